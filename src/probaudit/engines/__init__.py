@@ -1,0 +1,1 @@
+"""Where blocks come from and where states are merged."""

@@ -1,0 +1,1 @@
+"""Estimates: pure functions of a summary. They never see a file."""

@@ -1,0 +1,185 @@
+"""Expected scores with 95% intervals: plain, normalised, under other priors, weighted, per class."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from ..arrays import as_numbers
+from ..errors import InputError
+from ..scores import Brier, Cost, Log, Score
+from ..statistics import ClassSums, Decisions, Summary
+from .estimate import Estimate
+
+Z95 = 1.959963984540054
+
+
+@dataclass(frozen=True)
+class Mean:
+    """A mean score, its standard error, and the score of the best constant forecast under the same priors."""
+
+    value: float
+    error: float
+    naive: float
+    by_class: np.ndarray
+
+
+def check_priors(priors: Any, classes: Sequence[Any], rows: np.ndarray) -> np.ndarray:
+    """Priors as an array, one for each class, summing to 1; a class without rows must have prior 0."""
+    values = as_numbers(priors, "priors")
+    K = len(classes)
+    if values.shape != (K,):
+        raise InputError("priors", f"needs one number for each of the {K} classes", f"has shape {values.shape}")
+    if not ((values >= 0) & (values <= 1)).all() or not abs(values.sum() - 1) <= 1e-6:
+        raise InputError("priors", "must be probabilities that sum to 1", values.tolist())
+    empty = np.flatnonzero((values > 0) & (rows == 0))
+    if len(empty):
+        k = int(empty[0])
+        raise InputError("priors", "a class with a positive prior needs rows", f"{classes[k]!r} has none")
+    return values / values.sum()
+
+
+def mean_score(sums: ClassSums, score: Score, *, normalize: bool = False, priors: np.ndarray | None = None) -> Mean:
+    """The mean of a score from its class sums, with a standard error by linearisation.
+
+    With given priors it is sum_c P_c m_c, m_c the mean over the rows of class c (paper 2, Eq. 36-37); then classes are
+    fixed and only their means vary. Without, the rows are a simple sample: m = sum w s / sum w. Divided by the
+    naive score H(P), it becomes a ratio whose error follows from u_i = s_i - (m / H) S(P, y_i): for a proper score the
+    derivative of H in the direction of a row of class y is S(P, y) - H.
+    """
+    weight, total = sums.weight, sums.weight.sum()
+    infinite = sums.infinite > 0
+    with np.errstate(invalid="ignore", divide="ignore"):
+        means = np.where(sums.rows > 0, sums.score / weight, np.nan)
+    means[infinite] = np.inf
+    frequencies = weight / total
+    P = frequencies if priors is None else priors
+    naive_scores = score.by_class(score.naive(P))
+    present = P > 0
+    naive = float((P[present] * naive_scores[present]).sum())
+    value = math.fsum(P[present] * means[present])
+    if infinite[present].any():
+        value, error = math.inf, math.nan
+    elif priors is None:
+        offset = value / naive * np.where(present, naive_scores, 0.0) if normalize and naive > 0 else value
+        error = math.sqrt(_spread(sums, offset).sum() * _correction(sums.rows.sum())) / total
+    else:
+        spread = _spread(sums, np.where(sums.rows > 0, means, 0.0)) * _correction(sums.rows)
+        with np.errstate(invalid="ignore", divide="ignore"):
+            error = math.sqrt((P**2 * np.where(present, spread / weight**2, 0.0)).sum())
+    if normalize:
+        value = value / naive if naive > 0 else (math.nan if value == 0 else math.inf)
+        error = error / naive if naive > 0 else math.nan
+    return Mean(value, error, naive, means)
+
+
+def _spread(sums: ClassSums, offset: Any) -> np.ndarray:
+    """sum w^2 (s - offset)^2 over the rows of each class."""
+    spread = sums.score_squared - 2 * offset * sums.score_cross + offset**2 * sums.weight_squared
+    return np.maximum(spread, 0.0)  # rounding may leave a constant score with a spread just below zero
+
+
+def _correction(rows: Any) -> Any:
+    """n / (n - 1); a single row says nothing about its own variation."""
+    rows = np.asarray(rows, np.float64)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        return np.where(rows > 1, rows / (rows - 1), np.nan)
+
+
+def score_sums(summary: Summary, score: Score) -> ClassSums:
+    """The class sums of a score that the pass has gathered."""
+    if isinstance(score, Log):
+        return summary.log
+    if isinstance(score, Brier):
+        return summary.brier
+    if isinstance(score, Cost):
+        for name, cost in summary.plan.costs.items():
+            if cost == score:
+                return _cost_sums(summary.costs[name], cost.matrix, summary)
+    raise InputError("score", "was not part of this pass", score.name)
+
+
+def _cost_sums(decisions: Decisions, matrix: np.ndarray, summary: Summary) -> ClassSums:
+    return decisions.cost(matrix[decisions.true, decisions.decision], summary.log)
+
+
+def estimate_score(
+    summary: Summary, score: Score, *, normalize: bool = False, priors: Any = None, sums: ClassSums | None = None
+) -> Estimate:
+    """A mean score as an estimate."""
+    sums = score_sums(summary, score) if sums is None else sums
+    classes = summary.plan.classes
+    P = None if priors is None else check_priors(priors, classes, sums.rows)
+    found = mean_score(sums, score, normalize=normalize, priors=P)
+    words = [f"mean {score.name} score" if not isinstance(score, Cost) else f"Bayes risk, costs {_shape(score)}"]
+    if isinstance(score, Brier):
+        words.append("summed over classes")
+    if normalize:
+        words.append("divided by that of the best constant forecast")
+    if P is not None:
+        words.append("under given priors")
+    if summary.plan.weighted:
+        words.append("weighted")
+    low, high = found.value - Z95 * found.error, found.value + Z95 * found.error
+    return Estimate(
+        found.value,
+        low=0.0 if low < 0 and _non_negative(score) else low,
+        high=high,
+        n=summary.rows,
+        definition=", ".join(words),
+        per_class=dict(zip(classes, found.by_class.tolist(), strict=True)),
+        naive=found.naive,
+        infinite_rows=int(sums.infinite.sum()),
+    )
+
+
+def _non_negative(score: Score) -> bool:
+    return not isinstance(score, Cost) or bool((score.matrix >= 0).all())
+
+
+def _shape(cost: Cost) -> str:
+    return cost.name if cost.name != "cost" else "{} x {}".format(*cost.matrix.shape)
+
+
+def zero_one(summary: Summary, *, normalize: bool = False, priors: Any = None) -> Estimate:
+    """Bayes risk under 0-1 costs: the error rate of the argmax decisions."""
+    cost = Cost.zero_one(len(summary.plan.classes))
+    return estimate_score(
+        summary, cost, normalize=normalize, priors=priors, sums=_cost_sums(summary.argmax, cost.matrix, summary)
+    )
+
+
+def zero_one_reject(summary: Summary, *, normalize: bool = False, priors: Any = None) -> Estimate:
+    """Bayes risk when an error costs 1 and to reject costs what the plan says."""
+    cost = Cost.zero_one(len(summary.plan.classes), reject=summary.plan.reject_cost)
+    return estimate_score(
+        summary, cost, normalize=normalize, priors=priors, sums=_cost_sums(summary.reject, cost.matrix, summary)
+    )
+
+
+def accuracy(summary: Summary) -> Estimate:
+    """The share of rows whose most probable class is the true one, with a Wilson interval.
+
+    Weighted rows count as (sum w)^2 / sum w^2 rows of equal weight.
+    """
+    hits = summary.argmax.true == summary.argmax.decision
+    weight = summary.log.weight.sum()
+    share = float(summary.argmax.weight[hits].sum() / weight)
+    low, high = wilson(share, float(weight**2 / summary.log.weight_squared.sum()))
+    words = "share of rows stated correct" if summary.plan.kind == "pairs" else "share of rows whose argmax is right"
+    return Estimate(share, low=low, high=high, n=summary.rows, definition=words)
+
+
+def wilson(share: float, n: float) -> tuple[float, float]:
+    """Wilson's 95% interval of a proportion.
+
+    >>> tuple(round(x, 4) for x in wilson(0.0, 10))
+    (0.0, 0.2775)
+    """
+    centre = (share + Z95**2 / (2 * n)) / (1 + Z95**2 / n)
+    half = Z95 / (1 + Z95**2 / n) * math.sqrt(max(0.0, share * (1 - share)) / n + Z95**2 / (4 * n**2))
+    return max(0.0, centre - half), min(1.0, centre + half)

@@ -1,0 +1,81 @@
+"""Bayes decisions under a cost matrix: the decision of least expected cost, counted by true class."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from .compiling import inline, kernel
+from .elementary import exp
+from .fixed_point import add_number
+from .scoring import GOOD, LOG_PROBABILITIES, LOGITS
+
+ROWS = 8  # rows that share one reading of the cost matrix
+
+
+@inline
+def _probabilities(row, kind, p):
+    """The probabilities of a good row, as float64."""
+    K = p.size
+    if row.size < K:  # one column: the second of two classes
+        p[1] = row[0]
+        p[0] = 0.0 if kind >= LOGITS else 1.0 - p[1]
+    else:
+        for k in range(K):
+            p[k] = row[k]
+    if kind >= LOGITS:
+        shift = 0.0 if kind == LOG_PROBABILITIES else p.max()
+        total = 0.0
+        for k in range(K):
+            p[k] = exp(p[k] - shift)
+            total += p[k]
+        if kind == LOGITS:
+            for k in range(K):
+                p[k] /= total
+
+
+@inline
+def _first_least(costs):
+    best = 0
+    for j in range(1, costs.size):
+        if costs[j] < costs[best]:
+            best = j
+    return best
+
+
+@kernel
+def decide(values, y, w, status, kind, costs, counts, weight_counts):
+    """Add each good row to counts[true class, decision]. Of equal costs the first decision is taken.
+
+    The expected cost of decision j is summed over classes in order, for all decisions at once, so that neither
+    the vector width nor a matrix library decides a near tie.
+    """
+    K, M = costs.shape
+    p = np.empty((ROWS, K), np.float64)
+    expected = np.empty((ROWS, M), np.float64)
+    rows = np.empty(ROWS, np.int64)
+    held = 0
+    n = values.shape[0]
+    for i in range(n):
+        counted = status[i] == GOOD
+        if w is not None:
+            counted = counted and w[i] > 0.0
+        if counted:
+            _probabilities(values[i], kind, p[held])
+            rows[held] = i
+            held += 1
+        if held == ROWS or (i == n - 1 and held > 0):
+            expected[:] = 0.0
+            for k in range(K):
+                line = costs[k]
+                for r in range(held):
+                    q, sums = p[r, k], expected[r]
+                    for j in range(M):
+                        sums[j] += q * line[j]
+            for r in range(held):
+                label, decision = y[rows[r]], _first_least(expected[r])
+                counts[label, decision] += 1
+                if w is not None:
+                    weight = w[rows[r]]
+                    add_number(weight_counts, label * M + decision, 0, weight)
+                    add_number(weight_counts, label * M + decision, 2, weight * weight)
+            held = 0

@@ -1,0 +1,236 @@
+"""Scores as functions of (y_true, y_proba), in the manner of scikit-learn."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, TypedDict, Unpack
+
+import numpy as np
+
+from .arrays import as_numbers
+from .engines.memory import good_rows, summary
+from .errors import InputError
+from .estimates.estimate import Estimate
+from .estimates.scores import estimate_score
+from .predictions import OnBadRows, Predictions
+from .scores import Brier, Cost, Log, RiskWeighted, Score
+from .statistics import ClassSums, Plan
+
+
+class RowOptions(TypedDict, total=False):
+    """How rows are given, for every function of (y_true, y_proba).
+
+    sample_weight : one weight per row, not negative.
+    labels : the class of each column, in order. Without it, labels are the column numbers 0..K-1.
+    from_logits, from_log_probs : what `y_proba` holds, if not probabilities. Never guessed.
+    on_bad_rows : "error" (default), or "drop" to leave out rows that break a rule.
+    tolerance : how far a row may sum from 1; 1e-5 unless the format is coarser (see `predictions.sum_tolerance`).
+    threads : how many to use; all cores unless given. The result does not depend on it.
+    """
+
+    sample_weight: Any
+    labels: Sequence[Any] | None
+    from_logits: bool
+    from_log_probs: bool
+    on_bad_rows: OnBadRows
+    tolerance: float | None
+    threads: int | None
+
+
+def rows_of(
+    y_true: Any,
+    y_proba: Any,
+    *,
+    sample_weight: Any = None,
+    labels: Sequence[Any] | None = None,
+    from_logits: bool = False,
+    from_log_probs: bool = False,
+    on_bad_rows: OnBadRows = "error",
+    tolerance: float | None = None,
+    features: Any = None,
+    columns: Mapping[str, Any] | None = None,
+) -> Predictions:
+    """The rows as `Predictions`, named in messages as the arguments of these functions are."""
+    return Predictions(
+        y_true,
+        y_proba,
+        sample_weight=sample_weight,
+        classes=labels,
+        from_logits=from_logits,
+        from_log_probs=from_log_probs,
+        on_bad_rows=on_bad_rows,
+        tolerance=tolerance,
+        features=features,
+        columns=columns,
+        names={"y": "y_true", "probs": "y_proba", "classes": "labels"},
+    )
+
+
+def log_score(
+    y_true: Any, y_proba: Any, *, normalize: bool = False, priors: Any = None, **options: Unpack[RowOptions]
+) -> Estimate:
+    """The mean logarithmic score -log p_y, the cross-entropy of the forecasts (paper 2, Eq. 8).
+
+    y_true : labels; column numbers 0..K-1, or members of `labels`.
+    y_proba : [n, K] probabilities, or [n] for the second of two classes.
+    normalize : divide by the score of the best constant forecast, the class frequencies. A value above 1 is worse
+        than not looking at the input at all.
+    priors : class frequencies to assume in place of those in the data (paper 2, Eq. 36).
+    options : see `RowOptions`.
+
+    A row whose true class has probability 0 makes the score infinite; `infinite_rows` counts them. Nothing is clipped.
+
+    >>> log_score([1, 0, 1], [0.9, 0.2, 0.4])
+    0.414932 [0, 0.895551]  mean log score, n = 3
+    >>> log_score(["no", "yes"], [[1.0, 0.0], [1.0, 0.0]], labels=["no", "yes"]).infinite_rows
+    1
+    """
+    return _score(Log(), y_true, y_proba, normalize, priors, options)
+
+
+def brier_score(
+    y_true: Any, y_proba: Any, *, normalize: bool = False, priors: Any = None, **options: Unpack[RowOptions]
+) -> Estimate:
+    """The mean Brier score, sum_k (p_k - [k = y])^2, from 0 to 2. Arguments as in `log_score`.
+
+    For two classes this is twice the familiar mean of (p - y)^2. Paper 2, Eq. 9 and 37, divides by K.
+
+    >>> round(brier_score([1, 0, 1], [0.9, 0.2, 0.4]), 6)
+    0.273333
+    """
+    return _score(Brier(), y_true, y_proba, normalize, priors, options)
+
+
+def bayes_risk(
+    y_true: Any, y_proba: Any, costs: Any, *, normalize: bool = False, priors: Any = None, **options: Unpack[RowOptions]
+) -> Estimate:
+    """The mean cost of the decisions that the probabilities lead to (paper 2, Eq. 7). Other arguments as in `log_score`.
+
+    costs : matrix [K, M] of what decision j costs when class i is true. Decisions need not be classes: a column of
+        equal costs is the option to reject. For each row the decision of least expected cost is taken, the first of equals.
+    normalize : divide by the cost of the best constant decision.
+
+    >>> round(bayes_risk([1, 0, 1], [0.9, 0.2, 0.4], [[0, 1, 0.1], [1, 0, 0.1]]), 6)
+    0.1
+    """
+    cost = costs if isinstance(costs, Cost) else Cost(costs)
+    return _score(cost, y_true, y_proba, normalize, priors, options)
+
+
+def _score(
+    score: Score, y_true: Any, y_proba: Any, normalize: bool, priors: Any, options: RowOptions
+) -> Estimate:
+    threads = options.pop("threads", None)
+    rows = rows_of(y_true, y_proba, **options)
+    costs = {"costs": score} if isinstance(score, Cost) else {}
+    return estimate_score(
+        summary(rows, Plan.of(rows, costs), threads=threads), score, normalize=normalize, priors=priors
+    )
+
+
+def risk_weighted_score(
+    y_true: Any,
+    y_proba: Any,
+    *,
+    a: float = 1.0,
+    b: float = 1.0,
+    normalize: bool = False,
+    priors: Any = None,
+    **options: Unpack[RowOptions],
+) -> Estimate:
+    """The Bayes risk of a two-class problem, integrated over all thresholds with a Beta(a, b) weight.
+
+    Beta(1, 1) is the log score and Beta(2, 2) the Brier score; a > b cares more about high thresholds, that is about
+    false alarms being dear. See `scores.RiskWeighted`. Other arguments as in `log_score`.
+
+    >>> round(risk_weighted_score([1, 0, 1], [0.9, 0.2, 0.4], a=2, b=2), 6)
+    0.273333
+    """
+    score = RiskWeighted(a, b)
+    threads = options.pop("threads", None)
+    rows = rows_of(y_true, y_proba, **options)
+    good, found = _good_binary_rows(rows, threads)
+    p, labels, weights = good
+    values = score.score(np.column_stack([1 - p, p]), labels)
+    return estimate_score(found, score, normalize=normalize, priors=priors, sums=_sums(values, labels, weights))
+
+
+@dataclass(frozen=True)
+class RiskCurve:
+    """The Bayes risk at each threshold, and that of the better constant decision."""
+
+    thresholds: np.ndarray
+    risk: np.ndarray
+    naive: np.ndarray
+    n: int
+    definition: str
+
+
+def risk_curve(y_true: Any, y_proba: Any, *, thresholds: Any = None, **options: Unpack[RowOptions]) -> RiskCurve:
+    """The Bayes risk of a two-class problem as a function of the decision threshold (paper 2, Eq. 34, Figure 4).
+
+    At threshold t the second class is decided when its probability is at least t. To miss it costs 1 / t, a false alarm
+    1 / (1 - t); for these costs t is the Bayes threshold. The area under the curve is the log score.
+
+    thresholds : inside (0, 1); 99 equal steps unless given.
+
+    >>> risk_curve([1, 0, 1], [0.9, 0.2, 0.4], thresholds=[0.5]).risk
+    array([0.66666667])
+    """
+    t = np.linspace(0.01, 0.99, 99) if thresholds is None else np.atleast_1d(as_numbers(thresholds, "thresholds"))
+    if not ((t > 0) & (t < 1)).all():
+        raise InputError("thresholds", "must lie inside (0, 1)", t[~((t > 0) & (t < 1))][0])
+    threads = options.pop("threads", None)
+    (p, labels, weights), found = _good_binary_rows(rows_of(y_true, y_proba, **options), threads)
+    prior = found.priors[1]
+    missed = prior * _share_below(p[labels == 1], weights[labels == 1], t)
+    alarms = (1 - prior) * (1 - _share_below(p[labels == 0], weights[labels == 0], t))
+    naive = np.minimum(prior / t, (1 - prior) / (1 - t))
+    return RiskCurve(t, missed / t + alarms / (1 - t), naive, found.rows, "Bayes risk, costs 1/t and 1/(1 - t)")
+
+
+def _share_below(p: np.ndarray, weights: np.ndarray, thresholds: np.ndarray) -> np.ndarray:
+    """The weighted share of p below each threshold; 0 where there is no row."""
+    if not len(p):
+        return np.zeros(len(thresholds))
+    order = np.argsort(p, kind="stable")
+    cumulated = np.r_[0.0, np.cumsum(weights[order])]
+    return cumulated[np.searchsorted(p[order], thresholds, side="left")] / cumulated[-1]
+
+
+def _good_binary_rows(rows: Predictions, threads: int | None) -> tuple[tuple[np.ndarray, ...], Any]:
+    """Probability of the second class, label and weight of every row that counts, and the summary of the pass."""
+    if rows.n_classes != 2:
+        raise InputError(rows.name("probs"), "must have two classes", rows.n_classes)
+    plan = Plan.of(rows)
+    found = summary(rows, plan, threads=threads)
+    values = rows.probs.astype(np.float64)
+    if rows.kind == "logits":
+        gap = values if values.ndim == 1 else values[:, 1] - values[:, 0]
+        p = np.where(gap >= 0, 1 / (1 + np.exp(-np.abs(gap))), np.exp(-np.abs(gap)) / (1 + np.exp(-np.abs(gap))))
+    else:
+        p = values if values.ndim == 1 else values[:, 1]
+        p = np.exp(p) if rows.kind == "log_probabilities" else p
+    weights = np.ones(len(rows)) if rows.sample_weight is None else rows.sample_weight
+    good = good_rows(rows, plan)
+    return (np.clip(p[good], 0, 1), rows.codes[good], weights[good]), found
+
+
+def _sums(values: np.ndarray, labels: np.ndarray, weights: np.ndarray) -> ClassSums:
+    infinite = np.isinf(values)
+    s = np.where(infinite, 0.0, values)
+
+    def by_class(x: np.ndarray) -> np.ndarray:
+        return np.bincount(labels, x, minlength=2)
+
+    w = weights / weights.max()
+    return ClassSums(
+        by_class(np.ones(len(s))).astype(np.int64),
+        by_class(w),
+        by_class(w * w),
+        by_class(w * s),
+        by_class(w * w * s),
+        by_class((w * s) ** 2),
+        by_class(infinite * 1.0).astype(np.int64),
+    )

@@ -1,0 +1,240 @@
+"""Rows to be judged: outputs, labels, weights, features and named columns, in one validated object."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, Literal, NamedTuple
+
+import numpy as np
+
+from .arrays import as_array, as_numbers, spacing
+from .errors import InputError
+
+Kind = Literal["probabilities", "pairs", "logits", "log_probabilities"]
+OnBadRows = Literal["error", "drop"]
+
+SUM_TOLERANCE = 1e-5
+
+
+def sum_tolerance(data: Any) -> float:
+    """How far a row may sum from 1: 1e-5, or 8 spacings of a coarser format (float16: 0.0078).
+
+    float64 gets no tighter rule than float32, because it so often holds rounded float32.
+
+    >>> sum_tolerance(np.float64([0.5])), sum_tolerance(np.float16([0.5]))
+    (1e-05, 0.0078125)
+    """
+    return max(SUM_TOLERANCE, 8 * spacing(data))
+
+
+class Block(NamedTuple):
+    """Some consecutive rows, in the form kernels take: contiguous, native, writeable."""
+
+    first_row: int
+    values: np.ndarray  # [rows, K], or [rows, 1] for one column of a binary problem
+    labels: np.ndarray  # int64; outside 0..K-1 where the label is not a class
+    weights: np.ndarray | None
+    raw_labels: np.ndarray  # as the caller gave them, for messages
+
+
+@dataclass(frozen=True, eq=False)
+class Predictions:
+    """What a classifier said about labelled rows.
+
+    y : labels, as integers, booleans or strings.
+    probs : [n, K] outputs, or [n] for the second of two classes.
+    from_logits, from_log_probs : what the outputs are, if not probabilities. Never guessed.
+    classes : the class of each column, in order. Without it the labels are the column numbers 0..K-1.
+    sample_weight, features, columns : per row; columns is a mapping of names to arrays.
+    on_bad_rows : "error" stops at the first bad row; "drop" leaves bad rows out and counts them.
+    tolerance : how far a row of probabilities may sum from 1 (see `sum_tolerance`).
+
+    >>> Predictions([1, 0, 1], [0.9, 0.2, 0.4])
+    Predictions(3 rows, 2 classes, probabilities)
+    >>> Predictions(["dog", "cat"], [[0.1, 0.9], [0.8, 0.2]], classes=["cat", "dog"]).codes
+    array([1, 0])
+    """
+
+    y: Any
+    probs: Any
+    from_logits: bool = field(default=False, kw_only=True)
+    from_log_probs: bool = field(default=False, kw_only=True)
+    pairs: bool = field(default=False, kw_only=True)
+    classes: Sequence[Any] | None = field(default=None, kw_only=True)
+    sample_weight: Any = field(default=None, kw_only=True)
+    features: Any = field(default=None, kw_only=True)
+    columns: Mapping[str, Any] | None = field(default=None, kw_only=True)
+    on_bad_rows: OnBadRows = field(default="error", kw_only=True)
+    tolerance: float | None = field(default=None, kw_only=True)
+    names: Mapping[str, str] = field(default_factory=dict, kw_only=True)
+
+    def __post_init__(self) -> None:
+        put = lambda name, value: object.__setattr__(self, name, value)  # noqa: E731
+        if self.on_bad_rows not in ("error", "drop"):
+            raise InputError("on_bad_rows", 'must be "error" or "drop"', repr(self.on_bad_rows))
+        if self.from_logits and self.from_log_probs:
+            raise InputError("from_log_probs", "outputs are logits or log-probabilities, not both")
+        values = as_numbers(self.probs, self.name("probs"))
+        put("tolerance", sum_tolerance(self.probs) if self.tolerance is None else float(self.tolerance))
+        if not 0 <= self.tolerance < 1:  # type: ignore[operator]
+            raise InputError("tolerance", "must lie in [0, 1)", self.tolerance)
+        if values.ndim not in (1, 2):
+            raise InputError(self.name("probs"), "must be [rows] or [rows, classes]", f"has shape {values.shape}")
+        if values.ndim == 2 and values.shape[1] < 2:
+            rule = "needs two columns or more; give the positive class of a binary problem as one dimension"
+            raise InputError(self.name("probs"), rule, f"has shape {values.shape}")
+        put("probs", values)
+        labels = as_array(self.y, self.name("y"))
+        if labels.ndim == 2 and labels.shape[1] == 1:
+            labels = labels[:, 0]
+        if labels.ndim != 1:
+            raise InputError(self.name("y"), "must be one label per row", f"has shape {labels.shape}")
+        put("y", labels)
+        self._check_lengths()
+        put("classes", self._class_order())
+        put("codes", label_codes(labels, self.classes, self.name("y")))  # type: ignore[arg-type]
+        if self.columns is not None:
+            put("columns", {name: as_array(column, name) for name, column in self.columns.items()})
+
+    codes: np.ndarray = field(init=False, repr=False)
+
+    @classmethod
+    def from_confidence(cls, confidence: Any, correct: Any, **options: Any) -> Predictions:
+        """Rows of a system that only states how sure it is of its answer, and whether the answer was right.
+
+        >>> Predictions.from_confidence([0.9, 0.6], [True, False])
+        Predictions(2 rows, confidence and correctness)
+        """
+        names = {"probs": "confidence", "y": "correct"} | dict(options.pop("names", {}))
+        if as_array(confidence, names["probs"]).ndim != 1:
+            raise InputError(names["probs"], "must be one number per row")
+        return cls(correct, confidence, pairs=True, names=names, **options)
+
+    def name(self, part: str) -> str:
+        """What the caller called this part, for messages."""
+        return self.names.get(part, part)
+
+    @property
+    def kind(self) -> Kind:
+        if self.pairs:
+            return "pairs"
+        return "logits" if self.from_logits else "log_probabilities" if self.from_log_probs else "probabilities"
+
+    @property
+    def class_order(self) -> tuple[Any, ...]:
+        return tuple(self.classes or ())
+
+    @property
+    def row_tolerance(self) -> float:
+        return float(self.tolerance or 0.0)
+
+    @property
+    def n_classes(self) -> int:
+        return 2 if self.probs.ndim == 1 else int(self.probs.shape[1])
+
+    def __len__(self) -> int:
+        return int(self.probs.shape[0])
+
+    def __repr__(self) -> str:
+        if self.pairs:
+            return f"Predictions({len(self):,} rows, confidence and correctness)"
+        return f"Predictions({len(self):,} rows, {self.n_classes} classes, {self.kind.replace('_', '-')})"
+
+    def _check_lengths(self) -> None:
+        n = len(self)
+        if n == 0:
+            raise InputError(self.name("probs"), "needs at least one row", "is empty")
+        if len(self.y) != n:
+            raise InputError(self.name("y"), f"needs one label per row of `{self.name('probs')}` ({n})", len(self.y))
+        put = lambda name, value: object.__setattr__(self, name, value)  # noqa: E731
+        if self.sample_weight is not None:
+            weights = as_numbers(self.sample_weight, self.name("sample_weight"))
+            if weights.shape != (n,):
+                rule = f"needs one weight per row ({n})"
+                raise InputError(self.name("sample_weight"), rule, f"has shape {weights.shape}")
+            put("sample_weight", weights.astype(np.float64, copy=False))
+        if self.features is not None:
+            features = as_array(self.features, self.name("features"))
+            if features.ndim != 2 or len(features) != n:
+                rule = f"must be [rows, features] with {n} rows"
+                raise InputError(self.name("features"), rule, f"has shape {features.shape}")
+            put("features", features)
+        for name, column in (self.columns or {}).items():
+            if len(column) != n:
+                raise InputError("columns", f"column {name!r} needs one value per row ({n})", len(column))
+
+    def _class_order(self) -> tuple[Any, ...]:
+        K = self.n_classes
+        if self.classes is None:
+            if self.y.dtype.kind in "OSUT" and not all(isinstance(v, (int, np.integer)) for v in self.y[:1]):
+                rule = "labels that are not column numbers need `classes`, the class of each column in order"
+                raise InputError(self.name("y"), rule, f"begins with {self.y[0]!r}")
+            return (False, True) if self.y.dtype.kind == "b" and K == 2 else tuple(range(K))
+        classes = tuple(value.item() if isinstance(value, np.generic) else value for value in self.classes)
+        if len(classes) != K:
+            raise InputError(self.name("classes"), f"needs one name for each of the {K} classes", len(classes))
+        if len(set(classes)) != K:
+            raise InputError(self.name("classes"), "must not repeat a class", repr(classes))
+        return classes
+
+    def blocks(self, rows: int) -> Iterator[Block]:
+        """The rows in order, so many at a time."""
+        for first in range(0, len(self), rows):
+            yield self.block(first, first + rows)
+
+    def block(self, first: int, last: int) -> Block:
+        values = self.probs[first:last]
+        dtype = np.float32 if values.dtype.itemsize <= 4 else np.float64
+        values = np.require(values.reshape(len(values), -1), dtype, ["C", "W", "A"])
+        labels = np.require(self.codes[first:last], np.int64, ["C", "W", "A"])
+        weights = None if self.sample_weight is None else self.sample_weight[first:last]
+        return Block(first, values, labels, weights, self.y[first:last])
+
+    def take(self, rows: Any) -> Predictions:
+        """The same for some of the rows."""
+        pick = lambda part: None if part is None else part[rows]  # noqa: E731
+        columns = None if self.columns is None else {name: column[rows] for name, column in self.columns.items()}
+        return replace(
+            self,
+            y=self.y[rows],
+            probs=self.probs[rows],
+            sample_weight=pick(self.sample_weight),
+            features=pick(self.features),
+            columns=columns,
+        )
+
+
+def label_codes(labels: np.ndarray, classes: tuple[Any, ...], argument: str = "y") -> np.ndarray:
+    """The column of each label, and -1 for a label that is not a class.
+
+    >>> label_codes(np.array(["b", "a", "c"]), ("b", "a"))
+    array([ 0,  1, -1])
+    """
+    kind = labels.dtype.kind
+    if classes == tuple(range(len(classes))):
+        if kind in "iub":
+            return labels if labels.dtype == np.int64 else labels.astype(np.int64)
+        if kind == "f":
+            whole = np.isfinite(labels) & (np.floor(labels) == labels) & (np.abs(labels) < 2**31)
+            return np.where(whole, np.where(whole, labels, 0).astype(np.int64), -1)
+    if kind in "iub" and all(isinstance(c, (bool, int)) for c in classes):
+        names = np.array([int(c) for c in classes])
+    elif kind == "f" and all(isinstance(c, (bool, int, float)) for c in classes):
+        names = np.array([float(c) for c in classes])
+    elif kind in "US" and all(isinstance(c, str) for c in classes):
+        names, labels = np.array(classes), labels.astype(str)
+    else:
+        column = {c: k for k, c in enumerate(classes)}
+        return np.fromiter((column.get(_hashable(v), -1) for v in labels.tolist()), np.int64, len(labels))
+    order = np.argsort(names)
+    place = order[np.minimum(np.searchsorted(names, labels, sorter=order), len(names) - 1)]
+    return np.where(names[place] == labels, place, -1)
+
+
+def _hashable(value: Any) -> Any:
+    try:
+        hash(value)
+    except TypeError:
+        return None
+    return value

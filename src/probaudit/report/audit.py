@@ -1,0 +1,164 @@
+"""One audit of one classifier's predictions."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Unpack
+
+from ..arrays import as_array
+from ..engines.memory import gather
+from ..errors import InputError
+from ..estimates import scores
+from ..estimates.estimate import Estimate
+from ..metrics import RowOptions, rows_of
+from ..predictions import Predictions
+from ..scores import Brier, Cost, Log
+from ..statistics import Plan, Summary
+from ..version import __version__
+from ..writing import write_text
+from .verdict import Finding, judge
+
+SCHEMA = "probaudit.audit/1"
+
+
+@dataclass(frozen=True, eq=False)
+class Audit:
+    """What an audit found: estimates by name, findings in words, and where they come from.
+
+    `print(audit)` shows it as the terminal does; `to_dict`, `to_json` and `flat` give the numbers.
+    """
+
+    estimates: Mapping[str, Estimate]
+    findings: tuple[Finding, ...]
+    summary: Summary
+    settings: Mapping[str, Any]
+    fingerprint: str
+
+    @property
+    def verdict(self) -> str:
+        """The findings as text, the gravest first."""
+        return "\n".join(finding.text for finding in self.findings)
+
+    def __getitem__(self, name: str) -> Estimate:
+        if name not in self.estimates:
+            raise KeyError(f"{name!r}; the estimates are {', '.join(self.estimates)}")
+        return self.estimates[name]
+
+    def __repr__(self) -> str:
+        from .terminal import as_text
+
+        return as_text(self)
+
+    def flat(self) -> dict[str, float]:
+        """Every estimate by name, and the counts that can be gated on: for `check`, or for any tracker."""
+        found = {name: float(value) for name, value in self.estimates.items()}
+        infinite = int(self.summary.log.infinite.sum())
+        return found | {"rows": self.summary.rows, "dropped_rows": self.summary.dropped, "infinite_rows": infinite}
+
+    def to_dict(self) -> dict[str, Any]:
+        """The whole audit as plain values (schema `probaudit.audit/1`)."""
+        plan = self.summary.plan
+        return {
+            "schema": SCHEMA,
+            "version": __version__,
+            "rows": self.summary.rows,
+            "dropped_rows": {rule: count for rule, count in self.summary.bad.items() if count},
+            "classes": [_plain(c) for c in plan.classes],
+            "class_rows": self.summary.log.rows.tolist(),
+            "kind": plan.kind,
+            "weighted": plan.weighted,
+            "estimates": {name: estimate.to_dict() for name, estimate in self.estimates.items()},
+            "findings": [{"level": finding.level, "rule": finding.rule, "text": finding.text} for finding in self.findings],
+            "settings": dict(self.settings),
+            "fingerprint": self.fingerprint,
+        }
+
+    def to_json(self, path: str | Path | None = None) -> str:
+        """The audit as JSON; written to a file too, if a path is given."""
+        text = json.dumps(self.to_dict(), indent=2, allow_nan=False, ensure_ascii=False) + "\n"
+        if path is not None:
+            write_text(Path(path), text)
+        return text
+
+
+def _plain(value: Any) -> Any:
+    return value if isinstance(value, (str, int, bool)) or (isinstance(value, float) and math.isfinite(value)) else str(value)
+
+
+def audit(
+    y_true: Any,
+    y_proba: Any,
+    *,
+    features: Any = None,
+    columns: Mapping[str, Any] | None = None,
+    costs: Any = None,
+    classes: Sequence[Any] | None = None,
+    reject_cost: float = 0.1,
+    **options: Unpack[RowOptions],
+) -> Audit:
+    """Judge predicted probabilities: accuracy, proper scores with 95% intervals, normalised, and a verdict in words.
+
+    y_true, y_proba : labels and outputs, as in `log_score`.
+    features, columns : per row; kept with the rows, and checked for length.
+    costs : matrix [K, M] of what decision j costs when class i is true; adds `cost_risk`.
+    classes : the class of each column, in order (the same as `labels` elsewhere).
+    reject_cost : of the reject option, where an error costs 1.
+
+    >>> found = audit([1, 0, 1, 1], [0.9, 0.2, 0.4, 0.7])
+    >>> round(found["accuracy"], 2), found["log_score"].n
+    (0.75, 4)
+    """
+    if classes is not None and options.get("labels") is not None:
+        raise InputError("labels", "is the same as `classes`; give one of them")
+    threads = options.pop("threads", None)
+    if classes is not None:
+        options["labels"] = classes
+    rows = rows_of(y_true, y_proba, features=features, columns=columns, **options)
+    return audit_rows(rows, costs=costs, reject_cost=reject_cost, threads=threads)
+
+
+def audit_rows(
+    rows: Predictions,
+    *,
+    costs: Any = None,
+    reject_cost: float = 0.1,
+    threads: int | None = None,
+    progress: bool | None = None,
+) -> Audit:
+    """As `audit`, for rows that are `Predictions` already."""
+    cost = None if costs is None else costs if isinstance(costs, Cost) else Cost(as_array(costs, "costs"))
+    plan = Plan.of(rows, {} if cost is None else {"costs": cost}, reject_cost)
+    state = gather(rows, plan, threads=threads, progress=progress)
+    summary = state.finalise()
+    if summary.rows == 0:
+        raise InputError(rows.name("probs"), "no row is left to judge", summary.why_empty())
+    estimates = _estimates(summary, cost)
+    settings = {
+        "reject_cost": reject_cost,
+        "on_bad_rows": rows.on_bad_rows,
+        "row_sum_tolerance": rows.row_tolerance,
+        "interval": "95%, by linearisation (accuracy: Wilson)",
+    }
+    fingerprint = hashlib.sha256(state.to_bytes()).hexdigest()[:16]
+    return Audit(estimates, judge(summary, estimates), summary, settings, fingerprint)
+
+
+def _estimates(summary: Summary, cost: Cost | None) -> dict[str, Estimate]:
+    found = {"accuracy": scores.accuracy(summary)}
+    for name, score in (("log_score", Log()), ("brier_score", Brier())):
+        found[name] = scores.estimate_score(summary, score)
+        found[f"{name}.normalized"] = scores.estimate_score(summary, score, normalize=True)
+    if summary.plan.kind != "pairs":  # a stated confidence allows no other decision than the one already made
+        found["error_rate"] = scores.zero_one(summary)
+        found["error_rate.normalized"] = scores.zero_one(summary, normalize=True)
+        found["reject_risk"] = scores.zero_one_reject(summary)
+        found["reject_risk.normalized"] = scores.zero_one_reject(summary, normalize=True)
+    if cost is not None:
+        found["cost_risk"] = scores.estimate_score(summary, cost)
+        found["cost_risk.normalized"] = scores.estimate_score(summary, cost, normalize=True)
+    return found

@@ -1,0 +1,52 @@
+"""What is wrong with a row, in words."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from ..errors import InputError
+from ..predictions import Block
+
+if TYPE_CHECKING:
+    from .state import Plan
+
+RULES = ("label", "weight", "value", "sum")  # the kernels' status codes 1, 2, 3, 4
+
+
+def explain(plan: Plan, block: Block, index: int, status: int) -> InputError:
+    """The error for the row at this index of a block, to which a kernel gave this status."""
+    rule, row = RULES[status - 1], block.first_row + index
+    values = block.values[index].astype(np.float64)
+
+    def name(part: str) -> str:
+        return plan.names.get(part, part)
+
+    if rule == "label":
+        label = block.raw_labels[index]
+        label = label.item() if isinstance(label, np.generic) else label
+        return InputError(name("y"), f"must be one of the classes {_listed(plan.classes)}", f"label {label!r}", row=row)
+    if rule == "weight" and block.weights is not None:
+        rule = "a weight must be finite and not negative"
+        return InputError(name("sample_weight"), rule, f"{block.weights[index]}", row=row)
+    if rule == "sum":
+        logs = plan.kind == "log_probabilities"
+        total = float(np.exp(values).sum() if logs else values.sum())
+        words = "exponentials sum" if logs else "sums"
+        text = f"a row must sum to 1 within {plan.tolerance:g}"
+        return InputError(name("probs"), text, f"{words} to {total:.9g}", row=row)
+    if plan.kind in ("logits", "log_probabilities"):
+        wrong = ~((np.abs(values) <= 2.0**20) | (values == -np.inf))
+        text = "outputs must be numbers between -2^20 and 2^20, or -inf, but not all of them"
+    else:
+        wrong = ~((values >= 0) & (values <= 1 + plan.tolerance))
+        text = "a probability must lie between 0 and 1"
+    column = int(np.argmax(wrong))
+    place = f" for class {plan.classes[column]!r}" if len(values) == plan.n_classes else ""
+    return InputError(name("probs"), text, f"{values[column]:g}{place}", row=row)
+
+
+def _listed(classes: tuple[object, ...]) -> str:
+    shown = ", ".join(repr(c) for c in classes[:6])
+    return shown if len(classes) <= 6 else f"{shown}, ... ({len(classes)} in all)"

@@ -1,0 +1,236 @@
+"""The mergeable state of a pass: empty, update, merge, finalise.
+
+Everything in it is an integer, so `a + b == b + a`, `empty + a == a`, and any cutting of the rows into blocks
+gives the same bytes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from ..errors import InputError
+from ..predictions import Block, Kind, OnBadRows, Predictions
+from ..scores import Cost
+from .bad_rows import RULES, explain
+from .decisions import DENSE_CLASSES, SparseCounts
+from .exact import merge_pairs
+from .summary import Summary, summarise
+
+if TYPE_CHECKING:
+    from ..kernels.tallies import Tallies
+
+# Cells of the confidence grid: 2^5 x 3 x 5^2 x 7, so that the usual numbers of equal bins are unions of cells.
+CELLS = 16_800
+
+KINDS: dict[Kind, int] = {"probabilities": 0, "pairs": 1, "logits": 2, "log_probabilities": 3}
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What a pass computes. States of equal plans can be merged.
+
+    weight_exponent : weights are divided by 2^weight_exponent, a power of two not below any of them, so that sums
+        keep the same bits behind the point whatever the scale of the weights; None without weights.
+    """
+
+    classes: tuple[Any, ...]
+    kind: Kind = "probabilities"
+    weight_exponent: int | None = None
+    reject_cost: float = 0.1
+    tolerance: float = 1e-5
+    on_bad_rows: OnBadRows = "error"
+    costs: Mapping[str, Cost] = field(default_factory=dict)
+    names: Mapping[str, str] = field(default_factory=dict, compare=False)
+
+    @classmethod
+    def of(cls, rows: Predictions, costs: Mapping[str, Cost] | None = None, reject_cost: float = 0.1) -> Plan:
+        """The plan for these rows: their classes, kind, tolerance and scale of weights."""
+        if not 0 <= reject_cost < 1:
+            raise InputError("reject_cost", "must lie in [0, 1): the cost of an error is 1", reject_cost)
+        for cost in (costs or {}).values():
+            if rows.pairs:
+                raise InputError("costs", "need probabilities of all classes, not confidence and correctness")
+            cost.check_classes(rows.n_classes)
+        return cls(
+            classes=rows.class_order,
+            kind=rows.kind,
+            weight_exponent=None if rows.sample_weight is None else weight_exponent(rows.sample_weight),
+            reject_cost=float(reject_cost),
+            tolerance=rows.row_tolerance,
+            on_bad_rows=rows.on_bad_rows,
+            costs=dict(costs or {}),
+            names=rows.names,
+        )
+
+    @property
+    def n_classes(self) -> int:
+        return len(self.classes)
+
+    @property
+    def weighted(self) -> bool:
+        return self.weight_exponent is not None
+
+    def scaled(self, weights: np.ndarray | None) -> np.ndarray | None:
+        """Weights on the plan's scale, at most 1."""
+        if (weights is None) != (self.weight_exponent is None):
+            raise InputError("sample_weight", "all blocks of a state must have weights, or none")
+        if weights is None or self.weight_exponent is None:
+            return None
+        scaled = np.ldexp(weights, -self.weight_exponent)
+        above = np.flatnonzero((scaled > 1) & (scaled < np.inf))
+        if len(above):
+            rule = f"must not exceed the 2^{self.weight_exponent} that the state was planned for"
+            raise InputError("sample_weight", rule, weights[above[0]])
+        return scaled
+
+
+def weight_exponent(weights: np.ndarray) -> int:
+    """The least e with every finite weight <= 2^e.
+
+    >>> weight_exponent(np.array([0.0, 3.0, 4.0]))
+    2
+    """
+    largest = float(np.max(weights, initial=0.0, where=np.isfinite(weights)))
+    mantissa, exponent = np.frexp(largest)
+    return int(exponent) - (1 if mantissa == 0.5 else 0)
+
+
+class Statistics:
+    """Counts and exact sums over rows. `update` adds a block, `merge` (or +) another state, `finalise` reads it."""
+
+    def __init__(self, plan: Plan) -> None:
+        from ..kernels.tallies import Tallies  # numba is loaded when the first pass starts
+
+        def zeros(*shape: int) -> np.ndarray:
+            return np.zeros(shape, np.int64)
+
+        K, weighted = plan.n_classes, plan.weighted
+        dense = K if K <= DENSE_CLASSES else 0
+        self.plan = plan
+        self._tallies: Tallies = Tallies(
+            ranks=zeros(K),
+            infinite=zeros(K),
+            decisions=zeros(dense, 2 * dense),
+            sums=zeros(K, 8),
+            outputs=zeros(K, 2),
+            cells=zeros(CELLS, 9),
+            weight_ranks=zeros(K if weighted else 0, 2),
+            weight_decisions=zeros(2 * dense * dense if weighted else 0, 4),
+            weight_sums=zeros(K if weighted else 0, 8),
+            weight_cells=zeros(CELLS if weighted else 0, 4),
+        )
+        self._sparse = None if dense else SparseCounts(weighted)
+        self._costs = {name: zeros(*cost.matrix.shape) for name, cost in plan.costs.items()}
+        self._weight_costs = {
+            name: zeros(cost.matrix.size if weighted else 0, 4) for name, cost in plan.costs.items()
+        }
+        self._bad = zeros(len(RULES) + 1)
+
+    @classmethod
+    def empty(cls, plan: Plan) -> Statistics:
+        return cls(plan)
+
+    def update(self, block: Block) -> Statistics:
+        """Add the rows of a block. Unless bad rows are dropped, a block that has one raises and adds nothing."""
+        weights = self.plan.scaled(block.weights)
+        status, codes = self._score(block, weights, self._tallies)
+        bad = np.flatnonzero(status)
+        if len(bad) and self.plan.on_bad_rows == "error":
+            fresh = Statistics(self.plan)._tallies
+            self._score(block, weights, fresh)
+            self._merge_tallies(fresh, -1)
+            raise explain(self.plan, block, int(bad[0]), int(status[bad[0]]))
+        self._bad += np.bincount(status, minlength=len(RULES) + 1) * (np.arange(len(RULES) + 1) > 0)
+        if self._sparse is not None:
+            counted = status == 0 if weights is None else (status == 0) & (weights > 0)
+            self._sparse.add(codes, None if weights is None else weights[counted])
+        self._decide(block, weights, status)
+        return self
+
+    def status(self, block: Block) -> np.ndarray:
+        """0 for each good row of a block, else 1 + the index in RULES of the rule it breaks; adds nothing."""
+        return self._score(block, self.plan.scaled(block.weights), Statistics(self.plan)._tallies)[0]
+
+    def _score(self, block: Block, weights: np.ndarray | None, t: Tallies) -> tuple[np.ndarray, np.ndarray]:
+        """Run the fused kernels; the status of each row, and the decision codes if these are kept apart."""
+        from ..kernels import scoring
+        from ..kernels.tallies import CALL
+
+        plan, K = self.plan, self.plan.n_classes
+        kind = KINDS[plan.kind]
+        status = np.zeros(len(block.values), np.int8)
+        codes = []
+        for first in range(0, len(status), CALL):
+            part = slice(first, first + CALL)
+            values, labels = block.values[part], block.labels[part]
+            w = None if weights is None else weights[part]
+            code = np.empty(0 if self._sparse is None else len(values), np.int64)
+            last = (kind, plan.tolerance, plan.reject_cost)
+            if K <= scoring.NARROW:
+                kernel = scoring.narrow_logits if kind >= 2 else scoring.narrow_probabilities
+                counted = kernel(values, labels, w, t, status[part], code, *last)
+            else:
+                scale = 2.0 ** min(50, 61 - K.bit_length())
+                if kind >= 2:
+                    counted = scoring.wide_logits(values, labels, w, t, status[part], code, *last, scale)
+                else:
+                    bits = values.view(np.int32 if values.itemsize == 4 else np.int64)
+                    one = int(np.array(1 + plan.tolerance, values.dtype).view(bits.dtype))
+                    counted = scoring.wide_probabilities(
+                        values, bits, one, labels, w, t, status[part], code, *last, scale
+                    )
+            codes.append(code[:counted])
+        return status, np.concatenate(codes) if codes else np.empty(0, np.int64)
+
+    def _decide(self, block: Block, weights: np.ndarray | None, status: np.ndarray) -> None:
+        if not self.plan.costs:
+            return
+        from ..kernels.deciding import decide
+
+        kind = KINDS[self.plan.kind]
+        for name, cost in self.plan.costs.items():
+            counts, sums = self._costs[name], self._weight_costs[name]
+            decide(block.values, block.labels, weights, status, kind, cost.matrix, counts, sums)
+
+    def merge(self, other: Statistics) -> Statistics:
+        """Add another state to this one."""
+        if self.plan != other.plan:
+            raise InputError("other", "states can be merged only when their plans are equal")
+        self._merge_tallies(other._tallies, 1)
+        for name in self.plan.costs:
+            self._costs[name] += other._costs[name]
+            self._weight_costs[name] = merge_pairs(self._weight_costs[name], other._weight_costs[name])
+        if self._sparse is not None and other._sparse is not None:
+            self._sparse.merge(other._sparse)
+        self._bad += other._bad
+        return self
+
+    def __add__(self, other: Statistics) -> Statistics:
+        return Statistics(self.plan).merge(self).merge(other)
+
+    def _merge_tallies(self, other: Tallies, sign: int) -> None:
+        mine = self._tallies
+        for name in ("ranks", "infinite", "decisions"):
+            getattr(mine, name)[...] += sign * getattr(other, name)
+        mine.cells[:, :3] += sign * other.cells[:, :3]
+        mine.cells[:, 3:] = merge_pairs(mine.cells[:, 3:], sign * other.cells[:, 3:])
+        for name in ("sums", "outputs", "weight_ranks", "weight_decisions", "weight_sums", "weight_cells"):
+            array = getattr(mine, name)
+            array[...] = merge_pairs(array, sign * getattr(other, name))
+
+    def to_bytes(self) -> bytes:
+        """Every number of the state. Equal for equal rows, however they were cut, ordered and merged."""
+        arrays = [*self._tallies, self._bad, *self._costs.values(), *self._weight_costs.values()]
+        if self._sparse is not None:
+            arrays += self._sparse.settle()
+        return b"".join(array.tobytes() for array in arrays)
+
+    def finalise(self) -> Summary:
+        """The state as plain numbers."""
+        sparse = None if self._sparse is None else self._sparse.settle()
+        bad = dict(zip(RULES, self._bad[1:].tolist(), strict=True))
+        return summarise(self.plan, self._tallies, sparse, self._costs, self._weight_costs, bad)
