@@ -38,9 +38,7 @@ def trained(seed: int = 0) -> Iterator[tuple[str, str, Predictions, list[str]]]:
     for name, load in (("breast cancer", load_breast_cancer), ("digits", load_digits)):
         data = load()
         classes = [str(c) for c in data.target_names]
-        x, x_test, y, y_test = train_test_split(
-            data.data, data.target, test_size=0.5, stratify=data.target, random_state=seed
-        )
+        x, x_test, y, y_test = train_test_split(data.data, data.target, test_size=0.5, stratify=data.target, random_state=seed)
         for method, model in _classifiers().items():
             probs = model.fit(x, y).predict_proba(x_test)
             yield name, method, Predictions(np.array(classes)[y_test], probs, classes=classes), classes

@@ -26,7 +26,6 @@ class RowOptions(TypedDict, total=False):
     from_logits, from_log_probs : what `y_proba` holds, if not probabilities. Never guessed.
     on_bad_rows : "error" (default), or "drop" to leave out rows that break a rule.
     tolerance : how far a row may sum from 1; 1e-5 unless the format is coarser (see `predictions.sum_tolerance`).
-    threads : how many to use; all cores unless given. The result does not depend on it.
     """
 
     sample_weight: Any
@@ -35,7 +34,6 @@ class RowOptions(TypedDict, total=False):
     from_log_probs: bool
     on_bad_rows: OnBadRows
     tolerance: float | None
-    threads: int | None
 
 
 def rows_of(
@@ -68,7 +66,13 @@ def rows_of(
 
 
 def log_score(
-    y_true: Any, y_proba: Any, *, normalize: bool = False, priors: Any = None, **options: Unpack[RowOptions]
+    y_true: Any,
+    y_proba: Any,
+    *,
+    normalize: bool = False,
+    priors: Any = None,
+    threads: int | None = None,
+    **options: Unpack[RowOptions],
 ) -> Estimate:
     """The mean logarithmic score -log p_y, the cross-entropy of the forecasts (paper 2, Eq. 8).
 
@@ -77,6 +81,7 @@ def log_score(
     normalize : divide by the score of the best constant forecast, the class frequencies. A value above 1 is worse
         than not looking at the input at all.
     priors : class frequencies to assume in place of those in the data (paper 2, Eq. 36).
+    threads : how many to use; all cores unless given. The result does not depend on it.
     options : see `RowOptions`.
 
     A row whose true class has probability 0 makes the score infinite; `infinite_rows` counts them. Nothing is clipped.
@@ -86,11 +91,17 @@ def log_score(
     >>> log_score(["no", "yes"], [[1.0, 0.0], [1.0, 0.0]], labels=["no", "yes"]).infinite_rows
     1
     """
-    return _score(Log(), y_true, y_proba, normalize, priors, options)
+    return _score(Log(), y_true, y_proba, normalize, priors, threads, options)
 
 
 def brier_score(
-    y_true: Any, y_proba: Any, *, normalize: bool = False, priors: Any = None, **options: Unpack[RowOptions]
+    y_true: Any,
+    y_proba: Any,
+    *,
+    normalize: bool = False,
+    priors: Any = None,
+    threads: int | None = None,
+    **options: Unpack[RowOptions],
 ) -> Estimate:
     """The mean Brier score, sum_k (p_k - [k = y])^2, from 0 to 2. Arguments as in `log_score`.
 
@@ -99,11 +110,18 @@ def brier_score(
     >>> round(brier_score([1, 0, 1], [0.9, 0.2, 0.4]), 6)
     0.273333
     """
-    return _score(Brier(), y_true, y_proba, normalize, priors, options)
+    return _score(Brier(), y_true, y_proba, normalize, priors, threads, options)
 
 
 def bayes_risk(
-    y_true: Any, y_proba: Any, costs: Any, *, normalize: bool = False, priors: Any = None, **options: Unpack[RowOptions]
+    y_true: Any,
+    y_proba: Any,
+    costs: Any,
+    *,
+    normalize: bool = False,
+    priors: Any = None,
+    threads: int | None = None,
+    **options: Unpack[RowOptions],
 ) -> Estimate:
     """The mean cost of the decisions that the probabilities lead to (paper 2, Eq. 7). Other arguments as in `log_score`.
 
@@ -115,18 +133,15 @@ def bayes_risk(
     0.1
     """
     cost = costs if isinstance(costs, Cost) else Cost(costs)
-    return _score(cost, y_true, y_proba, normalize, priors, options)
+    return _score(cost, y_true, y_proba, normalize, priors, threads, options)
 
 
 def _score(
-    score: Score, y_true: Any, y_proba: Any, normalize: bool, priors: Any, options: RowOptions
+    score: Score, y_true: Any, y_proba: Any, normalize: bool, priors: Any, threads: int | None, options: RowOptions
 ) -> Estimate:
-    threads = options.pop("threads", None)
     rows = rows_of(y_true, y_proba, **options)
     costs = {"costs": score} if isinstance(score, Cost) else {}
-    return estimate_score(
-        summary(rows, Plan.of(rows, costs), threads=threads), score, normalize=normalize, priors=priors
-    )
+    return estimate_score(summary(rows, Plan.of(rows, costs), threads=threads), score, normalize=normalize, priors=priors)
 
 
 def risk_weighted_score(
@@ -137,6 +152,7 @@ def risk_weighted_score(
     b: float = 1.0,
     normalize: bool = False,
     priors: Any = None,
+    threads: int | None = None,
     **options: Unpack[RowOptions],
 ) -> Estimate:
     """The Bayes risk of a two-class problem, integrated over all thresholds with a Beta(a, b) weight.
@@ -148,7 +164,6 @@ def risk_weighted_score(
     0.273333
     """
     score = RiskWeighted(a, b)
-    threads = options.pop("threads", None)
     rows = rows_of(y_true, y_proba, **options)
     good, found = _good_binary_rows(rows, threads)
     p, labels, weights = good
@@ -167,7 +182,9 @@ class RiskCurve:
     definition: str
 
 
-def risk_curve(y_true: Any, y_proba: Any, *, thresholds: Any = None, **options: Unpack[RowOptions]) -> RiskCurve:
+def risk_curve(
+    y_true: Any, y_proba: Any, *, thresholds: Any = None, threads: int | None = None, **options: Unpack[RowOptions]
+) -> RiskCurve:
     """The Bayes risk of a two-class problem as a function of the decision threshold (paper 2, Eq. 34, Figure 4).
 
     At threshold t the second class is decided when its probability is at least t. To miss it costs 1 / t, a false alarm
@@ -181,7 +198,6 @@ def risk_curve(y_true: Any, y_proba: Any, *, thresholds: Any = None, **options: 
     t = np.linspace(0.01, 0.99, 99) if thresholds is None else np.atleast_1d(as_numbers(thresholds, "thresholds"))
     if not ((t > 0) & (t < 1)).all():
         raise InputError("thresholds", "must lie inside (0, 1)", t[~((t > 0) & (t < 1))][0])
-    threads = options.pop("threads", None)
     (p, labels, weights), found = _good_binary_rows(rows_of(y_true, y_proba, **options), threads)
     prior = found.priors[1]
     missed = prior * _share_below(p[labels == 1], weights[labels == 1], t)

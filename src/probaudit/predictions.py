@@ -70,13 +70,12 @@ class Predictions:
     names: Mapping[str, str] = field(default_factory=dict, kw_only=True)
 
     def __post_init__(self) -> None:
-        put = lambda name, value: object.__setattr__(self, name, value)  # noqa: E731
         if self.on_bad_rows not in ("error", "drop"):
             raise InputError("on_bad_rows", 'must be "error" or "drop"', repr(self.on_bad_rows))
         if self.from_logits and self.from_log_probs:
             raise InputError("from_log_probs", "outputs are logits or log-probabilities, not both")
         values = as_numbers(self.probs, self.name("probs"))
-        put("tolerance", sum_tolerance(self.probs) if self.tolerance is None else float(self.tolerance))
+        self._set("tolerance", sum_tolerance(self.probs) if self.tolerance is None else float(self.tolerance))
         if not 0 <= self.tolerance < 1:  # type: ignore[operator]
             raise InputError("tolerance", "must lie in [0, 1)", self.tolerance)
         if values.ndim not in (1, 2):
@@ -84,20 +83,24 @@ class Predictions:
         if values.ndim == 2 and values.shape[1] < 2:
             rule = "needs two columns or more; give the positive class of a binary problem as one dimension"
             raise InputError(self.name("probs"), rule, f"has shape {values.shape}")
-        put("probs", values)
+        self._set("probs", values)
         labels = as_array(self.y, self.name("y"))
         if labels.ndim == 2 and labels.shape[1] == 1:
             labels = labels[:, 0]
         if labels.ndim != 1:
             raise InputError(self.name("y"), "must be one label per row", f"has shape {labels.shape}")
-        put("y", labels)
+        self._set("y", labels)
         self._check_lengths()
-        put("classes", self._class_order())
-        put("codes", label_codes(labels, self.classes, self.name("y")))  # type: ignore[arg-type]
+        self._set("classes", self._class_order())
+        self._set("codes", label_codes(labels, self.classes, self.name("y")))  # type: ignore[arg-type]
         if self.columns is not None:
-            put("columns", {name: as_array(column, name) for name, column in self.columns.items()})
+            self._set("columns", {name: as_array(column, name) for name, column in self.columns.items()})
 
     codes: np.ndarray = field(init=False, repr=False)
+
+    def _set(self, name: str, value: Any) -> None:
+        """Put the checked form of an argument in its place; after __post_init__ nothing changes."""
+        object.__setattr__(self, name, value)
 
     @classmethod
     def from_confidence(cls, confidence: Any, correct: Any, **options: Any) -> Predictions:
@@ -147,19 +150,18 @@ class Predictions:
             raise InputError(self.name("probs"), "needs at least one row", "is empty")
         if len(self.y) != n:
             raise InputError(self.name("y"), f"needs one label per row of `{self.name('probs')}` ({n})", len(self.y))
-        put = lambda name, value: object.__setattr__(self, name, value)  # noqa: E731
         if self.sample_weight is not None:
             weights = as_numbers(self.sample_weight, self.name("sample_weight"))
             if weights.shape != (n,):
                 rule = f"needs one weight per row ({n})"
                 raise InputError(self.name("sample_weight"), rule, f"has shape {weights.shape}")
-            put("sample_weight", weights.astype(np.float64, copy=False))
+            self._set("sample_weight", weights.astype(np.float64, copy=False))
         if self.features is not None:
             features = as_array(self.features, self.name("features"))
             if features.ndim != 2 or len(features) != n:
                 rule = f"must be [rows, features] with {n} rows"
                 raise InputError(self.name("features"), rule, f"has shape {features.shape}")
-            put("features", features)
+            self._set("features", features)
         for name, column in (self.columns or {}).items():
             if len(column) != n:
                 raise InputError("columns", f"column {name!r} needs one value per row ({n})", len(column))
@@ -186,14 +188,17 @@ class Predictions:
     def block(self, first: int, last: int) -> Block:
         values = self.probs[first:last]
         dtype = np.float32 if values.dtype.itemsize <= 4 else np.float64
-        values = np.require(values.reshape(len(values), -1), dtype, ["C", "W", "A"])
+        values = np.require(values if values.ndim == 2 else values[:, None], dtype, ["C", "W", "A"])
         labels = np.require(self.codes[first:last], np.int64, ["C", "W", "A"])
         weights = None if self.sample_weight is None else self.sample_weight[first:last]
         return Block(first, values, labels, weights, self.y[first:last])
 
     def take(self, rows: Any) -> Predictions:
         """The same for some of the rows."""
-        pick = lambda part: None if part is None else part[rows]  # noqa: E731
+
+        def pick(part: np.ndarray | None) -> np.ndarray | None:
+            return None if part is None else part[rows]
+
         columns = None if self.columns is None else {name: column[rows] for name, column in self.columns.items()}
         return replace(
             self,

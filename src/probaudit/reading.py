@@ -168,7 +168,9 @@ class _ArrowColumns(Mapping[str, np.ndarray]):
         column = self._table[name]
         if pa.types.is_dictionary(column.type):
             column = column.cast(column.type.value_type)
-        if not (pa.types.is_list(column.type) or pa.types.is_fixed_size_list(column.type) or pa.types.is_large_list(column.type)):
+        if not (
+            pa.types.is_list(column.type) or pa.types.is_fixed_size_list(column.type) or pa.types.is_large_list(column.type)
+        ):
             return np.asarray(column.to_numpy())
         column = column.combine_chunks()
         lengths = column.value_lengths().to_numpy(zero_copy_only=False) if len(column) else np.empty(0)

@@ -201,11 +201,7 @@ class Cost(Score):
         )
 
     def __eq__(self, other: object) -> bool:
-        return (
-            isinstance(other, Cost)
-            and self.matrix.shape == other.matrix.shape
-            and bool((self.matrix == other.matrix).all())
-        )
+        return isinstance(other, Cost) and self.matrix.shape == other.matrix.shape and bool((self.matrix == other.matrix).all())
 
     def __hash__(self) -> int:
         return hash((self.matrix.shape, self.matrix.tobytes()))
@@ -215,10 +211,10 @@ class Cost(Score):
 class RiskWeighted(Score):
     """Bayes risks of a two-class problem integrated over all thresholds with a Beta(a, b) weight (paper 2, Eq. 10-12, 34).
 
-    At threshold t the positive (second) class is decided when its probability is at least t; to miss it costs 1 / t, and a false
-    alarm costs 1 / (1 - t). The weight is W(t) = (2t)^(a-1) (2(1-t))^(b-1): the Beta(a, b) density scaled to 1 at t = 1/2.
-    On that scale a = b = 1 is exactly `Log` and a = b = 2 exactly `Brier` (a sum over both classes). With the plain density, as
-    the paper writes it, Beta(2, 2) gives 3/2 of that, or 3 times its Eq. 9.
+    At threshold t the positive (second) class is decided when its probability is at least t; to miss it costs 1 / t, a
+    false alarm costs 1 / (1 - t). The weight is W(t) = (2t)^(a-1) (2(1-t))^(b-1), the Beta(a, b) density scaled to
+    1 at t = 1/2. On that scale a = b = 1 is exactly `Log` and a = b = 2 exactly `Brier` (a sum over both classes).
+    With the plain density, as the paper writes it, Beta(2, 2) gives 3/2 of that, or 3 times its Eq. 9.
 
     >>> RiskWeighted(2, 2).score([[0.25, 0.75]], [1]).round(12)
     array([0.125])
@@ -244,9 +240,7 @@ class RiskWeighted(Score):
         if forecast.shape[-1] != 2:
             raise InputError("forecast", "must have two classes", f"has shape {forecast.shape}")
         scale = 2.0 ** (self.a + self.b - 2)
-        return scale * np.stack(
-            [_tail(forecast[..., 0], self.b, self.a), _tail(forecast[..., 1], self.a, self.b)], axis=-1
-        )
+        return scale * np.stack([_tail(forecast[..., 0], self.b, self.a), _tail(forecast[..., 1], self.a, self.b)], axis=-1)
 
 
 def _tail(q: np.ndarray, a: float, b: float) -> np.ndarray:

@@ -8,6 +8,7 @@ kernels, and a cache that cannot be read or written only costs a compilation.
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import hashlib
 from collections.abc import Callable
@@ -69,10 +70,8 @@ class _KernelCache(caching.FunctionCache):
 def kernel(function: F) -> F:
     """Compile an entry point: called from Python, cached on disk."""
     dispatcher = numba.njit(nogil=True, error_model="numpy")(function)
-    try:
+    with contextlib.suppress(RuntimeError, OSError):  # nowhere to write: run without a cache
         dispatcher._cache = _KernelCache(function)
-    except (RuntimeError, OSError):  # nowhere to write: run without a cache
-        pass
     return dispatcher
 
 

@@ -99,6 +99,7 @@ def audit(
     costs: Any = None,
     classes: Sequence[Any] | None = None,
     reject_cost: float = 0.1,
+    threads: int | None = None,
     **options: Unpack[RowOptions],
 ) -> Audit:
     """Judge predicted probabilities: accuracy, proper scores with 95% intervals, normalised, and a verdict in words.
@@ -115,7 +116,6 @@ def audit(
     """
     if classes is not None and options.get("labels") is not None:
         raise InputError("labels", "is the same as `classes`; give one of them")
-    threads = options.pop("threads", None)
     if classes is not None:
         options["labels"] = classes
     rows = rows_of(y_true, y_proba, features=features, columns=columns, **options)

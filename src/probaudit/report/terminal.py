@@ -67,7 +67,9 @@ def render(audit: Audit, title: str = "") -> RenderableType:
     summary = audit.summary
     answer = "confidence and correctness" if summary.plan.kind == "pairs" else f"{len(summary.plan.classes)} classes"
     head = Text.assemble((title or "audit", "bold"), f"  {summary.rows:,} rows, {answer}")
-    foot = Text("normalised: divided by the best constant forecast (or decision); below 1 is better than not looking", style="dim")
+    foot = Text(
+        "normalised: divided by the best constant forecast (or decision); below 1 is better than not looking", style="dim"
+    )
     return Group(head, Padding(findings(audit), (1, 0)), scores(audit), Padding(foot, (1, 0, 0, 0)))
 
 
@@ -75,7 +77,7 @@ def overview(audits: Mapping[str, Audit]) -> Table:
     """Several audits, a row each."""
     table = Table(box=box.SIMPLE_HEAD, show_edge=False, header_style="dim", pad_edge=False)
     table.add_column("classifier", no_wrap=True)
-    for title in ("accuracy", "log score", "normalised", "95% interval", "Brier, norm."):
+    for title in ("accuracy", "log score / naive", "95% interval", "Brier / naive"):
         table.add_column(title, justify="right", no_wrap=True)
     for name, audit in audits.items():
         log = audit["log_score.normalized"]
@@ -83,7 +85,6 @@ def overview(audits: Mapping[str, Audit]) -> Table:
         table.add_row(
             Text.assemble((mark, style), f" {name}"),
             f"{audit['accuracy']:.1%}",
-            number(audit["log_score"]),
             number(log),
             f"{log.low:.2f} to {log.high:.2f}" if math.isfinite(log.low) else "–",
             number(audit["brier_score.normalized"]),

@@ -97,8 +97,8 @@ def good_decisions_bad_probabilities(summary: Summary, estimates: Estimates) -> 
         return Finding(
             "warning",
             "good_decisions_bad_probabilities",
-            f"The most probable class is a good guess (accuracy {estimates['accuracy']:.1%}), but the probabilities are not good "
-            "probabilities: recalibrate them before they are used as such.",
+            f"The most probable class is a good guess (accuracy {estimates['accuracy']:.1%}), but the probabilities are not "
+            "good probabilities: recalibrate them before they are used as such.",
         )
     return None
 
@@ -108,13 +108,16 @@ def worse_than_constant_decision(summary: Summary, estimates: Estimates) -> Find
     x = estimates.get("cost_risk.normalized")
     if x is None or math.isnan(x.low):
         return None
-    if x.low > 1:
-        text = f"Under your costs, deciding by these probabilities is worse than always deciding the same ({x:.3g} times the cost, {_between(x)})."
-        return Finding("bad", "worse_than_constant_decision", text)
-    if x.high >= 1:
-        text = f"Under your costs, deciding by these probabilities is not clearly better than always deciding the same ({x:.3g} times the cost, {_between(x)})."
-        return Finding("warning", "worse_than_constant_decision", text)
-    return None
+    if x.high < 1:
+        return None
+    level: Level
+    level, words = ("bad", "worse") if x.low > 1 else ("warning", "not clearly better")
+    return Finding(
+        level,
+        "worse_than_constant_decision",
+        f"Under your costs, deciding by these probabilities is {words} than always deciding the same: "
+        f"it costs {x:.3g} times as much ({_between(x)}).",
+    )
 
 
 def rejecting_all_is_better(summary: Summary, estimates: Estimates) -> Finding | None:
@@ -125,8 +128,8 @@ def rejecting_all_is_better(summary: Summary, estimates: Estimates) -> Finding |
     return Finding(
         "warning",
         "rejecting_all_is_better",
-        f"With a reject option that costs {summary.plan.reject_cost:g} of an error, deciding by these probabilities costs {x:.3g} times "
-        f"as much as the best constant decision ({_between(x)}): they are too sure of themselves.",
+        f"With a reject option at {summary.plan.reject_cost:g} of the cost of an error, deciding by these probabilities costs "
+        f"{x:.3g} times as much as the best constant decision ({_between(x)}): they are too sure of themselves.",
     )
 
 
@@ -142,8 +145,12 @@ def only_confidence(summary: Summary, estimates: Estimates) -> Finding | None:
     """Paper 5, Proposition 4.5: the loss of the confidence alone can be small for a predictor that is always wrong."""
     if summary.plan.kind != "pairs":
         return None
-    text = "Only the confidence in the stated answer is judged: its scores say nothing of how good the answers are. Read them with the accuracy."
-    return Finding("note", "only_confidence", text)
+    return Finding(
+        "note",
+        "only_confidence",
+        "Only the confidence in the stated answer is judged: its scores say nothing of how good the answers are. "
+        "Read them with the accuracy.",
+    )
 
 
 def one_class(summary: Summary, estimates: Estimates) -> Finding | None:

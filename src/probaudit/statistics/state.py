@@ -125,9 +125,7 @@ class Statistics:
         )
         self._sparse = None if dense else SparseCounts(weighted)
         self._costs = {name: zeros(*cost.matrix.shape) for name, cost in plan.costs.items()}
-        self._weight_costs = {
-            name: zeros(cost.matrix.size if weighted else 0, 4) for name, cost in plan.costs.items()
-        }
+        self._weight_costs = {name: zeros(cost.matrix.size if weighted else 0, 4) for name, cost in plan.costs.items()}
         self._bad = zeros(len(RULES) + 1)
 
     @classmethod
@@ -171,8 +169,8 @@ class Statistics:
             code = np.empty(0 if self._sparse is None else len(values), np.int64)
             last = (kind, plan.tolerance, plan.reject_cost)
             if K <= scoring.NARROW:
-                kernel = scoring.narrow_logits if kind >= 2 else scoring.narrow_probabilities
-                counted = kernel(values, labels, w, t, status[part], code, *last)
+                narrow: Any = scoring.narrow_logits if kind >= 2 else scoring.narrow_probabilities
+                counted = narrow(values, labels, w, t, status[part], code, *last)
             else:
                 scale = 2.0 ** min(50, 61 - K.bit_length())
                 if kind >= 2:
@@ -180,9 +178,7 @@ class Statistics:
                 else:
                     bits = values.view(np.int32 if values.itemsize == 4 else np.int64)
                     one = int(np.array(1 + plan.tolerance, values.dtype).view(bits.dtype))
-                    counted = scoring.wide_probabilities(
-                        values, bits, one, labels, w, t, status[part], code, *last, scale
-                    )
+                    counted = scoring.wide_probabilities(values, bits, one, labels, w, t, status[part], code, *last, scale)
             codes.append(code[:counted])
         return status, np.concatenate(codes) if codes else np.empty(0, np.int64)
 

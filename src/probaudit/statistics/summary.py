@@ -146,9 +146,7 @@ def summarise(
         ranks=_ranks(plan, t, argmax),
         argmax=argmax,
         reject=reject,
-        costs={
-            name: _decisions(counts.shape, *_dense(counts, cost_sums[name])) for name, counts in cost_counts.items()
-        },
+        costs={name: _decisions(counts.shape, *_dense(counts, cost_sums[name])) for name, counts in cost_counts.items()},
         grid=_grid(plan, t),
     )
 

@@ -1,0 +1,178 @@
+"""The command line, as a newcomer would use it: output, files and exit codes."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+
+import numpy as np
+import pandas as pd
+import pytest
+from typer.testing import CliRunner
+
+import probaudit as pb
+from probaudit.cli import app
+from probaudit.engines import progress
+
+
+def run(*arguments):
+    return CliRunner().invoke(app, [str(a) for a in arguments])
+
+
+@pytest.fixture
+def frame():
+    world = pb.simulate.gaussian_posteriors(500, 3, seed=0)
+    names = np.array(["ant", "bee", "cat"])
+    return pd.DataFrame({"label": names[world.y]} | {f"p_{name}": world.cal[:, k] for k, name in enumerate(names)})
+
+
+@pytest.fixture
+def file(frame, tmp_path):
+    path = tmp_path / "preds.csv"
+    frame.to_csv(path, index=False)
+    return path
+
+
+def test_audit_prints_the_verdict_and_the_scores(file):
+    result = run("audit", file)
+    assert result.exit_code == 0
+    assert "Better than always forecasting the class frequencies" in result.output
+    assert "preds.csv" in result.output
+    assert "500 rows, 3 classes" in result.output
+
+
+def test_json_to_a_file_and_to_standard_output(file, tmp_path):
+    out = tmp_path / "out.json"
+    assert run("audit", file, "--json", out).exit_code == 0
+    printed = run("audit", file, "--json", "-")
+    assert json.loads(printed.output) == json.loads(out.read_text())
+
+
+@pytest.mark.parametrize("suffix", ["parquet", "arrow", "npz"])
+def test_every_format_gives_the_same_audit(frame, file, tmp_path, suffix):
+    path = tmp_path / f"preds.{suffix}"
+    options = []
+    if suffix == "parquet":
+        frame.to_parquet(path)
+    elif suffix == "arrow":
+        frame.to_feather(path)
+    else:
+        np.savez(path, label=frame["label"].to_numpy(str), p=frame.filter(like="p_").to_numpy())
+        options = ["--probs", "p", "--classes", "ant,bee,cat"]
+    first, second = run("audit", file, "--json", "-"), run("audit", path, *options, "--json", "-")
+    assert second.exit_code == 0, second.output
+    assert json.loads(first.output) == json.loads(second.output)
+
+
+def test_logits_costs_weights_and_confidence(frame, tmp_path):
+    for name in ("ant", "bee", "cat"):
+        frame[f"z_{name}"] = np.log(frame.pop(f"p_{name}"))
+    frame["w"] = 2.0
+    frame.to_csv(tmp_path / "z.csv", index=False)
+    (tmp_path / "costs.csv").write_text("class,ant,bee,cat,ask\ncat,9,9,0,1\nant,0,1,1,1\nbee,1,0,1,1\n")
+    result = run(
+        "audit", tmp_path / "z.csv", "--logits", "z_*", "--weight", "w", "--costs", tmp_path / "costs.csv", "--json", "-"
+    )
+    assert result.exit_code == 0, result.output
+    matrix = [[0, 1, 1, 1], [1, 0, 1, 1], [9, 9, 0, 1]]
+    expected = pb.bayes_risk(
+        frame["label"], frame.filter(like="z_").to_numpy(), matrix, labels=["ant", "bee", "cat"], from_logits=True
+    )
+    assert json.loads(result.output)["estimates"]["cost_risk"]["value"] == pytest.approx(expected)
+    pd.DataFrame({"sure": [0.9, 0.8, 0.3], "right": [True, True, False]}).to_csv(tmp_path / "c.csv", index=False)
+    stated = run("audit", tmp_path / "c.csv", "--confidence", "sure", "--correct", "right")
+    assert stated.exit_code == 0
+    assert "Only the confidence" in stated.output
+
+
+def test_bad_rows_stop_or_are_dropped(file):
+    lines = file.read_text().splitlines()
+    lines[3] = "ant,0.5,0.2,0.2"
+    file.write_text("\n".join(lines) + "\n")
+    stopped = run("audit", file)
+    assert stopped.exit_code == 2
+    assert "`p_*`, row 2: sums to 0.9; a row must sum to 1 within 1e-05" in stopped.output
+    dropped = run("audit", file, "--drop-bad-rows")
+    assert dropped.exit_code == 0
+    assert "1 of 500 rows were set aside: 1 that do not sum to 1" in dropped.output
+    assert run("audit", file, "--tolerance", "0.2").exit_code == 0
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        (["--label", "nope"], "there is no column 'nope'; the columns are label, p_ant, p_bee, p_cat"),
+        (["--probs", "q_*"], "no column matches 'q_*'"),
+        (["--probs", "p_*", "--logits", "p_*"], "give one kind of output"),
+        (["--classes", "ant,bee"], "needs one name for each of the 3 classes"),
+        (["--classes", "ant,bee,dog"], "label 'cat'; must be one of the classes 'ant', 'bee', 'dog'"),
+        (["--confidence", "p_ant"], "go together"),
+        (["--reject-cost", "2"], "must lie in [0, 1)"),
+        (["--json", "no/such/folder.json"], "folder must exist"),
+    ],
+)
+def test_bad_input_exits_with_2_and_says_why(file, options, words):
+    result = run("audit", file, *options)
+    assert result.exit_code == 2
+    assert words in result.output
+    assert "Traceback" not in result.output
+
+
+def test_missing_file_and_unknown_option_exit_with_2(tmp_path):
+    assert run("audit", tmp_path / "none.csv").exit_code == 2
+    assert run("audit", tmp_path / "none.csv", "--unknown").exit_code == 2
+    assert run("nothing").exit_code == 2
+
+
+@pytest.mark.parametrize(
+    ("thresholds", "code"),
+    [
+        (["--max", "log_score.normalized=1"], 0),
+        (["--max", "log_score.normalized=1%"], 1),
+        (["--min", "accuracy=50%", "--max", "dropped_rows=0"], 0),
+        (["--min", "accuracy=50%", "--min", "rows=501"], 1),
+        (["--max", "nonsense=1"], 2),
+        (["--max", "accuracy"], 2),
+        ([], 2),
+    ],
+)
+def test_check_has_three_exit_codes(file, thresholds, code):
+    result = run("check", file, *thresholds)
+    assert result.exit_code == code, result.output
+    if code == 1:
+        assert "FAIL" in result.output
+
+
+def test_an_infinite_log_score_fails_a_check(tmp_path):
+    path = tmp_path / "zero.csv"
+    path.write_text("label,p\n1,0.0\n0,0.2\n1,0.9\n")
+    assert run("check", path, "--probs", "p", "--max", "log_score=1e300").exit_code == 1
+
+
+def test_demo_trains_audits_and_writes(tmp_path):
+    result = run("demo", "--output", tmp_path / "demo")
+    assert result.exit_code == 0, result.output
+    written = sorted(path.name for path in (tmp_path / "demo").iterdir())
+    assert len(written) == 20
+    again = run("audit", tmp_path / "demo" / "digits-random-forest.parquet", "--json", "-")
+    stored = json.loads((tmp_path / "demo" / "digits-random-forest.json").read_text())
+    assert json.loads(again.output)["estimates"] == stored["estimates"]
+
+
+def test_the_module_runs_and_knows_its_version():
+    done = subprocess.run([sys.executable, "-m", "probaudit.cli", "--version"], capture_output=True, text=True, check=True)
+    assert done.stdout == f"probaudit {pb.__version__}\n"
+
+
+def test_a_progress_bar_appears_only_for_those_who_wait(monkeypatch, capsys):
+    with progress.Progress(10, show=True) as bar:
+        bar.advance(5)
+        assert bar._bar is None
+        monkeypatch.setattr(progress, "PATIENCE", -1.0)
+        bar.advance(5)
+        assert bar._bar is not None
+        assert bar._bar.tasks[0].completed == 10
+    with progress.Progress(10, show=False) as bar:
+        bar.advance(5)
+        assert bar._bar is None
