@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import math
 from functools import cache
+from itertools import pairwise
 
-import mpmath
 import numpy as np
+from scipy.integrate import quad
 
 import probaudit as pb
 
@@ -61,12 +62,20 @@ def beta_tail(q: float, a: float, b: float) -> float:
     """The integral over (q, 1) of W(t) / t: what the second class costs when its probability is q."""
     if q == 0 and a <= 1:
         return math.inf
-    with mpmath.workdps(30):
-        # t = e^u turns the neighbourhood of zero, down to the least number, into an interval of length 745.
-        low = mpmath.log(q) if q else -mpmath.inf
-        points = [low, *(x for x in (-40, -4, -1) if x > low), 0]
-        weight = lambda u: mpmath.exp(u * (a - 1)) * (-mpmath.expm1(u)) ** (b - 1)  # noqa: E731
-        return float(mpmath.mpf(2) ** (a + b - 2) * mpmath.quad(weight, points)) if q < 1 else 0.0
+
+    # t = e^u turns the neighbourhood of zero, down to the least number, into an interval of length 745.
+    def weight(u):
+        return math.exp(u * (a - 1)) * (-math.expm1(u)) ** (b - 1)
+
+    def weight_near_one(u):  # without the factor (-u)^(b - 1), which is left to quad
+        return math.exp(u * (a - 1)) * ((-math.expm1(u) / -u) ** (b - 1) if u else 1.0)
+
+    low = max(math.log(q), -745.2) if q else -2000.0
+    points = [low, *(x for x in (-100, -20, -4, -1) if x > low), 0.0]
+    options = {"epsabs": 0, "epsrel": 1e-13, "limit": 200, "full_output": 1}
+    last = quad(weight_near_one, points[-2], 0, weight="alg", wvar=(0, b - 1), **options)[0]
+    parts = [quad(weight, x, y, **options)[0] for x, y in pairwise(points[:-1])]
+    return 2 ** (a + b - 2) * math.fsum([*parts, last]) if q < 1 else 0.0
 
 
 def row_score(score, q, c) -> float:

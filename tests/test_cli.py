@@ -165,14 +165,16 @@ def test_the_module_runs_and_knows_its_version():
     assert done.stdout == f"probaudit {pb.__version__}\n"
 
 
-def test_a_progress_bar_appears_only_for_those_who_wait(monkeypatch, capsys):
+def test_a_progress_bar_appears_only_for_those_who_wait(monkeypatch):
+    monkeypatch.setattr(progress, "PATIENCE", 60.0)
     with progress.Progress(10, show=True) as bar:
         bar.advance(5)
         assert bar._bar is None
-        monkeypatch.setattr(progress, "PATIENCE", -1.0)
-        bar.advance(5)
-        assert bar._bar is not None
-        assert bar._bar.tasks[0].completed == 10
+    monkeypatch.setattr(progress, "PATIENCE", 0.0)
+    with progress.Progress(10, show=True) as bar:
+        bar._timer.join(10)
+        assert bar._bar.tasks[0].description == "compiling, on the first run only"
+        bar.advance(15)
+        assert (bar._bar.tasks[0].description, bar._bar.tasks[0].completed) == ("rows", 10)
     with progress.Progress(10, show=False) as bar:
-        bar.advance(5)
-        assert bar._bar is None
+        assert not bar._timer.is_alive()

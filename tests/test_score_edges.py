@@ -65,8 +65,16 @@ CASES = {
     "some weights zero": (Y2, P2, W * (W > 1)),
     "huge weights": (Y2, P2, W * 1e300),
     "subnormal weights": (Y2, P2, np.full(40, 1e-320)),
-    "weights far apart": (Y2, P2, np.where(np.arange(40) % 2, 1e300, 1e-320)),
     "integer weights": (Y3, P3, np.arange(40)),
+}
+
+
+# Sums are kept to 2^-58 of the largest weight: what weighs less cannot show in a mean over all rows, nor be seen alone.
+UNEVEN = {
+    "weights far apart": (Y2, P2, np.where(np.arange(40) % 2, 1e300, 1e-320)),
+    "one class weighs little": (Y2, P2, np.where(Y2, 1e-9, 1.0)),
+    "one class weighs next to nothing": (Y2, P2, np.where(Y2, 1e-25, 1.0)),
+    "an infinite row weighs next to nothing": ([0, 1], [[0.8, 0.2], [1.0, 0.0]], [1.0, 1e-25]),
 }
 
 
@@ -98,8 +106,23 @@ def test_value(case, name):
             assert math.isnan(found.per_class[c])
 
 
+@pytest.mark.parametrize("name", scores_for(2))
+@pytest.mark.parametrize("case", UNEVEN)
+def test_weights_of_very_different_size(case, name):
+    y, p, w = UNEVEN[case]
+    score = SCORES[name](2)
+    found = estimate(score, y, p, sample_weight=w)
+    assert float(found) == pytest.approx(mean_score(score, y, p, w), rel=1e-12, abs=2**-50)
+
+
+def test_a_prior_for_a_class_of_no_weight_is_refused():
+    y, p, w = UNEVEN["one class weighs next to nothing"]
+    with pytest.raises(pb.InputError, match="needs rows"):
+        pb.log_score(y, p, sample_weight=w, priors=[0.5, 0.5])
+
+
 EXACT = RNG.multinomial(1024, [0.2, 0.8], 30) / 1024  # the same numbers in all three formats
-EXACT[:3] = [[1, 2**-24], [2**-24, 1], [1, 0]]
+EXACT[:3] = [[1, 2**-24], [1, 2**-24], [1, 0]]
 EXACT_Y = np.r_[1, 0, 0, RNG.integers(0, 2, 27)]
 
 
@@ -108,7 +131,7 @@ EXACT_Y = np.r_[1, 0, 0, RNG.integers(0, 2, 27)]
 @pytest.mark.parametrize("columns", [1, 2])
 def test_a_format_changes_nothing_that_it_can_hold(name, wrong, columns):
     y = np.r_[EXACT_Y, [1] * wrong].astype(int)
-    p = np.vstack([EXACT, [[1.0, 0.0]] * wrong]) if wrong else EXACT
+    p = np.vstack([EXACT, [[1.0, 0.0]]]) if wrong else EXACT
     p = p if columns == 2 else p[:, 1]
     score = SCORES[name](2)
     found = [estimate(score, y, p.astype(dtype), tolerance=1e-5) for dtype in (np.float64, np.float32, np.float16)]

@@ -13,20 +13,63 @@ BFLOAT16_SPACING = 2.0**-7
 
 
 def as_array(data: Any, argument: str) -> np.ndarray:
-    """The data as a numpy array, without a copy where possible and without changing a value."""
+    """The data as a plain numpy array, without a copy where possible and without changing a value.
+
+    Masked entries become NaN or None.
+    """
+    if isinstance(data, np.ma.MaskedArray) and np.ma.is_masked(data):
+        real = data.dtype.kind == "f"
+        values = np.array(data.data, data.dtype if real else object)
+        values[np.ma.getmaskarray(data)] = np.nan if real else None
+        return values
     if isinstance(data, np.ndarray):
-        return data
-    if type(data).__module__.split(".")[0] == "torch":
+        return np.asarray(data)
+    library = type(data).__module__.split(".")[0]
+    if library == "torch":
         tensor = data.detach().cpu()
         return np.asarray(tensor.float() if str(tensor.dtype) == "torch.bfloat16" else tensor)
-    if hasattr(data, "to_numpy"):  # pandas, polars, pyarrow arrays
+    if library == "pyarrow":
+        tabular = hasattr(data, "columns")
+        return np.column_stack([from_arrow(c, argument) for c in data.columns]) if tabular else from_arrow(data, argument)
+    if hasattr(data, "to_numpy"):  # pandas, polars
         return np.asarray(data.to_numpy())
-    if type(data).__module__.split(".")[0] == "pyarrow":  # tables
-        return np.column_stack([column.to_numpy() for column in data.columns])
     try:
         return np.asarray(data)
     except ValueError as problem:
-        raise InputError(argument, "rows must all have the same length", str(problem)) from None
+        raise _ragged(data, argument, problem) from None
+
+
+def from_arrow(column: Any, argument: str) -> np.ndarray:
+    """An Arrow column as numpy; a column of lists becomes two-dimensional."""
+    import pyarrow as pa
+
+    if not isinstance(column, pa.ChunkedArray):
+        column = pa.chunked_array([column])
+    if pa.types.is_dictionary(column.type):
+        column = column.cast(column.type.value_type)
+    if not any(is_kind(column.type) for is_kind in (pa.types.is_list, pa.types.is_large_list, pa.types.is_fixed_size_list)):
+        return np.asarray(column.to_numpy())
+    if not len(column):
+        return np.empty((0, 0))
+    lists = column.combine_chunks()
+    lengths = lists.value_lengths().fill_null(-1).to_numpy()
+    odd = np.flatnonzero((lengths != lengths[0]) | (lengths < 0))
+    if len(odd):
+        found = lengths[odd[0]]
+        rule = "every row needs a list, all of the same length"
+        raise InputError(argument, rule, "no list" if found < 0 else f"{found} entries, not {lengths[0]}", row=int(odd[0]))
+    return np.asarray(lists.flatten().to_numpy(zero_copy_only=False)).reshape(len(lists), lengths[0])
+
+
+def _ragged(rows: Any, argument: str, problem: ValueError) -> InputError:
+    """The error for rows that numpy cannot stack, with the first that differs in length."""
+    lengths = [len(row) if hasattr(row, "__len__") else None for row in rows]
+    row = next((i for i, length in enumerate(lengths) if length != lengths[0]), None)
+    rule = "rows must all have the same length"
+    if row is None:
+        return InputError(argument, rule, str(problem))
+    found = "not a list" if lengths[row] is None else f"{lengths[row]} entries"
+    return InputError(argument, rule, f"{found}, where the first row has {lengths[0] or 'none'}", row=row)
 
 
 def spacing(data: Any) -> float:
@@ -40,15 +83,36 @@ def spacing(data: Any) -> float:
 
 
 def as_numbers(data: Any, argument: str) -> np.ndarray:
-    """A numeric array of float16, float32 or float64; integers and booleans become float64."""
+    """A numeric array of float16, float32 or float64; integers and booleans become float64, missing values NaN."""
     array = as_array(data, argument)
     if array.dtype.kind in "biu":
         return array.astype(np.float64)
     if array.dtype.kind == "f":
         return array if array.dtype.itemsize <= 8 else array.astype(np.float64)
     if array.dtype.kind == "O":
-        try:
-            return array.astype(np.float64)
-        except (TypeError, ValueError) as problem:
-            raise InputError(argument, "must hold numbers in rows of one length", str(problem)) from None
+        return _objects_as_numbers(array, argument)
     raise InputError(argument, "must hold numbers", f"has dtype {array.dtype}")
+
+
+def _objects_as_numbers(array: np.ndarray, argument: str) -> np.ndarray:
+    if array.ndim == 1 and len(array) and isinstance(array[0], (list, tuple, np.ndarray)):  # a series of lists
+        return as_numbers(as_array(array.tolist(), argument), argument)
+    missing = np.asarray(np.frompyfunc(is_missing, 1, 1)(array), bool)
+    numeric = np.asarray(np.frompyfunc(lambda value: hasattr(value, "__float__"), 1, 1)(array), bool)
+    odd = np.argwhere(~(missing | numeric))
+    if len(odd):  # text that looks like a number is refused too, as in an array of strings
+        row = int(odd[0][0]) if array.ndim else None
+        raise InputError(argument, "must hold numbers", repr(array[tuple(odd[0])]), row=row)
+    try:
+        return np.where(missing, np.nan, array).astype(np.float64)
+    except (TypeError, ValueError, OverflowError) as problem:
+        raise InputError(argument, "must hold numbers in rows of one length", str(problem)) from None
+
+
+def is_missing(value: Any) -> bool:
+    """Whether a value is None, NaN, or the NA or NaT of pandas."""
+    return (
+        value is None
+        or (isinstance(value, (float, np.floating)) and bool(value != value))
+        or type(value).__name__ in ("NAType", "NaTType")
+    )

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import functools
+import inspect
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated, Any
@@ -11,6 +13,10 @@ from typing import Annotated, Any
 import typer
 
 from .errors import InputError
+from .predictions import Predictions
+from .reading import read, read_costs
+from .report.audit import Audit, audit_rows
+from .report.gate import Threshold, failures
 from .version import __version__
 
 app = typer.Typer(
@@ -68,26 +74,20 @@ def main(
     pass
 
 
-def _audit(
-    file: Path,
-    label: str,
-    probs: str | None,
-    logits: str | None,
-    log_probs: str | None,
-    confidence: str | None,
-    correct: str | None,
-    weight: str | None,
-    classes: str | None,
-    costs: Path | None,
-    reject_cost: float,
-    drop_bad_rows: bool,
-    tolerance: float | None,
-    threads: int | None,
-) -> Any:
-    from .reading import read, read_costs
-    from .report.audit import audit_rows
-
-    rows = read(
+def _read(
+    file: File,
+    label: Label = "label",
+    probs: Probs = None,
+    logits: Logits = None,
+    log_probs: LogProbs = None,
+    confidence: Confidence = None,
+    correct: Correct = None,
+    weight: Weight = None,
+    classes: Classes = None,
+    drop_bad_rows: Drop = False,
+    tolerance: Tolerance = None,
+) -> Predictions:
+    return read(
         file,
         label=label,
         probs=probs,
@@ -100,82 +100,69 @@ def _audit(
         on_bad_rows="drop" if drop_bad_rows else "error",
         tolerance=tolerance,
     )
+
+
+def _audit(rows: Predictions, costs: Costs = None, reject_cost: Reject = 0.1, threads: Threads = None) -> Audit:
     matrix = None if costs is None else read_costs(costs, rows.class_order)
     return audit_rows(rows, costs=matrix, reject_cost=reject_cost, threads=threads)
 
 
+def audits_a_file(command: Callable[..., None]) -> Callable[..., None]:
+    """Give a command that takes an audit the options that say which rows to audit, and how."""
+    reading, auditing, own = (dict(inspect.signature(f, eval_str=True).parameters) for f in (_read, _audit, command))
+    del auditing["rows"], own["audit"]
+
+    @functools.wraps(command)
+    def run(**options: Any) -> None:
+        with _bad_input_exits():
+            rows = _read(**{name: options[name] for name in reading})
+            audit = _audit(rows, **{name: options[name] for name in auditing})
+            command(audit, **{name: options[name] for name in own})
+
+    file = reading["file"]
+    merged = {"file": file} | own | {name: reading[name] for name in reading if name != "file"} | auditing
+    run.__signature__ = inspect.Signature(list(merged.values()))  # type: ignore[attr-defined]
+    run.__annotations__ = {name: parameter.annotation for name, parameter in merged.items()}
+    return run
+
+
 @app.command()
+@audits_a_file
 def audit(
+    audit: Audit,
     file: File,
-    label: Label = "label",
-    probs: Probs = None,
-    logits: Logits = None,
-    log_probs: LogProbs = None,
-    confidence: Confidence = None,
-    correct: Correct = None,
-    weight: Weight = None,
-    classes: Classes = None,
-    costs: Costs = None,
-    reject_cost: Reject = 0.1,
-    drop_bad_rows: Drop = False,
-    tolerance: Tolerance = None,
-    threads: Threads = None,
-    json: Annotated[str | None, typer.Option(help="write the audit as JSON to this file, or to - for standard output")] = None,
+    json: Annotated[str | None, typer.Option(help="write JSON to this file, or to - for standard output")] = None,
 ) -> None:
     """Judge the probabilities in a file."""
     from .report.terminal import render
 
-    with _bad_input_exits():
-        found = _audit(
-            file, label, probs, logits, log_probs, confidence, correct, weight, classes, costs, reject_cost,
-            drop_bad_rows, tolerance, threads,
-        )  # fmt: skip
-        if json == "-":
-            sys.stdout.write(found.to_json())
-            return
-        if json is not None:
-            found.to_json(json)
-        _console().print(render(found, file.name))
+    if json == "-":
+        sys.stdout.write(audit.to_json())
+        return
+    if json is not None:
+        audit.to_json(json)
+    _console().print(render(audit, file.name))
 
 
 @app.command()
+@audits_a_file
 def check(
-    file: File,
+    audit: Audit,
     maximum: Annotated[list[str], typer.Option("--max", metavar="NAME=VALUE", help="fail if the value is above")] = [],  # noqa: B006
     minimum: Annotated[list[str], typer.Option("--min", metavar="NAME=VALUE", help="fail if the value is below")] = [],  # noqa: B006
-    label: Label = "label",
-    probs: Probs = None,
-    logits: Logits = None,
-    log_probs: LogProbs = None,
-    confidence: Confidence = None,
-    correct: Correct = None,
-    weight: Weight = None,
-    classes: Classes = None,
-    costs: Costs = None,
-    reject_cost: Reject = 0.1,
-    drop_bad_rows: Drop = False,
-    tolerance: Tolerance = None,
-    threads: Threads = None,
 ) -> None:
     """Pass or fail on thresholds, for a pipeline: exit code 0 if all hold, 1 if one does not, 2 for bad input.
 
-    For instance --max log_score.normalized=50% --min accuracy=0.9. A name without a value lists the names.
+    For instance --max log_score.normalized=50% --min accuracy=0.9. An unknown name is answered with all that there are.
     """
-    from .report.gate import Threshold, failures
-
-    with _bad_input_exits():
-        thresholds = [Threshold.parse(text, "max") for text in maximum]
-        thresholds += [Threshold.parse(text, "min") for text in minimum]
-        if not thresholds:
-            raise InputError("max", "give at least one threshold, such as --max log_score.normalized=1")
-        found = _audit(
-            file, label, probs, logits, log_probs, confidence, correct, weight, classes, costs, reject_cost,
-            drop_bad_rows, tolerance, threads,
-        )  # fmt: skip
-        failed = failures(found.flat(), thresholds)
-        for threshold in thresholds:
-            mark = "FAIL" if threshold in failed else "ok"
-            typer.echo(f"{mark:5}{threshold.name} = {found.flat()[threshold.name]:.6g}  ({threshold.rule})")
+    thresholds = [Threshold.parse(text, "max") for text in maximum] + [Threshold.parse(text, "min") for text in minimum]
+    if not thresholds:
+        raise InputError("max", "give at least one threshold, such as --max log_score.normalized=1")
+    values = audit.flat()
+    failed = failures(values, thresholds)
+    for threshold in thresholds:
+        mark = "FAIL" if threshold in failed else "ok"
+        typer.echo(f"{mark:5}{threshold.name} = {values[threshold.name]:.6g}  ({threshold.rule})")
     if failed:
         raise typer.Exit(1)
 
@@ -186,7 +173,6 @@ def demo(
 ) -> None:
     """Train real classifiers on data that comes with scikit-learn, and audit them."""
     from . import demo as demonstration
-    from .report.audit import audit_rows
     from .report.terminal import overview, render
 
     console = _console()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypedDict, Unpack
@@ -15,7 +16,7 @@ from .estimates.estimate import Estimate
 from .estimates.scores import estimate_score
 from .predictions import OnBadRows, Predictions
 from .scores import Brier, Cost, Log, RiskWeighted, Score
-from .statistics import ClassSums, Plan
+from .statistics import ClassSums, Plan, Summary
 
 
 class RowOptions(TypedDict, total=False):
@@ -87,7 +88,7 @@ def log_score(
     A row whose true class has probability 0 makes the score infinite; `infinite_rows` counts them. Nothing is clipped.
 
     >>> log_score([1, 0, 1], [0.9, 0.2, 0.4])
-    0.414932 [0, 0.895551]  mean log score, n = 3
+    0.414932 [0, 0.910753]  mean log score, n = 3
     >>> log_score(["no", "yes"], [[1.0, 0.0], [1.0, 0.0]], labels=["no", "yes"]).infinite_rows
     1
     """
@@ -130,7 +131,7 @@ def bayes_risk(
     normalize : divide by the cost of the best constant decision.
 
     >>> round(bayes_risk([1, 0, 1], [0.9, 0.2, 0.4], [[0, 1, 0.1], [1, 0, 0.1]]), 6)
-    0.1
+    0.066667
     """
     cost = costs if isinstance(costs, Cost) else Cost(costs)
     return _score(cost, y_true, y_proba, normalize, priors, threads, options)
@@ -164,10 +165,8 @@ def risk_weighted_score(
     0.273333
     """
     score = RiskWeighted(a, b)
-    rows = rows_of(y_true, y_proba, **options)
-    good, found = _good_binary_rows(rows, threads)
-    p, labels, weights = good
-    values = score.score(np.column_stack([1 - p, p]), labels)
+    forecast, labels, weights, found = _good_binary_rows(rows_of(y_true, y_proba, **options), threads)
+    values = score.score(forecast, labels)
     return estimate_score(found, score, normalize=normalize, priors=priors, sums=_sums(values, labels, weights))
 
 
@@ -187,7 +186,7 @@ def risk_curve(
 ) -> RiskCurve:
     """The Bayes risk of a two-class problem as a function of the decision threshold (paper 2, Eq. 34, Figure 4).
 
-    At threshold t the second class is decided when its probability is at least t. To miss it costs 1 / t, a false alarm
+    At threshold t the second class is decided when its probability exceeds t. To miss it costs 1 / t, a false alarm
     1 / (1 - t); for these costs t is the Bayes threshold. The area under the curve is the log score.
 
     thresholds : inside (0, 1); 99 equal steps unless given.
@@ -198,55 +197,57 @@ def risk_curve(
     t = np.linspace(0.01, 0.99, 99) if thresholds is None else np.atleast_1d(as_numbers(thresholds, "thresholds"))
     if not ((t > 0) & (t < 1)).all():
         raise InputError("thresholds", "must lie inside (0, 1)", t[~((t > 0) & (t < 1))][0])
-    (p, labels, weights), found = _good_binary_rows(rows_of(y_true, y_proba, **options), threads)
-    prior = found.priors[1]
-    missed = prior * _share_below(p[labels == 1], weights[labels == 1], t)
-    alarms = (1 - prior) * (1 - _share_below(p[labels == 0], weights[labels == 0], t))
+    forecast, labels, weights, found = _good_binary_rows(rows_of(y_true, y_proba, **options), threads)
+    p, prior = forecast[:, 1], found.priors[1]
+    missed = prior * _share_up_to(p[labels == 1], weights[labels == 1], t)
+    alarms = (1 - prior) * (1 - _share_up_to(p[labels == 0], weights[labels == 0], t))
     naive = np.minimum(prior / t, (1 - prior) / (1 - t))
     return RiskCurve(t, missed / t + alarms / (1 - t), naive, found.rows, "Bayes risk, costs 1/t and 1/(1 - t)")
 
 
-def _share_below(p: np.ndarray, weights: np.ndarray, thresholds: np.ndarray) -> np.ndarray:
-    """The weighted share of p below each threshold; 0 where there is no row."""
+def _share_up_to(p: np.ndarray, weights: np.ndarray, thresholds: np.ndarray) -> np.ndarray:
+    """The weighted share of p up to each threshold; 0 where there is no row."""
     if not len(p):
         return np.zeros(len(thresholds))
     order = np.argsort(p, kind="stable")
     cumulated = np.r_[0.0, np.cumsum(weights[order])]
-    return cumulated[np.searchsorted(p[order], thresholds, side="left")] / cumulated[-1]
+    return cumulated[np.searchsorted(p[order], thresholds, side="right")] / cumulated[-1]
 
 
-def _good_binary_rows(rows: Predictions, threads: int | None) -> tuple[tuple[np.ndarray, ...], Any]:
-    """Probability of the second class, label and weight of every row that counts, and the summary of the pass."""
+def _good_binary_rows(rows: Predictions, threads: int | None) -> tuple[np.ndarray, np.ndarray, np.ndarray, Summary]:
+    """Forecasts [n, 2], labels and weights of every row that counts, and the summary of the pass."""
     if rows.n_classes != 2:
         raise InputError(rows.name("probs"), "must have two classes", rows.n_classes)
     plan = Plan.of(rows)
     found = summary(rows, plan, threads=threads)
-    values = rows.probs.astype(np.float64)
+    good = good_rows(rows, plan)
+    values = rows.probs[good].astype(np.float64)
     if rows.kind == "logits":
         gap = values if values.ndim == 1 else values[:, 1] - values[:, 0]
-        p = np.where(gap >= 0, 1 / (1 + np.exp(-np.abs(gap))), np.exp(-np.abs(gap)) / (1 + np.exp(-np.abs(gap))))
+        forecast = np.exp(-np.logaddexp(0.0, np.column_stack([gap, -gap])))
     else:
-        p = values if values.ndim == 1 else values[:, 1]
-        p = np.exp(p) if rows.kind == "log_probabilities" else p
-    weights = np.ones(len(rows)) if rows.sample_weight is None else rows.sample_weight
-    good = good_rows(rows, plan)
-    return (np.clip(p[good], 0, 1), rows.codes[good], weights[good]), found
+        values = np.exp(values) if rows.kind == "log_probabilities" else values
+        forecast = np.column_stack([1 - values, values]) if values.ndim == 1 else values
+    weights = np.ones(len(forecast)) if rows.sample_weight is None else rows.sample_weight[good]
+    return forecast, rows.codes[good], weights, found
 
 
 def _sums(values: np.ndarray, labels: np.ndarray, weights: np.ndarray) -> ClassSums:
+    """Class sums of scores given row by row, rounded once, so that the order of the rows does not matter."""
     infinite = np.isinf(values)
-    s = np.where(infinite, 0.0, values)
+    s, w = np.where(infinite, 0.0, values), weights / weights.max()
 
     def by_class(x: np.ndarray) -> np.ndarray:
-        return np.bincount(labels, x, minlength=2)
+        return np.array([math.fsum(x[labels == k]) for k in range(2)])
 
-    w = weights / weights.max()
+    with np.errstate(over="ignore"):  # a score of 1e162 has no finite square: its interval is without end
+        squares = (w * s) ** 2
     return ClassSums(
-        by_class(np.ones(len(s))).astype(np.int64),
-        by_class(w),
-        by_class(w * w),
-        by_class(w * s),
-        by_class(w * w * s),
-        by_class((w * s) ** 2),
-        by_class(infinite * 1.0).astype(np.int64),
+        rows=np.bincount(labels, minlength=2),
+        weight=by_class(w),
+        weight_squared=by_class(w * w),
+        score=by_class(w * s),
+        score_cross=by_class(w * w * s),
+        score_squared=by_class(squares),
+        infinite=np.bincount(labels[infinite], minlength=2),
     )

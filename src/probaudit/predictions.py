@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from numbers import Real
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
-from .arrays import as_array, as_numbers, spacing
+from .arrays import as_array, as_numbers, is_missing, spacing
 from .errors import InputError
 
 Kind = Literal["probabilities", "pairs", "logits", "log_probabilities"]
@@ -74,10 +75,15 @@ class Predictions:
             raise InputError("on_bad_rows", 'must be "error" or "drop"', repr(self.on_bad_rows))
         if self.from_logits and self.from_log_probs:
             raise InputError("from_log_probs", "outputs are logits or log-probabilities, not both")
+        if self.pairs and (self.from_logits or self.from_log_probs):
+            raise InputError(self.name("probs"), "a confidence is a probability, not a logit or its logarithm")
         values = as_numbers(self.probs, self.name("probs"))
-        self._set("tolerance", sum_tolerance(self.probs) if self.tolerance is None else float(self.tolerance))
-        if not 0 <= self.tolerance < 1:  # type: ignore[operator]
-            raise InputError("tolerance", "must lie in [0, 1)", self.tolerance)
+        tolerance = sum_tolerance(self.probs) if self.tolerance is None else self.tolerance
+        if not (isinstance(tolerance, Real) and 0 <= tolerance < 1):
+            raise InputError("tolerance", "must lie in [0, 1)", repr(tolerance))
+        self._set("tolerance", float(tolerance))
+        if self.pairs and values.ndim != 1:
+            raise InputError(self.name("probs"), "must be one number per row", f"has shape {values.shape}")
         if values.ndim not in (1, 2):
             raise InputError(self.name("probs"), "must be [rows] or [rows, classes]", f"has shape {values.shape}")
         if values.ndim == 2 and values.shape[1] < 2:
@@ -92,9 +98,7 @@ class Predictions:
         self._set("y", labels)
         self._check_lengths()
         self._set("classes", self._class_order())
-        self._set("codes", label_codes(labels, self.classes, self.name("y")))  # type: ignore[arg-type]
-        if self.columns is not None:
-            self._set("columns", {name: as_array(column, name) for name, column in self.columns.items()})
+        self._set("codes", label_codes(labels, self.classes, self.name("y")))
 
     codes: np.ndarray = field(init=False, repr=False)
 
@@ -110,8 +114,6 @@ class Predictions:
         Predictions(2 rows, confidence and correctness)
         """
         names = {"probs": "confidence", "y": "correct"} | dict(options.pop("names", {}))
-        if as_array(confidence, names["probs"]).ndim != 1:
-            raise InputError(names["probs"], "must be one number per row")
         return cls(correct, confidence, pairs=True, names=names, **options)
 
     def name(self, part: str) -> str:
@@ -162,23 +164,36 @@ class Predictions:
                 rule = f"must be [rows, features] with {n} rows"
                 raise InputError(self.name("features"), rule, f"has shape {features.shape}")
             self._set("features", features)
-        for name, column in (self.columns or {}).items():
-            if len(column) != n:
-                raise InputError("columns", f"column {name!r} needs one value per row ({n})", len(column))
+        if self.columns is not None:
+            if not isinstance(self.columns, Mapping):
+                raise InputError("columns", "must be a mapping of names to arrays", type(self.columns).__name__)
+            columns = {name: as_array(column, name) for name, column in self.columns.items()}
+            for name, column in columns.items():
+                if column.shape[:1] != (n,):
+                    rule = f"column {name!r} needs one value per row ({n})"
+                    raise InputError("columns", rule, f"has shape {column.shape}")
+            self._set("columns", columns)
 
     def _class_order(self) -> tuple[Any, ...]:
         K = self.n_classes
         if self.classes is None:
-            if self.y.dtype.kind in "OSUT" and not all(isinstance(v, (int, np.integer)) for v in self.y[:1]):
-                rule = "labels that are not column numbers need `classes`, the class of each column in order"
-                raise InputError(self.name("y"), rule, f"begins with {self.y[0]!r}")
+            first = next((v for v in self.y.tolist() if not is_missing(v)), 0) if self.y.dtype.kind in "OSUT" else 0
+            if not isinstance(first, (Real, np.bool_)):
+                rule = f"labels that are not column numbers need `{self.name('classes')}`, the class of each column in order"
+                raise InputError(self.name("y"), rule, f"begins with {first!r}")
             return (False, True) if self.y.dtype.kind == "b" and K == 2 else tuple(range(K))
-        classes = tuple(value.item() if isinstance(value, np.generic) else value for value in self.classes)
+        classes = tuple(class_list(self.classes, self.name("classes")))
         if len(classes) != K:
             raise InputError(self.name("classes"), f"needs one name for each of the {K} classes", len(classes))
         if len(set(classes)) != K:
             raise InputError(self.name("classes"), "must not repeat a class", repr(classes))
         return classes
+
+    @property
+    def is_contiguous(self) -> bool:
+        """Whether a block of the outputs is a view of them, not a copy."""
+        part = self.probs[:1]
+        return self.block(0, 1).values.ctypes.data == part.ctypes.data
 
     def blocks(self, rows: int) -> Iterator[Block]:
         """The rows in order, so many at a time."""
@@ -187,7 +202,10 @@ class Predictions:
 
     def block(self, first: int, last: int) -> Block:
         values = self.probs[first:last]
-        dtype = np.float32 if values.dtype.itemsize <= 4 else np.float64
+        if values.ndim == 1 and self.from_log_probs:
+            values = _both_log_probs(values)
+        # The other class of a single column is 1 - p, which float32 would round.
+        dtype = np.float32 if values.dtype.itemsize <= 4 and values.ndim == 2 else np.float64
         values = np.require(values if values.ndim == 2 else values[:, None], dtype, ["C", "W", "A"])
         labels = np.require(self.codes[first:last], np.int64, ["C", "W", "A"])
         weights = None if self.sample_weight is None else self.sample_weight[first:last]
@@ -210,6 +228,26 @@ class Predictions:
         )
 
 
+def class_list(classes: Any, argument: str) -> list[Any]:
+    """Class names as a list of plain Python values. A set has no order, and so is refused."""
+    ordered = classes if isinstance(classes, (list, tuple)) else as_array(classes, argument).tolist()
+    if not isinstance(ordered, (list, tuple)):
+        raise InputError(argument, "must be a sequence of classes, in the order of the columns", repr(classes))
+    plain = [value.item() if isinstance(value, np.generic) else value for value in ordered]
+    try:
+        set(plain)
+    except TypeError as problem:
+        raise InputError(argument, "a class must be a single value", str(problem)) from None
+    return plain
+
+
+def _both_log_probs(second: np.ndarray) -> np.ndarray:
+    """log(1 - e^v) beside v; what is no log-probability becomes NaN, which the pass refuses."""
+    v = second.astype(np.float64)
+    with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
+        return np.column_stack([np.log(-np.expm1(v)), v])
+
+
 def label_codes(labels: np.ndarray, classes: tuple[Any, ...], argument: str = "y") -> np.ndarray:
     """The column of each label, and -1 for a label that is not a class.
 
@@ -217,16 +255,17 @@ def label_codes(labels: np.ndarray, classes: tuple[Any, ...], argument: str = "y
     array([ 0,  1, -1])
     """
     kind = labels.dtype.kind
+    labels = labels.astype(np.float64, copy=False) if kind == "f" else labels
     if classes == tuple(range(len(classes))):
         if kind in "iub":
             return labels if labels.dtype == np.int64 else labels.astype(np.int64)
         if kind == "f":
             whole = np.isfinite(labels) & (np.floor(labels) == labels) & (np.abs(labels) < 2**31)
             return np.where(whole, np.where(whole, labels, 0).astype(np.int64), -1)
-    if kind in "iub" and all(isinstance(c, (bool, int)) for c in classes):
-        names = np.array([int(c) for c in classes])
-    elif kind == "f" and all(isinstance(c, (bool, int, float)) for c in classes):
-        names = np.array([float(c) for c in classes])
+    if kind in "iub" and labels.dtype != np.uint64 and all(isinstance(c, int) and abs(c) < 2**63 for c in classes):
+        names, labels = np.array(classes, np.int64), labels.astype(np.int64, copy=False)
+    elif kind == "f" and all(isinstance(c, (int, float)) and abs(c) <= 2**53 for c in classes):  # exact as float64
+        names = np.array(classes, np.float64)
     elif kind in "US" and all(isinstance(c, str) for c in classes):
         names, labels = np.array(classes), labels.astype(str)
     else:

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from .arrays import as_array, as_numbers, from_arrow, is_missing
 from .errors import InputError
-from .predictions import OnBadRows, Predictions
+from .predictions import OnBadRows, Predictions, class_list
 
 Pattern = str | Sequence[str]
 
@@ -43,7 +44,7 @@ def read(
         of lists, or a 2-D array of an .npz, holds all classes.
     confidence, correct : for systems that only say how sure they are; takes the place of label and outputs.
     weight, features, columns : sample weights, feature columns, and other columns to keep by name.
-    classes : the class of each output, in order, where the column names do not say it.
+    classes : the class of each output, in order, where the column names do not say it; where they do, the order to use.
 
     >>> import pandas as pd
     >>> frame = pd.DataFrame({"label": ["cat", "dog"], "p_dog": [0.1, 0.8], "p_cat": [0.9, 0.2]})
@@ -59,36 +60,44 @@ def read(
     table = _table(source)
     kind = asked[0] if asked else "probs"
     extras: dict[str, Any] = {
-        "sample_weight": None if weight is None else _numbers(table, _one(table, weight, "weight"), "weight"),
+        "sample_weight": None if weight is None else as_numbers(table[_one(table, weight, "weight")], weight),
         "features": None if features is None else _matrix(table, _match(table, features, "features"), "features"),
         "columns": None if columns is None else {name: table[name] for name in _match(table, columns, "columns")},
         "on_bad_rows": on_bad_rows,
         "tolerance": tolerance,
     }
+    names = {} if weight is None else {"sample_weight": weight}
     if confidence is not None and correct is not None:
-        stated = _numbers(table, _one(table, confidence, "confidence"), "confidence")
-        names = {"probs": confidence, "y": correct}
-        return Predictions.from_confidence(
-            stated, table[_one(table, correct, "correct")], names=names, classes=classes, **extras
-        )
+        stated = as_numbers(table[_one(table, confidence, "confidence")], confidence)
+        right = table[_one(table, correct, "correct")]
+        names |= {"probs": confidence, "y": correct}
+        return Predictions.from_confidence(stated, right, names=names, classes=classes, **extras)
     pattern = given[kind] if asked else "p_*"
     assert pattern is not None
     matched = _match(table, pattern, kind)
     labels = table[_one(table, label, "label")]
+    stars = _stars(matched, pattern)
+    named = _typed(stars, labels)
+    if classes is not None:
+        listed = class_list(classes, "classes")
+        classes = _typed(listed, labels) or tuple(listed)
+        if named and set(named) == set(classes):
+            matched = [matched[named.index(c)] for c in classes]
+    elif len(matched) > 1:
+        if named is None:
+            rule = "pass `classes`, the label of each output column in order"
+            raise InputError(label, rule, f"labels are {labels.dtype}, but classes are named {_listed(stars)}")
+        classes = named
     outputs = _matrix(table, matched, kind)
     if outputs.ndim == 2 and outputs.shape[1] == 1:
         outputs = outputs[:, 0]
-    if classes is not None:
-        classes = _typed(list(classes), labels, label)
-    elif len(matched) > 1:
-        classes = _typed(_stars(matched, pattern), labels, label)
     return Predictions(
         labels,
         outputs,
         from_logits=kind == "logits",
         from_log_probs=kind == "log_probs",
         classes=classes,
-        names={"y": label, "probs": pattern if isinstance(pattern, str) else ", ".join(pattern)},
+        names=names | {"y": label, "probs": pattern if isinstance(pattern, str) else ", ".join(pattern)},
         **extras,
     )
 
@@ -101,9 +110,23 @@ def _table(source: Any) -> Mapping[str, np.ndarray]:
 
     try:
         frame = nw.from_native(source, eager_only=True)
+        names = list(frame.columns)
     except TypeError:
         raise InputError("source", "must be a path or a data frame", type(source).__name__) from None
-    return _ArrowColumns(frame.to_arrow(), "source")
+    except nw.exceptions.DuplicateError as problem:
+        raise InputError("source", "column names must differ", " ".join(str(problem).split())) from None
+    return _Columns(names, lambda name: _series(frame[name], name), "the frame")
+
+
+def _series(series: Any, name: str) -> np.ndarray:
+    """A column of a frame by way of Arrow, which stacks lists fast; values of mixed types as the objects they are."""
+    import pyarrow as pa
+
+    try:
+        column = series.to_arrow()
+    except (pa.ArrowInvalid, pa.ArrowTypeError):
+        return as_array(series, name)
+    return from_arrow(column, name)
 
 
 def _file(path: Path) -> Mapping[str, np.ndarray]:
@@ -114,12 +137,12 @@ def _file(path: Path) -> Mapping[str, np.ndarray]:
         raise InputError("source", "must be a file that exists", str(path))
     try:
         if form == "npz":
-            with np.load(path, allow_pickle=False) as stored:
-                return {name: stored[name] for name in stored.files}
-        return _ArrowColumns(_arrow(path, form), str(path))
+            return _npz(path)
+        table = _arrow(path, form)
+        return _Columns(table.column_names, lambda name: _column(table[name], name, path, form), str(path))
     except InputError:
         raise
-    except (ValueError, OSError, EOFError, KeyError, NotImplementedError) as problem:
+    except (ValueError, OSError, EOFError, KeyError, RuntimeError) as problem:
         raise InputError("source", f"must be a readable {form} file", f"{path}: {_first_line(problem)}") from None
     except Exception as problem:  # zipfile.BadZipFile and others that only a damaged file raises
         if type(problem).__module__.split(".")[0] in ("zipfile", "zlib", "pyarrow"):
@@ -128,8 +151,28 @@ def _file(path: Path) -> Mapping[str, np.ndarray]:
         raise
 
 
+def _column(column: Any, name: str, path: Path, form: str) -> np.ndarray:
+    """A column of a file, checked: to read text whose offsets are damaged would end the process."""
+    import pyarrow as pa
+
+    try:
+        column.validate(full=True)
+    except pa.ArrowException as problem:
+        raise InputError("source", f"must be a readable {form} file", f"{path}: {_first_line(problem)}") from None
+    return from_arrow(column, name)
+
+
 def _first_line(problem: Exception) -> str:
     return (str(problem).splitlines() or [type(problem).__name__])[0]
+
+
+def _npz(path: Path) -> Mapping[str, np.ndarray]:
+    with path.open("rb") as stream:  # opened here, because numpy leaves a damaged file open
+        stored = np.load(stream, allow_pickle=False)
+        if isinstance(stored, np.ndarray):
+            raise ValueError("a single array without a name, as of an .npy file")
+        arrays = {name: stored[name] for name in stored.files}
+    return {name: array for name, array in arrays.items() if isinstance(array, np.ndarray)}
 
 
 def _arrow(path: Path, form: str) -> Any:
@@ -141,49 +184,43 @@ def _arrow(path: Path, form: str) -> Any:
         from pyarrow import parquet
 
         return parquet.read_table(path)
-    from pyarrow import feather
+    import pyarrow as pa
 
-    return feather.read_table(path)
+    with pa.OSFile(str(path)) as source:
+        form_of_file = pa.ipc.open_file if source.read(6) == b"ARROW1" else pa.ipc.open_stream
+        source.seek(0)
+        return form_of_file(source).read_all()
 
 
-class _ArrowColumns(Mapping[str, np.ndarray]):
-    """The columns of an Arrow table as numpy arrays; a column of lists becomes two-dimensional."""
+class _Columns(Mapping[str, np.ndarray]):
+    """Named columns, each read as numpy when it is asked for."""
 
-    def __init__(self, table: Any, source: str) -> None:
-        self._table = table
-        names = table.column_names
-        twice = [name for name in names if names.count(name) > 1]
-        if twice:
-            raise InputError("source", "column names must differ", f"{source} has two columns {twice[0]!r}")
+    def __init__(self, names: Sequence[str], column: Callable[[str], np.ndarray], source: str) -> None:
+        self._names, self._column = dict.fromkeys(names), column
+        for name in self._names:
+            if not isinstance(name, str):
+                raise InputError("source", "column names must be text", f"{source} has a column {name!r}")
+            if len(names) > len(self._names) and names.count(name) > 1:
+                raise InputError("source", "column names must differ", f"{source} has two columns {name!r}")
 
-    def __iter__(self) -> Any:
-        return iter(self._table.column_names)
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._names)
 
     def __len__(self) -> int:
-        return len(self._table.column_names)
+        return len(self._names)
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._names
 
     def __getitem__(self, name: str) -> np.ndarray:
-        import pyarrow as pa
-
-        column = self._table[name]
-        if pa.types.is_dictionary(column.type):
-            column = column.cast(column.type.value_type)
-        if not (
-            pa.types.is_list(column.type) or pa.types.is_fixed_size_list(column.type) or pa.types.is_large_list(column.type)
-        ):
-            return np.asarray(column.to_numpy())
-        column = column.combine_chunks()
-        lengths = column.value_lengths().to_numpy(zero_copy_only=False) if len(column) else np.empty(0)
-        odd = np.flatnonzero(lengths != (lengths[0] if len(lengths) else 0))
-        if len(odd):
-            rule = f"every list must have the {lengths[0]:g} entries of the first"
-            raise InputError(name, rule, f"{lengths[odd[0]]:g} entries", row=int(odd[0]))
-        return np.asarray(column.flatten().to_numpy(zero_copy_only=False)).reshape(len(column), -1)
+        return self._column(name)
 
 
 def _match(table: Mapping[str, np.ndarray], pattern: Pattern, argument: str) -> list[str]:
     """Column names that a pattern names, in the order of the file; several patterns in the order given."""
     patterns = [part.strip() for part in pattern.split(",")] if isinstance(pattern, str) else list(pattern)
+    if not patterns:
+        raise InputError(argument, "needs at least one column")
     found: list[str] = []
     for part in patterns:
         names = [part] if part in table else [name for name in table if fnmatchcase(name, part)]
@@ -204,56 +241,51 @@ def _listed(names: list[str]) -> str:
     return ", ".join(names[:12]) + (f", ... ({len(names)} in all)" if len(names) > 12 else "")
 
 
-def _numbers(table: Mapping[str, np.ndarray], name: str, argument: str) -> np.ndarray:
-    values = table[name]
-    if values.dtype.kind == "O":  # a column with nulls
-        try:
-            values = values.astype(np.float64)
-        except (TypeError, ValueError):
-            pass
-    if values.dtype.kind not in "fiub":
-        raise InputError(argument, f"column {name!r} must hold numbers", f"has type {values.dtype}")
-    return values
-
-
 def _matrix(table: Mapping[str, np.ndarray], names: list[str], argument: str) -> np.ndarray:
     """Columns side by side, in the widest of their floating-point formats."""
-    if len(names) == 1:
-        return _numbers(table, names[0], argument)
-    columns = [_numbers(table, name, argument) for name in names]
+    columns = [as_numbers(table[name], name) for name in names]
+    if len(columns) == 1:
+        return columns[0][:, None] if columns[0].ndim == 1 else columns[0]
     for name, column in zip(names, columns, strict=True):
         if column.ndim != 1:
             raise InputError(argument, "several columns must each hold one number per row", f"{name!r} is a matrix")
         if len(column) != len(columns[0]):
             raise InputError(argument, f"columns must be of one length ({len(columns[0])})", f"{name!r}: {len(column)}")
-    floats = {column.dtype for column in columns if column.dtype.kind == "f"}
-    dtype = np.result_type(*floats) if floats and all(c.dtype.kind == "f" for c in columns) else np.dtype(np.float64)
-    matrix = np.empty((len(columns[0]), len(columns)), dtype)
+    matrix = np.empty((len(columns[0]), len(columns)), np.result_type(*columns))
     for k, column in enumerate(columns):
         matrix[:, k] = column
     return matrix
 
 
 def _stars(names: list[str], pattern: Pattern) -> list[Any]:
-    """What the star of a pattern stands for in each name; the names themselves if there is no single star."""
-    if not isinstance(pattern, str) or pattern.count("*") != 1 or "," in pattern:
+    """What the star of a pattern stands for in each name; the names themselves if there is any other wildcard."""
+    if not isinstance(pattern, str):
+        pattern = ",".join(pattern)
+    if pattern.count("*") != 1 or any(sign in pattern for sign in ",?["):
         return list(names)
-    before, after = pattern.split("*")
+    before, after = pattern.strip().split("*")
     return [name[len(before) : len(name) - len(after)] for name in names]
 
 
-def _typed(classes: list[Any], labels: np.ndarray, label: str) -> tuple[Any, ...]:
-    """Class names of the labels' type: a name in a file is text, the labels may be integers or booleans."""
-    if not all(isinstance(c, str) for c in classes) or labels.dtype.kind not in "biuf":
+def _typed(classes: list[Any], labels: np.ndarray) -> tuple[Any, ...] | None:
+    """Class names of the labels' type: a name in a file is text, the labels may be integers or booleans.
+
+    None if the names are not those of such labels.
+    """
+    kind = _kind(labels)
+    if not all(isinstance(c, str) for c in classes) or kind not in "biuf":
         return tuple(classes)
-    if labels.dtype.kind == "b":
+    if kind == "b":
         truth = {"false": False, "true": True, "0": False, "1": True}
-        if all(c.lower() in truth for c in classes):
-            return tuple(truth[c.lower()] for c in classes)
-    elif all(re.fullmatch(r"-?\d+", c) for c in classes):
-        return tuple(int(c) for c in classes)
-    rule = "pass `classes`, the label of each output column in order"
-    raise InputError(label, rule, f"labels are {labels.dtype}, but classes are named {_listed(classes)}")
+        return tuple(truth[c.lower()] for c in classes) if all(c.lower() in truth for c in classes) else None
+    return tuple(int(c) for c in classes) if all(re.fullmatch(r"-?\d+", c) for c in classes) else None
+
+
+def _kind(labels: np.ndarray) -> str:
+    """The numpy kind of labels; that of the first label present if they are objects, as where some are missing."""
+    if labels.dtype.kind != "O":
+        return labels.dtype.kind
+    return np.asarray(next((value for value in labels.flat if not is_missing(value)), None)).dtype.kind
 
 
 def read_costs(path: Path, classes: Sequence[Any]) -> Any:
@@ -273,7 +305,7 @@ def read_costs(path: Path, classes: Sequence[Any]) -> Any:
     columns = names[1:] if named else names
     if not columns:
         raise InputError("costs", "needs at least one decision", str(path))
-    matrix = np.column_stack([_numbers(table, name, "costs") for name in columns])
+    matrix = _matrix(table, columns, "costs")
     if named:
         given = [str(c) for c in first.tolist()]
         wanted = [str(c) for c in classes]

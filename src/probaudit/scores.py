@@ -8,7 +8,7 @@ costs (paper 2, Sections 2.3 and 2.5; paper 5, Section 4). Forecasts are arrays 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -211,7 +211,7 @@ class Cost(Score):
 class RiskWeighted(Score):
     """Bayes risks of a two-class problem integrated over all thresholds with a Beta(a, b) weight (paper 2, Eq. 10-12, 34).
 
-    At threshold t the positive (second) class is decided when its probability is at least t; to miss it costs 1 / t, a
+    At threshold t the positive (second) class is decided when its probability exceeds t; to miss it costs 1 / t, a
     false alarm costs 1 / (1 - t). The weight is W(t) = (2t)^(a-1) (2(1-t))^(b-1), the Beta(a, b) density scaled to
     1 at t = 1/2. On that scale a = b = 1 is exactly `Log` and a = b = 2 exactly `Brier` (a sum over both classes).
     With the plain density, as the paper writes it, Beta(2, 2) gives 3/2 of that, or 3 times its Eq. 9.
@@ -244,17 +244,37 @@ class RiskWeighted(Score):
 
 
 def _tail(q: np.ndarray, a: float, b: float) -> np.ndarray:
-    """The integral of t^(a-2) (1-t)^(b-1) from q to 1, that is (1-q)^b / b 2F1(b, 2-a; b+1; 1-q)."""
-    from scipy.special import beta, hyp2f1
+    """The integral of t^(a-2) (1-t)^(b-1) from q to 1, without loss of small q or of small 1 - q."""
+    from scipy.special import beta, betainc, betaincc
 
-    q = np.clip(q, 0.0, 1.0)
-    with np.errstate(divide="ignore", invalid="ignore"):
-        inside = (1 - q) ** b / b * hyp2f1(b, 2 - a, b + 1, 1 - q)
-    return np.where(q > 0, inside, beta(a - 1, b) if a > 1 else np.inf)
+    q = np.clip(np.asarray(q, np.float64), 0.0, 1.0)
+    if a > 1:
+        # scipy's complement does not see a very small q.
+        return beta(a - 1, b) * np.where(q < 0.5, 1 - betainc(a - 1, b, q), betaincc(a - 1, b, q))
+    # Up to here (1-t)^(b-1) stays near 1, and beyond it 1 - q loses nothing.
+    split = 1 / max(2.0, b)
+    low = np.where((q > 0) & (q < split), q, split)
+    whole = _upper(np.maximum(q, split), a, b) + _middle(low, split, a - 1, b)
+    return np.where(q > 0, whole, np.inf)
 
 
-def as_costs(costs: Any, classes: Sequence[Any]) -> Cost:
-    """A cost matrix in any form, checked against the classes."""
-    cost = costs if isinstance(costs, Cost) else Cost(costs)
-    cost.check_classes(len(classes))
-    return cost
+def _upper(q: np.ndarray, a: float, b: float) -> np.ndarray:
+    """The integral from a q that is not small, as (1-q)^b / b 2F1(b, 2-a; b+1; 1-q)."""
+    from scipy.special import hyp2f1
+
+    return (1 - q) ** b / b * hyp2f1(b, 2 - a, b + 1, 1 - q)
+
+
+def _middle(q: np.ndarray, end: float, power: float, b: float) -> np.ndarray:
+    """The integral of t^(power-1) (1-t)^(b-1) from q to the end, for -1 < power <= 0.
+
+    The part of t^(power-1) alone is elementary. What is left, t^power g(t) with g = ((1-t)^(b-1) - 1) / t, is smooth in
+    v = t^(power+1) and goes by Gauss-Legendre.
+    """
+    span = np.log(end) - np.log(q)
+    alone = span if power == 0 else q**power * np.expm1(power * span) / power
+    nodes, weights = np.polynomial.legendre.leggauss(64)
+    start, stop = q[..., None] ** (power + 1), end ** (power + 1)
+    t = (start + (stop - start) * (nodes + 1) / 2) ** (1 / (power + 1))
+    g = np.expm1((b - 1) * np.log1p(-t)) / t
+    return alone + (g * weights).sum(axis=-1) * (stop - start[..., 0]) / 2 / (power + 1)

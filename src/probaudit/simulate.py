@@ -31,15 +31,19 @@ def gaussian_posteriors(
     *,
     prior: float = 0.8,
     variance: float = 0.15,
+    distance: float = 1.0,
     scale: float = 5.0,
     wrong_prior: float = 0.9,
     seed: int = 0,
 ) -> GaussianPosteriors:
-    """Gaussian classes at the corners of the simplex, with a shared variance (paper 2, Appendix C).
+    """Gaussian classes of one variance, whose means all lie at the same distance (paper 2, Section 3 and Appendix C).
+
+    Section 3 and the published binary figures have a distance of 1; the one-hot means of Appendix C lie at sqrt(2).
 
     prior : of the first class; the others share the rest. The number of rows of each class is the closest integer to
         its prior times n, so n may be missed by a few.
     variance : of each coordinate; the larger, the harder.
+    distance : between any two means.
     scale : of the logarithm in mcs and mcps; above 1 overconfident, below 1 underconfident.
     wrong_prior : of the last class in mcp and mcps.
 
@@ -52,7 +56,7 @@ def gaussian_posteriors(
     for name, value in (("prior", prior), ("wrong_prior", wrong_prior)):
         if not 0 < value < 1:
             raise InputError(name, "must lie inside (0, 1)", value)
-    for name, value in (("variance", variance), ("scale", scale)):
+    for name, value in (("variance", variance), ("distance", distance), ("scale", scale)):
         if not 0 < value < np.inf:
             raise InputError(name, "must be positive and finite", value)
     rng = np.random.default_rng(seed)
@@ -62,11 +66,12 @@ def gaussian_posteriors(
     if counts.sum() < 1:
         raise InputError("n", "must give at least one row", n)
     y = np.repeat(np.arange(classes), counts)
-    x = np.eye(classes)[y] + rng.normal(scale=np.sqrt(variance), size=(len(y), classes))
+    means = np.eye(classes) * distance / np.sqrt(2)
+    x = means[y] + rng.normal(scale=np.sqrt(variance), size=(len(y), classes))
     order = rng.permutation(len(y))
     y, x = y[order], x[order]
-    # The squared length of x and the normalising constant are the same for every class.
-    likelihood = x / variance
+    # The squared lengths of x and of the means, and the normalising constant, are the same for every class.
+    likelihood = x @ means.T / variance
     wrong = np.full(classes, (1 - wrong_prior) / (classes - 1))
     wrong[-1] = wrong_prior
     cal = likelihood + np.log(priors)

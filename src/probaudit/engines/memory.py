@@ -14,8 +14,10 @@ from ..predictions import Predictions
 from ..statistics import Plan, Statistics, Summary
 from .progress import Progress
 
-BLOCK_BYTES = 2**23
-BLOCK_ROWS = 2**18
+BLOCK_ROWS = 2**20
+MIN_ROWS = 1024
+VIEW_BYTES = 2**28
+COPY_BYTES = 2**23
 
 
 def default_threads() -> int:
@@ -24,10 +26,14 @@ def default_threads() -> int:
 
 
 def block_rows(rows: Predictions, threads: int) -> int:
-    """Rows of a block: large enough to pay for a call, small enough to share out and to bound memory."""
+    """Rows of a block, so that every thread gets as many blocks as the others.
+
+    A block pays for one call of a kernel, so it should be long. It must be short where its values have to be copied.
+    """
     row_bytes = max(8, rows.probs.nbytes // len(rows))
-    share = -(-len(rows) // (4 * threads))
-    return max(1024, min(BLOCK_ROWS, BLOCK_BYTES // row_bytes, share))
+    most = (VIEW_BYTES if rows.is_contiguous else COPY_BYTES) // row_bytes
+    rounds = -(-len(rows) // (threads * max(1, min(BLOCK_ROWS, most))))
+    return max(MIN_ROWS, -(-len(rows) // (threads * rounds)))
 
 
 def gather(

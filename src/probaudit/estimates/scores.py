@@ -28,15 +28,15 @@ class Mean:
     by_class: np.ndarray
 
 
-def check_priors(priors: Any, classes: Sequence[Any], rows: np.ndarray) -> np.ndarray:
-    """Priors as an array, one for each class, summing to 1; a class without rows must have prior 0."""
+def check_priors(priors: Any, classes: Sequence[Any], weight: np.ndarray) -> np.ndarray:
+    """Priors as an array, one for each class, summing to 1; a class without rows (or weight) must have prior 0."""
     values = as_numbers(priors, "priors")
     K = len(classes)
     if values.shape != (K,):
         raise InputError("priors", f"needs one number for each of the {K} classes", f"has shape {values.shape}")
     if not ((values >= 0) & (values <= 1)).all() or not abs(values.sum() - 1) <= 1e-6:
         raise InputError("priors", "must be probabilities that sum to 1", values.tolist())
-    empty = np.flatnonzero((values > 0) & (rows == 0))
+    empty = np.flatnonzero((values > 0) & (weight == 0))
     if len(empty):
         k = int(empty[0])
         raise InputError("priors", "a class with a positive prior needs rows", f"{classes[k]!r} has none")
@@ -54,7 +54,7 @@ def mean_score(sums: ClassSums, score: Score, *, normalize: bool = False, priors
     weight, total = sums.weight, sums.weight.sum()
     infinite = sums.infinite > 0
     with np.errstate(invalid="ignore", divide="ignore"):
-        means = np.where(sums.rows > 0, sums.score / weight, np.nan)
+        means = np.where(weight > 0, sums.score / weight, np.nan)
     means[infinite] = np.inf
     frequencies = weight / total
     P = frequencies if priors is None else priors
@@ -62,7 +62,7 @@ def mean_score(sums: ClassSums, score: Score, *, normalize: bool = False, priors
     present = P > 0
     naive = float((P[present] * naive_scores[present]).sum())
     value = math.fsum(P[present] * means[present])
-    if infinite[present].any():
+    if (infinite & (present | (priors is None))).any():  # a weight may be positive and yet too small to show in P
         value, error = math.inf, math.nan
     elif priors is None:
         offset = value / naive * np.where(present, naive_scores, 0.0) if normalize and naive > 0 else value
@@ -71,15 +71,17 @@ def mean_score(sums: ClassSums, score: Score, *, normalize: bool = False, priors
         spread = _spread(sums, np.where(sums.rows > 0, means, 0.0)) * _correction(sums.rows)
         with np.errstate(invalid="ignore", divide="ignore"):
             error = math.sqrt((P**2 * np.where(present, spread / weight**2, 0.0)).sum())
-    if normalize:
-        value = value / naive if naive > 0 else (math.nan if value == 0 else math.inf)
-        error = error / naive if naive > 0 else math.nan
+    if normalize and naive > 0:
+        value, error = value / naive, error / naive
+    elif normalize:  # a naive forecast that costs nothing, or earns, is no yardstick
+        value, error = (math.inf if naive == 0 and value > 0 else math.nan), math.nan
     return Mean(value, error, naive, means)
 
 
 def _spread(sums: ClassSums, offset: Any) -> np.ndarray:
     """sum w^2 (s - offset)^2 over the rows of each class."""
-    spread = sums.score_squared - 2 * offset * sums.score_cross + offset**2 * sums.weight_squared
+    with np.errstate(over="ignore", invalid="ignore"):  # scores whose square is no finite number have no finite spread
+        spread = sums.score_squared - 2 * offset * sums.score_cross + offset**2 * sums.weight_squared
     return np.maximum(spread, 0.0)  # rounding may leave a constant score with a spread just below zero
 
 
@@ -113,7 +115,7 @@ def estimate_score(
     """A mean score as an estimate."""
     sums = score_sums(summary, score) if sums is None else sums
     classes = summary.plan.classes
-    P = None if priors is None else check_priors(priors, classes, sums.rows)
+    P = None if priors is None else check_priors(priors, classes, sums.weight)
     found = mean_score(sums, score, normalize=normalize, priors=P)
     words = [f"mean {score.name} score" if not isinstance(score, Cost) else f"Bayes risk, costs {_shape(score)}"]
     if isinstance(score, Brier):

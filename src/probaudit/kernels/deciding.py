@@ -7,7 +7,7 @@ import numpy as np
 from .compiling import inline, kernel
 from .elementary import exp
 from .fixed_point import add_number
-from .scoring import GOOD, LOG_PROBABILITIES, LOGITS
+from .scoring import GOOD, LOG_PROBABILITIES, LOGITS, largest
 
 ROWS = 8  # rows that share one reading of the cost matrix
 
@@ -18,12 +18,12 @@ def _probabilities(row, kind, p):
     K = p.size
     if row.size < K:  # one column: the second of two classes
         p[1] = row[0]
-        p[0] = 0.0 if kind >= LOGITS else 1.0 - p[1]
+        p[0] = 0.0 if kind >= LOGITS else max(0.0, 1.0 - p[1])
     else:
         for k in range(K):
             p[k] = row[k]
     if kind >= LOGITS:
-        shift = 0.0 if kind == LOG_PROBABILITIES else p.max()
+        shift = 0.0 if kind == LOG_PROBABILITIES else largest(p)
         total = 0.0
         for k in range(K):
             p[k] = exp(p[k] - shift)

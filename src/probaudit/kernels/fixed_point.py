@@ -14,20 +14,26 @@ from .compiling import inline
 PART_BITS = 62
 
 _ROUND = np.float64(1.5 * 2.0**52)  # adding it leaves the rounded integer in the low bits
-_ROUND_BITS = np.int64(0x4338000000000000)
+ROUND_BITS = np.int64(0x4338000000000000)
 _PART_MASK = np.int64(2**PART_BITS - 1)
+
+
+@inline
+def raised_tick(v: float, scale: float) -> int:
+    """As tick, plus ROUND_BITS, which a sum of n terms takes away once, as n * ROUND_BITS (int64 wraps around)."""
+    return np.float64(v * scale + _ROUND).view(np.int64)
 
 
 @inline
 def tick(v: float, scale: float) -> int:
     """v * scale rounded to the nearest integer, for |v * scale| <= 2^51 and scale a power of two."""
-    return np.float64(v * scale + _ROUND).view(np.int64) - _ROUND_BITS
+    return raised_tick(v, scale) - ROUND_BITS
 
 
 @inline
 def number(ticks: int) -> float:
     """The float64 of an integer below 2^51 in size, without the conversion that older machines do slowly."""
-    return np.int64(ticks + _ROUND_BITS).view(np.float64) - _ROUND
+    return np.int64(ticks + ROUND_BITS).view(np.float64) - _ROUND
 
 
 @inline

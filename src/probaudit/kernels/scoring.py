@@ -12,8 +12,9 @@ import numpy as np
 
 from .compiling import inline, kernel
 from .elementary import exp, log
-from .fixed_point import tick
+from .fixed_point import ROUND_BITS, raised_tick, tick
 from .tallies import FLUSH, OUTPUT, TILE, add_tile, flush_cells, flush_classes, new_running, new_tile
+from .vectors import prefetch, transpose_four
 
 PROBABILITIES, PAIRS, LOGITS, LOG_PROBABILITIES = 0, 1, 2, 3
 GOOD, BAD_LABEL, BAD_WEIGHT, BAD_VALUE, BAD_SUM = 0, 1, 2, 3, 4
@@ -49,25 +50,67 @@ def _row_status(row, label, weight, classes, tolerance, kind):
 
 
 @inline
-def _load(values, start, table, kind):
-    """Transpose a tile; a single column belongs to the second of two classes."""
-    K = values.shape[1]
-    m = min(TILE, values.shape[0] - start)
-    flat = values.reshape(values.size)
-    if table.shape[0] > K:
-        second, first = table[1], table[0]
-        for r in range(m):
-            second[r] = flat[np.uint64(start + r)]
-        for r in range(m):
-            first[r] = 0 if kind >= LOGITS else 1 - second[r]
-    else:
+def _load_column(flat, start, m, table, kind, tolerance):
+    """A single column belongs to the second of two classes; above 1 by no more than rounding, it leaves the first 0."""
+    first, second, part = table[0], table[1], flat[start : start + m]
+    for r in range(m):
+        second[r] = part[r]
+    for r in range(m):
+        rest = 1 - second[r]
+        rest = 0 if (rest < 0) & (rest >= -tolerance) else rest
+        first[r] = 0 if kind >= LOGITS else rest
+
+
+@inline
+def _load_two(flat, start, m, table):
+    """Two columns: the compiler knows how to part them with vector operations."""
+    first, second, part = table[0], table[1], flat[2 * start : 2 * (start + m)]
+    for r in range(m):
+        p, q = part[np.uint64(2 * r)], part[np.uint64(2 * r + 1)]
+        first[r] = p
+        second[r] = q
+
+
+@inline
+def _load_many(flat, start, m, table):
+    """Three or more columns, in blocks of four by four; the last block of a row may overlap the one before."""
+    K = table.shape[0]
+    columns = table.reshape(table.size)
+    blocked = m - m % 4 if K >= 4 else 0
+    for r in range(0, blocked, 4):
+        for k in range(0, K, 4):
+            k = min(k, K - 4)
+            transpose_four(flat, (start + r) * K + k, K, columns, k * TILE + r, TILE)
+    for r in range(blocked, m):
         for k in range(K):
-            row = table[k]
-            i = np.uint64(start * K + k)
-            for r in range(m):
-                row[r] = flat[i]
-                i += np.uint64(K)
-    return m
+            table[k, r] = flat[(start + r) * K + k]
+
+
+@inline
+def _load(values, start, m, table, kind, tolerance):
+    """Transpose a tile of rows."""
+    flat = values.reshape(values.size)
+    if values.shape[1] == 1:
+        _load_column(flat, start, m, table, kind, tolerance)
+    elif values.shape[1] == 2:
+        _load_two(flat, start, m, table)
+    else:
+        _load_many(flat, start, m, table)
+
+
+@inline
+def _fetch(values, y, start, part):
+    """Ask for a quarter of the tile at `start`, ahead of its use.
+
+    A tile is about a page of memory, beyond which the processor does not look ahead by itself; and asking for all of it
+    at once would only move the wait to here. So each stage of a tile asks for a quarter of the next one.
+    """
+    K = values.shape[1]
+    first, last = start + part * (TILE // 4), start + (part + 1) * (TILE // 4)
+    for i in range(first * K, last * K, 64 // values.itemsize):
+        prefetch(values, i)
+    for i in range(first, last, 64 // y.itemsize):
+        prefetch(y, i)
 
 
 @inline
@@ -94,36 +137,52 @@ def _load_weights(w, start, m, weights):
 
 
 @inline
-def _odd_probabilities(table, m, total, tolerance):
-    """Whether any row of the tile may break a rule."""
+def _sum_classes(table, tile, w, outputs):
+    """Over the classes of each row, the total and the squares of all but the true one; over the rows of each class,
+    the ticks of w p. Whether some p is negative."""
+    labels, weights, total, squares = tile.labels, tile.weights, tile.total, tile.brier
     for r in range(TILE):
         total[r] = 0.0
-    negative = np.int64(0)
+        squares[r] = 0.0
+    union = np.int64(0)
     for k in range(table.shape[0]):
         row = table[k]
+        ticks = np.int64(0)
         for r in range(TILE):
-            total[r] += np.float64(row[r])
-        for r in range(TILE):
-            negative |= np.float64(row[r]).view(np.int64)
+            p, y = np.float64(row[r]), labels[r]
+            other = 0.0 if y == np.uint32(k) else p
+            total[r] += p
+            squares[r] += other * other
+            union |= p.view(np.int64)
+            ticks += raised_tick(p if w is None else p * weights[r], 2.0**OUTPUT)
+        outputs[k] = ticks - TILE * ROUND_BITS
+    return union < 0
+
+
+@inline
+def _odd_totals(total, tolerance):
+    """Whether any row has a sum other than 1 (or none, for lack of numbers)."""
     odd = np.int64(0)
     for r in range(TILE):
         odd += not abs(total[r] - 1.0) <= tolerance
-    return odd > 0 or negative < 0
+    return odd > 0
 
 
 @inline
 def _odd_logits(table, m, total, tolerance, kind):
+    """Whether any row of the tile may break a rule."""
     odd = np.int64(0)
-    for r in range(TILE):
-        total[r] = 0.0
     for k in range(table.shape[0]):
         row = table[k]
         for r in range(m):
             odd += not (row[r] >= -LOGIT_LIMIT) & (row[r] <= LOGIT_LIMIT)
-        if kind == LOG_PROBABILITIES:
+    if kind == LOG_PROBABILITIES:
+        for r in range(TILE):
+            total[r] = 0.0
+        for k in range(table.shape[0]):
+            row = table[k]
             for r in range(TILE):
                 total[r] += exp(row[r])
-    if kind == LOG_PROBABILITIES:
         for r in range(m):
             odd += not abs(total[r] - 1.0) <= tolerance
     return odd > 0
@@ -147,10 +206,11 @@ def _keep_good(table, tile, y, start, m, status, tolerance, kind):
 
 
 @inline
-def _pad(table, tile, m, outside):
+def _pad(table, tile, m, sure, never):
+    """Fill the rows from m on with perfect forecasts of class 0."""
     for k in range(table.shape[0]):
         for r in range(m, TILE):
-            table[k, r] = outside if k else 1.0
+            table[k, r] = never if k else sure
     for r in range(m, TILE):
         tile.labels[r] = 0
         tile.weights[r] = 1.0
@@ -189,103 +249,102 @@ def _rank(table, labels, truth, rank):
 
 
 @inline
-def _softmax(table, best, truth, tile, kind):
+def _softmax(table, best, tile, kind):
     """Turn a tile of logits into probabilities, with the confidence and the log score of each row."""
-    total = tile.total
+    total, shift = tile.total, tile.logs  # the score takes the shift's place at the end
     for r in range(TILE):
         total[r] = 0.0
-        if kind == LOG_PROBABILITIES:
-            best[r] = 0.0
+        shift[r] = 0.0 if kind == LOG_PROBABILITIES else best[r]
     for k in range(table.shape[0]):
         row = table[k]
         for r in range(TILE):
-            row[r] = exp(row[r] - best[r])
+            row[r] = exp(row[r] - shift[r])
         for r in range(TILE):
             total[r] += row[r]
     if kind == LOG_PROBABILITIES:  # taken as they are, like probabilities
         for r in range(TILE):
             total[r] = 1.0
-    for r in range(TILE):
-        tile.logs[r] = log(total[r]) + (best[r] - truth[r])
     for k in range(table.shape[0]):
         row = table[k]
         for r in range(TILE):
             row[r] = row[r] / total[r]
-
-
-@inline
-def _square(table, labels, brier):
-    """Sum over classes of (p_k - [k = y])^2."""
     for r in range(TILE):
-        brier[r] = 0.0
-    for k in range(table.shape[0]):
-        row = table[k]
+        tile.confidence[r] = exp(best[r] - shift[r]) / total[r]
+    for r in range(TILE):
+        tile.logs[r] = log(total[r]) + (shift[r] - tile.truth[r])
+
+
+@inline
+def _score_probabilities(table, best, tile, kind):
+    """The confidence and the log score of each row."""
+    if kind == PAIRS:
         for r in range(TILE):
-            gap = np.float64(row[r]) - np.float64(labels[r] == np.uint32(k))
-            brier[r] += gap * gap
+            best[r] = table[1, r]
+            tile.argmax[r] = 1
+    for r in range(TILE):
+        tile.confidence[r] = best[r]
+    for r in range(TILE):
+        q = np.float64(tile.truth[r])
+        s = -log(q)
+        tile.logs[r] = s if q > 0.0 else np.inf
 
 
 @inline
-def _add_outputs(table, m, w, weights, outputs):
-    for k in range(table.shape[0]):
-        row = table[k]
-        s = np.int64(0)
-        if w is None:
-            for r in range(m):
-                s += tick(np.float64(row[r]), 2.0**OUTPUT)
-        else:
-            for r in range(m):
-                s += tick(np.float64(row[r]) * weights[r], 2.0**OUTPUT)
-        outputs[k] += s
+def _finish_brier(tile):
+    """Add the true class's part of the Brier score to the squares of the others."""
+    for r in range(TILE):
+        gap = 1.0 - np.float64(tile.truth[r])
+        tile.brier[r] += gap * gap
 
 
 @inline
-def _narrow(values, y, w, t, status, codes, kind, tolerance, reject, table, best, logits):
+def _take_truth(table, labels, truth):
+    """The true class's probability, once the table has changed from logits to probabilities."""
+    for r in range(TILE):
+        truth[r] = table[labels[r], r]
+
+
+@inline
+def _narrow(values, y, w, t, status, codes, kind, tolerance, reject, table, best, outputs, tile, run, logits):
     """`logits` is None or anything: numba then leaves the other branch out."""
-    K, G = t.ranks.size, t.cells.shape[0]
-    tile = new_tile(table.dtype)
-    run = new_running(K, G)
+    K, n = t.ranks.size, values.shape[0]
+    sure, never = (1.0, 0.0) if logits is None else (0.0, -np.inf)
     filled, since_flush = 0, 0
-    for start in range(0, values.shape[0], TILE):
-        m = _load(values, start, table, kind)
+    for start in range(0, n, TILE):
+        m = min(TILE, n - start)
+        _load(values, start, m, table, kind, tolerance)
         odd = _load_labels(y, start, m, tile.labels, K) > 0
         if w is not None:
             odd |= _load_weights(w, start, m, tile.weights) > 0
-        _pad(table, tile, m, 0.0)
+        _pad(table, tile, m, sure, never)
+        _fetch(values, y, start + TILE, 0)
         if logits is None:
-            odd |= _odd_probabilities(table, m, tile.total, tolerance)
+            odd |= _sum_classes(table, tile, w, outputs)
+            odd |= _odd_totals(tile.total, tolerance)
         else:
             odd |= _odd_logits(table, m, tile.total, tolerance, kind)
         if odd:
             m = _keep_good(table, tile, y, start, m, status, tolerance, kind)
-            _pad(table, tile, m, 0.0)
-        if logits is not None:
-            _pad(table, tile, m, -np.inf)
-        tile.size[0] = m
+            _pad(table, tile, m, sure, never)
+            if logits is None:
+                _sum_classes(table, tile, w, outputs)
+        _fetch(values, y, start + TILE, 1)
         _order(table, tile.labels, best, tile.argmax, tile.truth)
         if K > 2:
             _rank(table, tile.labels, tile.truth, tile.rank)
         if logits is None:
-            if kind == PAIRS:
-                for r in range(TILE):
-                    best[r] = table[1, r]
-                    tile.argmax[r] = 1
-            for r in range(TILE):
-                tile.confidence[r] = best[r]
-            for r in range(TILE):
-                q = np.float64(tile.truth[r])
-                s = -log(q)
-                tile.logs[r] = s if q > 0.0 else np.inf
+            _score_probabilities(table, best, tile, kind)
         else:
-            _softmax(table, best, tile.truth, tile, kind)
-            for k in range(K):
-                row = table[k]
-                for r in range(TILE):
-                    p, b = row[r], (0.0 if k == 0 else tile.confidence[r])
-                    tile.confidence[r] = p if p > b else b
-        _square(table, tile.labels, tile.brier)
-        _add_outputs(table, m, w, tile.weights, run.outputs)
-        add_tile(tile, run, t, codes, filled, reject, w)
+            _softmax(table, best, tile, kind)
+            _take_truth(table, tile.labels, tile.truth)
+            _sum_classes(table, tile, w, outputs)
+        _fetch(values, y, start + TILE, 2)
+        _finish_brier(tile)
+        for k in range(K):
+            run.outputs[k] += outputs[k]
+        run.outputs[0] -= (TILE - m) << OUTPUT
+        add_tile(tile, m, run, t, codes, filled, reject, w)
+        _fetch(values, y, start + TILE, 3)
         filled += m
         since_flush += m
         if since_flush + TILE > FLUSH:
@@ -299,53 +358,60 @@ def _narrow(values, y, w, t, status, codes, kind, tolerance, reject, table, best
 @kernel
 def narrow_probabilities(values, y, w, t, status, codes, kind, tolerance, reject):
     """Add rows of probabilities (or of confidence and correctness) to t; the number of rows that counted."""
-    table = np.zeros((t.ranks.size, TILE), values.dtype)
-    best = np.zeros(TILE, values.dtype)
-    return _narrow(values, y, w, t, status, codes, kind, tolerance, reject, table, best, None)
+    K, G = t.ranks.size, t.cells.shape[0]
+    table, best, outputs = np.zeros((K, TILE), values.dtype), np.zeros(TILE, values.dtype), np.zeros(K, np.int64)
+    tile, run = new_tile(values.dtype), new_running(K, G)
+    return _narrow(values, y, w, t, status, codes, kind, tolerance, reject, table, best, outputs, tile, run, None)
 
 
 @kernel
 def narrow_logits(values, y, w, t, status, codes, kind, tolerance, reject):
     """Add rows of logits or log-probabilities to t; the number of rows that counted."""
-    table = np.zeros((t.ranks.size, TILE), np.float64)
-    best = np.zeros(TILE, np.float64)
-    return _narrow(values, y, w, t, status, codes, kind, tolerance, reject, table, best, 0)
+    K, G = t.ranks.size, t.cells.shape[0]
+    table, best, outputs = np.zeros((K, TILE), np.float64), np.zeros(TILE, np.float64), np.zeros(K, np.int64)
+    tile, run = new_tile(np.float64), new_running(K, G)
+    return _narrow(values, y, w, t, status, codes, kind, tolerance, reject, table, best, outputs, tile, run, 0)
 
 
 @inline
 def _rank_in_row(row, label):
+    """How many values stand before the true class's; counted in 32 bits, twice as many at a time."""
     q = row[label]
-    ahead = np.int64(0)
+    ahead = np.uint32(0)
     for k in range(label):
-        ahead += row[k] >= q
+        ahead = np.uint32(ahead + (row[k] >= q))
     rest = row[label + 1 :]
     for k in range(rest.size):
-        ahead += rest[k] > q
-    return ahead
+        ahead = np.uint32(ahead + (rest[k] > q))
+    return np.int64(ahead)
 
 
 @inline
 def _first_index(row, value):
+    """Where a value that is in the row first occurs. To look at the whole row is faster than to stop there."""
+    first = np.uint32(row.size)
     for k in range(row.size):
-        if row[k] == value:
-            return k
-    return 0
+        here = np.uint32(k) if row[k] == value else np.uint32(row.size)
+        first = min(first, here)
+    return np.int64(first)
 
 
 @inline
-def _sums_in_row(row, bits, weight, scale, outputs):
-    """Integer sums over a row of p and p^2; the largest bit pattern; the bitwise or of them (its sign shows a
-    negative p). w p_k goes to outputs."""
+def _sums_in_row(row, bits, w, weight, scale, outputs):
+    """Integer sums over a row of p and p^2; the smallest (negative if some p is) and the largest bit pattern.
+    w p_k goes to outputs."""
     total, squares = np.int64(0), np.int64(0)
-    largest, union = bits[0], bits[0]
+    smallest, largest = bits[0], bits[0]
     for k in range(row.size):
         p = np.float64(row[k])
-        total += tick(p, scale)
-        squares += tick(p * p, scale)
-        outputs[k] += tick(p * weight, 2.0**OUTPUT)
+        scaled = p * scale
+        total += raised_tick(scaled, 1.0)
+        squares += raised_tick(scaled * p, 1.0)
+        outputs[k] += tick(p if w is None else p * weight, 2.0**OUTPUT)
+        smallest = min(smallest, bits[k])
         largest = max(largest, bits[k])
-        union |= bits[k]
-    return total, squares, largest, union
+    raised = row.size * ROUND_BITS
+    return total - raised, squares - raised, smallest, largest
 
 
 @inline
@@ -355,12 +421,10 @@ def _take_back(row, weight, outputs):
 
 
 @inline
-def _close_tile(tile, run, t, codes, filled, since_flush, reject, w):
+def _close_tile(tile, m, run, t, codes, filled, since_flush, reject, w):
     """Add a full (or the last) tile and start a new one."""
-    m = tile.size[0]
     if m > 0:
-        add_tile(tile, run, t, codes, filled, reject, w)
-        tile.size[0] = 0
+        add_tile(tile, m, run, t, codes, filled, reject, w)
         if since_flush + m + TILE > FLUSH:
             flush_classes(run, t)
             return 0
@@ -373,20 +437,19 @@ def wide_probabilities(values, bits, one_bits, y, w, t, status, codes, kind, tol
     K, G = t.ranks.size, t.cells.shape[0]
     tile = new_tile(np.float64)
     run = new_running(K, G)
-    filled, since_flush = 0, 0
+    filled, since_flush, m = 0, 0, 0
     for i in range(values.shape[0]):
         row, label = values[i], y[i]
         weight = 1.0 if w is None else w[i]
         if not (0 <= label < K and 0.0 < weight < np.inf):
             status[i] = _row_status(row, label, weight, K, tolerance, kind)
             continue
-        total, squares, largest, union = _sums_in_row(row, bits[i], weight, scale, run.outputs)
-        if union < 0 or largest > one_bits or not abs(total / scale - 1.0) <= tolerance:
+        total, squares, smallest, largest = _sums_in_row(row, bits[i], w, weight, scale, run.outputs)
+        if smallest < 0 or largest > one_bits or not abs(total / scale - 1.0) <= tolerance:
             status[i] = _row_status(row, label, weight, K, tolerance, kind)
             if status[i] != GOOD:
                 _take_back(row, weight, run.outputs)
                 continue
-        m = tile.size[0]
         truth = np.float64(row[label])
         rank = _rank_in_row(bits[i], label)
         arg = label if rank == 0 else _first_index(bits[i], largest)
@@ -397,15 +460,15 @@ def wide_probabilities(values, bits, one_bits, y, w, t, status, codes, kind, tol
         tile.confidence[m] = row[arg]
         tile.logs[m] = -log(truth) if truth > 0.0 else np.inf
         tile.brier[m] = (squares - tick(truth * truth, scale)) / scale + (1.0 - truth) * (1.0 - truth)
-        tile.size[0] = m + 1
-        if m + 1 == TILE:
-            since_flush = _close_tile(tile, run, t, codes, filled, since_flush, reject, w)
+        m += 1
+        if m == TILE:
+            since_flush = _close_tile(tile, m, run, t, codes, filled, since_flush, reject, w)
             filled += TILE
-    rest = tile.size[0]
-    _close_tile(tile, run, t, codes, filled, since_flush, reject, w)
+            m = 0
+    _close_tile(tile, m, run, t, codes, filled, since_flush, reject, w)
     flush_classes(run, t)
     flush_cells(run, t)
-    return filled + rest
+    return filled + m
 
 
 @inline
@@ -429,16 +492,32 @@ def _probabilities_in_row(shifted, inverse, weight, scale, outputs):
 
 
 @inline
-def _largest_logit(row):
-    """The largest of a row of logits, and how many are no logits."""
-    best = row[0]
+def _odd_in_row(row):
+    """How many values are no logits (or minus infinity, which a closer look allows)."""
     odd = np.int64(0)
     for k in range(row.size):
         v = row[k]
         odd += not (v >= -LOGIT_LIMIT) & (v <= LOGIT_LIMIT)
-    for k in range(row.size):
-        best = row[k] if row[k] > best else best
-    return best, odd
+    return odd
+
+
+@inline
+def largest(row):
+    """The largest value. Four at a time: a single maximum would wait for itself at every step."""
+    a, b, c, d = row[0], row[0], row[0], row[0]
+    whole = row.size - row.size % 4
+    for k in range(0, whole, 4):
+        i = np.uint64(k)
+        p, q, r, s = row[i], row[i + np.uint64(1)], row[i + np.uint64(2)], row[i + np.uint64(3)]
+        a = p if p > a else a
+        b = q if q > b else b
+        c = r if r > c else c
+        d = s if s > d else d
+    for k in range(whole, row.size):
+        a = row[k] if row[k] > a else a
+    a = b if b > a else a
+    c = d if d > c else c
+    return c if c > a else a
 
 
 @kernel
@@ -448,25 +527,23 @@ def wide_logits(values, y, w, t, status, codes, kind, tolerance, reject, scale):
     tile = new_tile(np.float64)
     run = new_running(K, G)
     shifted = np.empty(K, np.float64)
-    filled, since_flush = 0, 0
+    filled, since_flush, m = 0, 0, 0
     for i in range(values.shape[0]):
         row, label = values[i], y[i]
         weight = 1.0 if w is None else w[i]
         if not (0 <= label < K and 0.0 < weight < np.inf):
             status[i] = _row_status(row, label, weight, K, tolerance, kind)
             continue
-        best, odd = _largest_logit(row)
-        if odd or kind == LOG_PROBABILITIES:
+        if _odd_in_row(row) or kind == LOG_PROBABILITIES:
             status[i] = _row_status(row, label, weight, K, tolerance, kind)
             if status[i] != GOOD:
                 continue
-        high = np.float64(best)
-        shift = 0.0 if kind == LOG_PROBABILITIES else high
+        best = largest(row)
+        shift = 0.0 if kind == LOG_PROBABILITIES else np.float64(best)
         total = _exponentials(row, shift, scale, shifted) / scale
         if kind == LOG_PROBABILITIES:
             total = 1.0
         squares = _probabilities_in_row(shifted, 1.0 / total, weight, scale, run.outputs)
-        m = tile.size[0]
         truth = shifted[label] / total
         rank = _rank_in_row(row, label)
         arg = label if rank == 0 else _first_index(row, best)
@@ -477,12 +554,12 @@ def wide_logits(values, y, w, t, status, codes, kind, tolerance, reject, scale):
         tile.confidence[m] = shifted[arg] / total
         tile.logs[m] = log(total) + (shift - np.float64(row[label]))
         tile.brier[m] = (squares - tick(truth * truth, scale)) / scale + (1.0 - truth) * (1.0 - truth)
-        tile.size[0] = m + 1
-        if m + 1 == TILE:
-            since_flush = _close_tile(tile, run, t, codes, filled, since_flush, reject, w)
+        m += 1
+        if m == TILE:
+            since_flush = _close_tile(tile, m, run, t, codes, filled, since_flush, reject, w)
             filled += TILE
-    rest = tile.size[0]
-    _close_tile(tile, run, t, codes, filled, since_flush, reject, w)
+            m = 0
+    _close_tile(tile, m, run, t, codes, filled, since_flush, reject, w)
     flush_classes(run, t)
     flush_cells(run, t)
-    return filled + rest
+    return filled + m

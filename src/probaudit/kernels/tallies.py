@@ -6,17 +6,18 @@ from typing import NamedTuple
 
 import numpy as np
 
-from .compiling import inline
+from .compiling import allocator, inline
 from .fixed_point import add, add_number, number, tick
+from .vectors import add_four
 
 TILE = 256
 FLUSH = 2048  # rows after which the sums of a call move into the state
 CALL = 2**20  # rows one call may take
 
 # Bits after the point of each running sum. The largest term, times FLUSH (classes) or CALL (cells), is below 2^62.
-LOG_HIGH, LOG_LOW, LOG_SQUARE, BRIER, BRIER_SQUARE, OUTPUT = 20, 62, 39, 49, 47, 50
-CELL_OFFSET, CELL_LOG, CELL_BRIER = 56, 36, 40
-LARGE = 64.0  # log scores from here on are summed apart, so that the others can have more bits
+LOG_HIGH, LOG_LOW, LOG_SQUARE, BRIER, BRIER_SQUARE, OUTPUT = 20, 62, 43, 49, 48, 50
+CELL_OFFSET, CELL_LOG, CELL_BRIER = 56, 38, 40
+LARGE = 16.0  # log scores from here on are summed apart, so that the others can have more bits
 
 
 class Tallies(NamedTuple):
@@ -38,9 +39,8 @@ class Tallies(NamedTuple):
 
 
 class Tile(NamedTuple):
-    """What is known of each row of a tile, an array per quantity; `size[0]` rows are in use."""
+    """What is known of each row of a tile, an array per quantity."""
 
-    size: np.ndarray
     labels: np.ndarray
     weights: np.ndarray
     confidence: np.ndarray
@@ -50,24 +50,25 @@ class Tile(NamedTuple):
     total: np.ndarray
     logs: np.ndarray
     brier: np.ndarray
+    cell: np.ndarray
+    code: np.ndarray  # column of `decisions`
+    terms: np.ndarray  # [4 TILE] what each row adds to a line of Running
+    squares: np.ndarray  # what each row adds to Running.squares
 
 
 class Running(NamedTuple):
     """Sums of a call that have not yet moved into the state."""
 
-    classes: np.ndarray  # [K, 5] ticks of log (high, low), log^2, brier, brier^2
+    classes: np.ndarray  # [K, 4] ticks of log (high, low), log^2, brier
+    squares: np.ndarray  # [K] ticks of brier^2
     outputs: np.ndarray  # [K]
     cells: np.ndarray  # [G, 4] rows + 2^32 hits, offset, log, brier
     ranks: np.ndarray  # [4, K] in turn: most rows have rank 0, and one counter would wait for itself
-    ticks: np.ndarray  # [8, TILE] scratch
-    cell: np.ndarray  # [TILE]
-    code: np.ndarray  # [TILE]
 
 
-@inline
+@allocator
 def new_tile(dtype):
     return Tile(
-        np.zeros(1, np.int64),
         np.zeros(TILE, np.uint32),
         np.ones(TILE, np.float64),
         np.zeros(TILE, np.float64),
@@ -77,49 +78,60 @@ def new_tile(dtype):
         np.zeros(TILE, np.float64),
         np.zeros(TILE, np.float64),
         np.zeros(TILE, np.float64),
+        np.zeros(TILE, np.uint64),
+        np.zeros(TILE, np.uint32),
+        np.zeros(4 * TILE, np.int64),
+        np.zeros(TILE, np.int64),
     )
 
 
-@inline
+@allocator
 def new_running(K, G):
     return Running(
-        np.zeros((K, 5), np.int64),
+        np.zeros((K, 4), np.int64),
+        np.zeros(K, np.int64),
         np.zeros(K, np.int64),
         np.zeros((G, 4), np.int64),
         np.zeros((4, K), np.int64),
-        np.zeros((9, TILE), np.int64),
-        np.zeros(TILE, np.uint64),
-        np.zeros(TILE, np.uint32),
     )
 
 
 @inline
-def _set_infinite_apart(tile, cell, t):
+def _any_large(logs):
+    """Whether a log score is too large for the running sums, or infinite."""
+    large = np.int64(0)
+    for r in range(TILE):
+        large += logs[r] >= LARGE
+    return large > 0
+
+
+@inline
+def _set_infinite_apart(tile, m, t):
     """Count rows whose true class had probability zero; their log score enters no sum."""
-    for r in range(tile.size[0]):
+    for r in range(m):
         if tile.logs[r] == np.inf:
             t.infinite[tile.labels[r]] += 1
-            t.cells[cell[r], 2] += 1
+            t.cells[tile.cell[r], 2] += 1
             tile.logs[r] = 0.0
 
 
 @inline
-def _set_large_apart(tile, cell, t):
+def _set_large_apart(tile, m, t):
     """Sum the large log scores with full range, and take them out of the running sums."""
-    for r in range(tile.size[0]):
+    for r in range(m):
         s = tile.logs[r]
         if s >= LARGE:
             add_number(t.sums, tile.labels[r], 0, s)
             add_number(t.sums, tile.labels[r], 2, s * s)
-            add_number(t.cells, cell[r], 5, s)
+            add_number(t.cells, tile.cell[r], 5, s)
             tile.logs[r] = 0.0
 
 
 @inline
-def _weigh(tile, cell, t, K, code):
+def _weigh(tile, m, t, K):
     """The sums that only weighted rows need; afterwards logs and brier hold w log and w brier."""
-    for r in range(tile.size[0]):
-        w, y, g = tile.weights[r], tile.labels[r], cell[r]
+    for r in range(m):
+        w, y, g = tile.weights[r], tile.labels[r], tile.cell[r]
         hit = tile.argmax[r] == y
         add_number(t.weight_sums, y, 0, w)
         add_number(t.weight_sums, y, 2, w * w)
@@ -130,7 +142,7 @@ def _weigh(tile, cell, t, K, code):
         if K > 2:
             add_number(t.weight_ranks, tile.rank[r], 0, w)
         if t.decisions.size > 0:
-            index = np.int64(y) * 2 * K + code[r]
+            index = np.int64(y) * 2 * K + tile.code[r]
             add_number(t.weight_decisions, index, 0, w)
             add_number(t.weight_decisions, index, 2, w * w)
     for r in range(TILE):
@@ -139,160 +151,137 @@ def _weigh(tile, cell, t, K, code):
 
 
 @inline
-def _cells_of(tile, cell, G):
+def _place(tile, K, G, reject):
+    """The cell of each row's confidence, and its column among the decisions."""
+    cell, code = tile.cell, tile.code
     for r in range(TILE):
         g = tick(tile.confidence[r] * G - 0.5, 1.0)
         cell[r] = min(max(g, 0), G - 1)
-
-
-@inline
-def _codes_of(tile, code, K, reject):
     for r in range(TILE):
         rejected = 1.0 - tile.confidence[r] > reject
         code[r] = tile.argmax[r] + np.uint32(rejected) * np.uint32(K)
 
 
 @inline
-def _ticks(source, target, scale):
-    for r in range(TILE):
-        target[r] = tick(source[r], scale)
+def _class_ticks(log, brier):
+    """What a row adds to Running.classes."""
+    high = tick(log, 2.0**LOG_HIGH)
+    low = tick(log - number(high) * 2.0**-LOG_HIGH, 2.0**LOG_LOW)
+    return high, low, tick(log * log, 2.0**LOG_SQUARE), tick(brier, 2.0**BRIER)
 
 
 @inline
-def _square_ticks(source, target, scale):
+def _scatter_classes(tile, m, run):
+    """Terms first, as vector loops, so that scattering them is only integer addition."""
+    logs, brier, terms, squares = tile.logs, tile.brier, tile.terms, tile.squares
     for r in range(TILE):
-        target[r] = tick(source[r] * source[r], scale)
-
-
-@inline
-def _log_ticks(source, high, low):
+        i = np.uint64(4 * r)
+        terms[i], terms[i + np.uint64(1)], terms[i + np.uint64(2)], terms[i + np.uint64(3)] = _class_ticks(logs[r], brier[r])
     for r in range(TILE):
-        s = source[r]
-        h = tick(s, 2.0**LOG_HIGH)
-        high[r] = h
-        low[r] = tick(s - number(h) * 2.0**-LOG_HIGH, 2.0**LOG_LOW)
-
-
-@inline
-def _offset_ticks(confidence, cell, target, G):
-    step = 1.0 / G
-    for r in range(TILE):
-        middle = (number(np.int64(cell[r])) + 0.5) * step
-        target[r] = tick(confidence[r] - middle, 2.0**CELL_OFFSET)
-
-
-@inline
-def _weigh_offsets(tile, cell, target, G):
-    step = 1.0 / G
-    for r in range(TILE):
-        middle = (number(np.int64(cell[r])) + 0.5) * step
-        target[r] = tick((tile.confidence[r] - middle) * tile.weights[r], 2.0**CELL_OFFSET)
-
-
-@inline
-def _split(tile, run, G, w):
-    """The ticks of every term, as vector loops, so that scattering them is only integer addition."""
-    ticks = run.ticks
-    _log_ticks(tile.logs, ticks[0], ticks[1])
-    _square_ticks(tile.logs, ticks[2], 2.0**LOG_SQUARE)
-    _ticks(tile.brier, ticks[3], 2.0**BRIER)
-    _square_ticks(tile.brier, ticks[4], 2.0**BRIER_SQUARE)
-    _ticks(tile.logs, ticks[5], 2.0**CELL_LOG)
-    _ticks(tile.brier, ticks[6], 2.0**CELL_BRIER)
-    if w is None:
-        _offset_ticks(tile.confidence, run.cell, ticks[7], G)
-    else:
-        _weigh_offsets(tile, run.cell, ticks[7], G)
-    hits = ticks[8]
-    for r in range(TILE):
-        hits[r] = 1 + (np.int64(tile.argmax[r] == tile.labels[r]) << 32)
-
-
-@inline
-def _scatter_classes(tile, run):
-    a, b, c, d, e = run.ticks[0], run.ticks[1], run.ticks[2], run.ticks[3], run.ticks[4]
-    for r in range(tile.size[0]):
-        line = run.classes[tile.labels[r]]
-        line[0] += a[r]
-        line[1] += b[r]
-        line[2] += c[r]
-        line[3] += d[r]
-        line[4] += e[r]
+        squares[r] = tick(brier[r] * brier[r], 2.0**BRIER_SQUARE)
+    for r in range(m):
+        y = np.int64(tile.labels[r])
+        add_four(run.classes, 4 * y, terms, 4 * r)
+        run.squares[y] += squares[r]
 
 
 @inline
 def _reduce_two_classes(tile, run):
-    """As _scatter_classes for K = 2, as masked vector sums. Rows beyond the tile's size have ticks of zero."""
-    a, b, c, d, e = run.ticks[0], run.ticks[1], run.ticks[2], run.ticks[3], run.ticks[4]
-    labels = tile.labels
-    for k in range(2):
-        s0, s1, s2, s3, s4 = np.int64(0), np.int64(0), np.int64(0), np.int64(0), np.int64(0)
-        for r in range(TILE):
-            mask = -np.int64(labels[r] == np.uint32(k))
-            s0 += a[r] & mask
-            s1 += b[r] & mask
-            s2 += c[r] & mask
-            s3 += d[r] & mask
-            s4 += e[r] & mask
-        run.classes[k, 0] += s0
-        run.classes[k, 1] += s1
-        run.classes[k, 2] += s2
-        run.classes[k, 3] += s3
-        run.classes[k, 4] += s4
+    """As _scatter_classes for K = 2, as vector sums. Rows beyond the tile's size have ticks of zero."""
+    logs, brier, labels = tile.logs, tile.brier, tile.labels
+    a0, b0, c0, d0, e0 = np.int64(0), np.int64(0), np.int64(0), np.int64(0), np.int64(0)
+    a1, b1, c1, d1, e1 = np.int64(0), np.int64(0), np.int64(0), np.int64(0), np.int64(0)
+    for r in range(TILE):
+        a, b, c, d = _class_ticks(logs[r], brier[r])
+        e = tick(brier[r] * brier[r], 2.0**BRIER_SQUARE)
+        a0, b0, c0, d0, e0 = a0 + a, b0 + b, c0 + c, d0 + d, e0 + e
+        mask = -np.int64(labels[r])
+        a1 += a & mask
+        b1 += b & mask
+        c1 += c & mask
+        d1 += d & mask
+        e1 += e & mask
+    for j, both, second in ((0, a0, a1), (1, b0, b1), (2, c0, c1), (3, d0, d1)):
+        run.classes[0, j] += both - second
+        run.classes[1, j] += second
+    run.squares[0] += e0 - e1
+    run.squares[1] += e1
 
 
 @inline
-def _scatter_cells(tile, run):
-    hits, offset, logs, brier = run.ticks[8], run.ticks[7], run.ticks[5], run.ticks[6]
-    for r in range(tile.size[0]):
-        line = run.cells[run.cell[r]]
-        line[0] += hits[r]
-        line[1] += offset[r]
-        line[2] += logs[r]
-        line[3] += brier[r]
+def _scatter_cells(tile, m, cells, w):
+    """As _scatter_classes, for the grid of confidences."""
+    confidence, logs, brier, weights = tile.confidence, tile.logs, tile.brier, tile.weights
+    cell, argmax, labels, terms = tile.cell, tile.argmax, tile.labels, tile.terms
+    step = 1.0 / cells.shape[0]
+    for r in range(TILE):
+        middle = (number(np.int64(cell[r])) + 0.5) * step
+        offset = confidence[r] - middle
+        if w is not None:
+            offset *= weights[r]
+        i = np.uint64(4 * r)
+        terms[i] = 1 + (np.int64(argmax[r] == labels[r]) << 32)
+        terms[i + np.uint64(1)] = tick(offset, 2.0**CELL_OFFSET)
+        terms[i + np.uint64(2)] = tick(logs[r], 2.0**CELL_LOG)
+        terms[i + np.uint64(3)] = tick(brier[r], 2.0**CELL_BRIER)
+    for r in range(m):
+        add_four(cells, 4 * cell[r], terms, 4 * r)
 
 
 @inline
-def _scatter_decisions(tile, run, t, codes, filled, K):
-    if t.decisions.size > 0:
-        for r in range(tile.size[0]):
-            t.decisions[tile.labels[r], run.code[r]] += 1
+def _count_two_classes(tile, m, decisions):
+    """The decisions for K = 2, as vector sums of a word that holds a counter of 16 bits for each column."""
+    labels, code = tile.labels, tile.code
+    both, second = np.int64(0), np.int64(0)
+    for r in range(m):
+        one = np.int64(1) << np.int64(16 * code[r])
+        both += one
+        second += one & -np.int64(labels[r])
+    for column in range(4):
+        of_second = (second >> (16 * column)) & 0xFFFF
+        decisions[0, column] += ((both >> (16 * column)) & 0xFFFF) - of_second
+        decisions[1, column] += of_second
+
+
+@inline
+def _add_decisions(tile, m, t, codes, filled):
+    """Count what was decided of each class, or list it where the table would be too large."""
+    labels, code, K = tile.labels, tile.code, t.ranks.size
+    if t.decisions.size == 0:
+        for r in range(m):
+            codes[filled + r] = np.int64(labels[r]) * 2 * K + code[r]
+    elif K == 2:
+        _count_two_classes(tile, m, t.decisions)
     else:
-        for r in range(tile.size[0]):
-            codes[filled + r] = np.int64(tile.labels[r]) * 2 * K + run.code[r]
-    if K > 2:
-        for r in range(tile.size[0]):
-            run.ranks[r & 3, tile.rank[r]] += 1
+        for r in range(m):
+            t.decisions[labels[r], code[r]] += 1
 
 
 @inline
-def add_tile(tile, run, t, codes, filled, reject, w):
-    """Add a tile of good rows, whose log and Brier scores are known, to the state. `w` only says if they are weighted."""
+def add_tile(tile, m, run, t, codes, filled, reject, w):
+    """Add the first m rows of a tile, all good, with log and Brier scores known, to the state.
+
+    `w` only says if they are weighted.
+    """
     K, G = t.ranks.size, t.cells.shape[0]
-    m = tile.size[0]
     for r in range(m, TILE):
         tile.logs[r] = 0.0
         tile.brier[r] = 0.0
-    _cells_of(tile, run.cell, G)
-    _codes_of(tile, run.code, K, reject)
-    zeros, large = np.int64(0), np.int64(0)
-    for r in range(TILE):
-        zeros += tile.logs[r] == np.inf
-    if zeros:
-        _set_infinite_apart(tile, run.cell, t)
+    _place(tile, K, G, reject)
+    if _any_large(tile.logs):
+        _set_infinite_apart(tile, m, t)
     if w is not None:
-        _weigh(tile, run.cell, t, K, run.code)
-    for r in range(TILE):
-        large += tile.logs[r] >= LARGE
-    if large:
-        _set_large_apart(tile, run.cell, t)
-    _split(tile, run, G, w)
+        _weigh(tile, m, t, K)
+    if _any_large(tile.logs):
+        _set_large_apart(tile, m, t)
+    _scatter_cells(tile, m, run.cells, w)
+    _add_decisions(tile, m, t, codes, filled)
     if K == 2:
         _reduce_two_classes(tile, run)
     else:
-        _scatter_classes(tile, run)
-    _scatter_cells(tile, run)
-    _scatter_decisions(tile, run, t, codes, filled, K)
+        _scatter_classes(tile, m, run)
+        for r in range(m):
+            run.ranks[r & 3, tile.rank[r]] += 1
 
 
 @inline
@@ -303,9 +292,10 @@ def flush_classes(run, t):
         add(t.sums, k, 0, line[1], LOG_LOW)
         add(t.sums, k, 2, line[2], LOG_SQUARE)
         add(t.sums, k, 4, line[3], BRIER)
-        add(t.sums, k, 6, line[4], BRIER_SQUARE)
+        add(t.sums, k, 6, run.squares[k], BRIER_SQUARE)
         add(t.outputs, k, 0, run.outputs[k], OUTPUT)
         line[:] = 0
+        run.squares[k] = 0
         run.outputs[k] = 0
         for i in range(4):
             t.ranks[k] += run.ranks[i, k]

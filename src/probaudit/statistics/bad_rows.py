@@ -44,7 +44,7 @@ def explain(plan: Plan, block: Block, index: int, status: int) -> InputError:
         text = "a probability must lie between 0 and 1"
     column = int(np.argmax(wrong))
     place = f" for class {plan.classes[column]!r}" if len(values) == plan.n_classes else ""
-    return InputError(name("probs"), text, f"{values[column]:g}{place}", row=row)
+    return InputError(name("probs"), text, f"{values[column]:.9g}{place}", row=row)
 
 
 def _listed(classes: tuple[object, ...]) -> str:

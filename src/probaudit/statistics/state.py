@@ -34,7 +34,8 @@ class Plan:
     """What a pass computes. States of equal plans can be merged.
 
     weight_exponent : weights are divided by 2^weight_exponent, a power of two not below any of them, so that sums
-        keep the same bits behind the point whatever the scale of the weights; None without weights.
+        keep the same bits behind the point whatever the scale of the weights; None without weights. A weight below
+        2^-58 of the largest is lost in the sums.
     """
 
     classes: tuple[Any, ...]
@@ -80,7 +81,8 @@ class Plan:
             raise InputError("sample_weight", "all blocks of a state must have weights, or none")
         if weights is None or self.weight_exponent is None:
             return None
-        scaled = np.ldexp(weights, -self.weight_exponent)
+        with np.errstate(over="ignore"):  # a negative weight may overflow; the kernel refuses it
+            scaled = np.ldexp(weights, -self.weight_exponent)
         above = np.flatnonzero((scaled > 1) & (scaled < np.inf))
         if len(above):
             rule = f"must not exceed the 2^{self.weight_exponent} that the state was planned for"

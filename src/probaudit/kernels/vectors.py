@@ -1,0 +1,87 @@
+"""Vector instructions that numba does not write by itself, in LLVM's portable form."""
+
+from __future__ import annotations
+
+from llvmlite import ir
+from numba.core import cgutils, types
+from numba.extending import intrinsic
+
+
+def _address(context, builder, signature, arguments, array, index, pointee):
+    """Where arguments[array], seen as flat, has its element arguments[index]; as a pointer to `pointee`."""
+    data = context.make_array(signature.args[array])(context, builder, arguments[array]).data
+    return builder.bitcast(builder.gep(data, [arguments[index]]), pointee.as_pointer())
+
+
+@intrinsic
+def prefetch(typing_context, array, i):
+    """Ask for the cache line of element i of a contiguous array ahead of its use; it need not exist."""
+
+    def generate(context, builder, signature, arguments):
+        byte, number = ir.IntType(8), ir.IntType(32)
+        address = _address(context, builder, signature, arguments, 0, 1, byte)
+        function_type = ir.FunctionType(ir.VoidType(), [byte.as_pointer(), number, number, number])
+        function = cgutils.get_or_insert_function(builder.module, function_type, "llvm.prefetch.p0")
+        builder.call(function, [address, number(0), number(3), number(1)])  # to read, to keep, as data
+        return context.get_dummy_value()
+
+    return types.void(array, i), generate
+
+
+@intrinsic
+def add_four(typing_context, sums, i, terms, j):
+    """sums[i : i + 4] += terms[j : j + 4] of contiguous int64 arrays, seen as flat, as one vector addition.
+
+    numba leaves LLVM's vectorisation of straight code off, and four additions to memory take twice as long.
+    """
+
+    def generate(context, builder, signature, arguments):
+        vector = ir.VectorType(ir.IntType(64), 4)
+        target = _address(context, builder, signature, arguments, 0, 1, vector)
+        source = _address(context, builder, signature, arguments, 2, 3, vector)
+        total = builder.add(builder.load(target, align=8), builder.load(source, align=8))
+        builder.store(total, target, align=8)
+        return context.get_dummy_value()
+
+    return types.void(sums, i, terms, j), generate
+
+
+def _transposed(builder, rows):
+    """The columns of a matrix of four vectors of four."""
+
+    def shuffled(a, b, order):
+        return builder.shuffle_vector(a, b, ir.Constant(ir.VectorType(ir.IntType(32), 4), order))
+
+    a, b, c, d = rows
+    columns = []
+    for half in ([0, 4, 1, 5], [2, 6, 3, 7]):
+        ab, cd = shuffled(a, b, half), shuffled(c, d, half)
+        columns += [shuffled(ab, cd, [0, 1, 4, 5]), shuffled(ab, cd, [2, 3, 6, 7])]
+    return columns
+
+
+@intrinsic
+def transpose_four(typing_context, source, i, row, target, j, column):
+    """target[j + c * column + r] = source[i + r * row + c] for r, c < 4, of contiguous arrays seen as flat.
+
+    The source is of float32 or float64, the target of the same or of float64. As a loop this would move one number
+    at a time, and moving them is most of the work of loading.
+    """
+
+    def generate(context, builder, signature, arguments):
+        given, wanted = signature.args[0].dtype, signature.args[3].dtype
+        given_vector, wanted_vector = (ir.VectorType(context.get_data_type(t), 4) for t in (given, wanted))
+
+        def lines(array, index, step, vector):
+            first = _address(context, builder, signature, arguments, array, index, vector.element)
+            for k in range(4):
+                start = builder.gep(first, [builder.mul(arguments[step], arguments[step].type(k))])
+                yield builder.bitcast(start, vector.as_pointer())
+
+        rows = [builder.load(line, align=given.bitwidth // 8) for line in lines(0, 1, 2, given_vector)]
+        for values, line in zip(_transposed(builder, rows), lines(3, 4, 5, wanted_vector), strict=True):
+            converted = values if given == wanted else builder.fpext(values, wanted_vector)
+            builder.store(converted, line, align=wanted.bitwidth // 8)
+        return context.get_dummy_value()
+
+    return types.void(source, i, row, target, j, column), generate

@@ -1,0 +1,45 @@
+"""What the README says is true."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+from typer.testing import CliRunner
+
+import probaudit as pb
+from probaudit.cli import app
+
+README = (Path(__file__).parents[1] / "README.md").read_text()
+
+
+def test_the_python_example_runs():
+    (code,) = re.findall(r"```python\n(.*?)```", README, re.DOTALL)
+    names: dict[str, object] = {}
+    exec(code, names)
+    assert f"{pb.log_score(names['y'], names['p']):.4f} with its interval" in code.replace("# ", "")
+
+
+COMMANDS = re.findall(r"^probaudit (?!demo)(.*?)(?:\s+#.*)?$", README, re.MULTILINE)
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_the_commands_run(command, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    world = pb.simulate.gaussian_posteriors(300, 2, variance=0.05, seed=0)
+    frame = pd.DataFrame({"label": np.array(["cat", "dog"])[world.y], "p_cat": world.cal[:, 0], "p_dog": world.cal[:, 1]})
+    frame.to_parquet("preds.parquet")
+    pd.DataFrame({"label": world.y, "p": world.cal[:, 1]}).to_csv("preds.csv", index=False)
+    np.savez("preds.npz", labels=world.y, logits=np.log(world.cal))
+    pd.DataFrame({"sure": world.cal.max(axis=1), "right": world.y == 0}).to_csv("answers.csv", index=False)
+    Path("costs.csv").write_text("no,yes\n0,1\n5,0\n")
+    result = CliRunner().invoke(app, shlex.split(command))
+    assert result.exit_code == 0, result.output
+
+
+def test_there_are_commands():
+    assert len(COMMANDS) == 5
