@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Iterable
 
 import numpy as np
 
@@ -51,33 +50,55 @@ def gather(
     size = block_rows(rows, threads) if rows_per_block is None else rows_per_block
     if size < 1:
         raise InputError("rows_per_block", "must be at least 1", size)
-    starts = iter(range(0, len(rows), size))
-    lock = threading.Lock()
-    errors: list[tuple[int, Exception]] = []
+    workers = [_Worker(plan) for _ in range(min(threads, -(-len(rows) // size)))]
     with Progress(len(rows), progress) as bar:
+        queue = _Queue(range(0, len(rows), size))
+        others = [threading.Thread(target=worker.run, args=(rows, size, queue, bar)) for worker in workers[1:]]
+        for thread in others:
+            thread.start()
+        workers[0].run(rows, size, queue, bar)
+        for thread in others:
+            thread.join()
+    queue.raise_first()
+    for worker in workers[1:]:
+        workers[0].state.merge(worker.state)
+    return workers[0].state
 
-        def work() -> Statistics:
-            state = Statistics.empty(plan)
-            while True:
-                with lock:  # blocks are handed out in order, so no block before a failed one is left undone
-                    first = None if errors else next(starts, None)
-                if first is None:
-                    return state
-                try:
-                    state.update(rows.block(first, first + size))
-                except Exception as error:
-                    with lock:
-                        errors.append((first, error))
-                    return state
-                bar.advance(size)
 
-        states = _run(work, min(threads, -(-len(rows) // size)))
-    if errors:
-        raise min(errors, key=lambda entry: entry[0])[1]
-    total = states[0]
-    for state in states[1:]:
-        total.merge(state)
-    return total
+class _Queue:
+    """Hands out blocks in order, and none after a failure: no block before a failed one is then left undone."""
+
+    def __init__(self, starts: Iterable[int]) -> None:
+        self._starts = iter(starts)
+        self._lock = threading.Lock()
+        self._errors: list[tuple[int, BaseException]] = []
+
+    def next(self) -> int | None:
+        with self._lock:
+            return None if self._errors else next(self._starts, None)
+
+    def fail(self, start: int, error: BaseException) -> None:
+        with self._lock:
+            self._errors.append((start, error))
+
+    def raise_first(self) -> None:
+        if self._errors:
+            raise min(self._errors, key=lambda entry: entry[0])[1]
+
+
+class _Worker:
+    """A state, and the work of adding blocks to it until there are none."""
+
+    def __init__(self, plan: Plan) -> None:
+        self.state = Statistics.empty(plan)
+
+    def run(self, rows: Predictions, size: int, queue: _Queue, bar: Progress) -> None:
+        while (first := queue.next()) is not None:
+            try:
+                self.state.update(rows.block(first, first + size))
+            except BaseException as error:  # an interrupt too must stop the other threads
+                queue.fail(first, error)
+            bar.advance(size)
 
 
 def summary(rows: Predictions, plan: Plan, **options: int | bool | None) -> Summary:
@@ -93,10 +114,3 @@ def good_rows(rows: Predictions, plan: Plan) -> np.ndarray:
     size = block_rows(rows, 1)
     status = np.concatenate([Statistics.empty(plan).status(block) for block in rows.blocks(size)])
     return status == 0 if rows.sample_weight is None else (status == 0) & (rows.sample_weight > 0)
-
-
-def _run(work: Callable[[], Statistics], threads: int) -> list[Statistics]:
-    if threads == 1:
-        return [work()]
-    with ThreadPoolExecutor(threads) as pool:
-        return [future.result() for future in [pool.submit(work) for _ in range(threads)]]

@@ -81,7 +81,7 @@ def mean_score(sums: ClassSums, score: Score, *, normalize: bool = False, priors
 def _spread(sums: ClassSums, offset: Any) -> np.ndarray:
     """sum w^2 (s - offset)^2 over the rows of each class."""
     with np.errstate(over="ignore", invalid="ignore"):  # scores whose square is no finite number have no finite spread
-        spread = sums.score_squared - 2 * offset * sums.score_cross + offset**2 * sums.weight_squared
+        spread = sums.score_squared - 2 * offset * sums.score_cross + np.square(offset) * sums.weight_squared
     return np.maximum(spread, 0.0)  # rounding may leave a constant score with a spread just below zero
 
 

@@ -15,7 +15,7 @@ PART_BITS = 62
 
 _ROUND = np.float64(1.5 * 2.0**52)  # adding it leaves the rounded integer in the low bits
 ROUND_BITS = np.int64(0x4338000000000000)
-_PART_MASK = np.int64(2**PART_BITS - 1)
+PART_MASK = np.int64(2**PART_BITS - 1)
 
 
 @inline
@@ -41,7 +41,7 @@ def add(pairs: np.ndarray, row: int, column: int, ticks: int, bits: int) -> None
     """Add ticks / 2^bits to the pair at pairs[row, column : column + 2]."""
     part = pairs[row, column + 1] + ((ticks & ((np.int64(1) << bits) - 1)) << (PART_BITS - bits))
     pairs[row, column] += (ticks >> bits) + (part >> PART_BITS)
-    pairs[row, column + 1] = part & _PART_MASK
+    pairs[row, column + 1] = part & PART_MASK
 
 
 @inline

@@ -17,7 +17,6 @@ from ..predictions import Block, Kind, OnBadRows, Predictions
 from ..scores import Cost
 from .bad_rows import RULES, explain
 from .decisions import DENSE_CLASSES, SparseCounts
-from .exact import merge_pairs
 from .summary import Summary, summarise
 
 if TYPE_CHECKING:
@@ -25,6 +24,17 @@ if TYPE_CHECKING:
 
 # Cells of the confidence grid: 2^5 x 3 x 5^2 x 7, so that the usual numbers of equal bins are unions of cells.
 CELLS = 16_800
+
+# The arrays of a state that hold pairs, and how many plain columns come before these.
+PLAIN_COLUMNS = {
+    "sums": 0,
+    "outputs": 0,
+    "cells": 3,
+    "weight_ranks": 0,
+    "weight_decisions": 0,
+    "weight_sums": 0,
+    "weight_cells": 0,
+}
 
 KINDS: dict[Kind, int] = {"probabilities": 0, "pairs": 1, "logits": 2, "log_probabilities": 3}
 
@@ -138,18 +148,24 @@ class Statistics:
         """Add the rows of a block. Unless bad rows are dropped, a block that has one raises and adds nothing."""
         weights = self.plan.scaled(block.weights)
         status, codes = self._score(block, weights, self._tallies)
-        bad = np.flatnonzero(status)
-        if len(bad) and self.plan.on_bad_rows == "error":
-            fresh = Statistics(self.plan)._tallies
-            self._score(block, weights, fresh)
-            self._merge_tallies(fresh, -1)
-            raise explain(self.plan, block, int(bad[0]), int(status[bad[0]]))
-        self._bad += np.bincount(status, minlength=len(RULES) + 1) * (np.arange(len(RULES) + 1) > 0)
+        if status.any():
+            self._set_bad_apart(block, weights, status)
         if self._sparse is not None:
             counted = status == 0 if weights is None else (status == 0) & (weights > 0)
             self._sparse.add(codes, None if weights is None else weights[counted])
         self._decide(block, weights, status)
         return self
+
+    def _set_bad_apart(self, block: Block, weights: np.ndarray | None, status: np.ndarray) -> None:
+        """Count bad rows by the rule they break; or take the block's good rows out again and raise."""
+        if self.plan.on_bad_rows == "error":
+            fresh = Statistics(self.plan)._tallies
+            self._score(block, weights, fresh)
+            self._merge_tallies(fresh, -1)
+            first = int(np.flatnonzero(status)[0])
+            raise explain(self.plan, block, first, int(status[first]))
+        counts = np.bincount(status, minlength=len(RULES) + 1)
+        self._bad[1:] += counts[1:]
 
     def status(self, block: Block) -> np.ndarray:
         """0 for each good row of a block, else 1 + the index in RULES of the rule it breaks; adds nothing."""
@@ -198,10 +214,13 @@ class Statistics:
         """Add another state to this one."""
         if self.plan != other.plan:
             raise InputError("other", "states can be merged only when their plans are equal")
+        from ..kernels.merging import merge
+
         self._merge_tallies(other._tallies, 1)
         for name in self.plan.costs:
             self._costs[name] += other._costs[name]
-            self._weight_costs[name] = merge_pairs(self._weight_costs[name], other._weight_costs[name])
+            if self.plan.weighted:
+                merge(self._weight_costs[name], other._weight_costs[name], 0, 1)
         if self._sparse is not None and other._sparse is not None:
             self._sparse.merge(other._sparse)
         self._bad += other._bad
@@ -211,14 +230,14 @@ class Statistics:
         return Statistics(self.plan).merge(self).merge(other)
 
     def _merge_tallies(self, other: Tallies, sign: int) -> None:
-        mine = self._tallies
-        for name in ("ranks", "infinite", "decisions"):
-            getattr(mine, name)[...] += sign * getattr(other, name)
-        mine.cells[:, :3] += sign * other.cells[:, :3]
-        mine.cells[:, 3:] = merge_pairs(mine.cells[:, 3:], sign * other.cells[:, 3:])
-        for name in ("sums", "outputs", "weight_ranks", "weight_decisions", "weight_sums", "weight_cells"):
-            array = getattr(mine, name)
-            array[...] = merge_pairs(array, sign * getattr(other, name))
+        from ..kernels.merging import merge
+
+        for name, mine in self._tallies._asdict().items():
+            theirs = getattr(other, name)
+            if mine.size and name in PLAIN_COLUMNS:
+                merge(mine, theirs, PLAIN_COLUMNS[name], sign)
+            elif mine.size:
+                mine += sign * theirs
 
     def to_bytes(self) -> bytes:
         """Every number of the state. Equal for equal rows, however they were cut, ordered and merged."""
