@@ -77,7 +77,7 @@ def overview(audits: Mapping[str, Audit]) -> Table:
     """Several audits, a row each."""
     table = Table(box=box.SIMPLE_HEAD, show_edge=False, header_style="dim", pad_edge=False)
     table.add_column("classifier", no_wrap=True)
-    for title in ("accuracy", "log score / naive", "95% interval", "Brier / naive"):
+    for title in ("accuracy", "log / naive", "95% interval", "Brier / naive"):
         table.add_column(title, justify="right", no_wrap=True)
     for name, audit in audits.items():
         log = audit["log_score.normalized"]
