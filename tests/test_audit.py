@@ -101,6 +101,18 @@ FIRING = {
 }
 
 
+def test_calibration_error_is_shown_beside_chance(world):
+    audit = pb.audit(world.y, world.cal)
+    assert audit.calibration.value == pytest.approx(pb.calibration_error(world.y, world.cal), abs=1e-12)
+    assert rules(audit)["against_chance"] == "good"
+    assert rules(pb.audit(world.y, world.mcs))["against_chance"] == "warning"
+    exact = pb.calibration_test(world.y, world.cal)
+    assert audit.calibration.null_mean == pytest.approx(exact.null_mean, rel=0.05)
+    weighted = pb.audit(world.y, world.cal, sample_weight=np.full(len(world.y), 3.0))
+    assert weighted.calibration.value == pytest.approx(audit.calibration.value, rel=1e-9)
+    assert "against_chance" not in rules(weighted)
+
+
 def overconfident(world):
     p = np.where(world.cal > 0.5, 1 - 1e-12, 1e-12)
     return world.y, p

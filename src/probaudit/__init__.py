@@ -1,32 +1,84 @@
 """probaudit: can your classifier's probabilities be trusted, and where does the loss come from?"""
 
 from . import simulate
+from .calibration import (
+    CalibrationError,
+    CalibrationTest,
+    calibration_error,
+    calibration_test,
+    kernel_calibration_error,
+    partitioned_calibration_error,
+    rms_calibration_error,
+    smooth_calibration_error,
+)
+from .distances import L1, TVD, Distance, Divergence, InterInterval, IntervalTVD, Lq, Mahalanobis, Squared
 from .errors import InputError
 from .estimates.estimate import Estimate
+from .lenses import Binary, Classwise, Full, Groups, Lens, OneVsRest, TopK, TopLabel
 from .metrics import RiskCurve, bayes_risk, brier_score, log_score, risk_curve, risk_weighted_score
+from .partitions import Column, Each, Edges, EqualMass, EqualWidth, KDTree, Partition, Whole
 from .predictions import Predictions
 from .reading import read
 from .report.audit import Audit, audit
 from .scores import Brier, Cost, Log, RiskWeighted
+from .selections import LabelIs, Mask, OutputIn, PredictedIs, Selection
 from .version import __version__
 
 __all__ = [
+    "L1",
+    "TVD",
     "Audit",
+    "Binary",
     "Brier",
+    "CalibrationError",
+    "CalibrationTest",
+    "Classwise",
+    "Column",
     "Cost",
+    "Distance",
+    "Divergence",
+    "Each",
+    "Edges",
+    "EqualMass",
+    "EqualWidth",
     "Estimate",
+    "Full",
+    "Groups",
     "InputError",
+    "InterInterval",
+    "IntervalTVD",
+    "KDTree",
+    "LabelIs",
+    "Lens",
     "Log",
+    "Lq",
+    "Mahalanobis",
+    "Mask",
+    "OneVsRest",
+    "OutputIn",
+    "Partition",
+    "PredictedIs",
     "Predictions",
     "RiskCurve",
     "RiskWeighted",
+    "Selection",
+    "Squared",
+    "TopK",
+    "TopLabel",
+    "Whole",
     "__version__",
     "audit",
     "bayes_risk",
     "brier_score",
+    "calibration_error",
+    "calibration_test",
+    "kernel_calibration_error",
     "log_score",
+    "partitioned_calibration_error",
     "read",
     "risk_curve",
     "risk_weighted_score",
+    "rms_calibration_error",
     "simulate",
+    "smooth_calibration_error",
 ]

@@ -211,6 +211,24 @@ class Predictions:
         weights = None if self.sample_weight is None else self.sample_weight[first:last]
         return Block(first, values, labels, weights, self.y[first:last])
 
+    def probabilities(self) -> np.ndarray:
+        """All outputs as probabilities, [n, K] in float64; for a small number of rows, as it is a copy."""
+        if self.kind == "pairs" or (self.kind == "probabilities" and self.probs.ndim == 1):
+            p = self.probs.astype(np.float64)
+            return np.column_stack([1 - p, p])
+        if self.probs.ndim == 1:
+            second = self.probs.astype(np.float64)
+            values = _both_log_probs(second) if self.from_log_probs else np.column_stack([np.zeros_like(second), second])
+        else:
+            values = self.probs.astype(np.float64)
+        if self.kind == "probabilities":
+            return values
+        if self.from_logits:
+            with np.errstate(invalid="ignore"):
+                values = values - values.max(axis=1, keepdims=True)
+        e = np.exp(values)
+        return e / e.sum(axis=1, keepdims=True) if self.from_logits else e
+
     def take(self, rows: Any) -> Predictions:
         """The same for some of the rows."""
 

@@ -6,7 +6,7 @@ import hashlib
 import json
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Unpack
 
@@ -15,6 +15,7 @@ from ..engines.memory import gather
 from ..errors import InputError
 from ..estimates import scores
 from ..estimates.estimate import Estimate
+from ..estimates.null import BinnedError, binned_error
 from ..metrics import RowOptions, rows_of
 from ..predictions import Predictions
 from ..scores import Brier, Cost, Log
@@ -34,6 +35,7 @@ class Audit:
     """
 
     estimates: Mapping[str, Estimate]
+    calibration: BinnedError
     findings: tuple[Finding, ...]
     summary: Summary
     settings: Mapping[str, Any]
@@ -58,6 +60,7 @@ class Audit:
         """Every estimate by name, and the counts that can be gated on: for `check`, or for any tracker."""
         found = {name: float(value) for name, value in self.estimates.items()}
         infinite = int(self.summary.log.infinite.sum())
+        found |= {"ece": self.calibration.value, "ece.p_value": self.calibration.p_value}
         return found | {"rows": self.summary.rows, "dropped_rows": self.summary.dropped, "infinite_rows": infinite}
 
     def to_dict(self) -> dict[str, Any]:
@@ -72,6 +75,7 @@ class Audit:
             "class_rows": self.summary.log.rows.tolist(),
             "kind": plan.kind,
             "weighted": plan.weighted,
+            "calibration": {name: _number(value) for name, value in asdict(self.calibration).items()},
             "estimates": {name: estimate.to_dict() for name, estimate in self.estimates.items()},
             "findings": [{"level": finding.level, "rule": finding.rule, "text": finding.text} for finding in self.findings],
             "settings": dict(self.settings),
@@ -84,6 +88,10 @@ class Audit:
         if path is not None:
             write_text(Path(path), text)
         return text
+
+
+def _number(value: float) -> float | None:
+    return value if math.isfinite(value) else None
 
 
 def _plain(value: Any) -> Any:
@@ -138,14 +146,17 @@ def audit_rows(
     if summary.rows == 0:
         raise InputError(rows.name("probs"), "no row is left to judge", summary.why_empty())
     estimates = _estimates(summary, cost)
+    calibration = binned_error(summary.grid, weighted=plan.weighted)
     settings = {
         "reject_cost": reject_cost,
         "on_bad_rows": rows.on_bad_rows,
         "row_sum_tolerance": rows.row_tolerance,
         "interval": "95%, by linearisation (accuracy: Wilson)",
+        "calibration": f"top-label ECE, {calibration.bins} equal bins, 999 consistency resamples, seed 0",
     }
     fingerprint = hashlib.sha256(state.to_bytes()).hexdigest()[:16]
-    return Audit(estimates, judge(summary, estimates), summary, settings, fingerprint)
+    findings = judge(summary, estimates, calibration)
+    return Audit(estimates, calibration, findings, summary, settings, fingerprint)
 
 
 def _estimates(summary: Summary, cost: Cost | None) -> dict[str, Estimate]:

@@ -63,6 +63,16 @@ def scores(audit: Audit) -> Table:
     return table
 
 
+def calibration(audit: Audit) -> Text:
+    """The calibration error in one line, beside what chance alone would give."""
+    found = audit.calibration
+    text = Text.assemble("calibration error (ECE)  ", (number(found.value), "bold"))
+    if math.isfinite(found.null_mean):
+        chance = f"{number(found.null_mean)}, up to {number(found.null_high)}"
+        text.append(f"   chance alone: {chance} (p = {found.p_value:.3g})")
+    return text
+
+
 def render(audit: Audit, title: str = "") -> RenderableType:
     summary = audit.summary
     answer = "confidence and correctness" if summary.plan.kind == "pairs" else f"{len(summary.plan.classes)} classes"
@@ -70,7 +80,8 @@ def render(audit: Audit, title: str = "") -> RenderableType:
     foot = Text(
         "normalised: divided by the best constant forecast (or decision); below 1 is better than not looking", style="dim"
     )
-    return Group(head, Padding(findings(audit), (1, 0)), scores(audit), Padding(foot, (1, 0, 0, 0)))
+    error = Padding(calibration(audit), (1, 0, 0, 0))
+    return Group(head, Padding(findings(audit), (1, 0)), scores(audit), error, Padding(foot, (1, 0, 0, 0)))
 
 
 def overview(audits: Mapping[str, Audit]) -> Table:

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from ..estimates.estimate import Estimate
+from ..estimates.null import BinnedError
 from ..statistics import Summary
 
 Level = Literal["bad", "warning", "good", "note"]
@@ -35,9 +36,10 @@ Estimates = Mapping[str, Estimate]
 Rule = Callable[[Summary, Estimates], Finding | None]
 
 
-def judge(summary: Summary, estimates: Estimates) -> tuple[Finding, ...]:
+def judge(summary: Summary, estimates: Estimates, calibration: BinnedError) -> tuple[Finding, ...]:
     """All findings, the gravest first."""
     found = [finding for rule in RULES if (finding := rule(summary, estimates)) is not None]
+    found += [finding] if (finding := against_chance(calibration)) is not None else []
     return tuple(sorted(found, key=lambda finding: ORDER.index(finding.level)))
 
 
@@ -157,6 +159,18 @@ def one_class(summary: Summary, estimates: Estimates) -> Finding | None:
     if (summary.log.rows > 0).sum() > 1:
         return None
     return Finding("warning", "one_class", "All rows belong to one class: there is nothing to compare the forecasts with.")
+
+
+def against_chance(calibration: BinnedError) -> Finding | None:
+    """A calibrated model too has a calibration error, by chance; only what exceeds it says anything."""
+    if math.isnan(calibration.p_value):
+        return None
+    words = f"calibration error of {calibration.value:.3g}, where chance alone gives {calibration.null_mean:.3g}"
+    if calibration.p_value < 0.01:
+        text = f"Miscalibrated: the most probable class has a {words} (p = {calibration.p_value:.3g})."
+        return Finding("warning", "against_chance", text)
+    text = f"No miscalibration to be seen in the most probable class: a {words} (p = {calibration.p_value:.2g})."
+    return Finding("good", "against_chance", text)
 
 
 def few_rows(summary: Summary, estimates: Estimates) -> Finding | None:
