@@ -24,6 +24,7 @@ LAYERS = [
     ["estimates"],
     ["metrics"],
     ["calibration"],
+    ["event_metrics"],
     ["report"],
     ["demo"],
     ["cli"],

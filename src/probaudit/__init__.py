@@ -14,6 +14,15 @@ from .calibration import (
 from .distances import L1, TVD, Distance, Divergence, InterInterval, IntervalTVD, Lq, Mahalanobis, Squared
 from .errors import InputError
 from .estimates.estimate import Estimate
+from .event_metrics import (
+    calibration_indices,
+    calibration_line,
+    cumulative_differences,
+    hosmer_lemeshow_test,
+    score_decomposition,
+    spiegelhalter_test,
+    sweep_calibration_error,
+)
 from .lenses import Binary, Classwise, Full, Groups, Lens, OneVsRest, TopK, TopLabel
 from .metrics import RiskCurve, bayes_risk, brier_score, log_score, risk_curve, risk_weighted_score
 from .partitions import Column, Each, Edges, EqualMass, EqualWidth, KDTree, Partition, Whole
@@ -71,7 +80,11 @@ __all__ = [
     "bayes_risk",
     "brier_score",
     "calibration_error",
+    "calibration_indices",
+    "calibration_line",
     "calibration_test",
+    "cumulative_differences",
+    "hosmer_lemeshow_test",
     "kernel_calibration_error",
     "log_score",
     "partitioned_calibration_error",
@@ -79,6 +92,9 @@ __all__ = [
     "risk_curve",
     "risk_weighted_score",
     "rms_calibration_error",
+    "score_decomposition",
     "simulate",
     "smooth_calibration_error",
+    "spiegelhalter_test",
+    "sweep_calibration_error",
 ]

@@ -1,0 +1,176 @@
+"""What other fields ask of the probabilities of a single event. Arrays: outputs p, labels y in {0, 1}, weights w."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+
+from ..errors import InputError
+from ..scores import Score
+
+
+@dataclass(frozen=True)
+class Test:
+    """A test statistic and the probability of one as extreme if the outputs were calibrated."""
+
+    __test__ = False  # not a test case
+
+    statistic: float
+    p_value: float
+    n: int
+    definition: str
+
+
+@dataclass(frozen=True)
+class Line:
+    """Cox's logistic recalibration, logit P(y = 1) = intercept + slope logit p, each with its standard error.
+
+    A calibrated model has slope 1 and intercept 0; a slope below 1 is overconfidence. `offset` is the intercept when the slope
+    is held at 1: calibration in the large.
+    """
+
+    slope: float
+    intercept: float
+    slope_error: float
+    intercept_error: float
+    offset: float
+    offset_error: float
+    converged: bool
+    n: int
+
+
+@dataclass(frozen=True)
+class Decomposition:
+    """Mean score = miscalibration - discrimination + uncertainty, by isotonic regression (CORP)."""
+
+    score: float
+    miscalibration: float
+    discrimination: float
+    uncertainty: float
+    n: int
+    definition: str
+
+
+@dataclass(frozen=True)
+class CumulativeDifferences:
+    """The walk of sum (y - p) / n over rows in order of p: its largest distance from 0, and its range."""
+
+    kolmogorov_smirnov: float
+    kuiper: float
+    p: np.ndarray
+    walk: np.ndarray
+    n: int
+
+
+def spiegelhalter(p: np.ndarray, y: np.ndarray) -> Test:
+    """Spiegelhalter's Z (1986): the Brier score against its expectation if p were true."""
+    variance = float(((1 - 2 * p) ** 2 * p * (1 - p)).sum())
+    excess = float(((y - p) * (1 - 2 * p)).sum())
+    if variance <= 0:
+        raise InputError("y_proba", "Spiegelhalter's test needs outputs other than 0, 1/2 and 1")
+    z = excess / math.sqrt(variance)
+    return Test(z, math.erfc(abs(z) / math.sqrt(2)), len(p), "Spiegelhalter's Z, two-sided")
+
+
+def hosmer_lemeshow(p: np.ndarray, y: np.ndarray, cell: np.ndarray) -> Test:
+    """Sum over groups of (observed - expected)^2 / (expected (1 - expected / n)), chi-squared with as many degrees of
+    freedom as groups: the outputs were not fitted to these rows."""
+    from scipy.special import chdtrc
+
+    n, expected, observed = (np.bincount(cell, v) for v in (np.ones(len(p)), p, y))
+    variance = expected * (1 - expected / n)
+    impossible = (variance <= 0) & (observed != expected)
+    terms = np.where(variance > 0, (observed - expected) ** 2 / np.where(variance > 0, variance, 1), 0.0)
+    statistic = math.inf if impossible.any() else float(terms.sum())
+    groups = len(n)
+    return Test(statistic, float(chdtrc(groups, statistic)), len(p), f"Hosmer-Lemeshow, {groups} groups")
+
+
+def cumulative_differences(p: np.ndarray, y: np.ndarray, w: np.ndarray) -> CumulativeDifferences:
+    """Equal outputs are one step of the walk, so that the order of ties does not matter."""
+    values, place = np.unique(p, return_inverse=True)
+    steps = np.bincount(place.reshape(-1), w * (y - p)) / w.sum()
+    walk = np.cumsum(steps)
+    both = np.r_[0.0, walk]
+    return CumulativeDifferences(float(np.abs(walk).max()), float(both.max() - both.min()), values, walk, len(p))
+
+
+def calibration_line(p: np.ndarray, y: np.ndarray, w: np.ndarray) -> Line:
+    """Newton's method for two coefficients, and for one."""
+    if not ((p > 0) & (p < 1)).all():
+        raise InputError("y_proba", "the logistic line needs outputs inside (0, 1)", float(p[(p <= 0) | (p >= 1)][0]))
+    if y.min() == y.max():
+        raise InputError("y_true", "the logistic line needs both outcomes", int(y[0]))
+    z = np.log(p) - np.log1p(-p)
+    both = np.column_stack([np.ones_like(z), z])
+    line, covariance, converged = _logistic(both, np.zeros_like(z), y, w, np.array([0.0, 1.0]))
+    offset, variance, settled = _logistic(both[:, :1], z, y, w, np.zeros(1))
+    errors = np.sqrt(np.diag(covariance))
+    return Line(
+        slope=float(line[1]),
+        intercept=float(line[0]),
+        slope_error=float(errors[1]),
+        intercept_error=float(errors[0]),
+        offset=float(offset[0]),
+        offset_error=math.sqrt(float(variance[0, 0])),
+        converged=converged and settled,
+        n=len(p),
+    )
+
+
+def _logistic(
+    x: np.ndarray, base: np.ndarray, y: np.ndarray, w: np.ndarray, start: np.ndarray
+) -> tuple[np.ndarray, np.ndarray, bool]:
+    """Coefficients of a logistic regression with an offset, their covariance, and whether Newton's steps came to rest.
+
+    The loss is convex; a step that would raise it is halved. Outcomes that the outputs separate have no finite solution.
+    """
+
+    def loss(beta: np.ndarray) -> float:
+        eta = base + x @ beta
+        return float((w * (np.logaddexp(0.0, eta) - y * eta)).sum())
+
+    beta, converged = start, False
+    for _ in range(100):
+        q = np.exp(-np.logaddexp(0.0, -(base + x @ beta)))
+        hessian = (x * (w * q * (1 - q))[:, None]).T @ x
+        step = np.linalg.lstsq(hessian, x.T @ (w * (y - q)), rcond=None)[0]
+        while np.abs(step).max() > 1e-10 and loss(beta + step) > loss(beta):
+            step = step / 2
+        beta = beta + step
+        converged = bool(np.abs(step).max() <= 1e-10)
+        if converged:
+            break
+    return beta, np.linalg.pinv(hessian), converged
+
+
+def corp(p: np.ndarray, y: np.ndarray, w: np.ndarray, score: Score) -> Decomposition:
+    """The decomposition of Dimitriadis, Gneiting & Jordan (2021), with scores of the event and its complement."""
+    from sklearn.isotonic import isotonic_regression
+
+    place = np.unique(p, return_inverse=True)[1].reshape(-1)
+    weight = np.bincount(place, w)
+    fitted = isotonic_regression(np.bincount(place, w * y) / weight, sample_weight=weight)[place]
+
+    def mean(q: np.ndarray) -> float:
+        return float((w * score.score(np.column_stack([1 - q, q]), y)).sum() / w.sum())
+
+    raw, best, naive = mean(p), mean(np.clip(fitted, 0, 1)), mean(np.full(len(p), (w * y).sum() / w.sum()))
+    words = f"CORP, {score.name} score"
+    return Decomposition(raw, raw - best, naive - best, naive, len(p), words)
+
+
+def sweep_bins(p: np.ndarray, y: np.ndarray) -> int:
+    """The largest number of equal-mass bins up to which observed frequencies rise from bin to bin (Roelofs et al. 2022)."""
+    order = np.argsort(p, kind="stable")
+    hits = np.r_[0, np.cumsum(y[order])]
+    bins = 1
+    for b in range(2, len(p) + 1):
+        edges = np.arange(b + 1) * (len(p) // b) + np.minimum(np.arange(b + 1), len(p) % b)  # as EqualMass cuts
+        rates = np.diff(hits[edges]) / np.diff(edges)
+        if (np.diff(rates) < 0).any():
+            break
+        bins = b
+    return bins

@@ -1,0 +1,133 @@
+"""Measures of a single event's probabilities that other fields know, for binary problems or through any lens."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Unpack
+
+import numpy as np
+
+from .calibration import Rows, calibration_error, look
+from .errors import InputError
+from .estimates import event
+from .estimates.estimate import Estimate
+from .estimates.fine_grid import FineGrid
+from .estimates.kernel import smoothed
+from .lenses import Binary, Lens, View
+from .metrics import RowOptions, rows_of
+from .partitions import EqualMass
+from .scores import Brier, Log
+
+
+@dataclass(frozen=True)
+class _Event:
+    p: np.ndarray
+    y: np.ndarray
+    w: np.ndarray
+
+
+def _event(y_true: Any, y_proba: Any, lens: Lens | None, options: RowOptions, *, weighted: bool = True) -> _Event:
+    """Outputs, labels and weights of the event that a lens shows."""
+    if not weighted and options.get("sample_weight") is not None:
+        raise InputError("sample_weight", "this measure is defined for rows of equal weight")
+    predictions = rows_of(y_true, y_proba, **options)
+    if lens is None and predictions.n_classes != 2:
+        raise InputError("lens", "with more than two classes, say which event: TopLabel() or OneVsRest(k)")
+    (seen,) = look(Rows.of(predictions), Binary() if lens is None else lens)
+    if seen.view.outputs.ndim != 1:
+        raise InputError("lens", "must show a single event", repr(lens))
+    return _Event(np.clip(seen.view.outputs, 0, 1), seen.view.labels, seen.weights)
+
+
+def spiegelhalter_test(y_true: Any, y_proba: Any, *, lens: Lens | None = None, **options: Unpack[RowOptions]) -> event.Test:
+    """Is the Brier score larger or smaller than it should be if the probabilities were true?
+
+    >>> rng = np.random.default_rng(0)
+    >>> p = rng.random(1000)
+    >>> spiegelhalter_test(rng.random(1000) < p, p).p_value > 0.05
+    True
+    """
+    rows = _event(y_true, y_proba, lens, options, weighted=False)
+    return event.spiegelhalter(rows.p, rows.y)
+
+
+def hosmer_lemeshow_test(
+    y_true: Any, y_proba: Any, *, groups: int = 10, lens: Lens | None = None, **options: Unpack[RowOptions]
+) -> event.Test:
+    """Observed against expected events in groups of equally many rows."""
+    rows = _event(y_true, y_proba, lens, options, weighted=False)
+    return event.hosmer_lemeshow(rows.p, rows.y, EqualMass(groups).cells(rows.p))
+
+
+def cumulative_differences(
+    y_true: Any, y_proba: Any, *, lens: Lens | None = None, **options: Unpack[RowOptions]
+) -> event.CumulativeDifferences:
+    """The cumulated difference of events and probabilities (ECCE), with its Kolmogorov-Smirnov and Kuiper measures.
+
+    No bins are needed (Arrieta-Ibarra et al. 2022).
+    """
+    rows = _event(y_true, y_proba, lens, options)
+    return event.cumulative_differences(rows.p, rows.y, rows.w)
+
+
+def calibration_line(y_true: Any, y_proba: Any, *, lens: Lens | None = None, **options: Unpack[RowOptions]) -> event.Line:
+    """Calibration slope and intercept (Cox 1958), and calibration in the large."""
+    rows = _event(y_true, y_proba, lens, options)
+    return event.calibration_line(rows.p, rows.y, rows.w)
+
+
+def score_decomposition(
+    y_true: Any, y_proba: Any, *, score: str = "brier", lens: Lens | None = None, **options: Unpack[RowOptions]
+) -> event.Decomposition:
+    """Miscalibration, discrimination and uncertainty by isotonic regression (CORP; Dimitriadis et al. 2021).
+
+    The score is that of the event and its complement: "brier" is 2 (p - y)^2.
+
+    >>> found = score_decomposition([0, 1, 0, 1], [0.1, 0.4, 0.6, 0.9])
+    >>> round(found.miscalibration - found.discrimination + found.uncertainty - found.score, 12)
+    0.0
+    """
+    scores = {"brier": Brier(), "log": Log()}
+    if score not in scores:
+        raise InputError("score", f"must be one of {', '.join(scores)}", repr(score))
+    rows = _event(y_true, y_proba, lens, options)
+    return event.corp(rows.p, rows.y, rows.w, scores[score])
+
+
+@dataclass(frozen=True)
+class CalibrationIndices:
+    """Mean, median and 90% point of |E[y | p] - p| over rows: ICI, E50 and E90 (Austin & Steyerberg 2019)."""
+
+    ici: float
+    e50: float
+    e90: float
+    n: int
+    definition: str
+
+
+def calibration_indices(
+    y_true: Any, y_proba: Any, *, bandwidth: float = 0.05, lens: Lens | None = None, **options: Unpack[RowOptions]
+) -> CalibrationIndices:
+    """ICI, E50 and E90, with E[y | p] by kernel regression on the fine grid, mirrored at 0 and 1.
+
+    The authors use a loess curve; any smooth curve serves, and this one needs no sample of the rows.
+    """
+    rows = _event(y_true, y_proba, lens, options)
+    grid = FineGrid.of_view(View(rows.p, rows.y), rows.w)
+    kept = grid.kept
+    mass = smoothed(grid.weight, "gaussian", bandwidth, reflect=True)[kept]
+    hits = smoothed(grid.targets, "gaussian", bandwidth, reflect=True)[kept]
+    gap = np.abs(hits / mass - grid.place)
+    order = np.argsort(gap)
+    below = np.cumsum(grid.share[order])
+    half, most = (float(gap[order][np.searchsorted(below, q * (1 - 1e-12))]) for q in (0.5, 0.9))
+    words = f"|E[y | p] - p|, Gaussian kernel of width {bandwidth:g}, mirrored"
+    return CalibrationIndices(float((grid.share * gap).sum()), half, most, len(rows.p), words)
+
+
+def sweep_calibration_error(y_true: Any, y_proba: Any, *, lens: Lens | None = None, **options: Unpack[RowOptions]) -> Estimate:
+    """ECE with as many equal-mass bins as keep observed frequencies rising (ECE-sweep; Roelofs et al. 2022)."""
+    rows = _event(y_true, y_proba, lens, options, weighted=False)
+    bins = event.sweep_bins(rows.p, rows.y)
+    found = calibration_error(y_true, y_proba, lens=lens or Binary(), partition=EqualMass(bins), **options)
+    return Estimate(found, n=found.n, definition=f"ECE-sweep, {bins} bins, {found.definition}")
