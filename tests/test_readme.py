@@ -17,10 +17,11 @@ from probaudit.cli import app
 README = (Path(__file__).parents[1] / "README.md").read_text()
 
 
-def test_the_python_example_runs():
-    (code,) = re.findall(r"```python\n(.*?)```", README, re.DOTALL)
+def test_the_python_examples_run():
+    code, calibration = re.findall(r"```python\n(.*?)```", README, re.DOTALL)
     names: dict[str, object] = {}
     exec(code, names)
+    exec(calibration, {})
     assert f"{pb.log_score(names['y'], names['p']):.4f} with its interval" in code.replace("# ", "")
 
 

@@ -23,6 +23,7 @@ from .event_metrics import (
     spiegelhalter_test,
     sweep_calibration_error,
 )
+from .kernel_metrics import kernel_calibration_test, maximum_mean_calibration_error
 from .lenses import Binary, Classwise, Full, Groups, Lens, OneVsRest, TopK, TopLabel
 from .metrics import RiskCurve, bayes_risk, brier_score, log_score, risk_curve, risk_weighted_score
 from .partitions import Column, Each, Edges, EqualMass, EqualWidth, KDTree, Partition, Whole
@@ -86,7 +87,9 @@ __all__ = [
     "cumulative_differences",
     "hosmer_lemeshow_test",
     "kernel_calibration_error",
+    "kernel_calibration_test",
     "log_score",
+    "maximum_mean_calibration_error",
     "partitioned_calibration_error",
     "read",
     "risk_curve",

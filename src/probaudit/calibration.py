@@ -10,7 +10,7 @@ from typing import Any, Unpack
 import numpy as np
 
 from .distances import Distance, Squared, as_distance
-from .engines.memory import good_rows
+from .engines.memory import good_rows, summary
 from .errors import InputError
 from .estimates.calibration_error import debiased_gap, mean_gap
 from .estimates.cells import Cells, gather_cells
@@ -31,33 +31,40 @@ SCORES = {"brier": Brier(), "log": Log()}
 
 @dataclass(frozen=True)
 class Rows:
-    """The good rows as plain arrays: probabilities [n, K], labels, weights."""
+    """The good rows as plain arrays: probabilities [n, K], labels, weights, and their places among all `total` rows."""
 
     probs: np.ndarray
     labels: np.ndarray
     weights: np.ndarray
+    places: np.ndarray
+    total: int
 
     @classmethod
     def of(cls, predictions: Predictions) -> Rows:
-        good = good_rows(predictions, Plan.of(predictions))
-        if not good.any():
-            raise InputError(predictions.name("probs"), "no row is left to judge")
+        plan = Plan.of(predictions)
+        summary(predictions, plan)  # raises where a row is bad and may not be dropped, or none is left
+        good = np.flatnonzero(good_rows(predictions, plan))
         weights = np.ones(len(predictions)) if predictions.sample_weight is None else predictions.sample_weight
-        return cls(predictions.probabilities()[good], predictions.codes[good], weights[good] / weights[good].max())
+        weights = weights[good] / weights[good].max()
+        return cls(predictions.probabilities()[good], predictions.codes[good], weights, good, len(predictions))
 
 
 @dataclass(frozen=True)
 class Seen:
-    """A view with its weights, and which of the good rows it shows."""
+    """A view with its weights, and which of all `total` rows it shows."""
 
     view: View
     weights: np.ndarray
     rows: np.ndarray
+    total: int
+
+    def cells(self, partition: Partition) -> np.ndarray:
+        return partition.select(self.rows, self.total).cells(self.view.outputs)
 
 
 def look(rows: Rows, lens: Lens, where: Any = None) -> list[Seen]:
     """The problems that a lens shows, for the rows that a selection keeps (before or after the lens, as it says)."""
-    selection = None if where is None else as_selection(where)
+    selection = None if where is None else as_selection(where).select(rows.places, rows.total)
     kept = np.arange(len(rows.labels))
     if selection is not None and not selection.after_lens:
         kept = np.flatnonzero(selection.mask(View(rows.probs, rows.labels)))
@@ -69,7 +76,7 @@ def look(rows: Rows, lens: Lens, where: Any = None) -> list[Seen]:
             here, shown = kept[inside], View(view.outputs[inside], view.labels[inside])
         if not len(here):
             raise InputError("where", "no row is left to judge")
-        found.append(Seen(shown, rows.weights[here], here))
+        found.append(Seen(shown, rows.weights[here], rows.places[here], rows.total))
     return found
 
 
@@ -77,6 +84,9 @@ class CalibrationError(Estimate):
     """An estimate that also keeps the cells it was summed over, for each view of the lens."""
 
     cells: tuple[Cells, ...] = ()
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return CalibrationError, (float(self),), dict(self.__dict__)
 
 
 def _error(
@@ -118,6 +128,8 @@ def calibration_error(
     seen = look(Rows.of(predictions), lens, where)
     cells = [_cells_of(s, partition) for s in seen]
     words = [f"calibration error, {lens}", repr(partition), repr(metric)]
+    if debias and worst:
+        raise InputError("worst", "the largest of several cells cannot be debiased")
     if debias:
         gaps = [debiased_gap(c, metric) for c in cells]
         values = [gap.value for gap in gaps]
@@ -135,7 +147,7 @@ def calibration_error(
 
 
 def _cells_of(seen: Seen, partition: Partition) -> Cells:
-    return gather_cells(seen.view, partition.select(seen.rows).cells(seen.view.outputs), seen.weights)
+    return gather_cells(seen.view, seen.cells(partition), seen.weights)
 
 
 def partitioned_calibration_error(
@@ -177,6 +189,8 @@ def smooth_calibration_error(
     >>> round(smooth_calibration_error([1, 1, 0, 0], [0.5, 0.5, 0.5, 0.5]), 6)
     0.0
     """
+    if sigma is not None and not 0 < sigma < np.inf:
+        raise InputError("sigma", "must be positive and finite", sigma)
     lens = TopLabel() if lens is None else lens
     grids, n = _grids(rows_of(y_true, y_proba, **options), lens)
     found = [smooth_error(grid, sigma) for grid in grids]
@@ -268,16 +282,23 @@ def calibration_test(
     seen = look(rows, lens)
     value = math.fsum(mean_gap(_cells_of(s, partition), metric) for s in seen) / len(seen)
     rng = np.random.default_rng(seed)
-    cells = [partition.select(s.rows).cells(s.view.outputs) for s in seen]
+    cells = [s.cells(partition) for s in seen]
     null = np.empty(resamples)
     for i in range(resamples):
-        drawn = [View(s.view.outputs, _draw(rng, s.view.outputs)) for s in seen]
+        drawn = _drawn_views(rng, rows, lens, seen)
         gaps = [mean_gap(gather_cells(v, c, s.weights), metric) for v, c, s in zip(drawn, cells, seen, strict=True)]
         null[i] = math.fsum(gaps) / len(gaps)
     p_value = (1 + int((null >= value * (1 - 1e-12)).sum())) / (1 + resamples)
     words = f"calibration error against consistency resampling, {lens}, {partition!r}, {metric!r}, {resamples} resamples"
     high = float(np.quantile(null, 0.95))
     return CalibrationTest(value, p_value, float(null.mean()), high, value - float(null.mean()), len(rows.labels), words)
+
+
+def _drawn_views(rng: np.random.Generator, rows: Rows, lens: Lens, seen: list[Seen]) -> list[View]:
+    """The same problems with labels drawn anew. Those of several problems hang together, so they come from one draw."""
+    if len(seen) > 1:
+        return lens.views(rows.probs, _draw(rng, rows.probs))
+    return [View(s.view.outputs, _draw(rng, s.view.outputs)) for s in seen]
 
 
 def _draw(rng: np.random.Generator, outputs: np.ndarray) -> np.ndarray:

@@ -76,7 +76,7 @@ class Divergence(Distance):
 
     def between(self, outputs: np.ndarray, targets: np.ndarray) -> np.ndarray:
         if outputs.ndim == 1:
-            return self.score.one_dimensional().divergence(targets, outputs)
+            return self.score.one_dimensional().divergence(np.clip(targets, 0, 1), np.clip(outputs, 0, 1))
         return self.score.divergence(targets, outputs)
 
 

@@ -143,7 +143,7 @@ class Groups(Lens):
         """The group of each class."""
         groups = self.groups
         lists = list(groups.values()) if isinstance(groups, Mapping) else list(groups)
-        if lists and not isinstance(lists[0], Sequence | np.ndarray | set | frozenset):
+        if lists and (isinstance(lists[0], str) or not isinstance(lists[0], Sequence | np.ndarray | set | frozenset)):
             if len(lists) != classes:
                 raise InputError("groups", f"needs the group of each of the {classes} classes", len(lists))
             return np.unique(np.array(lists), return_inverse=True)[1]
@@ -162,7 +162,7 @@ class Groups(Lens):
 
     def view(self, probs: np.ndarray, labels: np.ndarray) -> View:
         member = self.membership(probs.shape[1])
-        outputs = probs @ np.eye(member.max() + 1)[member]
+        outputs = np.minimum(probs @ np.eye(member.max() + 1)[member], 1.0)  # sums may round to more
         return View(outputs, member[labels])
 
 

@@ -22,8 +22,8 @@ class Partition(ABC):
     def cells(self, outputs: np.ndarray) -> np.ndarray:
         """The number of each row's cell; equal numbers share a cell."""
 
-    def select(self, rows: np.ndarray) -> Partition:
-        """The same partition for some of the rows."""
+    def select(self, rows: np.ndarray, total: int) -> Partition:
+        """The same partition for some of all `total` rows."""
         return self
 
     def __mul__(self, other: Partition) -> Partition:
@@ -168,7 +168,9 @@ class Column(Partition):
             raise InputError("values", f"needs one value per row ({len(outputs)})", len(self.values))
         return _numbered(self.values)
 
-    def select(self, rows: np.ndarray) -> Partition:
+    def select(self, rows: np.ndarray, total: int) -> Partition:
+        if len(self.values) != total:
+            raise InputError("values", f"needs one value per row ({total})", len(self.values))
         return Column(self.values[rows])
 
 
@@ -198,5 +200,5 @@ class Product(Partition):
     def cells(self, outputs: np.ndarray) -> np.ndarray:
         return _numbered(self.first.cells(outputs), self.second.cells(outputs))
 
-    def select(self, rows: np.ndarray) -> Partition:
-        return Product(self.first.select(rows), self.second.select(rows))
+    def select(self, rows: np.ndarray, total: int) -> Partition:
+        return Product(self.first.select(rows, total), self.second.select(rows, total))

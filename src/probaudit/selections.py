@@ -22,6 +22,10 @@ class Selection(ABC):
     def mask(self, view: View) -> np.ndarray:
         """Which rows count."""
 
+    def select(self, rows: np.ndarray, total: int) -> Selection:
+        """The same selection when only some of all `total` rows are left."""
+        return self
+
 
 @dataclass(frozen=True)
 class LabelIs(Selection):
@@ -64,9 +68,15 @@ class Mask(Selection):
     values: Any
 
     def mask(self, view: View) -> np.ndarray:
+        return self._checked(len(view.labels))
+
+    def select(self, rows: np.ndarray, total: int) -> Selection:
+        return Mask(self._checked(total)[rows])
+
+    def _checked(self, total: int) -> np.ndarray:
         values = as_array(self.values, "where")
-        if values.dtype.kind != "b" or values.shape != (len(view.labels),):
-            rule = f"a mask needs one boolean per row ({len(view.labels)})"
+        if values.dtype.kind != "b" or values.shape != (total,):
+            rule = f"a mask needs one boolean per row ({total})"
             raise InputError("where", rule, f"{values.dtype} of shape {values.shape}")
         return values
 

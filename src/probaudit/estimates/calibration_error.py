@@ -31,15 +31,17 @@ def mean_gap(cells: Cells, distance: Distance, *, worst: bool = False) -> float:
 def debiased_gap(cells: Cells, distance: Distance) -> Gap:
     """The mean squared distance less what chance adds to it, t (1 - t) / (n - 1) for each target (Kumar et al. 2019).
 
-    A cell of one row says nothing about chance; such cells are left out and counted.
+    Of weighted rows, n is the effective number, (sum w)^2 / sum w^2. A cell of one row says nothing about chance; such
+    cells are left out and counted.
     """
     if not isinstance(distance, Squared):
         raise InputError("debias", 'needs distance="squared": only its bias is known', repr(distance))
-    enough = cells.rows > 1
-    kept = Cells(cells.rows[enough], cells.weight[enough], cells.outputs[enough], cells.targets[enough])
+    enough = cells.effective > 1
+    fields = (cells.rows, cells.weight, cells.outputs, cells.targets, cells.effective)
+    kept = Cells(*(field[enough] for field in fields))
     if not len(kept.rows):
         raise InputError("debias", "needs a cell of two rows or more")
     noise = kept.targets * (1 - kept.targets)
     noise = noise if noise.ndim == 1 else noise.sum(axis=1)
-    gaps = distance.between(kept.outputs, kept.targets) - noise / (kept.rows - 1)
+    gaps = distance.between(kept.outputs, kept.targets) - noise / (kept.effective - 1)
     return Gap(float((kept.share * gaps).sum()), cells, int((~enough).sum()))

@@ -11,12 +11,13 @@ from ..lenses import View
 
 @dataclass(frozen=True)
 class Cells:
-    """For each cell: rows, weight, mean output and mean target ([m], or [m, d])."""
+    """For each cell: rows, weight, mean output and mean target ([m], or [m, d]), and (sum w)^2 / sum w^2."""
 
     rows: np.ndarray
     weight: np.ndarray
     outputs: np.ndarray
     targets: np.ndarray
+    effective: np.ndarray
 
     @property
     def share(self) -> np.ndarray:
@@ -40,4 +41,5 @@ def gather_cells(view: View, cell: np.ndarray, weights: np.ndarray) -> Cells:
         outputs = np.column_stack([total(weights * view.outputs[:, k]) for k in range(d)])[kept] / weight[:, None]
         hits = np.bincount(cell * d + view.labels, weights, minlength=count * d).reshape(count, d)
         targets = hits[kept] / weight[:, None]
-    return Cells(np.bincount(cell, minlength=count)[kept], weight, outputs, targets)
+    effective = weight**2 / total(weights**2)[kept]
+    return Cells(np.bincount(cell, minlength=count)[kept], weight, outputs, targets, effective)

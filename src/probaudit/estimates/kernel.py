@@ -48,12 +48,13 @@ def smoothed(values: np.ndarray, kernel: str, bandwidth: float, *, reflect: bool
     from scipy.fft import irfft, next_fast_len, rfft
 
     n = len(values)
-    reach = np.arange(-n + 1, n) / n
+    far = 2 * n if reflect else n  # a mirrored point is up to twice as far away
+    reach = np.arange(-far + 1, far) / n
     weights = kernel_function(kernel)(reach / bandwidth)
     spread = np.concatenate([values[::-1], values, values[::-1]]) if reflect else values
     size = next_fast_len(len(spread) + len(weights) - 1, real=True)
     full = irfft(rfft(spread, size) * rfft(weights, size), size)
-    start = n - 1 + (n if reflect else 0)
+    start = far - 1 + (n if reflect else 0)
     return full[start : start + n]
 
 

@@ -1,0 +1,53 @@
+"""Calibration errors of kernel spaces, as functions of (y_true, y_proba): MMCE and SKCE."""
+
+from __future__ import annotations
+
+from typing import Any, Unpack
+
+import numpy as np
+
+from .calibration import Rows, look
+from .errors import InputError
+from .estimates.estimate import Estimate
+from .estimates.kernel_tests import KernelTest, mmce, skce
+from .lenses import Full, Lens, TopLabel
+from .metrics import RowOptions, rows_of
+
+
+def _check_width(width: float) -> None:
+    if not 0 < width < np.inf:
+        raise InputError("width", "must be positive and finite", width)
+
+
+def maximum_mean_calibration_error(
+    y_true: Any, y_proba: Any, *, width: float = 0.4, lens: Lens | None = None, **options: Unpack[RowOptions]
+) -> Estimate:
+    """MMCE (Kumar et al. 2018): the norm of the mean residual in the space of the kernel exp(-|p - q| / width).
+
+    It is biased upwards, by chance, like every plain error.
+
+    >>> round(maximum_mean_calibration_error([1, 0], [0.5, 0.5]), 12)
+    0.0
+    """
+    _check_width(width)
+    lens = TopLabel() if lens is None else lens
+    (seen,) = look(Rows.of(rows_of(y_true, y_proba, **options)), lens)
+    if seen.view.outputs.ndim != 1:
+        raise InputError("lens", "must show a single event", repr(lens))
+    value = mmce(seen.view.outputs, seen.view.labels, seen.weights, width)
+    return Estimate(value, n=len(seen.rows), definition=f"MMCE, {lens}, exponential kernel of width {width:g}")
+
+
+def kernel_calibration_test(
+    y_true: Any, y_proba: Any, *, width: float = 1.0, lens: Lens | None = None, **options: Unpack[RowOptions]
+) -> KernelTest:
+    """The squared kernel calibration error SKCE, without bias, and a test of calibration (Widmann et al. 2019).
+
+    lens : `Full()` unless given, so all classes are tested together. The time grows with the square of the rows. The
+        test takes rows in blocks as they come, so they must be in no particular order.
+    """
+    _check_width(width)
+    if options.get("sample_weight") is not None:
+        raise InputError("sample_weight", "this test is defined for rows of equal weight")
+    (seen,) = look(Rows.of(rows_of(y_true, y_proba, **options)), Full() if lens is None else lens)
+    return skce(seen.view, width)

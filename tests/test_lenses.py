@@ -1,0 +1,182 @@
+"""Lenses by hand, in composition, and what they refuse."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import probaudit as pb
+from probaudit.lenses import Composed, View
+
+P = np.array([[0.5, 0.3, 0.1, 0.1], [0.1, 0.2, 0.3, 0.4], [0.0, 0.0, 1.0, 0.0]])
+Y = np.array([1, 3, 0])
+
+BY_HAND = {
+    "full": (pb.Full(), P, Y),
+    "top label": (pb.TopLabel(), [0.5, 0.4, 1.0], [0, 1, 0]),
+    "top 1": (pb.TopK(1), [[0.5, 0.5], [0.4, 0.6], [1.0, 0.0]], [1, 0, 1]),
+    "top 2": (pb.TopK(2), [[0.5, 0.3, 0.2], [0.4, 0.3, 0.3], [1.0, 0.0, 0.0]], [1, 0, 1]),
+    "top 3": (pb.TopK(3), [[0.5, 0.3, 0.1, 0.1], [0.4, 0.3, 0.2, 0.1], [1.0, 0.0, 0.0, 0.0]], [1, 0, 1]),
+    "one vs rest": (pb.OneVsRest(3), [0.1, 0.4, 0.0], [0, 1, 0]),
+    "groups": (pb.Groups([[0, 3], [1, 2]]), [[0.6, 0.4], [0.5, 0.5], [0.0, 1.0]], [1, 0, 0]),
+    "groups by name": (pb.Groups({"a": [3, 0], "b": (1, 2)}), [[0.6, 0.4], [0.5, 0.5], [0.0, 1.0]], [1, 0, 0]),
+    "group of each class": (pb.Groups([7, 9, 9, 7]), [[0.6, 0.4], [0.5, 0.5], [0.0, 1.0]], [1, 0, 0]),
+    "group name of each class": (pb.Groups(["a", "b", "b", "a"]), [[0.6, 0.4], [0.5, 0.5], [0.0, 1.0]], [1, 0, 0]),
+    "groups in an array": (pb.Groups(np.array([0, 1, 1, 0])), [[0.6, 0.4], [0.5, 0.5], [0.0, 1.0]], [1, 0, 0]),
+    "groups as sets": (pb.Groups([{0, 3}, range(1, 3)]), [[0.6, 0.4], [0.5, 0.5], [0.0, 1.0]], [1, 0, 0]),
+    "groups | top label": (pb.Groups([[0, 3], [1, 2]]) | pb.TopLabel(), [0.6, 0.5, 1.0], [0, 1, 0]),
+    "groups | one vs rest": (pb.Groups([[0, 3], [1, 2]]) | pb.OneVsRest(1), [0.4, 0.5, 1.0], [1, 0, 0]),
+    "groups | groups": (pb.Groups([[0], [1], [2, 3]]) | pb.Groups([[0, 1], [2]]), [[0.8, 0.2], [0.3, 0.7], [0, 1]], [0, 1, 0]),
+    "top 2 | one vs rest": (pb.TopK(2) | pb.OneVsRest(2), [0.2, 0.3, 0.0], [0, 0, 0]),
+    "an event | binary": (pb.OneVsRest(3) | pb.Binary(), [0.1, 0.4, 0.0], [0, 1, 0]),
+    "an event | full": (pb.OneVsRest(3) | pb.Full(), [[0.9, 0.1], [0.6, 0.4], [1.0, 0.0]], [0, 1, 0]),
+}
+
+
+@pytest.mark.parametrize("name", BY_HAND)
+def test_by_hand(name):
+    lens, outputs, labels = BY_HAND[name]
+    found = lens.view(P, Y)
+    np.testing.assert_allclose(found.outputs, outputs, atol=1e-15)
+    np.testing.assert_array_equal(found.labels, labels)
+    assert len(lens.views(P, Y)) == 1
+
+
+def test_binary_shows_the_second_class():
+    found = pb.Binary().view(np.array([[0.2, 0.8], [0.7, 0.3]]), np.array([1, 0]))
+    np.testing.assert_array_equal(found.outputs, [0.8, 0.3])
+    np.testing.assert_array_equal(found.labels, [1, 0])
+
+
+def test_targets_have_the_shape_of_the_outputs():
+    np.testing.assert_array_equal(pb.OneVsRest(1).view(P, Y).targets, [1.0, 0.0, 0.0])
+    np.testing.assert_array_equal(pb.Full().view(P, Y).targets, [[0, 1, 0, 0], [0, 0, 0, 1], [1, 0, 0, 0]])
+
+
+def test_classwise_shows_every_class():
+    views = pb.Classwise().views(P, Y)
+    assert len(views) == 4
+    for k, view in enumerate(views):
+        np.testing.assert_array_equal(view.outputs, P[:, k])
+        np.testing.assert_array_equal(view.labels, k == Y)
+
+
+def test_classwise_through_groups():
+    groups = pb.Groups([[0, 3], [1], [2]])
+    views = (groups | pb.Classwise()).views(P, Y)
+    np.testing.assert_allclose([v.outputs for v in views], [[0.6, 0.5, 0], [0.3, 0.2, 0], [0.1, 0.3, 1]])
+    np.testing.assert_array_equal([v.labels for v in views], [[0, 1, 1], [1, 0, 0], [0, 0, 0]])
+    error = pb.calibration_error(Y, P, lens=groups | pb.Classwise())
+    single = [pb.calibration_error(Y, P, lens=groups | pb.OneVsRest(k)) for k in range(3)]
+    assert error == pytest.approx(np.mean(single), abs=1e-15)
+
+
+def test_a_lens_after_classwise_looks_at_every_class():
+    views = (pb.Classwise() | pb.TopLabel()).views(P, Y)
+    np.testing.assert_allclose(views[0].outputs, [0.5, 0.9, 1.0])
+    np.testing.assert_array_equal(views[0].labels, [1, 1, 0])  # of 0.5 against 0.5 the lower, "not class 0", comes first
+
+
+def test_composition_is_associative():
+    a, b, c = pb.Groups([[0], [1], [2, 3]]), pb.TopK(2), pb.OneVsRest(1)
+    for left, right in zip(((a | b) | c).view(P, Y), (a | (b | c)).view(P, Y), strict=True):
+        np.testing.assert_array_equal(left, right)
+
+
+TIES = [
+    ([0.4, 0.4, 0.2], 0, [1, 0]),
+    ([0.4, 0.4, 0.2], 1, [0, 1]),
+    ([0.2, 0.4, 0.4], 1, [1, 0]),
+    ([0.2, 0.4, 0.4], 2, [0, 1]),
+    ([0.5, 0.25, 0.25], 2, [0, 2]),
+    ([1 / 3, 1 / 3, 1 / 3], 2, [0, 2]),
+]
+
+
+@pytest.mark.parametrize(("row", "label", "expected"), TIES)
+def test_of_equal_probabilities_the_lower_class_comes_first(row, label, expected):
+    row, label = np.array([row]), np.array([label])
+    assert [pb.TopLabel().view(row, label).labels[0], pb.TopK(2).view(row, label).labels[0]] == expected
+
+
+REFUSED = {
+    "k too large": (pb.TopK(4), "k"),
+    "class outside": (pb.OneVsRest(4), "index"),
+    "class negative": (pb.OneVsRest(-1), "index"),
+    "not two classes": (pb.Binary(), "Binary needs two classes"),
+    "classwise has no single view": (pb.Classwise(), "lens"),
+    "several views": (pb.Groups([[0, 1], [2, 3]]) | pb.Classwise(), "several problems"),
+    "not covered": (pb.Groups([[0, 1], [2]]), "class 3 is in none"),
+    "nothing covered": (pb.Groups([]), "class 0 is in none"),
+    "overlap": (pb.Groups([[0, 1], [1, 2, 3]]), "class 1 is in two"),
+    "twice in a group": (pb.Groups([[0, 0], [1, 2, 3]]), "class 0 is in two"),
+    "out of range": (pb.Groups([[0, 1], [2, 4]]), "columns 0 to 3"),
+    "negative": (pb.Groups([[0, 1, 2], [-1]]), "columns 0 to 3"),
+    "too few names": (pb.Groups(["a", "b", "a"]), "each of the 4 classes"),
+    "inner lens": (pb.Groups([[0, 1], [2, 3]]) | pb.TopK(2), "k"),
+}
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_refused(name):
+    lens, message = REFUSED[name]
+    with pytest.raises(pb.InputError, match=message):
+        lens.view(P, Y)
+
+
+@pytest.mark.parametrize("k", [0, -1])
+def test_no_top_of_nothing(k):
+    with pytest.raises(pb.InputError, match="at least 1"):
+        pb.TopK(k)
+
+
+def test_a_lens_of_your_own():
+    @dataclass(frozen=True)
+    class Rival(pb.Lens):
+        """Class a against class b, given that it is one of the two."""
+
+        a: int
+        b: int
+
+        def view(self, probs, labels):
+            return View(probs[:, self.a] / (probs[:, self.a] + probs[:, self.b]), (labels == self.a).astype(int))
+
+    y, p = [0, 1, 1], [[0.6, 0.2, 0.2], [0.3, 0.3, 0.4], [0.1, 0.3, 0.6]]
+    found = pb.calibration_error(y, p, lens=Rival(0, 1), partition=pb.Each())
+    assert found == pytest.approx((0.25 + 0.5 + 0.25) / 3)
+    assert "Rival(a=0, b=1)" in found.definition
+    composed = pb.Groups([[0], [1], [2]]) | Rival(0, 1)
+    assert isinstance(composed, Composed)
+    assert pb.calibration_error(y, p, lens=composed, partition=pb.Each()) == pytest.approx(found)
+
+
+def test_sums_of_groups_do_not_exceed_one():
+    """Rounded sums above 1 have no logarithm of the rest."""
+    rng = np.random.default_rng(0)
+    p = rng.dirichlet(np.ones(5), 5000)
+    assert (p.sum(axis=1) > 1).any()
+    lens = pb.Groups([range(5)]) | pb.OneVsRest(0)
+    assert lens.view(p, np.zeros(5000, int)).outputs.max() == 1
+    assert pb.calibration_error(np.zeros(5000, int), p, lens=lens, distance="log", partition=pb.Each()) < 1e-12
+
+
+@settings(max_examples=50, deadline=None, derandomize=True)
+@given(st.integers(0, 2**32 - 1), st.integers(2, 6))
+def test_outputs_stay_probabilities_and_hits_stay_hits(seed, classes):
+    rng = np.random.default_rng(seed)
+    p, y = rng.dirichlet(np.ones(classes), 20), rng.integers(0, classes, 20)
+    groups = rng.integers(0, 3, classes)
+    for lens in (pb.Full(), pb.Groups(groups), *(pb.TopK(k) for k in range(1, classes))):
+        view = lens.view(p, y)
+        np.testing.assert_allclose(view.outputs.sum(axis=1), 1, atol=1e-12)
+        assert view.labels.min() >= 0
+        assert view.labels.max() < view.outputs.shape[1]
+    top = pb.TopLabel().view(p, y)
+    np.testing.assert_array_equal(top.outputs, pb.TopK(1).view(p, y).outputs[:, 0])
+    np.testing.assert_array_equal(top.labels, pb.TopK(1).view(p, y).labels == 0)
+    names = np.unique(groups)
+    np.testing.assert_array_equal(names[pb.Groups(groups).view(p, y).labels], groups[y])
