@@ -15,10 +15,10 @@ ROOT = Path(probaudit.__file__).parent
 LAYERS = [
     ["version", "errors"],
     ["arrays", "writing"],
-    ["predictions", "scores"],
+    ["predictions", "scores", "kernels"],
     ["lenses", "distances", "partitions"],
     ["selections"],
-    ["reading", "simulate", "kernels"],
+    ["reading", "simulate"],
     ["statistics"],
     ["engines"],
     ["estimates"],

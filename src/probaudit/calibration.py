@@ -10,7 +10,7 @@ from typing import Any, Unpack
 import numpy as np
 
 from .distances import Distance, Squared, as_distance
-from .engines.memory import good_rows, summary
+from .engines.memory import good_rows
 from .errors import InputError
 from .estimates.calibration_error import debiased_gap, mean_gap
 from .estimates.cells import Cells, gather_cells
@@ -41,12 +41,10 @@ class Rows:
 
     @classmethod
     def of(cls, predictions: Predictions) -> Rows:
-        plan = Plan.of(predictions)
-        summary(predictions, plan)  # raises where a row is bad and may not be dropped, or none is left
-        good = np.flatnonzero(good_rows(predictions, plan))
-        weights = np.ones(len(predictions)) if predictions.sample_weight is None else predictions.sample_weight
-        weights = weights[good] / weights[good].max()
-        return cls(predictions.probabilities()[good], predictions.codes[good], weights, good, len(predictions))
+        good = good_rows(predictions, Plan.of(predictions))
+        kept = predictions if len(good) == len(predictions) else predictions.take(good)
+        weights = np.ones(len(kept)) if kept.sample_weight is None else kept.sample_weight / kept.sample_weight.max()
+        return cls(kept.probabilities(), kept.codes, weights, good, len(predictions))
 
 
 @dataclass(frozen=True)

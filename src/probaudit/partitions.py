@@ -118,6 +118,8 @@ class EqualMass(Partition):
 class KDTree(Partition):
     """Boxes of the simplex: the axis of largest variance is split again and again, at its mean or median.
 
+    Rows count alike, whatever their weights; a box whose split would leave one side empty stays whole.
+
     gamma : a box is split while it holds at least this share of the rows (paper 3, Appendix B.2); `min_rows` gives the
         number of rows instead.
     """
@@ -131,27 +133,15 @@ class KDTree(Partition):
             raise InputError("split", 'must be "mean" or "median"', repr(self.split))
         if not 0 < self.gamma <= 1:
             raise InputError("gamma", "must lie in (0, 1]", self.gamma)
+        if self.min_rows is not None and self.min_rows < 1:
+            raise InputError("min_rows", "must be at least 1", self.min_rows)
 
     def cells(self, outputs: np.ndarray) -> np.ndarray:
+        from .kernels.trees import tree_cells
+
         points = outputs if outputs.ndim == 2 else np.column_stack([1 - outputs, outputs])
         least = max(2.0, self.gamma * len(points) if self.min_rows is None else self.min_rows)
-        found = np.empty(len(points), np.int64)
-        boxes, leaves = [np.arange(len(points))], 0
-        while boxes:
-            rows = boxes.pop()
-            low = self._below(points[rows]) if len(rows) >= least else None
-            if low is None:
-                found[rows] = leaves
-                leaves += 1
-            else:
-                boxes += [rows[~low], rows[low]]
-        return found
-
-    def _below(self, points: np.ndarray) -> np.ndarray | None:
-        """Which points go to the lower side; None if all are equal."""
-        values = points[:, points.var(axis=0).argmax()]
-        low = values < (values.mean() if self.split == "mean" else np.median(values))
-        return low if low.any() and not low.all() else None
+        return tree_cells(np.ascontiguousarray(points, np.float64), least, self.split == "median")
 
 
 @dataclass(frozen=True, eq=False)

@@ -11,6 +11,7 @@ import numpy as np
 from ..errors import InputError
 from ..predictions import Predictions
 from ..statistics import Plan, Statistics, Summary
+from ..statistics.bad_rows import explain
 from .progress import Progress
 
 BLOCK_ROWS = 2**20
@@ -110,7 +111,16 @@ def summary(rows: Predictions, plan: Plan, **options: int | bool | None) -> Summ
 
 
 def good_rows(rows: Predictions, plan: Plan) -> np.ndarray:
-    """Which rows break no rule and have a positive weight."""
-    size = block_rows(rows, 1)
-    status = np.concatenate([Statistics.empty(plan).status(block) for block in rows.blocks(size)])
-    return status == 0 if rows.sample_weight is None else (status == 0) & (rows.sample_weight > 0)
+    """The numbers of the rows that count: they break no rule and have a positive weight. Bad rows raise unless dropped."""
+    found = []
+    for block in rows.blocks(block_rows(rows, 1)):
+        status = Statistics.empty(plan).status(block)
+        if plan.on_bad_rows == "error" and status.any():
+            first = int(np.flatnonzero(status)[0])
+            raise explain(plan, block, first, int(status[first]))
+        counted = status == 0 if block.weights is None else (status == 0) & (block.weights > 0)
+        found.append(block.first_row + np.flatnonzero(counted))
+    good = np.concatenate(found)
+    if not len(good):
+        raise InputError(rows.name("probs"), "no row is left to judge")
+    return good

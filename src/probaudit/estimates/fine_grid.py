@@ -20,14 +20,13 @@ class FineGrid:
     loss: np.ndarray
 
     @classmethod
-    def of_view(cls, view: View, weights: np.ndarray, loss: np.ndarray | None = None) -> FineGrid:
-        cell = np.minimum((view.outputs * CELLS).astype(np.int64), CELLS - 1)
+    def of_view(cls, view: View, weights: np.ndarray) -> FineGrid:
+        from ..kernels.gridding import grid_sums
 
-        def total(values: np.ndarray) -> np.ndarray:
-            return np.bincount(cell, values, minlength=CELLS)
-
-        losses = np.zeros(CELLS) if loss is None else total(weights * loss)
-        return cls(total(weights), total(weights * view.outputs), total(weights * view.labels), losses)
+        sums = np.zeros((CELLS, 3))
+        grid_sums(np.ascontiguousarray(view.outputs), view.labels, weights, sums)
+        weight, outputs, targets = sums.T
+        return cls(weight, outputs, targets, np.zeros(CELLS))
 
     @classmethod
     def of_summary(cls, grid: Grid, loss: str = "brier") -> FineGrid:

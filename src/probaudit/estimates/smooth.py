@@ -15,6 +15,7 @@ def smooth_error(grid: FineGrid, sigma: float | None = None) -> tuple[float, flo
     end cells and so exceeds the binned error on confident models; this one does not.
     """
     from scipy.fft import dct, idct
+    from scipy.optimize import brentq
 
     residual = (grid.targets - grid.outputs) / grid.weight.sum()
     waves = dct(residual, type=2, norm="ortho")
@@ -25,8 +26,8 @@ def smooth_error(grid: FineGrid, sigma: float | None = None) -> tuple[float, flo
 
     if sigma is not None:
         return error(sigma), sigma
-    low, high = 0.0, 1.0  # error(sigma) falls with sigma, so error(sigma) - sigma has one root
-    for _ in range(50):
-        middle = (low + high) / 2
-        low, high = (middle, high) if error(middle) > middle else (low, middle)
-    return error(high), high
+    if error(0.0) == 0:
+        return 0.0, 0.0
+    # The error falls as the width grows, so there is one root; at width 1 it is below 1.
+    width = float(brentq(lambda width: error(width) - width, 0.0, 1.0, xtol=1e-10))
+    return error(width), width
