@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Unpack
 
 import numpy as np
 
+from .arrays import as_array
 from .distances import Distance, Squared, as_distance
 from .engines.memory import good_rows
 from .errors import InputError
 from .estimates.calibration_error import debiased_gap, mean_gap
-from .estimates.cells import Cells, gather_cells
+from .estimates.cells import Cells, gather_categories, gather_cells
 from .estimates.estimate import Estimate
 from .estimates.fine_grid import FineGrid
+from .estimates.intervals import Method, bootstrap
 from .estimates.kernel import kernel_error
 from .estimates.smooth import smooth_error
 from .lenses import Classwise, Lens, TopLabel, View
@@ -105,6 +107,10 @@ def calibration_error(
     where: Any = None,
     debias: bool = False,
     worst: bool = False,
+    interval: Method | None = None,
+    groups: Any = None,
+    resamples: int = 1000,
+    seed: int = 0,
     **options: Unpack[RowOptions],
 ) -> CalibrationError:
     """The mean distance between what was forecast and what happened, over cells of rows (paper 3, Eq. 3).
@@ -115,6 +121,9 @@ def calibration_error(
     where : which rows count: a boolean mask or a Selection.
     debias : take off what chance adds (distance "squared" only); the result may be negative.
     worst : the largest distance of any cell in place of the mean.
+    interval : "percentile" or "bca" for a 95% bootstrap interval with the cells held fixed; see `estimates.intervals` for what
+        it means near zero. Its cost does not grow with the rows.
+    groups : one value per row; rows of a group are drawn together (clustered bootstrap).
 
     >>> round(calibration_error([1, 0, 1, 1], [0.8, 0.7, 0.6, 0.9]), 4)
     0.35
@@ -128,20 +137,66 @@ def calibration_error(
     words = [f"calibration error, {lens}", repr(partition), repr(metric)]
     if debias and worst:
         raise InputError("worst", "the largest of several cells cannot be debiased")
+
+    def error(c: Cells) -> float:
+        return debiased_gap(c, metric).value if debias else mean_gap(c, metric, worst=worst)
+
+    values = [error(c) for c in cells]
     if debias:
-        gaps = [debiased_gap(c, metric) for c in cells]
-        values = [gap.value for gap in gaps]
-        words.append(
-            "debiased" + (f", {sum(g.thin for g in gaps)} cells of one row left out" if any(g.thin for g in gaps) else "")
-        )
-    else:
-        values = [mean_gap(c, metric, worst=worst) for c in cells]
+        thin = sum(debiased_gap(c, metric).thin for c in cells)
+        words.append("debiased" + (f", {thin} cells of one row left out" if thin else ""))
     words += ["largest cell"] if worst else []
     words += [f"where {where!r}"] if where is not None else []
     if isinstance(partition, EqualMass) and min(len(c.rows) for c in cells) < partition.bins:
         words.append(f"ties leave {min(len(c.rows) for c in cells)} bins")
     per_class = dict(zip(predictions.class_order, values, strict=True)) if isinstance(lens, Classwise) else None
-    return _error(math.fsum(values) / len(values), words, len(seen[0].rows), cells, per_class)
+    found = _error(math.fsum(values) / len(values), words, len(seen[0].rows), cells, per_class)
+    if interval is not None:
+        found.low, found.high = _interval(found, seen, partition, error, interval, groups, resamples, seed, debias)
+    return found
+
+
+def _interval(
+    value: float,
+    seen: list[Seen],
+    partition: Partition,
+    error: Callable[[Cells], float],
+    method: Method,
+    groups: Any,
+    resamples: int,
+    seed: int,
+    recentre: bool,
+) -> tuple[float, float]:
+    """A bootstrap interval for the error of a single view."""
+    if method not in ("percentile", "bca"):
+        raise InputError("interval", 'must be "percentile" or "bca"', repr(method))
+    if resamples < 1:
+        raise InputError("resamples", "must be at least 1", resamples)
+    if len(seen) != 1:
+        raise InputError("interval", "needs a lens that shows one problem; take OneVsRest for each class", len(seen))
+    (view,) = seen
+    clusters = None
+    if groups is not None:
+        clusters = as_array(groups, "groups")
+        if clusters.shape != (view.total,):
+            raise InputError("groups", f"needs one value per row ({view.total})", f"has shape {clusters.shape}")
+        clusters = clusters[view.rows]
+    categories = gather_categories(view.view, view.cells(partition), view.weights)
+
+    def statistic(counts: np.ndarray) -> np.ndarray:
+        return np.array([error(categories.cells(row)) for row in counts])
+
+    return bootstrap(
+        value,
+        categories.counts,
+        statistic,
+        method=method,
+        resamples=resamples,
+        seed=seed,
+        category=categories.of_row,
+        groups=clusters,
+        recentre=recentre,
+    )
 
 
 def _cells_of(seen: Seen, partition: Partition) -> Cells:

@@ -73,8 +73,13 @@ def bootstrap(
     seed: int = 0,
     category: np.ndarray | None = None,
     groups: np.ndarray | None = None,
+    recentre: bool = False,
 ) -> tuple[float, float]:
-    """An interval for statistic(counts), with categories of rows, or whole groups of rows, drawn again."""
+    """An interval for statistic(counts), with categories of rows, or whole groups of rows, drawn again.
+
+    recentre : for debiased estimates. A resample is debiased for its own chance only, so resampled values lie around the plain
+        estimate; they are moved to lie around the debiased one.
+    """
     rng = np.random.default_rng(seed)
     if groups is not None and category is not None:
         drawn = resampled_groups(category, groups, len(counts), resamples, rng)
@@ -84,4 +89,6 @@ def bootstrap(
     draws = draws[np.isfinite(draws)]
     if not len(draws):
         return math.nan, math.nan
+    if recentre:
+        draws = draws - draws.mean() + value
     return bca(value, draws, counts, statistic) if method == "bca" else percentile(draws)
