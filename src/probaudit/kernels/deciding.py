@@ -7,7 +7,8 @@ import numpy as np
 from .compiling import inline, kernel
 from .elementary import exp
 from .fixed_point import add_number
-from .scoring import GOOD, LOG_PROBABILITIES, LOGITS, largest
+from .rules import GOOD, LOG_PROBABILITIES, LOGITS
+from .wide import largest
 
 ROWS = 8  # rows that share one reading of the cost matrix
 

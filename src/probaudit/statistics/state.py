@@ -173,7 +173,7 @@ class Statistics:
 
     def _score(self, block: Block, weights: np.ndarray | None, t: Tallies) -> tuple[np.ndarray, np.ndarray]:
         """Run the fused kernels; the status of each row, and the decision codes if these are kept apart."""
-        from ..kernels import scoring
+        from ..kernels import narrow, wide
         from ..kernels.tallies import CALL
 
         plan, K = self.plan, self.plan.n_classes
@@ -186,17 +186,17 @@ class Statistics:
             w = None if weights is None else weights[part]
             code = np.empty(0 if self._sparse is None else len(values), np.int64)
             last = (kind, plan.tolerance, plan.reject_cost)
-            if K <= scoring.NARROW:
-                narrow: Any = scoring.narrow_logits if kind >= 2 else scoring.narrow_probabilities
-                counted = narrow(values, labels, w, t, status[part], code, *last)
+            if K <= narrow.NARROW:
+                score: Any = narrow.narrow_logits if kind >= 2 else narrow.narrow_probabilities
+                counted = score(values, labels, w, t, status[part], code, *last)
             else:
                 scale = 2.0 ** min(50, 61 - K.bit_length())
                 if kind >= 2:
-                    counted = scoring.wide_logits(values, labels, w, t, status[part], code, *last, scale)
+                    counted = wide.wide_logits(values, labels, w, t, status[part], code, *last, scale)
                 else:
                     bits = values.view(np.int32 if values.itemsize == 4 else np.int64)
                     one = int(np.array(1 + plan.tolerance, values.dtype).view(bits.dtype))
-                    counted = scoring.wide_probabilities(values, bits, one, labels, w, t, status[part], code, *last, scale)
+                    counted = wide.wide_probabilities(values, bits, one, labels, w, t, status[part], code, *last, scale)
             codes.append(code[:counted])
         return status, np.concatenate(codes) if codes else np.empty(0, np.int64)
 

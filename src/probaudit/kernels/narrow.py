@@ -1,9 +1,8 @@
-"""The fused pass: one look at each row gives every sum that scores, decisions and the confidence grid need.
+"""The fused pass for few classes: one look at each row gives every sum that scores, decisions and the grid need.
 
-Up to NARROW classes a tile of rows is transposed and the loops run over its rows (`narrow`); with more, they run
-along a row (`wide`). Sums within a row are sequential or integer, so that the vector width of a machine
-cannot change a bit. Loops over a tile always run over all TILE rows: the rows missing from the last tile are
-filled with perfect forecasts of class 0, whose scores are zero.
+A tile of rows is transposed, and the loops run over its rows, so that they vectorise whatever the number of classes. Sums
+within a row run in class order, so that the vector width of a machine cannot change a bit. Loops always run over all TILE
+rows: the rows missing from the last tile are filled with perfect forecasts of class 0, whose scores are zero.
 """
 
 from __future__ import annotations
@@ -12,41 +11,12 @@ import numpy as np
 
 from .compiling import inline, kernel
 from .elementary import exp, log
-from .fixed_point import ROUND_BITS, raised_tick, tick
+from .fixed_point import ROUND_BITS, raised_tick
+from .rules import GOOD, LOG_PROBABILITIES, LOGIT_LIMIT, LOGITS, PAIRS, row_status
 from .tallies import FLUSH, OUTPUT, TILE, add_tile, flush_cells, flush_classes, new_running, new_tile
 from .vectors import prefetch, transpose_four
 
-PROBABILITIES, PAIRS, LOGITS, LOG_PROBABILITIES = 0, 1, 2, 3
-GOOD, BAD_LABEL, BAD_WEIGHT, BAD_VALUE, BAD_SUM = 0, 1, 2, 3, 4
-
-NARROW = 32
-LOGIT_LIMIT = 2.0**20
-
-
-@inline
-def _row_status(row, label, weight, classes, tolerance, kind):
-    """Which rule a row breaks, if any. Slow and plain: called when a quick look found something odd."""
-    if not 0 <= label < classes:
-        return BAD_LABEL
-    if not 0.0 <= weight < np.inf:
-        return BAD_WEIGHT
-    total, best = 0.0, -np.inf
-    for k in range(row.size):
-        v = np.float64(row[k])
-        if kind >= LOGITS:
-            if not (-LOGIT_LIMIT <= v <= LOGIT_LIMIT or v == -np.inf):
-                return BAD_VALUE
-            best = v if v > best else best
-            total += exp(v) if v < 1.0 else 3.0
-        else:
-            if not 0.0 <= v <= 1.0 + tolerance:
-                return BAD_VALUE
-            total += v
-    if kind >= LOGITS and best == -np.inf:
-        return BAD_VALUE
-    if kind != LOGITS and not abs(total - 1.0) <= tolerance:
-        return BAD_SUM
-    return GOOD
+NARROW = 32  # classes up to which this form is the faster one
 
 
 @inline
@@ -194,7 +164,7 @@ def _keep_good(table, tile, y, start, m, status, tolerance, kind):
     K = table.shape[0]
     kept = 0
     for r in range(m):
-        verdict = _row_status(table[:, r], y[start + r], tile.weights[r], K, tolerance, kind)
+        verdict = row_status(table[:, r], y[start + r], tile.weights[r], K, tolerance, kind)
         status[start + r] = verdict
         if verdict == GOOD and tile.weights[r] > 0.0:
             tile.labels[kept] = tile.labels[r]
@@ -371,195 +341,3 @@ def narrow_logits(values, y, w, t, status, codes, kind, tolerance, reject):
     table, best, outputs = np.zeros((K, TILE), np.float64), np.zeros(TILE, np.float64), np.zeros(K, np.int64)
     tile, run = new_tile(np.float64), new_running(K, G)
     return _narrow(values, y, w, t, status, codes, kind, tolerance, reject, table, best, outputs, tile, run, 0)
-
-
-@inline
-def _rank_in_row(row, label):
-    """How many values stand before the true class's; counted in 32 bits, twice as many at a time."""
-    q = row[label]
-    ahead = np.uint32(0)
-    for k in range(label):
-        ahead = np.uint32(ahead + (row[k] >= q))
-    rest = row[label + 1 :]
-    for k in range(rest.size):
-        ahead = np.uint32(ahead + (rest[k] > q))
-    return np.int64(ahead)
-
-
-@inline
-def _first_index(row, value):
-    """Where a value that is in the row first occurs. To look at the whole row is faster than to stop there."""
-    first = np.uint32(row.size)
-    for k in range(row.size):
-        here = np.uint32(k) if row[k] == value else np.uint32(row.size)
-        first = min(first, here)
-    return np.int64(first)
-
-
-@inline
-def _sums_in_row(row, bits, w, weight, scale, outputs):
-    """Integer sums over a row of p and p^2; the smallest (negative if some p is) and the largest bit pattern.
-    w p_k goes to outputs."""
-    total, squares = np.int64(0), np.int64(0)
-    smallest, largest = bits[0], bits[0]
-    for k in range(row.size):
-        p = np.float64(row[k])
-        scaled = p * scale
-        total += raised_tick(scaled, 1.0)
-        squares += raised_tick(scaled * p, 1.0)
-        outputs[k] += tick(p if w is None else p * weight, 2.0**OUTPUT)
-        smallest = min(smallest, bits[k])
-        largest = max(largest, bits[k])
-    raised = row.size * ROUND_BITS
-    return total - raised, squares - raised, smallest, largest
-
-
-@inline
-def _take_back(row, weight, outputs):
-    for k in range(row.size):
-        outputs[k] -= tick(np.float64(row[k]) * weight, 2.0**OUTPUT)
-
-
-@inline
-def _close_tile(tile, m, run, t, codes, filled, since_flush, reject, w):
-    """Add a full (or the last) tile and start a new one."""
-    if m > 0:
-        add_tile(tile, m, run, t, codes, filled, reject, w)
-        if since_flush + m + TILE > FLUSH:
-            flush_classes(run, t)
-            return 0
-    return since_flush + m
-
-
-@kernel
-def wide_probabilities(values, bits, one_bits, y, w, t, status, codes, kind, tolerance, reject, scale):
-    """As narrow_probabilities. `bits` are the same values seen as integers: for p >= 0 their order is that of p."""
-    K, G = t.ranks.size, t.cells.shape[0]
-    tile = new_tile(np.float64)
-    run = new_running(K, G)
-    filled, since_flush, m = 0, 0, 0
-    for i in range(values.shape[0]):
-        row, label = values[i], y[i]
-        weight = 1.0 if w is None else w[i]
-        if not (0 <= label < K and 0.0 < weight < np.inf):
-            status[i] = _row_status(row, label, weight, K, tolerance, kind)
-            continue
-        total, squares, smallest, largest = _sums_in_row(row, bits[i], w, weight, scale, run.outputs)
-        if smallest < 0 or largest > one_bits or not abs(total / scale - 1.0) <= tolerance:
-            status[i] = _row_status(row, label, weight, K, tolerance, kind)
-            if status[i] != GOOD:
-                _take_back(row, weight, run.outputs)
-                continue
-        truth = np.float64(row[label])
-        rank = _rank_in_row(bits[i], label)
-        arg = label if rank == 0 else _first_index(bits[i], largest)
-        tile.labels[m] = label
-        tile.weights[m] = weight
-        tile.rank[m] = rank
-        tile.argmax[m] = arg
-        tile.confidence[m] = row[arg]
-        tile.logs[m] = -log(truth) if truth > 0.0 else np.inf
-        tile.brier[m] = (squares - tick(truth * truth, scale)) / scale + (1.0 - truth) * (1.0 - truth)
-        m += 1
-        if m == TILE:
-            since_flush = _close_tile(tile, m, run, t, codes, filled, since_flush, reject, w)
-            filled += TILE
-            m = 0
-    _close_tile(tile, m, run, t, codes, filled, since_flush, reject, w)
-    flush_classes(run, t)
-    flush_cells(run, t)
-    return filled + m
-
-
-@inline
-def _exponentials(row, best, scale, shifted):
-    total = np.int64(0)
-    for k in range(row.size):
-        e = exp(np.float64(row[k]) - best)
-        shifted[k] = e
-        total += tick(e, scale)
-    return total
-
-
-@inline
-def _probabilities_in_row(shifted, inverse, weight, scale, outputs):
-    squares = np.int64(0)
-    for k in range(shifted.size):
-        p = shifted[k] * inverse
-        squares += tick(p * p, scale)
-        outputs[k] += tick(p * weight, 2.0**OUTPUT)
-    return squares
-
-
-@inline
-def _odd_in_row(row):
-    """How many values are no logits (or minus infinity, which a closer look allows)."""
-    odd = np.int64(0)
-    for k in range(row.size):
-        v = row[k]
-        odd += not (v >= -LOGIT_LIMIT) & (v <= LOGIT_LIMIT)
-    return odd
-
-
-@inline
-def largest(row):
-    """The largest value. Four at a time: a single maximum would wait for itself at every step."""
-    a, b, c, d = row[0], row[0], row[0], row[0]
-    whole = row.size - row.size % 4
-    for k in range(0, whole, 4):
-        i = np.uint64(k)
-        p, q, r, s = row[i], row[i + np.uint64(1)], row[i + np.uint64(2)], row[i + np.uint64(3)]
-        a = p if p > a else a
-        b = q if q > b else b
-        c = r if r > c else c
-        d = s if s > d else d
-    for k in range(whole, row.size):
-        a = row[k] if row[k] > a else a
-    a = b if b > a else a
-    c = d if d > c else c
-    return c if c > a else a
-
-
-@kernel
-def wide_logits(values, y, w, t, status, codes, kind, tolerance, reject, scale):
-    """As narrow_logits; the exponentials of one row at a time are held, never a matrix of probabilities."""
-    K, G = t.ranks.size, t.cells.shape[0]
-    tile = new_tile(np.float64)
-    run = new_running(K, G)
-    shifted = np.empty(K, np.float64)
-    filled, since_flush, m = 0, 0, 0
-    for i in range(values.shape[0]):
-        row, label = values[i], y[i]
-        weight = 1.0 if w is None else w[i]
-        if not (0 <= label < K and 0.0 < weight < np.inf):
-            status[i] = _row_status(row, label, weight, K, tolerance, kind)
-            continue
-        if _odd_in_row(row) or kind == LOG_PROBABILITIES:
-            status[i] = _row_status(row, label, weight, K, tolerance, kind)
-            if status[i] != GOOD:
-                continue
-        best = largest(row)
-        shift = 0.0 if kind == LOG_PROBABILITIES else np.float64(best)
-        total = _exponentials(row, shift, scale, shifted) / scale
-        if kind == LOG_PROBABILITIES:
-            total = 1.0
-        squares = _probabilities_in_row(shifted, 1.0 / total, weight, scale, run.outputs)
-        truth = shifted[label] / total
-        rank = _rank_in_row(row, label)
-        arg = label if rank == 0 else _first_index(row, best)
-        tile.labels[m] = label
-        tile.weights[m] = weight
-        tile.rank[m] = rank
-        tile.argmax[m] = arg
-        tile.confidence[m] = shifted[arg] / total
-        tile.logs[m] = log(total) + (shift - np.float64(row[label]))
-        tile.brier[m] = (squares - tick(truth * truth, scale)) / scale + (1.0 - truth) * (1.0 - truth)
-        m += 1
-        if m == TILE:
-            since_flush = _close_tile(tile, m, run, t, codes, filled, since_flush, reject, w)
-            filled += TILE
-            m = 0
-    _close_tile(tile, m, run, t, codes, filled, since_flush, reject, w)
-    flush_classes(run, t)
-    flush_cells(run, t)
-    return filled + m
