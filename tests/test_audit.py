@@ -119,10 +119,23 @@ def overconfident(world):
 
 
 def confidence(world):
-    from probaudit.report.audit import audit_rows
+    return pb.audit(pb.Predictions.from_confidence(world.cal.max(axis=1), world.cal.argmax(axis=1) == world.y))
 
-    rows = pb.Predictions.from_confidence(world.cal.max(axis=1), world.cal.argmax(axis=1) == world.y)
-    return audit_rows(rows)
+
+def test_every_function_takes_predictions(world):
+    rows = pb.Predictions(world.y, np.log(world.cal), from_logits=True)
+    assert pb.audit(rows)["log_score"] == pb.log_score(rows) == pb.log_score(world.y, np.log(world.cal), from_logits=True)
+    assert pb.bayes_risk(rows, costs=[[0, 1], [5, 0]]) == pytest.approx(pb.bayes_risk(world.y, world.cal, [[0, 1], [5, 0]]))
+    assert pb.calibration_error(rows) == pytest.approx(pb.calibration_error(world.y, world.cal))
+    assert pb.partitioned_calibration_error(rows, partitions=pb.Whole()) < 0.1
+    assert pb.cumulative_differences(rows).n == len(world.y)
+    for options in ({"y_proba": world.cal}, {"from_logits": True}, {"sample_weight": np.ones(len(world.y))}):
+        with pytest.raises(pb.InputError, match="beside rows"):
+            pb.log_score(rows, **options)
+    with pytest.raises(pb.InputError, match="is needed"):
+        pb.log_score(world.y)
+    with pytest.raises(pb.InputError, match="matrix"):
+        pb.bayes_risk(rows)
 
 
 def test_every_rule_is_tested():

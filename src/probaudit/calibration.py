@@ -99,7 +99,7 @@ def _error(
 
 def calibration_error(
     y_true: Any,
-    y_proba: Any,
+    y_proba: Any = None,
     *,
     lens: Lens | None = None,
     partition: Partition | None = None,
@@ -205,8 +205,8 @@ def _cells_of(seen: Seen, partition: Partition) -> Cells:
 
 def partitioned_calibration_error(
     y_true: Any,
-    y_proba: Any,
-    partitions: Sequence[Partition],
+    y_proba: Any = None,
+    partitions: Partition | Sequence[Partition] = (),
     *,
     lens: Lens | None = None,
     distance: str | Distance = "l1",
@@ -235,7 +235,7 @@ def partitioned_calibration_error(
 
 
 def smooth_calibration_error(
-    y_true: Any, y_proba: Any, *, lens: Lens | None = None, sigma: float | None = None, **options: Unpack[RowOptions]
+    y_true: Any, y_proba: Any = None, *, lens: Lens | None = None, sigma: float | None = None, **options: Unpack[RowOptions]
 ) -> Estimate:
     """SmoothECE: residuals smoothed by a reflected Gaussian whose width is the error itself (Blasiok & Nakkiran 2023).
 
@@ -254,7 +254,7 @@ def smooth_calibration_error(
 
 def kernel_calibration_error(
     y_true: Any,
-    y_proba: Any,
+    y_proba: Any = None,
     *,
     score: str = "brier",
     kernel: str = "gaussian",
@@ -307,7 +307,7 @@ class CalibrationTest:
 
 def calibration_test(
     y_true: Any,
-    y_proba: Any,
+    y_proba: Any = None,
     *,
     lens: Lens | None = None,
     partition: Partition | None = None,
@@ -364,7 +364,7 @@ def _draw(rng: np.random.Generator, outputs: np.ndarray) -> np.ndarray:
 
 def rms_calibration_error(
     y_true: Any,
-    y_proba: Any,
+    y_proba: Any = None,
     *,
     lens: Lens | None = None,
     partition: Partition | None = None,

@@ -39,7 +39,9 @@ def _event(y_true: Any, y_proba: Any, lens: Lens | None, options: RowOptions, *,
     return _Event(np.clip(seen.view.outputs, 0, 1), seen.view.labels, seen.weights)
 
 
-def spiegelhalter_test(y_true: Any, y_proba: Any, *, lens: Lens | None = None, **options: Unpack[RowOptions]) -> event.Test:
+def spiegelhalter_test(
+    y_true: Any, y_proba: Any = None, *, lens: Lens | None = None, **options: Unpack[RowOptions]
+) -> event.Test:
     """Is the Brier score larger or smaller than it should be if the probabilities were true?
 
     >>> rng = np.random.default_rng(0)
@@ -52,7 +54,7 @@ def spiegelhalter_test(y_true: Any, y_proba: Any, *, lens: Lens | None = None, *
 
 
 def hosmer_lemeshow_test(
-    y_true: Any, y_proba: Any, *, groups: int = 10, lens: Lens | None = None, **options: Unpack[RowOptions]
+    y_true: Any, y_proba: Any = None, *, groups: int = 10, lens: Lens | None = None, **options: Unpack[RowOptions]
 ) -> event.Test:
     """Observed against expected events in groups of equally many rows."""
     rows = _event(y_true, y_proba, lens, options, weighted=False)
@@ -60,7 +62,7 @@ def hosmer_lemeshow_test(
 
 
 def cumulative_differences(
-    y_true: Any, y_proba: Any, *, lens: Lens | None = None, **options: Unpack[RowOptions]
+    y_true: Any, y_proba: Any = None, *, lens: Lens | None = None, **options: Unpack[RowOptions]
 ) -> event.CumulativeDifferences:
     """The cumulated difference of events and probabilities (ECCE), with its Kolmogorov-Smirnov and Kuiper measures.
 
@@ -70,14 +72,16 @@ def cumulative_differences(
     return event.cumulative_differences(rows.p, rows.y, rows.w)
 
 
-def calibration_line(y_true: Any, y_proba: Any, *, lens: Lens | None = None, **options: Unpack[RowOptions]) -> event.Line:
+def calibration_line(
+    y_true: Any, y_proba: Any = None, *, lens: Lens | None = None, **options: Unpack[RowOptions]
+) -> event.Line:
     """Calibration slope and intercept (Cox 1958), and calibration in the large."""
     rows = _event(y_true, y_proba, lens, options)
     return event.calibration_line(rows.p, rows.y, rows.w)
 
 
 def score_decomposition(
-    y_true: Any, y_proba: Any, *, score: str = "brier", lens: Lens | None = None, **options: Unpack[RowOptions]
+    y_true: Any, y_proba: Any = None, *, score: str = "brier", lens: Lens | None = None, **options: Unpack[RowOptions]
 ) -> event.Decomposition:
     """Miscalibration, discrimination and uncertainty by isotonic regression (CORP; Dimitriadis et al. 2021).
 
@@ -106,7 +110,7 @@ class CalibrationIndices:
 
 
 def calibration_indices(
-    y_true: Any, y_proba: Any, *, bandwidth: float = 0.05, lens: Lens | None = None, **options: Unpack[RowOptions]
+    y_true: Any, y_proba: Any = None, *, bandwidth: float = 0.05, lens: Lens | None = None, **options: Unpack[RowOptions]
 ) -> CalibrationIndices:
     """ICI, E50 and E90, with E[y | p] by kernel regression on the fine grid, mirrored at 0 and 1.
 
@@ -125,7 +129,9 @@ def calibration_indices(
     return CalibrationIndices(float((grid.share * gap).sum()), half, most, len(rows.p), words)
 
 
-def sweep_calibration_error(y_true: Any, y_proba: Any, *, lens: Lens | None = None, **options: Unpack[RowOptions]) -> Estimate:
+def sweep_calibration_error(
+    y_true: Any, y_proba: Any = None, *, lens: Lens | None = None, **options: Unpack[RowOptions]
+) -> Estimate:
     """ECE with as many equal-mass bins as keep observed frequencies rising (ECE-sweep; Roelofs et al. 2022)."""
     rows = _event(y_true, y_proba, lens, options, weighted=False)
     bins = event.sweep_bins(rows.p, rows.y)

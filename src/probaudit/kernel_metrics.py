@@ -20,7 +20,7 @@ def _check_width(width: float) -> None:
 
 
 def maximum_mean_calibration_error(
-    y_true: Any, y_proba: Any, *, width: float = 0.4, lens: Lens | None = None, **options: Unpack[RowOptions]
+    y_true: Any, y_proba: Any = None, *, width: float = 0.4, lens: Lens | None = None, **options: Unpack[RowOptions]
 ) -> Estimate:
     """MMCE (Kumar et al. 2018): the norm of the mean residual in the space of the kernel exp(-|p - q| / width).
 
@@ -39,7 +39,7 @@ def maximum_mean_calibration_error(
 
 
 def kernel_calibration_test(
-    y_true: Any, y_proba: Any, *, width: float = 1.0, lens: Lens | None = None, **options: Unpack[RowOptions]
+    y_true: Any, y_proba: Any = None, *, width: float = 1.0, lens: Lens | None = None, **options: Unpack[RowOptions]
 ) -> KernelTest:
     """The squared kernel calibration error SKCE, without bias, and a test of calibration (Widmann et al. 2019).
 

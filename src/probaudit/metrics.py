@@ -39,7 +39,7 @@ class RowOptions(TypedDict, total=False):
 
 def rows_of(
     y_true: Any,
-    y_proba: Any,
+    y_proba: Any = None,
     *,
     sample_weight: Any = None,
     labels: Sequence[Any] | None = None,
@@ -50,7 +50,19 @@ def rows_of(
     features: Any = None,
     columns: Mapping[str, Any] | None = None,
 ) -> Predictions:
-    """The rows as `Predictions`, named in messages as the arguments of these functions are."""
+    """The rows as `Predictions`, named in messages as the arguments of these functions are.
+
+    Rows that are `Predictions` already, as `read` gives them, stand alone: they bring all the rest.
+    """
+    if isinstance(y_true, Predictions):
+        given = {"y_proba": y_proba, "sample_weight": sample_weight, "labels": labels, "features": features, "columns": columns}
+        extra = [name for name, value in given.items() if value is not None]
+        extra += [name for name, value in (("from_logits", from_logits), ("from_log_probs", from_log_probs)) if value]
+        if extra:
+            raise InputError(extra[0], "must not be given beside rows that are Predictions already")
+        return y_true
+    if y_proba is None:
+        raise InputError("y_proba", "is needed, unless the first argument is Predictions")
     return Predictions(
         y_true,
         y_proba,
@@ -68,7 +80,7 @@ def rows_of(
 
 def log_score(
     y_true: Any,
-    y_proba: Any,
+    y_proba: Any = None,
     *,
     normalize: bool = False,
     priors: Any = None,
@@ -77,7 +89,7 @@ def log_score(
 ) -> Estimate:
     """The mean logarithmic score -log p_y, the cross-entropy of the forecasts (paper 2, Eq. 8).
 
-    y_true : labels; column numbers 0..K-1, or members of `labels`.
+    y_true : labels; column numbers 0..K-1, or members of `labels`. Or `Predictions`, as `read` gives them, and nothing else.
     y_proba : [n, K] probabilities, or [n] for the second of two classes.
     normalize : divide by the score of the best constant forecast, the class frequencies. A value above 1 is worse
         than not looking at the input at all.
@@ -97,7 +109,7 @@ def log_score(
 
 def brier_score(
     y_true: Any,
-    y_proba: Any,
+    y_proba: Any = None,
     *,
     normalize: bool = False,
     priors: Any = None,
@@ -116,8 +128,8 @@ def brier_score(
 
 def bayes_risk(
     y_true: Any,
-    y_proba: Any,
-    costs: Any,
+    y_proba: Any = None,
+    costs: Any = None,
     *,
     normalize: bool = False,
     priors: Any = None,
@@ -133,6 +145,8 @@ def bayes_risk(
     >>> round(bayes_risk([1, 0, 1], [0.9, 0.2, 0.4], [[0, 1, 0.1], [1, 0, 0.1]]), 6)
     0.066667
     """
+    if costs is None:
+        raise InputError("costs", "must be a matrix [classes, decisions]")
     cost = costs if isinstance(costs, Cost) else Cost(costs)
     return _score(cost, y_true, y_proba, normalize, priors, threads, options)
 
@@ -147,7 +161,7 @@ def _score(
 
 def risk_weighted_score(
     y_true: Any,
-    y_proba: Any,
+    y_proba: Any = None,
     *,
     a: float = 1.0,
     b: float = 1.0,
@@ -182,7 +196,7 @@ class RiskCurve:
 
 
 def risk_curve(
-    y_true: Any, y_proba: Any, *, thresholds: Any = None, threads: int | None = None, **options: Unpack[RowOptions]
+    y_true: Any, y_proba: Any = None, *, thresholds: Any = None, threads: int | None = None, **options: Unpack[RowOptions]
 ) -> RiskCurve:
     """The Bayes risk of a two-class problem as a function of the decision threshold (paper 2, Eq. 34, Figure 4).
 

@@ -100,7 +100,7 @@ def _plain(value: Any) -> Any:
 
 def audit(
     y_true: Any,
-    y_proba: Any,
+    y_proba: Any = None,
     *,
     features: Any = None,
     columns: Mapping[str, Any] | None = None,
@@ -112,7 +112,7 @@ def audit(
 ) -> Audit:
     """Judge predicted probabilities: accuracy, proper scores with 95% intervals, normalised, and a verdict in words.
 
-    y_true, y_proba : labels and outputs, as in `log_score`.
+    y_true, y_proba : labels and outputs, as in `log_score`; or `Predictions` alone.
     features, columns : per row; kept with the rows, and checked for length.
     costs : matrix [K, M] of what decision j costs when class i is true; adds `cost_risk`.
     classes : the class of each column, in order (the same as `labels` elsewhere).
