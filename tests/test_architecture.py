@@ -24,7 +24,7 @@ LAYERS = [
     ["estimates"],
     ["metrics"],
     ["calibration"],
-    ["event_metrics", "kernel_metrics"],
+    ["event_metrics", "kernel_metrics", "sweeps"],
     ["report"],
     ["demo"],
     ["cli"],

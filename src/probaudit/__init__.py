@@ -32,6 +32,7 @@ from .reading import read
 from .report.audit import Audit, audit
 from .scores import Brier, Cost, Log, RiskWeighted
 from .selections import LabelIs, Mask, OutputIn, PredictedIs, Selection
+from .sweeps import Sweep, partition_sweep
 from .version import __version__
 
 __all__ = [
@@ -73,6 +74,7 @@ __all__ = [
     "RiskWeighted",
     "Selection",
     "Squared",
+    "Sweep",
     "TopK",
     "TopLabel",
     "Whole",
@@ -90,6 +92,7 @@ __all__ = [
     "kernel_calibration_test",
     "log_score",
     "maximum_mean_calibration_error",
+    "partition_sweep",
     "partitioned_calibration_error",
     "read",
     "risk_curve",

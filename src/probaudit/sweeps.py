@@ -1,0 +1,89 @@
+"""How a calibration error depends on the size of its cells, and where it does not (paper 3, Appendix B.2, Figures 7-9)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Unpack
+
+import numpy as np
+
+from .calibration import calibration_error
+from .distances import Distance
+from .errors import InputError
+from .lenses import Full, Lens
+from .metrics import RowOptions, rows_of
+from .partitions import KDTree, Partition
+
+
+@dataclass(frozen=True)
+class Sweep:
+    """The error and its bootstrap standard deviation for each partition; `stable` marks where it hardly changes."""
+
+    partitions: tuple[Partition, ...]
+    values: np.ndarray
+    deviations: np.ndarray
+    stable: np.ndarray
+
+
+def partition_sweep(
+    y_true: Any,
+    y_proba: Any = None,
+    *,
+    partitions: Sequence[Partition] | None = None,
+    lens: Lens | None = None,
+    distance: str | Distance = "tvd",
+    resamples: int = 200,
+    seed: int = 0,
+    **options: Unpack[RowOptions],
+) -> Sweep:
+    """The calibration error from coarse to fine cells.
+
+    Cells that are too coarse hide errors, cells that are too fine add chance. In between lies the longest run of partitions
+    over which no value leaves the others by more than its deviation; it is marked as stable.
+
+    partitions : from coarse to fine; k-d trees with gamma from 1/2 to 2^-8 unless given.
+    lens : `Full()` unless given, as in the paper.
+
+    >>> from probaudit.simulate import gaussian_posteriors
+    >>> world = gaussian_posteriors(500, 3)
+    >>> partition_sweep(world.y, world.mcs).stable.any()
+    np.True_
+    """
+    chosen = tuple(KDTree(2.0**-k) for k in range(1, 9)) if partitions is None else tuple(partitions)
+    if len(chosen) < 2:
+        raise InputError("partitions", "needs two partitions or more", len(chosen))
+    rows = rows_of(y_true, y_proba, **options)
+    found = [
+        calibration_error(
+            rows,
+            lens=Full() if lens is None else lens,
+            partition=partition,
+            distance=distance,
+            interval="percentile",
+            resamples=resamples,
+            seed=seed,
+        )
+        for partition in chosen
+    ]
+    values = np.array([float(error) for error in found])
+    deviations = np.array([(error.high - error.low) / (2 * 1.959964) for error in found])
+    return Sweep(chosen, values, deviations, stable_run(values, deviations))
+
+
+def stable_run(values: np.ndarray, deviations: np.ndarray) -> np.ndarray:
+    """The longest run whose values all lie within the least deviation in it; the finer of equals.
+
+    >>> stable_run(np.array([0.1, 0.2, 0.21, 0.22, 0.4]), np.full(5, 0.03))
+    array([False,  True,  True,  True, False])
+    """
+    best = (len(values) - 1, len(values))
+    for start in range(len(values)):
+        for stop in range(start + 1, len(values) + 1):
+            part = values[start:stop]
+            calm = part.max() - part.min() <= deviations[start:stop].min()
+            if calm and stop - start >= best[1] - best[0]:
+                best = (start, stop)
+    marked = np.zeros(len(values), bool)
+    marked[slice(*best)] = True
+    return marked
