@@ -10,6 +10,10 @@ import pytest
 
 import probaudit as pb
 from conftest import softmax
+from probaudit.engines.memory import gather
+from probaudit.estimates.fine_grid import FineGrid
+from probaudit.estimates.kernel import kernel_curve
+from probaudit.statistics import Plan
 from test_golden_scores import FILES
 
 
@@ -56,9 +60,11 @@ GCE = {
     "full_adaptive_0.1": {"lens": pb.Full(), "partition": TREE},
     "full_adaptive_2^-4": {"lens": pb.Full(), "partition": pb.KDTree(2**-4)},
     "top1_uniform15": {"lens": pb.TopLabel()},
+    "top1_adaptive_0.1": {"lens": pb.TopLabel(), "partition": TREE},
     "top2_uniform15": {"lens": pb.TopK(2)},
     "top2_adaptive_0.1": {"lens": pb.TopK(2), "partition": TREE},
     "marginal0_uniform15": {"lens": pb.OneVsRest(0)},
+    "marginal0_adaptive_0.1": {"lens": pb.OneVsRest(0), "partition": TREE},
     "group_[[0,1],[2]]_uniform15": {"lens": pb.Groups([[0, 1], [2]])},
     "group_adaptive_0.1": {"lens": pb.Groups([[0, 1], [2]]), "partition": TREE},
     "max_agg_top1": {"lens": pb.TopLabel(), "worst": True},
@@ -107,6 +113,36 @@ def test_verified_calibration(shared, name):
     assert pb.calibration_error(y, p, lens=lens, partition=pb.EqualMass(15)) == pytest.approx(mass, abs=1e-9)
     assert pb.rms_calibration_error(y, p, lens=lens, debias=False) == pytest.approx(plugin, abs=1e-9)
     assert pb.rms_calibration_error(y, p, lens=lens) == pytest.approx(debiased, abs=1e-9)
+
+
+@pytest.mark.parametrize("name", ["ferrer_iemocap_wav2vec_pt", "kumar_cifar10_vgg16", "ferrer_cifar10_resnet20"])
+def test_verified_marginal_calibration(shared, name):
+    case = golden(shared, "g_verified_calibration")["cases"][name]
+    y, p = load(shared, name)
+    plain = pb.rms_calibration_error(y, p, lens=pb.Classwise(), debias=False)
+    assert plain == pytest.approx(case["marginal_p2_plugin"], abs=1e-9)
+    debiased = pb.rms_calibration_error(y, p, lens=pb.Classwise())
+    assert debiased == pytest.approx(case["get_calibration_error_marginal_p2_debiased"], abs=1e-9)
+
+
+def test_a_confidence_of_one_is_in_the_last_bin(shared):
+    """The (low, high] bins of Guo et al.; torchmetrics puts a confidence of exactly 1 into a bin of its own."""
+    for name, case in golden(shared, "e_torchmetrics_ece_edge").items():
+        y, p = load(shared, name)
+        found = pb.calibration_error(y, p, partition=pb.EqualWidth(15, right=True))
+        assert found == pytest.approx(case["guo_(lo,hi]_15"], abs=1e-6)
+
+
+def test_kernel_curves(shared):
+    for name, case in golden(shared, "h_sharpcal")["cases"].items():
+        y, p = load(shared, name)
+        rows = pb.Predictions(y, p)
+        grid = FineGrid.of_summary(gather(rows, Plan.of(rows)).finalise().grid)
+        curve, x = case["curve_bw0.05"], np.array(case["curve_bw0.05"]["x"])
+        found = kernel_curve(grid, pb.Brier().one_dimensional(), x)
+        seen = np.array(curve["kde"]) > 1e-6
+        for ours, theirs in ((found.regression, "reg"), (found.density, "kde"), (found.loss, "pw_loss")):
+            np.testing.assert_allclose(ours[seen], np.array(curve[theirs])[seen], rtol=2e-3, err_msg=f"{name} {theirs}")
 
 
 def test_smooth_ece_is_exact(shared):

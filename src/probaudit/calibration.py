@@ -371,7 +371,10 @@ def rms_calibration_error(
     debias: bool = True,
     **options: Unpack[RowOptions],
 ) -> CalibrationError:
-    """The root of the mean squared calibration error, debiased unless told otherwise, and never below 0 (Kumar et al. 2019)."""
+    """The root of the mean squared calibration error, debiased unless told otherwise (Kumar et al. 2019).
+
+    A debiased error below 0 counts as 0; with `Classwise()`, class by class."""
     partition = EqualMass(15) if partition is None else partition
     found = calibration_error(y_true, y_proba, lens=lens, partition=partition, distance=Squared(), debias=debias, **options)
-    return _error(math.sqrt(max(0.0, found)), [f"root of {found.definition}"], found.n, found.cells)
+    squares = [max(0.0, value) for value in found.per_class.values() or [float(found)]]
+    return _error(math.sqrt(math.fsum(squares) / len(squares)), [f"root of {found.definition}"], found.n, found.cells)
