@@ -10,7 +10,7 @@ from .compiling import allocator, inline
 from .fixed_point import add, add_number, number, tick
 from .vectors import add_four
 
-TILE = 256
+TILE = 128
 FLUSH = 2048  # rows after which the sums of a call move into the state
 CALL = 2**20  # rows one call may take
 
