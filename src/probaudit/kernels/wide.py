@@ -59,6 +59,21 @@ def _take_back(row, weight, outputs):
 
 
 @inline
+def _put(tile, m, label, weight, rank, arg):
+    """What is known of a row before its scores."""
+    tile.labels[m] = label
+    tile.weights[m] = weight
+    tile.rank[m] = rank
+    tile.argmax[m] = arg
+
+
+@inline
+def _brier(squares, truth, scale):
+    """The Brier score from the integer sum of all p^2, of which the true class's is taken out exactly."""
+    return (squares - tick(truth * truth, scale)) / scale + (1.0 - truth) * (1.0 - truth)
+
+
+@inline
 def _close_tile(tile, m, run, t, codes, filled, since_flush, reject, w):
     """Add a full (or the last) tile and start a new one."""
     if m > 0:
@@ -91,13 +106,10 @@ def wide_probabilities(values, bits, one_bits, y, w, t, status, codes, kind, tol
         truth = np.float64(row[label])
         rank = _rank_in_row(bits[i], label)
         arg = label if rank == 0 else _first_index(bits[i], largest)
-        tile.labels[m] = label
-        tile.weights[m] = weight
-        tile.rank[m] = rank
-        tile.argmax[m] = arg
+        _put(tile, m, label, weight, rank, arg)
         tile.confidence[m] = row[arg]
         tile.logs[m] = -log(truth) if truth > 0.0 else np.inf
-        tile.brier[m] = (squares - tick(truth * truth, scale)) / scale + (1.0 - truth) * (1.0 - truth)
+        tile.brier[m] = _brier(squares, truth, scale)
         m += 1
         if m == TILE:
             since_flush = _close_tile(tile, m, run, t, codes, filled, since_flush, reject, w)
@@ -185,13 +197,10 @@ def wide_logits(values, y, w, t, status, codes, kind, tolerance, reject, scale):
         truth = shifted[label] / total
         rank = _rank_in_row(row, label)
         arg = label if rank == 0 else _first_index(row, best)
-        tile.labels[m] = label
-        tile.weights[m] = weight
-        tile.rank[m] = rank
-        tile.argmax[m] = arg
+        _put(tile, m, label, weight, rank, arg)
         tile.confidence[m] = shifted[arg] / total
         tile.logs[m] = log(total) + (shift - np.float64(row[label]))
-        tile.brier[m] = (squares - tick(truth * truth, scale)) / scale + (1.0 - truth) * (1.0 - truth)
+        tile.brier[m] = _brier(squares, truth, scale)
         m += 1
         if m == TILE:
             since_flush = _close_tile(tile, m, run, t, codes, filled, since_flush, reject, w)
