@@ -25,6 +25,7 @@ LAYERS = [
     ["metrics"],
     ["calibration"],
     ["event_metrics", "kernel_metrics", "sweeps"],
+    ["calibrators"],
     ["report"],
     ["demo"],
     ["cli"],

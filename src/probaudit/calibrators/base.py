@@ -1,0 +1,218 @@
+"""What all calibrators share: how rows come in, how columns are aligned with classes, what a fit reports."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, ClassVar, Self
+
+import numpy as np
+from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.utils import Tags
+from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
+
+from ..arrays import as_numbers
+from ..engines.memory import good_rows
+from ..errors import InputError
+from ..predictions import Predictions, class_list, label_codes, sum_tolerance
+from ..statistics import Plan
+
+
+@dataclass(frozen=True)
+class FitReport:
+    """What became of a fit: whether it came to rest, in words how, and the mean log score of its rows before and after."""
+
+    converged: bool
+    status: str
+    score_before: float
+    score_after: float
+    n: int
+
+
+@dataclass(frozen=True, eq=False)
+class Sample:
+    """Checked rows: outputs [n, K] as they came (float32 or float64, contiguous), what they are, and (for a fit) the column
+    of each row's class and its weight. Weights are scaled to a mean of 1."""
+
+    values: np.ndarray
+    from_logits: bool
+    codes: np.ndarray
+    weights: np.ndarray
+
+    def __len__(self) -> int:
+        return len(self.values)
+
+    @property
+    def n_classes(self) -> int:
+        return int(self.values.shape[1])
+
+    @cached_property
+    def log_probs(self) -> np.ndarray:
+        """Log-probabilities in float64. A probability of 0 counts as the smallest normal number of the format it came in."""
+        if self.from_logits:
+            z = self.values.astype(np.float64)
+            z -= z.max(axis=1, keepdims=True)
+            return z - np.log(np.exp(z).sum(axis=1, keepdims=True))
+        return np.log(np.maximum(self.values, np.finfo(self.values.dtype).tiny).astype(np.float64))
+
+    @cached_property
+    def probs(self) -> np.ndarray:
+        """Probabilities in float64, each row summing to 1 but for rounding."""
+        p = np.exp(self.log_probs) if self.from_logits else self.values.astype(np.float64)
+        return p / p.sum(axis=1, keepdims=True)
+
+    def take(self, rows: Any) -> Sample:
+        return Sample(self.values[rows], self.from_logits, self.codes[rows], self.weights[rows])
+
+
+def log_score(probs: np.ndarray, sample: Sample) -> float:
+    """The weighted mean log score; infinite if a true class got probability 0."""
+    with np.errstate(divide="ignore"):
+        losses = -np.log(probs[np.arange(len(sample)), sample.codes])
+    return float((sample.weights * losses).sum() / sample.weights.sum())
+
+
+class Calibrator(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
+    """A map from outputs to better probabilities: `fit(P, y, sample_weight=None)`, then `predict_proba(P)`.
+
+    P : [n, K] outputs: probabilities, or logits with `from_logits=True`. Never guessed. A column fewer than classes means that
+        the first class is left out: its probability is the remainder, its logit 0. A two-class problem may thus be [n].
+    y : the true classes. `classes` gives the class of each column, in order. Without it they are the sorted labels, as
+        scikit-learn has them, if these are as many as the columns, else column numbers. A class without rows keeps its column.
+
+    A subclass takes its choices in __init__, `from_logits` and `classes` among them. It implements `_fit`, which learns from a
+    `Sample`, and `_transform`, which gives probabilities. `_fitted` lists the attributes that hold all it has learned, so that
+    it can be saved.
+    """
+
+    accuracy_preserving: ClassVar[bool] = False  # whether the most probable class can never change
+    _fitted: ClassVar[tuple[str, ...]] = ()
+
+    from_logits: bool
+    classes: Any
+    classes_: np.ndarray
+    fit_report_: FitReport
+
+    @abstractmethod
+    def _fit(self, sample: Sample) -> tuple[bool, str]:
+        """Learn from rows; whether it came to rest, and how, in words."""
+
+    @abstractmethod
+    def _transform(self, sample: Sample) -> np.ndarray:
+        """Calibrated probabilities, [n, K] in float64. `codes` of the sample are empty of meaning here."""
+
+    def fit(self, P: Any, y: Any, sample_weight: Any = None) -> Self:
+        """Learn from outputs and true classes."""
+        sample = self._learning_sample(P, y, sample_weight)
+        return self._finish(sample, *self._fit(sample))
+
+    def predict_proba(self, P: Any) -> np.ndarray:
+        """Calibrated probabilities, [n, K], columns in the order of `classes_`."""
+        check_is_fitted(self, "classes_")
+        return self._transform(self._sample(P))
+
+    def predict(self, P: Any) -> np.ndarray:
+        """The most probable class of each row after calibration; the first of equals."""
+        check_is_fitted(self, "classes_")
+        return self.classes_[self.predict_proba(P).argmax(axis=1)]
+
+    def _finish(self, sample: Sample, converged: bool, status: str) -> Self:
+        before = log_score(sample.probs, sample)
+        after = log_score(self._transform(sample), sample)
+        self.fit_report_ = FitReport(converged, status, before, after, len(sample))
+        return self
+
+    def _learning_sample(self, P: Any, y: Any, sample_weight: Any) -> Sample:
+        """The rows that count, checked; sets `classes_`."""
+        tolerance = sum_tolerance(P)
+        values, labels = validate_data(self, _two_dimensional(P), y, dtype=[np.float64, np.float32])
+        check_classification_targets(labels)
+        self.classes_ = class_order(self.classes, labels, values.shape[1])
+        codes = label_codes(labels, tuple(self.classes_.tolist()))
+        weights = np.asarray(_check_sample_weight(sample_weight, values, ensure_non_negative=True), np.float64)
+        if not weights.any():
+            raise InputError("sample_weight", "must not be all zero")
+        values = with_first_column(values, len(self.classes_), self.from_logits)
+        check_rows(values, codes, self.from_logits, tolerance)
+        kept = weights > 0
+        if len(np.unique(codes[kept])) < 2:
+            raise InputError("y", "needs rows of two classes or more", f"has one class, {labels[kept].tolist()[0]!r}")
+        sample = Sample(values, self.from_logits, codes, weights)
+        sample = sample if kept.all() else sample.take(kept)
+        scaled = sample.weights / sample.weights.max()
+        return Sample(sample.values, sample.from_logits, sample.codes, scaled / scaled.mean())
+
+    def _sample(self, P: Any) -> Sample:
+        """Rows to be calibrated, checked."""
+        tolerance = sum_tolerance(P)
+        P = _two_dimensional(P) if self.n_features_in_ == 1 else _array(P)
+        values = validate_data(self, P, reset=False, dtype=[np.float64, np.float32])
+        values = with_first_column(values, len(self.classes_), self.from_logits)
+        codes = np.zeros(len(values), np.int64)
+        check_rows(values, codes, self.from_logits, tolerance)
+        return Sample(values, self.from_logits, codes, np.ones(len(values)))
+
+    def __sklearn_tags__(self) -> Tags:
+        tags = super().__sklearn_tags__()
+        tags.classifier_tags.poor_score = True  # it refines scores; it does not classify inputs
+        return tags
+
+
+def _array(P: Any) -> Any:
+    """Tensors and the like as arrays. Frames keep their names; scikit-learn looks at the rest."""
+    known = isinstance(P, (np.ndarray, list, tuple)) or hasattr(P, "columns") or hasattr(P, "tocsr")
+    return P if known else as_numbers(P, "P")
+
+
+def _two_dimensional(P: Any) -> Any:
+    """One column of a two-class problem as [n, 1]."""
+    P = _array(P)
+    if isinstance(P, np.ndarray):
+        return P[:, None] if P.ndim == 1 else P
+    flat = isinstance(P, (list, tuple)) and len(P) > 0 and np.ndim(P[0]) == 0
+    return [[value] for value in P] if flat else P
+
+
+def class_order(classes: Any, labels: np.ndarray, columns: int) -> np.ndarray:
+    """The class of each column, in order; one more than columns if the first is left out.
+
+    >>> class_order(None, np.array(["no", "yes", "no"]), 2)
+    array(['no', 'yes'], dtype='<U3')
+    >>> class_order(None, np.array([0, 2]), 4)
+    array([0, 1, 2, 3])
+    """
+    present = np.unique(labels)
+    if classes is not None:
+        declared = class_list(classes, "classes")
+        if len(set(declared)) != len(declared):
+            raise InputError("classes", "must not repeat a class", repr(declared))
+        if len(declared) not in (columns, columns + 1):
+            raise InputError("classes", f"needs one name for each of the {columns} columns", len(declared))
+        unknown = [label for label in present.tolist() if label not in declared]
+        if unknown:
+            raise InputError("y", "must be one of `classes`", repr(unknown[0]))
+        return np.array(declared)
+    size = max(2, columns)
+    if len(present) in (size, columns + 1):
+        return present
+    whole = present.dtype.kind in "iuf" and (present == np.floor(present)).all()
+    if whole and present[0] >= 0 and present[-1] < size:
+        return np.arange(size)
+    rule = f"must have as many classes as `P` has columns ({columns}), or be column numbers, or be listed in `classes`"
+    raise InputError("y", rule, f"has the {len(present)} classes {', '.join(map(repr, present[:5].tolist()))}")
+
+
+def with_first_column(values: np.ndarray, n_classes: int, from_logits: bool) -> np.ndarray:
+    """All columns, where the first may have been left out."""
+    if values.shape[1] < n_classes:
+        first = np.zeros(len(values)) if from_logits else 1 - values.sum(axis=1, dtype=np.float64)
+        values = np.column_stack([first, values])
+    return np.ascontiguousarray(values)
+
+
+def check_rows(values: np.ndarray, codes: np.ndarray, from_logits: bool, tolerance: float) -> None:
+    """Raise if a row breaks a rule (see `statistics.bad_rows`)."""
+    rows = Predictions(codes, values, from_logits=from_logits, tolerance=tolerance, names={"probs": "P"})
+    good_rows(rows, Plan.of(rows))
