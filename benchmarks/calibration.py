@@ -43,13 +43,56 @@ def run() -> None:
         print("relplot is not installed: SmoothECE is not compared")
 
     labels, _, probs = rows(1_000_000, 10, np.float32)
-    predictions = pb.Predictions(labels, probs)
-    plan = Plan.of(predictions)
+    plan = Plan.of(pb.Predictions(labels, probs))
     wide = best(
         {
-            "pass": lambda: gather(predictions, plan),
-            "interval": lambda: pb.calibration_error(predictions, interval="percentile", resamples=1000),
+            "pass": lambda: gather(pb.Predictions(labels, probs), plan),
+            "intervals": lambda: resampled(pb.Predictions(labels, probs)),
+            "exact": lambda: pb.calibration_error(pb.Predictions(labels, probs), interval="percentile"),
         },
-        seconds=3,
+        seconds=4,
     )
-    line("1,000,000 x 10: ECE with 1,000 resamples / one pass", wide["interval"] / wide["pass"], "goal <= 10")
+    name = "1,000,000 x 10: ECE, SmoothECE and kernel error, 1,000 resamples each / one pass"
+    line(name, wide["intervals"] / wide["pass"], "goal <= 10")
+    line("the same, ECE alone, exact bins", wide["exact"] / wide["pass"])
+
+    labels, _, probs = rows(50_000, 1_000, np.float32)
+    plan = Plan.of(pb.Predictions(labels, probs))
+    metrics = best(
+        {
+            "pass": lambda: gather(pb.Predictions(labels, probs), plan),
+            "all": lambda: every_metric(pb.Predictions(labels, probs)),
+            "full": lambda: pb.calibration_error(labels, probs, lens=pb.Full(), distance="tvd"),
+        },
+        seconds=6,
+    )
+    line("50,000 x 1,000: eighteen metrics / one pass", metrics["all"] / metrics["pass"], "goal <= 4")
+    line("the same, full-simplex ECE over equal-width cells alone", metrics["full"] / metrics["pass"])
+
+
+def resampled(p: pb.Predictions) -> None:
+    pb.calibration_error(p, exact=False, interval="percentile")
+    pb.smooth_calibration_error(p, interval="percentile")
+    pb.kernel_calibration_error(p, interval="percentile")
+
+
+def every_metric(p: pb.Predictions) -> None:
+    top = pb.TopLabel()
+    pb.calibration_error(p)
+    pb.calibration_error(p, partition=pb.EqualMass(15))
+    pb.calibration_error(p, worst=True)
+    pb.rms_calibration_error(p, debias=False)
+    pb.rms_calibration_error(p)
+    pb.calibration_error(p, lens=pb.Classwise())
+    pb.calibration_error(p, lens=pb.TopK(5), distance="tvd")
+    pb.calibration_error(p, lens=pb.Groups((np.arange(1_000) % 20).tolist()), distance="tvd")
+    pb.calibration_error(p, where=pb.OutputIn(0.2, 0.8))
+    pb.sweep_calibration_error(p, lens=top)
+    pb.calibration_line(p, lens=top)
+    pb.calibration_indices(p, lens=top)
+    pb.spiegelhalter_test(p, lens=top)
+    pb.hosmer_lemeshow_test(p, lens=top)
+    pb.cumulative_differences(p, lens=top)
+    pb.maximum_mean_calibration_error(p)
+    pb.kernel_calibration_test(p, lens=top, pairs="disjoint")
+    pb.partitioned_calibration_error(p, partitions=[pb.EqualWidth(15), pb.EqualMass(15), pb.Whole()])

@@ -14,7 +14,7 @@ ROOT = Path(probaudit.__file__).parent
 # A module may import from its own layer and from those before it.
 LAYERS = [
     ["version", "errors"],
-    ["arrays", "writing"],
+    ["arrays", "parallel", "writing"],
     ["predictions", "scores", "kernels"],
     ["lenses", "distances", "partitions"],
     ["selections"],
@@ -23,9 +23,12 @@ LAYERS = [
     ["engines"],
     ["estimates"],
     ["metrics"],
+    ["viewing", "resampling"],
     ["calibration"],
-    ["event_metrics", "kernel_metrics", "sweeps"],
+    ["smoothing", "event_metrics", "kernel_metrics", "sweeps"],
     ["calibrators"],
+    ["calibration_loss"],
+    ["selecting"],
     ["report"],
     ["demo"],
     ["cli"],

@@ -110,7 +110,8 @@ def test_calibration_error_is_shown_beside_chance(world):
     assert audit.calibration.null_mean == pytest.approx(exact.null_mean, rel=0.05)
     weighted = pb.audit(world.y, world.cal, sample_weight=np.full(len(world.y), 3.0))
     assert weighted.calibration.value == pytest.approx(audit.calibration.value, rel=1e-9)
-    assert "against_chance" not in rules(weighted)
+    assert weighted.calibration.null_mean == pytest.approx(exact.null_mean, rel=0.05)
+    assert rules(weighted)["against_chance"] == "good"
 
 
 def overconfident(world):

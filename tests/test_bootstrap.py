@@ -24,9 +24,9 @@ def test_categories_keep_every_cell(d):
     outputs = rng.random(200) if d == 1 else rng.dirichlet(np.ones(d), 200)
     view, cell, w = View(outputs, rng.integers(0, max(2, d), 200)), rng.integers(0, 7, 200), rng.random(200)
     categories = gather_categories(view, cell, w)
-    rows, found = gather_cells(view, cell, w), categories.cells(categories.counts)
+    rows, (found,) = gather_cells(view, cell, w), categories.resampled(categories.counts[None])
     for name in ("rows", "weight", "outputs", "targets"):
-        np.testing.assert_allclose(getattr(found, name), getattr(rows, name), rtol=1e-12)
+        np.testing.assert_allclose(getattr(found, name)[0], getattr(rows, name), rtol=1e-12, atol=1e-15)
 
 
 @pytest.mark.parametrize("method", ["percentile", "bca"])
@@ -80,7 +80,9 @@ def test_more_resamples_do_not_look_at_more_rows():
         ({"interval": "normal"}, "percentile"),
         ({"interval": "bca", "resamples": 0}, "at least 1"),
         ({"interval": "bca", "groups": [1, 2]}, "one value per row"),
-        ({"interval": "bca", "lens": pb.Classwise()}, "one problem"),
+        ({"interval": "bca", "lens": pb.Classwise(), "exact": False}, "several events"),
+        ({"interval": "bca", "groups": np.arange(50), "exact": False}, "by groups"),
+        ({"groups": np.arange(50)}, "needs interval"),
     ],
 )
 def test_refusals(options, words):

@@ -248,7 +248,8 @@ def test_the_top_label_is_a_lower_bound(distance, seed):
 Y, P = [0, 1, 2, 1], np.array([[0.6, 0.3, 0.1], [0.2, 0.5, 0.3], [0.1, 0.1, 0.8], [0.4, 0.4, 0.2]])
 REFUSED = {
     "distance": (lambda: pb.calibration_error(Y, P, distance="l3"), "one of l1, tvd"),
-    "debias": (lambda: pb.calibration_error(Y, P, debias=True), 'distance="squared"'),
+    "debias": (lambda: pb.calibration_error(Y, P, distance="l2", debias=True), 'distance="squared"'),
+    "debias l1": (lambda: pb.calibration_error(Y, P, lens=pb.Full(), debias=True), "single event"),
     "debias Each": (lambda: pb.calibration_error(Y, P, partition=pb.Each(), distance="squared", debias=True), "two rows"),
     "debias worst": (lambda: pb.calibration_error(Y, P, distance="squared", debias=True, worst=True), "largest"),
     "bandwidth": (lambda: pb.kernel_calibration_error(Y, P, bandwidth=0), "bandwidth"),

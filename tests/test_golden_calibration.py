@@ -71,6 +71,8 @@ GCE = {
     "label_sel_[2]_preselect_full": {"lens": pb.Full(), "where": pb.LabelIs(2)},
     "output_sel_p1>=0.5_after_marginal0": {"lens": pb.OneVsRest(0), "where": pb.OutputIn(0.5, 1)},
     "mahalanobis_I_full_adaptive0.1": {"lens": pb.Full(), "partition": TREE, "distance": pb.Mahalanobis(np.eye(3))},
+    # The matrix is not stored with the number; this one gives it to the last digit.
+    "mahalanobis_W_full_adaptive0.1": {"lens": pb.Full(), "partition": TREE, "distance": pb.Mahalanobis([1, 2, 5])},
     "interval_tvd_[0,.33]_marginal0": {"lens": pb.OneVsRest(0), "distance": pb.IntervalTVD(0, 0.33)},
     "inter_interval_[0,.33]_marginal0": {"lens": pb.OneVsRest(0), "distance": pb.InterInterval(0, 0.33)},
 }
@@ -113,6 +115,11 @@ def test_verified_calibration(shared, name):
     assert pb.calibration_error(y, p, lens=lens, partition=pb.EqualMass(15)) == pytest.approx(mass, abs=1e-9)
     assert pb.rms_calibration_error(y, p, lens=lens, debias=False) == pytest.approx(plugin, abs=1e-9)
     assert pb.rms_calibration_error(y, p, lens=lens) == pytest.approx(debiased, abs=1e-9)
+    # Theirs is a mean over 1,000 normal draws per bin (seed 0), ours its expectation: four standard errors apart at most.
+    absolute = pb.calibration_error(y, p, lens=lens, partition=pb.EqualMass(15), debias=True)
+    (cells,) = absolute.cells
+    error = np.sqrt((cells.share**2 * cells.targets * (1 - cells.targets) / cells.rows).sum() / 1000)
+    assert absolute == pytest.approx(case["ece_em_debiased_seed0"], abs=4 * error)
 
 
 @pytest.mark.parametrize("name", ["ferrer_iemocap_wav2vec_pt", "kumar_cifar10_vgg16", "ferrer_cifar10_resnet20"])
@@ -141,7 +148,12 @@ def test_kernel_curves(shared):
         curve, x = case["curve_bw0.05"], np.array(case["curve_bw0.05"]["x"])
         found = kernel_curve(grid, pb.Brier().one_dimensional(), x)
         seen = np.array(curve["kde"]) > 1e-6
-        for ours, theirs in ((found.regression, "reg"), (found.density, "kde"), (found.loss, "pw_loss")):
+        for ours, theirs in (
+            (found.regression, "reg"),
+            (found.density, "kde"),
+            (found.loss, "pw_loss"),
+            (found.sharpness_gap, "sharpness_gap"),
+        ):
             np.testing.assert_allclose(ours[seen], np.array(curve[theirs])[seen], rtol=2e-3, err_msg=f"{name} {theirs}")
 
 

@@ -1,16 +1,15 @@
 """probaudit: can your classifier's probabilities be trusted, and where does the loss come from?"""
 
-from . import simulate
+from . import calibrators, simulate
 from .calibration import (
     CalibrationError,
     CalibrationTest,
     calibration_error,
     calibration_test,
-    kernel_calibration_error,
     partitioned_calibration_error,
     rms_calibration_error,
-    smooth_calibration_error,
 )
+from .calibration_loss import CalibrationLoss, calibration_loss
 from .distances import L1, TVD, Distance, Divergence, InterInterval, IntervalTVD, Lq, Mahalanobis, Squared
 from .errors import InputError
 from .estimates.estimate import Estimate
@@ -31,7 +30,9 @@ from .predictions import Predictions
 from .reading import read
 from .report.audit import Audit, audit
 from .scores import Brier, Cost, Log, RiskWeighted
+from .selecting import CalibratorChoice, select_calibrator
 from .selections import LabelIs, Mask, OutputIn, PredictedIs, Selection
+from .smoothing import kernel_calibration_curve, kernel_calibration_error, smooth_calibration_error
 from .sweeps import Sweep, partition_sweep
 from .version import __version__
 
@@ -42,7 +43,9 @@ __all__ = [
     "Binary",
     "Brier",
     "CalibrationError",
+    "CalibrationLoss",
     "CalibrationTest",
+    "CalibratorChoice",
     "Classwise",
     "Column",
     "Cost",
@@ -85,9 +88,12 @@ __all__ = [
     "calibration_error",
     "calibration_indices",
     "calibration_line",
+    "calibration_loss",
     "calibration_test",
+    "calibrators",
     "cumulative_differences",
     "hosmer_lemeshow_test",
+    "kernel_calibration_curve",
     "kernel_calibration_error",
     "kernel_calibration_test",
     "log_score",
@@ -99,6 +105,7 @@ __all__ = [
     "risk_weighted_score",
     "rms_calibration_error",
     "score_decomposition",
+    "select_calibrator",
     "simulate",
     "smooth_calibration_error",
     "spiegelhalter_test",

@@ -12,6 +12,15 @@ from .errors import InputError
 BFLOAT16_SPACING = 2.0**-7
 
 
+def bits_of(values: np.ndarray) -> np.ndarray:
+    """The bit patterns of floats as integers. For numbers that are not negative they are in the same order.
+
+    >>> bits_of(np.float32([0.0, 0.5, 1.0]))
+    array([         0, 1056964608, 1065353216], dtype=int32)
+    """
+    return values.view(np.int32 if values.itemsize == 4 else np.int64)
+
+
 def as_array(data: Any, argument: str) -> np.ndarray:
     """The data as a plain numpy array, without a copy where possible and without changing a value.
 

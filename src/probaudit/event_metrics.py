@@ -7,7 +7,7 @@ from typing import Any, Unpack
 
 import numpy as np
 
-from .calibration import Rows, calibration_error, look
+from .calibration import calibration_error
 from .errors import InputError
 from .estimates import event
 from .estimates.estimate import Estimate
@@ -17,6 +17,8 @@ from .lenses import Binary, Lens, View
 from .metrics import RowOptions, rows_of
 from .partitions import EqualMass
 from .scores import Brier, Log
+from .statistics import CELLS
+from .viewing import look_at_event
 
 
 @dataclass(frozen=True)
@@ -33,9 +35,7 @@ def _event(y_true: Any, y_proba: Any, lens: Lens | None, options: RowOptions, *,
     predictions = rows_of(y_true, y_proba, **options)
     if lens is None and predictions.n_classes != 2:
         raise InputError("lens", "with more than two classes, say which event: TopLabel() or OneVsRest(k)")
-    (seen,) = look(Rows.of(predictions), Binary() if lens is None else lens)
-    if seen.view.outputs.ndim != 1:
-        raise InputError("lens", "must show a single event", repr(lens))
+    seen = look_at_event(predictions, Binary() if lens is None else lens)
     return _Event(np.clip(seen.view.outputs, 0, 1), seen.view.labels, seen.weights)
 
 
@@ -98,6 +98,9 @@ def score_decomposition(
     return event.corp(rows.p, rows.y, rows.w, scores[score])
 
 
+CELLS_A_WIDTH = 100  # a kernel's width in cells of the grid; finer ones would not change a sixth digit
+
+
 @dataclass(frozen=True)
 class CalibrationIndices:
     """Mean, median and 90% point of |E[y | p] - p| over rows: ICI, E50 and E90 (Austin & Steyerberg 2019)."""
@@ -117,7 +120,7 @@ def calibration_indices(
     The authors use a loess curve; any smooth curve serves, and this one needs no sample of the rows.
     """
     rows = _event(y_true, y_proba, lens, options)
-    grid = FineGrid.of_view(View(rows.p, rows.y), rows.w)
+    grid = FineGrid.of_view(View(rows.p, rows.y), rows.w).coarse(int(min(CELLS, CELLS_A_WIDTH / bandwidth)))
     kept = grid.kept
     mass = smoothed(grid.weight, "gaussian", bandwidth, reflect=True)[kept]
     hits = smoothed(grid.targets, "gaussian", bandwidth, reflect=True)[kept]

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Any, Unpack
+from typing import Any, Literal, Unpack
 
 import numpy as np
 
-from .calibration import Rows, look
 from .errors import InputError
 from .estimates.estimate import Estimate
-from .estimates.kernel_tests import KernelTest, mmce, skce
+from .estimates.kernel_tests import KernelTest, linear_skce, mmce, skce
 from .lenses import Full, Lens, TopLabel
 from .metrics import RowOptions, rows_of
+from .viewing import look, look_at_event
 
 
 def _check_width(width: float) -> None:
@@ -31,23 +31,30 @@ def maximum_mean_calibration_error(
     """
     _check_width(width)
     lens = TopLabel() if lens is None else lens
-    (seen,) = look(Rows.of(rows_of(y_true, y_proba, **options)), lens)
-    if seen.view.outputs.ndim != 1:
-        raise InputError("lens", "must show a single event", repr(lens))
+    seen = look_at_event(rows_of(y_true, y_proba, **options), lens)
     value = mmce(seen.view.outputs, seen.view.labels, seen.weights, width)
     return Estimate(value, n=len(seen.rows), definition=f"MMCE, {lens}, exponential kernel of width {width:g}")
 
 
 def kernel_calibration_test(
-    y_true: Any, y_proba: Any = None, *, width: float = 1.0, lens: Lens | None = None, **options: Unpack[RowOptions]
+    y_true: Any,
+    y_proba: Any = None,
+    *,
+    width: float = 1.0,
+    pairs: Literal["all", "disjoint"] = "all",
+    lens: Lens | None = None,
+    **options: Unpack[RowOptions],
 ) -> KernelTest:
     """The squared kernel calibration error SKCE, without bias, and a test of calibration (Widmann et al. 2019).
 
-    lens : `Full()` unless given, so all classes are tested together. The time grows with the square of the rows. The
-        test takes rows in blocks as they come, so they must be in no particular order.
+    pairs : "all", whose time grows with the square of the rows, or "disjoint" for many rows.
+    lens : `Full()` unless given, so all classes are tested together. The test takes rows in blocks as they come, so they must
+        be in no particular order.
     """
     _check_width(width)
+    if pairs not in ("all", "disjoint"):
+        raise InputError("pairs", 'must be "all" or "disjoint"', repr(pairs))
     if options.get("sample_weight") is not None:
         raise InputError("sample_weight", "this test is defined for rows of equal weight")
-    (seen,) = look(Rows.of(rows_of(y_true, y_proba, **options)), Full() if lens is None else lens)
-    return skce(seen.view, width)
+    (seen,) = look(rows_of(y_true, y_proba, **options), Full() if lens is None else lens)
+    return skce(seen.view, width) if pairs == "all" else linear_skce(seen.view, width)

@@ -1,8 +1,8 @@
 """Lenses: which smaller problem is judged (paper 3, Sections 3.2 and 4.2, Appendix A).
 
-A lens maps rows of probabilities and labels to the outputs and labels of an induced problem. If that problem is whether
-one event happens, the outputs are the probabilities of the event, [n], and the labels 0 or 1; else the outputs
-are [n, d] and the labels 0..d-1.
+A lens maps rows of probabilities (float32 or float64) and labels to the outputs and labels of an induced problem. If that
+problem is whether one event happens, the outputs are the probabilities of the event, [n], and the labels 0 or 1; else the
+outputs are [n, d] and the labels 0..d-1.
 """
 
 from __future__ import annotations
@@ -14,7 +14,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from .arrays import as_array, bits_of
 from .errors import InputError
+from .parallel import each_chunk
 
 
 class View(NamedTuple):
@@ -63,8 +65,13 @@ class TopLabel(Lens):
     """
 
     def view(self, probs: np.ndarray, labels: np.ndarray) -> View:
-        best = probs.argmax(axis=1)
-        return View(probs[np.arange(len(probs)), best], (best == labels).astype(np.int64))
+        from .kernels.viewing import top_label
+
+        outputs, hits = np.empty(len(probs)), np.empty(len(probs), np.int64)
+        probs = np.ascontiguousarray(probs)
+        bits = bits_of(probs)
+        each_chunk(probs, lambda part: top_label(probs[part], bits[part], labels[part], outputs[part], hits[part]))
+        return View(outputs, hits)
 
 
 @dataclass(frozen=True)
@@ -85,12 +92,13 @@ class TopK(Lens):
         K = probs.shape[1]
         if self.k >= K:
             raise InputError("k", f"must be below the number of classes ({K})", self.k)
-        order = np.argsort(-probs, axis=1, kind="stable")[:, : self.k]
-        top = np.take_along_axis(probs, order, axis=1)
-        rest = np.maximum(1 - top.sum(axis=1), 0.0)
-        found = order == labels[:, None]
-        place = np.where(found.any(axis=1), found.argmax(axis=1), self.k)
-        return View(np.column_stack([top, rest]), place)
+        from .kernels.viewing import top_k
+
+        outputs, places = np.empty((len(probs), self.k + 1)), np.empty(len(probs), np.int64)
+        probs = np.ascontiguousarray(probs)
+        bits = bits_of(probs)
+        each_chunk(probs, lambda part: top_k(probs[part], bits[part], labels[part], outputs[part], places[part]))
+        return View(outputs, places)
 
 
 @dataclass(frozen=True)
@@ -102,7 +110,7 @@ class OneVsRest(Lens):
     def view(self, probs: np.ndarray, labels: np.ndarray) -> View:
         if not 0 <= self.index < probs.shape[1]:
             raise InputError("index", f"must be a column, 0 to {probs.shape[1] - 1}", self.index)
-        return View(probs[:, self.index], (labels == self.index).astype(np.int64))
+        return View(probs[:, self.index].astype(np.float64), (labels == self.index).astype(np.int64))
 
 
 @dataclass(frozen=True)
@@ -112,7 +120,7 @@ class Binary(Lens):
     def view(self, probs: np.ndarray, labels: np.ndarray) -> View:
         if probs.shape[1] != 2:
             raise InputError("lens", "Binary needs two classes", probs.shape[1])
-        return View(probs[:, 1], labels)
+        return View(probs[:, 1].astype(np.float64), labels)
 
 
 @dataclass(frozen=True)
@@ -139,6 +147,31 @@ class Groups(Lens):
 
     groups: Any
 
+    @classmethod
+    def of_hierarchy(cls, labels: Any, groups: Any, classes: Any = None) -> Groups:
+        """From a column that says, row by row, to which group the true class belongs.
+
+        classes : the class of each column, in order; without it the labels are column numbers. Every class must occur, and
+            always with the same group.
+
+        >>> Groups.of_hierarchy(["cat", "car", "dog"], ["animal", "thing", "animal"], classes=["car", "cat", "dog"])
+        Groups(groups=('thing', 'animal', 'animal'))
+        """
+        labels, groups = as_array(labels, "labels").tolist(), as_array(groups, "groups").tolist()
+        if len(labels) != len(groups):
+            raise InputError("groups", f"needs one value per label ({len(labels)})", len(groups))
+        found: dict[Any, Any] = {}
+        for label, group in zip(labels, groups, strict=True):
+            if found.setdefault(label, group) != group:
+                raise InputError(
+                    "groups", "a class must be in one group only", f"{label!r} is in {found[label]!r} and {group!r}"
+                )
+        order = range(int(max(labels)) + 1) if classes is None else list(classes)
+        missing = [c for c in order if c not in found]
+        if missing:
+            raise InputError("labels", "must have every class", f"{missing[0]!r} is missing")
+        return cls(tuple(found[c] for c in order))
+
     def membership(self, classes: int) -> np.ndarray:
         """The group of each class."""
         groups = self.groups
@@ -161,8 +194,12 @@ class Groups(Lens):
         return member
 
     def view(self, probs: np.ndarray, labels: np.ndarray) -> View:
+        from .kernels.viewing import group_sums
+
         member = self.membership(probs.shape[1])
-        outputs = np.minimum(probs @ np.eye(member.max() + 1)[member], 1.0)  # sums may round to more
+        outputs = np.zeros((len(probs), int(member.max()) + 1))
+        probs = np.ascontiguousarray(probs)
+        each_chunk(probs, lambda part: group_sums(probs[part], member, outputs[part]))
         return View(outputs, member[labels])
 
 

@@ -11,8 +11,9 @@ from typing import Any
 
 import numpy as np
 
-from .arrays import as_array, as_numbers
+from .arrays import as_array, as_numbers, bits_of
 from .errors import InputError
+from .parallel import each_chunk
 
 
 class Partition(ABC):
@@ -21,6 +22,10 @@ class Partition(ABC):
     @abstractmethod
     def cells(self, outputs: np.ndarray) -> np.ndarray:
         """The number of each row's cell; equal numbers share a cell."""
+
+    def grid_cells(self, place: np.ndarray, rows: np.ndarray) -> np.ndarray:
+        """The same for cells of a fine grid, given where each lies and how many rows it holds."""
+        raise InputError("exact", "must be True: this partition needs the rows themselves", repr(self))
 
     def select(self, rows: np.ndarray, total: int) -> Partition:
         """The same partition for some of all `total` rows."""
@@ -34,9 +39,18 @@ def _numbered(*labels: np.ndarray) -> np.ndarray:
     """Cells of the combinations that occur."""
     codes = np.zeros(len(labels[0]), np.int64)
     for label in labels:
-        values, place = np.unique(label, return_inverse=True)
-        codes = np.unique(codes * len(values) + place.reshape(-1), return_inverse=True)[1].reshape(-1)
+        place = _places(label)
+        codes = np.unique(codes * (int(place.max(initial=0)) + 1) + place, return_inverse=True)[1].reshape(-1)
     return codes
+
+
+def _places(label: np.ndarray) -> np.ndarray:
+    """A number for each different value; in order of the values if these have one."""
+    try:
+        return np.unique(label, return_inverse=True)[1].reshape(-1)
+    except TypeError:  # None among strings, say
+        known: dict[Any, int] = {}
+        return np.array([known.setdefault(value, len(known)) for value in label.tolist()], np.int64)
 
 
 def _single(outputs: np.ndarray, name: str) -> np.ndarray:
@@ -65,10 +79,30 @@ class EqualWidth(Partition):
             raise InputError("bins", "must be at least 1", self.bins)
 
     def cells(self, outputs: np.ndarray) -> np.ndarray:
-        edges = np.linspace(0, 1, self.bins + 1)
-        found = np.searchsorted(edges, outputs, side="left" if self.right else "right") - 1
-        found = np.clip(found, 0, self.bins - 1)
-        return found if outputs.ndim == 1 else _numbered(*found[:, :-1].T)
+        from .kernels.viewing import row_codes, width_bins
+
+        outputs = np.ascontiguousarray(outputs)
+        if outputs.ndim == 1:
+            found = np.empty(len(outputs), np.int64)
+            each_chunk(outputs, lambda part: width_bins(outputs[part], self.edges, self.right, found[part]))
+            return found
+        codes, first = np.empty(len(outputs), np.uint64), self.first_beyond(outputs.dtype)
+        bits = bits_of(outputs)
+        each_chunk(outputs, lambda part: row_codes(outputs[part], bits[part], self.edges, first, self.right, codes[part]))
+        return np.unique(codes, return_inverse=True)[1].reshape(-1)
+
+    @property
+    def edges(self) -> np.ndarray:
+        return np.linspace(0, 1, self.bins + 1)
+
+    def first_beyond(self, dtype: Any) -> Any:
+        """The bit pattern of the least number of a format that lies beyond the first bin."""
+        edge = np.nextafter(self.edges[1], 2.0) if self.right else self.edges[1]
+        number = np.array([edge], dtype)
+        return bits_of(np.where(number >= edge, number, np.nextafter(number, np.array(2, dtype))))[0]
+
+    def grid_cells(self, place: np.ndarray, rows: np.ndarray) -> np.ndarray:
+        return self.cells(place)
 
 
 @dataclass(frozen=True, eq=False)
@@ -91,6 +125,9 @@ class Edges(Partition):
         found = np.searchsorted(self.edges, outputs, side="left" if self.right else "right") - 1
         return np.clip(found, 0, len(self.edges) - 2)
 
+    def grid_cells(self, place: np.ndarray, rows: np.ndarray) -> np.ndarray:
+        return self.cells(place)
+
 
 @dataclass(frozen=True)
 class EqualMass(Partition):
@@ -108,17 +145,30 @@ class EqualMass(Partition):
 
     def cells(self, outputs: np.ndarray) -> np.ndarray:
         values = np.sort(_single(outputs, "EqualMass"))
-        starts = np.cumsum([len(part) for part in np.array_split(values, self.bins)])[:-1]
-        starts = starts[(starts > 0) & (starts < len(values))]
+        starts = self._starts(len(values))
         cuts = np.unique((values[starts - 1] + values[starts]) / 2)
-        return np.unique(np.searchsorted(cuts, outputs, side="left"), return_inverse=True)[1].reshape(-1)
+        bins = np.searchsorted(cuts, outputs, side="left")
+        return (np.cumsum(np.bincount(bins) > 0) - 1)[bins]
+
+    def grid_cells(self, place: np.ndarray, rows: np.ndarray) -> np.ndarray:
+        first = np.cumsum(rows) - rows
+        return np.unique(np.searchsorted(self._starts(int(rows.sum())), first, side="right"), return_inverse=True)[1].reshape(
+            -1
+        )
+
+    def _starts(self, rows: int) -> np.ndarray:
+        """The first row of each bin but the first, counted in order of the outputs."""
+        small, larger = divmod(rows, self.bins)
+        starts = np.cumsum(np.full(self.bins, small) + (np.arange(self.bins) < larger))[:-1]
+        return starts[(starts > 0) & (starts < rows)]
 
 
 @dataclass(frozen=True)
 class KDTree(Partition):
     """Boxes of the simplex: the axis of largest variance is split again and again, at its mean or median.
 
-    Rows count alike, whatever their weights; a box whose split would leave one side empty stays whole.
+    Rows count alike, whatever their weights. Those below the cut go low; if there are none, the cut is the next larger
+    value: only a box of equal rows cannot be split.
 
     gamma : a box is split while it holds at least this share of the rows (paper 3, Appendix B.2); `min_rows` gives the
         number of rows instead.
@@ -139,9 +189,10 @@ class KDTree(Partition):
     def cells(self, outputs: np.ndarray) -> np.ndarray:
         from .kernels.trees import tree_cells
 
-        points = outputs if outputs.ndim == 2 else np.column_stack([1 - outputs, outputs])
+        points = outputs if outputs.ndim == 2 else np.column_stack([np.subtract(1, outputs, dtype=np.float64), outputs])
+        dtype = np.float32 if points.dtype == np.float32 else np.float64
         least = max(2.0, self.gamma * len(points) if self.min_rows is None else self.min_rows)
-        return tree_cells(np.ascontiguousarray(points, np.float64), least, self.split == "median")
+        return tree_cells(np.ascontiguousarray(points, dtype), least, self.split == "median")
 
 
 @dataclass(frozen=True, eq=False)
@@ -170,6 +221,9 @@ class Whole(Partition):
 
     def cells(self, outputs: np.ndarray) -> np.ndarray:
         return np.zeros(len(outputs), np.int64)
+
+    def grid_cells(self, place: np.ndarray, rows: np.ndarray) -> np.ndarray:
+        return self.cells(place)
 
 
 @dataclass(frozen=True)

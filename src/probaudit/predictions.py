@@ -99,8 +99,10 @@ class Predictions:
         self._check_lengths()
         self._set("classes", self._class_order())
         self._set("codes", label_codes(labels, self.classes, self.name("y")))
+        self._set("memo", {})
 
     codes: np.ndarray = field(init=False, repr=False)
+    memo: dict[Any, Any] = field(init=False, repr=False)  # what was found out about these rows; they must not change
 
     def _set(self, name: str, value: Any) -> None:
         """Put the checked form of an argument in its place; after __post_init__ nothing changes."""
@@ -211,18 +213,18 @@ class Predictions:
         weights = None if self.sample_weight is None else self.sample_weight[first:last]
         return Block(first, values, labels, weights, self.y[first:last])
 
-    def probabilities(self) -> np.ndarray:
-        """All outputs as probabilities, [n, K] in float64; for a small number of rows, as it is a copy."""
-        if self.kind == "pairs" or (self.kind == "probabilities" and self.probs.ndim == 1):
-            p = self.probs.astype(np.float64)
+    def probabilities(self, rows: Any = slice(None)) -> np.ndarray:
+        """Outputs as probabilities, [n, K]: as they are if they are float32 or float64 probabilities, else in float64."""
+        outputs = self.probs[rows]
+        if self.kind == "probabilities" and outputs.ndim == 2:
+            dtype = np.float64 if outputs.dtype.itemsize == 8 else np.float32
+            return np.require(outputs, dtype, ["C", "A"])
+        if self.kind in ("pairs", "probabilities"):
+            p = outputs.astype(np.float64)
             return np.column_stack([1 - p, p])
-        if self.probs.ndim == 1:
-            second = self.probs.astype(np.float64)
-            values = _both_log_probs(second) if self.from_log_probs else np.column_stack([np.zeros_like(second), second])
-        else:
-            values = self.probs.astype(np.float64)
-        if self.kind == "probabilities":
-            return values
+        values = outputs.astype(np.float64)
+        if outputs.ndim == 1:
+            values = _both_log_probs(values) if self.from_log_probs else np.column_stack([np.zeros_like(values), values])
         if self.from_logits:
             with np.errstate(invalid="ignore"):
                 values = values - values.max(axis=1, keepdims=True)

@@ -9,17 +9,48 @@ from importlib import import_module
 from typing import Any
 
 MODULES = {
+    "BBQ": "binning",
+    "BetaCalibration": "beta",
+    "BiasCorrectedTemperature": "temperature",
+    "CalibratedModel": "model",
     "Calibrator": "base",
+    "Chain": "combining",
+    "DirectionPreserving": "temperature",
+    "DirichletCalibration": "dirichlet",
+    "EnsembleTemperature": "temperature",
     "FitReport": "base",
+    "GaussianProcessCalibration": "gaussian_process",
+    "GroupCalibration": "grouping",
+    "HistogramBinning": "binning",
+    "IRM": "isotonic",
+    "Identity": "identity",
+    "IsotonicCalibration": "isotonic",
+    "MatrixScaling": "linear",
+    "MeanReplacement": "mean_replacement",
+    "PerGroup": "combining",
+    "PlattScaling": "linear",
+    "PriorCorrection": "priors",
+    "TemperatureScaling": "temperature",
+    "VectorScaling": "linear",
+    "fingerprint": "saving",
+    "from_json": "saving",
+    "load": "saving",
+    "save": "saving",
+    "to_json": "saving",
 }
 
 __all__ = list(MODULES)
 
 
+def named(name: str) -> Any:
+    """What this package calls so."""
+    return getattr(import_module(f".{MODULES[name]}", __name__), name)
+
+
 def __getattr__(name: str) -> Any:
     if name not in MODULES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(import_module(f".{MODULES[name]}", __name__), name)
+    return named(name)
 
 
 def __dir__() -> list[str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from abc import abstractmethod
 from dataclasses import dataclass
 from functools import cached_property
@@ -16,6 +17,7 @@ from sklearn.utils.validation import _check_sample_weight, check_is_fitted, vali
 from ..arrays import as_numbers
 from ..engines.memory import good_rows
 from ..errors import InputError
+from ..kernels.rules import LOGIT_LIMIT
 from ..predictions import Predictions, class_list, label_codes, sum_tolerance
 from ..statistics import Plan
 
@@ -128,7 +130,9 @@ class Calibrator(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         """The rows that count, checked; sets `classes_`."""
         tolerance = sum_tolerance(P)
         values, labels = validate_data(self, _two_dimensional(P), y, dtype=[np.float64, np.float32])
-        check_classification_targets(labels)
+        with warnings.catch_warnings():
+            warnings.filterwarnings("ignore", message="The number of unique classes", category=UserWarning)  # few rows of many
+            check_classification_targets(labels)
         self.classes_ = class_order(self.classes, labels, values.shape[1])
         codes = label_codes(labels, tuple(self.classes_.tolist()))
         weights = np.asarray(_check_sample_weight(sample_weight, values, ensure_non_negative=True), np.float64)
@@ -214,5 +218,7 @@ def with_first_column(values: np.ndarray, n_classes: int, from_logits: bool) -> 
 
 def check_rows(values: np.ndarray, codes: np.ndarray, from_logits: bool, tolerance: float) -> None:
     """Raise if a row breaks a rule (see `statistics.bad_rows`)."""
+    if from_logits and max(values.max(), -values.min()) <= LOGIT_LIMIT:
+        return  # finite, as scikit-learn has seen, and within bounds: logits have no other rule
     rows = Predictions(codes, values, from_logits=from_logits, tolerance=tolerance, names={"probs": "P"})
     good_rows(rows, Plan.of(rows))

@@ -2,27 +2,29 @@
 
 from __future__ import annotations
 
-import os
 import threading
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import TypeVar
 
 import numpy as np
 
 from ..errors import InputError
-from ..predictions import Predictions
-from ..statistics import Plan, Statistics, Summary
+from ..lenses import Lens
+from ..parallel import default_threads
+from ..predictions import Block, Predictions
+from ..statistics import CELLS, COARSE_CELLS, EventGrid, Plan, Statistics, Summary
 from ..statistics.bad_rows import explain
 from .progress import Progress
+
+T = TypeVar("T")
 
 BLOCK_ROWS = 2**20
 MIN_ROWS = 1024
 VIEW_BYTES = 2**28
 COPY_BYTES = 2**23
-
-
-def default_threads() -> int:
-    """The cores this process may use."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+MANY_EVENTS = 16  # events beyond which each has a coarse grid
 
 
 def block_rows(rows: Predictions, threads: int) -> int:
@@ -104,23 +106,85 @@ class _Worker:
 
 def summary(rows: Predictions, plan: Plan, **options: int | bool | None) -> Summary:
     """One pass over the rows, read out; raises if no row is left to judge."""
-    found = gather(rows, plan, **options).finalise()  # type: ignore[arg-type]
+    return _judged(rows, gather(rows, plan, **options))  # type: ignore[arg-type]
+
+
+def _judged(rows: Predictions, state: Statistics) -> Summary:
+    found = state.finalise()
     if found.rows == 0:
         raise InputError(rows.name("probs"), "no row is left to judge", found.why_empty())
     return found
 
 
+def each_block(rows: Predictions, job: Callable[[Block], T], threads: int | None = None) -> list[T]:
+    """What a job gives for every block, in order; blocks are shared out over threads. The first block's failure is raised."""
+    threads = default_threads() if threads is None else threads
+    size = block_rows(rows, threads)
+    if len(rows) <= size:
+        return [job(rows.block(0, len(rows)))]
+    with ThreadPoolExecutor(threads) as pool:
+        return list(pool.map(lambda first: job(rows.block(first, first + size)), range(0, len(rows), size)))
+
+
+def good_of_block(plan: Plan, block: Block) -> np.ndarray:
+    """Which rows of a block count: they break no rule and have a positive weight. Bad rows raise unless dropped."""
+    status = Statistics.empty(plan).status(block)
+    if plan.on_bad_rows == "error" and status.any():
+        first = int(np.flatnonzero(status)[0])
+        raise explain(plan, block, first, int(status[first]))
+    return _counted(status, block)
+
+
+def _counted(status: np.ndarray, block: Block) -> np.ndarray:
+    return status == 0 if block.weights is None else (status == 0) & (block.weights > 0)
+
+
+@dataclass(frozen=True)
+class Survey:
+    """What a pass found out, and the numbers of the rows that count."""
+
+    summary: Summary
+    good: np.ndarray
+
+
+def take_survey(rows: Predictions, plan: Plan) -> Survey:
+    """One pass over the rows; raises if no row is left to judge."""
+
+    def job(block: Block) -> tuple[Statistics, np.ndarray]:
+        state = Statistics.empty(plan)
+        status = state.add(block)
+        return state, block.first_row + np.flatnonzero(_counted(status, block))
+
+    parts = each_block(rows, job)
+    state = parts[0][0]
+    for other, _ in parts[1:]:
+        state.merge(other)
+    return Survey(_judged(rows, state), np.concatenate([good for _, good in parts]))
+
+
 def good_rows(rows: Predictions, plan: Plan) -> np.ndarray:
-    """The numbers of the rows that count: they break no rule and have a positive weight. Bad rows raise unless dropped."""
-    found = []
-    for block in rows.blocks(block_rows(rows, 1)):
-        status = Statistics.empty(plan).status(block)
-        if plan.on_bad_rows == "error" and status.any():
-            first = int(np.flatnonzero(status)[0])
-            raise explain(plan, block, first, int(status[first]))
-        counted = status == 0 if block.weights is None else (status == 0) & (block.weights > 0)
-        found.append(block.first_row + np.flatnonzero(counted))
-    good = np.concatenate(found)
-    if not len(good):
-        raise InputError(rows.name("probs"), "no row is left to judge")
-    return good
+    """The numbers of all rows that count."""
+    return take_survey(rows, plan).good
+
+
+def events(rows: Predictions, lens: Lens) -> list[EventGrid]:
+    """One pass over the rows: the grid of each event that a lens shows. The same bytes for any cutting into blocks."""
+    plan = Plan.of(rows)
+
+    def grids(block: Block) -> list[EventGrid]:
+        good = good_of_block(plan, block)
+        part = slice(block.first_row, block.first_row + len(good))
+        probs, labels, weights = rows.probabilities(part), block.labels, plan.scaled(block.weights)
+        if not good.all():
+            probs, labels, weights = probs[good], labels[good], None if weights is None else weights[good]
+        views = lens.views(probs, labels)
+        if views[0].outputs.ndim != 1:
+            raise InputError("lens", "must show a single event", repr(lens))
+        cells = CELLS if len(views) <= MANY_EVENTS else COARSE_CELLS
+        return [EventGrid(cells, weighted=plan.weighted).update(*view, weights) for view in views]
+
+    first, *others = each_block(rows, grids)
+    for other in others:
+        for mine, theirs in zip(first, other, strict=True):
+            mine.merge(theirs)
+    return first

@@ -2,17 +2,27 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
 
+from ..arrays import bits_of
 from ..lenses import View
+from ..parallel import each_chunk
+from ..partitions import EqualWidth
+
+BATCH = 2**21  # numbers of a batch of resamples that are in memory at a time
 
 
 @dataclass(frozen=True)
 class Cells:
-    """For each cell: rows, weight, mean output and mean target ([m], or [m, d]), and (sum w)^2 / sum w^2."""
+    """For each cell: its number, rows, weight, mean output and mean target ([m], or [m, d]), and (sum w)^2 / sum w^2.
 
+    Resamples come in front, as [B, m] or [B, m, d]; there a cell may be empty, and its means are 0.
+    """
+
+    number: np.ndarray
     rows: np.ndarray
     weight: np.ndarray
     outputs: np.ndarray
@@ -21,54 +31,124 @@ class Cells:
 
     @property
     def share(self) -> np.ndarray:
-        return self.weight / self.weight.sum()
+        return self.weight / self.weight.sum(axis=-1, keepdims=True)
 
 
-def gather_cells(view: View, cell: np.ndarray, weights: np.ndarray, counts: np.ndarray | None = None) -> Cells:
-    """Means over the rows of each cell that has any weight. With `counts`, each row stands for so many."""
+def gather_cells(view: View, cell: np.ndarray, weights: np.ndarray) -> Cells:
+    """Means over the rows of each cell that has any weight."""
     size = int(cell.max()) + 1 if len(cell) else 0
-    times = np.ones(len(cell)) if counts is None else counts
 
     def total(values: np.ndarray) -> np.ndarray:
         return np.bincount(cell, values, minlength=size)
 
-    w = weights * times
-    weight = total(w)
+    rows, weight = np.bincount(cell, minlength=size), total(weights)
     kept = weight > 0
-    weight = weight[kept]
     if view.outputs.ndim == 1:
-        outputs, targets = total(w * view.outputs)[kept] / weight, total(w * view.labels)[kept] / weight
+        outputs, targets = total(weights * view.outputs), total(weights * view.labels)
+        scale = weight[kept]
     else:
-        d = view.outputs.shape[1]
-        outputs = np.column_stack([total(w * view.outputs[:, k]) for k in range(d)])[kept] / weight[:, None]
-        hits = np.bincount(cell * d + view.labels, w, minlength=size * d).reshape(size, d)
-        targets = hits[kept] / weight[:, None]
-    effective = weight**2 / total(w * weights)[kept]
-    return Cells(total(times)[kept].astype(np.int64), weight, outputs, targets, effective)
+        from ..kernels.celling import add_rows
+
+        outputs, targets = np.zeros((2, size, view.outputs.shape[1]))
+        add_rows(np.ascontiguousarray(view.outputs), view.labels, weights, cell, outputs, targets)
+        scale = weight[kept, None]
+    effective = weight[kept] ** 2 / total(weights * weights)[kept]
+    return Cells(np.flatnonzero(kept), rows[kept], weight[kept], outputs[kept] / scale, targets[kept] / scale, effective)
+
+
+def gather_class_cells(
+    probs: np.ndarray, labels: np.ndarray, weights: np.ndarray, outputs: np.ndarray, bins: EqualWidth
+) -> list[Cells]:
+    """The cells of each class's probability over equal bins: what Classwise() shows, in one pass. `outputs` are the sums [K] of
+    weighted probabilities."""
+    from ..kernels.viewing import class_bins
+
+    n, K = probs.shape
+    probs, edges, first = np.ascontiguousarray(probs), bins.edges, bins.first_beyond(probs.dtype)
+
+    bits = bits_of(probs)
+
+    def gather(part: slice) -> np.ndarray:
+        sums = np.zeros((K, bins.bins, 5))
+        class_bins(probs[part], bits[part], labels[part], weights[part], edges, first, bins.right, sums)
+        return sums
+
+    sums = np.sum(each_chunk(probs, gather), axis=0)
+    hits = np.bincount(labels, weights, minlength=K)
+    totals = np.column_stack([np.full((K, 3), [n, weights.sum(), (weights**2).sum()]), outputs, hits])
+    sums[:, 0] = totals - sums[:, 1:].sum(axis=1)
+    sums[:, 0] *= sums[:, 0, :1] > 0.5  # without rows, nothing but rounding is left
+    return [_class_cells(rows, w, squared, p, y) for rows, w, squared, p, y in sums.transpose(0, 2, 1)]
+
+
+def _class_cells(rows: np.ndarray, w: np.ndarray, squared: np.ndarray, p: np.ndarray, y: np.ndarray) -> Cells:
+    full = np.flatnonzero(w > 0)
+    w = w[full]
+    return Cells(full, rows[full].astype(np.int64), w, p[full] / w, np.maximum(y[full], 0) / w, w**2 / squared[full])
 
 
 @dataclass(frozen=True)
 class Categories:
-    """Rows of the same cell and label as one, with their mean output and weight, and how many they are."""
+    """Rows that share a cell and a label (and perhaps more) as one: mean output, label, cell in rising order, mean weight, how
+    many they are, and (if rows are known) the category of each. A calibration error depends on the rows only through these."""
 
     view: View
     cell: np.ndarray
     weights: np.ndarray
     counts: np.ndarray
-    of_row: np.ndarray
+    of_row: np.ndarray | None = None
 
-    def cells(self, counts: np.ndarray) -> Cells:
-        """The cells if the categories had these counts."""
-        return gather_cells(self.view, self.cell, self.weights, counts)
+    def resampled(self, counts: np.ndarray) -> Iterator[Cells]:
+        """The cells if the categories had these counts, [B, categories]; some resamples at a time."""
+        starts = np.flatnonzero(np.r_[True, self.cell[1:] != self.cell[:-1]])
+        width = len(starts) * (1 if self.view.outputs.ndim == 1 else self.view.outputs.shape[1])
+        step = max(1, BATCH // max(len(self.cell), width))
+        for first in range(0, len(counts), step):
+            yield self._cells(counts[first : first + step], starts)
+
+    def _cells(self, counts: np.ndarray, starts: np.ndarray) -> Cells:
+        w = counts * self.weights
+
+        def total(values: np.ndarray) -> np.ndarray:
+            return np.add.reduceat(values, starts, axis=1)
+
+        weight, even = total(w), np.ptp(self.weights) == 0
+        rows = weight / self.weights[0] if even else total(counts)
+        squared = weight * self.weights[0] if even else total(w * self.weights)
+        if self.view.outputs.ndim == 1:
+            outputs, targets = total(w * self.view.outputs), total(w * self.view.labels)
+            scale = np.where(weight > 0, weight, 1)
+        else:
+            d = self.view.outputs.shape[1]
+            outputs, targets = np.zeros((2, len(counts), len(starts), d))
+            hot = np.eye(d)[self.view.labels]
+            for number, (low, high) in enumerate(zip(starts, np.r_[starts[1:], len(self.cell)], strict=True)):
+                outputs[:, number] = w[:, low:high] @ self.view.outputs[low:high]
+                targets[:, number] = w[:, low:high] @ hot[low:high]
+            scale = np.where(weight > 0, weight, 1)[..., None]
+        effective = np.divide(weight**2, squared, out=np.zeros_like(weight), where=squared > 0)
+        return Cells(self.cell[starts], rows, weight, outputs / scale, targets / scale, effective)
 
 
 def gather_categories(view: View, cell: np.ndarray, weights: np.ndarray) -> Categories:
-    """A calibration error depends on the rows only through these."""
+    """The categories of rows."""
     labels = int(view.labels.max()) + 1
-    codes, of_row = np.unique(cell * labels + view.labels, return_inverse=True)
-    of_row = of_row.reshape(-1)
+    codes, of_row = compact(cell * labels + view.labels)
     counts, weight = np.bincount(of_row), np.bincount(of_row, weights)
     columns = view.outputs.reshape(len(view.outputs), -1).T
     outputs = np.column_stack([np.bincount(of_row, weights * column) / weight for column in columns])
     means = View(outputs[:, 0] if view.outputs.ndim == 1 else outputs, codes % labels)
     return Categories(means, codes // labels, weight / counts, counts, of_row)
+
+
+def compact(codes: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """The codes that occur, in order, and the place of each row's among them.
+
+    >>> compact(np.array([7, 2, 7]))
+    (array([2, 7]), array([1, 0, 1]))
+    """
+    if int(codes.max()) >= 4 * len(codes) + 1024:
+        values, place = np.unique(codes, return_inverse=True)
+        return values, place.reshape(-1)
+    present = np.bincount(codes) > 0
+    return np.flatnonzero(present), (np.cumsum(present) - 1)[codes]

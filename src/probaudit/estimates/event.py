@@ -104,9 +104,8 @@ def calibration_line(p: np.ndarray, y: np.ndarray, w: np.ndarray) -> Line:
     if y.min() == y.max():
         raise InputError("y_true", "the logistic line needs both outcomes", int(y[0]))
     z = np.log(p) - np.log1p(-p)
-    both = np.column_stack([np.ones_like(z), z])
-    line, covariance, converged = _logistic(both, np.zeros_like(z), y, w, np.array([0.0, 1.0]))
-    offset, variance, settled = _logistic(both[:, :1], z, y, w, np.zeros(1))
+    line, covariance, converged = _logistic(z, np.zeros_like(z), y, w, np.array([0.0, 1.0]), 2)
+    offset, variance, settled = _logistic(np.zeros_like(z), z, y, w, np.zeros(2), 1)
     errors = np.sqrt(np.diag(covariance))
     return Line(
         slope=float(line[1]),
@@ -121,25 +120,30 @@ def calibration_line(p: np.ndarray, y: np.ndarray, w: np.ndarray) -> Line:
 
 
 def _logistic(
-    x: np.ndarray, base: np.ndarray, y: np.ndarray, w: np.ndarray, start: np.ndarray
+    z: np.ndarray, base: np.ndarray, y: np.ndarray, w: np.ndarray, start: np.ndarray, free: int
 ) -> tuple[np.ndarray, np.ndarray, bool]:
-    """Coefficients of a logistic regression with an offset, their covariance, and whether Newton's steps came to rest.
+    """The first so many of (intercept, slope) of a logistic regression on z with an offset, their covariance, and whether
+    Newton's steps came to rest.
 
     The loss is convex; a step that would raise it is halved. Outcomes that the outputs separate have no finite solution.
     """
+    from ..kernels.events import logistic_sums
 
-    def loss(beta: np.ndarray) -> float:
-        eta = base + x @ beta
-        return float((w * (np.logaddexp(0.0, eta) - y * eta)).sum())
+    def sums(beta: np.ndarray) -> tuple[float, np.ndarray, np.ndarray]:
+        found = np.zeros(6)
+        logistic_sums(z, base, y, w, beta[0], beta[1], found)
+        loss, g0, g1, h00, h01, h11 = found.tolist()
+        return loss, np.array([g0, g1])[:free], np.array([[h00, h01], [h01, h11]])[:free, :free]
 
-    beta, converged = start, False
+    beta, (loss, gradient, hessian), converged = start, sums(start), False
     for _ in range(100):
-        q = np.exp(-np.logaddexp(0.0, -(base + x @ beta)))
-        hessian = (x * (w * q * (1 - q))[:, None]).T @ x
-        step = np.linalg.lstsq(hessian, x.T @ (w * (y - q)), rcond=None)[0]
-        while np.abs(step).max() > 1e-10 and loss(beta + step) > loss(beta):
+        step = np.zeros(2)
+        step[:free] = np.linalg.lstsq(hessian, -gradient, rcond=None)[0]
+        trial = sums(beta + step)
+        while np.abs(step).max() > 1e-10 and trial[0] > loss + 1e-13 * abs(loss):
             step = step / 2
-        beta = beta + step
+            trial = sums(beta + step)
+        beta, (loss, gradient, hessian) = beta + step, trial
         converged = bool(np.abs(step).max() <= 1e-10)
         if converged:
             break

@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from statistics import NormalDist
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 
@@ -17,25 +17,28 @@ Method = Literal["percentile", "bca"]
 Statistic = Callable[[np.ndarray], np.ndarray]  # values [B] for counts [B, categories]
 
 NORMAL = NormalDist()
+UNITS = 1000  # units of rows that are drawn again where several problems hang together
 
 
-def resampled_counts(counts: np.ndarray, resamples: int, rng: np.random.Generator) -> np.ndarray:
-    """How often each category of rows is drawn, [resamples, categories]."""
-    n = int(counts.sum())
-    return rng.multinomial(n, counts / n, resamples)
+def sampling_units(rows: int, seed: int, groups: np.ndarray | None = None) -> np.ndarray:
+    """The unit of each row, where rows (or whole groups of rows) are put together at random into UNITS of about equal size.
 
-
-def resampled_groups(
-    category: np.ndarray, groups: np.ndarray, categories: int, resamples: int, rng: np.random.Generator
-) -> np.ndarray:
-    """The same when whole groups of rows are drawn (clustered bootstrap)."""
-    from scipy.sparse import csr_matrix
-
-    number = np.unique(groups, return_inverse=True)[1].reshape(-1)
+    Units of independent rows are independent too, so that to draw units again says as much as to draw rows, at a cost that does
+    not grow with them.
+    """
+    number = np.arange(rows) if groups is None else np.unique(groups, return_inverse=True)[1].reshape(-1)
     size = int(number.max()) + 1
-    table = csr_matrix((np.ones(len(category)), (number, category)), shape=(size, categories))
-    drawn = rng.multinomial(size, np.full(size, 1 / size), resamples)
-    return np.asarray(drawn @ table)
+    if size <= UNITS:
+        return number
+    unit = np.random.default_rng(seed).permutation(size) % UNITS
+    return unit[number]
+
+
+def unit_table(units: np.ndarray, category: np.ndarray | None, n_units: int, categories: int) -> Any:
+    """How many rows of each category every unit holds, a sparse matrix [units, categories]."""
+    from scipy.sparse import csr_array
+
+    return csr_array((np.ones(len(units)), (units, category)), shape=(n_units, categories))
 
 
 def percentile(draws: np.ndarray, level: float = 0.95) -> tuple[float, float]:
@@ -71,24 +74,18 @@ def bootstrap(
     method: Method = "percentile",
     resamples: int = 1000,
     seed: int = 0,
-    category: np.ndarray | None = None,
-    groups: np.ndarray | None = None,
-    recentre: bool = False,
+    bias_removed: int = 0,
 ) -> tuple[float, float]:
-    """An interval for statistic(counts), with categories of rows, or whole groups of rows, drawn again.
+    """An interval for value = statistic(counts), with categories of rows drawn again (multinomially).
 
-    recentre : for debiased estimates. A resample is debiased for its own chance only, so resampled values lie around the plain
-        estimate; they are moved to lie around the debiased one.
+    bias_removed : how often the mean excess of resamples over the value is taken off them. A resample has the chance of the
+        rows and its own. Once puts resamples around the estimate, as debiased ones need; twice puts them around what a plain
+        estimate would be without the chance that raises it.
     """
-    rng = np.random.default_rng(seed)
-    if groups is not None and category is not None:
-        drawn = resampled_groups(category, groups, len(counts), resamples, rng)
-    else:
-        drawn = resampled_counts(counts, resamples, rng)
-    draws = statistic(drawn)
+    n = int(counts.sum())
+    draws = statistic(np.random.default_rng(seed).multinomial(n, counts / n, resamples))
     draws = draws[np.isfinite(draws)]
     if not len(draws):
         return math.nan, math.nan
-    if recentre:
-        draws = draws - draws.mean() + value
+    draws = draws - bias_removed * (draws.mean() - value)
     return bca(value, draws, counts, statistic) if method == "bca" else percentile(draws)

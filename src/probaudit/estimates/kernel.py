@@ -44,31 +44,41 @@ class KernelCurve:
 
 
 def smoothed(values: np.ndarray, kernel: str, bandwidth: float, *, reflect: bool = False) -> np.ndarray:
-    """sum_j K((x_i - x_j) / bandwidth) values_j at the cell middles x, by FFT; with `reflect`, mirrored at 0 and 1."""
+    """sum_j K((x_i - x_j) / bandwidth) values_j at the middles x of the cells [..., G], by FFT; with `reflect`, mirrored at 0
+    and 1."""
     from scipy.fft import irfft, next_fast_len, rfft
 
-    n = len(values)
+    n = values.shape[-1]
     far = 2 * n if reflect else n  # a mirrored point is up to twice as far away
     reach = np.arange(-far + 1, far) / n
     weights = kernel_function(kernel)(reach / bandwidth)
-    spread = np.concatenate([values[::-1], values, values[::-1]]) if reflect else values
-    size = next_fast_len(len(spread) + len(weights) - 1, real=True)
+    spread = np.concatenate([values[..., ::-1], values, values[..., ::-1]], axis=-1) if reflect else values
+    size = next_fast_len(spread.shape[-1] + len(weights) - 1, real=True)
     full = irfft(rfft(spread, size) * rfft(weights, size), size)
     start = far - 1 + (n if reflect else 0)
-    return full[start : start + n]
+    return np.asarray(full[..., start : start + n])
 
 
 def kernel_error(
-    grid: FineGrid, score: OneDimensional, *, kernel: str = "gaussian", bandwidth: float = 0.05, reflect: bool = False
-) -> float:
+    weight: np.ndarray,
+    outputs: np.ndarray,
+    targets: np.ndarray,
+    score: OneDimensional,
+    *,
+    kernel: str = "gaussian",
+    bandwidth: float = 0.05,
+    reflect: bool = False,
+) -> np.ndarray:
     """The mean divergence of E[target | output] from the output (paper 5, Theorem C.4), by Nadaraya-Watson on the grid.
 
-    The regression includes the point itself, as the reference does.
+    Sums over the cells, [..., G]. The regression includes the point itself, as the reference does.
     """
-    kept = grid.kept
-    mass = smoothed(grid.weight, kernel, bandwidth, reflect=reflect)[kept]
-    hits = smoothed(grid.targets, kernel, bandwidth, reflect=reflect)[kept]
-    return float((grid.share * score.divergence(np.clip(hits / mass, 0, 1), np.clip(grid.place, 0, 1))).sum())
+    kept = weight > 0
+    mass = np.where(kept, smoothed(weight, kernel, bandwidth, reflect=reflect), 1.0)
+    hits = np.where(kept, smoothed(targets, kernel, bandwidth, reflect=reflect), 0.0)
+    place = np.divide(outputs, weight, out=np.zeros_like(outputs), where=kept)
+    gaps = score.divergence(np.clip(hits / mass, 0, 1), np.clip(place, 0, 1))
+    return np.asarray(np.where(kept, weight * gaps, 0.0).sum(axis=-1) / weight.sum(axis=-1))
 
 
 def kernel_curve(

@@ -1,19 +1,39 @@
-"""A single event on the fine grid."""
+"""A single event on the fine grid, in integers."""
 
 from __future__ import annotations
 
 import numpy as np
 
 from .compiling import kernel
+from .fixed_point import add, add_number, tick
+
+OFFSET_SCALE = 2.0**42  # an offset is below 2^-10 even on the coarse grid, so that 2^31 rows of a cell fit into an int64
+WEIGHTED_BITS = 58
 
 
 @kernel
-def grid_sums(outputs, labels, weights, sums):
-    """Add w, w output and w label of each row to sums[cell], [G, 3]; outputs lie in [0, 1], or a rounding above."""
-    G = sums.shape[0]
+def tally_event(outputs, labels, cells, offsets):
+    """Count rows and hits of each cell, cells [G, 2], and sum outputs as offsets from its middle, offsets [G]."""
+    G = np.uint64(len(cells))
     for i in range(outputs.size):
-        p, w = outputs[i], weights[i]
-        g = min(np.int64(p * G), G - 1)
-        sums[g, 0] += w
-        sums[g, 1] += w * p
-        sums[g, 2] += w * labels[i]
+        p = max(outputs[i], 0.0)  # the complement of a probability that rounds to more than 1
+        g = min(np.uint64(p * G), G - np.uint64(1))
+        cells[g, 0] += 1
+        cells[g, 1] += labels[i]
+        offsets[g] += tick(p - (g + 0.5) / G, OFFSET_SCALE)
+
+
+@kernel
+def tally_weighted_event(outputs, labels, weights, cells, sums):
+    """As tally_event, with pairs [G, 8] of the sums of w, w^2, w hit and w offset. Weights are at most 1."""
+    G = np.uint64(len(cells))
+    for i in range(outputs.size):
+        p, w = max(outputs[i], 0.0), weights[i]
+        g = min(np.uint64(p * G), G - np.uint64(1))
+        cells[g, 0] += 1
+        cells[g, 1] += labels[i]
+        add_number(sums, g, 0, w)
+        add_number(sums, g, 2, w * w)
+        if labels[i]:
+            add_number(sums, g, 4, w)
+        add(sums, g, 6, tick(w * (p - (g + 0.5) / G), 2.0**WEIGHTED_BITS), WEIGHTED_BITS)

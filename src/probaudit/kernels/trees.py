@@ -5,49 +5,44 @@ from __future__ import annotations
 import numpy as np
 
 from .compiling import inline, kernel
-from .vectors import prefetch
 
-LINE_BYTES = 64  # of a processor's cache
-AHEAD = 8  # rows
+PENDING = 64  # boxes: the k-th that waits has at most n / 2^k rows
+LOST = 2.0**-10  # about ten of the 53 bits of a variance
 
 
 @inline
-def _widest_axis(points, rows, origin, mean, spread):
-    """The axis of largest variance among some rows, the first of equals; their means are left in `mean`.
+def _sum_rows(points, rows, origin, sums, squares):
+    """The sums over rows of their differences to the row `origin`, and of the squares of these.
 
-    Sums are of differences to the first row, so that one pass loses no digits of the variance. Four rows are added at
-    a time: a sum is then loaded and stored a quarter as often, but the processor no longer sees which row comes next.
+    Two rows at a time: each sum is then loaded and stored half as often.
     """
-    n, d = rows.size, points.shape[1]
+    n, d, zero = rows.size, points.shape[1], points[origin]
     for k in range(d):
-        origin[k], mean[k], spread[k] = points[rows[0], k], 0.0, 0.0
-    for i in range(0, n, 4):
-        for j in range(i + AHEAD, min(i + AHEAD + 4, n)):
-            for k in range(0, d, LINE_BYTES // points.itemsize):
-                prefetch(points, rows[j] * d + k)
-        first = points[rows[i]]  # the last four are filled up with the origin, which adds nothing
-        second = points[rows[i + 1 if i + 1 < n else 0]]
-        third = points[rows[i + 2 if i + 2 < n else 0]]
-        fourth = points[rows[i + 3 if i + 3 < n else 0]]
+        sums[k], squares[k] = 0.0, 0.0
+    for i in range(0, n, 2):
+        one, two = points[rows[i]], points[rows[i + 1] if i + 1 < n else origin]  # the origin adds nothing
         for k in range(d):
-            a, b, c, e = first[k] - origin[k], second[k] - origin[k], third[k] - origin[k], fourth[k] - origin[k]
-            mean[k] += (a + b) + (c + e)
-            spread[k] += (a * a + b * b) + (c * c + e * e)
-    axis = 0
-    for k in range(d):
-        mean[k] /= n
-        spread[k] -= n * mean[k] * mean[k]
-        mean[k] += origin[k]
-        if spread[k] > spread[axis]:
-            axis = k
-    return axis
+            a, b = np.float64(one[k]) - zero[k], np.float64(two[k]) - zero[k]
+            sums[k] += a + b
+            squares[k] += a * a + b * b
+
+
+@inline
+def _widest_axis(n, sums, squares):
+    """The axis of largest variance, the first of equals, and n^2 times its variance, n Σx² - (Σx)²."""
+    axis, widest = 0, -np.inf
+    for k in range(sums.size):
+        spread = n * squares[k] - sums[k] * sums[k]
+        if spread > widest:
+            axis, widest = k, spread
+    return axis, widest
 
 
 @inline
 def _partition(rows, values, cut, spare):
     """Put the rows with values below the cut first, in order, then the others, in order; how many are below."""
     low, high = 0, 0
-    for i in range(rows.size):  # no branch: it would be a coin toss
+    for i in range(rows.size):  # without a branch, which would be a coin toss
         row, below = rows[i], values[i] < cut
         rows[low] = row
         spare[high] = row
@@ -72,31 +67,53 @@ def _next_above(values, cut):
 def tree_cells(points, least, at_median):
     """The box of each row, numbered from the lowest. A box is split while it holds at least `least` rows that differ.
 
-    Where no row is below the cut (more than half of them share the smallest value), the cut is the next value above.
+    Rows below the cut go low. If there are none, as many share the smallest value, the cut is the next larger value.
+
+    Of the two parts of a box only the smaller is read: the sums of the other are what is left of the sums of the box.
+    The bits lost that way are those by which the variances of a box are smaller than the squares of the last box that
+    was read in full; where too many would be lost, the box is read in full itself.
     """
     n, d = points.shape
     rows, spare, values = np.arange(n), np.empty(n, np.int64), np.empty(n)
-    origin, mean, spread = np.empty(d), np.empty(d), np.empty(d)
-    found = np.empty(n, np.int64)
-    stack = [(0, n)]
-    leaves = 0
-    while len(stack) > 0:
-        start, stop = stack.pop()
-        box, column = rows[start:stop], values[start:stop]
+    sums, squares, scale = np.zeros((PENDING, d)), np.zeros((PENDING, d)), np.full(PENDING, np.inf)
+    starts, stops, origins = np.zeros(PENDING, np.int64), np.full(PENDING, n), np.zeros(PENDING, np.int64)
+    ends = np.zeros(n + 1, np.bool_)
+    top = 0
+    while top >= 0:
+        start, stop = starts[top], stops[top]
+        box, column, size = rows[start:stop], values[start:stop], stop - start
         below = 0
-        if stop - start >= least:
-            axis = _widest_axis(points, box, origin, mean, spread)
-            for i in range(stop - start):
+        if size >= least:
+            axis, widest = _widest_axis(size, sums[top], squares[top])
+            if widest <= LOST * size * scale[top]:
+                origins[top] = box[0]
+                _sum_rows(points, box, box[0], sums[top], squares[top])
+                axis, widest = _widest_axis(size, sums[top], squares[top])
+                scale[top] = squares[top].max()
+            for i in range(size):
                 column[i] = points[box[i], axis]
-            cut = np.median(column) if at_median else mean[axis]
+            cut = np.median(column) if at_median else points[origins[top], axis] + sums[top, axis] / size
             below = _partition(box, column, cut, spare)
             if below == 0:
                 below = _partition(box, column, _next_above(column, cut), spare)
-        if below == 0 or below == stop - start:
-            for i in range(start, stop):
-                found[rows[i]] = leaves
-            leaves += 1
+        if below == 0 or below == size:
+            ends[stop] = True
+            top -= 1
+            continue
+        middle, few = start + below, top + 1
+        scale[few], origins[few] = scale[top], origins[top]
+        if 2 * below < size:
+            starts[few], stops[few], starts[top] = start, middle, middle
         else:
-            stack.append((start + below, stop))
-            stack.append((start, start + below))
+            starts[few], stops[few], stops[top] = middle, stop, middle
+        if max(below, size - below) >= least:
+            _sum_rows(points, rows[starts[few] : stops[few]], origins[few], sums[few], squares[few])
+            for k in range(d):
+                sums[top, k] -= sums[few, k]
+                squares[top, k] -= squares[few, k]
+        top = few
+    cell, found = 0, np.empty(n, np.int64)
+    for i in range(n):
+        cell += ends[i]
+        found[rows[i]] = cell
     return found

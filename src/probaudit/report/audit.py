@@ -15,12 +15,15 @@ from ..engines.memory import gather
 from ..errors import InputError
 from ..estimates import scores
 from ..estimates.estimate import Estimate
+from ..estimates.fine_grid import FineGrid
 from ..estimates.null import BinnedError, binned_error
+from ..lenses import TopLabel
 from ..metrics import RowOptions, rows_of
 from ..predictions import Predictions
 from ..scores import Brier, Cost, Log
 from ..statistics import Plan, Summary
 from ..version import __version__
+from ..viewing import grids_of
 from ..writing import write_text
 from .verdict import Finding, judge
 
@@ -146,7 +149,7 @@ def audit_rows(
     if summary.rows == 0:
         raise InputError(rows.name("probs"), "no row is left to judge", summary.why_empty())
     estimates = _estimates(summary, cost)
-    calibration = binned_error(summary.grid, weighted=plan.weighted)
+    calibration = binned_error(FineGrid.of_summary(summary.grid) if not plan.weighted else grids_of(rows, TopLabel())[0])
     settings = {
         "reject_cost": reject_cost,
         "on_bad_rows": rows.on_bad_rows,

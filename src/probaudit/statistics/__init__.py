@@ -1,6 +1,19 @@
 """Mergeable states, and the summary that estimates read."""
 
-from .state import CELLS, Plan, Statistics, weight_exponent
+from .events import CELLS, COARSE_CELLS, EventGrid, EventSums
+from .state import Plan, Statistics, weight_exponent
 from .summary import ClassSums, Decisions, Grid, Summary
 
-__all__ = ["CELLS", "ClassSums", "Decisions", "Grid", "Plan", "Statistics", "Summary", "weight_exponent"]
+__all__ = [
+    "CELLS",
+    "COARSE_CELLS",
+    "ClassSums",
+    "Decisions",
+    "EventGrid",
+    "EventSums",
+    "Grid",
+    "Plan",
+    "Statistics",
+    "Summary",
+    "weight_exponent",
+]

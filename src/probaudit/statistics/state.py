@@ -17,13 +17,11 @@ from ..predictions import Block, Kind, OnBadRows, Predictions
 from ..scores import Cost
 from .bad_rows import RULES, explain
 from .decisions import DENSE_CLASSES, SparseCounts
+from .events import CELLS
 from .summary import Summary, summarise
 
 if TYPE_CHECKING:
     from ..kernels.tallies import Tallies
-
-# Cells of the confidence grid: 2^5 x 3 x 5^2 x 7, so that the usual numbers of equal bins are unions of cells.
-CELLS = 16_800
 
 # The arrays of a state that hold pairs, and how many plain columns come before these.
 PLAIN_COLUMNS = {
@@ -146,6 +144,11 @@ class Statistics:
 
     def update(self, block: Block) -> Statistics:
         """Add the rows of a block. Unless bad rows are dropped, a block that has one raises and adds nothing."""
+        self.add(block)
+        return self
+
+    def add(self, block: Block) -> np.ndarray:
+        """As update; gives 0 for each good row, else 1 + the index in RULES of the rule it breaks."""
         weights = self.plan.scaled(block.weights)
         status, codes = self._score(block, weights, self._tallies)
         if status.any():
@@ -154,7 +157,7 @@ class Statistics:
             counted = status == 0 if weights is None else (status == 0) & (weights > 0)
             self._sparse.add(codes, None if weights is None else weights[counted])
         self._decide(block, weights, status)
-        return self
+        return status
 
     def _set_bad_apart(self, block: Block, weights: np.ndarray | None, status: np.ndarray) -> None:
         """Count bad rows by the rule they break; or take the block's good rows out again and raise."""

@@ -39,6 +39,7 @@ class Grid:
     log: np.ndarray
     brier: np.ndarray
     infinite: np.ndarray
+    hit_rows: np.ndarray
 
 
 @dataclass(frozen=True)
@@ -186,4 +187,4 @@ def _grid(plan: Plan, t: Tallies) -> Grid:
     offset, log, brier = numbers(t.cells[:, 3:]).T
     weight, hit = numbers(t.weight_cells).T if plan.weighted else (rows * 1.0, hits * 1.0)
     middle = (np.arange(len(rows)) + 0.5) / len(rows)
-    return Grid(rows.copy(), weight, weight * middle + offset, hit, log, brier, infinite.copy())
+    return Grid(rows.copy(), weight, weight * middle + offset, hit, log, brier, infinite.copy(), hits.copy())

@@ -1,0 +1,215 @@
+"""Calibrators made of calibrators: one after another, or one for each group of rows."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any, Self
+
+import numpy as np
+from sklearn.base import clone
+from sklearn.utils.validation import check_is_fitted
+
+from ..arrays import as_array, is_missing
+from ..errors import InputError
+from ..kernels.tempering import keep_argmax
+from ..predictions import label_codes
+from .base import Calibrator, FitReport, Sample, log_score
+from .temperature import TemperatureScaling
+
+
+class Chain(Calibrator):
+    """Calibrators one after another: each is fitted to what the ones before it make of the rows.
+
+    steps : calibrators, in order. Their own `from_logits` and `classes` do not matter: only the first can see logits. A chain
+        without steps leaves the probabilities as they are.
+
+    >>> P, y = [[0.9, 0.1], [0.8, 0.2], [0.3, 0.7], [0.6, 0.4]], [0, 1, 1, 0]
+    >>> Chain([TemperatureScaling(), TemperatureScaling()]).fit(P, y).members_[1].temperature_.__round__(6)
+    1.0
+    """
+
+    _fitted = ("members_",)
+
+    members_: list[Calibrator]
+
+    def __init__(self, steps: Sequence[Calibrator] = (), *, from_logits: bool = False, classes: Any = None) -> None:
+        self.steps = steps
+        self.from_logits = from_logits
+        self.classes = classes
+
+    @property
+    def accuracy_preserving(self) -> bool:  # type: ignore[override]
+        return all(step.accuracy_preserving for step in self.steps)
+
+    def _fit(self, sample: Sample) -> tuple[bool, str]:
+        for step in self.steps:
+            check_calibrator(step, "steps")
+        self.members_ = []
+        for step in self.steps:
+            self.members_.append(fit_member(step, sample, self.classes_))
+            sample = Sample(self.members_[-1]._transform(sample), False, sample.codes, sample.weights)
+        return members_report(self.members_) if self.members_ else (True, "identity: a chain without steps")
+
+    def _transform(self, sample: Sample) -> np.ndarray:
+        came = sample
+        for member in self.members_:
+            sample = Sample(member._transform(sample), False, sample.codes, sample.weights)
+        probs = sample.values if self.members_ else sample.probs.copy()
+        if self.accuracy_preserving:
+            keep_argmax(came.values, probs)
+        return probs
+
+
+class PerGroup(Calibrator):
+    """One calibrator for each given group of rows, such as a language, a hospital or a camera.
+
+    base : the calibrator to be fitted in each group; TemperatureScaling unless given.
+    min_rows : a group with fewer rows, or with rows of one class only, shares the calibrator fitted to all rows, as does a
+        group that turns up later. Rows of weight zero are not counted.
+
+    Without `groups`, all rows are one group.
+
+    >>> P, y = [[0.8, 0.2]] * 6, [0, 0, 1, 0, 1, 1]
+    >>> model = PerGroup(min_rows=3).fit(P, y, groups=["a", "a", "a", "b", "b", "b"])
+    >>> model.predict_proba([[0.8, 0.2]] * 3, groups=["a", "b", "c"])[:, 0].round(3)
+    array([0.667, 0.5  , 0.5  ])
+    """
+
+    _fitted = ("groups_", "member_of_", "members_", "whole_")
+
+    groups_: np.ndarray
+    member_of_: np.ndarray
+    members_: list[Calibrator]
+    whole_: Calibrator
+
+    def __init__(
+        self, base: Calibrator | None = None, *, min_rows: int = 10, from_logits: bool = False, classes: Any = None
+    ) -> None:
+        self.base = base
+        self.min_rows = min_rows
+        self.from_logits = from_logits
+        self.classes = classes
+
+    @property
+    def accuracy_preserving(self) -> bool:  # type: ignore[override]
+        return base_of(self.base).accuracy_preserving
+
+    def fit(self, P: Any, y: Any, sample_weight: Any = None, *, groups: Any = None) -> Self:
+        """Learn from outputs, true classes and the group of each row."""
+        sample = self._learning_sample(P, y, sample_weight)
+        if groups is not None:
+            groups = group_column(groups, len(y))[counted(sample_weight, len(y))]
+        status = self._fit_groups(sample, groups)
+        self.fit_report_ = report(sample, self._calibrated(sample, groups), *status)
+        return self
+
+    def predict_proba(self, P: Any, groups: Any = None) -> np.ndarray:
+        """Calibrated probabilities, [n, K]; `groups` as in `fit`."""
+        check_is_fitted(self, "whole_")
+        sample = self._sample(P)
+        return self._calibrated(sample, None if groups is None else group_column(groups, len(sample)))
+
+    def predict(self, P: Any, groups: Any = None) -> np.ndarray:
+        """The most probable class of each row after calibration; the first of equals."""
+        check_is_fitted(self, "members_")
+        return self.classes_[self.predict_proba(P, groups).argmax(axis=1)]
+
+    def _fit(self, sample: Sample) -> tuple[bool, str]:
+        return self._fit_groups(sample, None)
+
+    def _fit_groups(self, sample: Sample, groups: np.ndarray | None) -> tuple[bool, str]:
+        if not self.min_rows >= 1:
+            raise InputError("min_rows", "must be at least 1", self.min_rows)
+        base = base_of(self.base)
+        self.whole_ = fit_member(base, sample, self.classes_)
+        self.groups_ = np.empty(0, np.int64) if groups is None else np.unique(groups)
+        self.members_, self.member_of_ = [], np.full(len(self.groups_), -1)
+        if groups is None:
+            return self.whole_.fit_report_.converged, f"one group: {self.whole_.fit_report_.status}"
+        for g, name in enumerate(self.groups_):
+            rows = sample.take(groups == name)
+            if len(rows) >= self.min_rows and len(np.unique(rows.codes)) > 1:
+                self.member_of_[g] = len(self.members_)
+                self.members_.append(fit_member(base, rows, self.classes_))
+        converged, words = members_report([*self.members_, self.whole_])
+        few = [repr(name) for name in self.groups_[self.member_of_ < 0].tolist()]
+        status = f"{len(self.members_)} of {len(self.groups_)} groups have a calibrator of their own"
+        if few:
+            listed = ", ".join(few[:5]) + (f" and {len(few) - 5} more" if len(few) > 5 else "")
+            status += f"; {listed}: fewer than {self.min_rows} rows or one class"
+        return converged, f"{status}; all others, unseen groups too, share the calibrator of all rows; {words}"
+
+    def _transform(self, sample: Sample) -> np.ndarray:
+        return self._calibrated(sample, None)
+
+    def _calibrated(self, sample: Sample, groups: np.ndarray | None) -> np.ndarray:
+        if groups is None:
+            if len(self.groups_):
+                raise InputError("groups", "must be given: there is a calibrator for each group")
+            return self.whole_._transform(sample)
+        codes = label_codes(groups, tuple(self.groups_.tolist()), "groups")
+        codes[(codes < 0) | (codes >= len(self.groups_))] = len(self.groups_)  # unseen
+        member = np.append(self.member_of_, -1)[codes]
+        probs = np.empty(sample.values.shape)
+        for k in np.unique(member):
+            rows = np.flatnonzero(member == k)
+            calibrator = self.whole_ if k < 0 else self.members_[k]
+            probs[rows] = calibrator._transform(sample.take(rows))
+        return probs
+
+
+def check_calibrator(base: Any, argument: str) -> None:
+    if not isinstance(base, Calibrator):
+        raise InputError(argument, "must be a calibrator", repr(base))
+
+
+def base_of(base: Any) -> Calibrator:
+    """The calibrator to be copied: temperature scaling unless given."""
+    if base is None:
+        return TemperatureScaling()
+    check_calibrator(base, "base")
+    return base
+
+
+def fit_member(base: Calibrator, sample: Sample, classes: np.ndarray) -> Calibrator:
+    """A copy of a calibrator, fitted to checked rows, which say what the outputs are."""
+    member = clone(base).set_params(from_logits=sample.from_logits, classes=None)
+    member.classes_, member.n_features_in_ = classes, sample.n_classes
+    weights = sample.weights / sample.weights.mean()
+    sample = Sample(sample.values, sample.from_logits, sample.codes, weights)
+    return member._finish(sample, *member._fit(sample))
+
+
+def members_report(members: Iterable[Calibrator]) -> tuple[bool, str]:
+    """Whether all came to rest; in words, each status and how many have it."""
+    reports = [member.fit_report_ for member in members]
+    counts: dict[str, int] = {}
+    for one in reports:
+        counts[one.status] = counts.get(one.status, 0) + 1
+    words = (status if count == 1 else f"{status} ({count} times)" for status, count in counts.items())
+    return all(one.converged for one in reports), "; ".join(words)
+
+
+def report(sample: Sample, probs: np.ndarray, converged: bool, status: str) -> FitReport:
+    return FitReport(converged, status, log_score(sample.probs, sample), log_score(probs, sample), len(sample))
+
+
+def counted(sample_weight: Any, n: int) -> np.ndarray:
+    """Which of all rows count: those with a positive weight."""
+    return np.ones(n, bool) if sample_weight is None else np.broadcast_to(as_array(sample_weight, "sample_weight") > 0, n)
+
+
+def group_column(groups: Any, n: int) -> np.ndarray:
+    """The group of each row, checked."""
+    column = as_array(groups, "groups")
+    if column.shape != (n,):
+        raise InputError("groups", f"must be one group per row ({n})", f"has shape {column.shape}")
+    missing = [row for row, value in enumerate(column.tolist()) if is_missing(value)] if column.dtype.kind in "fO" else []
+    if missing:
+        raise InputError("groups", "must not be missing", repr(column[missing[0]]), row=missing[0])
+    if column.dtype.kind == "O":
+        kinds = {type(value) for value in column.tolist()}
+        if len(kinds) > 1:
+            raise InputError("groups", "must be of one kind", " and ".join(sorted(kind.__name__ for kind in kinds)))
+        column = np.array(column.tolist())
+    return column

@@ -1,0 +1,139 @@
+"""Dirichlet calibration."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+import numpy as np
+from scipy.optimize import minimize
+from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]
+
+from ..errors import InputError
+from .base import Calibrator, Sample, log_score
+from .isotonic import share_out
+
+STEPS = 2000
+SMALL_GRADIENT = 1e-6
+SMALL_PRODUCT = 2**28  # multiplications in a step, below which threads cost more time than they save
+
+
+class DirichletCalibration(Calibrator):
+    """softmax(W log p + b), the map between Dirichlet distributions of probabilities (Kull et al. 2019, equation 3), by
+    penalised maximum likelihood: the mean log score
+
+        + odir_1 (sum of squares of W off its diagonal) + odir_2 (sum of squares of b) + l2 (sum of squares of both)
+
+    odir : off-diagonal and intercept regularisation (their section 3.3): one number, or a pair (odir_1, odir_2). The identity
+        costs nothing.
+    l2 : the ridge penalty of their section 3.3, towards 0 and so away from the identity.
+    ref_row : penalise W and b less their last row, as the paper's code does by default. That last row is then 0 and other rows
+        hold -1 where the identity should cost nothing: the penalty pulls away from the identity. Off here.
+
+    The problem is convex and solved by L-BFGS from the identity. If the log score of the rows comes out worse than before,
+    which only `l2` and `ref_row` can bring about, the identity is taken. A class without rows keeps its probabilities, and
+    the map of the others shares out the rest.
+
+    >>> P, y = [[0.6, 0.4], [0.7, 0.3], [0.3, 0.7], [0.4, 0.6], [0.8, 0.2], [0.1, 0.9]], [0, 1, 1, 0, 0, 1]
+    >>> DirichletCalibration(odir=0.1).fit(P, y).predict_proba([[0.8, 0.2]]).round(3).tolist()
+    [[0.81, 0.19]]
+    """
+
+    _fitted: ClassVar[tuple[str, ...]] = ("weights_", "intercept_", "seen_")
+    weights_: np.ndarray  # [S, S] for the S classes that had rows
+    intercept_: np.ndarray  # [S]
+    seen_: np.ndarray  # their columns
+
+    def __init__(
+        self,
+        *,
+        odir: float | tuple[float, float] = 0.1,
+        l2: float = 0.0,
+        ref_row: bool = False,
+        from_logits: bool = False,
+        classes: Any = None,
+    ) -> None:
+        self.odir = odir
+        self.l2 = l2
+        self.ref_row = ref_row
+        self.from_logits = from_logits
+        self.classes = classes
+
+    def _penalties(self) -> tuple[float, float, float]:
+        pair: list[float] = np.atleast_1d(self.odir).tolist()
+        if np.ndim(self.odir) == 0:
+            pair *= 2
+        if len(pair) != 2 or not all(0 <= value < np.inf for value in pair):
+            raise InputError("odir", "must be a finite number, at least 0, or a pair of them", self.odir)
+        if not 0 <= self.l2 < np.inf:
+            raise InputError("l2", "must be a finite number, at least 0", self.l2)
+        return float(pair[0]), float(pair[1]), float(self.l2)
+
+    def _fit(self, sample: Sample) -> tuple[bool, str]:
+        off_diagonal, intercept, l2 = self._penalties()
+        self.seen_ = np.unique(sample.codes)
+        size = len(self.seen_)
+        penalties = np.full((size, size + 1), off_diagonal + l2)
+        np.fill_diagonal(penalties, l2)
+        penalties[:, -1] = intercept + l2
+
+        X = np.column_stack([sample.log_probs[:, self.seen_], np.ones(len(sample))])
+        shares = sample.weights / sample.weights.sum()
+        to_plain = _preconditioner(X, shares, penalties.mean(axis=0) + l2)
+        X = X @ to_plain.T
+        rows, codes = np.arange(len(sample)), np.searchsorted(self.seen_, sample.codes)
+        free = size - 1 if self.ref_row else size
+
+        def objective(theta: np.ndarray) -> tuple[float, np.ndarray]:
+            theta = theta.reshape(free, -1)
+            z = np.zeros((len(X), size))
+            z[:, :free] = X @ theta.T
+            q, log_sum, z = _softmax(z)
+            loss = shares @ (log_sum - z[rows, codes])
+            q[rows, codes] -= 1
+            q *= shares[:, None]
+            plain = theta @ to_plain
+            weighted = penalties[:free] * plain
+            return float(loss + (weighted * plain).sum()), (q[:, :free].T @ X + 2 * weighted @ to_plain.T).ravel()
+
+        identity = np.eye(size, size + 1)
+        start = np.linalg.solve(to_plain.T, (identity - identity[-1] if self.ref_row else identity)[:free].T).T
+        options = {"maxiter": STEPS, "maxfun": 2 * STEPS, "maxcor": 20, "ftol": 1e-13, "gtol": 1e-8}
+        with threadpool_limits(1 if X.size * size < SMALL_PRODUCT else None, user_api="blas"):
+            found = minimize(objective, start.ravel(), jac=True, method="L-BFGS-B", options=options)
+        theta = np.zeros((size, size + 1))
+        theta[:free] = found.x.reshape(free, -1) @ to_plain
+        self.weights_, self.intercept_ = theta[:, :-1].copy(), theta[:, -1].copy()
+        if not log_score(self._transform(sample), sample) <= log_score(sample.probs, sample):
+            self.weights_, self.intercept_ = np.eye(size), np.zeros(size)
+            return True, "nothing better than the identity was found"
+        steepest = float(np.abs(found.jac).max())
+        unseen = [str(label) for label in np.delete(self.classes_, self.seen_)]
+        remark = f"; class {', '.join(unseen[:5])}{' ...' * (len(unseen) > 5)}: no rows, probabilities kept" if unseen else ""
+        if steepest > SMALL_GRADIENT:
+            return False, f"did not come to rest in {found.nit} steps, largest slope {steepest:.1e}{remark}"
+        return True, f"came to rest in {found.nit} steps{remark}"
+
+    def _transform(self, sample: Sample) -> np.ndarray:
+        q = np.zeros(sample.values.shape)
+        q[:, self.seen_] = _softmax(sample.log_probs[:, self.seen_] @ self.weights_.T + self.intercept_)[0]
+        unseen = np.setdiff1d(np.arange(sample.n_classes), self.seen_)
+        return share_out(q, sample.probs, unseen.tolist())
+
+
+def _softmax(z: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Probabilities, the logarithm of their denominator, and z less the largest of its row."""
+    z = z - z.max(axis=1, keepdims=True)
+    e = np.exp(z)
+    total = e.sum(axis=1, keepdims=True)
+    return e / total, np.log(total[:, 0]), z
+
+
+def _preconditioner(X: np.ndarray, shares: np.ndarray, penalties: np.ndarray) -> np.ndarray:
+    """The matrix A for which the problem in theta, plain weights = theta A, curves about equally in all directions.
+
+    A class's curvature is about X'X / S + 2 penalties; A is the inverse of its Cholesky factor. Log-probabilities of several
+    classes are nearly collinear: without it L-BFGS takes a hundred times the steps.
+    """
+    curvature = (X * shares[:, None]).T @ X / X.shape[1] + np.diag(2 * penalties)
+    curvature += 1e-9 * np.trace(curvature) / len(curvature) * np.eye(len(curvature))
+    return np.linalg.inv(np.linalg.cholesky(curvature))

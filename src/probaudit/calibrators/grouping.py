@@ -1,0 +1,406 @@
+"""Group calibration: groups of inputs are learned from features, and each is calibrated by itself (paper 4)."""
+
+from __future__ import annotations
+
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import Any, Self
+
+import numpy as np
+from scipy.optimize import minimize
+from scipy.special import softmax
+from sklearn.utils.validation import check_is_fitted
+from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]
+
+from ..arrays import as_array, as_numbers
+from ..errors import InputError
+from ..kernels.soft_groups import mixture_loss
+from ..kernels.tempering import keep_argmax
+from ..parallel import default_threads
+from ..partitions import Column
+from .base import Calibrator, Sample, log_score
+from .combining import base_of, counted, fit_member, members_report, report
+
+START = 1.5  # of every temperature, as in the reference implementation
+BOUNDS = (1e-2, 1e2)  # of every temperature
+SEARCH = {"maxiter": 1000, "maxfun": 2000, "maxcor": 100, "gtol": 1e-6, "ftol": 1e-13}
+LARGEST = 1e100
+
+
+class GroupCalibration(Calibrator):
+    """A linear map of the features parts the rows into groups, and each group is calibrated by itself (paper 4, Algorithm 1).
+
+    1. Grouping. With soft groups g(x) = softmax(W x) and a temperature T_i for each, L-BFGS minimises the log score of the
+       mixture sum_i g(x)_i softmax(z / T_i) (Eq. 13) plus penalty * mean(W^2), from several starts: each gives a partition.
+    2. Calibration. Groups become hard (the largest g wins), and `base` is fitted in each of them, on other rows.
+    3. The calibrated probabilities are averaged over the partitions. They keep the most probable class if `base` does
+       (Theorem 1).
+
+    base : the calibrator of a group; TemperatureScaling unless given.
+    n_groups, n_partitions : K and U of the paper.
+    penalty : on the mean of W^2, as the reference implementation has it; the paper writes lambda times the squared norm.
+    bias : whether g has an intercept, as in Eq. 14; the reference has none.
+    grouping_share : the share of the rows of each class that learn the groups; the others fit the calibrators. Which ones
+        depends on `seed` and on their values, not on their order: equal rows stay together.
+    min_rows : a group with fewer different rows than this, or with rows of one class only, gets no calibrator of its own. It
+        keeps the temperature that was learned with the grouping, unless its rows are better left as they are.
+    start : [partitions, groups, features], where W starts; uniform in +-1 / sqrt(features) unless given.
+
+    Without `features`, the groups are learned from the log-probabilities themselves.
+
+    >>> rng = np.random.default_rng(0)
+    >>> hidden, x = rng.integers(0, 2, 10000), rng.normal(0, 1.5, 10000)
+    >>> y = (rng.random(10000) < 1 / (1 + np.exp(-np.where(hidden, 3 * x, x / 3)))).astype(int)  # not sure enough, or too sure
+    >>> features = np.column_stack([2 * hidden - 1, rng.normal(size=10000)])
+    >>> model = GroupCalibration(n_partitions=3, from_logits=True).fit(x, y, features=features)
+    >>> sorted(round(member.temperature_, 1) for member in model.members_)  # in truth 1 / 3 and 3
+    [0.3, 2.7]
+    """
+
+    _fitted = ("weights_", "intercepts_", "temperatures_", "grouped_by_", "member_of_", "members_", "spare_temperatures_")
+
+    weights_: np.ndarray  # [partitions, groups, features]
+    intercepts_: np.ndarray  # [partitions, groups]
+    temperatures_: np.ndarray  # [partitions, groups], learned with the grouping
+    grouped_by_: str
+    member_of_: np.ndarray  # [partitions, groups]: the place of a group's calibrator in members_, or -1
+    members_: list[Calibrator]
+    spare_temperatures_: np.ndarray  # [partitions, groups]: what a group without a calibrator uses
+
+    def __init__(
+        self,
+        base: Calibrator | None = None,
+        *,
+        n_groups: int = 2,
+        n_partitions: int = 20,
+        penalty: float = 0.1,
+        bias: bool = False,
+        grouping_share: float = 0.5,
+        min_rows: int = 10,
+        start: Any = None,
+        seed: int = 0,
+        from_logits: bool = False,
+        classes: Any = None,
+    ) -> None:
+        self.base = base
+        self.n_groups = n_groups
+        self.n_partitions = n_partitions
+        self.penalty = penalty
+        self.bias = bias
+        self.grouping_share = grouping_share
+        self.min_rows = min_rows
+        self.start = start
+        self.seed = seed
+        self.from_logits = from_logits
+        self.classes = classes
+
+    @property
+    def accuracy_preserving(self) -> bool:  # type: ignore[override]
+        return base_of(self.base).accuracy_preserving
+
+    def fit(self, P: Any, y: Any, sample_weight: Any = None, *, features: Any = None, grouping_rows: Any = None) -> Self:
+        """Learn groups from some rows and calibrators from the others.
+
+        features : [n, d], one row per row of P.
+        grouping_rows : which rows learn the groups, as a boolean mask; chosen by `grouping_share` unless given.
+        """
+        sample, points = self._rows(P, y, sample_weight, features)
+        mask = None
+        if grouping_rows is not None:
+            mask = as_array(grouping_rows, "grouping_rows")
+            if mask.dtype != bool or mask.shape != (len(y),):
+                raise InputError("grouping_rows", f"must be a boolean for each row ({len(y)})", f"{mask.dtype} {mask.shape}")
+            mask = mask[counted(sample_weight, len(y))]
+            if mask.all() or not mask.any():
+                raise InputError("grouping_rows", "must leave rows for the groups and for the calibrators")
+        status = self._fit_parts(sample, points, mask)
+        self.fit_report_ = report(sample, self._calibrated(sample, points), *status)
+        return self
+
+    def learn_groups(self, P: Any, y: Any, sample_weight: Any = None, *, features: Any = None) -> Self:
+        """Step 1 alone, on rows of its own; `fit_calibrators` is next."""
+        self._learn(*distinct(*self._rows(P, y, sample_weight, features), self.seed))
+        return self
+
+    def fit_calibrators(self, P: Any, y: Any, sample_weight: Any = None, *, features: Any = None) -> Self:
+        """Step 2 alone, with the groups as they were learned. It can be repeated with other rows."""
+        check_is_fitted(self, "weights_")
+        known = self.classes_
+        sample, points = self._rows(P, y, sample_weight, features, learned=True)
+        if not np.array_equal(known, self.classes_):
+            rule = f"must have the classes that the groups were learned with, {known.tolist()}; name them all in `classes`"
+            raise InputError("y", rule, self.classes_.tolist())
+        status = self._fit_members(*distinct(sample, points, self.seed))
+        self.fit_report_ = report(sample, self._calibrated(sample, points), *status)
+        return self
+
+    def predict_proba(self, P: Any, features: Any = None) -> np.ndarray:
+        """Calibrated probabilities, [n, K]; `features` as in `fit`."""
+        check_is_fitted(self, "members_")
+        sample = self._sample(P)
+        return self._calibrated(sample, self._points(sample, features, len(sample), learned=True))
+
+    def predict(self, P: Any, features: Any = None) -> np.ndarray:
+        """The most probable class of each row after calibration; the first of equals."""
+        check_is_fitted(self, "members_")
+        return self.classes_[self.predict_proba(P, features).argmax(axis=1)]
+
+    def partitions(self, features: Any) -> list[Column]:
+        """The learned partitions of rows, as `probaudit.partitioned_calibration_error` takes them."""
+        check_is_fitted(self, "weights_")
+        return [Column(groups) for groups in self._groups(feature_table(features, None, self.weights_.shape[2]))]
+
+    def _rows(self, P: Any, y: Any, sample_weight: Any, features: Any, learned: bool = False) -> tuple[Sample, np.ndarray]:
+        """The rows that count, and their features."""
+        self._check_choices()
+        sample = self._learning_sample(P, y, sample_weight)
+        if features is None:
+            return sample, self._points(sample, None, len(sample), learned)
+        points = self._points(sample, features, len(y), learned)
+        return sample, points[counted(sample_weight, len(y))]
+
+    def _points(self, sample: Sample, features: Any, n: int, learned: bool) -> np.ndarray:
+        """Features given, or those in the outputs; the same as before once groups have been learned."""
+        source = "outputs" if features is None else "features"
+        if learned and source != self.grouped_by_:
+            rule = "must not be given" if features is not None else "must be given"
+            raise InputError("features", f"{rule}: the groups were learned from the {self.grouped_by_}")
+        self.grouped_by_ = source
+        if features is None:
+            return sample.log_probs
+        return feature_table(features, n, self.weights_.shape[2] if learned else None)
+
+    def _check_choices(self) -> None:
+        for name, least in (("n_groups", 1), ("n_partitions", 1), ("min_rows", 1), ("seed", 0)):
+            value = getattr(self, name)
+            if not (isinstance(value, (int, np.integer)) and value >= least):
+                raise InputError(name, f"must be a whole number of at least {least}", repr(value))
+        if not 0 <= self.penalty < np.inf:
+            raise InputError("penalty", "must be finite and not negative", self.penalty)
+        if not 0 < self.grouping_share < 1:
+            raise InputError("grouping_share", "must lie between 0 and 1", self.grouping_share)
+
+    def _fit(self, sample: Sample) -> tuple[bool, str]:
+        self._check_choices()
+        return self._fit_parts(sample, self._points(sample, None, len(sample), learned=False), None)
+
+    def _fit_parts(self, sample: Sample, points: np.ndarray, mask: np.ndarray | None) -> tuple[bool, str]:
+        words = ""
+        if mask is not None:
+            first = distinct(sample.take(mask), points[mask], self.seed)
+            second = distinct(sample.take(~mask), points[~mask], self.seed)
+        else:
+            first = second = sample, points = distinct(sample, points, self.seed)
+            mask = first_share(sample, self.grouping_share)
+            if mask.any() and not mask.all():
+                first, second = (sample.take(mask), points[mask]), (sample.take(~mask), points[~mask])
+            else:
+                words = "too few rows to part: groups and calibrators learn from the same ones; "
+        rested, learned = self._learn(*first)
+        converged, status = self._fit_members(*second)
+        return converged and rested, words + learned + status
+
+    def _learn(self, sample: Sample, points: np.ndarray) -> tuple[bool, str]:
+        """Learn W and the temperatures of all partitions."""
+        shape = (int(self.n_partitions), int(self.n_groups), points.shape[1])
+        if self.start is None:
+            starts = np.random.default_rng(self.seed).uniform(-1, 1, shape) / np.sqrt(shape[2])
+        else:
+            starts = as_numbers(self.start, "start").astype(np.float64)
+            if starts.shape != shape or not np.isfinite(starts).all():
+                raise InputError("start", f"must be finite numbers of shape {shape}", f"has shape {starts.shape}")
+        mixture = Mixture.of(sample, points, self.penalty, self.bias)
+        with threadpool_limits(1, user_api="blas"), ThreadPoolExecutor(min(default_threads(), shape[0])) as pool:
+            found = list(pool.map(mixture.minimise, starts))
+        self.weights_ = np.array([one.weights for one in found])
+        self.intercepts_ = np.array([one.intercepts for one in found])
+        self.temperatures_ = np.array([one.temperatures for one in found])
+        restless = sum(not one.converged for one in found)
+        return not restless, f"the search for {restless} of {shape[0]} partitions did not come to rest; " if restless else ""
+
+    def _fit_members(self, sample: Sample, points: np.ndarray) -> tuple[bool, str]:
+        """Fit a calibrator in every group that can bear one; groups of the same rows share it."""
+        groups = self._groups(points)
+        base = base_of(self.base)
+        self.members_, self.member_of_ = [], np.full(self.temperatures_.shape, -1)
+        self.spare_temperatures_ = self.temperatures_.copy()
+        known: dict[bytes, int] = {}
+        for u, g in np.ndindex(*self.member_of_.shape):
+            inside = groups[u] == g
+            name = np.packbits(inside).tobytes()
+            if name not in known:
+                rows = sample.take(inside)
+                if len(rows) >= self.min_rows and len(np.unique(rows.codes)) > 1:
+                    known[name] = len(self.members_)
+                    self.members_.append(fit_member(base, rows, self.classes_))
+            self.member_of_[u, g] = known.get(name, -1)
+            if self.member_of_[u, g] < 0 and inside.any() and worse(sample.take(inside), float(self.temperatures_[u, g])):
+                self.spare_temperatures_[u, g] = 1.0
+        return self._status(groups)
+
+    def _status(self, groups: np.ndarray) -> tuple[bool, str]:
+        partitions = len(np.unique(np.array([same_partition(one) for one in groups]), axis=0))
+        status = f"{len(groups)} partitions ({partitions} different)"
+        few = self.member_of_ < 0
+        if few.any():
+            kept = int((self.spare_temperatures_[few] == 1).sum())
+            status += (
+                f"; {few.sum()} of {few.size} groups have fewer than {self.min_rows} different rows or one class and keep the "
+                f"temperature learned with the grouping ({kept} of them the identity)"
+            )
+        converged, words = members_report(self.members_)
+        return converged, f"{status}; {words}" if words else status
+
+    def _groups(self, points: np.ndarray) -> np.ndarray:
+        """The group of each row in each partition, [partitions, n]."""
+        pairs = zip(self.weights_, self.intercepts_, strict=True)
+        return np.array([(points @ weights.T + intercepts).argmax(axis=1) for weights, intercepts in pairs])
+
+    def _transform(self, sample: Sample) -> np.ndarray:
+        return self._calibrated(sample, self._points(sample, None, len(sample), learned=True))
+
+    def _calibrated(self, sample: Sample, points: np.ndarray) -> np.ndarray:
+        """The mean over partitions. A calibrator shared by several of them is asked once."""
+        groups = self._groups(points)
+        votes = np.zeros((len(self.members_) + 1, len(sample)), np.int64)
+        total = np.zeros(sample.values.shape)
+        for u, group in enumerate(groups):
+            votes[self.member_of_[u][group], np.arange(len(sample))] += 1
+            for g in np.flatnonzero(self.member_of_[u] < 0):
+                rows = np.flatnonzero(group == g)
+                total[rows] += tempered(sample.log_probs[rows], self.spare_temperatures_[u, g])
+        for member, count in zip(self.members_, votes[:-1], strict=True):
+            rows = np.flatnonzero(count)
+            if len(rows):
+                total[rows] += count[rows, None] * member._transform(sample.take(rows))
+        total /= len(groups)
+        if self.accuracy_preserving:
+            keep_argmax(sample.values, total)
+        return total
+
+
+@dataclass(frozen=True)
+class Grouping:
+    """One partition as it was learned."""
+
+    weights: np.ndarray
+    intercepts: np.ndarray
+    temperatures: np.ndarray
+    converged: bool
+
+
+@dataclass(frozen=True, eq=False)
+class Mixture:
+    """The penalised log score of softly grouped temperatures (paper 4, Eq. 13 and 14). Arrays are transposed."""
+
+    points: np.ndarray  # [d, n]
+    logits: np.ndarray  # [K, n], the largest of each row 0
+    true_logits: np.ndarray
+    weights: np.ndarray  # of sum 1
+    penalty: float
+    bias: bool
+
+    @classmethod
+    def of(cls, sample: Sample, points: np.ndarray, penalty: float, bias: bool) -> Mixture:
+        logits = np.ascontiguousarray((sample.log_probs - sample.log_probs.max(axis=1, keepdims=True)).T)
+        weights = sample.weights / sample.weights.sum()
+        return cls(np.ascontiguousarray(points.T), logits, logits[sample.codes, np.arange(len(sample))], weights, penalty, bias)
+
+    def minimise(self, start: np.ndarray) -> Grouping:
+        groups, size = len(start), start.size
+        theta = np.concatenate([start.ravel(), np.zeros(groups if self.bias else 0), np.full(groups, np.log(START))])
+        bounds = [(None, None)] * (len(theta) - groups) + [tuple(np.log(BOUNDS))] * groups
+        found = minimize(self.loss, theta, args=(groups,), jac=True, method="L-BFGS-B", bounds=bounds, options=SEARCH)
+        weights, intercepts, temperatures = np.split(found.x, [size, len(theta) - groups])
+        intercepts = intercepts if self.bias else np.zeros(groups)
+        return Grouping(weights.reshape(start.shape), intercepts, np.exp(temperatures), bool(found.success))
+
+    def loss(self, theta: np.ndarray, groups: int) -> tuple[float, np.ndarray]:
+        """The loss and its gradient in W, intercepts (if any) and log T."""
+        size = groups * len(self.points)
+        W, intercepts, betas = theta[:size].reshape(groups, -1), theta[size:-groups], np.exp(-theta[-groups:])
+        scores = W @ self.points
+        if self.bias:
+            scores += intercepts[:, None]
+        slopes = np.empty(groups)
+        loss = mixture_loss(self.logits, self.true_logits, self.weights, betas, scores, slopes)
+        by_weights = scores @ self.points.T + (2 * self.penalty / size) * W
+        by_intercepts = scores.sum(axis=1) if self.bias else np.empty(0)
+        gradient = np.concatenate([by_weights.ravel(), by_intercepts, -betas * slopes])
+        return loss + self.penalty * float(np.mean(W * W)), gradient
+
+
+def tempered(log_probs: np.ndarray, temperature: float) -> np.ndarray:
+    return softmax(log_probs / temperature, axis=1)
+
+
+def worse(sample: Sample, temperature: float) -> bool:
+    """Whether a temperature has a worse log score than none."""
+    return log_score(tempered(sample.log_probs, temperature), sample) > log_score(sample.probs, sample)
+
+
+def same_partition(groups: np.ndarray) -> np.ndarray:
+    """Groups numbered in the order in which they turn up, so that equal partitions have equal numbers.
+
+    >>> same_partition(np.array([2, 0, 2, 1]))
+    array([0, 1, 0, 2])
+    """
+    _, first, codes = np.unique(groups, return_index=True, return_inverse=True)
+    return np.argsort(np.argsort(first))[codes]
+
+
+def feature_table(features: Any, n: int | None, d: int | None) -> np.ndarray:
+    """Features as [n, d] in float64, checked."""
+    table = as_numbers(features, "features").astype(np.float64)
+    table = table[:, None] if table.ndim == 1 else table
+    if table.ndim != 2 or table.shape[1] == 0 or len(table) != (len(table) if n is None else n):
+        rule = "must be [rows, features]" if n is None else f"must be [rows, features] with {n} rows"
+        raise InputError("features", rule, f"has shape {table.shape}")
+    if d is not None and table.shape[1] != d:
+        raise InputError("features", f"must have the {d} columns that the groups were learned from", table.shape[1])
+    strange = ~(np.abs(table) <= LARGEST)
+    if strange.any():
+        row, column = np.argwhere(strange)[0]
+        raise InputError("features", f"must be finite and within +-{LARGEST:g}", table[row, column], row=int(row))
+    return table
+
+
+def distinct(sample: Sample, points: np.ndarray, seed: int) -> tuple[Sample, np.ndarray]:
+    """The different rows with their weights added, in an order that depends on their values and the seed alone."""
+    keys = row_keys(seed, sample.codes[:, None], sample.values, points)
+    order = np.argsort(keys, kind="stable")
+    sample, points, keys = sample.take(order), points[order], keys[order]
+    again = np.flatnonzero(keys[1:] == keys[:-1]) + 1
+    same = (sample.codes[again] == sample.codes[again - 1]) & (points[again] == points[again - 1]).all(axis=1)
+    same &= (sample.values[again] == sample.values[again - 1]).all(axis=1)
+    firsts = np.delete(np.arange(len(keys)), again[same])
+    weights = np.add.reduceat(sample.weights, firsts)
+    return Sample(sample.values[firsts], sample.from_logits, sample.codes[firsts], weights), points[firsts]
+
+
+def row_keys(seed: int, *tables: np.ndarray) -> np.ndarray:
+    """A number of 64 bits for each row: equal rows share it, others look random (SplitMix64, Steele et al. 2014, figure 16).
+
+    >>> np.unique(row_keys(0, np.array([[0.0, 1.0], [1.0, 0.0], [-0.0, 1.0]]))).size
+    2
+    """
+    keys = np.full(len(tables[0]), seed, np.uint64)
+    for table in tables:
+        for column in table.T:
+            keys ^= (column.astype(np.float64) + 0.0).view(np.uint64)  # -0.0 becomes 0.0
+            keys += np.uint64(0x9E3779B97F4A7C15)
+            keys = (keys ^ (keys >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+            keys = (keys ^ (keys >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+            keys ^= keys >> np.uint64(31)
+    return keys
+
+
+def first_share(sample: Sample, share: float) -> np.ndarray:
+    """Which rows make up the first share of the weight of each class."""
+    chosen = np.zeros(len(sample), bool)
+    for code in np.unique(sample.codes):
+        rows = np.flatnonzero(sample.codes == code)
+        weights = sample.weights[rows]
+        middle = (np.cumsum(weights) - weights / 2) / weights.sum()
+        chosen[rows] = middle < share - 1e-9  # a row that sits on the border does so whatever its weight's rounding
+    return chosen

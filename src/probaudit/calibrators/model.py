@@ -1,0 +1,176 @@
+"""A scikit-learn classifier with its calibrator: one model, fitted to all rows, and a calibrator that has seen other folds."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Any, Self
+
+import numpy as np
+from sklearn.base import BaseEstimator, ClassifierMixin, MetaEstimatorMixin, clone
+from sklearn.model_selection import StratifiedGroupKFold, StratifiedKFold, check_cv
+from sklearn.utils import Tags, _safe_indexing, column_or_1d, get_tags, indexable
+from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils.validation import _check_sample_weight, _num_samples, check_is_fitted, has_fit_parameter
+
+from ..errors import InputError
+from .base import Calibrator, FitReport
+from .combining import check_calibrator
+from .temperature import BiasCorrectedTemperature
+
+METHODS = ("predict_proba", "decision_function")
+
+
+class CalibratedModel(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):  # type: ignore[misc]
+    """A classifier whose probabilities are calibrated: fitted to all rows, its calibrator to outputs for rows left out.
+
+    Copies of `estimator` are fitted to all folds but one; their outputs for the folds left out, put together, fit the
+    calibrator. It is then applied to the outputs of one more copy, fitted to all rows.
+
+    estimator : a scikit-learn classifier.
+    calibrator : BiasCorrectedTemperature unless given. Its `from_logits` and `classes` follow from `method` and from y.
+    cv : the number of stratified folds, or what scikit-learn's `check_cv` takes. With `groups` in `fit`, rows of a group share
+        a fold.
+    method : the estimator's outputs to be calibrated: "predict_proba", or "decision_function" as logits.
+    seed : of the folds.
+
+    A copy that never met a class gives it probability 0, or the least of its scores; its outputs for rows of that very class
+    say nothing about the final model, and are left out.
+
+    >>> from sklearn.datasets import load_iris
+    >>> from sklearn.naive_bayes import GaussianNB
+    >>> X, y = load_iris(return_X_y=True)
+    >>> CalibratedModel(GaussianNB()).fit(X, y).predict_proba(X[:1]).round(2)
+    array([[1., 0., 0.]])
+    """
+
+    classes_: np.ndarray
+    estimator_: Any
+    calibrator_: Calibrator
+    fit_report_: FitReport
+
+    def __init__(
+        self,
+        estimator: Any,
+        calibrator: Calibrator | None = None,
+        cv: Any = 5,
+        *,
+        method: str = "predict_proba",
+        seed: int = 0,
+    ) -> None:
+        self.estimator = estimator
+        self.calibrator = calibrator
+        self.cv = cv
+        self.method = method
+        self.seed = seed
+
+    def fit(self, X: Any, y: Any, sample_weight: Any = None, groups: Any = None) -> Self:
+        """Fit the model and its calibrator. Weights go to the estimator, if it takes them, and to the calibrator."""
+        if self.method not in METHODS:
+            raise InputError("method", 'must be "predict_proba" or "decision_function"', repr(self.method))
+        calibrator = BiasCorrectedTemperature() if self.calibrator is None else self.calibrator
+        check_calibrator(calibrator, "calibrator")
+        check_classification_targets(y)
+        X, y, groups = indexable(X, y, groups)
+        y = column_or_1d(y, warn=True)
+        if _num_samples(X) == 0:
+            raise InputError("X", "needs rows; found 0 sample(s)")
+        weights = np.ones(len(y))
+        if sample_weight is not None:
+            weights = np.asarray(_check_sample_weight(sample_weight, y, dtype=np.float64, ensure_non_negative=True))
+        counted = np.flatnonzero(weights > 0)
+        self.classes_, codes = np.unique(y[counted], return_inverse=True)
+        if len(self.classes_) < 2:
+            raise InputError("y", "needs rows of two classes or more; found one class", f"{self.classes_.tolist()}")
+        passed = None if sample_weight is None else weights
+        outputs = self._left_out(X, y, passed, groups, counted)
+        rows = counted[np.isfinite(outputs[counted, codes])]
+        self.calibrator_ = clone(calibrator).set_params(
+            from_logits=self.method == "decision_function", classes=self.classes_.tolist()
+        )
+        self.calibrator_.fit(self._completed(outputs[rows]), y[rows], weights[rows])
+        found = self.calibrator_.fit_report_
+        lost = len(counted) - len(rows)
+        self.fit_report_ = replace(found, status=f"{lost} rows have no output to learn from; {found.status}") if lost else found
+        self.estimator_ = self._fitted(X, y, passed, counted)
+        for name in ("n_features_in_", "feature_names_in_"):
+            if hasattr(self.estimator_, name):
+                setattr(self, name, getattr(self.estimator_, name))
+        return self
+
+    def predict_proba(self, X: Any) -> np.ndarray:
+        """Calibrated probabilities, [n, K], columns in the order of `classes_`."""
+        check_is_fitted(self, "calibrator_")
+        return self.calibrator_.predict_proba(self._outputs(self.estimator_, X))
+
+    def predict(self, X: Any) -> np.ndarray:
+        """The most probable class after calibration; the first of equals."""
+        check_is_fitted(self, "calibrator_")
+        return self.classes_[self.predict_proba(X).argmax(axis=1)]
+
+    def _fitted(self, X: Any, y: np.ndarray, weights: np.ndarray | None, rows: np.ndarray) -> Any:
+        """A copy of the estimator fitted to some rows."""
+        model = clone(self.estimator)
+        part = (X, y) if len(rows) == len(y) else (_safe_indexing(X, rows), y[rows])
+        if weights is not None and has_fit_parameter(model, "sample_weight"):
+            return model.fit(*part, sample_weight=weights[rows])
+        return model.fit(*part)
+
+    def _outputs(self, model: Any, X: Any) -> np.ndarray:
+        """A model's outputs, a column for each of its classes. A single column of scores belongs to the second of two."""
+        outputs = np.asarray(getattr(model, self.method)(X))
+        if outputs.ndim == 1:
+            outputs = np.column_stack([np.zeros(len(outputs)), outputs])
+        if outputs.shape[1:] != (len(model.classes_),):
+            rule = f"its {self.method} must have a column for each of the {len(model.classes_)} classes"
+            raise InputError("estimator", rule, f"has shape {outputs.shape}")
+        return outputs
+
+    def _left_out(self, X: Any, y: np.ndarray, weights: np.ndarray | None, groups: Any, counted: np.ndarray) -> np.ndarray:
+        """Outputs of models for the rows they were not fitted to, [n, K]; NaN where there are none."""
+        outputs = np.full((len(y), len(self.classes_)), np.nan)
+        for train, test in self._folds(X, y, groups, counted):
+            test = np.intersect1d(test, counted)
+            if not np.isnan(outputs[test]).all():
+                raise InputError("cv", "must leave each row out once at most")
+            train = train[np.isin(train, counted)]
+            present = np.unique(y[train])
+            if len(present) < 2 or not len(test):
+                continue
+            found = self._outputs(self._fitted(X, y, weights, train), _safe_indexing(X, test))
+            outputs[np.ix_(test, np.searchsorted(self.classes_, present))] = found
+        if np.isnan(outputs).all():
+            raise InputError("cv", "needs a fold whose other rows are of two classes or more")
+        return outputs
+
+    def _completed(self, outputs: np.ndarray) -> np.ndarray:
+        """Outputs with those of classes that a model never met."""
+        least = np.nanmin(outputs, axis=1, keepdims=True) if self.method == "decision_function" else 0.0
+        return np.where(np.isnan(outputs), least, outputs)
+
+    def _folds(self, X: Any, y: np.ndarray, groups: Any, counted: np.ndarray) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+        """Rows to fit and rows left out."""
+        if not isinstance(self.cv, (int, np.integer)):
+            yield from check_cv(self.cv, y, classifier=True).split(X, y, groups)
+            return
+        if self.cv < 2:
+            raise InputError("cv", "needs two folds or more", self.cv)
+        largest = int(np.unique(y[counted], return_counts=True)[1].max())
+        if largest < 2:
+            raise InputError("y", "needs a class with two rows or more")
+        splitter = StratifiedKFold if groups is None else StratifiedGroupKFold
+        folds = splitter(min(self.cv, largest), shuffle=True, random_state=self.seed)
+        some = None if groups is None else _safe_indexing(groups, counted)
+        with warnings.catch_warnings():  # a class with fewer rows than folds is dealt with above
+            warnings.filterwarnings("ignore", message="The least populated class", category=UserWarning)
+            parts = list(folds.split(counted, y[counted], some))
+        for train, test in parts:
+            yield counted[train], counted[test]
+
+    def __sklearn_tags__(self) -> Tags:
+        tags = super().__sklearn_tags__()
+        own = get_tags(self.estimator)
+        tags.input_tags = own.input_tags
+        tags.classifier_tags.multi_class = own.classifier_tags.multi_class if own.classifier_tags else True
+        return tags

@@ -1,0 +1,269 @@
+"""Calibrators with a temperature: alone, with a bias for each class, and mixed with raw and uniform probabilities."""
+
+from __future__ import annotations
+
+from itertools import combinations
+from typing import Any, Self
+
+import numpy as np
+from scipy.optimize import minimize, minimize_scalar
+
+from ..errors import InputError
+from ..kernels.tempering import keep_argmax
+from .base import Calibrator, FitReport, Sample
+from .newton import MEMORY, bounded_minimum, descend
+from .tempered import BLOCK_VALUES, MOST_DENSE, TemperedRows
+
+BOUNDS = (1e-3, 1e3)
+ENSEMBLE_BOUNDS = (0.05, 5.0)
+SEPARATED = 1e-6  # a mean log score this small: the rows are told apart without doubt
+ROUNDING = 1e-12
+WORSE = "the log score of these rows is worse than before"
+
+
+class Tempered(Calibrator):
+    """What the three share: a fit that knows its scores from the search itself, without a matrix of probabilities."""
+
+    temperature_: float
+
+    def _solve(self, sample: Sample) -> FitReport:
+        raise NotImplementedError
+
+    def _fit(self, sample: Sample) -> tuple[bool, str]:
+        report = self._solve(sample)
+        return report.converged, report.status
+
+    def fit(self, P: Any, y: Any, sample_weight: Any = None) -> Self:
+        """Learn from outputs and true classes."""
+        self.fit_report_ = self._solve(self._learning_sample(P, y, sample_weight))
+        return self
+
+
+class TemperatureScaling(Tempered):
+    """p ~ softmax(z / T), z logits or log-probabilities: one temperature T for all (Guo et al. 2017, section 4.2).
+
+    The log score is convex in 1 / T; T minimises it within [0.001, 1000]. The most probable class never changes.
+
+    >>> P = np.array([[0.9, 0.1], [0.9, 0.1], [0.9, 0.1], [0.1, 0.9], [0.1, 0.9], [0.1, 0.9]])
+    >>> model = TemperatureScaling().fit(P, [0, 0, 1, 1, 1, 0])
+    >>> round(model.temperature_, 4)  # two of three are right: log 9 / log 2
+    3.1699
+    >>> model.predict_proba([[0.9, 0.1]]).round(4)
+    array([[0.6667, 0.3333]])
+    """
+
+    accuracy_preserving = True
+    _fitted = ("temperature_",)
+
+    def __init__(self, *, from_logits: bool = False, classes: Any = None) -> None:
+        self.from_logits = from_logits
+        self.classes = classes
+
+    def _solve(self, sample: Sample) -> FitReport:
+        rows = TemperedRows(sample)
+        before = raw_score(sample, rows)
+        found = bounded_minimum(rows.at_scale, 1.0, 1 / BOUNDS[1], 1 / BOUNDS[0])
+        self.temperature_ = 1 / float(found.at)
+        after, status = found.value, f"came to rest in {found.steps} steps"
+        if not after <= before + ROUNDING:
+            self.temperature_, after, status = 1.0, before, "identity: no temperature improves the log score"
+        elif found.at in (1 / BOUNDS[1], 1 / BOUNDS[0]):
+            status = at_bound(self.temperature_)
+        elif not found.converged:
+            status = f"did not come to rest in {found.steps} steps"
+        return FitReport(found.converged, status, before, after, len(sample))
+
+    def _transform(self, sample: Sample) -> np.ndarray:
+        probs = TemperedRows(sample).probabilities(1 / self.temperature_)
+        keep_argmax(sample.values, probs)
+        return probs
+
+
+class BiasCorrectedTemperature(Tempered):
+    """p ~ softmax(z / T + b): a temperature and a bias for each class.
+
+    Bias-corrected temperature scaling (Alexandari et al. 2020, section 3) and direction-preserving calibration (Ferrer & Ramos,
+    affine calibration) are one and the same; `DirectionPreserving` is its other name. The log score is convex in (1 / T, b).
+    Biases have mean zero: a common constant does nothing. That of a class without rows, which would go to minus infinity, is
+    held at that mean.
+
+    >>> P = np.array([[0.9, 0.1], [0.9, 0.1], [0.9, 0.1], [0.1, 0.9], [0.1, 0.9]])
+    >>> model = DirectionPreserving().fit(P, [0, 0, 1, 1, 0])
+    >>> model.predict_proba([[0.9, 0.1], [0.1, 0.9]]).round(4)
+    array([[0.6667, 0.3333],
+           [0.5   , 0.5   ]])
+    """
+
+    _fitted = ("temperature_", "bias_")
+
+    bias_: np.ndarray
+
+    def __init__(self, *, from_logits: bool = False, classes: Any = None) -> None:
+        self.from_logits = from_logits
+        self.classes = classes
+
+    def _solve(self, sample: Sample) -> FitReport:
+        rows = TemperedRows(sample)
+        before = raw_score(sample, rows)
+        low, high = 1 / BOUNDS[1], 1 / BOUNDS[0]
+        present = np.flatnonzero(rows.frequencies)
+        bias = np.zeros(rows.classes)
+
+        def biases(x: np.ndarray) -> np.ndarray:
+            bias[present] = x[1:] - x[1:].mean()
+            return bias
+
+        scale = float(bounded_minimum(rows.at_scale, 1.0, low, high, close=0.1).at)
+        start = np.concatenate([[scale], np.zeros(len(present))])
+        memory = 0 if rows.classes <= MOST_DENSE else MEMORY
+        found = descend(lambda x: rows.at(float(x[0]), biases(x)).point(present), start, memory=memory, low=low, high=high)
+        self.temperature_, self.bias_ = 1 / float(found.at[0]), biases(found.at).copy()
+        after, status = found.value, f"came to rest in {found.steps} steps"
+        if not after <= before + ROUNDING:
+            self.temperature_, self.bias_, after = 1.0, np.zeros(rows.classes), before
+            status = "identity: no temperature and biases improve the log score"
+        elif found.at[0] in (low, high):
+            status = at_bound(self.temperature_)
+        elif after < SEPARATED:
+            status = f"the outputs tell the classes apart without error; stopped at a temperature of {self.temperature_:.3g}"
+        elif not found.converged:
+            status = f"did not come to rest in {found.steps} steps"
+        return FitReport(found.converged, status, before, after, len(sample))
+
+    def _transform(self, sample: Sample) -> np.ndarray:
+        return TemperedRows(sample).probabilities(1 / self.temperature_, self.bias_)
+
+
+DirectionPreserving = BiasCorrectedTemperature
+
+
+class EnsembleTemperature(Tempered):
+    """A mixture of tempered, raw and uniform probabilities (ETS; Zhang, Kailkhura & Han 2020, section 3.2, equation 8).
+
+    The temperature comes first, within [0.05, 5]; then the weights, not negative and of sum 1. Both minimise `loss`: the
+    "squared" error, or the "log" score. Every part keeps the order of the classes, so the most probable one never changes.
+
+    >>> P = np.array([[0.9, 0.1], [0.9, 0.1], [0.9, 0.1], [0.1, 0.9], [0.1, 0.9], [0.1, 0.9]])
+    >>> EnsembleTemperature().fit(P, [0, 0, 1, 1, 1, 0]).predict_proba([[0.9, 0.1]]).round(4)
+    array([[0.6667, 0.3333]])
+    """
+
+    accuracy_preserving = True
+    _fitted = ("temperature_", "weights_")
+
+    weights_: np.ndarray
+
+    def __init__(self, *, loss: str = "squared", from_logits: bool = False, classes: Any = None) -> None:
+        self.loss = loss
+        self.from_logits = from_logits
+        self.classes = classes
+
+    def _solve(self, sample: Sample) -> FitReport:
+        if self.loss not in ("squared", "log"):
+            raise InputError("loss", 'must be "squared" or "log"', repr(self.loss))
+        rows = TemperedRows(sample)
+        before = raw_score(sample, rows)
+        low, high = ENSEMBLE_BOUNDS
+        if self.loss == "log":
+            scale = float(bounded_minimum(rows.at_scale, 1.0, 1 / high, 1 / low).at)
+        else:
+            scale = 1 / least_squares_temperature(rows)
+        truths, products = mixture_sums(sample, scale)
+        share = sample.weights / sample.weights.sum()
+        self.temperature_ = 1 / scale
+        self.weights_ = log_weights(truths, share) if self.loss == "log" else squared_weights(products, share @ truths)
+        after = float(-(share @ np.log(np.maximum(truths @ self.weights_, np.finfo(np.float64).tiny))))
+        status = at_bound(self.temperature_) if self.temperature_ in (low, high) else "came to rest"
+        if after > before + ROUNDING:
+            status += "; " + WORSE
+        return FitReport(True, status, before, after, len(sample))
+
+    def _transform(self, sample: Sample) -> np.ndarray:
+        rows = TemperedRows(sample)
+        tempered, raw, uniform = self.weights_
+        probs = rows.probabilities(1 / self.temperature_)
+        probs *= tempered
+        probs += uniform / rows.classes
+        if raw > 0:
+            probs += raw * rows.probabilities(1.0)
+        keep_argmax(sample.values, probs)
+        return probs
+
+
+def at_bound(temperature: float) -> str:
+    return f"temperature at its bound of {temperature:g}"
+
+
+def raw_score(sample: Sample, rows: TemperedRows) -> float:
+    """The mean log score before calibration; infinite if a true class got probability 0."""
+    if sample.from_logits:
+        return float(rows.raw[0])
+    truth = sample.values[np.arange(len(sample)), sample.codes] / sample.values.sum(axis=1, dtype=np.float64)
+    with np.errstate(divide="ignore"):
+        return float(-(sample.weights @ np.log(truth)) / rows.weight)
+
+
+def least_squares_temperature(rows: TemperedRows) -> float:
+    """The temperature of the least Brier score. It is not convex: the best of a grid, then its neighbourhood."""
+    grid = np.geomspace(*ENSEMBLE_BOUNDS, 16)
+    best = int(np.argmin([rows.brier(1 / t) for t in grid]))
+    around = np.log([grid[max(best - 1, 0)], grid[min(best + 1, len(grid) - 1)]])
+    found = minimize_scalar(lambda u: rows.brier(np.exp(-u)), bounds=tuple(around), method="bounded", options={"xatol": 1e-8})
+    return min((float(np.exp(found.x)), *ENSEMBLE_BOUNDS, 1.0), key=lambda t: rows.brier(1 / t))
+
+
+def mixture_sums(sample: Sample, scale: float) -> tuple[np.ndarray, np.ndarray]:
+    """Of tempered, raw and uniform probabilities: that of each row's true class, [n, 3], and mean products, [3, 3]."""
+    n, K = sample.values.shape
+    truths, products = np.full((n, 3), 1 / K), np.full((3, 3), 1 / K)
+    products[:2, :2] = 0
+    size = max(1, BLOCK_VALUES // K)
+    for start in range(0, n, size):
+        block = slice(start, start + size)
+        part = sample.take(block)
+        rows = TemperedRows(part)
+        both = rows.probabilities(scale), rows.probabilities(1.0)
+        for i, p in enumerate(both):
+            truths[block, i] = p[np.arange(len(p)), part.codes]
+            for j, q in enumerate(both):
+                products[i, j] += part.weights @ np.einsum("nk,nk->n", p, q)
+    products[:2, :2] /= sample.weights.sum()
+    return truths, products
+
+
+def squared_weights(products: np.ndarray, truths: np.ndarray) -> np.ndarray:
+    """The w on the simplex of least w'Aw - 2 r'w: exactly, as the best stationary point of its faces."""
+    best, weights = np.inf, np.zeros(3)
+    for size in (1, 2, 3):
+        for face in map(list, combinations(range(3), size)):
+            bordered = np.ones((size + 1, size + 1))
+            bordered[:size, :size] = products[np.ix_(face, face)]
+            bordered[size, size] = 0
+            found = np.linalg.lstsq(bordered, np.append(truths[face], 1.0))[0][:size]
+            w = np.zeros(3)
+            w[face] = found
+            value = w @ products @ w - 2 * truths @ w
+            if found.min() >= 0 and value < best - ROUNDING:
+                best, weights = value, w
+    return weights / weights.sum()
+
+
+def log_weights(truths: np.ndarray, share: np.ndarray) -> np.ndarray:
+    """The w on the simplex of the least mean log score (convex), never worse than a corner."""
+
+    def mixed(w: np.ndarray) -> np.ndarray:
+        return np.maximum(truths @ w, np.finfo(np.float64).tiny)
+
+    def value(w: np.ndarray) -> float:
+        return float(-(share @ np.log(mixed(w))))
+
+    found = minimize(
+        value,
+        np.array([0.98, 0.01, 0.01]),
+        jac=lambda w: -(truths / mixed(w)[:, None]).T @ share,
+        method="SLSQP",
+        bounds=[(0, 1)] * 3,
+        constraints={"type": "eq", "fun": lambda w: w.sum() - 1, "jac": lambda w: np.ones(3)},
+        options={"ftol": 1e-13, "maxiter": 200},
+    ).x.clip(0, 1)
+    return min((*np.eye(3), found / found.sum()), key=value)

@@ -1,0 +1,76 @@
+"""The mergeable state of a single event: whether it happened, over a fine grid of the probabilities it was given."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from ..errors import InputError
+from .exact import merge_pairs, numbers
+
+# Cells of a grid: 2^5 x 3 x 5^2 x 7, so that the usual numbers of equal bins are unions of cells.
+CELLS = 16_800
+COARSE_CELLS = 840  # 2^3 x 3 x 5 x 7: when there are many events, as many as classes
+
+
+@dataclass(frozen=True)
+class EventSums:
+    """Sums over the rows of each of G equal cells of [0, 1]. Arrays [G]."""
+
+    rows: np.ndarray
+    hit_rows: np.ndarray
+    weight: np.ndarray
+    weight_squared: np.ndarray
+    outputs: np.ndarray  # sum w p
+    hits: np.ndarray  # sum w [the event happened]
+
+
+class EventGrid:
+    """Integers, so that any cutting of the rows into blocks gives the same bytes. Weights must be at most 1."""
+
+    def __init__(self, cells: int = CELLS, *, weighted: bool = False) -> None:
+        self._cells = np.zeros((cells, 2), np.int64)
+        self._offsets = np.zeros(0 if weighted else cells, np.int64)
+        self._sums = np.zeros((cells if weighted else 0, 8), np.int64)
+
+    @property
+    def weighted(self) -> bool:
+        return len(self._sums) > 0
+
+    def update(self, outputs: np.ndarray, labels: np.ndarray, weights: np.ndarray | None = None) -> EventGrid:
+        """Add rows: outputs in [0, 1] (or a rounding above), labels 0 or 1."""
+        from ..kernels.gridding import tally_event, tally_weighted_event
+
+        if (weights is not None) != self.weighted:
+            raise InputError("weights", "all rows of a state must have weights, or none")
+        outputs, labels = np.ascontiguousarray(outputs, np.float64), np.ascontiguousarray(labels, np.int64)
+        if weights is None:
+            tally_event(outputs, labels, self._cells, self._offsets)
+        else:
+            tally_weighted_event(outputs, labels, np.ascontiguousarray(weights), self._cells, self._sums)
+        return self
+
+    def merge(self, other: EventGrid) -> EventGrid:
+        """Add another state to this one."""
+        if self._cells.shape != other._cells.shape or self.weighted != other.weighted:
+            raise InputError("other", "states can be merged only when they have the same cells, and both weights or none")
+        self._cells += other._cells
+        self._offsets += other._offsets
+        self._sums = merge_pairs(self._sums, other._sums)
+        return self
+
+    def to_bytes(self) -> bytes:
+        return b"".join(array.tobytes() for array in (self._cells, self._offsets, self._sums))
+
+    def finalise(self) -> EventSums:
+        """The state as plain numbers."""
+        from ..kernels.gridding import OFFSET_SCALE
+
+        rows, hit_rows = self._cells.T.copy()
+        middle = (np.arange(len(rows)) + 0.5) / len(rows)
+        if self.weighted:
+            weight, squared, hits, offset = numbers(self._sums).T
+        else:
+            weight, squared, hits, offset = rows * 1.0, rows * 1.0, hit_rows * 1.0, self._offsets / OFFSET_SCALE
+        return EventSums(rows, hit_rows, weight, squared, weight * middle + offset, hits)

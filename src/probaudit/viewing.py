@@ -1,0 +1,119 @@
+"""Rows as a lens shows them: the good ones, those that a selection keeps, with their weights and places."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from .engines.memory import Survey, events, take_survey
+from .errors import InputError
+from .estimates.fine_grid import FineGrid
+from .lenses import Binary, Lens, OneVsRest, TopLabel, View
+from .partitions import Partition
+from .predictions import Predictions
+from .selections import Selection, as_selection
+from .statistics import Plan
+
+
+@dataclass(frozen=True)
+class Rows:
+    """The good rows as plain arrays: probabilities [n, K], labels, weights (at most 1), and their places among all `total`."""
+
+    probs: np.ndarray
+    labels: np.ndarray
+    weights: np.ndarray
+    places: np.ndarray
+    total: int
+
+    @classmethod
+    def of(cls, predictions: Predictions) -> Rows:
+        good = survey(predictions).good
+        if len(good) == len(predictions):
+            probs, labels, weights = predictions.probabilities(), predictions.codes, predictions.sample_weight
+        else:
+            probs, labels = predictions.probabilities(good), predictions.codes[good]
+            weights = None if predictions.sample_weight is None else predictions.sample_weight[good]
+        weights = np.ones(len(labels)) if weights is None else weights / weights.max()
+        return cls(probs, labels, weights, good, len(predictions))
+
+
+def survey(predictions: Predictions) -> Survey:
+    """What a pass over all rows finds, found out once."""
+    if "survey" not in predictions.memo:
+        predictions.memo["survey"] = take_survey(predictions, Plan.of(predictions))
+    found: Survey = predictions.memo["survey"]
+    return found
+
+
+@dataclass(frozen=True)
+class Seen:
+    """A view with its weights, and which of all `total` rows it shows."""
+
+    view: View
+    weights: np.ndarray
+    rows: np.ndarray
+    total: int
+
+    def cells(self, partition: Partition) -> np.ndarray:
+        return partition.select(self.rows, self.total).cells(self.view.outputs)
+
+
+def lens_of(predictions: Predictions, lens: Lens | None) -> Lens:
+    """The lens to look through: the top label unless given. Of confidence and correctness, the answer is the top label."""
+    lens = TopLabel() if lens is None else lens
+    return Binary() if predictions.pairs and type(lens) is TopLabel else lens
+
+
+def look(predictions: Predictions, lens: Lens, where: Any = None) -> list[Seen]:
+    """The problems that a lens shows, for the rows that a selection keeps (before or after the lens, as it says)."""
+    lens = lens_of(predictions, lens)
+    if where is None:
+        return _all_seen(predictions, lens)
+    selection = as_selection(where)
+    if selection.after_lens:
+        found = [_kept(seen, selection.select(seen.rows, seen.total)) for seen in _all_seen(predictions, lens)]
+    else:
+        rows = Rows.of(predictions)
+        kept = np.flatnonzero(selection.select(rows.places, rows.total).mask(View(rows.probs, rows.labels)))
+        views = lens.views(rows.probs[kept], rows.labels[kept])
+        found = [Seen(view, rows.weights[kept], rows.places[kept], rows.total) for view in views]
+    if not all(len(seen.rows) for seen in found):
+        raise InputError("where", "no row is left to judge")
+    return found
+
+
+def _all_seen(predictions: Predictions, lens: Lens) -> list[Seen]:
+    """What a lens shows of all rows; kept for the lenses of a single event, at which many measures look."""
+    found: list[Seen] | None = predictions.memo.get(lens) if type(lens) in (TopLabel, OneVsRest, Binary) else None
+    if found is None:
+        rows = Rows.of(predictions)
+        found = [Seen(view, rows.weights, rows.places, rows.total) for view in lens.views(rows.probs, rows.labels)]
+    if type(lens) in (TopLabel, OneVsRest, Binary):
+        predictions.memo[lens] = found
+    return found
+
+
+def _kept(seen: Seen, selection: Selection) -> Seen:
+    inside = np.flatnonzero(selection.mask(seen.view))
+    view = View(seen.view.outputs[inside], seen.view.labels[inside])
+    return Seen(view, seen.weights[inside], seen.rows[inside], seen.total)
+
+
+def look_at_event(predictions: Predictions, lens: Lens) -> Seen:
+    """The one event that a lens shows."""
+    found = look(predictions, lens)
+    if len(found) != 1 or found[0].view.outputs.ndim != 1:
+        raise InputError("lens", "must show a single event", repr(lens))
+    return found[0]
+
+
+def grids_of(predictions: Predictions, lens: Lens) -> list[FineGrid]:
+    """The fine grid of each event that a lens shows, in one pass that keeps no rows."""
+    if type(lens) is TopLabel and predictions.sample_weight is None:  # the pass that scores use has this grid
+        return [FineGrid.of_summary(survey(predictions).summary.grid)]
+    grids = [FineGrid.of_event(grid.finalise()) for grid in events(predictions, lens_of(predictions, lens))]
+    if not grids[0].rows.any():
+        raise InputError(predictions.name("probs"), "no row is left to judge")
+    return grids
