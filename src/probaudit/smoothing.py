@@ -117,7 +117,7 @@ def kernel_calibration_curve(
     bandwidth: float = 0.05,
     **options: Unpack[RowOptions],
 ) -> KernelCurve:
-    """How often the most probable class is right, and the mean loss, at each confidence, by kernel regression (paper 5, Eq. 4.7).
+    """How often the most probable class is right, and the mean loss, at each confidence: kernel regression (paper 5, Eq. 4.7).
 
     x : confidences to look at; 101 of them from 0 to 1 unless given.
     score : "brier" or "log": the loss, over all classes, and the divergence.
