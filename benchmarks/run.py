@@ -1,7 +1,7 @@
 """Speed and memory as ratios, both sides measured in one run, best of several.
 
 make bench                          all of it
-.venv/bin/python benchmarks/run.py passes        one part: passes, calibration, costs, memory, startup
+.venv/bin/python benchmarks/run.py passes        one part; for the names see PARTS
 """
 
 from __future__ import annotations
@@ -9,12 +9,26 @@ from __future__ import annotations
 import sys
 
 import calibration
+import calibrators
 import costs
+import families
+import grouping
+import grouping_loss
 import memory
 import passes
 import startup
 
-PARTS = {"passes": passes.run, "calibration": calibration.run, "costs": costs.run, "memory": memory.run, "startup": startup.run}
+PARTS = {
+    "passes": passes.run,
+    "calibration": calibration.run,
+    "calibrators": calibrators.run,
+    "families": families.run,
+    "grouping": grouping.run,
+    "grouping_loss": grouping_loss.run,
+    "costs": costs.run,
+    "memory": memory.run,
+    "startup": startup.run,
+}
 
 if __name__ == "__main__":
     for name in sys.argv[1:] or PARTS:

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import probaudit as pb
+from probaudit import simulate
 from probaudit.report.gate import Threshold, failures
 from probaudit.report.verdict import RULES
 
@@ -55,6 +56,52 @@ def test_what_is_infinite_is_null_in_json():
     assert audit.flat()["infinite_rows"] == 1
 
 
+def test_what_a_calibrator_would_gain(world):
+    audit, loss = pb.audit(world.y, world.mcs), pb.calibration_loss(world.y, world.mcs)
+    assert audit["calibration_loss"] == loss.loss
+    assert audit["calibration_loss.relative"] == loss.relative
+    assert audit.flat()["log_score.calibrated"] == loss.calibrated
+    assert "BiasCorrectedTemperature, 5 folds" in audit.settings["calibration_loss"]
+    assert rules(pb.audit(world.y, world.cal))["miscalibration_costs"] == "good"
+    certain = world.cal.copy()
+    certain[np.flatnonzero(world.y == 1)[:1]] = 1, 0
+    infinite = pb.audit(world.y, certain)
+    assert "calibration_loss" not in infinite.estimates
+    assert np.isfinite(infinite["log_score.calibrated"])
+    assert "from infinity" in infinite.verdict
+    for few in (pb.audit([0, 0, 0, 0, 0, 0], [0.1] * 6), pb.audit([0, 1], [0.1, 0.8])):
+        assert "calibration_loss" not in few.estimates
+        assert "not tried" in few.settings["calibration_loss"]
+    assert pb.audit(world.y, world.cal, repair=False).settings["calibration_loss"] == "not asked for"
+
+
+def test_with_features_it_says_who_is_badly_served():
+    world = simulate.neural_outputs(4000, seed=1)
+    audit = pb.audit(world.y, world.scores, features=world.features)
+    budget = pb.loss_budget(world.y, world.scores, world.features)
+    assert float(audit.budget.grouping) == float(budget.grouping)
+    assert audit["grouping_loss.relative"] == pytest.approx(budget.grouping / budget.total)
+    assert "hidden_groups" in rules(audit)
+    found = json.loads(audit.to_json())["budget"]
+    assert found["total"]["value"] == float(budget.total)
+    assert found["regions"][0].keys() >= {"rule", "rows", "stated", "observed", "verdict"}
+    assert "who is badly served" in repr(audit)
+    plain = pb.audit(world.y, world.scores)
+    assert plain.budget is None
+    assert json.loads(plain.to_json())["budget"] is None
+    assert "hidden_groups" not in rules(plain)
+
+
+def test_given_groups_are_found_to_be_badly_served():
+    world = simulate.unfair_groups(6000)
+    audit = pb.audit(world.y, world.scores, columns={"group": world.group}, regions=["group"])
+    assert rules(audit)["hidden_groups"] == "warning"
+    assert "group = " in audit.verdict
+    fair = simulate.unfair_groups(6000, {"a": 0.0, "b": 0.0})
+    calm = pb.audit(fair.y, fair.scores, columns={"group": fair.group}, regions=["group"])
+    assert rules(calm)["hidden_groups"] == "good"
+
+
 def test_json_needs_an_existing_folder(world, tmp_path):
     with pytest.raises(pb.InputError, match="folder must exist"):
         pb.audit(world.y, world.cal).to_json(tmp_path / "none" / "audit.json")
@@ -89,6 +136,7 @@ FIRING = {
     ),
     "good_decisions_bad_probabilities": (lambda w: pb.audit(*overconfident(w)), "warning", calibrated),
     "rejecting_all_is_better": (lambda w: pb.audit(w.y, 1 - w.cal), "warning", calibrated),
+    "miscalibration_costs": (lambda w: pb.audit(w.y, w.mcs), "warning", lambda w: pb.audit(w.y, w.mcs, repair=False)),
     "one_class": (lambda w: pb.audit(w.y[w.y == 0], w.cal[w.y == 0]), "warning", calibrated),
     "rows_set_aside": (lambda w: pb.audit([0, 1, 7], [0.1, 0.9, 0.5], on_bad_rows="drop"), "warning", calibrated),
     "only_confidence": (lambda w: confidence(w), "note", calibrated),

@@ -254,7 +254,7 @@ REFUSED = {
     "debias worst": (lambda: pb.calibration_error(Y, P, distance="squared", debias=True, worst=True), "largest"),
     "bandwidth": (lambda: pb.kernel_calibration_error(Y, P, bandwidth=0), "bandwidth"),
     "bandwidth NaN": (lambda: pb.kernel_calibration_error(Y, P, bandwidth=np.nan), "bandwidth"),
-    "score": (lambda: pb.kernel_calibration_error(Y, P, score="l1"), "one of brier, log"),
+    "score": (lambda: pb.kernel_calibration_error(Y, P, score="l1"), "one of log, brier"),
     "kernel": (lambda: pb.kernel_calibration_error(Y, P, kernel="box"), "one of gaussian, epanechnikov"),
     "kernel of several": (lambda: pb.kernel_calibration_error(Y, P, lens=pb.Full()), "single event"),
     "smooth of several": (lambda: pb.smooth_calibration_error(Y, P, lens=pb.TopK(2)), "single event"),

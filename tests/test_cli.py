@@ -178,3 +178,18 @@ def test_a_progress_bar_appears_only_for_those_who_wait(monkeypatch):
         assert (bar._bar.tasks[0].description, bar._bar.tasks[0].completed) == ("rows", 10)
     with progress.Progress(10, show=False) as bar:
         assert not bar._timer.is_alive()
+
+
+def test_features_and_groups(tmp_path):
+    world = pb.simulate.unfair_groups(3000)
+    data = {"label": world.y, "p": world.scores, "group": world.group}
+    data |= {f"f_{k}": world.features[:, k] for k in range(world.features.shape[1])}
+    pd.DataFrame(data).to_csv(tmp_path / "rows.csv", index=False)
+    groups = run("audit", tmp_path / "rows.csv", "--probs", "p", "--groups", "group")
+    assert groups.exit_code == 0, groups.output
+    assert "group = " in groups.output
+    assert "after calibration" in groups.output
+    features = run("audit", tmp_path / "rows.csv", "--probs", "p", "--features", "f_*")
+    assert features.exit_code == 0, features.output
+    assert "who is badly served" in features.output
+    assert run("audit", tmp_path / "rows.csv", "--probs", "p", "--groups", "nothing").exit_code == 2

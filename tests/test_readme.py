@@ -12,16 +12,20 @@ import pytest
 from typer.testing import CliRunner
 
 import probaudit as pb
+from probaudit import calibrators
 from probaudit.cli import app
 
 README = (Path(__file__).parents[1] / "README.md").read_text()
 
 
-def test_the_python_examples_run():
-    code, calibration = re.findall(r"```python\n(.*?)```", README, re.DOTALL)
+def test_the_python_examples_run(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    code, *others = re.findall(r"```python\n(.*?)```", README, re.DOTALL)
     names: dict[str, object] = {}
     exec(code, names)
-    exec(calibration, {})
+    assert len(others) == 3
+    for other in others:
+        exec(other, {})
     assert f"{pb.log_score(names['y'], names['p']):.4f} with its interval" in code.replace("# ", "")
 
 
@@ -33,14 +37,16 @@ def test_the_commands_run(command, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     world = pb.simulate.gaussian_posteriors(300, 2, variance=0.05, seed=0)
     frame = pd.DataFrame({"label": np.array(["cat", "dog"])[world.y], "p_cat": world.cal[:, 0], "p_dog": world.cal[:, 1]})
-    frame.to_parquet("preds.parquet")
+    frame.assign(f_0=np.arange(len(frame)) % 7, f_1=world.cal[:, 0]).to_parquet("preds.parquet")
     pd.DataFrame({"label": world.y, "p": world.cal[:, 1]}).to_csv("preds.csv", index=False)
     np.savez("preds.npz", labels=world.y, logits=np.log(world.cal))
     pd.DataFrame({"sure": world.cal.max(axis=1), "right": world.y == 0}).to_csv("answers.csv", index=False)
     Path("costs.csv").write_text("no,yes\n0,1\n5,0\n")
+    fitted = calibrators.TemperatureScaling(classes=["cat", "dog"]).fit(world.cal, np.array(["cat", "dog"])[world.y])
+    calibrators.save(fitted, "calibrator.json")
     result = CliRunner().invoke(app, shlex.split(command))
     assert result.exit_code == 0, result.output
 
 
 def test_there_are_commands():
-    assert len(COMMANDS) == 5
+    assert len(COMMANDS) == 8

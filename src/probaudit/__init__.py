@@ -1,6 +1,7 @@
 """probaudit: can your classifier's probabilities be trusted, and where does the loss come from?"""
 
 from . import calibrators, simulate
+from .budget import Budget, loss_budget
 from .calibration import (
     CalibrationError,
     CalibrationTest,
@@ -22,12 +23,14 @@ from .event_metrics import (
     spiegelhalter_test,
     sweep_calibration_error,
 )
+from .grouping_loss import GroupingDiagram, GroupingLoss, grouping_diagram, grouping_loss
 from .kernel_metrics import kernel_calibration_test, maximum_mean_calibration_error
 from .lenses import Binary, Classwise, Full, Groups, Lens, OneVsRest, TopK, TopLabel
 from .metrics import RiskCurve, bayes_risk, brier_score, log_score, risk_curve, risk_weighted_score
 from .partitions import Column, Each, Edges, EqualMass, EqualWidth, KDTree, Partition, Whole
 from .predictions import Predictions
 from .reading import read
+from .regions import KMeansRegions, Regions, StumpRegions, TreeRegions
 from .report.audit import Audit, audit
 from .scores import Brier, Cost, Log, RiskWeighted
 from .selecting import CalibratorChoice, select_calibrator
@@ -42,6 +45,7 @@ __all__ = [
     "Audit",
     "Binary",
     "Brier",
+    "Budget",
     "CalibrationError",
     "CalibrationLoss",
     "CalibrationTest",
@@ -57,11 +61,14 @@ __all__ = [
     "EqualWidth",
     "Estimate",
     "Full",
+    "GroupingDiagram",
+    "GroupingLoss",
     "Groups",
     "InputError",
     "InterInterval",
     "IntervalTVD",
     "KDTree",
+    "KMeansRegions",
     "LabelIs",
     "Lens",
     "Log",
@@ -73,13 +80,16 @@ __all__ = [
     "Partition",
     "PredictedIs",
     "Predictions",
+    "Regions",
     "RiskCurve",
     "RiskWeighted",
     "Selection",
     "Squared",
+    "StumpRegions",
     "Sweep",
     "TopK",
     "TopLabel",
+    "TreeRegions",
     "Whole",
     "__version__",
     "audit",
@@ -92,11 +102,14 @@ __all__ = [
     "calibration_test",
     "calibrators",
     "cumulative_differences",
+    "grouping_diagram",
+    "grouping_loss",
     "hosmer_lemeshow_test",
     "kernel_calibration_curve",
     "kernel_calibration_error",
     "kernel_calibration_test",
     "log_score",
+    "loss_budget",
     "maximum_mean_calibration_error",
     "partition_sweep",
     "partitioned_calibration_error",

@@ -28,7 +28,11 @@ from .viewing import Rows, Seen, grids_of, look, survey
 class CalibrationError(Estimate):
     """An estimate that also keeps the cells it was summed over, for each view of the lens."""
 
-    cells: tuple[Cells, ...] = ()
+    gathered: tuple[Cells, ...] = ()
+
+    @property
+    def cells(self) -> tuple[Cells, ...]:
+        return tuple(part for cells in self.gathered for part in cells.each)
 
     def __reduce__(self) -> tuple[Any, ...]:
         return CalibrationError, (float(self),), dict(self.__dict__)
@@ -38,7 +42,7 @@ def _error(
     value: float, definition: list[str], n: int, cells: Sequence[Cells] = (), per_class: dict[Any, float] | None = None
 ) -> CalibrationError:
     found = CalibrationError(value, n=n, definition=", ".join(definition), per_class=per_class)
-    found.cells = tuple(cells)
+    found.gathered = tuple(cells)
     return found
 
 
@@ -84,43 +88,41 @@ def calibration_error(
     predictions = rows_of(y_true, y_proba, **options)
     bootstrap = Bootstrap.of(interval, groups, resamples, seed, bias_removed=int(debias))
     error = partial(debiased_gap if debias else worst_gap if worst else mean_gap, distance=metric)
-    terms = _terms(predictions, lens, [partition], where) if exact else _grid_terms(predictions, lens, partition, where)
+    terms = _terms(predictions, lens, partition, where) if exact else _grid_terms(predictions, lens, partition, where)
     cells = [term.cells for term in terms]
-    values = [float(error(c)) for c in cells]
+    values = np.concatenate([np.atleast_1d(error(c)) for c in cells]).tolist()
     words = [f"calibration error, {lens}", repr(partition), repr(metric)]
     if debias:
         few = sum(int(thin(c).sum()) for c in cells)
         words.append("debiased" + (f", {few} cells of one row left out" if few else ""))
     words += ["largest cell"] if worst else []
     words += [f"where {where!r}"] if where is not None else []
-    least = min(len(c.rows) for c in cells)
-    if isinstance(partition, EqualMass) and least < min(partition.bins, *(c.rows.sum() for c in cells)):
+    least, n = min(int((c.weight > 0).sum(axis=-1).min()) for c in cells), max(int(c.rows.sum(axis=-1).max()) for c in cells)
+    if isinstance(partition, EqualMass) and least < min(partition.bins, n):
         words.append(f"ties leave {least} bins")
     words += [] if exact else [f"from a grid of {terms[0].grid_cells:,} cells"]
     per_class = dict(zip(predictions.class_order, values, strict=True)) if isinstance(lens, Classwise) else None
-    found = _error(math.fsum(values) / len(values), words, max(int(c.rows.sum()) for c in cells), cells, per_class)
+    found = _error(math.fsum(values) / len(values), words, n, cells, per_class)
     if bootstrap is not None:
         found.low, found.high = bootstrap.interval(float(found), terms, error)
     return found
 
 
-def _terms(predictions: Predictions, lens: Lens, partitions: Sequence[Partition], where: Any) -> list[Term]:
-    """A term for each view of the lens and each partition, from the rows themselves."""
-    found = []
-    for partition in partitions:
-        if isinstance(lens, Classwise) and isinstance(partition, EqualWidth) and where is None:
-            found += _class_terms(predictions, partition)
-            continue
-        for seen in look(predictions, lens, where):
-            cell = seen.cells(partition)
-            cells = gather_cells(seen.view, cell, seen.weights)
-            categories = partial(gather_categories, seen.view, cell, seen.weights)
-            found.append(Term(cells, 1.0, categories, seen.rows, seen.total))
-    return [replace(term, share=1 / len(found)) for term in found]
+def _terms(predictions: Predictions, lens: Lens, partition: Partition, where: Any) -> list[Term]:
+    """A term for each view of the lens, from the rows themselves."""
+    if isinstance(lens, Classwise) and isinstance(partition, EqualWidth) and where is None:
+        return [_class_term(predictions, partition)]
+    views, found = look(predictions, lens, where), []
+    for seen in views:
+        cell = seen.cells(partition)
+        categories = partial(gather_categories, seen.view, cell, seen.weights)
+        cells = gather_cells(seen.view, cell, seen.weights)
+        found.append(Term(cells, 1 / len(views), (categories,), seen.rows, seen.total))
+    return found
 
 
-def _class_terms(predictions: Predictions, partition: EqualWidth) -> list[Term]:
-    """A term for each class, in one pass over all of them."""
+def _class_term(predictions: Predictions, partition: EqualWidth) -> Term:
+    """The errors of all classes, in one pass over them."""
     rows, found = Rows.of(predictions), survey(predictions).summary
     outputs = found.outputs * (rows.weights.sum() / found.log.weight.sum())
 
@@ -129,7 +131,7 @@ def _class_terms(predictions: Predictions, partition: EqualWidth) -> list[Term]:
         return gather_categories(view, partition.cells(view.outputs), rows.weights)
 
     cells = gather_class_cells(rows.probs, rows.labels, rows.weights, outputs, partition)
-    return [Term(c, 1.0, partial(categories, k), rows.places, rows.total) for k, c in enumerate(cells)]
+    return Term(cells, 1.0, tuple(partial(categories, k) for k in range(len(cells.weight))), rows.places, rows.total)
 
 
 def _grid_terms(predictions: Predictions, lens: Lens, partition: Partition, where: Any) -> list[Term]:
@@ -139,7 +141,7 @@ def _grid_terms(predictions: Predictions, lens: Lens, partition: Partition, wher
     grids, found = grids_of(predictions, lens), []
     for grid in grids:
         cell = partition.grid_cells(grid.place, grid.rows[grid.kept])
-        found.append(Term(grid.cells(cell), 1 / len(grids), partial(grid.categories, cell), grid_cells=len(grid.rows)))
+        found.append(Term(grid.cells(cell), 1 / len(grids), (partial(grid.categories, cell),), grid_cells=len(grid.rows)))
     return found
 
 
@@ -171,13 +173,16 @@ def partitioned_calibration_error(
         raise InputError("weights", f"needs {len(chosen)} probabilities that sum to 1", shares.tolist())
     bootstrap = Bootstrap.of(interval, groups, resamples, seed)
     lens, error = TopLabel() if lens is None else lens, partial(mean_gap, distance=as_distance(distance))
-    terms = _terms(rows_of(y_true, y_proba, **options), lens, chosen, where)
-    views = len(terms) // len(chosen)
-    terms = [replace(term, share=shares[i // views] / views) for i, term in enumerate(terms)]
+    predictions = rows_of(y_true, y_proba, **options)
+    terms = [
+        replace(term, share=share * term.share)
+        for partition, share in zip(chosen, shares, strict=True)
+        for term in _terms(predictions, lens, partition, where)
+    ]
     cells = [term.cells for term in terms]
     words = [f"partitioned calibration error, {lens}", f"{len(chosen)} partitions", repr(as_distance(distance))]
-    value = math.fsum(term.share * float(error(term.cells)) for term in terms)
-    found = _error(value, words, max(int(c.rows.sum()) for c in cells), cells)
+    value = math.fsum(term.share * float(error(term.cells).mean()) for term in terms)
+    found = _error(value, words, max(int(c.rows.sum(axis=-1).max()) for c in cells), cells)
     if bootstrap is not None:
         found.low, found.high = bootstrap.interval(value, terms, error)
     return found
@@ -223,8 +228,9 @@ def calibration_test(
     partition = EqualWidth(15) if partition is None else partition
     metric = as_distance(distance)
     predictions = rows_of(y_true, y_proba, **options)
-    terms = _terms(predictions, lens, [partition], None)
-    value = math.fsum(float(mean_gap(term.cells, metric)) for term in terms) / len(terms)
+    terms = _terms(predictions, lens, partition, None)
+    values = np.concatenate([np.atleast_1d(mean_gap(term.cells, metric)) for term in terms]).tolist()
+    value = math.fsum(values) / len(values)
     seen = look(predictions, lens)
     cells = [s.cells(partition) for s in seen]
     if len(seen) == 1 and seen[0].view.outputs.ndim == 1 and predictions.sample_weight is None:
@@ -300,6 +306,6 @@ def rms_calibration_error(
         **options,
     )
     squares = [max(0.0, value) for value in found.per_class.values() or [float(found)]]
-    root = _error(math.sqrt(math.fsum(squares) / len(squares)), [f"root of {found.definition}"], found.n, found.cells)
+    root = _error(math.sqrt(math.fsum(squares) / len(squares)), [f"root of {found.definition}"], found.n, found.gathered)
     root.low, root.high = (math.sqrt(max(0.0, end)) if math.isfinite(end) else end for end in found.interval)
     return root

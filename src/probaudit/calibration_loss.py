@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import warnings
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -13,16 +14,14 @@ from .arrays import as_array
 from .errors import InputError
 from .estimates.estimate import Estimate
 from .estimates.intervals import percentile
+from .estimates.scores import Z95
 from .metrics import RowOptions, rows_of
-from .predictions import Predictions
-from .scores import Brier, Cost, Log, Score
+from .predictions import Predictions, sum_tolerance
+from .scores import Cost, Score, as_score
 from .viewing import survey
 
 if TYPE_CHECKING:
     from .calibrators.base import Calibrator
-
-SCORES: dict[str, Score] = {"log": Log(), "brier": Brier()}
-Z95 = 1.959963984540054
 
 
 @dataclass(frozen=True, eq=False)
@@ -64,7 +63,11 @@ class CalibrationLoss:
 
 @dataclass(frozen=True)
 class Outputs:
-    """The rows that count as calibrators take them: values [n, K], whether these are logits, true columns, weights."""
+    """The rows that count as calibrators take them: values [n, K], whether these are logits, true columns, weights.
+
+    Logits of minus infinity, which calibrators do not take, make all outputs probabilities. Rows that a wide `tolerance` let
+    in are scaled to sum to 1.
+    """
 
     values: np.ndarray
     from_logits: bool
@@ -75,18 +78,17 @@ class Outputs:
 
     @classmethod
     def of(cls, predictions: Predictions) -> Outputs:
-        good = survey(predictions).good
-        logits = predictions.kind in ("logits", "log_probabilities")
-        if predictions.probs.ndim == 2:
-            values = np.ascontiguousarray(predictions.probs[good])
-        elif logits:
-            values = np.log(predictions.probabilities(good)) if predictions.from_log_probs else predictions.probs[good, None]
-        else:
-            values = predictions.probabilities(good)
-        weights = np.ones(len(good)) if predictions.sample_weight is None else predictions.sample_weight[good]
-        if logits and values.shape[1] == 1:
-            values = np.column_stack([np.zeros(len(good)), values[:, 0]])
-        return cls(values, logits, predictions.codes[good], weights, good, predictions.class_order)
+        rows = survey(predictions).good
+        weights = np.ones(len(rows)) if predictions.sample_weight is None else predictions.sample_weight[rows]
+        values = predictions.probs[rows]
+        logits = predictions.kind in ("logits", "log_probabilities") and bool(np.isfinite(values).all())
+        if logits and values.ndim == 1 and predictions.from_logits:
+            values = np.column_stack([np.zeros(len(rows)), values])
+        elif values.ndim == 1 or not (logits or predictions.kind == "probabilities"):
+            values, logits = predictions.probabilities(rows), False
+        if not logits and predictions.row_tolerance > sum_tolerance(values):
+            values = values / values.sum(axis=1, keepdims=True, dtype=np.float64)
+        return cls(np.ascontiguousarray(values), logits, predictions.codes[rows], weights, rows, predictions.class_order)
 
     @property
     def n_classes(self) -> int:
@@ -143,16 +145,18 @@ def calibration_loss(
     >>> round(float(found.relative), 2)
     0.65
     """
-    rule = score_named(score)
+    rule = as_score(score)
+    if interval not in (None, "paired", "bootstrap"):
+        raise InputError("interval", 'must be "paired", "bootstrap" or None', repr(interval))
+    if resamples < 2:
+        raise InputError("resamples", "must be at least 2", resamples)
+    chosen = default_calibrator() if calibrator is None else checked_calibrator(calibrator, "calibrator")
     predictions = rows_of(y_true, y_proba, **options)
     outputs = Outputs.of(predictions)
     if isinstance(rule, Cost):
         rule.check_classes(outputs.n_classes)
-    if interval not in (None, "paired", "bootstrap"):
-        raise InputError("interval", 'must be "paired", "bootstrap" or None', repr(interval))
-    chosen = default_calibrator() if calibrator is None else calibrator
     units = group_of_rows(groups, predictions, outputs)
-    known = None if train is None else Outputs.of(train if isinstance(train, Predictions) else rows_of(*train, **options))
+    known = None if train is None else Outputs.of(_training_rows(train, options))
     folds = np.full(len(outputs.codes), -1) if known is not None else folds_of(outputs, cv, units, len(predictions), seed)
     raw = outputs.probabilities()
 
@@ -165,17 +169,15 @@ def calibration_loss(
     words = f"{rule.name} score, {type(chosen).__name__}, {kind}"
     found = _estimates(before, after, outputs.weights, words, paired=interval == "paired", units=units)
     if interval == "bootstrap":
-        if resamples < 2:
-            raise InputError("resamples", "must be at least 2", resamples)
-        draws = [
-            _point(before, rule.score(calibrated(w) if known is None else posteriors, outputs.codes), w)
-            for w in _resampled_weights(outputs.weights, units, resamples, seed)
-        ]
-        for estimate, values in zip(found, np.array(draws).T, strict=True):
-            estimate.low, estimate.high = (
-                percentile(values[np.isfinite(values)]) if np.isfinite(values).any() else (np.nan, np.nan)
-            )
-    share = outputs.weights / outputs.weights.sum()
+        draws = []
+        for w in _resampled_weights(outputs.weights, units, resamples, seed):
+            with contextlib.suppress(InputError):  # few rows: a draw can leave one class to learn from
+                refitted = posteriors if known is not None else calibrated(w)
+                draws.append(_point(before, rule.score(refitted, outputs.codes), w))
+        for estimate, values in zip(found, np.array(draws).reshape(-1, 4).T, strict=True):
+            finite = values[np.isfinite(values)]
+            estimate.low, estimate.high = percentile(finite) if len(finite) > 1 else (np.nan, np.nan)
+    share = shares(outputs.weights)
     divergence, refinement = float(share @ rule.divergence(posteriors, raw)), float(share @ rule.entropy(posteriors))
     return CalibrationLoss(*found, divergence, refinement, posteriors, outputs.rows, folds, f"calibration loss, {words}")
 
@@ -186,12 +188,22 @@ def default_calibrator() -> Calibrator:
     return DirectionPreserving()
 
 
-def score_named(score: str | Score) -> Score:
-    if isinstance(score, Score):
-        return score
-    if score not in SCORES:
-        raise InputError("score", f"must be one of {', '.join(SCORES)} or a Score", repr(score))
-    return SCORES[score]
+def checked_calibrator(calibrator: Any, argument: str) -> Calibrator:
+    from .calibrators.combining import check_calibrator
+
+    check_calibrator(calibrator, argument)
+    found: Calibrator = calibrator
+    return found
+
+
+def _training_rows(train: Any, options: RowOptions) -> Predictions:
+    """Other rows, read as the rows to be judged are; weights of theirs need Predictions."""
+    if isinstance(train, Predictions):
+        return train
+    if not (isinstance(train, (tuple, list)) and len(train) == 2):
+        raise InputError("train", "must be (y, outputs) or Predictions", repr(train)[:80])
+    others: Any = {name: value for name, value in options.items() if name != "sample_weight"}
+    return rows_of(*train, **others)
 
 
 def group_of_rows(groups: Any, predictions: Predictions, outputs: Outputs) -> np.ndarray | None:
@@ -228,7 +240,11 @@ def folds_of(outputs: Outputs, cv: Any, units: np.ndarray | None, total: int, se
         warnings.filterwarnings("ignore", message="The least populated class", category=UserWarning)
         try:
             for number, (_, test) in enumerate(splits.split(outputs.values, outputs.codes, units)):
+                if (folds[test] >= 0).any():
+                    raise InputError("cv", "every row must be in a test fold once", f"fold {number} has rows of another")
                 folds[test] = number
+        except InputError:
+            raise
         except ValueError as problem:
             raise InputError("cv", "the rows cannot be split so", str(problem)) from None
     if (folds < 0).any():
@@ -251,15 +267,23 @@ def out_of_fold(outputs: Outputs, folds: np.ndarray, fit: Callable[[np.ndarray],
 
 
 def _held_out(train: Outputs, outputs: Outputs, calibrator: Calibrator) -> np.ndarray:
-    if train.n_classes != outputs.n_classes or train.from_logits != outputs.from_logits:
-        raise InputError("train", "must have the same classes and kind of outputs as the rows", f"{train.n_classes} classes")
+    if train.classes != outputs.classes or train.from_logits != outputs.from_logits:
+        kind = "logits" if train.from_logits else "probabilities"
+        found = f"{kind} of {', '.join(map(repr, train.classes[:5]))}{' ...' * (len(train.classes) > 5)}"
+        raise InputError("train", "must have the same classes and kind of outputs as the rows", found)
     return train.fitted(calibrator, np.arange(len(train.codes))).predict_proba(outputs.values)
+
+
+def shares(weights: np.ndarray) -> np.ndarray:
+    """Weights scaled to sum to 1; huge ones do not overflow."""
+    scaled = weights / weights.max()
+    return np.asarray(scaled / scaled.sum())
 
 
 def _point(before: np.ndarray, after: np.ndarray, weights: np.ndarray) -> tuple[float, float, float, float]:
     """Mean scores before and after, their difference, and its fraction."""
     seen = weights > 0
-    share = weights[seen] / weights[seen].sum()
+    share = shares(weights[seen])
     b, a = float(share @ before[seen]), float(share @ after[seen])
     with np.errstate(invalid="ignore", divide="ignore"):
         loss = float(np.subtract(b, a))
@@ -271,7 +295,7 @@ def _estimates(
 ) -> tuple[Estimate, Estimate, Estimate, Estimate]:
     """The four estimates, with intervals by linearisation: the relative loss is a ratio of means."""
     values = _point(before, after, weights)
-    share, n = weights / weights.sum(), int((weights > 0).sum())
+    share, n = shares(weights), int((weights > 0).sum())
     names = ("before calibration", "after calibration", "calibration loss", "relative calibration loss")
     with np.errstate(invalid="ignore", divide="ignore"):
         rest = after - before * (values[1] / values[0]) if values[0] else np.full(len(before), np.nan)

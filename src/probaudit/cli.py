@@ -1,9 +1,10 @@
-"""The command line: demo, audit, check. Exit codes: 0 all well, 1 a check failed, 2 bad input."""
+"""The command line: demo, audit, check, calibrate, apply. Exit codes: 0 all well, 1 a check failed, 2 bad input."""
 
 from __future__ import annotations
 
 import functools
 import inspect
+import math
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -34,6 +35,10 @@ LogProbs = Annotated[str | None, typer.Option(help="columns with log-probabiliti
 Confidence = Annotated[str | None, typer.Option(help="column with a stated confidence; goes with --correct")]
 Correct = Annotated[str | None, typer.Option(help="column that says if the answer was right")]
 Weight = Annotated[str | None, typer.Option(help="column with sample weights")]
+FeatureColumns = Annotated[
+    str | None, typer.Option("--features", help="columns with features, for the loss budget and who is badly served")
+]
+GroupColumns = Annotated[str | None, typer.Option("--groups", help="columns with groups, judged in place of learned regions")]
 Classes = Annotated[str | None, typer.Option(help="the class of each output in order, separated by commas")]
 Costs = Annotated[
     Path | None,
@@ -42,6 +47,9 @@ Costs = Annotated[
 Reject = Annotated[float, typer.Option(help="cost of the reject option, where an error costs 1")]
 Drop = Annotated[bool, typer.Option("--drop-bad-rows", help="leave bad rows out and count them, instead of stopping")]
 Tolerance = Annotated[float | None, typer.Option(help="how far a row of probabilities may sum from 1")]
+Repair = Annotated[
+    bool | None, typer.Option(help="try a calibrator in cross-validation; unless said, up to 20 million outputs")
+]
 Threads = Annotated[int | None, typer.Option(help="threads to use; the result does not depend on it")]
 
 
@@ -84,6 +92,8 @@ def _read(
     correct: Correct = None,
     weight: Weight = None,
     classes: Classes = None,
+    features: FeatureColumns = None,
+    groups: GroupColumns = None,
     drop_bad_rows: Drop = False,
     tolerance: Tolerance = None,
 ) -> Predictions:
@@ -96,38 +106,49 @@ def _read(
         confidence=confidence,
         correct=correct,
         weight=weight,
+        features=features,
+        columns=groups,
         classes=None if classes is None else [name.strip() for name in classes.split(",")],
         on_bad_rows="drop" if drop_bad_rows else "error",
         tolerance=tolerance,
     )
 
 
-def _audit(rows: Predictions, costs: Costs = None, reject_cost: Reject = 0.1, threads: Threads = None) -> Audit:
+def _audit(
+    rows: Predictions, costs: Costs = None, reject_cost: Reject = 0.1, repair: Repair = None, threads: Threads = None
+) -> Audit:
     matrix = None if costs is None else read_costs(costs, rows.class_order)
-    return audit_rows(rows, costs=matrix, reject_cost=reject_cost, threads=threads)
+    regions = list(rows.columns) if rows.columns else None
+    return audit_rows(rows, costs=matrix, reject_cost=reject_cost, repair=repair, regions=regions, threads=threads)
 
 
-def audits_a_file(command: Callable[..., None]) -> Callable[..., None]:
-    """Give a command that takes an audit the options that say which rows to audit, and how."""
-    reading, auditing, own = (dict(inspect.signature(f, eval_str=True).parameters) for f in (_read, _audit, command))
-    del auditing["rows"], own["audit"]
+def takes(*makers: Callable[..., Any]) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    """Give a command the options of functions that make its first argument, each from what the one before it made."""
 
-    @functools.wraps(command)
-    def run(**options: Any) -> None:
-        with _bad_input_exits():
-            rows = _read(**{name: options[name] for name in reading})
-            audit = _audit(rows, **{name: options[name] for name in auditing})
-            command(audit, **{name: options[name] for name in own})
+    def decorate(command: Callable[..., None]) -> Callable[..., None]:
+        chain = [dict(inspect.signature(f, eval_str=True).parameters) for f in (*makers, command)]
+        for parameters in chain[1:]:
+            del parameters[next(iter(parameters))]  # made by the one before
 
-    file = reading["file"]
-    merged = {"file": file} | own | {name: reading[name] for name in reading if name != "file"} | auditing
-    run.__signature__ = inspect.Signature(list(merged.values()))  # type: ignore[attr-defined]
-    run.__annotations__ = {name: parameter.annotation for name, parameter in merged.items()}
-    return run
+        @functools.wraps(command)
+        def run(**options: Any) -> None:
+            with _bad_input_exits():
+                made: tuple[Any, ...] = ()
+                for function, parameters in zip((*makers, command), chain, strict=True):
+                    made = (function(*made, **{name: options[name] for name in parameters}),)
+
+        merged = {"file": chain[0]["file"]} | chain[-1] | chain[0]
+        for parameters in chain[1:-1]:
+            merged |= parameters
+        run.__signature__ = inspect.Signature(list(merged.values()))  # type: ignore[attr-defined]
+        run.__annotations__ = {name: parameter.annotation for name, parameter in merged.items()}
+        return run
+
+    return decorate
 
 
 @app.command()
-@audits_a_file
+@takes(_read, _audit)
 def audit(
     audit: Audit,
     file: File,
@@ -145,7 +166,7 @@ def audit(
 
 
 @app.command()
-@audits_a_file
+@takes(_read, _audit)
 def check(
     audit: Audit,
     maximum: Annotated[list[str], typer.Option("--max", metavar="NAME=VALUE", help="fail if the value is above")] = [],  # noqa: B006
@@ -165,6 +186,66 @@ def check(
         typer.echo(f"{mark:5}{threshold.name} = {values[threshold.name]:.6g}  ({threshold.rule})")
     if failed:
         raise typer.Exit(1)
+
+
+@app.command()
+@takes(_read)
+def calibrate(
+    rows: Predictions,
+    file: File,
+    output: Annotated[Path, typer.Option("--output", "-o", help="JSON file for the calibrator", show_default=False)],
+    method: Annotated[str, typer.Option(help="auto, or the name of one")] = "auto",
+    score: Annotated[str, typer.Option(help="what decides: log or brier")] = "log",
+    folds: Annotated[int, typer.Option(help="folds of the cross-validation")] = 5,
+    seed: Annotated[int, typer.Option(help="of the folds")] = 0,
+) -> None:
+    """Fit a calibrator to the outputs in a file, and save it as JSON for `apply`.
+
+    With --method auto the one with the best cross-validated score is chosen, or a simpler one that is as good within one
+    standard error. Scores are out of fold: each row is judged by a calibrator that did not see it.
+    """
+    from .calibration_loss import calibration_loss
+    from .calibrators import save
+    from .selecting import calibrator_named, fit_calibrator, select_calibrator
+
+    if method == "auto":
+        choice = select_calibrator(rows, score=score, cv=folds, seed=seed)
+        typer.echo(f"{choice!r}\n")
+        calibrator = choice.calibrator
+    else:
+        calibrator = fit_calibrator(rows, calibrator_named(method))
+    found = calibration_loss(rows, calibrator=calibrator, score=score, cv=folds, seed=seed)
+    save(calibrator, output)
+    before, after = float(found.raw), float(found.calibrated)
+    gone = f": {float(found.relative):.1%} of it is gone" if math.isfinite(found.relative) else ""
+    typer.echo(f"{score} score {before:.4f} before, {after:.4f} after{gone} (each row out of fold)")
+    typer.echo(f"{type(calibrator).__name__}: {calibrator.fit_report_.status}")
+    typer.echo(f"Saved to {output}. Try: probaudit apply {output} {file} -o calibrated.parquet")
+
+
+@app.command()
+def apply(
+    calibrator: Annotated[Path, typer.Argument(help="JSON file that `calibrate` wrote", show_default=False)],
+    file: Annotated[Path, typer.Argument(help=".csv, .parquet, .arrow or .npz with outputs", show_default=False)],
+    output: Annotated[Path, typer.Option("--output", "-o", help=".parquet or .csv file to write", show_default=False)],
+    probs: Probs = None,
+    logits: Logits = None,
+    log_probs: LogProbs = None,
+) -> None:
+    """Calibrate the outputs in a file; no labels are needed. Other columns are kept, and outputs become p_<class>."""
+    from .calibrators import load
+    from .calibrators.base import with_first_column
+    from .reading import read_outputs
+    from .writing import write_table
+
+    with _bad_input_exits():
+        model = load(calibrator)
+        given = {"probs": probs, "logits": logits, "log_probs": log_probs}
+        outputs, others = read_outputs(file, model.classes_.tolist(), from_logits=model.from_logits, **given)
+        calibrated = model.predict_proba(with_first_column(outputs, model.n_features_in_, model.from_logits))
+        names = {f"p_{name}": calibrated[:, k] for k, name in enumerate(model.classes_.tolist())}
+        write_table(output, {name: column for name, column in others.items() if name not in names} | names)
+    typer.echo(f"{len(calibrated):,} rows written to {output}")
 
 
 @app.command()

@@ -16,7 +16,7 @@ from .estimates.kernel import smoothed
 from .lenses import Binary, Lens, View
 from .metrics import RowOptions, rows_of
 from .partitions import EqualMass
-from .scores import Brier, Log
+from .scores import as_score
 from .statistics import CELLS
 from .viewing import look_at_event
 
@@ -91,11 +91,9 @@ def score_decomposition(
     >>> round(found.miscalibration - found.discrimination + found.uncertainty - found.score, 12)
     0.0
     """
-    scores = {"brier": Brier(), "log": Log()}
-    if score not in scores:
-        raise InputError("score", f"must be one of {', '.join(scores)}", repr(score))
+    rule = as_score(score)
     rows = _event(y_true, y_proba, lens, options)
-    return event.corp(rows.p, rows.y, rows.w, scores[score])
+    return event.corp(rows.p, rows.y, rows.w, rule)
 
 
 CELLS_A_WIDTH = 100  # a kernel's width in cells of the grid; finer ones would not change a sixth digit

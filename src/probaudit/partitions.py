@@ -144,8 +144,8 @@ class EqualMass(Partition):
             raise InputError("bins", "must be at least 1", self.bins)
 
     def cells(self, outputs: np.ndarray) -> np.ndarray:
-        values = np.sort(_single(outputs, "EqualMass"))
-        starts = self._starts(len(values))
+        starts = self._starts(len(_single(outputs, "EqualMass")))
+        values = np.partition(outputs, np.r_[starts - 1, starts]) if len(starts) else outputs
         cuts = np.unique((values[starts - 1] + values[starts]) / 2)
         bins = np.searchsorted(cuts, outputs, side="left")
         return (np.cumsum(np.bincount(bins) > 0) - 1)[bins]

@@ -102,6 +102,41 @@ def read(
     )
 
 
+def read_outputs(
+    source: Any,
+    classes: Sequence[Any],
+    *,
+    from_logits: bool,
+    probs: Pattern | None = None,
+    logits: Pattern | None = None,
+    log_probs: Pattern | None = None,
+) -> tuple[np.ndarray, dict[str, np.ndarray]]:
+    """Outputs without labels, in the order of the classes, and the other columns.
+
+    from_logits : what is expected: logits (log-probabilities will do), or probabilities. What is there is declared, as ever.
+    """
+    given = {"probs": probs, "logits": logits, "log_probs": log_probs}
+    asked = [name for name, value in given.items() if value is not None] or ([] if from_logits else ["probs"])
+    if len(asked) != 1 or (asked[0] == "probs") == from_logits:
+        wanted = "logits, or log-probabilities," if from_logits else "probabilities"
+        raise InputError(
+            asked[-1] if asked else "logits", f"{wanted} are needed, and no other outputs", ", ".join(asked) or "none"
+        )
+    table, pattern = _table(source), given[asked[0]] or "p_*"
+    matched = _match(table, pattern, asked[0])
+    stars = [str(name) for name in _stars(matched, pattern)]
+    wanted_names = [str(c) for c in classes]
+    if len(matched) > 1 and sorted(stars) == sorted(wanted_names):
+        matched = [matched[stars.index(name)] for name in wanted_names]
+    elif len(matched) > 1 and stars != matched:
+        raise InputError(asked[0], f"needs a column for each of {_listed(wanted_names)}", f"found {_listed(stars)}")
+    outputs = _matrix(table, matched, asked[0])
+    if outputs.shape[1] not in (len(classes), len(classes) - 1):
+        raise InputError(asked[0], f"needs {len(classes)} columns", outputs.shape[1])
+    others = {name: table[name] for name in table if name not in matched}
+    return outputs, {name: column for name, column in others.items() if column.shape[:1] == outputs.shape[:1]}
+
+
 def _table(source: Any) -> Mapping[str, np.ndarray]:
     """Named columns of a file or frame, each read as numpy when it is asked for."""
     if isinstance(source, (str, Path)):

@@ -17,11 +17,11 @@ from .estimates.intervals import Method, Statistic, bootstrap, sampling_units, u
 
 @dataclass(frozen=True)
 class Term:
-    """One of the errors whose weighted sum is asked for: its cells, and how to draw its rows again."""
+    """One or more of the errors whose weighted sum is asked for: their cells, and how to draw the rows of each again."""
 
     cells: Cells
     share: float
-    categories: Callable[[], Categories]
+    categories: tuple[Callable[[], Categories], ...]
     rows: np.ndarray | None = None  # the places of its rows
     total: int = 0
     grid_cells: int = 0
@@ -56,8 +56,9 @@ class Bootstrap:
         def errors(categories: Categories, counts: np.ndarray) -> np.ndarray:
             return np.concatenate([np.atleast_1d(error(cells)) for cells in categories.resampled(counts)])
 
-        if len(terms) == 1 and self.groups is None:
-            categories = terms[0].categories()
+        parts = [(term, make, term.share / len(term.categories)) for term in terms for make in term.categories]
+        if len(parts) == 1 and self.groups is None:
+            categories = parts[0][1]()
             return self._found(value, categories.counts, partial(errors, categories))
         if any(term.rows is None for term in terms):
             raise InputError("exact", "must be True for an interval of several events, or by groups")
@@ -66,10 +67,10 @@ class Bootstrap:
 
         def statistic(counts: np.ndarray) -> np.ndarray:
             total = np.zeros(len(counts))
-            for term in terms:
-                categories = term.categories()
+            for term, make, share in parts:
+                categories = make()
                 table = unit_table(units[term.rows], categories.of_row, size, len(categories.counts))
-                total += term.share * errors(categories, counts @ table)
+                total += share * errors(categories, counts @ table)
             return total
 
         return self._found(value, np.ones(size), statistic)

@@ -278,3 +278,15 @@ def _middle(q: np.ndarray, end: float, power: float, b: float) -> np.ndarray:
     t = (start + (stop - start) * (nodes + 1) / 2) ** (1 / (power + 1))
     g = np.expm1((b - 1) * np.log1p(-t)) / t
     return alone + (g * weights).sum(axis=-1) * (stop - start[..., 0]) / 2 / (power + 1)
+
+
+NAMED: dict[str, Score] = {"log": Log(), "brier": Brier()}
+
+
+def as_score(score: str | Score) -> Score:
+    """A score by name, or as it is."""
+    if isinstance(score, Score):
+        return score
+    if score not in NAMED:
+        raise InputError("score", f"must be one of {', '.join(NAMED)} or a Score", repr(score))
+    return NAMED[score]

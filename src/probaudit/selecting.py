@@ -11,12 +11,13 @@ from typing import TYPE_CHECKING, Any, Unpack
 import numpy as np
 
 from .calibration import calibration_error
-from .calibration_loss import Outputs, folds_of, group_of_rows, out_of_fold, score_named
+from .calibration_loss import Outputs, checked_calibrator, folds_of, group_of_rows, out_of_fold, shares
 from .errors import InputError
+from .estimates.scores import Z95
 from .lenses import Classwise
 from .metrics import RowOptions, rows_of
 from .predictions import Predictions
-from .scores import Score
+from .scores import Score, as_score
 
 if TYPE_CHECKING:
     from .calibrators.base import Calibrator
@@ -43,7 +44,6 @@ METHODS: dict[str, tuple[str, dict[str, Any]]] = {
 }
 USUAL = ("identity", "temperature", "ensemble_temperature", "bias_corrected_temperature", "beta", "vector", "isotonic", CONTROL)
 DENSE_CLASSES = 20  # beyond which one-vs-rest calibrators and those with K^2 parameters are not among the usual
-Z95 = 1.959963984540054
 
 
 @dataclass(frozen=True)
@@ -121,13 +121,13 @@ def select_calibrator(
     >>> select_calibrator(world.y, world.mcs, candidates=["identity", "temperature", "vector"]).chosen
     'temperature'
     """
-    rule = score_named(score)
+    rule = as_score(score)
     predictions = rows_of(y_true, y_proba, **options)
     outputs = Outputs.of(predictions)
     chosen = _candidates(candidates, outputs.n_classes)
     units = group_of_rows(groups, predictions, outputs)
     folds = folds_of(outputs, cv, units, len(predictions), seed)
-    share = outputs.weights / outputs.weights.sum()
+    share = shares(outputs.weights)
     naive = float(rule.entropy(np.bincount(outputs.codes, share, minlength=outputs.n_classes)))
     raw_accuracy = float(share @ (outputs.probabilities().argmax(axis=1) == outputs.codes))
     losses, trials = {}, {}
@@ -139,18 +139,27 @@ def select_calibrator(
         trials[name] = posteriors, time.perf_counter() - start
         losses[name] = rule.score(posteriors, outputs.codes)
     means = {name: float(share @ loss) if np.isfinite(loss).all() else np.inf for name, loss in losses.items()}
-    allowed = [name for name in chosen if name != CONTROL and np.isfinite(means[name])]
+    controls = {name for name, calibrator in chosen.items() if is_control(calibrator)}
+    allowed = [name for name in chosen if name not in controls and np.isfinite(means[name])]
     if not allowed:
         raise InputError("candidates", "none of them has a finite score", ", ".join(chosen))
     best = min(allowed, key=lambda name: means[name])
     table = tuple(
-        _candidate(name, losses, means, best, *trials[name], outputs, share, units, naive, raw_accuracy) for name in chosen
+        _candidate(name, losses, means, best, *trials[name], outputs, share, units, naive, raw_accuracy, name in controls)
+        for name in chosen
     )
     tied = [candidate.name for candidate in table if candidate.tied and candidate.name in allowed]
     first = tied[0]
     why = f"{first}: the best" if first == best else f"{first}: simpler than {best}, and within one standard error of it"
     fitted = _fitted(predictions, chosen[first], outputs)
     return CalibratorChoice(table, first, fitted, rule.name, len(outputs.codes), why)
+
+
+def is_control(calibrator: Calibrator) -> bool:
+    """Whether it is mean replacement, which is shown and never chosen."""
+    from .calibrators.mean_replacement import MeanReplacement
+
+    return isinstance(calibrator, MeanReplacement)
 
 
 def calibrator_named(name: str) -> Calibrator:
@@ -180,14 +189,17 @@ def _fitted(predictions: Predictions, calibrator: Calibrator, outputs: Outputs) 
 
 def _candidates(given: Sequence[str] | Mapping[str, Calibrator] | None, classes: int) -> dict[str, Calibrator]:
     if isinstance(given, Mapping):
-        found = dict(given)
+        found = {name: checked_calibrator(calibrator, "candidates") for name, calibrator in given.items()}
     else:
         names = given
         if names is None:
             few = (*USUAL[:-1], "dirichlet", CONTROL) if classes <= DENSE_CLASSES else USUAL
             names = [name for name in few if classes <= DENSE_CLASSES or name not in ("beta", "isotonic")]
+        unknown = [name for name in names if name not in METHODS] if not isinstance(names, str) else [names]
+        if unknown:
+            raise InputError("candidates", f"must be a list of {', '.join(METHODS)}, or calibrators by name", repr(unknown[0]))
         found = {name: calibrator_named(name) for name in names}
-    if not set(found) - {CONTROL}:
+    if all(is_control(calibrator) for calibrator in found.values()):
         raise InputError("candidates", "needs at least one calibrator besides the control", list(found))
     return found
 
@@ -204,6 +216,7 @@ def _candidate(
     units: np.ndarray | None,
     naive: float,
     raw_accuracy: float,
+    control: bool,
 ) -> Candidate:
     gap = means[name] - means[best]
     if np.isfinite(gap):
@@ -228,5 +241,5 @@ def _candidate(
         accuracy=accuracy,
         accuracy_change=accuracy - raw_accuracy,
         seconds=seconds,
-        remark="control, never chosen" if name == CONTROL else f"{infinite:,} rows with an infinite score" if infinite else "",
+        remark="control, never chosen" if control else f"{infinite:,} rows with an infinite score" if infinite else "",
     )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -87,3 +88,170 @@ def _softmax(z: np.ndarray) -> np.ndarray:
 
 def _sharpen(p: np.ndarray, scale: float) -> np.ndarray:
     return _softmax(-scale * Log().by_class(p))
+
+
+@dataclass(frozen=True)
+class GroupedWorld:
+    """Rows of a two-class world whose scores are calibrated, and yet not the truth (paper 1, Appendix B).
+
+    features [n, d], labels y, scores (of class 1), truth (the true probability of class 1), group (if the world has groups).
+    grouping_loss, log_grouping_loss : of the world itself, not of these rows: E (truth - score)^2 and the mean binary
+    Kullback-Leibler divergence of the score from the truth.
+    """
+
+    features: np.ndarray
+    y: np.ndarray
+    scores: np.ndarray
+    truth: np.ndarray
+    grouping_loss: float
+    log_grouping_loss: float
+    group: np.ndarray | None = None
+
+
+def _normal_nodes(*breaks: float) -> tuple[np.ndarray, np.ndarray]:
+    """Places and weights that integrate over a standard normal what is smooth but at given places: Gauss-Legendre between."""
+    nodes, weights = np.polynomial.legendre.leggauss(64)
+    ends = np.array([-9.0, *breaks, 9.0])
+    half, middle = np.diff(ends)[:, None] / 2, ((ends[1:] + ends[:-1]) / 2)[:, None]
+    x = (middle + half * nodes).ravel()
+    w = (half * weights).ravel() * np.exp(-(x**2) / 2)
+    return x, w / w.sum()
+
+
+def _losses(scores: np.ndarray, truth: np.ndarray, weight: np.ndarray) -> tuple[float, float]:
+    """The grouping losses of places with these weights; arrays broadcast."""
+    log = Log().one_dimensional()
+    return float((weight * (truth - scores) ** 2).sum()), float((weight * log.divergence(truth, scores)).sum())
+
+
+def linked_scores(
+    n: int = 10_000, link: Callable[[np.ndarray], np.ndarray] | None = None, *, dimension: int = 1, seed: int = 0
+) -> GroupedWorld:
+    """Calibrated scores with any link to the truth (paper 1, Appendix B.1).
+
+    The first feature x is normal, and the score 2 P(X > |x|) is the same for x and -x. The truth is h(score) where x > 0, and
+    2 score - h(score) where x < 0. Other features are noise.
+
+    link : h, within max(0, 2s - 1) <= h(s) <= min(1, 2s). Unless given, nine tenths as far from s as the best decision allows:
+        accuracy cannot be improved, and yet hardly any score is the truth (Figure 10).
+
+    >>> world = linked_scores(1000, lambda s: np.minimum(1, 2 * s))
+    >>> round(world.grouping_loss, 6)
+    0.083333
+    """
+    from scipy.special import ndtr
+
+    h = (lambda s: s + 0.9 * np.minimum(np.minimum(s, 1 - s), np.abs(0.5 - s))) if link is None else link
+    middles = (np.arange(100_000) + 0.5) / 100_000  # scores are uniform
+    linked = np.asarray(h(middles), np.float64)
+    if linked.shape != middles.shape or not ((linked >= 2 * middles - 1 - 1e-12) & (linked <= 2 * middles + 1e-12)).all():
+        raise InputError("link", "must satisfy max(0, 2s - 1) <= h(s) <= min(1, 2s)")
+    if linked.min() < 0 or linked.max() > 1:
+        raise InputError("link", "must lie in [0, 1]", f"{linked.min():.6g} to {linked.max():.6g}")
+    rng = np.random.default_rng(seed)
+    x = rng.standard_normal((n, _at_least(dimension, 1, "dimension")))
+    scores = 2 * ndtr(-np.abs(x[:, 0]))
+    truth = np.clip(np.where(x[:, 0] > 0, h(scores), 2 * scores - h(scores)), 0, 1)
+    both = np.stack([linked, 2 * middles - linked])
+    losses = _losses(middles, np.clip(both, 0, 1), np.full(both.shape, 1 / both.size))
+    return GroupedWorld(x, _draw(rng, truth), scores, truth, *losses)
+
+
+def neural_outputs(
+    n: int = 10_000,
+    dimension: int = 2,
+    *,
+    perturbation: Callable[[np.ndarray], np.ndarray] | None = None,
+    accurate: bool = False,
+    spread: float = 10.0,
+    seed: int = 0,
+) -> GroupedWorld:
+    """The last layer of a network that is calibrated, with heterogeneity where it does not look (paper 1, Appendix B.2).
+
+    The score is a sigmoid of w'x. The truth is the score + psi(v'x) times the room it has to 0 and 1, v a direction across w.
+    With two dimensions and the standard choices it is the world of Figure 4: w = (1, 1), v = (-1, 1) / sqrt(2).
+
+    perturbation : psi, odd, within [-1, 1]; tanh(u / 2) unless given. Of zeros, there is no grouping loss.
+    accurate : leave each truth on the score's side of 1/2, so that decisions are the best possible.
+    spread : the variance along w; it is 1 across.
+
+    >>> round(neural_outputs(10).grouping_loss, 6)
+    0.005862
+    """
+    psi = (lambda u: np.tanh(u / 2)) if perturbation is None else perturbation
+    d = _at_least(dimension, 2, "dimension")
+    if not 0 < spread < np.inf:
+        raise InputError("spread", "must be positive and finite", spread)
+    nodes, mass = _normal_nodes(0.0)
+    pushed = np.asarray(psi(nodes), np.float64)
+    if pushed.shape != nodes.shape or not (np.abs(pushed) <= 1).all() or np.abs(pushed + pushed[::-1]).max() > 1e-9:
+        raise InputError("perturbation", "must be odd, and lie within [-1, 1]")
+    along, across = np.zeros(d), np.zeros(d)
+    along[:2], across[:2] = 1 / np.sqrt(2), (-1 / np.sqrt(2), 1 / np.sqrt(2))
+    rng = np.random.default_rng(seed)
+    x = rng.standard_normal((n, d))
+    x += np.outer(x @ along, along) * (np.sqrt(spread) - 1)
+
+    def room(s: np.ndarray) -> np.ndarray:
+        least = np.minimum(s, 1 - s)
+        return np.minimum(least, np.abs(0.5 - s)) if accurate else least
+
+    scores = _sigmoid(np.sqrt(2) * (x @ along))
+    truth = np.clip(scores + psi(x @ across) * room(scores), 0, 1)
+    quarter = np.log(3) / np.sqrt(2 * spread)  # where the score is 1/4 or 3/4
+    places, density = _normal_nodes(-quarter, 0.0, quarter)
+    s = _sigmoid(np.sqrt(2 * spread) * places)[:, None]
+    losses = _losses(s, np.clip(s + room(s) * pushed, 0, 1), density[:, None] * mass)
+    return GroupedWorld(x, _draw(rng, truth), scores, truth, *losses)
+
+
+def unfair_groups(
+    n: int = 10_000,
+    effects: Mapping[str, float] | None = None,
+    *,
+    shares: Sequence[float] | None = None,
+    noise_features: int = 2,
+    seed: int = 0,
+) -> GroupedWorld:
+    """A population whose scores are calibrated as a whole, but too low for some groups and too high for others.
+
+    Scores are uniform. The truth of a group with effect e is score + e min(score, 1 - score); effects are shifted so that they
+    cancel over the population.
+
+    effects : of each group, by name. shares : of the groups in the population; equal unless given.
+
+    >>> world = unfair_groups(1000, {"a": 0.5, "b": -0.5})
+    >>> round(world.grouping_loss, 6)
+    0.020833
+    """
+    effects = {"a": 0.6, "b": 0.0, "c": -0.6} if effects is None else dict(effects)
+    share = np.full(len(effects), 1 / max(1, len(effects))) if shares is None else np.asarray(shares, np.float64)
+    if not effects or share.shape != (len(effects),) or (share < 0).any() or abs(share.sum() - 1) > 1e-9:
+        raise InputError("shares", "needs a probability for each group, that sum to 1", share.tolist())
+    effect = np.array(list(effects.values()), np.float64)
+    effect = effect - share @ effect
+    if not (np.abs(effect) <= 1).all():
+        raise InputError("effects", "must lie within [-1, 1] once they cancel", effect.round(6).tolist())
+    rng = np.random.default_rng(seed)
+    number = rng.choice(len(effects), n, p=share)
+    scores = rng.random(n)
+    truth = scores + effect[number] * np.minimum(scores, 1 - scores)
+    middles = (np.arange(100_000) + 0.5) / 100_000
+    losses = _losses(middles, middles + effect[:, None] * np.minimum(middles, 1 - middles), share[:, None] / len(middles))
+    features = np.column_stack([number, rng.standard_normal((n, noise_features))])
+    return GroupedWorld(features, _draw(rng, truth), scores, truth, *losses, group=np.array(list(effects))[number])
+
+
+def _sigmoid(z: np.ndarray) -> np.ndarray:
+    e = np.exp(-np.abs(z))
+    return np.where(z >= 0, 1 / (1 + e), e / (1 + e))
+
+
+def _draw(rng: np.random.Generator, truth: np.ndarray) -> np.ndarray:
+    return (rng.random(len(truth)) < truth).astype(np.int64)
+
+
+def _at_least(value: int, least: int, argument: str) -> int:
+    if value < least:
+        raise InputError(argument, f"must be at least {least}", value)
+    return int(value)

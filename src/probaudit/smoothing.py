@@ -21,11 +21,10 @@ from .lenses import Lens, TopLabel
 from .metrics import RowOptions, rows_of
 from .predictions import Predictions
 from .resampling import Bootstrap, Term
-from .scores import Brier, Log
+from .scores import NAMED, Score
 from .viewing import grids_of, look, survey
 
-SCORES = {"brier": Brier(), "log": Log()}
-STEPS = 10  # cells within the width of a kernel, for resamples
+STEPS = 5  # cells within the width of a kernel, for resamples
 
 GridError = Callable[[np.ndarray, np.ndarray, np.ndarray], np.ndarray]  # of sums of weights, outputs and targets, [..., G]
 
@@ -91,8 +90,7 @@ def kernel_calibration_error(
     >>> round(kernel_calibration_error([1, 1, 0, 0], [0.5, 0.5, 0.5, 0.5]), 6)
     0.0
     """
-    if score not in SCORES:
-        raise InputError("score", f"must be one of {', '.join(SCORES)}", repr(score))
+    _named(score)
     if not 0 < bandwidth < np.inf:
         raise InputError("bandwidth", "must be positive and finite", bandwidth)
     kernel_function(kernel)
@@ -100,7 +98,7 @@ def kernel_calibration_error(
     bootstrap = Bootstrap.of(interval, groups, resamples, seed, bias_removed=2 if interval == "percentile" else 0)
     predictions = rows_of(y_true, y_proba, **options)
     grids = grids_of(predictions, lens)
-    rule = SCORES[score].one_dimensional()
+    rule = _named(score).one_dimensional()
     error = partial(kernel_error, score=rule, kernel=kernel, bandwidth=bandwidth, reflect=reflect)
     found = [float(error(grid.weight, grid.outputs, grid.targets)) for grid in grids]
     words = f"kernel calibration error, {lens}, {score}, {kernel} of width {bandwidth:g}" + (", reflected" if reflect else "")
@@ -126,13 +124,19 @@ def kernel_calibration_curve(
     >>> curve.regression.round(3)
     array([0.213])
     """
-    if score not in SCORES:
-        raise InputError("score", f"must be one of {', '.join(SCORES)}", repr(score))
+    _named(score)
     if not 0 < bandwidth < np.inf:
         raise InputError("bandwidth", "must be positive and finite", bandwidth)
     at = np.linspace(0, 1, 101) if x is None else np.atleast_1d(as_numbers(x, "x")).astype(np.float64)
     grid = FineGrid.of_summary(survey(rows_of(y_true, y_proba, **options)).summary.grid, score)
-    return kernel_curve(grid, SCORES[score].one_dimensional(), at, kernel=kernel, bandwidth=bandwidth)
+    return kernel_curve(grid, _named(score).one_dimensional(), at, kernel=kernel, bandwidth=bandwidth)
+
+
+def _named(score: str) -> Score:
+    """A score of which the grid knows the divergence and the loss."""
+    if score not in NAMED:
+        raise InputError("score", f"must be one of {', '.join(NAMED)}", repr(score))
+    return NAMED[score]
 
 
 def _estimate(
@@ -166,7 +170,7 @@ def _estimate(
 
 def _grid_term(grid: FineGrid) -> Term:
     number = np.flatnonzero(grid.kept)
-    return Term(grid.cells(number), 1.0, partial(grid.categories, number))
+    return Term(grid.cells(number), 1.0, (partial(grid.categories, number),))
 
 
 def _row_terms(predictions: Predictions, lens: Lens, size: int) -> list[Term]:
@@ -174,7 +178,7 @@ def _row_terms(predictions: Predictions, lens: Lens, size: int) -> list[Term]:
     for s in seen:
         number = np.minimum((np.clip(s.view.outputs, 0, 1) * size).astype(np.int64), size - 1)
         categories = partial(gather_categories, s.view, number, s.weights)
-        terms.append(Term(gather_cells(s.view, number, s.weights), 1 / len(seen), categories, s.rows, s.total))
+        terms.append(Term(gather_cells(s.view, number, s.weights), 1 / len(seen), (categories,), s.rows, s.total))
     return terms
 
 

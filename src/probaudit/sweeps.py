@@ -11,6 +11,7 @@ import numpy as np
 from .calibration import calibration_error
 from .distances import Distance
 from .errors import InputError
+from .estimates.scores import Z95
 from .lenses import Full, Lens
 from .metrics import RowOptions, rows_of
 from .partitions import KDTree, Partition
@@ -67,7 +68,7 @@ def partition_sweep(
         for partition in chosen
     ]
     values = np.array([float(error) for error in found])
-    deviations = np.array([(error.high - error.low) / (2 * 1.959964) for error in found])
+    deviations = np.array([(error.high - error.low) / (2 * Z95) for error in found])
     return Sweep(chosen, values, deviations, stable_run(values, deviations))
 
 

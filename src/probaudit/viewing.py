@@ -88,8 +88,12 @@ def _all_seen(predictions: Predictions, lens: Lens) -> list[Seen]:
     """What a lens shows of all rows; kept for the lenses of a single event, at which many measures look."""
     found: list[Seen] | None = predictions.memo.get(lens) if type(lens) in (TopLabel, OneVsRest, Binary) else None
     if found is None:
-        rows = Rows.of(predictions)
-        found = [Seen(view, rows.weights, rows.places, rows.total) for view in lens.views(rows.probs, rows.labels)]
+        rows, top = Rows.of(predictions), survey(predictions).top
+        if type(lens) is TopLabel and top is not None:  # the pass has looked already
+            views = [View(rows.probs[np.arange(len(top)), top].astype(np.float64), (top == rows.labels).astype(np.int64))]
+        else:
+            views = lens.views(rows.probs, rows.labels)
+        found = [Seen(view, rows.weights, rows.places, rows.total) for view in views]
     if type(lens) in (TopLabel, OneVsRest, Binary):
         predictions.memo[lens] = found
     return found

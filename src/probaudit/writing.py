@@ -18,13 +18,24 @@ def write_text(path: Path, text: str) -> None:
         name.write_text(text, encoding="utf-8")
 
 
-def write_table(path: Path, columns: Mapping[str, np.ndarray]) -> None:
-    """Columns as a Parquet file."""
-    import pyarrow as pa
-    from pyarrow import parquet
-
+def write_bytes(path: Path, content: bytes) -> None:
     with _replacing(path) as name:
-        parquet.write_table(pa.table({key: pa.array(column) for key, column in columns.items()}), name)
+        name.write_bytes(content)
+
+
+def write_table(path: Path, columns: Mapping[str, np.ndarray]) -> None:
+    """Columns as a .parquet or .csv file; a matrix becomes a column of lists."""
+    import pyarrow as pa
+    from pyarrow import csv, parquet
+
+    if path.suffix.lower() not in (".parquet", ".pq", ".csv"):
+        raise InputError("output", "must end in .parquet or .csv", str(path))
+    table = pa.table({key: pa.array(column if column.ndim == 1 else list(column)) for key, column in columns.items()})
+    with _replacing(path) as name:
+        if path.suffix.lower() == ".csv":
+            csv.write_csv(table, name)
+        else:
+            parquet.write_table(table, name)
 
 
 @contextlib.contextmanager

@@ -37,6 +37,7 @@ MODULES = {
     "load": "saving",
     "save": "saving",
     "to_json": "saving",
+    "to_onnx": "exporting",
 }
 
 __all__ = list(MODULES)

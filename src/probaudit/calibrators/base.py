@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import warnings
 from abc import abstractmethod
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, ClassVar, Self
 
@@ -18,8 +19,14 @@ from ..arrays import as_numbers
 from ..engines.memory import good_rows
 from ..errors import InputError
 from ..kernels.rules import LOGIT_LIMIT
-from ..predictions import Predictions, class_list, label_codes, sum_tolerance
+from ..predictions import SUM_TOLERANCE, Predictions, class_list, label_codes, sum_tolerance
 from ..statistics import Plan
+
+COUNTED = 2**16  # whole numbers below this are counted, one place for each
+MOST_ROWS = 2.0**53  # that weights can stand for
+ROUNDING = 1e-12  # of a mean log score
+EXACT = 1e-13  # a row that sums to 1 within this is left as it is
+WORSE = "the log score of these rows is worse than before"
 
 
 @dataclass(frozen=True)
@@ -36,7 +43,11 @@ class FitReport:
 @dataclass(frozen=True, eq=False)
 class Sample:
     """Checked rows: outputs [n, K] as they came (float32 or float64, contiguous), what they are, and (for a fit) the column
-    of each row's class and its weight. Weights are scaled to a mean of 1."""
+    of each row's class and its weight.
+
+    Weights count rows, as they came, or scaled up to a mean of 1 if that is larger: pseudo-counts, numbers of bins and priors
+    depend on how many rows there are.
+    """
 
     values: np.ndarray
     from_logits: bool
@@ -52,21 +63,38 @@ class Sample:
 
     @cached_property
     def log_probs(self) -> np.ndarray:
-        """Log-probabilities in float64. A probability of 0 counts as the smallest normal number of the format it came in."""
+        """Log-probabilities in float64, of rows that sum to 1 but for rounding. A probability of 0 counts as the smallest
+        normal number of the format it came in."""
         if self.from_logits:
             z = self.values.astype(np.float64)
             z -= z.max(axis=1, keepdims=True)
             return z - np.log(np.exp(z).sum(axis=1, keepdims=True))
-        return np.log(np.maximum(self.values, np.finfo(self.values.dtype).tiny).astype(np.float64))
+        p = np.maximum(self.values, np.finfo(self.values.dtype).tiny, dtype=np.float64)
+        divisors = _divisors(p)
+        np.log(p, out=p)
+        p -= np.log(divisors)[:, None]
+        return p
 
     @cached_property
     def probs(self) -> np.ndarray:
         """Probabilities in float64, each row summing to 1 but for rounding."""
-        p = np.exp(self.log_probs) if self.from_logits else self.values.astype(np.float64)
-        return p / p.sum(axis=1, keepdims=True)
+        p = np.exp(self.log_probs) if self.from_logits else self.values.astype(np.float64, copy=False)
+        return p / _divisors(p)[:, None]
 
     def take(self, rows: Any) -> Sample:
         return Sample(self.values[rows], self.from_logits, self.codes[rows], self.weights[rows])
+
+
+def row_sums(values: np.ndarray) -> np.ndarray:
+    """The sum of each row in float64; for few columns several times as fast as `values.sum(axis=1)`."""
+    return np.einsum("nk->n", values, dtype=np.float64)
+
+
+def _divisors(p: np.ndarray) -> np.ndarray:
+    """What rows are divided by to sum to 1: exactly 1 where only rounding is in the way, so that equal outputs stay equal."""
+    total = row_sums(p)
+    total[np.abs(total - 1) <= EXACT] = 1.0
+    return total
 
 
 def log_score(probs: np.ndarray, sample: Sample) -> float:
@@ -74,6 +102,12 @@ def log_score(probs: np.ndarray, sample: Sample) -> float:
     with np.errstate(divide="ignore"):
         losses = -np.log(probs[np.arange(len(sample)), sample.codes])
     return float((sample.weights * losses).sum() / sample.weights.sum())
+
+
+def fit_report(sample: Sample, probs: np.ndarray, converged: bool, status: str) -> FitReport:
+    """The report of a fit that makes these probabilities of its rows. If they are worse than before, it says so."""
+    before, after = log_score(sample.probs, sample), log_score(probs, sample)
+    return FitReport(converged, f"{status}; {WORSE}" if after > before + ROUNDING else status, before, after, len(sample))
 
 
 class Calibrator(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
@@ -86,11 +120,12 @@ class Calibrator(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
     A subclass takes its choices in __init__, `from_logits` and `classes` among them. It implements `_fit`, which learns from a
     `Sample`, and `_transform`, which gives probabilities. `_fitted` lists the attributes that hold all it has learned, so that
-    it can be saved.
+    it can be saved, each with its form: float, str, Calibrator, the shape of an array ("K" is the number of classes, another
+    letter any number, the same wherever it stands, None any but 0), or a list of one of these.
     """
 
     accuracy_preserving: ClassVar[bool] = False  # whether the most probable class can never change
-    _fitted: ClassVar[tuple[str, ...]] = ()
+    _fitted: ClassVar[Mapping[str, Any]] = {}
 
     from_logits: bool
     classes: Any
@@ -121,18 +156,23 @@ class Calibrator(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         return self.classes_[self.predict_proba(P).argmax(axis=1)]
 
     def _finish(self, sample: Sample, converged: bool, status: str) -> Self:
-        before = log_score(sample.probs, sample)
-        after = log_score(self._transform(sample), sample)
-        self.fit_report_ = FitReport(converged, status, before, after, len(sample))
+        self.fit_report_ = fit_report(sample, self._transform(sample), converged, status)
         return self
+
+    def _check_learned(self) -> None:
+        """Raise unless what was learned, as read from a file, can calibrate a row."""
+        sample = Sample(np.full((1, len(self.classes_)), 1 / len(self.classes_)), False, np.zeros(1, np.int64), np.ones(1))
+        check_posteriors(self._transform(sample), len(self.classes_))
 
     def _learning_sample(self, P: Any, y: Any, sample_weight: Any) -> Sample:
         """The rows that count, checked; sets `classes_`."""
         tolerance = sum_tolerance(P)
-        values, labels = validate_data(self, _two_dimensional(P), y, dtype=[np.float64, np.float32])
-        with warnings.catch_warnings():
-            warnings.filterwarnings("ignore", message="The number of unique classes", category=UserWarning)  # few rows of many
-            check_classification_targets(labels)
+        values, labels = validate_data(self, _two_dimensional(P), y, dtype=[np.float64, np.float32], ensure_all_finite=False)
+        check_finite(values)
+        if labels.dtype.kind in "fO":  # all other labels are classes
+            with warnings.catch_warnings():
+                warnings.filterwarnings("ignore", message="The number of unique classes", category=UserWarning)  # few rows
+                check_classification_targets(labels)
         self.classes_ = class_order(self.classes, labels, values.shape[1])
         codes = label_codes(labels, tuple(self.classes_.tolist()))
         weights = np.asarray(_check_sample_weight(sample_weight, values, ensure_non_negative=True), np.float64)
@@ -141,18 +181,18 @@ class Calibrator(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         values = with_first_column(values, len(self.classes_), self.from_logits)
         check_rows(values, codes, self.from_logits, tolerance)
         kept = weights > 0
-        if len(np.unique(codes[kept])) < 2:
+        if np.count_nonzero(np.bincount(codes[kept])) < 2:
             raise InputError("y", "needs rows of two classes or more", f"has one class, {labels[kept].tolist()[0]!r}")
         sample = Sample(values, self.from_logits, codes, weights)
         sample = sample if kept.all() else sample.take(kept)
-        scaled = sample.weights / sample.weights.max()
-        return Sample(sample.values, sample.from_logits, sample.codes, scaled / scaled.mean())
+        return sample if sample_weight is None else replace(sample, weights=as_repeats(sample.weights))
 
     def _sample(self, P: Any) -> Sample:
         """Rows to be calibrated, checked."""
         tolerance = sum_tolerance(P)
         P = _two_dimensional(P) if self.n_features_in_ == 1 else _array(P)
-        values = validate_data(self, P, reset=False, dtype=[np.float64, np.float32])
+        values = validate_data(self, P, reset=False, dtype=[np.float64, np.float32], ensure_all_finite=False)
+        check_finite(values)
         values = with_first_column(values, len(self.classes_), self.from_logits)
         codes = np.zeros(len(values), np.int64)
         check_rows(values, codes, self.from_logits, tolerance)
@@ -187,7 +227,7 @@ def class_order(classes: Any, labels: np.ndarray, columns: int) -> np.ndarray:
     >>> class_order(None, np.array([0, 2]), 4)
     array([0, 1, 2, 3])
     """
-    present = np.unique(labels)
+    present = distinct_labels(labels)
     if classes is not None:
         declared = class_list(classes, "classes")
         if len(set(declared)) != len(declared):
@@ -208,17 +248,54 @@ def class_order(classes: Any, labels: np.ndarray, columns: int) -> np.ndarray:
     raise InputError("y", rule, f"has the {len(present)} classes {', '.join(map(repr, present[:5].tolist()))}")
 
 
+def distinct_labels(labels: np.ndarray) -> np.ndarray:
+    """The sorted labels, each once. Small whole numbers are counted, which is faster than any search.
+
+    >>> distinct_labels(np.array([3, 1, 3], np.uint8))
+    array([1, 3], dtype=uint8)
+    """
+    if labels.dtype.kind in "iub" and labels.min() >= 0 and labels.max() < COUNTED:
+        return np.flatnonzero(np.bincount(labels.astype(np.int64, copy=False))).astype(labels.dtype)
+    return np.unique(labels)
+
+
+def as_repeats(weights: np.ndarray) -> np.ndarray:
+    """Weights as numbers of rows: as they came, or scaled up to a mean of 1 if that is larger.
+
+    >>> as_repeats(np.array([1.0, 3.0])), as_repeats(np.array([0.25, 0.75]))
+    (array([1., 3.]), array([0.5, 1.5]))
+    """
+    with np.errstate(over="ignore"):
+        total = min(max(float(weights.sum()), float(len(weights))), MOST_ROWS)
+    scaled = weights / weights.max()
+    return np.asarray(scaled * (total / scaled.sum()))
+
+
 def with_first_column(values: np.ndarray, n_classes: int, from_logits: bool) -> np.ndarray:
     """All columns, where the first may have been left out."""
     if values.shape[1] < n_classes:
         first = np.zeros(len(values)) if from_logits else 1 - values.sum(axis=1, dtype=np.float64)
+        first[(first < 0) & (first >= -SUM_TOLERANCE)] = 0.0  # what rounding leaves of nothing
         values = np.column_stack([first, values])
     return np.ascontiguousarray(values)
 
 
+def check_finite(values: np.ndarray) -> None:
+    if not (np.isfinite(values.min()) and np.isfinite(values.max())):
+        row, column = np.argwhere(~np.isfinite(values))[0]
+        raise InputError("P", "outputs must be finite, neither NaN nor inf", values[row, column], row=int(row))
+
+
+def check_posteriors(probs: np.ndarray, classes: int) -> None:
+    if probs.shape[1:] != (classes,) or not (np.abs(probs.sum(axis=1) - 1) < 1e-9).all() or not (probs >= 0).all():
+        raise ValueError("what was learned does not give probabilities")
+
+
 def check_rows(values: np.ndarray, codes: np.ndarray, from_logits: bool, tolerance: float) -> None:
-    """Raise if a row breaks a rule (see `statistics.bad_rows`)."""
+    """Raise if a row breaks a rule (see `statistics.bad_rows`). A quick look is enough for most."""
     if from_logits and max(values.max(), -values.min()) <= LOGIT_LIMIT:
         return  # finite, as scikit-learn has seen, and within bounds: logits have no other rule
+    if not from_logits and values.min() >= 0 and np.abs(row_sums(values) - 1).max() <= tolerance / 2:
+        return
     rows = Predictions(codes, values, from_logits=from_logits, tolerance=tolerance, names={"probs": "P"})
     good_rows(rows, Plan.of(rows))

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from itertools import combinations
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 from scipy.special import expit
 
 from ..errors import InputError
-from ..kernels.pooling import logistic_sums
+from ..kernels.logistic import logistic_sums
 from .base import Sample, log_score
-from .isotonic import OneVsRestCalibrator
+from .one_vs_rest import OneVsRestCalibrator
 
 STEPS = 100
 UNFINISHED = f"did not come to rest in {STEPS} steps"
@@ -36,6 +37,9 @@ class BetaCalibration(OneVsRestCalibrator):
     >>> BetaCalibration(parameters="am").fit(P, y).curves_[0].round(3).tolist()
     [0.34, 0.34, -0.0]
     """
+
+    _fitted: ClassVar[Mapping[str, Any]] = {"curves_": [(3,)]}
+    _plain = "came to rest"
 
     def __init__(
         self,
@@ -65,7 +69,7 @@ class BetaCalibration(OneVsRestCalibrator):
         if sample.n_classes > 2 and log_score(self._transform(sample), sample) > log_score(sample.probs, sample):
             self.curves_ = [np.array([1.0, 1.0, 0.0]) if curve.size else curve for curve in self.curves_]
             return True, "nothing better than the identity was found"
-        return UNFINISHED not in status, status or "came to rest"
+        return UNFINISHED not in status, status
 
     def _curve(self, shown: np.ndarray, hits: np.ndarray, weights: np.ndarray) -> tuple[np.ndarray, str]:
         features, to_abc = self._features(shown)
@@ -76,7 +80,8 @@ class BetaCalibration(OneVsRestCalibrator):
         def fit(zeros: tuple[int, ...]) -> tuple[np.ndarray, float, str]:
             kept = [i for i in range(len(features)) if i not in zeros]
             coefficients = np.zeros(len(features))
-            coefficients[kept], score, remark = logistic_regression(features[kept], targets, shares, identity[kept])
+            some = features[kept] if zeros else features
+            coefficients[kept], score, remark = logistic_regression(some, targets, shares, identity[kept])
             dropped = [f"{name} would be negative and is 0" for i, name in enumerate("ab"[:signed]) if i in zeros]
             return coefficients, score, ", ".join(dropped + [remark] * (remark != ""))
 
@@ -124,25 +129,29 @@ def logistic_regression(
     """
     if len(features) == 0:
         return np.empty(0), float(np.log(2)), ""
-    scale = np.abs(features).max(axis=1)
+    scale = np.maximum(features.max(axis=1), -features.min(axis=1))
     scale[scale == 0] = 1
-    X = features / scale[:, None]
+
+    def sums(coefficients: np.ndarray) -> tuple[float, np.ndarray, np.ndarray]:
+        value, gradient, hessian = logistic_sums(features, targets, shares, coefficients / scale)
+        return value, gradient / scale, hessian / np.outer(scale, scale)
+
     coefficients = start * scale
-    value, gradient, hessian = logistic_sums(X, targets, shares, coefficients)
+    value, gradient, hessian = sums(coefficients)
     if value > np.log(2):
         coefficients = 0 * scale
-        value, gradient, hessian = logistic_sums(X, targets, shares, coefficients)
+        value, gradient, hessian = sums(coefficients)
     damping = 0.0
     for _ in range(STEPS):
         if np.abs(gradient).max() < SMALL_GRADIENT:
             break
         floor = 1e-14 * np.trace(hessian) + 1e-300
         while damping < 1e20:
-            step = np.linalg.solve(hessian + (damping + floor) * np.eye(len(X)), gradient)
+            step = np.linalg.solve(hessian + (damping + floor) * np.eye(len(scale)), gradient)
             trial = coefficients - step
             if damping == 0 and gradient @ step < SMALL_DECREMENT * value:
                 return trial / scale, value, SEPARATED_WORDS * (value < SEPARATED)
-            found = logistic_sums(X, targets, shares, trial)
+            found = sums(trial)
             if found[0] <= value:
                 break
             damping = max(10 * damping, 1e-6 * np.trace(hessian), 1e-12)

@@ -8,7 +8,7 @@ import numpy as np
 from scipy.special import gammaln, xlogy
 
 from ..errors import InputError
-from .isotonic import CERTAIN, OneVsRestCalibrator, by_output
+from .one_vs_rest import CERTAIN, OneVsRestCalibrator, by_output
 
 MOST_BINS = 2000
 LEAST_WEIGHT = 1e-6  # of a histogram in the average, against the best one's

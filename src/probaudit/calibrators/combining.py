@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from typing import Any, Self
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from sklearn.base import clone
@@ -13,7 +13,7 @@ from ..arrays import as_array, is_missing
 from ..errors import InputError
 from ..kernels.tempering import keep_argmax
 from ..predictions import label_codes
-from .base import Calibrator, FitReport, Sample, log_score
+from .base import Calibrator, Sample, fit_report
 from .temperature import TemperatureScaling
 
 
@@ -28,7 +28,7 @@ class Chain(Calibrator):
     1.0
     """
 
-    _fitted = ("members_",)
+    _fitted: ClassVar[Mapping[str, Any]] = {"members_": [Calibrator]}
 
     members_: list[Calibrator]
 
@@ -75,7 +75,12 @@ class PerGroup(Calibrator):
     array([0.667, 0.5  , 0.5  ])
     """
 
-    _fitted = ("groups_", "member_of_", "members_", "whole_")
+    _fitted: ClassVar[Mapping[str, Any]] = {
+        "groups_": ("G",),
+        "member_of_": ("G",),
+        "members_": [Calibrator],
+        "whole_": Calibrator,
+    }
 
     groups_: np.ndarray
     member_of_: np.ndarray
@@ -100,7 +105,7 @@ class PerGroup(Calibrator):
         if groups is not None:
             groups = group_column(groups, len(y))[counted(sample_weight, len(y))]
         status = self._fit_groups(sample, groups)
-        self.fit_report_ = report(sample, self._calibrated(sample, groups), *status)
+        self.fit_report_ = fit_report(sample, self._calibrated(sample, groups), *status)
         return self
 
     def predict_proba(self, P: Any, groups: Any = None) -> np.ndarray:
@@ -139,6 +144,9 @@ class PerGroup(Calibrator):
             status += f"; {listed}: fewer than {self.min_rows} rows or one class"
         return converged, f"{status}; all others, unseen groups too, share the calibrator of all rows; {words}"
 
+    def _check_learned(self) -> None:
+        check_places(self.member_of_, self.members_)
+
     def _transform(self, sample: Sample) -> np.ndarray:
         return self._calibrated(sample, None)
 
@@ -175,8 +183,6 @@ def fit_member(base: Calibrator, sample: Sample, classes: np.ndarray) -> Calibra
     """A copy of a calibrator, fitted to checked rows, which say what the outputs are."""
     member = clone(base).set_params(from_logits=sample.from_logits, classes=None)
     member.classes_, member.n_features_in_ = classes, sample.n_classes
-    weights = sample.weights / sample.weights.mean()
-    sample = Sample(sample.values, sample.from_logits, sample.codes, weights)
     return member._finish(sample, *member._fit(sample))
 
 
@@ -190,8 +196,9 @@ def members_report(members: Iterable[Calibrator]) -> tuple[bool, str]:
     return all(one.converged for one in reports), "; ".join(words)
 
 
-def report(sample: Sample, probs: np.ndarray, converged: bool, status: str) -> FitReport:
-    return FitReport(converged, status, log_score(sample.probs, sample), log_score(probs, sample), len(sample))
+def check_places(places: np.ndarray, members: list[Calibrator]) -> None:
+    if places.dtype.kind != "i" or not ((places >= -1) & (places < len(members))).all():
+        raise ValueError("member_of_ must be places in members_, or -1")
 
 
 def counted(sample_weight: Any, n: int) -> np.ndarray:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any, ClassVar
 
 import numpy as np
@@ -10,7 +11,7 @@ from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]
 
 from ..errors import InputError
 from .base import Calibrator, Sample, log_score
-from .isotonic import share_out
+from .one_vs_rest import share_out
 
 STEPS = 2000
 SMALL_GRADIENT = 1e-6
@@ -38,7 +39,7 @@ class DirichletCalibration(Calibrator):
     [[0.81, 0.19]]
     """
 
-    _fitted: ClassVar[tuple[str, ...]] = ("weights_", "intercept_", "seen_")
+    _fitted: ClassVar[Mapping[str, Any]] = {"weights_": ("S", "S"), "intercept_": ("S",), "seen_": ("S",)}
     weights_: np.ndarray  # [S, S] for the S classes that had rows
     intercept_: np.ndarray  # [S]
     seen_: np.ndarray  # their columns

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from itertools import product
 from typing import Any, ClassVar
@@ -13,7 +13,6 @@ from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]
 
 from ..errors import InputError
 from .base import Calibrator, Sample
-from .isotonic import as_repeats
 
 STEPS = 50
 SMALL_DECREMENT = 1e-10  # of the log posterior, by Newton's own forecast
@@ -43,7 +42,13 @@ class GaussianProcessCalibration(Calibrator):
     [[0.81, 0.19]]
     """
 
-    _fitted: ClassVar[tuple[str, ...]] = ("points_", "coefficients_", "slope_", "length_", "amplitude_")
+    _fitted: ClassVar[Mapping[str, Any]] = {
+        "points_": ("M",),
+        "coefficients_": ("M",),
+        "slope_": float,
+        "length_": float,
+        "amplitude_": float,
+    }
     points_: np.ndarray
     coefficients_: np.ndarray
     slope_: float
@@ -58,7 +63,7 @@ class GaussianProcessCalibration(Calibrator):
     def _learning_sample(self, P: Any, y: Any, sample_weight: Any) -> Sample:
         if not isinstance(self.inducing, (int, np.integer)) or self.inducing < 1:
             raise InputError("inducing", "must be a whole number, at least 1", self.inducing)
-        return as_repeats(super()._learning_sample(P, y, sample_weight), sample_weight)
+        return super()._learning_sample(P, y, sample_weight)
 
     def _fit(self, sample: Sample) -> tuple[bool, str]:
         x = sample.log_probs

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from scipy.optimize import minimize
@@ -18,8 +19,8 @@ from ..kernels.soft_groups import mixture_loss
 from ..kernels.tempering import keep_argmax
 from ..parallel import default_threads
 from ..partitions import Column
-from .base import Calibrator, Sample, log_score
-from .combining import base_of, counted, fit_member, members_report, report
+from .base import Calibrator, Sample, fit_report, log_score
+from .combining import base_of, check_places, counted, fit_member, members_report
 
 START = 1.5  # of every temperature, as in the reference implementation
 BOUNDS = (1e-2, 1e2)  # of every temperature
@@ -57,7 +58,15 @@ class GroupCalibration(Calibrator):
     [0.3, 2.7]
     """
 
-    _fitted = ("weights_", "intercepts_", "temperatures_", "grouped_by_", "member_of_", "members_", "spare_temperatures_")
+    _fitted: ClassVar[Mapping[str, Any]] = {
+        "weights_": ("U", "G", "D"),
+        "intercepts_": ("U", "G"),
+        "temperatures_": ("U", "G"),
+        "grouped_by_": str,
+        "member_of_": ("U", "G"),
+        "members_": [Calibrator],
+        "spare_temperatures_": ("U", "G"),
+    }
 
     weights_: np.ndarray  # [partitions, groups, features]
     intercepts_: np.ndarray  # [partitions, groups]
@@ -114,7 +123,7 @@ class GroupCalibration(Calibrator):
             if mask.all() or not mask.any():
                 raise InputError("grouping_rows", "must leave rows for the groups and for the calibrators")
         status = self._fit_parts(sample, points, mask)
-        self.fit_report_ = report(sample, self._calibrated(sample, points), *status)
+        self.fit_report_ = fit_report(sample, self._calibrated(sample, points), *status)
         return self
 
     def learn_groups(self, P: Any, y: Any, sample_weight: Any = None, *, features: Any = None) -> Self:
@@ -131,7 +140,7 @@ class GroupCalibration(Calibrator):
             rule = f"must have the classes that the groups were learned with, {known.tolist()}; name them all in `classes`"
             raise InputError("y", rule, self.classes_.tolist())
         status = self._fit_members(*distinct(sample, points, self.seed))
-        self.fit_report_ = report(sample, self._calibrated(sample, points), *status)
+        self.fit_report_ = fit_report(sample, self._calibrated(sample, points), *status)
         return self
 
     def predict_proba(self, P: Any, features: Any = None) -> np.ndarray:
@@ -255,6 +264,15 @@ class GroupCalibration(Calibrator):
         """The group of each row in each partition, [partitions, n]."""
         pairs = zip(self.weights_, self.intercepts_, strict=True)
         return np.array([(points @ weights.T + intercepts).argmax(axis=1) for weights, intercepts in pairs])
+
+    def _check_learned(self) -> None:
+        check_places(self.member_of_, self.members_)
+        if not (self.member_of_.size and (self.spare_temperatures_ > 0).all()):
+            raise ValueError("there must be groups, of positive temperatures")
+        if self.grouped_by_ not in ("features", "outputs"):
+            raise ValueError("grouped_by_ must be 'features' or 'outputs'")
+        if self.grouped_by_ == "outputs":
+            super()._check_learned()
 
     def _transform(self, sample: Sample) -> np.ndarray:
         return self._calibrated(sample, self._points(sample, None, len(sample), learned=True))

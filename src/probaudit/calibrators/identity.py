@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from ..kernels.tempering import keep_argmax
 from .base import Calibrator, Sample
 
 
@@ -26,4 +27,6 @@ class Identity(Calibrator):
         return True, "nothing to learn"
 
     def _transform(self, sample: Sample) -> np.ndarray:
-        return sample.probs.copy()
+        probs = sample.probs.copy()
+        keep_argmax(sample.values, probs)
+        return probs

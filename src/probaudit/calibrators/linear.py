@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from collections.abc import Mapping
+from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from scipy.special import expit, log_expit, log_softmax, logsumexp, softmax
 
 from ..errors import InputError
-from .base import Calibrator, Sample, log_score
+from .base import ROUNDING, Calibrator, Sample
 from .newton import Minimum, Point, bounded_minimum, descend
-from .temperature import BOUNDS, ROUNDING, SEPARATED, WORSE
+from .temperature import BOUNDS, SEPARATED
 from .tempered import TemperedRows, shortened
 
 FLAT = 1e-7  # the gradient at rest; directions that the rows hardly determine take long
@@ -33,7 +34,7 @@ class VectorScaling(Calibrator):
            [0.5   , 0.5   ]])
     """
 
-    _fitted = ("scale_", "bias_")
+    _fitted: ClassVar[Mapping[str, Any]] = {"scale_": ("K",), "bias_": ("K",)}
 
     scale_: np.ndarray
     bias_: np.ndarray
@@ -86,7 +87,7 @@ class MatrixScaling(Calibrator):
     array([[0.9, 0.1]])
     """
 
-    _fitted = ("matrix_", "bias_")
+    _fitted: ClassVar[Mapping[str, Any]] = {"matrix_": ("K", "K"), "bias_": ("K",)}
 
     matrix_: np.ndarray
     bias_: np.ndarray
@@ -106,28 +107,26 @@ class MatrixScaling(Calibrator):
         K, present = z.shape[1], rows.present
         features = np.column_stack([z, np.ones(len(z))])  # the last column of the map is the bias
         squares, identity = features**2, np.eye(K, K + 1)
-        cost, unit = self._costs(K), rows.unit(squares)[:, None]
+        cost, unit = self._costs(K)[present], rows.unit(squares)[:, None]
         centred = slice(None) if self.l2 == 0 else slice(0)
 
-        def unfold(x: np.ndarray) -> np.ndarray:
-            full = identity.copy()
-            full[present] = x.reshape(K + 1, -1).T
-            return full
-
         def evaluate(x: np.ndarray) -> Point:
-            full = unfold(x)
-            value, wrong, spread = rows.score(features @ full.T)
-            gap = full - identity
-            gradient = (wrong.T @ features + 2 * cost * gap)[present].T
+            map_, u = x.reshape(K + 1, -1).T, z.copy()
+            u[:, present] = features @ map_.T
+            value, wrong, spread = rows.score(u)
+            gap = map_ - identity[present]
+            gradient = (wrong[:, present].T @ features + 2 * cost * gap).T
             if self.l2 == 0:
                 gradient = gradient - gradient.mean(axis=1, keepdims=True)
-            own = shortened((spread.T @ squares + 2 * cost)[present].T, gradient, unit)
+            own = shortened((spread[:, present].T @ squares + 2 * cost).T, gradient, unit)
             return Point(value + float((cost * gap**2).sum()), gradient.ravel(), Diagonal(own, centred))
 
         start = starting_scale(sample) * identity[present].T if self.l2 == 0 else identity[present].T
         found = descend(evaluate, start.ravel(), flat=FLAT)
         improved = found.value <= rows.score(z)[0] + ROUNDING
-        full = unfold(found.at) if improved else identity
+        full = identity.copy()
+        if improved:
+            full[present] = found.at.reshape(K + 1, -1).T
         self.matrix_, self.bias_ = full[:, :K].copy(), full[:, K].copy()
         return found.converged, in_words(found, improved)
 
@@ -159,7 +158,7 @@ class PlattScaling(Calibrator):
            [0.5   , 0.5   ]])
     """
 
-    _fitted = ("slope_", "intercept_")
+    _fitted: ClassVar[Mapping[str, Any]] = {"slope_": ("K",), "intercept_": ("K",)}
 
     slope_: np.ndarray
     intercept_: np.ndarray
@@ -168,12 +167,6 @@ class PlattScaling(Calibrator):
         self.smooth = smooth
         self.from_logits = from_logits
         self.classes = classes
-
-    def _learning_sample(self, P: Any, y: Any, sample_weight: Any) -> Sample:
-        """Weights keep their sum, which the smooth targets need."""
-        sample = super()._learning_sample(P, y, sample_weight)
-        total = len(sample) if sample_weight is None else float(np.sum(np.asarray(sample_weight, np.float64)))
-        return replace(sample, weights=sample.weights * (min(total, 1e300) / len(sample)))
 
     def _fit(self, sample: Sample) -> tuple[bool, str]:
         K = sample.n_classes
@@ -191,8 +184,6 @@ class PlattScaling(Calibrator):
         status = "came to rest" if converged else "did not come to rest"
         if bounds:
             status = f"slope at its bound of {STEEPEST:g} in column {', '.join(bounds)}"
-        if log_score(self._transform(sample), sample) > log_score(sample.probs, sample) + ROUNDING:
-            status += "; " + WORSE
         return converged, status
 
     def _sigmoid(self, s: np.ndarray, hit: np.ndarray, weights: np.ndarray) -> Minimum:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any, ClassVar
 
 import numpy as np
@@ -22,7 +23,7 @@ class MeanReplacement(Calibrator):
     [[0.75, 0.25]]
     """
 
-    _fitted: ClassVar[tuple[str, ...]] = ("accuracy_",)
+    _fitted: ClassVar[Mapping[str, Any]] = {"accuracy_": float}
     accuracy_: float
 
     def __init__(self, *, from_logits: bool = False, classes: Any = None) -> None:

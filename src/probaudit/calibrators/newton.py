@@ -15,6 +15,7 @@ FARTHEST = 8.0  # the factor by which one step may change a variable
 FLAT = 1e-9
 MEMORY = 10
 EPS = float(np.finfo(np.float64).eps)
+NOISE = 1e-12  # rounding of a mean over many rows
 
 
 @dataclass(frozen=True)
@@ -82,7 +83,8 @@ def descend(
     """The minimum of a convex function of many variables, the first of which stays within [low, high].
 
     L-BFGS (Nocedal & Wright 2006, algorithm 7.4) that begins each direction with the curvature at hand, not with a multiple of
-    the identity. With exact curvature and `memory=0` these are Newton steps. Steps are halved until the value falls enough.
+    the identity. With exact curvature and `memory=0` these are Newton steps. Steps are halved until the value falls enough or,
+    where rounding hides that, until the slope does (Hager & Zhang 2005, equation 2.6).
     """
     x, here = start, evaluate(start)
     pairs: deque[tuple[np.ndarray, np.ndarray]] = deque(maxlen=memory)
@@ -109,7 +111,9 @@ def descend(
             if bound is not None:
                 there[0] = bound
             found = evaluate(there)
-            if found.value <= here.value + 1e-4 * size * fall + 4 * EPS * abs(here.value):
+            if found.value <= here.value + 1e-4 * size * fall:
+                break
+            if found.value <= here.value + NOISE * abs(here.value) and abs(found.gradient @ direction) <= 0.9 * abs(fall):
                 break
             size, bound = size / 2, None
             if size < 1e-12:

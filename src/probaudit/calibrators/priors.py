@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any, ClassVar, Self
 
@@ -29,7 +30,7 @@ class PriorCorrection(Calibrator):
     [[0.9, 0.1]]
     """
 
-    _fitted: ClassVar[tuple[str, ...]] = ("train_priors_", "deploy_priors_")
+    _fitted: ClassVar[Mapping[str, Any]] = {"train_priors_": ("K",), "deploy_priors_": ("K",)}
     train_priors_: np.ndarray
     deploy_priors_: np.ndarray
 

@@ -2,23 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from itertools import combinations
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from scipy.optimize import minimize, minimize_scalar
 
 from ..errors import InputError
 from ..kernels.tempering import keep_argmax
-from .base import Calibrator, FitReport, Sample
+from .base import ROUNDING, WORSE, Calibrator, FitReport, Sample
 from .newton import MEMORY, bounded_minimum, descend
 from .tempered import BLOCK_VALUES, MOST_DENSE, TemperedRows
 
 BOUNDS = (1e-3, 1e3)
 ENSEMBLE_BOUNDS = (0.05, 5.0)
 SEPARATED = 1e-6  # a mean log score this small: the rows are told apart without doubt
-ROUNDING = 1e-12
-WORSE = "the log score of these rows is worse than before"
 
 
 class Tempered(Calibrator):
@@ -53,7 +52,7 @@ class TemperatureScaling(Tempered):
     """
 
     accuracy_preserving = True
-    _fitted = ("temperature_",)
+    _fitted: ClassVar[Mapping[str, Any]] = {"temperature_": float}
 
     def __init__(self, *, from_logits: bool = False, classes: Any = None) -> None:
         self.from_logits = from_logits
@@ -94,7 +93,7 @@ class BiasCorrectedTemperature(Tempered):
            [0.5   , 0.5   ]])
     """
 
-    _fitted = ("temperature_", "bias_")
+    _fitted: ClassVar[Mapping[str, Any]] = {"temperature_": float, "bias_": ("K",)}
 
     bias_: np.ndarray
 
@@ -149,7 +148,7 @@ class EnsembleTemperature(Tempered):
     """
 
     accuracy_preserving = True
-    _fitted = ("temperature_", "weights_")
+    _fitted: ClassVar[Mapping[str, Any]] = {"temperature_": float, "weights_": (3,)}
 
     weights_: np.ndarray
 

@@ -141,25 +141,27 @@ def _counted(status: np.ndarray, block: Block) -> np.ndarray:
 
 @dataclass(frozen=True)
 class Survey:
-    """What a pass found out, and the numbers of the rows that count."""
+    """What a pass found out, the numbers of the rows that count, and (if it is known) the most probable class of each."""
 
     summary: Summary
     good: np.ndarray
+    top: np.ndarray | None
 
 
 def take_survey(rows: Predictions, plan: Plan) -> Survey:
     """One pass over the rows; raises if no row is left to judge."""
 
-    def job(block: Block) -> tuple[Statistics, np.ndarray]:
+    def job(block: Block) -> tuple[Statistics, np.ndarray, np.ndarray | None]:
         state = Statistics.empty(plan)
-        status = state.add(block)
-        return state, block.first_row + np.flatnonzero(_counted(status, block))
+        status, top = state.add(block)
+        return state, block.first_row + np.flatnonzero(_counted(status, block)), top
 
     parts = each_block(rows, job)
     state = parts[0][0]
-    for other, _ in parts[1:]:
+    for other, _, _ in parts[1:]:
         state.merge(other)
-    return Survey(_judged(rows, state), np.concatenate([good for _, good in parts]))
+    tops = [top for _, _, top in parts if top is not None]
+    return Survey(_judged(rows, state), np.concatenate([good for _, good, _ in parts]), np.concatenate(tops) if tops else None)
 
 
 def good_rows(rows: Predictions, plan: Plan) -> np.ndarray:

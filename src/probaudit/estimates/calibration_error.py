@@ -12,6 +12,8 @@ from ..distances import L1, TVD, Distance, Squared
 from ..errors import InputError
 from .cells import Cells
 
+ONE_ROW = 1 + 1e-9
+
 
 def gaps(cells: Cells, distance: Distance) -> np.ndarray:
     """The distance in each cell, in the shape of the weights."""
@@ -43,7 +45,7 @@ def debiased_gap(cells: Cells, distance: Distance) -> np.ndarray:
     if not (isinstance(distance, Squared) or (isinstance(distance, (L1, TVD)) and event)):
         rule = 'needs distance="squared", or "l1" and a lens that shows a single event: only their bias is known'
         raise InputError("debias", rule, repr(distance))
-    enough = ~thin(cells)
+    enough = cells.effective > ONE_ROW
     if not enough.any():
         raise InputError("debias", "needs a cell of two rows or more")
     gap, noise = gaps(cells, distance), cells.targets * (1 - cells.targets)
@@ -66,5 +68,5 @@ def _folded_mean(mean: np.ndarray, deviation: np.ndarray) -> np.ndarray:
 
 
 def thin(cells: Cells) -> np.ndarray:
-    """Which cells have too few rows to be debiased."""
-    return ~(cells.effective > 1 + 1e-9)
+    """Which cells have rows, but too few to be debiased."""
+    return (cells.weight > 0) & ~(cells.effective > ONE_ROW)

@@ -19,7 +19,7 @@ BATCH = 2**21  # numbers of a batch of resamples that are in memory at a time
 class Cells:
     """For each cell: its number, rows, weight, mean output and mean target ([m], or [m, d]), and (sum w)^2 / sum w^2.
 
-    Resamples come in front, as [B, m] or [B, m, d]; there a cell may be empty, and its means are 0.
+    Resamples, or classes, come in front, as [B, m] or [B, m, d]; there a cell may be empty, and its means are 0.
     """
 
     number: np.ndarray
@@ -32,6 +32,14 @@ class Cells:
     @property
     def share(self) -> np.ndarray:
         return self.weight / self.weight.sum(axis=-1, keepdims=True)
+
+    @property
+    def each(self) -> list[Cells]:
+        """One of each that come in front, without empty cells."""
+        if self.weight.ndim == 1:
+            return [self]
+        fields = (self.rows, self.weight, self.outputs, self.targets, self.effective)
+        return [Cells(self.number[w > 0], *(field[i][w > 0] for field in fields)) for i, w in enumerate(self.weight)]
 
 
 def gather_cells(view: View, cell: np.ndarray, weights: np.ndarray) -> Cells:
@@ -58,7 +66,7 @@ def gather_cells(view: View, cell: np.ndarray, weights: np.ndarray) -> Cells:
 
 def gather_class_cells(
     probs: np.ndarray, labels: np.ndarray, weights: np.ndarray, outputs: np.ndarray, bins: EqualWidth
-) -> list[Cells]:
+) -> Cells:
     """The cells of each class's probability over equal bins: what Classwise() shows, in one pass. `outputs` are the sums [K] of
     weighted probabilities."""
     from ..kernels.viewing import class_bins
@@ -78,13 +86,9 @@ def gather_class_cells(
     totals = np.column_stack([np.full((K, 3), [n, weights.sum(), (weights**2).sum()]), outputs, hits])
     sums[:, 0] = totals - sums[:, 1:].sum(axis=1)
     sums[:, 0] *= sums[:, 0, :1] > 0.5  # without rows, nothing but rounding is left
-    return [_class_cells(rows, w, squared, p, y) for rows, w, squared, p, y in sums.transpose(0, 2, 1)]
-
-
-def _class_cells(rows: np.ndarray, w: np.ndarray, squared: np.ndarray, p: np.ndarray, y: np.ndarray) -> Cells:
-    full = np.flatnonzero(w > 0)
-    w = w[full]
-    return Cells(full, rows[full].astype(np.int64), w, p[full] / w, np.maximum(y[full], 0) / w, w**2 / squared[full])
+    rows, w, squared, p, y = sums.transpose(2, 0, 1)
+    scale, squared = (np.where(field > 0, field, 1.0) for field in (w, squared))
+    return Cells(np.arange(bins.bins), rows.astype(np.int64), w, p / scale, np.maximum(y, 0) / scale, w**2 / squared)
 
 
 @dataclass(frozen=True)

@@ -104,8 +104,9 @@ def calibration_line(p: np.ndarray, y: np.ndarray, w: np.ndarray) -> Line:
     if y.min() == y.max():
         raise InputError("y_true", "the logistic line needs both outcomes", int(y[0]))
     z = np.log(p) - np.log1p(-p)
-    line, covariance, converged = _logistic(z, np.zeros_like(z), y, w, np.array([0.0, 1.0]), 2)
-    offset, variance, settled = _logistic(np.zeros_like(z), z, y, w, np.zeros(2), 1)
+    features = np.stack([np.ones_like(z), z])
+    line, covariance, converged = _logistic(features, y, w, 2)
+    offset, variance, settled = _logistic(features, y, w, 1)
     errors = np.sqrt(np.diag(covariance))
     return Line(
         slope=float(line[1]),
@@ -119,22 +120,19 @@ def calibration_line(p: np.ndarray, y: np.ndarray, w: np.ndarray) -> Line:
     )
 
 
-def _logistic(
-    z: np.ndarray, base: np.ndarray, y: np.ndarray, w: np.ndarray, start: np.ndarray, free: int
-) -> tuple[np.ndarray, np.ndarray, bool]:
-    """The first so many of (intercept, slope) of a logistic regression on z with an offset, their covariance, and whether
-    Newton's steps came to rest.
+def _logistic(features: np.ndarray, y: np.ndarray, w: np.ndarray, free: int) -> tuple[np.ndarray, np.ndarray, bool]:
+    """(intercept, slope) of a logistic regression, the first so many of them free and the rest held at (0, 1); the covariance
+    of the free ones, and whether Newton's steps came to rest.
 
     The loss is convex; a step that would raise it is halved. Outcomes that the outputs separate have no finite solution.
     """
-    from ..kernels.events import logistic_sums
+    from ..kernels.logistic import logistic_sums
 
     def sums(beta: np.ndarray) -> tuple[float, np.ndarray, np.ndarray]:
-        found = np.zeros(6)
-        logistic_sums(z, base, y, w, beta[0], beta[1], found)
-        loss, g0, g1, h00, h01, h11 = found.tolist()
-        return loss, np.array([g0, g1])[:free], np.array([[h00, h01], [h01, h11]])[:free, :free]
+        loss, gradient, hessian = logistic_sums(features, y, w, beta)
+        return loss, gradient[:free], hessian[:free, :free]
 
+    start = np.array([0.0, 1.0])
     beta, (loss, gradient, hessian), converged = start, sums(start), False
     for _ in range(100):
         step = np.zeros(2)

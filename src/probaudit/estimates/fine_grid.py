@@ -10,7 +10,7 @@ from ..lenses import View
 from ..statistics import CELLS, EventGrid, EventSums, Grid
 from .cells import Categories, Cells
 
-DRAWN_CELLS = 210  # outputs within such a part of [0, 1] count as equal when rows are drawn again
+DRAWN_CELLS = 105  # outputs within such a part of [0, 1] count as equal when rows are drawn again
 
 
 @dataclass(frozen=True)

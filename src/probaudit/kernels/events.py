@@ -5,23 +5,6 @@ from __future__ import annotations
 import numpy as np
 
 from .compiling import kernel
-from .elementary import exp, log
-
-
-@kernel
-def logistic_sums(z, base, y, w, intercept, slope, sums):
-    """The loss of logit P(y = 1) = intercept + slope z + base, its gradient (2) and Hessian (3): six sums."""
-    for i in range(z.size):
-        eta = intercept + slope * z[i] + base[i]
-        t = exp(-abs(eta))
-        q = (1.0 if eta >= 0 else t) / (1.0 + t)
-        miss, curve = w[i] * (q - y[i]), w[i] * q * (1.0 - q)
-        sums[0] += w[i] * (log(1.0 + t) + max(eta, 0.0) - y[i] * eta)
-        sums[1] += miss
-        sums[2] += miss * z[i]
-        sums[3] += curve
-        sums[4] += curve * z[i]
-        sums[5] += curve * z[i] * z[i]
 
 
 @kernel

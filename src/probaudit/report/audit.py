@@ -11,6 +11,8 @@ from pathlib import Path
 from typing import Any, Unpack
 
 from ..arrays import as_array
+from ..budget import Budget, loss_budget
+from ..calibration_loss import calibration_loss
 from ..engines.memory import gather
 from ..errors import InputError
 from ..estimates import scores
@@ -28,6 +30,9 @@ from ..writing import write_text
 from .verdict import Finding, judge
 
 SCHEMA = "probaudit.audit/1"
+FOLDS = 5
+REPAIRED_VALUES = 20_000_000
+SHOWN_REGIONS = 20
 
 
 @dataclass(frozen=True, eq=False)
@@ -43,6 +48,7 @@ class Audit:
     summary: Summary
     settings: Mapping[str, Any]
     fingerprint: str
+    budget: Budget | None = None
 
     @property
     def verdict(self) -> str:
@@ -80,6 +86,7 @@ class Audit:
             "weighted": plan.weighted,
             "calibration": {name: _number(value) for name, value in asdict(self.calibration).items()},
             "estimates": {name: estimate.to_dict() for name, estimate in self.estimates.items()},
+            "budget": None if self.budget is None else self.budget.to_dict() | {"regions": _regions(self.budget)},
             "findings": [{"level": finding.level, "rule": finding.rule, "text": finding.text} for finding in self.findings],
             "settings": dict(self.settings),
             "fingerprint": self.fingerprint,
@@ -91,6 +98,12 @@ class Audit:
         if path is not None:
             write_text(Path(path), text)
         return text
+
+
+def _regions(budget: Budget) -> list[dict[str, Any]]:
+    """The regions that lose most, as plain values."""
+    table = budget.found.regions
+    return [table[i]._asdict() for i in range(min(len(table), SHOWN_REGIONS))]
 
 
 def _number(value: float) -> float | None:
@@ -110,16 +123,22 @@ def audit(
     costs: Any = None,
     classes: Sequence[Any] | None = None,
     reject_cost: float = 0.1,
+    repair: bool | None = None,
+    regions: Any = None,
     threads: int | None = None,
     **options: Unpack[RowOptions],
 ) -> Audit:
     """Judge predicted probabilities: accuracy, proper scores with 95% intervals, normalised, and a verdict in words.
 
     y_true, y_proba : labels and outputs, as in `log_score`; or `Predictions` alone.
-    features, columns : per row; kept with the rows, and checked for length.
+    features, columns : per row. With features, or with `regions`, the audit has a loss budget (`loss_budget`) and says who is
+        badly served.
+    regions : how rows are parted for that, as in `grouping_loss`: a tree of the features unless given; names of columns.
     costs : matrix [K, M] of what decision j costs when class i is true; adds `cost_risk`.
     classes : the class of each column, in order (the same as `labels` elsewhere).
     reject_cost : of the reject option, where an error costs 1.
+    repair : whether to try a calibrator in cross-validation and say what it would gain (`calibration_loss`); unless given,
+        up to 20 million outputs.
 
     >>> found = audit([1, 0, 1, 1], [0.9, 0.2, 0.4, 0.7])
     >>> round(found["accuracy"], 2), found["log_score"].n
@@ -130,7 +149,7 @@ def audit(
     if classes is not None:
         options["labels"] = classes
     rows = rows_of(y_true, y_proba, features=features, columns=columns, **options)
-    return audit_rows(rows, costs=costs, reject_cost=reject_cost, threads=threads)
+    return audit_rows(rows, costs=costs, reject_cost=reject_cost, repair=repair, regions=regions, threads=threads)
 
 
 def audit_rows(
@@ -138,6 +157,8 @@ def audit_rows(
     *,
     costs: Any = None,
     reject_cost: float = 0.1,
+    repair: bool | None = None,
+    regions: Any = None,
     threads: int | None = None,
     progress: bool | None = None,
 ) -> Audit:
@@ -150,7 +171,17 @@ def audit_rows(
         raise InputError(rows.name("probs"), "no row is left to judge", summary.why_empty())
     estimates = _estimates(summary, cost)
     calibration = binned_error(FineGrid.of_summary(summary.grid) if not plan.weighted else grids_of(rows, TopLabel())[0])
+    repaired, words = _repair(rows, summary, repair)
+    estimates |= repaired
+    budget = None if rows.features is None and regions is None else _budget(rows, regions, repaired)
+    if budget is not None:
+        share = budget.grouping / budget.total
+        words = f"share of the Brier score, {budget.grouping.definition}"
+        low, high = (end / budget.total for end in budget.grouping.interval)
+        estimates["grouping_loss"] = budget.grouping
+        estimates["grouping_loss.relative"] = Estimate(share, low=low, high=high, n=budget.grouping.n, definition=words)
     settings = {
+        "calibration_loss": words,
         "reject_cost": reject_cost,
         "on_bad_rows": rows.on_bad_rows,
         "row_sum_tolerance": rows.row_tolerance,
@@ -158,8 +189,29 @@ def audit_rows(
         "calibration": f"top-label ECE, {calibration.bins} equal bins, 999 consistency resamples, seed 0",
     }
     fingerprint = hashlib.sha256(state.to_bytes()).hexdigest()[:16]
-    findings = judge(summary, estimates, calibration)
-    return Audit(estimates, calibration, findings, summary, settings, fingerprint)
+    findings = judge(summary, estimates, calibration, budget)
+    return Audit(estimates, calibration, findings, summary, settings, fingerprint, budget)
+
+
+def _budget(rows: Predictions, regions: Any, repaired: Mapping[str, Estimate]) -> Budget:
+    """The loss budget, before and (if a calibrator was tried) after calibration."""
+    return loss_budget(rows, regions="tree" if regions is None else regions, calibrator=None if repaired else "none")
+
+
+def _repair(rows: Predictions, summary: Summary, asked: bool | None) -> tuple[dict[str, Estimate], str]:
+    """What the usual calibrator would gain, out of fold, and how it was found; or why it was not tried."""
+    if asked is False or (asked is None and rows.probs.size > REPAIRED_VALUES):
+        return {}, "not asked for" if asked is False else f"not tried: more than {REPAIRED_VALUES:,} outputs"
+    if (summary.log.rows > 0).sum() < 2 or summary.rows < FOLDS:
+        return {}, "not tried: it needs two classes and five rows"
+    try:
+        found = calibration_loss(rows, cv=FOLDS)
+    except InputError as problem:
+        return {}, f"not tried: {problem.rule}"
+    estimates = {"log_score.calibrated": found.calibrated}
+    if math.isfinite(found.raw):  # of an infinite score no share can be lost
+        estimates |= {"calibration_loss": found.loss, "calibration_loss.relative": found.relative}
+    return estimates, found.definition
 
 
 def _estimates(summary: Summary, cost: Cost | None) -> dict[str, Estimate]:

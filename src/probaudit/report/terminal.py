@@ -16,6 +16,7 @@ from rich.text import Text
 from ..estimates.estimate import Estimate
 
 if TYPE_CHECKING:
+    from ..budget import Budget
     from .audit import Audit
 
 LABELS = {
@@ -26,6 +27,8 @@ LABELS = {
     "reject_risk": "risk with reject",
     "cost_risk": "risk, your costs",
 }
+BUDGET = {"calibration": "calibration", "grouping, at least": "grouping", "the rest": "rest", "total": "total"}
+SERVED = 5
 MARKS = {"bad": ("✗", "bold red"), "warning": ("!", "bold yellow"), "good": ("✓", "bold green"), "note": ("·", "dim")}
 
 
@@ -64,9 +67,14 @@ def scores(audit: Audit) -> Table:
 
 
 def calibration(audit: Audit) -> Text:
-    """The calibration error in one line, beside what chance alone would give."""
+    """What a calibrator would gain, and the calibration error beside what chance alone would give."""
     found = audit.calibration
-    text = Text.assemble("calibration error (ECE)  ", (number(found.value), "bold"))
+    text = Text()
+    loss = audit.estimates.get("calibration_loss.relative")
+    if loss is not None and math.isfinite(loss):
+        span = f" ({loss.low:.1%} to {loss.high:.1%})" if math.isfinite(loss.low) else ""
+        text.append("calibration loss         ").append(f"{loss:.1%}", "bold").append(f" of the log score{span}\n")
+    text.append("calibration error (ECE)  ").append(number(found.value), "bold")
     if math.isfinite(found.null_mean):
         chance = f"{number(found.null_mean)}, up to {number(found.null_high)}"
         text.append(f"   chance alone: {chance} (p = {found.p_value:.3g})")
@@ -80,8 +88,46 @@ def render(audit: Audit, title: str = "") -> RenderableType:
     foot = Text(
         "normalised: divided by the best constant forecast (or decision); below 1 is better than not looking", style="dim"
     )
-    error = Padding(calibration(audit), (1, 0, 0, 0))
-    return Group(head, Padding(findings(audit), (1, 0)), scores(audit), error, Padding(foot, (1, 0, 0, 0)))
+    parts: list[RenderableType] = [head, Padding(findings(audit), (1, 0)), scores(audit)]
+    parts += [Padding(calibration(audit), (1, 0, 0, 0)), Padding(foot, (1, 0, 0, 0))]
+    if audit.budget is not None:
+        parts += [Padding(budget(audit.budget), (1, 0, 0, 0)), Padding(served(audit.budget), (1, 0, 0, 0))]
+    return Group(*parts)
+
+
+def budget(found: Budget) -> Table:
+    """Where the score goes, before and after calibration."""
+    table = Table(box=box.SIMPLE_HEAD, show_edge=False, header_style="dim", pad_edge=False)
+    table.add_column("Brier score, " + ("all classes" if "Classwise" in found.definition else "top label"), no_wrap=True)
+    budgets = [found] if found.after is None else [found, found.after]
+    for title in ("as it is", "after calibration")[: len(budgets)]:
+        table.add_column(title, justify="right", no_wrap=True)
+        table.add_column("", justify="right", no_wrap=True)
+    for label, name in BUDGET.items():
+        cells = []
+        for one in budgets:
+            part = getattr(one, name)
+            cells += [number(part), f"{part / one.total:.1%}" if one.total else ""]
+        table.add_row(label, *cells)
+    return table
+
+
+def served(found: Budget) -> Table:
+    """The regions that are badly served, the largest losses first."""
+    table = Table(box=box.SIMPLE_HEAD, show_edge=False, header_style="dim", pad_edge=False)
+    for title in ("rows", "stated", "observed", "95% interval"):
+        table.add_column(title, justify="right", no_wrap=True)
+    table.add_column("who is badly served", overflow="fold")
+    regions = found.found.regions
+    shown = [i for i in range(len(regions)) if regions.verdict[i]][:SERVED]
+    for region in (regions[i] for i in shown):
+        span = f"{region.low:.2f} to {region.high:.2f}"
+        table.add_row(
+            f"{region.rows:,}", f"{region.stated:.2f}", f"{region.observed:.2f}", span, f"{region.rule}: {region.verdict}"
+        )
+    if not shown:
+        table.add_row("", "", "", "", "no region is found to be")
+    return table
 
 
 def overview(audits: Mapping[str, Audit]) -> Table:

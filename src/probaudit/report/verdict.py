@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Literal
 
+from ..budget import Budget
 from ..estimates.estimate import Estimate
 from ..estimates.null import BinnedError
 from ..statistics import Summary
@@ -15,6 +16,7 @@ Level = Literal["bad", "warning", "good", "note"]
 ORDER: tuple[Level, ...] = ("bad", "warning", "good", "note")
 FEW_ROWS = 100
 FEW_OF_A_CLASS = 10
+WORTH_REPAIRING = 0.005  # the share of a score that a calibrator must surely gain to be recommended
 BAD_ROWS = {
     "label": "with a label that is no class",
     "weight": "with a weight that is no weight",
@@ -36,10 +38,13 @@ Estimates = Mapping[str, Estimate]
 Rule = Callable[[Summary, Estimates], Finding | None]
 
 
-def judge(summary: Summary, estimates: Estimates, calibration: BinnedError) -> tuple[Finding, ...]:
+def judge(
+    summary: Summary, estimates: Estimates, calibration: BinnedError, budget: Budget | None = None
+) -> tuple[Finding, ...]:
     """All findings, the gravest first."""
     found = [finding for rule in RULES if (finding := rule(summary, estimates)) is not None]
     found += [finding] if (finding := against_chance(calibration)) is not None else []
+    found += [] if budget is None else [hidden_groups(budget)]
     return tuple(sorted(found, key=lambda finding: ORDER.index(finding.level)))
 
 
@@ -161,6 +166,23 @@ def one_class(summary: Summary, estimates: Estimates) -> Finding | None:
     return Finding("warning", "one_class", "All rows belong to one class: there is nothing to compare the forecasts with.")
 
 
+def miscalibration_costs(summary: Summary, estimates: Estimates) -> Finding | None:
+    """Paper 2, Section 2.5.3: what a calibrator would gain is what miscalibration costs."""
+    x, after = estimates.get("calibration_loss.relative"), estimates.get("log_score.calibrated")
+    if x is None and after is not None and math.isfinite(after):
+        text = f"A calibrator would bring the log score down from infinity to {after:.3g}: `probaudit calibrate` does it."
+        return Finding("warning", "miscalibration_costs", text)
+    if x is None or not math.isfinite(x.low):
+        return None
+    between = f"95% interval {x.low:.1%} to {x.high:.1%}"
+    if x.low > WORTH_REPAIRING:
+        text = f"Miscalibration costs {x:.1%} of the log score ({between}): `probaudit calibrate` repairs that much."
+        return Finding("warning", "miscalibration_costs", text)
+    gain = f"would gain {x:.1%} of the log score" if x > 0 else f"would make the log score {-x:.1%} worse"
+    text = f"Nothing to repair that these rows could show: a calibrator fitted to them {gain} ({between})."
+    return Finding("good" if x.high < 0.05 else "note", "miscalibration_costs", text)
+
+
 def against_chance(calibration: BinnedError) -> Finding | None:
     """A calibrated model too has a calibration error, by chance; only what exceeds it says anything."""
     if math.isnan(calibration.p_value):
@@ -171,6 +193,26 @@ def against_chance(calibration: BinnedError) -> Finding | None:
         return Finding("warning", "against_chance", text)
     text = f"No miscalibration to be seen in the most probable class: a {words} (p = {calibration.p_value:.2g})."
     return Finding("good", "against_chance", text)
+
+
+def hidden_groups(budget: Budget) -> Finding:
+    """Paper 1: calibrated on average, and yet wrong for those who share an output; only differences beyond chance count."""
+    share, low, high = (float(x) / budget.total for x in (budget.grouping, *budget.grouping.interval))
+    between = f"95% interval {low:.1%} to {high:.1%}"
+    table = budget.found.regions
+    served = next((table[i] for i in range(len(table)) if table.verdict[i]), None)
+    if low <= WORTH_REPAIRING:
+        text = f"No grouping loss to speak of: {share:.1%} of the Brier score ({between})."
+        return Finding("good" if high < 0.05 else "note", "hidden_groups", text)
+    text = (
+        f"Rows with the same output have different chances: at least {share:.1%} of the Brier score is lost by it ({between})."
+    )
+    if served is not None:
+        text += (
+            f" Among the worst served are {served.rows:,} rows ({served.rule}): stated {served.stated:.2f},"
+            f" observed {served.observed:.2f}."
+        )
+    return Finding("warning", "hidden_groups", text)
 
 
 def few_rows(summary: Summary, estimates: Estimates) -> Finding | None:
@@ -198,6 +240,7 @@ RULES: tuple[Rule, ...] = (
     worse_than_constant_decision,
     good_decisions_bad_probabilities,
     rejecting_all_is_better,
+    miscalibration_costs,
     one_class,
     rows_set_aside,
     only_confidence,

@@ -147,8 +147,9 @@ class Statistics:
         self.add(block)
         return self
 
-    def add(self, block: Block) -> np.ndarray:
-        """As update; gives 0 for each good row, else 1 + the index in RULES of the rule it breaks."""
+    def add(self, block: Block) -> tuple[np.ndarray, np.ndarray | None]:
+        """As update; gives 0 for each good row, else 1 + the index in RULES of the rule it breaks; and, where the pass knows,
+        the most probable class of each row that counted."""
         weights = self.plan.scaled(block.weights)
         status, codes = self._score(block, weights, self._tallies)
         if status.any():
@@ -157,7 +158,7 @@ class Statistics:
             counted = status == 0 if weights is None else (status == 0) & (weights > 0)
             self._sparse.add(codes, None if weights is None else weights[counted])
         self._decide(block, weights, status)
-        return status
+        return status, None if self._sparse is None else codes % (2 * self.plan.n_classes) % self.plan.n_classes
 
     def _set_bad_apart(self, block: Block, weights: np.ndarray | None, status: np.ndarray) -> None:
         """Count bad rows by the rule they break; or take the block's good rows out again and raise."""

@@ -1,0 +1,110 @@
+"""A continuous calibration curve: how often an event happens at each output, by local regression or nearest neighbours."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+POINTS = 512  # if there are more rows than this, neighbours count as one point of the curve
+SPAN = 0.15
+MOST_NEIGHBOURS, NEIGHBOUR_SHARE = 2000, 0.1
+
+
+@dataclass(frozen=True)
+class Points:
+    """Rows of one level set with nearly the same output as one, in rising order: mean output, rate of the event, weight,
+    effective number of rows, and level set; and the point of each row."""
+
+    outputs: np.ndarray
+    rates: np.ndarray
+    weight: np.ndarray
+    effective: np.ndarray
+    level: np.ndarray
+    of_row: np.ndarray
+
+    @classmethod
+    def of(cls, outputs: np.ndarray, hits: np.ndarray, weights: np.ndarray, level: np.ndarray) -> Points:
+        """Level sets are ranges of outputs. Equal outputs are never parted."""
+        order = np.argsort(outputs, kind="stable")
+        x, sorted_level = outputs[order], level[order]
+        fresh = np.r_[True, x[1:] != x[:-1]]
+        first = np.maximum.accumulate(np.where(fresh, np.arange(len(x)), 0))  # the first row of equal ones
+        rank = first * POINTS // max(len(x), POINTS) if len(x) > POINTS else first
+        sure = (x <= 0) | (x >= 1)  # where the log score is infinite if they are wrong: by themselves
+        begins = np.r_[True, (np.diff(rank) > 0) | (np.diff(sorted_level) != 0) | np.diff(sure)]
+        of_row = np.empty(len(x), np.int64)
+        of_row[order] = np.cumsum(begins) - 1
+        weight = np.bincount(of_row, weights)
+        mean = np.bincount(of_row, weights * outputs) / weight
+        mean = np.where(sure[begins], x[begins], np.clip(mean, np.finfo(float).tiny, np.nextafter(1, 0)))
+        return cls(
+            mean,
+            np.bincount(of_row, weights * hits) / weight,
+            weight,
+            weight**2 / np.bincount(of_row, weights * weights),
+            sorted_level[begins],
+            of_row,
+        )
+
+    @cached_property
+    def smoother(self) -> np.ndarray:
+        return local_regression(self.outputs, self.weight)
+
+    def curve(self, rates: np.ndarray, keep_ends: bool) -> np.ndarray:
+        """The smoothed rates, [..., points]. With `keep_ends`, those of outputs 0 and 1 stay as they are."""
+        smooth = np.clip(rates @ self.smoother.T, 0, 1)
+        return np.where((self.outputs <= 0) | (self.outputs >= 1), rates, smooth) if keep_ends else smooth
+
+
+def local_regression(outputs: np.ndarray, weight: np.ndarray, span: float = SPAN) -> np.ndarray:
+    """The matrix that turns rates at rising outputs into a curve there: straight lines, fitted with tricube weights to the
+    nearest points that hold a share of the weight (LOWESS without its robust steps, Cleveland 1979).
+
+    >>> smoother = local_regression(np.linspace(0, 1, 50), np.ones(50), 0.3)
+    >>> bool(np.allclose(smoother @ np.linspace(0.2, 0.7, 50), np.linspace(0.2, 0.7, 50)))
+    True
+    """
+    reach = _reach(outputs, weight, span)
+    gap = outputs[None, :] - outputs[:, None]
+    near = np.abs(gap) / np.maximum(reach, np.finfo(float).tiny)[:, None]
+    kernel = np.maximum(0.0, 1 - near**3) ** 3 * weight
+    mass, first, second = kernel.sum(axis=1), (kernel * gap).sum(axis=1), (kernel * gap**2).sum(axis=1)
+    spread = mass * second - first**2
+    line = spread > 1e-9 * mass * second  # else all weight lies at one place, and a mean must do
+    slanted = kernel * (second[:, None] - first[:, None] * gap) / np.where(line, spread, 1.0)[:, None]
+    return np.asarray(np.where(line[:, None], slanted, kernel / mass[:, None]))
+
+
+def _reach(outputs: np.ndarray, weight: np.ndarray, span: float) -> np.ndarray:
+    """How far from each output one must go to find a share of the weight, by bisection."""
+    total = np.r_[0.0, np.cumsum(weight)]
+    low, high = np.zeros(len(outputs)), np.full(len(outputs), 1.0 + np.ptp(outputs))
+    for _ in range(40):
+        middle = (low + high) / 2
+        mass = total[np.searchsorted(outputs, outputs + middle, "right")] - total[np.searchsorted(outputs, outputs - middle)]
+        enough = mass >= span * total[-1]
+        low, high = np.where(enough, low, middle), np.where(enough, middle, high)
+    return high
+
+
+def nearest_neighbours(outputs: np.ndarray, hits: np.ndarray, weights: np.ndarray) -> np.ndarray:
+    """The rate of the event among the nearest rows of each row: 2,000 of them, but at most a tenth of all. Of equally distant
+    rows those below count first.
+
+    >>> nearest_neighbours(np.arange(30.0), np.repeat([0.0, 1.0], 15), np.ones(30))[[0, 14, 15]].round(2)
+    array([0.  , 0.33, 0.67])
+    """
+    k = max(1, min(MOST_NEIGHBOURS, int(NEIGHBOUR_SHARE * len(outputs))))
+    order = np.argsort(outputs, kind="stable")
+    x, row = outputs[order], np.arange(len(outputs))
+    low, high = np.maximum(0, row - k + 1), np.minimum(row, len(x) - k)  # where the window of k rows may begin
+    while (low < high).any():
+        middle = (low + high) // 2
+        move = (low < high) & (x - x[middle] > x[np.minimum(middle + k, len(x) - 1)] - x)
+        low, high = np.where(move, middle + 1, low), np.where(move | (low >= high), high, middle)
+    sums = [np.r_[0.0, np.cumsum(values[order])] for values in (weights * hits, weights)]
+    found = np.empty(len(x))
+    found[order] = (sums[0][low + k] - sums[0][low]) / (sums[1][low + k] - sums[1][low])
+    return found

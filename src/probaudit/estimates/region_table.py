@@ -1,0 +1,171 @@
+"""Who is badly served: rates of regions with exact intervals, beside what was stated, at a controlled false discovery rate."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+
+LEVEL = 0.95
+SHOWN = 10
+
+
+def clopper_pearson(rate: np.ndarray, size: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """The exact 95% interval of a probability from the rate of an event among rows (Clopper & Pearson 1934).
+
+    >>> [float(end.round(4)[0]) for end in clopper_pearson(np.array([0.1]), np.array([20]))]
+    [0.0123, 0.317]
+    """
+    from scipy.special import betaincinv
+
+    hits, misses, tail = rate * size, (1 - rate) * size, (1 - LEVEL) / 2
+    some, short = hits > 1e-9, misses > 1e-9
+    low = np.where(some, betaincinv(np.where(some, hits, 1.0), misses + 1, tail), 0.0)
+    high = np.where(short, betaincinv(hits + 1, np.where(short, misses, 1.0), 1 - tail), 1.0)
+    return low, high
+
+
+def binomial_test(rate: np.ndarray, size: np.ndarray, stated: np.ndarray) -> np.ndarray:
+    """Twice the smaller tail of the binomial distribution with the stated probability. Rows whose stated probabilities differ
+    vary less than that around their mean, so that the test errs on the careful side.
+
+    >>> binomial_test(np.array([0.8]), np.array([10]), np.array([0.5])).round(4)
+    array([0.1094])
+    """
+    from scipy.special import betainc
+
+    hits, misses, p = rate * size, (1 - rate) * size, np.clip(stated, 0, 1)
+    some, short = hits > 1e-9, misses > 1e-9
+    at_least = np.where(some, betainc(np.where(some, hits, 1.0), misses + 1, p), 1.0)
+    at_most = np.where(short, 1 - betainc(hits + 1, np.where(short, misses, 1.0), p), 1.0)
+    return np.asarray(np.minimum(1.0, 2 * np.minimum(at_least, at_most)))
+
+
+def false_discovery(p_values: np.ndarray) -> np.ndarray:
+    """The least false discovery rate at which each would count as a discovery (Benjamini & Hochberg 1995).
+
+    >>> false_discovery(np.array([0.01, 0.5, 0.02])).round(3)
+    array([0.03, 0.5 , 0.03])
+    """
+    order = np.argsort(p_values)
+    scaled = p_values[order] * len(p_values) / np.arange(1, len(p_values) + 1)
+    found = np.empty(len(p_values))
+    found[order] = np.minimum(1.0, np.minimum.accumulate(scaled[::-1])[::-1])
+    return found
+
+
+class Region(NamedTuple):
+    """One region in plain values.
+
+    number : what `GroupingLoss.region_of` gives its rows. outputs : the bin of outputs, if the region lies in one.
+    stated, observed : mean output, and how often the event happened, with its 95% interval (Clopper-Pearson).
+    expected : how often it happens in the bins as a whole. differs : whether that lies outside the interval.
+    q_value : the least false discovery rate at which `stated` is found to be wrong.
+    verdict : "over-confident", "under-confident", or "" if chance may have done it (q_value above 0.05).
+    share : of the plugin grouping loss.
+    """
+
+    number: int
+    rule: str
+    outputs: str
+    rows: int
+    stated: float
+    expected: float
+    observed: float
+    low: float
+    high: float
+    differs: bool
+    q_value: float
+    verdict: str
+    share: float
+
+
+@dataclass(frozen=True, eq=False)
+class RegionTable:
+    """Regions, those with the largest share of the loss first. Each was rated by rows that it was not learned from."""
+
+    number: np.ndarray
+    rule_of: Callable[[int], str]
+    outputs_of: Callable[[int], str]
+    rows: np.ndarray
+    stated: np.ndarray
+    expected: np.ndarray
+    observed: np.ndarray
+    low: np.ndarray
+    high: np.ndarray
+    q_value: np.ndarray
+    share: np.ndarray
+
+    @classmethod
+    def of(
+        cls,
+        rule_of: Callable[[int], str],
+        outputs_of: Callable[[int], str],
+        rows: np.ndarray,
+        size: np.ndarray,
+        stated: np.ndarray,
+        expected: np.ndarray,
+        observed: np.ndarray,
+        share: np.ndarray,
+    ) -> RegionTable:
+        """From the effective number of rows, means and shares of regions 0..m-1."""
+        low, high = clopper_pearson(observed, size)
+        q_value = false_discovery(binomial_test(observed, size, stated))
+        order = np.argsort(-share, kind="stable")
+        parts = (part[order] for part in (rows, stated, expected, observed, low, high, q_value, share))
+        return cls(order, rule_of, outputs_of, *parts)
+
+    @property
+    def differs(self) -> np.ndarray:
+        return (self.expected < self.low) | (self.expected > self.high)
+
+    @property
+    def verdict(self) -> np.ndarray:
+        sure = self.q_value <= 1 - LEVEL
+        return np.where(sure, np.where(self.stated > self.observed, "over-confident", "under-confident"), "")
+
+    def __len__(self) -> int:
+        return len(self.number)
+
+    def __getitem__(self, place: int) -> Region:
+        if not -len(self) <= place < len(self):
+            raise IndexError(place)
+        number = int(self.number[place])
+        return Region(
+            number,
+            self.rule_of(number),
+            self.outputs_of(number),
+            int(self.rows[place]),
+            float(self.stated[place]),
+            float(self.expected[place]),
+            float(self.observed[place]),
+            float(self.low[place]),
+            float(self.high[place]),
+            bool(self.differs[place]),
+            float(self.q_value[place]),
+            str(self.verdict[place]),
+            float(self.share[place]),
+        )
+
+    def __iter__(self) -> Iterator[Region]:
+        return (self[place] for place in range(len(self)))
+
+    def badly_served(self) -> list[Region]:
+        """Those whose stated probabilities are wrong, at a false discovery rate of 5%."""
+        return [self[place] for place in np.flatnonzero(self.verdict != "").tolist()]
+
+    def to_dict(self) -> dict[str, list[Any]]:
+        """Columns by name, as frames of any library take them."""
+        return {name: list(column) for name, column in zip(Region._fields, zip(*self, strict=True), strict=True)}
+
+    def __repr__(self) -> str:
+        lines = [f"{'rows':>9}  stated  observed  [  95%  ]        share  verdict          region"]
+        for region in (self[place] for place in range(min(SHOWN, len(self)))):
+            where = f"{region.rule}  {region.outputs}".rstrip()
+            lines.append(
+                f"{region.rows:9,}  {region.stated:.3f}   {region.observed:.3f}    [{region.low:.3f}, {region.high:.3f}]"
+                f"  {region.share:6.1%}  {region.verdict:15}  {where}"
+            )
+        return "\n".join(lines + ([f"... and {len(self) - SHOWN:,} more"] if len(self) > SHOWN else []))

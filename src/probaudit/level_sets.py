@@ -1,0 +1,255 @@
+"""Rows of an event in bins and regions, what they lose by grouping, and how that varies when rows are drawn again."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from .errors import InputError
+from .estimates.calibration_curve import Points, nearest_neighbours
+from .estimates.grouping import (
+    BRIER,
+    Averages,
+    Bounds,
+    Explained,
+    Generator,
+    RegionCounts,
+    binned_calibration_loss,
+    curve_noise,
+    explained_loss,
+    induced_bounds,
+    induced_losses,
+)
+from .partitions import Column, EqualWidth, Partition
+from .regions import Features, GivenRegions, Level, Parting, Regions, halves, part_rows
+from .viewing import Seen
+
+BATCH = 2**18  # numbers of resamples that are in memory at a time
+PARTS = ("lower_bound", "explained", "plugin", "bias", "induced", "calibration_loss")
+
+
+def those(mask: np.ndarray) -> Any:
+    """A mask as an index; of all rows, one that copies nothing."""
+    return slice(None) if mask.all() else mask
+
+
+@dataclass(frozen=True, eq=False)
+class Plan:
+    """How grouping loss is found: by which score, in which bins and regions, on which rows."""
+
+    rule: Generator
+    bins: Partition
+    regions: Regions | Partition
+    features: Features
+    split: np.ndarray | str
+    neighbours: bool
+    whole: bool  # take off all that binning induces, whether the regions see it or not
+    seed: int
+    recalibrate: bool = False
+
+
+@dataclass(frozen=True, eq=False)
+class Event:
+    """Rows of positive weight: outputs, whether the event happened (0 or 1), weights, places among all `total` rows."""
+
+    outputs: np.ndarray
+    hits: np.ndarray
+    weights: np.ndarray
+    places: np.ndarray
+    total: int
+
+    @classmethod
+    def of(cls, seen: Seen) -> Event:
+        if seen.view.outputs.ndim != 1:
+            raise InputError("lens", "must show a single event, or be Classwise()")
+        chosen = those(seen.weights > 0)
+        hits, places = seen.view.labels.astype(np.float64), seen.rows.astype(np.int64, copy=False)
+        return cls(seen.view.outputs[chosen], hits[chosen], seen.weights[chosen], places[chosen], seen.total)
+
+    def everywhere(self, values: np.ndarray) -> np.ndarray:
+        """Values of these rows among all."""
+        if len(values) == self.total:
+            return values
+        found = np.zeros(self.total, values.dtype)
+        found[self.places] = values
+        return found
+
+    def isotonic(self, train: np.ndarray) -> np.ndarray:
+        """All outputs recalibrated by isotonic regression on some of the rows."""
+        from .kernels.pooling import pool_adjacent_violators, read_curve
+
+        order = np.flatnonzero(train)[np.argsort(self.outputs[train], kind="stable")]
+        outputs, hits, weights = (part[order] for part in (self.outputs, self.hits, self.weights))
+        return np.asarray(read_curve(pool_adjacent_violators(outputs, hits * weights, weights), self.outputs))
+
+    def regions(self, choice: Regions | Partition) -> Regions:
+        """A partition as known groups."""
+        if isinstance(choice, Regions):
+            return choice
+        cells = choice.select(self.places, self.total).cells(self.outputs)
+        if not isinstance(choice, Column):
+            return GivenRegions(self.everywhere(cells), [f"cell {k}" for k in range(int(cells.max()) + 1)])
+        return GivenRegions.of_columns({"group": choice.values})
+
+
+@dataclass(frozen=True, eq=False)
+class Measured:
+    """An event in bins and regions, its calibration curve, and what they give.
+
+    outputs : those judged, as they came or recalibrated; judged : the rows that count for the curve and the calibration loss.
+    induced : what binning adds to the grouping loss, in the bins as a whole.
+    calibration : the calibration loss of the bins, its bias, and what binning adds to it.
+    """
+
+    event: Event
+    outputs: np.ndarray
+    bins: np.ndarray
+    judged: np.ndarray
+    parting: Parting
+    counts: RegionCounts
+    explained: Explained
+    points: Points
+    induced: float
+    calibration: tuple[float, float, float]
+    bounds: Bounds | None
+    plan: Plan
+
+    @property
+    def values(self) -> np.ndarray:
+        """In the order of PARTS."""
+        induced = self.induced if self.plan.whole else self.explained.induced
+        return _parts(self.explained, induced, *self.calibration)
+
+
+def _parts(explained: Explained, induced: Any, binned: Any, bias: Any, added: Any) -> np.ndarray:
+    with np.errstate(invalid="ignore"):
+        calibration = np.asarray(binned - bias - added)
+    calibration = np.where(np.isnan(calibration), np.inf, calibration)  # outputs of 0 or 1 that were wrong, in the log score
+    debiased = explained.debiased
+    return np.stack([debiased - induced, debiased, explained.plugin, explained.bias, induced + 0 * debiased, calibration])
+
+
+def measure(event: Event, plan: Plan) -> Measured:
+    """The rows of each bin parted into regions, fold by fold, and all that follows."""
+    bins, regions, split = plan.bins.cells(event.outputs), event.regions(plan.regions), plan.split
+    second = halves(bins, plan.seed) if isinstance(split, str) else ~split[event.places]
+    tests = [second == 0, second == 1] if isinstance(split, str) and split == "cross-fit" else [second == 0]
+    outputs, folds, judged = event.outputs, [bins] * len(tests), np.ones(len(bins), bool)
+    if plan.recalibrate:
+        if not all((~test).any() for test in tests):
+            raise InputError("recalibrate", "needs two rows or more")
+        curves = [event.isotonic(~test) for test in tests]
+        folds = [plan.bins.cells(curve) for curve in curves]
+        outputs, bins, judged = np.select(tests, curves), np.select(tests, folds), np.any(tests, axis=0)
+    elif isinstance(regions, GivenRegions):  # there is nothing to learn: all rows rate
+        tests, folds = [judged], [bins]
+    kept = those(judged)
+    o, h, w, b = (part[kept] for part in (outputs, event.hits, event.weights, bins))
+    points = Points.of(o, h, w, b)
+    curve, x, averages, noise = _near(o, h, w, b, plan) if plan.neighbours else _local(points, plan)
+    weights, hits = event.everywhere(event.weights), event.everywhere(event.weights * event.hits)
+    rows = Level(event.places, event.places[:0], weights, hits, plan.rule.name == "log", plan.seed)
+    parting = part_rows(regions, plan.features, folds, tests, rows)
+    rising = np.argsort(x, kind="stable")
+    counts = _counts(event, parting, np.interp(outputs, x[rising], curve[rising]))
+    explained = explained_loss(counts, plan.rule)
+    grouping, added = induced_losses(curve, x, averages, plan.rule)
+    whole = Averages(b, w)
+    size = whole.total**2 / np.bincount(whole.number, w * w)
+    binned, bias = binned_calibration_loss(whole(h), whole(o), size, whole.share, plan.rule)
+    bounds = None
+    if plan.rule is BRIER:
+        width = 1 / plan.bins.bins if isinstance(plan.bins, EqualWidth) else np.nan
+        bounds = induced_bounds(curve, x, averages, float(binned - bias + explained.debiased), width)
+    calibration = (float(binned), float(bias), float(added) + noise)
+    return Measured(
+        event, outputs, bins, judged, parting, counts, explained, points, float(grouping) - noise, calibration, bounds, plan
+    )
+
+
+def _counts(event: Event, parting: Parting, curve: np.ndarray) -> RegionCounts:
+    rated = those(parting.region >= 0)
+    region, w, h = parting.region[rated], event.weights[rated], event.hits[rated]
+    weight, hits, squared, sums = (np.bincount(region, part) for part in (w, w * h, w * w, w * curve[rated]))
+    return RegionCounts(parting.level, weight, hits, squared, sums / weight)
+
+
+Curve = tuple[np.ndarray, np.ndarray, Averages, float]  # its values, where, means over bins there, and what chance adds
+
+
+def _local(points: Points, plan: Plan) -> Curve:
+    curve = points.curve(points.rates, plan.rule.name == "log")
+    return curve, points.outputs, Averages(points.level, points.weight), curve_noise(curve, points, plan.rule)
+
+
+def _near(o: np.ndarray, h: np.ndarray, w: np.ndarray, b: np.ndarray, plan: Plan) -> Curve:
+    curve = nearest_neighbours(o, h, w)
+    for end in (o <= 0, o >= 1) if plan.rule.name == "log" else ():
+        curve[end] = np.average(h[end], weights=w[end]) if end.any() else 0.0
+    return curve, o, Averages(b, w), 0.0
+
+
+def resampled(measured: Sequence[Measured], units: np.ndarray, resamples: int, seed: int) -> np.ndarray:
+    """PARTS summed over events, [resamples, parts], if units of rows are drawn again. Regions, and what the curve is fitted to,
+    stay where they are. `units` gives the unit of each of all rows."""
+    size, rng = int(units.max()) + 1, np.random.default_rng(seed)
+    redraws = [_Redraw(one, units, size) for one in measured]
+    step = max(1, BATCH // max(size, *(len(one.parting.level) for one in measured)))
+    found = []
+    for first in range(0, resamples, step):
+        counts = rng.multinomial(size, np.full(size, 1 / size), min(step, resamples - first)).astype(np.float64)
+        found.append(sum(redraw.parts(counts) for redraw in redraws))
+    return np.concatenate(found, axis=1).T
+
+
+class _Redraw:
+    """Sums over regions and over points of the curve, for every unit of rows."""
+
+    def __init__(self, measured: Measured, units: np.ndarray, size: int) -> None:
+        self.measured, self.rule, self.points = measured, measured.plan.rule, measured.points
+        self.averages = Averages(self.points.level, self.points.weight)
+        event, rated = measured.event, those(measured.parting.region >= 0)
+        unit = units[event.places]
+        self.regions = _Sums(event, rated, unit, measured.parting.region[rated], size, len(measured.parting.level))
+        self.rows = _Sums(event, those(measured.judged), unit, self.points.of_row, size, len(self.points.weight))
+
+    def parts(self, counts: np.ndarray) -> np.ndarray:
+        points, averages = self.points, self.averages
+        known = self.measured.counts
+        weight, hits, squared = self.regions.drawn(counts)
+        explained = explained_loss(RegionCounts(known.level, weight, hits, squared, known.curve), self.rule)
+        weight, hits, squared = self.rows.drawn(counts)
+        rates = np.where(weight > 0, hits / np.where(weight > 0, weight, 1.0), points.rates)
+        curve = points.curve(np.clip(rates, 0, 1), self.rule.name == "log")
+        induced, added = induced_losses(curve, points.outputs, averages, self.rule)
+        total, happened, stated, squares = (averages.sums(part) for part in (weight, hits, weight * points.outputs, squared))
+        some = np.where(total > 0, total, 1.0)
+        share, bin_size = total / total.sum(axis=1, keepdims=True), total**2 / np.where(total > 0, squares, 1.0)
+        rate = np.clip(happened / some, 0, 1)
+        binned, bias = binned_calibration_loss(rate, np.where(total > 0, stated / some, rate), bin_size, share, self.rule)
+        return _parts(explained, induced if self.measured.plan.whole else explained.induced, binned, bias, added)
+
+
+class _Sums:
+    """Weights, weights of hits and squared weights of rows, summed by unit and cell."""
+
+    def __init__(self, event: Event, kept: Any, unit: np.ndarray, cell: np.ndarray, units: int, cells: int) -> None:
+        from scipy.sparse import csr_array
+
+        unit, w = unit[kept].astype(np.int32), event.weights
+        cell = cell.astype(np.int32)
+
+        def table(values: np.ndarray) -> Any:
+            some = np.flatnonzero(values[kept])
+            return csr_array((values[kept][some], (unit[some], cell[some])), shape=(units, cells))
+
+        self.tables = [table(w), table(w * event.hits)] + ([] if (w == w[0]).all() else [table(w * w)])
+        self.scale = float(w[0])
+
+    def drawn(self, counts: np.ndarray) -> list[np.ndarray]:
+        """For units drawn so often, [B, units]."""
+        found = [counts @ table for table in self.tables]
+        return found if len(found) == 3 else [*found, found[0] * self.scale]
