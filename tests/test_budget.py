@@ -60,6 +60,17 @@ def test_calibration_goes_and_grouping_stays():
     assert found.after.total < found.total
 
 
+def test_the_best_calibrator():
+    world = simulate.neural_outputs(3000, seed=3)
+    bent = world.scores**2
+    usual, best = (
+        loss_budget(world.y, bent, world.features, lens=pb.Binary(), resamples=10, calibrator=choice)
+        for choice in (None, "best")
+    )
+    assert best.after.total <= usual.after.total + 1e-3
+    assert float(best.total) == float(usual.total)
+
+
 def test_groups_as_regions():
     world = simulate.unfair_groups(6000)
     rows = pb.Predictions(world.y, world.scores, columns={"group": world.group})

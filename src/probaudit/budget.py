@@ -17,6 +17,7 @@ from .lenses import Classwise, Lens, TopLabel
 from .metrics import RowOptions, rows_of
 from .predictions import Predictions
 from .scores import NAMED
+from .selecting import select_calibrator
 from .viewing import look, survey
 
 if TYPE_CHECKING:
@@ -75,7 +76,7 @@ def loss_budget(
     *,
     score: Literal["brier", "log"] = "brier",
     lens: Lens | None = None,
-    calibrator: Calibrator | Literal["none"] | None = None,
+    calibrator: Calibrator | Literal["best", "none"] | None = None,
     bins: Any = 15,
     regions: Any = "tree",
     region_ratio: float = 30,
@@ -88,7 +89,8 @@ def loss_budget(
     features, bins, regions, region_ratio, resamples : as in `grouping_loss`.
     lens : `Classwise()`, whose budget is that of the full score, if there are at most 20 classes with 500 rows each on average;
         else `TopLabel()`. A budget says which.
-    calibrator : for the budget after calibration, which is cross-validated; as in `calibration_loss`; "none" to leave it out.
+    calibrator : for the budget after calibration, which is cross-validated; as in `calibration_loss`; "best" for the one that
+        `select_calibrator` takes; "none" to leave that budget out.
 
     Calibration and grouping are estimated without what chance adds, so that either may come out slightly below zero. The rest
     is what remains of the total, so that the sum is exact; its interval takes the three as independent.
@@ -106,10 +108,12 @@ def loss_budget(
     choices = {"bins": bins, "regions": regions, "region_ratio": region_ratio, "resamples": resamples, "seed": seed}
     features = predictions.features if features is None else features
     now = _budget(predictions, features, score, chosen, choices)
-    if isinstance(calibrator, str):
-        if calibrator != "none":
-            raise InputError("calibrator", 'must be a calibrator, None or "none"', repr(calibrator))
+    if calibrator == "none":
         return now
+    if calibrator == "best":
+        calibrator = select_calibrator(predictions, score=score, seed=seed).calibrator
+    elif isinstance(calibrator, str):
+        raise InputError("calibrator", 'must be a calibrator, None, "best" or "none"', repr(calibrator))
     repaired = calibration_loss(predictions, calibrator=calibrator, seed=seed, interval=None)
     rows = repaired.rows
     weights = None if predictions.sample_weight is None else predictions.sample_weight[rows]
@@ -126,7 +130,7 @@ def loss_budget(
 def budget_lens(predictions: Predictions) -> Lens:
     """All classes where there are rows enough for each; else the top label."""
     K = predictions.n_classes
-    enough = K <= MOST_CLASSES and survey(predictions).summary.rows >= ENOUGH_ROWS * K
+    enough = K <= MOST_CLASSES and len(survey(predictions).good) >= ENOUGH_ROWS * K
     return Classwise() if enough and not predictions.pairs else TopLabel()
 
 

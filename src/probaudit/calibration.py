@@ -123,8 +123,8 @@ def _terms(predictions: Predictions, lens: Lens, partition: Partition, where: An
 
 def _class_term(predictions: Predictions, partition: EqualWidth) -> Term:
     """The errors of all classes, in one pass over them."""
-    rows, found = Rows.of(predictions), survey(predictions).summary
-    outputs = found.outputs * (rows.weights.sum() / found.log.weight.sum())
+    rows = Rows.of(predictions)
+    outputs = survey(predictions).state.mean_outputs() * rows.weights.sum()
 
     def categories(k: int) -> Categories:
         view = OneVsRest(k).view(rows.probs, rows.labels)

@@ -6,6 +6,7 @@ import threading
 from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TypeVar
 
 import numpy as np
@@ -141,11 +142,15 @@ def _counted(status: np.ndarray, block: Block) -> np.ndarray:
 
 @dataclass(frozen=True)
 class Survey:
-    """What a pass found out, the numbers of the rows that count, and (if it is known) the most probable class of each."""
+    """The state of a pass, the numbers of the rows that count, and (if it is known) the most probable class of each."""
 
-    summary: Summary
+    state: Statistics
     good: np.ndarray
     top: np.ndarray | None
+
+    @cached_property
+    def summary(self) -> Summary:
+        return self.state.finalise()
 
 
 def take_survey(rows: Predictions, plan: Plan) -> Survey:
@@ -160,8 +165,10 @@ def take_survey(rows: Predictions, plan: Plan) -> Survey:
     state = parts[0][0]
     for other, _, _ in parts[1:]:
         state.merge(other)
-    tops = [top for _, _, top in parts if top is not None]
-    return Survey(_judged(rows, state), np.concatenate([good for _, good, _ in parts]), np.concatenate(tops) if tops else None)
+    good, tops = np.concatenate([good for _, good, _ in parts]), [top for _, _, top in parts if top is not None]
+    if not len(good):
+        _judged(rows, state)
+    return Survey(state, good, np.concatenate(tops) if tops else None)
 
 
 def good_rows(rows: Predictions, plan: Plan) -> np.ndarray:

@@ -18,6 +18,7 @@ from ..scores import Cost
 from .bad_rows import RULES, explain
 from .decisions import DENSE_CLASSES, SparseCounts
 from .events import CELLS
+from .exact import numbers
 from .summary import Summary, summarise
 
 if TYPE_CHECKING:
@@ -249,6 +250,12 @@ class Statistics:
         if self._sparse is not None:
             arrays += self._sparse.settle()
         return b"".join(array.tobytes() for array in arrays)
+
+    def mean_outputs(self) -> np.ndarray:
+        """The weighted mean of each class's probability, [K], without finalising the rest."""
+        t = self._tallies
+        weight = numbers(t.weight_sums)[:, 0].sum() if self.plan.weighted else t.cells[:, 0].sum()
+        return np.asarray(numbers(t.outputs)[:, 0] / weight)
 
     def finalise(self) -> Summary:
         """The state as plain numbers."""
