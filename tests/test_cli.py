@@ -192,4 +192,8 @@ def test_features_and_groups(tmp_path):
     features = run("audit", tmp_path / "rows.csv", "--probs", "p", "--features", "f_*")
     assert features.exit_code == 0, features.output
     assert "who is badly served" in features.output
+    rows = pb.read(tmp_path / "rows.csv", probs="p", features="f_*")
+    assert rows.feature_names == [name for name in data if name.startswith("f_")]
+    with pytest.raises(pb.InputError, match="one name for each"):
+        pb.Predictions(world.y, world.scores, features=world.features, feature_names=["one"])
     assert run("audit", tmp_path / "rows.csv", "--probs", "p", "--groups", "nothing").exit_code == 2

@@ -11,8 +11,9 @@ import numpy as np
 from .calibration_loss import calibration_loss
 from .errors import InputError
 from .estimates.estimate import Estimate
+from .estimates.region_table import Region
 from .estimates.scores import Z95
-from .grouping_loss import GroupingLoss, grouping_loss
+from .grouping_loss import GroupingLoss, features_of, grouping_loss
 from .lenses import Classwise, Lens, TopLabel
 from .metrics import RowOptions, rows_of
 from .predictions import Predictions
@@ -56,6 +57,18 @@ class Budget:
             label = {"grouping": "grouping (at least)"}.get(name, name)
             lines.append(f"{label:24}" + "".join(f"{_cell(getattr(b, name), b.total):>34}" for b in budgets))
         return "\n".join(lines)
+
+    def badly_served(self, most: int) -> list[Region]:
+        """The regions whose stated probability is found to be wrong, the largest losses first. Of two classes, which mirror
+        each other, the second's."""
+        table, classes = self.found.regions, list(self.found.lower_bound.per_class)
+        mirrored = f"class {classes[0]}: " if len(classes) == 2 else None
+        found: list[Region] = []
+        for place in np.flatnonzero(table.verdict != ""):
+            region = table[int(place)]
+            if len(found) < most and not (mirrored and region.rule.startswith(mirrored)):
+                found.append(region)
+        return found
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values for JSON."""
@@ -106,7 +119,7 @@ def loss_budget(
     predictions = rows_of(y_true, y_proba, **options)
     chosen = budget_lens(predictions) if lens is None else lens
     choices = {"bins": bins, "regions": regions, "region_ratio": region_ratio, "resamples": resamples, "seed": seed}
-    features = predictions.features if features is None else features
+    features = features_of(predictions) if features is None else features
     now = _budget(predictions, features, score, chosen, choices)
     if calibrator == "none":
         return now

@@ -297,10 +297,16 @@ def _split(split: Any, rows: int) -> np.ndarray | str:
     return mask
 
 
+def features_of(predictions: Predictions) -> Any:
+    """The features that came with the rows, by name if they have names."""
+    names = predictions.feature_names
+    return predictions.features if names is None else dict(zip(names, predictions.features.T, strict=True))
+
+
 def _regions(regions: Any, ratio: float, features: Any, predictions: Predictions) -> tuple[Regions | Partition, Features]:
     """The choice of regions, and the features if it needs any."""
     rows = len(predictions)
-    features = predictions.features if features is None else features
+    features = features_of(predictions) if features is None else features
     if isinstance(regions, Partition):
         return regions, Features.none(rows)
     if isinstance(regions, (list, tuple)):

@@ -47,7 +47,7 @@ class Predictions:
     probs : [n, K] outputs, or [n] for the second of two classes.
     from_logits, from_log_probs : what the outputs are, if not probabilities. Never guessed.
     classes : the class of each column, in order. Without it the labels are the column numbers 0..K-1.
-    sample_weight, features, columns : per row; columns is a mapping of names to arrays.
+    sample_weight, features, columns : per row; columns is a mapping of names to arrays. feature_names : of the features.
     on_bad_rows : "error" stops at the first bad row; "drop" leaves bad rows out and counts them.
     tolerance : how far a row of probabilities may sum from 1 (see `sum_tolerance`).
 
@@ -65,6 +65,7 @@ class Predictions:
     classes: Sequence[Any] | None = field(default=None, kw_only=True)
     sample_weight: Any = field(default=None, kw_only=True)
     features: Any = field(default=None, kw_only=True)
+    feature_names: Sequence[str] | None = field(default=None, kw_only=True)
     columns: Mapping[str, Any] | None = field(default=None, kw_only=True)
     on_bad_rows: OnBadRows = field(default="error", kw_only=True)
     tolerance: float | None = field(default=None, kw_only=True)
@@ -166,6 +167,10 @@ class Predictions:
                 rule = f"must be [rows, features] with {n} rows"
                 raise InputError(self.name("features"), rule, f"has shape {features.shape}")
             self._set("features", features)
+            if self.feature_names is not None and len(self.feature_names) != features.shape[1]:
+                raise InputError(
+                    "feature_names", f"needs one name for each of the {features.shape[1]} features", len(self.feature_names)
+                )
         if self.columns is not None:
             if not isinstance(self.columns, Mapping):
                 raise InputError("columns", "must be a mapping of names to arrays", type(self.columns).__name__)

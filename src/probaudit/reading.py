@@ -62,6 +62,7 @@ def read(
     extras: dict[str, Any] = {
         "sample_weight": None if weight is None else as_numbers(table[_one(table, weight, "weight")], weight),
         "features": None if features is None else _matrix(table, _match(table, features, "features"), "features"),
+        "feature_names": _feature_names(table, features),
         "columns": None if columns is None else {name: table[name] for name in _match(table, columns, "columns")},
         "on_bad_rows": on_bad_rows,
         "tolerance": tolerance,
@@ -264,6 +265,12 @@ def _match(table: Mapping[str, np.ndarray], pattern: Pattern, argument: str) -> 
             raise InputError(argument, rule, f"no column matches {part!r}")
         found += [name for name in names if name not in found]
     return found
+
+
+def _feature_names(table: Mapping[str, np.ndarray], features: Pattern | None) -> list[str] | None:
+    """The names of feature columns; a matrix has none."""
+    names = [] if features is None else _match(table, features, "features")
+    return names if len(names) > 1 else None
 
 
 def _one(table: Mapping[str, np.ndarray], name: str, argument: str) -> str:

@@ -149,7 +149,9 @@ def audit(
     if classes is not None:
         options["labels"] = classes
     rows = rows_of(y_true, y_proba, features=features, columns=columns, **options)
-    return audit_rows(rows, costs=costs, reject_cost=reject_cost, repair=repair, regions=regions, threads=threads)
+    return audit_rows(
+        rows, costs=costs, reject_cost=reject_cost, repair=repair, regions=regions, features=features, threads=threads
+    )
 
 
 def audit_rows(
@@ -159,10 +161,11 @@ def audit_rows(
     reject_cost: float = 0.1,
     repair: bool | None = None,
     regions: Any = None,
+    features: Any = None,
     threads: int | None = None,
     progress: bool | None = None,
 ) -> Audit:
-    """As `audit`, for rows that are `Predictions` already."""
+    """As `audit`, for rows that are `Predictions` already; `features` only to give those of the rows names."""
     cost = None if costs is None else costs if isinstance(costs, Cost) else Cost(as_array(costs, "costs"))
     plan = Plan.of(rows, {} if cost is None else {"costs": cost}, reject_cost)
     state = gather(rows, plan, threads=threads, progress=progress)
@@ -173,7 +176,7 @@ def audit_rows(
     calibration = binned_error(FineGrid.of_summary(summary.grid) if not plan.weighted else grids_of(rows, TopLabel())[0])
     repaired, words = _repair(rows, summary, repair)
     estimates |= repaired
-    budget = None if rows.features is None and regions is None else _budget(rows, regions, repaired)
+    budget = None if rows.features is None and regions is None else _budget(rows, features, regions, repaired)
     if budget is not None:
         share = budget.grouping / budget.total
         words = f"share of the Brier score, {budget.grouping.definition}"
@@ -193,9 +196,11 @@ def audit_rows(
     return Audit(estimates, calibration, findings, summary, settings, fingerprint, budget)
 
 
-def _budget(rows: Predictions, regions: Any, repaired: Mapping[str, Estimate]) -> Budget:
+def _budget(rows: Predictions, features: Any, regions: Any, repaired: Mapping[str, Estimate]) -> Budget:
     """The loss budget, before and (if a calibrator was tried) after calibration."""
-    return loss_budget(rows, regions="tree" if regions is None else regions, calibrator=None if repaired else "none")
+    return loss_budget(
+        rows, features=features, regions="tree" if regions is None else regions, calibrator=None if repaired else "none"
+    )
 
 
 def _repair(rows: Predictions, summary: Summary, asked: bool | None) -> tuple[dict[str, Estimate], str]:

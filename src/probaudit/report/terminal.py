@@ -118,13 +118,10 @@ def served(found: Budget) -> Table:
     for title in ("rows", "stated", "observed", "95% interval"):
         table.add_column(title, justify="right", no_wrap=True)
     table.add_column("who is badly served", overflow="fold")
-    regions = found.found.regions
-    shown = [i for i in range(len(regions)) if regions.verdict[i]][:SERVED]
-    for region in (regions[i] for i in shown):
-        span = f"{region.low:.2f} to {region.high:.2f}"
-        table.add_row(
-            f"{region.rows:,}", f"{region.stated:.2f}", f"{region.observed:.2f}", span, f"{region.rule}: {region.verdict}"
-        )
+    shown = found.badly_served(SERVED)
+    for region in shown:
+        span, who = f"{region.low:.2f} to {region.high:.2f}", f"{region.rule}: {region.verdict}"
+        table.add_row(f"{region.rows:,}", f"{region.stated:.2f}", f"{region.observed:.2f}", span, who)
     if not shown:
         table.add_row("", "", "", "", "no region is found to be")
     return table

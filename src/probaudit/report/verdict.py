@@ -199,8 +199,7 @@ def hidden_groups(budget: Budget) -> Finding:
     """Paper 1: calibrated on average, and yet wrong for those who share an output; only differences beyond chance count."""
     share, low, high = (float(x) / budget.total for x in (budget.grouping, *budget.grouping.interval))
     between = f"95% interval {low:.1%} to {high:.1%}"
-    table = budget.found.regions
-    served = next((table[i] for i in range(len(table)) if table.verdict[i]), None)
+    served = next(iter(budget.badly_served(1)), None)
     if low <= WORTH_REPAIRING:
         text = f"No grouping loss to speak of: {share:.1%} of the Brier score ({between})."
         return Finding("good" if high < 0.05 else "note", "hidden_groups", text)
