@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Mapping
 from itertools import combinations
 from typing import Any, ClassVar, Self
@@ -25,8 +26,9 @@ class Tempered(Calibrator):
 
     temperature_: float
 
+    @abstractmethod
     def _solve(self, sample: Sample) -> FitReport:
-        raise NotImplementedError
+        """Learn from rows, and say what became of it."""
 
     def _fit(self, sample: Sample) -> tuple[bool, str]:
         report = self._solve(sample)
