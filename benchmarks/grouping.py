@@ -8,7 +8,8 @@ from typing import Any
 import numpy as np
 
 from probaudit.calibrators.base import Sample
-from probaudit.calibrators.grouping import GroupCalibration, Mixture
+from probaudit.calibrators.grouping import GroupCalibration
+from probaudit.calibrators.mixture import Mixture
 from timing import best, line
 
 PARTITIONS, GROUPS, FEATURES, ROWS, CLASSES = 20, 2, 64, 6_000, 10

@@ -15,7 +15,8 @@ import probaudit as pb
 from conftest import softmax
 from probaudit.calibrators import Chain, EnsembleTemperature, GroupCalibration, PerGroup, TemperatureScaling, VectorScaling
 from probaudit.calibrators.base import Calibrator, Sample
-from probaudit.calibrators.grouping import Mixture, distinct, first_share
+from probaudit.calibrators.grouping import distinct, first_share
+from probaudit.calibrators.mixture import Mixture
 from probaudit.errors import InputError
 
 

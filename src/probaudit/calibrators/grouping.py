@@ -4,27 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
 from typing import Any, ClassVar, Self
 
 import numpy as np
-from scipy.optimize import minimize
 from scipy.special import softmax
 from sklearn.utils.validation import check_is_fitted
 from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]
 
 from ..arrays import as_array, as_numbers
 from ..errors import InputError
-from ..kernels.soft_groups import mixture_loss
 from ..kernels.tempering import keep_argmax
 from ..parallel import default_threads
 from ..partitions import Column
 from .base import Calibrator, Sample, fit_report, log_score
 from .combining import base_of, check_places, counted, fit_member, members_report
+from .mixture import Mixture
 
-START = 1.5  # of every temperature, as in the reference implementation
-BOUNDS = (1e-2, 1e2)  # of every temperature
-SEARCH = {"maxiter": 1000, "maxfun": 2000, "maxcor": 100, "gtol": 1e-6, "ftol": 1e-13}
 LARGEST = 1e100
 
 
@@ -295,57 +290,6 @@ class GroupCalibration(Calibrator):
         if self.accuracy_preserving:
             keep_argmax(sample.values, total)
         return total
-
-
-@dataclass(frozen=True)
-class Grouping:
-    """One partition as it was learned."""
-
-    weights: np.ndarray
-    intercepts: np.ndarray
-    temperatures: np.ndarray
-    converged: bool
-
-
-@dataclass(frozen=True, eq=False)
-class Mixture:
-    """The penalised log score of softly grouped temperatures (paper 4, Eq. 13 and 14). Arrays are transposed."""
-
-    points: np.ndarray  # [d, n]
-    logits: np.ndarray  # [K, n], the largest of each row 0
-    true_logits: np.ndarray
-    weights: np.ndarray  # of sum 1
-    penalty: float
-    bias: bool
-
-    @classmethod
-    def of(cls, sample: Sample, points: np.ndarray, penalty: float, bias: bool) -> Mixture:
-        logits = np.ascontiguousarray((sample.log_probs - sample.log_probs.max(axis=1, keepdims=True)).T)
-        weights = sample.weights / sample.weights.sum()
-        return cls(np.ascontiguousarray(points.T), logits, logits[sample.codes, np.arange(len(sample))], weights, penalty, bias)
-
-    def minimise(self, start: np.ndarray) -> Grouping:
-        groups, size = len(start), start.size
-        theta = np.concatenate([start.ravel(), np.zeros(groups if self.bias else 0), np.full(groups, np.log(START))])
-        bounds = [(None, None)] * (len(theta) - groups) + [tuple(np.log(BOUNDS))] * groups
-        found = minimize(self.loss, theta, args=(groups,), jac=True, method="L-BFGS-B", bounds=bounds, options=SEARCH)
-        weights, intercepts, temperatures = np.split(found.x, [size, len(theta) - groups])
-        intercepts = intercepts if self.bias else np.zeros(groups)
-        return Grouping(weights.reshape(start.shape), intercepts, np.exp(temperatures), bool(found.success))
-
-    def loss(self, theta: np.ndarray, groups: int) -> tuple[float, np.ndarray]:
-        """The loss and its gradient in W, intercepts (if any) and log T."""
-        size = groups * len(self.points)
-        W, intercepts, betas = theta[:size].reshape(groups, -1), theta[size:-groups], np.exp(-theta[-groups:])
-        scores = W @ self.points
-        if self.bias:
-            scores += intercepts[:, None]
-        slopes = np.empty(groups)
-        loss = mixture_loss(self.logits, self.true_logits, self.weights, betas, scores, slopes)
-        by_weights = scores @ self.points.T + (2 * self.penalty / size) * W
-        by_intercepts = scores.sum(axis=1) if self.bias else np.empty(0)
-        gradient = np.concatenate([by_weights.ravel(), by_intercepts, -betas * slopes])
-        return loss + self.penalty * float(np.mean(W * W)), gradient
 
 
 def tempered(log_probs: np.ndarray, temperature: float) -> np.ndarray:
