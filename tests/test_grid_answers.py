@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from concurrent.futures import ProcessPoolExecutor
+from functools import partial
+from multiprocessing import get_context
+
 import numpy as np
 import pytest
 
@@ -11,6 +16,7 @@ from probaudit.estimates.fine_grid import FineGrid
 from probaudit.estimates.intervals import sampling_units
 from probaudit.estimates.kernel import kernel_error
 from probaudit.estimates.null import binned_error
+from probaudit.parallel import default_threads
 from probaudit.scores import Brier
 from probaudit.statistics import CELLS, EventGrid
 from probaudit.viewing import grids_of
@@ -174,38 +180,59 @@ def noiseless(bandwidth):
     return float(kernel_error(*sums, Brier().one_dimensional(), bandwidth=bandwidth))
 
 
-def covered(worlds, n=1000, resamples=300):
-    """In how many worlds the 95% interval of the kernel error and of the debiased error hold the truth."""
+def truths():
+    """The kernel error and the squared error over 15 bins of endless rows."""
     p = np.random.default_rng(8).beta(1.5, 1.5, 1_000_000)
     bins = np.minimum((p * 15).astype(int), 14)
     gaps = np.bincount(bins, curve(p) - p) / np.bincount(bins)
-    truths = {"kernel": noiseless(0.05), "debiased": float((np.bincount(bins) / len(p) * gaps**2).sum())}
-    hits = dict.fromkeys(truths, 0)
-    for seed in range(worlds):
+    return {"kernel": noiseless(0.05), "debiased": float((np.bincount(bins) / len(p) * gaps**2).sum())}
+
+
+def hits_of(worlds, n, resamples, methods, truth):
+    """In how many of these worlds the 95% intervals of the kernel error and of the debiased error hold the truth."""
+    hits = Counter()
+    for seed in worlds:
         rng = np.random.default_rng(seed)
         q = rng.beta(1.5, 1.5, n)
-        y = rng.random(n) < curve(q)
-        options = {"lens": pb.Binary(), "interval": "percentile", "resamples": resamples, "seed": seed}
-        found = {
-            "kernel": pb.kernel_calibration_error(y, q, **options),
-            "debiased": pb.calibration_error(y, q, distance="squared", debias=True, **options),
-        }
-        for name, truth in truths.items():
-            hits[name] += found[name].low <= truth <= found[name].high
+        rows = pb.Predictions(rng.random(n) < curve(q), q)
+        for method in methods:
+            options = {"lens": pb.Binary(), "interval": method, "resamples": resamples, "seed": seed}
+            found = {
+                "kernel": pb.kernel_calibration_error(rows, **options),
+                "debiased": pb.calibration_error(rows, distance="squared", debias=True, **options),
+            }
+            for name in truth:
+                hits[name, method] += found[name].low <= truth[name] <= found[name].high
     return hits
 
 
+def coverage(worlds, n, resamples, methods):
+    truth, cores = truths(), default_threads()
+    with ProcessPoolExecutor(cores, mp_context=get_context("spawn")) as pool:
+        job = partial(hits_of, n=n, resamples=resamples, methods=methods, truth=truth)
+        parts = pool.map(job, [range(i, worlds, cores) for i in range(cores)])
+        return {name: hits / worlds for name, hits in sum(parts, Counter()).items()}
+
+
 def test_intervals_of_kernel_and_debiased_errors_cover():
-    """150 worlds at 95%: 142.5 expected, standard deviation 2.7."""
-    for name, hits in covered(150, resamples=200).items():
-        assert 131 <= hits <= 150, name
+    """1,000 worlds at 95%: a share has a standard deviation of 0.7%."""
+    for name, share in coverage(1_000, n=1_000, resamples=200, methods=["percentile"]).items():
+        assert 0.93 <= share <= 0.975, name
 
 
 @pytest.mark.slow
 @pytest.mark.timeout(1800)
 def test_coverage_over_many_worlds():
-    for name, hits in covered(2000, n=2000).items():
-        assert 0.93 <= hits / 2000 <= 0.975, name
+    """10,000 worlds: a share has a standard deviation of 0.22%. Found: kernel 95.2% (percentile), 95.6% (BCa); debiased 96.2%
+    and 96.5%.
+
+    A debiased error's resamples spread a little too far, as a resample's gaps are those of the rows, chance and all: of a bin
+    with gap g and deviation s of its mean target, 4 (g^2 + s^2) s^2 + 2 s^4 takes the place of 4 g^2 s^2 + 2 s^4. So its
+    intervals are on the safe side of few rows: 6% too wide at 1,000 and 2,000 of them, 1% too narrow, within error, at 8,000.
+    """
+    most = {"kernel": 0.960, "debiased": 0.970}
+    for (name, method), share in coverage(10_000, n=2_000, resamples=400, methods=["percentile", "bca"]).items():
+        assert 0.939 <= share <= most[name], (name, method)
 
 
 @pytest.mark.parametrize("measure", [pb.smooth_calibration_error, pb.kernel_calibration_error])

@@ -180,3 +180,42 @@ def test_outputs_stay_probabilities_and_hits_stay_hits(seed, classes):
     np.testing.assert_array_equal(top.labels, pb.TopK(1).view(p, y).labels == 0)
     names = np.unique(groups)
     np.testing.assert_array_equal(names[pb.Groups(groups).view(p, y).labels], groups[y])
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("classes", [3, 64, 65, 200])
+@pytest.mark.parametrize("decimals", [2, 15])
+def test_the_top_of_many_classes(classes, dtype, decimals):
+    """As a stable sort finds it, also where values are equal, or differ by a unit in the last place."""
+    rng = np.random.default_rng(0)
+    p, y = rng.dirichlet(np.full(classes, 0.3), 200).round(decimals) + 1e-3, rng.integers(0, classes, 200)
+    p = (p / p.sum(axis=1, keepdims=True)).astype(dtype)
+    p[::2, -1] = np.nextafter(p[::2].max(axis=1), dtype(1))
+    for k in {1, 2, 5, 16, 17, 64, 65, classes - 1}:
+        if k >= classes:
+            continue
+        order = np.argsort(-p, axis=1, kind="stable")[:, :k]
+        found = pb.TopK(k).view(p, y)
+        np.testing.assert_array_equal(found.outputs[:, :k], np.take_along_axis(p, order, axis=1))
+        hit = order == y[:, None]
+        np.testing.assert_array_equal(found.labels, np.where(hit.any(axis=1), hit.argmax(axis=1), k))
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize(("rows", "classes"), [(1, 3), (15, 8), (16, 9), (50, 30), (33, 101)])
+def test_groups_are_summed_in_the_order_of_classes(rows, classes, dtype):
+    rng = np.random.default_rng(0)
+    p = rng.dirichlet(np.ones(classes), rows).astype(dtype)
+    for member in (rng.integers(0, 3, classes), np.sort(rng.integers(0, 3, classes)), np.zeros(classes, int)):
+        expected = np.zeros((rows, 3))
+        for k in range(classes):
+            expected[:, member[k]] += p[:, k]
+        found = pb.Groups(member.tolist()).view(p, np.zeros(rows, int)).outputs
+        np.testing.assert_array_equal(found, np.minimum(expected, 1)[:, np.unique(member)])
+
+
+@pytest.mark.parametrize("classes", [4, 100])
+def test_the_top_may_be_negative_zeros(classes):
+    p = np.full((1, classes), -0.0)
+    p[0, 1] = 1
+    np.testing.assert_array_equal(pb.TopK(3).view(p, np.array([1])).outputs, [[1, 0, 0, 0]])

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 import probaudit as pb
 from probaudit.estimates.cells import gather_cells
 from probaudit.lenses import View
-from probaudit.partitions import Product
+from probaudit.partitions import Product, rising_order
 
 law = settings(max_examples=50, deadline=None, derandomize=True)
 seeds = st.integers(0, 2**32 - 1)
@@ -253,3 +253,30 @@ def test_selections_refused(name):
     with pytest.raises(pb.InputError, match=message) as raised:
         pb.calibration_error(Y3, P3, lens=lens, where=where)
     assert raised.value.argument == "where"
+
+
+@pytest.mark.parametrize("values", [[], [0.5], [0.0, -0.0, 5e-324, -5e-324], [1.0, 1 + 2**-52, 1.0, -1e-17, 0.3, 0.3], "many"])
+def test_rising_order_is_stable(values):
+    rng = np.random.default_rng(0)
+    values = np.r_[rng.random(2000), rng.integers(0, 5, 2000), -rng.random(50)] if values == "many" else np.array(values, float)
+    for dtype in (np.float32, np.float64):
+        np.testing.assert_array_equal(rising_order(values.astype(dtype)), np.argsort(values.astype(dtype), kind="stable"))
+
+
+def test_cells_of_several_outputs_are_those_of_their_bins():
+    p = np.random.default_rng(0).dirichlet(np.full(70, 0.2), 3000)
+    for d in (3, 64, 65, 66, 70):
+        bins = np.minimum((p[:, : d - 1] * 4).astype(int), 3)
+        same_cells(pb.EqualWidth(4).cells(np.ascontiguousarray(p[:, :d])), np.unique(bins, axis=0, return_inverse=True)[1])
+
+
+def test_cells_are_kept_for_the_measures_that_share_them():
+    """A second measure over the same cells, or with an interval, is as if it had come first."""
+    rng = np.random.default_rng(0)
+    p, y = rng.dirichlet(np.ones(4), 500), rng.integers(0, 4, 500)
+    rows = pb.Predictions(y, p)
+    for partition in (pb.EqualMass(7), pb.EqualWidth(7), pb.EqualMass(9)):
+        for options in ({}, {"worst": True}, {"interval": "bca", "resamples": 50}, {"lens": pb.OneVsRest(1)}):
+            shared = pb.calibration_error(rows, partition=partition, **options)
+            alone = pb.calibration_error(y, p, partition=partition, **options)
+            assert (float(shared), *shared.interval) == pytest.approx((float(alone), *alone.interval), abs=0, nan_ok=True)

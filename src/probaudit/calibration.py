@@ -114,10 +114,8 @@ def _terms(predictions: Predictions, lens: Lens, partition: Partition, where: An
         return [_class_term(predictions, partition)]
     views, found = look(predictions, lens, where), []
     for seen in views:
-        cell = seen.cells(partition)
-        categories = partial(gather_categories, seen.view, cell, seen.weights)
-        cells = gather_cells(seen.view, cell, seen.weights)
-        found.append(Term(cells, 1 / len(views), (categories,), seen.rows, seen.total))
+        categories = partial(seen.categories, partition)
+        found.append(Term(seen.gather(partition), 1 / len(views), (categories,), seen.rows, seen.total))
     return found
 
 

@@ -18,7 +18,7 @@ from .metrics import RowOptions, rows_of
 from .partitions import EqualMass
 from .scores import as_score
 from .statistics import CELLS
-from .viewing import look_at_event
+from .viewing import Seen, look_at_event
 
 
 @dataclass(frozen=True)
@@ -26,6 +26,11 @@ class _Event:
     p: np.ndarray
     y: np.ndarray
     w: np.ndarray
+    seen: Seen
+
+    @property
+    def order(self) -> np.ndarray:
+        return self.seen.order
 
 
 def _event(y_true: Any, y_proba: Any, lens: Lens | None, options: RowOptions, *, weighted: bool = True) -> _Event:
@@ -36,7 +41,7 @@ def _event(y_true: Any, y_proba: Any, lens: Lens | None, options: RowOptions, *,
     if lens is None and predictions.n_classes != 2:
         raise InputError("lens", "with more than two classes, say which event: TopLabel() or OneVsRest(k)")
     seen = look_at_event(predictions, Binary() if lens is None else lens)
-    return _Event(np.clip(seen.view.outputs, 0, 1), seen.view.labels, seen.weights)
+    return _Event(np.clip(seen.view.outputs, 0, 1), seen.view.labels, seen.weights, seen)
 
 
 def spiegelhalter_test(
@@ -58,7 +63,7 @@ def hosmer_lemeshow_test(
 ) -> event.Test:
     """Observed against expected events in groups of equally many rows."""
     rows = _event(y_true, y_proba, lens, options, weighted=False)
-    return event.hosmer_lemeshow(rows.p, rows.y, EqualMass(groups).cells(rows.p))
+    return event.hosmer_lemeshow(rows.p, rows.y, EqualMass(groups).cells(rows.p, rows.order))
 
 
 def cumulative_differences(
@@ -69,7 +74,7 @@ def cumulative_differences(
     No bins are needed (Arrieta-Ibarra et al. 2022).
     """
     rows = _event(y_true, y_proba, lens, options)
-    return event.cumulative_differences(rows.p, rows.y, rows.w)
+    return event.cumulative_differences(rows.p, rows.y, rows.w, rows.order)
 
 
 def calibration_line(
@@ -120,8 +125,7 @@ def calibration_indices(
     rows = _event(y_true, y_proba, lens, options)
     grid = FineGrid.of_view(View(rows.p, rows.y), rows.w).coarse(int(min(CELLS, CELLS_A_WIDTH / bandwidth)))
     kept = grid.kept
-    mass = smoothed(grid.weight, "gaussian", bandwidth, reflect=True)[kept]
-    hits = smoothed(grid.targets, "gaussian", bandwidth, reflect=True)[kept]
+    mass, hits = smoothed(np.stack([grid.weight, grid.targets]), "gaussian", bandwidth, reflect=True)[:, kept]
     gap = np.abs(hits / mass - grid.place)
     order = np.argsort(gap)
     below = np.cumsum(grid.share[order])
@@ -135,6 +139,6 @@ def sweep_calibration_error(
 ) -> Estimate:
     """ECE with as many equal-mass bins as keep observed frequencies rising (ECE-sweep; Roelofs et al. 2022)."""
     rows = _event(y_true, y_proba, lens, options, weighted=False)
-    bins = event.sweep_bins(rows.p, rows.y)
+    bins = event.sweep_bins(rows.y, rows.order)
     found = calibration_error(y_true, y_proba, lens=lens or Binary(), partition=EqualMass(bins), **options)
     return Estimate(found, n=found.n, definition=f"ECE-sweep, {bins} bins, {found.definition}")

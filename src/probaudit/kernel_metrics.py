@@ -32,7 +32,7 @@ def maximum_mean_calibration_error(
     _check_width(width)
     lens = TopLabel() if lens is None else lens
     seen = look_at_event(rows_of(y_true, y_proba, **options), lens)
-    value = mmce(seen.view.outputs, seen.view.labels, seen.weights, width)
+    value = mmce(seen.view.outputs, seen.view.labels, seen.weights, seen.order, width)
     return Estimate(value, n=len(seen.rows), definition=f"MMCE, {lens}, exponential kernel of width {width:g}")
 
 

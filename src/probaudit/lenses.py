@@ -197,7 +197,7 @@ class Groups(Lens):
         from .kernels.viewing import group_sums
 
         member = self.membership(probs.shape[1])
-        outputs = np.zeros((len(probs), int(member.max()) + 1))
+        outputs = np.empty((len(probs), int(member.max()) + 1))
         probs = np.ascontiguousarray(probs)
         each_chunk(probs, lambda part: group_sums(probs[part], member, outputs[part]))
         return View(outputs, member[labels])

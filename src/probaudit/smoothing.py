@@ -85,7 +85,7 @@ def kernel_calibration_error(
     score : "brier" for squared differences, "log" for the binary Kullback-Leibler divergence.
     reflect : mirror the kernel at 0 and 1.
     interval, groups, resamples, seed : as in `calibration_error`. Chance adds to this error, and adds again in each resample;
-        "bca" corrects for it and so is nearer to the truth than "percentile".
+        both are taken off the ends of the interval, not off the error.
 
     >>> round(kernel_calibration_error([1, 1, 0, 0], [0.5, 0.5, 0.5, 0.5]), 6)
     0.0
@@ -95,7 +95,7 @@ def kernel_calibration_error(
         raise InputError("bandwidth", "must be positive and finite", bandwidth)
     kernel_function(kernel)
     lens = TopLabel() if lens is None else lens
-    bootstrap = Bootstrap.of(interval, groups, resamples, seed, bias_removed=2 if interval == "percentile" else 0)
+    bootstrap = Bootstrap.of(interval, groups, resamples, seed, bias_removed=2)
     predictions = rows_of(y_true, y_proba, **options)
     grids = grids_of(predictions, lens)
     rule = _named(score).one_dimensional()

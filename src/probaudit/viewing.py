@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 
 from .engines.memory import Survey, events, take_survey
 from .errors import InputError
+from .estimates.cells import Categories, Cells, gather_categories, gather_cells
 from .estimates.fine_grid import FineGrid
 from .lenses import Binary, Lens, OneVsRest, TopLabel, View
-from .partitions import Partition
+from .partitions import EqualMass, EqualWidth, Partition, rising_order
 from .predictions import Predictions
 from .selections import Selection, as_selection
 from .statistics import Plan
@@ -55,9 +57,31 @@ class Seen:
     weights: np.ndarray
     rows: np.ndarray
     total: int
+    gathered: dict[Partition, Cells] = field(default_factory=dict, repr=False)
+
+    @cached_property
+    def order(self) -> np.ndarray:
+        """The rows from the least output to the largest, of a single event."""
+        return rising_order(self.view.outputs)
 
     def cells(self, partition: Partition) -> np.ndarray:
+        """The cell of each row."""
+        if isinstance(partition, EqualMass) and self.view.outputs.ndim == 1:
+            return partition.cells(self.view.outputs, self.order)
         return partition.select(self.rows, self.total).cells(self.view.outputs)
+
+    def gather(self, partition: Partition) -> Cells:
+        """Means over the cells; those of equal bins are kept, as many measures share them."""
+        found = self.gathered.get(partition) if type(partition) in (EqualWidth, EqualMass) else None
+        if found is None:
+            found = gather_cells(self.view, self.cells(partition), self.weights)
+        if type(partition) in (EqualWidth, EqualMass):
+            self.gathered[partition] = found
+        return found
+
+    def categories(self, partition: Partition) -> Categories:
+        """Rows to be drawn again."""
+        return gather_categories(self.view, self.cells(partition), self.weights)
 
 
 def lens_of(predictions: Predictions, lens: Lens | None) -> Lens:

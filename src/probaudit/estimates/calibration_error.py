@@ -6,6 +6,8 @@ this one line.
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 
 from ..distances import L1, TVD, Distance, Squared
@@ -13,14 +15,17 @@ from ..errors import InputError
 from .cells import Cells
 
 ONE_ROW = 1 + 1e-9
+NEAR = 2**14  # numbers of which a distance and all it needs stay in the near caches
 
 
 def gaps(cells: Cells, distance: Distance) -> np.ndarray:
     """The distance in each cell, in the shape of the weights."""
     event = cells.outputs.ndim == cells.weight.ndim
     shape = (-1,) if event else (-1, cells.outputs.shape[-1])
-    found = distance.between(cells.outputs.reshape(shape), cells.targets.reshape(shape))
-    return found.reshape(cells.weight.shape)
+    outputs, targets = cells.outputs.reshape(shape), cells.targets.reshape(shape)
+    step = max(1, NEAR // math.prod(shape[1:]))
+    parts = [distance.between(outputs[i : i + step], targets[i : i + step]) for i in range(0, max(1, len(outputs)), step)]
+    return np.concatenate(parts).reshape(cells.weight.shape)
 
 
 def mean_gap(cells: Cells, distance: Distance) -> np.ndarray:

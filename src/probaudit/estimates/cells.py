@@ -42,26 +42,32 @@ class Cells:
         return [Cells(self.number[w > 0], *(field[i][w > 0] for field in fields)) for i, w in enumerate(self.weight)]
 
 
+def effective_rows(weight: np.ndarray, squared: np.ndarray) -> np.ndarray:
+    """How many rows of equal weight say as much (Kish 1965): (sum w)^2 / sum w^2; 0 where the squares are too small to be told
+    from 0."""
+    return np.divide(weight**2, squared, out=np.zeros_like(weight), where=squared > 0)
+
+
 def gather_cells(view: View, cell: np.ndarray, weights: np.ndarray) -> Cells:
     """Means over the rows of each cell that has any weight."""
+    from ..kernels.celling import add_event_rows, add_rows
+
     size = int(cell.max()) + 1 if len(cell) else 0
-
-    def total(values: np.ndarray) -> np.ndarray:
-        return np.bincount(cell, values, minlength=size)
-
-    rows, weight = np.bincount(cell, minlength=size), total(weights)
-    kept = weight > 0
+    labels, cell = np.ascontiguousarray(view.labels, np.int64), np.ascontiguousarray(cell, np.int64)
     if view.outputs.ndim == 1:
-        outputs, targets = total(weights * view.outputs), total(weights * view.labels)
-        scale = weight[kept]
+        sums = np.zeros((size, 5))
+        add_event_rows(np.ascontiguousarray(view.outputs, np.float64), labels, weights, cell, sums)
+        rows, weight, squared, outputs, targets = sums.T.copy()
     else:
-        from ..kernels.celling import add_rows
-
-        outputs, targets = np.zeros((2, size, view.outputs.shape[1]))
-        add_rows(np.ascontiguousarray(view.outputs), view.labels, weights, cell, outputs, targets)
-        scale = weight[kept, None]
-    effective = weight[kept] ** 2 / total(weights * weights)[kept]
-    return Cells(np.flatnonzero(kept), rows[kept], weight[kept], outputs[kept] / scale, targets[kept] / scale, effective)
+        sums, (outputs, targets) = np.zeros((size, 3)), np.zeros((2, size, view.outputs.shape[1]))
+        add_rows(np.ascontiguousarray(view.outputs), labels, weights, cell, sums, outputs, targets)
+        rows, weight, squared = sums.T.copy()
+    kept = weight > 0
+    if not kept.all():
+        rows, weight, squared, outputs, targets = (field[kept] for field in (rows, weight, squared, outputs, targets))
+    for field in (outputs, targets):  # in place: of many cells, a copy would take longer than the division
+        field /= weight if field.ndim == 1 else weight[:, None]
+    return Cells(np.flatnonzero(kept), rows.astype(np.int64), weight, outputs, targets, effective_rows(weight, squared))
 
 
 def gather_class_cells(
@@ -88,7 +94,8 @@ def gather_class_cells(
     sums[:, 0] *= sums[:, 0, :1] > 0.5  # without rows, nothing but rounding is left
     rows, w, squared, p, y = sums.transpose(2, 0, 1)
     scale, squared = (np.where(field > 0, field, 1.0) for field in (w, squared))
-    return Cells(np.arange(bins.bins), rows.astype(np.int64), w, p / scale, np.maximum(y, 0) / scale, w**2 / squared)
+    effective = effective_rows(w, squared)
+    return Cells(np.arange(bins.bins), rows.astype(np.int64), w, p / scale, np.maximum(y, 0) / scale, effective)
 
 
 @dataclass(frozen=True)
@@ -130,7 +137,7 @@ class Categories:
                 outputs[:, number] = w[:, low:high] @ self.view.outputs[low:high]
                 targets[:, number] = w[:, low:high] @ hot[low:high]
             scale = np.where(weight > 0, weight, 1)[..., None]
-        effective = np.divide(weight**2, squared, out=np.zeros_like(weight), where=squared > 0)
+        effective = effective_rows(weight, squared)
         return Cells(self.cell[starts], rows, weight, outputs / scale, targets / scale, effective)
 
 

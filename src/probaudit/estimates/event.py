@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import math
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 
@@ -88,13 +90,13 @@ def hosmer_lemeshow(p: np.ndarray, y: np.ndarray, cell: np.ndarray) -> Test:
     return Test(statistic, float(chdtrc(groups, statistic)), len(p), f"Hosmer-Lemeshow, {groups} groups")
 
 
-def cumulative_differences(p: np.ndarray, y: np.ndarray, w: np.ndarray) -> CumulativeDifferences:
+def cumulative_differences(p: np.ndarray, y: np.ndarray, w: np.ndarray, order: np.ndarray) -> CumulativeDifferences:
     """Equal outputs are one step of the walk, so that the order of ties does not matter."""
-    values, place = np.unique(p, return_inverse=True)
-    steps = np.bincount(place.reshape(-1), w * (y - p)) / w.sum()
-    walk = np.cumsum(steps)
+    rising = p[order]
+    new = np.r_[True, rising[1:] != rising[:-1]]
+    walk = np.cumsum(np.bincount(np.cumsum(new) - 1, (w * (y - p))[order]) / w.sum())
     both = np.r_[0.0, walk]
-    return CumulativeDifferences(float(np.abs(walk).max()), float(both.max() - both.min()), values, walk, len(p))
+    return CumulativeDifferences(float(np.abs(walk).max()), float(both.max() - both.min()), rising[new], walk, len(p))
 
 
 def calibration_line(p: np.ndarray, y: np.ndarray, w: np.ndarray) -> Line:
@@ -105,8 +107,9 @@ def calibration_line(p: np.ndarray, y: np.ndarray, w: np.ndarray) -> Line:
         raise InputError("y_true", "the logistic line needs both outcomes", int(y[0]))
     z = np.log(p) - np.log1p(-p)
     features = np.stack([np.ones_like(z), z])
-    line, covariance, converged = _logistic(features, y, w, 2)
-    offset, variance, settled = _logistic(features, y, w, 1)
+    with ThreadPoolExecutor(2) as pool:  # their loops do not hold the interpreter's lock
+        both = pool.map(partial(_logistic, features, y, w), (2, 1))
+    (line, covariance, converged), (offset, variance, settled) = both
     errors = np.sqrt(np.diag(covariance))
     return Line(
         slope=float(line[1]),
@@ -164,13 +167,12 @@ def corp(p: np.ndarray, y: np.ndarray, w: np.ndarray, score: Score) -> Decomposi
     return Decomposition(raw, raw - best, naive - best, naive, len(p), words)
 
 
-def sweep_bins(p: np.ndarray, y: np.ndarray) -> int:
+def sweep_bins(y: np.ndarray, order: np.ndarray) -> int:
     """The largest number of equal-mass bins up to which observed frequencies rise from bin to bin (Roelofs et al. 2022)."""
-    order = np.argsort(p, kind="stable")
     hits = np.r_[0, np.cumsum(y[order])]
     bins = 1
-    for b in range(2, len(p) + 1):
-        edges = np.arange(b + 1) * (len(p) // b) + np.minimum(np.arange(b + 1), len(p) % b)  # as EqualMass cuts
+    for b in range(2, len(y) + 1):
+        edges = np.arange(b + 1) * (len(y) // b) + np.minimum(np.arange(b + 1), len(y) % b)  # as EqualMass cuts
         rates = np.diff(hits[edges]) / np.diff(edges)
         if (np.diff(rates) < 0).any():
             break

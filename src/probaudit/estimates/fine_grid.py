@@ -8,7 +8,7 @@ import numpy as np
 
 from ..lenses import View
 from ..statistics import CELLS, EventGrid, EventSums, Grid
-from .cells import Categories, Cells
+from .cells import Categories, Cells, effective_rows
 
 DRAWN_CELLS = 105  # outputs within such a part of [0, 1] count as equal when rows are drawn again
 
@@ -67,7 +67,7 @@ class FineGrid:
         rows, _, weight, squared, outputs, targets, _ = (np.bincount(cell, field[self.kept]) for field in self._fields())
         full = np.flatnonzero(weight > 0)
         rows, weight, squared, outputs, targets = (total[full] for total in (rows, weight, squared, outputs, targets))
-        return Cells(full, rows.astype(np.int64), weight, outputs / weight, targets / weight, weight**2 / squared)
+        return Cells(full, rows.astype(np.int64), weight, outputs / weight, targets / weight, effective_rows(weight, squared))
 
     def _fields(self) -> np.ndarray:
         return np.stack([self.rows, self.hit_rows, self.weight, self.weight_squared, self.outputs, self.targets, self.loss])

@@ -12,6 +12,7 @@ import numpy as np
 
 from ..scores import Brier, Log
 from .calibration_curve import Points
+from .cells import effective_rows
 
 ONE_ROW = 1 + 1e-9
 Function = Callable[[np.ndarray], np.ndarray]
@@ -121,14 +122,11 @@ def explained_loss(counts: RegionCounts, rule: Generator) -> Explained:
     def total(values: np.ndarray) -> np.ndarray:
         return np.add.reduceat(values, starts, axis=-1)
 
-    def size(weight: np.ndarray, squared: np.ndarray) -> np.ndarray:
-        return np.divide(weight**2, squared, out=np.zeros_like(weight), where=squared > 0)
-
-    rows = size(counts.weight, counts.squared)
+    rows = effective_rows(counts.weight, counts.squared)
     kept = rows > ONE_ROW
     weight, hits, squared = (np.where(kept, part, 0.0) for part in (counts.weight, counts.hits, counts.squared))
     level_weight, level_hits = total(weight), total(hits)
-    level_size = np.where(level_weight > 0, size(level_weight, total(squared)), 2.0)
+    level_size = np.where(level_weight > 0, effective_rows(level_weight, total(squared)), 2.0)
     rate = np.clip(hits / np.where(kept, weight, 1.0), 0, 1)
     level_rate = np.clip(level_hits / np.where(level_weight > 0, level_weight, 1.0), 0, 1)
     around = np.repeat(level_rate, spans, axis=-1)

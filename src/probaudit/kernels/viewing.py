@@ -5,8 +5,11 @@ from __future__ import annotations
 import numpy as np
 
 from .compiling import inline, kernel
+from .vectors import add_transposed_four, at_least, lowest_bit
 
-STRETCH = 64  # values of a row whose largest is looked at first; bit patterns, as for p >= 0 they are in the order of p
+# Rows are looked at through their bit patterns, which for p >= 0 are in the order of p.
+STRETCH = 64  # values of a row that are looked at together
+ABREAST = 16  # rows that are summed side by side
 
 
 @inline
@@ -26,6 +29,15 @@ def _value_of(row, bits, pattern):
     return row[k]
 
 
+@inline
+def _times(bits, pattern):
+    """How often a bit pattern occurs; counted in 32 bits, twice as many at a time."""
+    found = np.uint32(0)
+    for k in range(bits.size):
+        found = np.uint32(found + (bits[k] == pattern))
+    return np.int64(found)
+
+
 @kernel
 def top_label(probs, bits, labels, outputs, hits):
     """The largest of each row, and whether it is (first) at the label."""
@@ -34,25 +46,17 @@ def top_label(probs, bits, labels, outputs, hits):
         most = _largest(row)
         hits[i] = 0
         if row[label] == most:
-            earlier, before = row[:label], np.uint32(0)
-            for k in range(earlier.size):
-                before = np.uint32(before + (earlier[k] == most))
-            hits[i] = before == 0
+            hits[i] = _times(row[:label], most) == 0
             outputs[i] = probs[i, label]
         else:
             outputs[i] = _value_of(probs[i], row, most)
 
 
 @inline
-def _insert(top, which, k, p, c):
-    """Put p, of class c, in its place among the k largest so far; of equals the lower class comes first."""
-    if p < top[k - 1] or (p == top[k - 1] and c > which[k - 1]):
-        return
-    j = k - 1
-    while j > 0 and (p > top[j - 1] or (p == top[j - 1] and c < which[j - 1])):
-        top[j], which[j] = top[j - 1], which[j - 1]
-        j -= 1
-    top[j], which[j] = p, c
+def _insert(top, x):
+    """Put x among the largest so far, which fall; without a branch, as none could be foretold."""
+    for j in range(top.size):
+        x, top[j] = min(x, top[j]), max(x, top[j])
 
 
 @inline
@@ -63,55 +67,84 @@ def _lane_maxima(bits, lanes):
         part = bits[start : start + STRETCH]
         for j in range(STRETCH):
             lanes[j] = max(lanes[j], part[j])
-    for k in range(whole, bits.size):
-        lanes[k - whole] = max(lanes[k - whole], bits[k])
+    part = bits[whole:]  # a slice first: the compiler does not vectorise an index with an offset
+    for j in range(part.size):
+        lanes[j] = max(lanes[j], part[j])
+
+
+@inline
+def _bound(bits, lanes, k, none):
+    """A number that k values of a row reach: the k-th of the different lane maxima, or `none`, which all do."""
+    lanes[:] = none
+    _lane_maxima(bits, lanes)
+    found = _largest(lanes)
+    for _ in range(k - 1):
+        most, found = found, none
+        for j in range(STRETCH):
+            found = max(found, lanes[j] if lanes[j] < most else none)
+    return found
+
+
+@inline
+def _beyond(bits, start, first):
+    """Which of the values from `start` on, 64 at most, are not below `first`: a word with a bit for each."""
+    if start + STRETCH <= bits.size:
+        return at_least(bits, start, first)
+    if bits.size >= STRETCH:  # the last 64, without those that came before
+        return at_least(bits, bits.size - STRETCH, first) >> np.uint64(start + STRETCH - bits.size)
+    word, part = np.uint64(0), bits[start:]
+    for c in range(part.size):
+        word |= np.uint64(part[c] >= first) << np.uint64(c)
+    return word
 
 
 @kernel
 def top_k(probs, bits, labels, outputs, places):
-    """The k largest of each row in order, the lower class first of equals; what is left of 1; and the place of the label.
-
-    The k largest lane maxima are k values of the row, so that no smaller value than these is among its top.
-    """
+    """The k largest of each row in order; what is left of 1; and the place of the label, the lower class first of equals."""
     k = outputs.shape[1] - 1
-    which = np.empty(k, np.int64)
-    lanes = np.empty(STRETCH, bits.dtype)
-    few = probs.shape[1] <= STRETCH or k > STRETCH // 4
+    lanes, top = np.empty(STRETCH, bits.dtype), np.empty(k, bits.dtype)
+    values, none = top.view(probs.dtype), bits.dtype.type(np.iinfo(bits.dtype).min)  # the pattern of -0
     for i in range(probs.shape[0]):
-        row, top, pattern = probs[i], outputs[i], bits[i]
-        top[:] = -1.0
-        if few:
-            for c in range(row.size):
-                _insert(top, which, k, np.float64(row[c]), c)
-        else:
-            lanes[:] = -1
-            _lane_maxima(pattern, lanes)
-            for j in range(STRETCH):
-                _insert(top, which, k, np.float64(lanes[j]), j)
-            least = lanes[which[k - 1]]
-            top[:] = -1.0
-            for j in range(STRETCH):
-                if lanes[j] >= least:
-                    for c in range(j, row.size, STRETCH):
-                        if pattern[c] >= least:
-                            _insert(top, which, k, np.float64(row[c]), c)
-        total, places[i] = 0.0, k
+        row, shown, label = bits[i], outputs[i], labels[i]
+        least = _bound(row, lanes, k, none)
+        top[:] = none
+        for start in range(0, row.size, STRETCH):
+            word = _beyond(row, start, least)
+            while word:
+                x = row[start + np.int64(lowest_bit(word))]
+                if x > top[k - 1]:
+                    _insert(top, x)
+                word &= word - np.uint64(1)
+        total, larger = 0.0, 0
         for j in range(k):
-            total += top[j]
-            if which[j] == labels[i]:
-                places[i] = j
-        top[k] = max(1 - total, 0.0)
+            shown[j] = values[j]
+            total += shown[j]
+            larger += top[j] > row[label]
+        shown[k] = max(1 - total, 0.0)
+        places[i] = k if larger == k else min(k, larger + _times(row[:label], row[label]))
 
 
 @kernel
 def group_sums(probs, member, outputs):
-    """Add up each row over the classes of a group; sums may round to more than 1, and are cut there."""
-    for i in range(probs.shape[0]):
-        row, total = probs[i], outputs[i]
-        for k in range(row.size):
-            total[member[k]] += row[k]
-        for g in range(total.size):
-            total[g] = min(total[g], 1.0)
+    """Sums of each row over the classes of a group, in their order; they may round to more than 1, and are cut there.
+
+    For many rows at a time, whose sums do not wait for each other."""
+    n, K = probs.shape
+    flat, sums = probs.reshape(probs.size), np.zeros((outputs.shape[1], ABREAST))
+    for start in range(0, n, ABREAST):
+        rows = min(ABREAST, n - start)
+        sums[:] = 0.0
+        whole = K - K % 4 if rows == ABREAST else 0
+        for k in range(0, whole, 4):
+            a, b, c, d = member[k] * ABREAST, member[k + 1] * ABREAST, member[k + 2] * ABREAST, member[k + 3] * ABREAST
+            for r in range(0, ABREAST, 4):
+                add_transposed_four(flat, (start + r) * K + k, K, sums, a + r, b + r, c + r, d + r)
+        for k in range(whole, K):
+            for r in range(rows):
+                sums[member[k], r] += probs[start + r, k]
+        for r in range(rows):
+            for g in range(sums.shape[0]):
+                outputs[start + r, g] = min(sums[g, r], 1.0)
 
 
 @inline
@@ -147,18 +180,16 @@ def row_codes(outputs, bits, edges, first, right, codes):
     """
     d = outputs.shape[1] - 1
     for i in range(outputs.shape[0]):
-        row, code = outputs[i], np.uint64(0)
+        row, pattern, code = outputs[i], bits[i, :d], np.uint64(0)
         for start in range(0, d, STRETCH):
-            part = bits[i, start : min(start + STRETCH, d)]
-            if _largest(part) < first:
-                continue
-            for c in range(part.size):
-                if part[c] >= first:
-                    k = start + c
-                    h = np.uint64(k) * np.uint64(0x9E3779B97F4A7C15) + np.uint64(bin_of(np.float64(row[k]), edges, right))
-                    h = (h ^ (h >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
-                    h = (h ^ (h >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-                    code += h ^ (h >> np.uint64(31))
+            word = _beyond(pattern, start, first)
+            while word:
+                k = start + np.int64(lowest_bit(word))
+                h = np.uint64(k) * np.uint64(0x9E3779B97F4A7C15) + np.uint64(bin_of(np.float64(row[k]), edges, right))
+                h = (h ^ (h >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+                h = (h ^ (h >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+                code += h ^ (h >> np.uint64(31))
+                word &= word - np.uint64(1)
         codes[i] = code
 
 
@@ -169,17 +200,15 @@ def class_bins(probs, bits, labels, weights, edges, first, right, sums):
     for i in range(probs.shape[0]):
         row, w, label = probs[i], weights[i], labels[i]
         for start in range(0, row.size, STRETCH):
-            part = bits[i, start : start + STRETCH]
-            if _largest(part) < first:
-                continue
-            for c in range(part.size):
-                if part[c] >= first:
-                    k = start + c
-                    p = np.float64(row[k])
-                    at = sums[k, bin_of(p, edges, right)]
-                    at[0] += 1
-                    at[1] += w
-                    at[2] += w * w
-                    at[3] += w * p
-                    if k == label:
-                        at[4] += w
+            word = _beyond(bits[i], start, first)
+            while word:
+                k = start + np.int64(lowest_bit(word))
+                p = np.float64(row[k])
+                at = sums[k, bin_of(p, edges, right)]
+                at[0] += 1
+                at[1] += w
+                at[2] += w * w
+                at[3] += w * p
+                if k == label:
+                    at[4] += w
+                word &= word - np.uint64(1)
