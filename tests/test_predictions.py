@@ -313,3 +313,13 @@ def test_input_error_survives_pickling():
         "label 7",
         3,
     )
+
+
+def test_features_may_be_columns_by_name():
+    rows = Predictions([0, 1], [0.2, 0.7], features={"age": [30, 40], "height": [1.7, 1.8]})
+    assert rows.feature_names == ("age", "height")
+    assert rows.features.tolist() == [[30, 1.7], [40, 1.8]]
+    mixed = Predictions([0, 1], [0.2, 0.7], features={"age": [30, 40], "site": ["north", "south"]})
+    assert mixed.features.tolist() == [[30, "north"], [40, "south"]]
+    with pytest.raises(InputError, match="height"):
+        Predictions([0, 1], [0.2, 0.7], features={"age": [30, 40], "height": [1.7]})

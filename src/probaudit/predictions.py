@@ -37,6 +37,7 @@ class Block(NamedTuple):
     labels: np.ndarray  # int64; outside 0..K-1 where the label is not a class
     weights: np.ndarray | None
     raw_labels: np.ndarray  # as the caller gave them, for messages
+    by_column: bool = False  # whether values lie in memory column by column
 
 
 @dataclass(frozen=True, eq=False)
@@ -47,7 +48,8 @@ class Predictions:
     probs : [n, K] outputs, or [n] for the second of two classes.
     from_logits, from_log_probs : what the outputs are, if not probabilities. Never guessed.
     classes : the class of each column, in order. Without it the labels are the column numbers 0..K-1.
-    sample_weight, features, columns : per row; columns is a mapping of names to arrays. feature_names : of the features.
+    sample_weight, features, columns : per row; columns is a mapping of names to arrays, features a matrix (with feature_names,
+        if it has names) or such a mapping.
     on_bad_rows : "error" stops at the first bad row; "drop" leaves bad rows out and counts them.
     tolerance : how far a row of probabilities may sum from 1 (see `sum_tolerance`).
 
@@ -161,6 +163,9 @@ class Predictions:
                 rule = f"needs one weight per row ({n})"
                 raise InputError(self.name("sample_weight"), rule, f"has shape {weights.shape}")
             self._set("sample_weight", weights.astype(np.float64, copy=False))
+        if isinstance(self.features, Mapping):
+            self._set("feature_names", tuple(map(str, self.features)))
+            self._set("features", _side_by_side(self.features, n, self.name("features")))
         if self.features is not None:
             features = as_array(self.features, self.name("features"))
             if features.ndim != 2 or len(features) != n:
@@ -207,16 +212,19 @@ class Predictions:
         for first in range(0, len(self), rows):
             yield self.block(first, first + rows)
 
-    def block(self, first: int, last: int) -> Block:
+    def block(self, first: int, last: int, *, by_column: bool = False) -> Block:
+        """Some rows; outputs that lie in memory column by column stay so if asked for."""
         values = self.probs[first:last]
         if values.ndim == 1 and self.from_log_probs:
             values = _both_log_probs(values)
         # The other class of a single column is 1 - p, which float32 would round.
         dtype = np.float32 if values.dtype.itemsize <= 4 and values.ndim == 2 else np.float64
-        values = np.require(values if values.ndim == 2 else values[:, None], dtype, ["C", "W", "A"])
+        by_column = by_column and values.ndim == 2 and values.flags.f_contiguous
+        values = values if values.ndim == 2 else values[:, None]
+        values = np.require(values.T, dtype, ["C", "W", "A"]).T if by_column else np.require(values, dtype, ["C", "W", "A"])
         labels = np.require(self.codes[first:last], np.int64, ["C", "W", "A"])
         weights = None if self.sample_weight is None else self.sample_weight[first:last]
-        return Block(first, values, labels, weights, self.y[first:last])
+        return Block(first, values, labels, weights, self.y[first:last], by_column)
 
     def probabilities(self, rows: Any = slice(None)) -> np.ndarray:
         """Outputs as probabilities, [n, K]: as they are if they are float32 or float64 probabilities, else in float64."""
@@ -307,3 +315,13 @@ def _hashable(value: Any) -> Any:
     except TypeError:
         return None
     return value
+
+
+def _side_by_side(columns: Mapping[str, Any], rows: int, argument: str) -> np.ndarray:
+    """Columns as a matrix: of numbers, or of objects if some are not."""
+    found = [as_array(column, str(name)) for name, column in columns.items()]
+    for name, column in zip(columns, found, strict=True):
+        if column.shape != (rows,):
+            raise InputError(argument, f"column {name!r} needs one value per row ({rows})", f"has shape {column.shape}")
+    numbers = all(column.dtype.kind in "biuf" for column in found)
+    return np.column_stack(found if numbers else [column.astype(object) for column in found])

@@ -6,8 +6,8 @@ import threading
 from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from functools import cached_property
-from typing import TypeVar
+from functools import cached_property, partial
+from typing import Any, Generic, Protocol, TypedDict, TypeVar, Unpack
 
 import numpy as np
 
@@ -17,6 +17,8 @@ from ..parallel import default_threads
 from ..predictions import Block, Predictions
 from ..statistics import CELLS, COARSE_CELLS, EventGrid, Plan, Statistics, Summary
 from ..statistics.bad_rows import explain
+from ..statistics.evidence import MANY_EVENTS, Evidence, EvidenceState, sample_size
+from ..statistics.sampling import drawn
 from .progress import Progress
 
 T = TypeVar("T")
@@ -25,7 +27,6 @@ BLOCK_ROWS = 2**20
 MIN_ROWS = 1024
 VIEW_BYTES = 2**28
 COPY_BYTES = 2**23
-MANY_EVENTS = 16  # events beyond which each has a coarse grid
 
 
 def block_rows(rows: Predictions, threads: int) -> int:
@@ -39,22 +40,55 @@ def block_rows(rows: Predictions, threads: int) -> int:
     return max(MIN_ROWS, -(-len(rows) // (threads * rounds)))
 
 
-def gather(
+class State(Protocol):
+    """What a pass adds blocks to; states of the parts of a pass are merged."""
+
+    def update(self, block: Block) -> Any: ...
+    def merge(self, other: Any) -> Any: ...
+
+
+S = TypeVar("S", bound=State)
+
+
+def gather(rows: Predictions, plan: Plan, **options: Unpack[PassOptions]) -> Statistics:
+    """One pass over the rows. The result has the same bytes for any number of threads and any block size."""
+    return run(rows, partial(Statistics.empty, plan), **options)
+
+
+def evidence_of(rows: Predictions, plan: Plan, **options: Unpack[PassOptions]) -> Evidence:
+    """One pass over the rows for all that an audit needs: sums over all of them, and a sample."""
+    state = run(rows, partial(EvidenceState, plan), **options)
+    size = sample_size(rows.n_classes, 0 if rows.features is None else rows.features.shape[1])
+    if len(rows) <= size:
+        return state.evidence(rows)
+    places = drawn(len(rows), size)
+    return state.evidence(rows.take(places), places)
+
+
+class PassOptions(TypedDict, total=False):
+    """threads : all cores unless given. rows_per_block : see `block_rows`. progress : whether to show it."""
+
+    threads: int | None
+    rows_per_block: int | None
+    progress: bool | None
+
+
+def run(
     rows: Predictions,
-    plan: Plan,
+    empty: Callable[[], S],
     *,
     threads: int | None = None,
     rows_per_block: int | None = None,
     progress: bool | None = None,
-) -> Statistics:
-    """One pass over the rows. The result has the same bytes for any number of threads and any block size."""
+) -> S:
+    """The state of all rows: each thread adds blocks to a state of its own, and these are merged."""
     threads = default_threads() if threads is None else threads
     if threads < 1:
         raise InputError("threads", "must be at least 1", threads)
     size = block_rows(rows, threads) if rows_per_block is None else rows_per_block
     if size < 1:
         raise InputError("rows_per_block", "must be at least 1", size)
-    workers = [_Worker(plan) for _ in range(min(threads, -(-len(rows) // size)))]
+    workers = [_Worker(empty()) for _ in range(min(threads, -(-len(rows) // size)))]
     with Progress(len(rows), progress) as bar:
         queue = _Queue(range(0, len(rows), size))
         others = [threading.Thread(target=worker.run, args=(rows, size, queue, bar)) for worker in workers[1:]]
@@ -90,11 +124,11 @@ class _Queue:
             raise min(self._errors, key=lambda entry: entry[0])[1]
 
 
-class _Worker:
+class _Worker(Generic[S]):
     """A state, and the work of adding blocks to it until there are none."""
 
-    def __init__(self, plan: Plan) -> None:
-        self.state = Statistics.empty(plan)
+    def __init__(self, state: S) -> None:
+        self.state = state
 
     def run(self, rows: Predictions, size: int, queue: _Queue, bar: Progress) -> None:
         while (first := queue.next()) is not None:

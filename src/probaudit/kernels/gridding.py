@@ -14,19 +14,19 @@ WEIGHTED_BITS = 58
 @kernel
 def tally_event(outputs, labels, cells, offsets):
     """Count rows and hits of each cell, cells [G, 2], and sum outputs as offsets from its middle, offsets [G]."""
-    G = np.uint64(len(cells))
+    G, step = np.uint64(len(cells)), 1.0 / len(cells)
     for i in range(outputs.size):
         p = max(outputs[i], 0.0)  # the complement of a probability that rounds to more than 1
         g = min(np.uint64(p * G), G - np.uint64(1))
         cells[g, 0] += 1
         cells[g, 1] += labels[i]
-        offsets[g] += tick(p - (g + 0.5) / G, OFFSET_SCALE)
+        offsets[g] += tick(p - (g + 0.5) * step, OFFSET_SCALE)
 
 
 @kernel
 def tally_weighted_event(outputs, labels, weights, cells, sums):
     """As tally_event, with pairs [G, 8] of the sums of w, w^2, w hit and w offset. Weights are at most 1."""
-    G = np.uint64(len(cells))
+    G, step = np.uint64(len(cells)), 1.0 / len(cells)
     for i in range(outputs.size):
         p, w = max(outputs[i], 0.0), weights[i]
         g = min(np.uint64(p * G), G - np.uint64(1))
@@ -36,4 +36,4 @@ def tally_weighted_event(outputs, labels, weights, cells, sums):
         add_number(sums, g, 2, w * w)
         if labels[i]:
             add_number(sums, g, 4, w)
-        add(sums, g, 6, tick(w * (p - (g + 0.5) / G), 2.0**WEIGHTED_BITS), WEIGHTED_BITS)
+        add(sums, g, 6, tick(w * (p - (g + 0.5) * step), 2.0**WEIGHTED_BITS), WEIGHTED_BITS)

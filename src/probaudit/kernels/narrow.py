@@ -13,7 +13,7 @@ from .compiling import inline, kernel
 from .elementary import exp, log
 from .fixed_point import ROUND_BITS, raised_tick
 from .rules import GOOD, LOG_PROBABILITIES, LOGIT_LIMIT, LOGITS, PAIRS, row_status
-from .tallies import FLUSH, OUTPUT, TILE, add_tile, flush_cells, flush_classes, new_running, new_tile
+from .tallies import FLUSH, OUTPUT, TILE, add_tile, correct_sides, flush_cells, flush_classes, new_running, new_tile
 from .vectors import prefetch, transpose_four
 
 NARROW = 32  # classes up to which this form is the faster one
@@ -66,6 +66,15 @@ def _load(values, start, m, table, kind, tolerance):
         _load_two(flat, start, m, table)
     else:
         _load_many(flat, start, m, table)
+
+
+@inline
+def load_columns(values, start, m, table):
+    """A tile of rows that come as columns, [K, n]."""
+    for k in range(table.shape[0]):
+        column, part = table[k], values[k, start : start + m]
+        for r in range(m):
+            column[r] = part[r]
 
 
 @inline
@@ -275,19 +284,26 @@ def _take_truth(table, labels, truth):
 
 
 @inline
-def _narrow(values, y, w, t, status, codes, kind, tolerance, reject, table, best, outputs, tile, run, logits):
-    """`logits` is None or anything: numba then leaves the other branch out."""
-    K, n = t.ranks.size, values.shape[0]
+def _narrow(values, begin, y, w, t, status, codes, kind, tolerance, reject, table, best, outputs, tile, run, logits, columns):
+    """`logits` and `columns` are None or anything: numba then leaves the other branch out.
+
+    columns : whether values are [K, n], of which the rows from `begin` on are meant.
+    """
+    K, n = t.ranks.size, y.size
     sure, never = (1.0, 0.0) if logits is None else (0.0, -np.inf)
     filled, since_flush = 0, 0
     for start in range(0, n, TILE):
         m = min(TILE, n - start)
-        _load(values, start, m, table, kind, tolerance)
+        if columns is None:
+            _load(values, start, m, table, kind, tolerance)
+        else:
+            load_columns(values, begin + start, m, table)
         odd = _load_labels(y, start, m, tile.labels, K) > 0
         if w is not None:
             odd |= _load_weights(w, start, m, tile.weights) > 0
         _pad(table, tile, m, sure, never)
-        _fetch(values, y, start + TILE, 0)
+        if columns is None:
+            _fetch(values, y, start + TILE, 0)
         if logits is None:
             odd |= _sum_classes(table, tile, w, outputs)
             odd |= _odd_totals(tile.total, tolerance)
@@ -298,7 +314,8 @@ def _narrow(values, y, w, t, status, codes, kind, tolerance, reject, table, best
             _pad(table, tile, m, sure, never)
             if logits is None:
                 _sum_classes(table, tile, w, outputs)
-        _fetch(values, y, start + TILE, 1)
+        if columns is None:
+            _fetch(values, y, start + TILE, 1)
         _order(table, tile.labels, best, tile.argmax, tile.truth)
         if K > 2:
             _rank(table, tile.labels, tile.truth, tile.rank)
@@ -308,13 +325,17 @@ def _narrow(values, y, w, t, status, codes, kind, tolerance, reject, table, best
             _softmax(table, best, tile, kind)
             _take_truth(table, tile.labels, tile.truth)
             _sum_classes(table, tile, w, outputs)
-        _fetch(values, y, start + TILE, 2)
+        if columns is None:
+            _fetch(values, y, start + TILE, 2)
         _finish_brier(tile)
         for k in range(K):
             run.outputs[k] += outputs[k]
         run.outputs[0] -= (TILE - m) << OUTPUT
         add_tile(tile, m, run, t, codes, filled, reject, w)
-        _fetch(values, y, start + TILE, 3)
+        if t.sides.size > 0:
+            correct_sides(table, tile, m, t)
+        if columns is None:
+            _fetch(values, y, start + TILE, 3)
         filled += m
         since_flush += m
         if since_flush + TILE > FLUSH:
@@ -326,18 +347,20 @@ def _narrow(values, y, w, t, status, codes, kind, tolerance, reject, table, best
 
 
 @kernel
-def narrow_probabilities(values, y, w, t, status, codes, kind, tolerance, reject):
+def narrow_probabilities(values, begin, y, w, t, status, codes, kind, tolerance, reject, columns):
     """Add rows of probabilities (or of confidence and correctness) to t; the number of rows that counted."""
-    K, G = t.ranks.size, t.cells.shape[0]
+    K, lines = t.ranks.size, t.cells.shape[0] * (2 if t.sides.size > 0 else 1)
     table, best, outputs = np.zeros((K, TILE), values.dtype), np.zeros(TILE, values.dtype), np.zeros(K, np.int64)
-    tile, run = new_tile(values.dtype), new_running(K, G)
-    return _narrow(values, y, w, t, status, codes, kind, tolerance, reject, table, best, outputs, tile, run, None)
+    tile, run = new_tile(values.dtype), new_running(K, lines)
+    return _narrow(
+        values, begin, y, w, t, status, codes, kind, tolerance, reject, table, best, outputs, tile, run, None, columns
+    )
 
 
 @kernel
-def narrow_logits(values, y, w, t, status, codes, kind, tolerance, reject):
+def narrow_logits(values, begin, y, w, t, status, codes, kind, tolerance, reject, columns):
     """Add rows of logits or log-probabilities to t; the number of rows that counted."""
-    K, G = t.ranks.size, t.cells.shape[0]
+    K, lines = t.ranks.size, t.cells.shape[0] * (2 if t.sides.size > 0 else 1)
     table, best, outputs = np.zeros((K, TILE), np.float64), np.zeros(TILE, np.float64), np.zeros(K, np.int64)
-    tile, run = new_tile(np.float64), new_running(K, G)
-    return _narrow(values, y, w, t, status, codes, kind, tolerance, reject, table, best, outputs, tile, run, 0)
+    tile, run = new_tile(np.float64), new_running(K, lines)
+    return _narrow(values, begin, y, w, t, status, codes, kind, tolerance, reject, table, best, outputs, tile, run, 0, columns)

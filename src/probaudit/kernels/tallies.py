@@ -36,6 +36,7 @@ class Tallies(NamedTuple):
     weight_decisions: np.ndarray  # [2 K^2, 4] pairs: w, w^2
     weight_sums: np.ndarray  # [K, 8] pairs: w, w^2, w^2 log, w^2 brier
     weight_cells: np.ndarray  # [G, 4] pairs: w, w hit
+    sides: np.ndarray  # [2 G, 4] if wanted, by the probability p of each of two classes: rows, hits; pair: p - middle
 
 
 class Tile(NamedTuple):
@@ -62,7 +63,7 @@ class Running(NamedTuple):
     classes: np.ndarray  # [K, 4] ticks of log (high, low), log^2, brier
     squares: np.ndarray  # [K] ticks of brier^2
     outputs: np.ndarray  # [K]
-    cells: np.ndarray  # [G, 4] rows + 2^32 hits, offset, log, brier
+    cells: np.ndarray  # [G, 4] rows + 2^32 hits, offset, log, brier; [2 G, 4], apart by argmax, if sides are wanted
     ranks: np.ndarray  # [4, K] in turn: most rows have rank 0, and one counter would wait for itself
 
 
@@ -86,12 +87,12 @@ def new_tile(dtype):
 
 
 @allocator
-def new_running(K, G):
+def new_running(K, lines):
     return Running(
         np.zeros((K, 4), np.int64),
         np.zeros(K, np.int64),
         np.zeros(K, np.int64),
-        np.zeros((G, 4), np.int64),
+        np.zeros((lines, 4), np.int64),
         np.zeros((4, K), np.int64),
     )
 
@@ -151,12 +152,20 @@ def _weigh(tile, m, t, K):
 
 
 @inline
+def cell_of(p, G):
+    """The cell [g / G, (g + 1) / G) of a probability; a rounding above 1 belongs to the last."""
+    scaled = p * G
+    g = tick(scaled, 1.0)
+    g -= np.int64(number(g) > scaled)
+    return min(max(g, 0), G - 1)
+
+
+@inline
 def _place(tile, K, G, reject):
     """The cell of each row's confidence, and its column among the decisions."""
     cell, code = tile.cell, tile.code
     for r in range(TILE):
-        g = tick(tile.confidence[r] * G - 0.5, 1.0)
-        cell[r] = min(max(g, 0), G - 1)
+        cell[r] = cell_of(tile.confidence[r], G)
     for r in range(TILE):
         rejected = 1.0 - tile.confidence[r] > reject
         code[r] = tile.argmax[r] + np.uint32(rejected) * np.uint32(K)
@@ -209,11 +218,12 @@ def _reduce_two_classes(tile, run):
 
 
 @inline
-def _scatter_cells(tile, m, cells, w):
+def _scatter_cells(tile, m, cells, G, w):
     """As _scatter_classes, for the grid of confidences."""
     confidence, logs, brier, weights = tile.confidence, tile.logs, tile.brier, tile.weights
     cell, argmax, labels, terms = tile.cell, tile.argmax, tile.labels, tile.terms
-    step = 1.0 / cells.shape[0]
+    step = 1.0 / G
+    apart = np.uint64(cells.shape[0] - G)
     for r in range(TILE):
         middle = (number(np.int64(cell[r])) + 0.5) * step
         offset = confidence[r] - middle
@@ -225,7 +235,7 @@ def _scatter_cells(tile, m, cells, w):
         terms[i + np.uint64(2)] = tick(logs[r], 2.0**CELL_LOG)
         terms[i + np.uint64(3)] = tick(brier[r], 2.0**CELL_BRIER)
     for r in range(m):
-        add_four(cells, 4 * cell[r], terms, 4 * r)
+        add_four(cells, 4 * (cell[r] + apart * np.uint64(argmax[r])), terms, 4 * r)
 
 
 @inline
@@ -274,7 +284,7 @@ def add_tile(tile, m, run, t, codes, filled, reject, w):
         _weigh(tile, m, t, K)
     if _any_large(tile.logs):
         _set_large_apart(tile, m, t)
-    _scatter_cells(tile, m, run.cells, w)
+    _scatter_cells(tile, m, run.cells, G, w)
     _add_decisions(tile, m, t, codes, filled)
     if K == 2:
         _reduce_two_classes(tile, run)
@@ -303,13 +313,58 @@ def flush_classes(run, t):
 
 
 @inline
+def correct_sides(table, tile, m, t):
+    """Sides take the less probable class to have what the other leaves of 1 (see flush_cells). Rows in which its own
+    probability lies in another cell, by rounding or by an edge, are moved there."""
+    first, second, argmax, cell, G = table[0], table[1], tile.argmax, tile.cell, t.cells.shape[0]
+    odd = np.int64(0)
+    for r in range(TILE):
+        scaled = np.float64(first[r] if argmax[r] == np.uint32(1) else second[r]) * G
+        supposed = (G - 1.0) - number(np.int64(cell[r]))
+        odd += not (scaled >= supposed) & (scaled < supposed + 1.0)
+    if odd == 0:
+        return
+    step = 1.0 / G
+    for r in range(m):
+        side = 1 - np.int64(argmax[r])
+        q = np.float64(first[r] if side == 0 else second[r])
+        supposed, actual = G - 1 - np.int64(cell[r]), cell_of(q, G)
+        if supposed != actual:
+            hit = np.int64(tile.labels[r] == np.uint32(side))
+            lines = t.sides[side * G : (side + 1) * G]
+            lines[supposed, 0] -= 1
+            lines[supposed, 1] -= hit
+            offset = tile.confidence[r] - (number(np.int64(cell[r])) + 0.5) * step
+            add(lines, supposed, 2, tick(offset, 2.0**CELL_OFFSET), CELL_OFFSET)
+            lines[actual, 0] += 1
+            lines[actual, 1] += hit
+            add(lines, actual, 2, tick(max(q, 0.0) - (actual + 0.5) * step, 2.0**CELL_OFFSET), CELL_OFFSET)
+
+
+@inline
+def _flush_sides(line, g, argmax, sides):
+    """Of two classes, that with probability c is in cell g and the other, with 1 - c, in the one opposite."""
+    rows, hits, G = line[0] & 0xFFFFFFFF, line[0] >> 32, sides.shape[0] // 2
+    here, there = argmax * G + g, (1 - argmax) * G + G - 1 - g
+    sides[here, 0] += rows
+    sides[here, 1] += hits
+    add(sides, here, 2, line[1], CELL_OFFSET)
+    sides[there, 0] += rows
+    sides[there, 1] += rows - hits
+    add(sides, there, 2, -line[1], CELL_OFFSET)
+
+
+@inline
 def flush_cells(run, t):
-    for g in range(t.cells.shape[0]):
-        line = run.cells[g]
+    G = t.cells.shape[0]
+    for i in range(run.cells.shape[0]):
+        line, g = run.cells[i], i % G
         if line[0] != 0:
             t.cells[g, 0] += line[0] & 0xFFFFFFFF
             t.cells[g, 1] += line[0] >> 32
             add(t.cells, g, 3, line[1], CELL_OFFSET)
             add(t.cells, g, 5, line[2], CELL_LOG)
             add(t.cells, g, 7, line[3], CELL_BRIER)
+            if run.cells.shape[0] > G:
+                _flush_sides(line, g, i // G, t.sides)
             line[:] = 0

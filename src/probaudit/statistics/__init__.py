@@ -1,19 +1,24 @@
 """Mergeable states, and the summary that estimates read."""
 
+from .audit_state import AuditState
 from .events import CELLS, COARSE_CELLS, EventGrid, EventSums
+from .evidence import Evidence, sample_size
 from .state import Plan, Statistics, weight_exponent
 from .summary import ClassSums, Decisions, Grid, Summary
 
 __all__ = [
     "CELLS",
     "COARSE_CELLS",
+    "AuditState",
     "ClassSums",
     "Decisions",
     "EventGrid",
     "EventSums",
+    "Evidence",
     "Grid",
     "Plan",
     "Statistics",
     "Summary",
+    "sample_size",
     "weight_exponent",
 ]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from ..errors import InputError
 from .exact import merge_pairs, pairs_of_groups
 
 DENSE_CLASSES = 256
@@ -59,6 +60,12 @@ class SparseCounts:
             self._codes, self._counts, self._sums = union, total, pairs
         self._waiting, self._waiting_size = [], 0
         return self._codes, self._counts, self._sums
+
+    def restore(self, codes: np.ndarray, counts: np.ndarray, sums: np.ndarray) -> None:
+        """Take what `settle` gave."""
+        if not (codes.ndim == 1 and len(codes) == len(counts) == len(sums) and (np.diff(codes) > 0).all()):
+            raise InputError("state", "decisions must be in order, each with its counts")
+        self._codes, self._counts, self._sums = codes, counts, sums.reshape(len(codes), -1)
 
     def merge(self, other: SparseCounts) -> None:
         codes, counts, sums = other.settle()

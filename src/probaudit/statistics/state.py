@@ -33,12 +33,16 @@ PLAIN_COLUMNS = {
     "weight_decisions": 0,
     "weight_sums": 0,
     "weight_cells": 0,
+    "sides": 2,
 }
+CALL_VALUES = 2**20  # values that are turned from columns into rows at a time
+
+SPARSE = ("sparse.codes", "sparse.counts", "sparse.sums")
 
 KINDS: dict[Kind, int] = {"probabilities": 0, "pairs": 1, "logits": 2, "log_probabilities": 3}
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Plan:
     """What a pass computes. States of equal plans can be merged.
 
@@ -54,7 +58,7 @@ class Plan:
     tolerance: float = 1e-5
     on_bad_rows: OnBadRows = "error"
     costs: Mapping[str, Cost] = field(default_factory=dict)
-    names: Mapping[str, str] = field(default_factory=dict, compare=False)
+    names: Mapping[str, str] = field(default_factory=dict)
 
     @classmethod
     def of(cls, rows: Predictions, costs: Mapping[str, Cost] | None = None, reject_cost: float = 0.1) -> Plan:
@@ -74,6 +78,26 @@ class Plan:
             on_bad_rows=rows.on_bad_rows,
             costs=dict(costs or {}),
             names=rows.names,
+        )
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Plan) and self._choices() == other._choices()
+
+    def __hash__(self) -> int:
+        return hash(self._choices())
+
+    def _choices(self) -> tuple[object, ...]:
+        """All but the names; matrices of costs by their values, classes by type too, for 1 == True."""
+        classes = tuple((type(c), c) for c in self.classes)
+        costs = tuple((name, cost.matrix.shape, cost.matrix.tobytes()) for name, cost in sorted(self.costs.items()))
+        return (
+            classes,
+            self.kind,
+            self.weight_exponent,
+            self.reject_cost,
+            self.tolerance,
+            self.on_bad_rows,
+            costs,
         )
 
     @property
@@ -99,6 +123,18 @@ class Plan:
         return scaled
 
 
+def rows_of(block: Block, part: slice) -> np.ndarray:
+    """The values of some rows of a block, in memory row by row."""
+    if not block.by_column:
+        return block.values[part]
+    from ..kernels.transposing import rows_of_columns
+
+    columns = block.values.T
+    rows = np.empty((len(block.labels[part]), len(columns)), columns.dtype)
+    rows_of_columns(columns, part.start, rows)
+    return rows
+
+
 def weight_exponent(weights: np.ndarray) -> int:
     """The least e with every finite weight <= 2^e.
 
@@ -113,7 +149,8 @@ def weight_exponent(weights: np.ndarray) -> int:
 class Statistics:
     """Counts and exact sums over rows. `update` adds a block, `merge` (or +) another state, `finalise` reads it."""
 
-    def __init__(self, plan: Plan) -> None:
+    def __init__(self, plan: Plan, *, sides: bool = False) -> None:
+        """sides : whether each of two classes gets a grid of its own, by its probability; for rows without weights."""
         from ..kernels.tallies import Tallies  # numba is loaded when the first pass starts
 
         def zeros(*shape: int) -> np.ndarray:
@@ -121,7 +158,7 @@ class Statistics:
 
         K, weighted = plan.n_classes, plan.weighted
         dense = K if K <= DENSE_CLASSES else 0
-        self.plan = plan
+        self.plan, self._sides = plan, sides
         self._tallies: Tallies = Tallies(
             ranks=zeros(K),
             infinite=zeros(K),
@@ -133,6 +170,7 @@ class Statistics:
             weight_decisions=zeros(2 * dense * dense if weighted else 0, 4),
             weight_sums=zeros(K if weighted else 0, 8),
             weight_cells=zeros(CELLS if weighted else 0, 4),
+            sides=zeros(2 * CELLS if sides else 0, 4),
         )
         self._sparse = None if dense else SparseCounts(weighted)
         self._costs = {name: zeros(*cost.matrix.shape) for name, cost in plan.costs.items()}
@@ -164,7 +202,7 @@ class Statistics:
     def _set_bad_apart(self, block: Block, weights: np.ndarray | None, status: np.ndarray) -> None:
         """Count bad rows by the rule they break; or take the block's good rows out again and raise."""
         if self.plan.on_bad_rows == "error":
-            fresh = Statistics(self.plan)._tallies
+            fresh = Statistics(self.plan, sides=self._sides)._tallies
             self._score(block, weights, fresh)
             self._merge_tallies(fresh, -1)
             first = int(np.flatnonzero(status)[0])
@@ -185,16 +223,19 @@ class Statistics:
         kind = KINDS[plan.kind]
         status = np.zeros(len(block.values), np.int8)
         codes = []
-        for first in range(0, len(status), CALL):
-            part = slice(first, first + CALL)
-            values, labels = block.values[part], block.labels[part]
+        call = CALL if K <= narrow.NARROW or not block.by_column else max(1, CALL_VALUES // K)
+        for first in range(0, len(status), call):
+            part = slice(first, first + call)
+            labels = block.labels[part]
             w = None if weights is None else weights[part]
-            code = np.empty(0 if self._sparse is None else len(values), np.int64)
+            code = np.empty(0 if self._sparse is None else len(labels), np.int64)
             last = (kind, plan.tolerance, plan.reject_cost)
             if K <= narrow.NARROW:
                 score: Any = narrow.narrow_logits if kind >= 2 else narrow.narrow_probabilities
-                counted = score(values, labels, w, t, status[part], code, *last)
+                source = (block.values.T, first) if block.by_column else (block.values[part], 0)
+                counted = score(*source, labels, w, t, status[part], code, *last, 1 if block.by_column else None)
             else:
+                values = rows_of(block, part)
                 scale = 2.0 ** min(50, 61 - K.bit_length())
                 if kind >= 2:
                     counted = wide.wide_logits(values, labels, w, t, status[part], code, *last, scale)
@@ -213,7 +254,7 @@ class Statistics:
         kind = KINDS[self.plan.kind]
         for name, cost in self.plan.costs.items():
             counts, sums = self._costs[name], self._weight_costs[name]
-            decide(block.values, block.labels, weights, status, kind, cost.matrix, counts, sums)
+            decide(np.ascontiguousarray(block.values), block.labels, weights, status, kind, cost.matrix, counts, sums)
 
     def merge(self, other: Statistics) -> Statistics:
         """Add another state to this one."""
@@ -232,7 +273,7 @@ class Statistics:
         return self
 
     def __add__(self, other: Statistics) -> Statistics:
-        return Statistics(self.plan).merge(self).merge(other)
+        return Statistics(self.plan, sides=self._sides).merge(self).merge(other)
 
     def _merge_tallies(self, other: Tallies, sign: int) -> None:
         from ..kernels.merging import merge
@@ -245,11 +286,33 @@ class Statistics:
                 mine += sign * theirs
 
     def to_bytes(self) -> bytes:
-        """Every number of the state. Equal for equal rows, however they were cut, ordered and merged."""
-        arrays = [*self._tallies, self._bad, *self._costs.values(), *self._weight_costs.values()]
+        """Every number of the state but those of `sides`. Equal for equal rows, however they were cut, ordered and merged."""
+        arrays = [*self._tallies[:-1], self._bad, *self._costs.values(), *self._weight_costs.values()]
         if self._sparse is not None:
             arrays += self._sparse.settle()
         return b"".join(array.tobytes() for array in arrays)
+
+    def arrays(self) -> dict[str, np.ndarray]:
+        """Every number of the state, by name."""
+        found = dict(self._tallies._asdict()) | {"bad": self._bad}
+        for name in self._costs:
+            found |= {f"costs.{name}": self._costs[name], f"weight_costs.{name}": self._weight_costs[name]}
+        if self._sparse is not None:
+            found |= dict(zip(SPARSE, self._sparse.settle(), strict=True))
+        return found
+
+    def restore(self, stored: Mapping[str, np.ndarray]) -> None:
+        """Take the numbers of a state of the same plan that was stored."""
+        if self._sparse is not None:
+            self._sparse.restore(*(stored[name] for name in SPARSE))
+        for name, array in self.arrays().items():
+            if name not in SPARSE:
+                array[...] = stored[name]
+
+    @property
+    def sides(self) -> np.ndarray:
+        """For each of two classes, if asked for: rows, hits, and the pair of the sum of p - middle, [2, G, 4]."""
+        return self._tallies.sides.reshape(2, -1, 4)
 
     def mean_outputs(self) -> np.ndarray:
         """The weighted mean of each class's probability, [K], without finalising the rest."""

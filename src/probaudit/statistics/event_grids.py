@@ -1,0 +1,70 @@
+"""The grids of many events at once, filled in one look at the rows: each class, and the most probable ones together."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+
+from ..predictions import Block
+from .events import CELLS, COARSE_CELLS, EventSums
+
+MANY_EVENTS = 16  # events beyond which each has a coarse grid
+
+
+def cells_for(events: int) -> int:
+    """The cells of a grid where there are so many of them."""
+    return CELLS if events <= MANY_EVENTS else COARSE_CELLS
+
+
+class EventGrids:
+    """As an `EventGrid` for each class and for each rank k: whether the true class is among the k most probable, whose
+    probability is their sum, added from the largest on. For rows without weights."""
+
+    def __init__(self, classes: int, ranks: Sequence[int]) -> None:
+        def zeros(*shape: int) -> np.ndarray:
+            return np.zeros(shape, np.int64)
+
+        self._ranks = np.array(ranks, np.int64)
+        self.lines, self.hits = zeros(classes, cells_for(classes), 2), zeros(classes, cells_for(classes))
+        self.rank_lines, self.rank_hits = zeros(len(ranks), CELLS, 2), zeros(len(ranks), CELLS)
+
+    def update(self, block: Block, status: np.ndarray) -> None:
+        """Add the good rows of a block of probabilities."""
+        from ..kernels.event_pass import tally_events
+
+        arrays = self.lines, self.hits, self._ranks, self.rank_lines, self.rank_hits
+        if block.by_column:
+            tally_events(block.values.T, 0, block.labels, status, *arrays, 1)
+        else:
+            tally_events(block.values, 0, block.labels, status, *arrays, None)
+
+    def arrays(self) -> dict[str, np.ndarray]:
+        names = ("lines", "hits", "rank_lines", "rank_hits")
+        return {f"events.{name}": getattr(self, name) for name in names}
+
+    def restore(self, stored: Mapping[str, np.ndarray]) -> None:
+        for name, array in self.arrays().items():
+            array[...] = stored[name]
+
+    def merge(self, other: EventGrids) -> None:
+        for mine, theirs in zip(self.arrays().values(), other.arrays().values(), strict=True):
+            mine += theirs
+
+    def finalise(self) -> tuple[tuple[EventSums, ...], dict[int, EventSums]]:
+        """The sums of each class, and of each rank."""
+        classes = tuple(_sums(*grid) for grid in zip(self.lines, self.hits, strict=True))
+        ranks = [_sums(*grid) for grid in zip(self.rank_lines, self.rank_hits, strict=True)]
+        return classes, dict(zip(self._ranks.tolist(), ranks, strict=True))
+
+
+def _sums(lines: np.ndarray, hits: np.ndarray) -> EventSums:
+    from ..kernels.gridding import OFFSET_SCALE
+
+    return event_sums(lines[:, 0].copy(), hits.copy(), lines[:, 1] / OFFSET_SCALE)
+
+
+def event_sums(rows: np.ndarray, hits: np.ndarray, offsets: np.ndarray) -> EventSums:
+    """Sums of rows without weights, given those of the distances of outputs from the middles of their cells."""
+    weight, middle = rows * 1.0, (np.arange(len(rows)) + 0.5) / len(rows)
+    return EventSums(rows, hits, weight, weight, weight * middle + offsets, hits * 1.0)

@@ -1,0 +1,62 @@
+"""Which rows are in a sample of many: a rule that looks at their numbers alone.
+
+A row's priority is a hash of its number; a sample holds the rows of the least priorities. However rows are cut into blocks,
+ordered and merged, the sample of all of them is the same, and to merge two samples is to sample their union.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+CHUNK = 2**20  # rows looked at together, at least
+
+
+def priority(numbers: np.ndarray) -> np.ndarray:
+    """For row number n, the n-th number of SplitMix64 from seed 0 (Steele, Lea & Flood 2014, figure 15): all different.
+
+    >>> priority(np.array([0, 1], np.uint64))
+    array([16294208416658607535,  7960286522194355700], dtype=uint64)
+    """
+    z = (np.asarray(numbers).astype(np.uint64) + np.uint64(1)) * np.uint64(0x9E3779B97F4A7C15)
+    z = (z ^ (z >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    z = (z ^ (z >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    return z ^ (z >> np.uint64(31))
+
+
+def least(priorities: np.ndarray, size: int) -> np.ndarray:
+    """Where the `size` least priorities stand, in rising order of place.
+
+    >>> least(np.array([5, 1, 9, 3], np.uint64), 2)
+    array([1, 3])
+    """
+    if len(priorities) <= size:
+        return np.arange(len(priorities))
+    return np.sort(np.argpartition(priorities, size)[:size])
+
+
+def drawn(rows: int, size: int) -> np.ndarray:
+    """The numbers of the rows 0..rows-1 that a sample of this size holds, rising.
+
+    >>> drawn(5, 10), drawn(1_000_000, 3)
+    (array([0, 1, 2, 3, 4]), array([ 70273, 390831, 573548]))
+    """
+    if rows <= size:
+        return np.arange(rows)
+    numbers, bound = np.empty(0, np.int64), np.uint64(2**64 - 1)
+    for first in range(0, rows, max(CHUNK, size)):
+        more = first + within(first, min(max(CHUNK, size), rows - first), bound)
+        numbers = np.concatenate([numbers, more])
+        hashes = priority(numbers)
+        kept = least(hashes, size)
+        numbers = numbers[kept]
+        if len(kept) == size:
+            bound = hashes[kept].max()
+    return numbers
+
+
+def within(first: int, count: int, bound: np.uint64) -> np.ndarray:
+    """Which of `count` rows, numbered from `first` on, have a priority of at most `bound`; from 0, rising."""
+    from ..kernels.sampling import rows_within
+
+    found = np.empty(count, np.int64)
+    return found[: rows_within(first, count, bound, found)]
