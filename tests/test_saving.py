@@ -223,7 +223,7 @@ def test_files_are_whole_or_absent(simple, tmp_path, monkeypatch):
         raise OSError("disk full")
 
     monkeypatch.setattr(os, "replace", broken)
-    with pytest.raises(OSError, match="disk full"):
+    with pytest.raises(InputError, match="disk full"):
         save(PlattScaling(from_logits=True).fit(*world()), path)
     assert path.read_bytes() == before
     assert os.listdir(tmp_path) == ["cal.json"]

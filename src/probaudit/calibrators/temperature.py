@@ -14,7 +14,7 @@ from ..errors import InputError
 from ..kernels.tempering import keep_argmax
 from .base import ROUNDING, WORSE, Calibrator, FitReport, Sample
 from .newton import MEMORY, bounded_minimum, descend
-from .tempered import BLOCK_VALUES, MOST_DENSE, TemperedRows
+from .tempered import BLOCK_VALUES, MOST_DENSE, TemperedRows, TemperedSums
 
 BOUNDS = (1e-3, 1e3)
 ENSEMBLE_BOUNDS = (0.05, 5.0)
@@ -62,7 +62,10 @@ class TemperatureScaling(Tempered):
 
     def _solve(self, sample: Sample) -> FitReport:
         rows = TemperedRows(sample)
-        before = raw_score(sample, rows)
+        return self.solve(rows, raw_score(sample, rows), len(sample))
+
+    def solve(self, rows: TemperedSums, before: float, n: int) -> FitReport:
+        """Learn from n rows whose mean log score was `before`."""
         found = bounded_minimum(rows.at_scale, 1.0, 1 / BOUNDS[1], 1 / BOUNDS[0])
         self.temperature_ = 1 / float(found.at)
         after, status = found.value, f"came to rest in {found.steps} steps"
@@ -72,7 +75,7 @@ class TemperatureScaling(Tempered):
             status = at_bound(self.temperature_)
         elif not found.converged:
             status = f"did not come to rest in {found.steps} steps"
-        return FitReport(found.converged, status, before, after, len(sample))
+        return FitReport(found.converged, status, before, after, n)
 
     def _transform(self, sample: Sample) -> np.ndarray:
         probs = TemperedRows(sample).probabilities(1 / self.temperature_)
@@ -105,7 +108,10 @@ class BiasCorrectedTemperature(Tempered):
 
     def _solve(self, sample: Sample) -> FitReport:
         rows = TemperedRows(sample)
-        before = raw_score(sample, rows)
+        return self.solve(rows, raw_score(sample, rows), len(sample))
+
+    def solve(self, rows: TemperedSums, before: float, n: int) -> FitReport:
+        """Learn from n rows whose mean log score was `before`."""
         low, high = 1 / BOUNDS[1], 1 / BOUNDS[0]
         present = np.flatnonzero(rows.frequencies)
         bias = np.zeros(rows.classes)
@@ -129,7 +135,7 @@ class BiasCorrectedTemperature(Tempered):
             status = f"the outputs tell the classes apart without error; stopped at a temperature of {self.temperature_:.3g}"
         elif not found.converged:
             status = f"did not come to rest in {found.steps} steps"
-        return FitReport(found.converged, status, before, after, len(sample))
+        return FitReport(found.converged, status, before, after, n)
 
     def _transform(self, sample: Sample) -> np.ndarray:
         return TemperedRows(sample).probabilities(1 / self.temperature_, self.bias_)

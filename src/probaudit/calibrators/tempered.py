@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -22,7 +23,46 @@ SPREAD = 500.0  # e^-500 is far from vanishing
 LONGEST = 3.0  # the longest first step of a bias
 
 
-class TemperedRows:
+class TemperedSums(ABC):
+    """Rows with scores z, in memory or not, as the sums over them that a fit needs.
+
+    `classes`, and, by weight, how much there is of them in all (`weight`) and the share of each class (`frequencies`).
+    """
+
+    classes: int
+
+    @property
+    @abstractmethod
+    def weight(self) -> float: ...
+
+    @property
+    @abstractmethod
+    def frequencies(self) -> np.ndarray: ...
+
+    @abstractmethod
+    def scale_sums(self, beta: float) -> np.ndarray:
+        """The sums over rows of the log score of softmax(beta z), and of its first and second derivative in beta."""
+
+    @abstractmethod
+    def bias_sums(self, beta: float, bias: np.ndarray) -> list[np.ndarray]:
+        """As scale_sums, for softmax(beta z + b); and the sums that `Derivatives` needs in the biases."""
+
+    @cached_property
+    def raw(self) -> np.ndarray:
+        """As at_scale, for the rows as they came."""
+        return self.scale_sums(1.0) / self.weight
+
+    def at_scale(self, beta: float) -> np.ndarray:
+        """The mean log score of softmax(beta z), its first and its second derivative in beta."""
+        return self.raw if beta == 1.0 else self.scale_sums(beta) / self.weight
+
+    def at(self, beta: float, bias: np.ndarray) -> Derivatives:
+        """The mean log score of softmax(beta z + b) and its derivatives."""
+        sums, mass, slope, squares = (part / self.weight for part in self.bias_sums(beta, bias))
+        return Derivatives(float(sums[0]), float(sums[1]), float(sums[2]), mass - self.frequencies, slope, mass, squares)
+
+
+class TemperedRows(TemperedSums):
     """Rows with scores z: logits as they came, or log-probabilities."""
 
     def __init__(self, sample: Sample, threads: int | None = None) -> None:
@@ -43,23 +83,14 @@ class TemperedRows:
 
     def _each(self, job: Callable[[slice], Any]) -> list[Any]:
         """What a job gives for each block, in the order of the blocks."""
-        size = max(1, BLOCK_VALUES // self.classes)
+        size = block_rows(self.classes)
         blocks = [slice(start, start + size) for start in range(0, len(self.scores), size)]
         if min(self.threads, len(blocks)) < 2:
             return [job(block) for block in blocks]
         with ThreadPoolExecutor(min(self.threads, len(blocks))) as pool:
             return list(pool.map(job, blocks))
 
-    @cached_property
-    def raw(self) -> np.ndarray:
-        """As at_scale, for the rows as they came."""
-        return self._at_scale(1.0)
-
-    def at_scale(self, beta: float) -> np.ndarray:
-        """The mean log score of softmax(beta z), its first and its second derivative in beta."""
-        return self.raw if beta == 1.0 else self._at_scale(beta)
-
-    def _at_scale(self, beta: float) -> np.ndarray:
+    def scale_sums(self, beta: float) -> np.ndarray:
         def job(block: slice) -> np.ndarray:
             sums = np.zeros(3)
             rows = self.scores[block], self.tops[block], self.codes[block], self.weights[block]
@@ -69,10 +100,9 @@ class TemperedRows:
                 tempering.tempered_sums(*rows, beta, sums)
             return sums
 
-        return _in_order(self._each(job)) / self.weight
+        return in_order(self._each(job))
 
-    def at(self, beta: float, bias: np.ndarray) -> Derivatives:
-        """The mean log score of softmax(beta z + b) and its derivatives."""
+    def bias_sums(self, beta: float, bias: np.ndarray) -> list[np.ndarray]:
         dense = self.classes <= MOST_DENSE
         shifts = self._shifts(beta, bias)
 
@@ -83,8 +113,7 @@ class TemperedRows:
             tempering.biased_sums(*rows, beta, bias, sums, mass, slope, squares, products)
             return [sums, mass, slope, squares if products is None else products]
 
-        sums, mass, slope, squares = (_in_order(parts) / self.weight for parts in zip(*self._each(job), strict=True))
-        return Derivatives(float(sums[0]), float(sums[1]), float(sums[2]), mass - self.frequencies, slope, mass, squares)
+        return [in_order(parts) for parts in zip(*self._each(job), strict=True)]
 
     def probabilities(self, beta: float, bias: np.ndarray | None = None) -> np.ndarray:
         """softmax(beta z + b), [n, K]."""
@@ -114,7 +143,12 @@ class TemperedRows:
         return shifts
 
 
-def _in_order(parts: Iterable[np.ndarray]) -> np.ndarray:
+def block_rows(classes: int) -> int:
+    """Rows of a block, whose sums are added in the order of the blocks."""
+    return max(1, BLOCK_VALUES // classes)
+
+
+def in_order(parts: Iterable[np.ndarray]) -> np.ndarray:
     """The sum, added one after the other."""
     first, *rest = parts
     for part in rest:

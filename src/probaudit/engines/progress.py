@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 import threading
+import time
 from types import TracebackType
 from typing import Any
 
@@ -11,18 +12,20 @@ PATIENCE = 2.0  # seconds before a bar appears
 
 
 class Progress:
-    """Counts rows done. On a terminal (or when asked for) a bar appears once the work takes longer than PATIENCE.
+    """Counts rows done (or `unit`). On a terminal (or when asked for) a bar appears once the work takes longer than PATIENCE.
 
     If no row is done by then, kernels are being compiled, and the bar says so.
     """
 
-    def __init__(self, total: int, show: bool | None = None) -> None:
-        self._total = total
+    def __init__(self, total: int, show: bool | None = None, *, done: int = 0, unit: str = "rows") -> None:
+        self._total, self._unit = total, unit
         self._show = sys.stderr.isatty() if show is None else show
-        self._done = 0
+        self._before = self._done = done
+        self._start = time.monotonic()
         self._lock = threading.Lock()
         self._timer = threading.Timer(PATIENCE, self._open)
         self._timer.daemon = True
+        self._closed = False
         self._bar: Any = None
         self._task: Any = None
 
@@ -30,18 +33,27 @@ class Progress:
         with self._lock:
             self._done = min(self._total, self._done + rows)
             if self._bar is not None:
-                self._bar.update(self._task, completed=self._done, description="rows")
+                self._bar.update(self._task, completed=self._done, description=self._unit, rate=self._rate())
+
+    def _rate(self) -> str:
+        """How many rows a second, in words."""
+        done, seconds = self._done - self._before, time.monotonic() - self._start
+        return f"{done / seconds:,.0f} {self._unit}/s" if done and seconds > 0 and self._unit == "rows" else ""
 
     def _open(self) -> None:
         from rich.console import Console
         from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeRemainingColumn
         from rich.progress import Progress as RichProgress
 
-        columns = TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn()
+        rate, left = TextColumn("{task.fields[rate]}"), TimeRemainingColumn()
+        columns = TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), rate, left
         with self._lock:
+            if self._closed:  # while the above was imported
+                return
             self._bar = RichProgress(*columns, console=Console(stderr=True), transient=True)
-            words = "rows" if self._done else "compiling, on the first run only"
-            self._task = self._bar.add_task(words, total=self._total, completed=self._done)
+            waiting = self._unit == "rows" and self._done == self._before
+            words = "compiling, on the first run only" if waiting else self._unit
+            self._task = self._bar.add_task(words, total=self._total, completed=self._done, rate=self._rate())
             self._bar.start()
 
     def __enter__(self) -> Progress:
@@ -52,5 +64,6 @@ class Progress:
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
         self._timer.cancel()
         with self._lock:
+            self._closed = True
             if self._bar is not None:
                 self._bar.stop()

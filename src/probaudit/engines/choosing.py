@@ -1,0 +1,95 @@
+"""Which engine makes the pass: rows in files are streamed, or shared out over a cluster; dask collections stay on theirs."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal, get_args
+
+from ..errors import InputError
+from ..reading import files_of, is_path
+from ..scores import Cost
+from ..statistics import AuditState
+from .row_source import RowSource
+
+if TYPE_CHECKING:
+    from .dask_rows import DaskRows
+
+Engine = Literal["auto", "memory", "stream", "dask"]
+LARGE = 2**28  # bytes of files beyond which rows are streamed, unless said otherwise
+
+
+@dataclass(frozen=True)
+class Passing:
+    """How a pass over files or dask collections is made.
+
+    engine : "stream" (one process, any number of threads) or "dask"; dask collections are always read by "dask".
+    scheduler, client : of the cluster; else a local one of processes. checkpoint, resume : of a stream.
+    """
+
+    engine: Engine = "auto"
+    scheduler: str | None = None
+    client: Any = None
+    threads: int | None = None
+    checkpoint: str | Path | None = None
+    resume: bool = False
+    progress: bool | None = None
+
+    def __post_init__(self) -> None:
+        if self.engine not in get_args(Engine):
+            raise InputError("engine", f"must be one of {', '.join(get_args(Engine))}", repr(self.engine))
+        if self.scheduler is not None and self.engine != "dask":
+            raise InputError("scheduler", 'needs the engine "dask"', self.scheduler)
+        if self.resume and self.checkpoint is None:
+            raise InputError("resume", "needs a checkpoint to go on from", "none")
+        if self.checkpoint is not None and self.engine in ("dask", "memory"):
+            raise InputError("checkpoint", 'needs the engine "stream"', str(self.checkpoint))
+
+    def gather(self, source: RowSource | DaskRows, costs: Mapping[str, Cost], reject_cost: float) -> AuditState:
+        """One pass over the rows: the same bytes for any engine."""
+        if isinstance(source, RowSource) and self.engine != "dask":
+            from .stream import stream
+
+            return stream(
+                source,
+                costs=costs,
+                reject_cost=reject_cost,
+                threads=self.threads,
+                progress=self.progress,
+                checkpoint=self.checkpoint,
+                resume=self.resume,
+            )
+        from .cluster import connected, gather
+        from .dask_rows import FileRows
+
+        with connected(self.client, scheduler=self.scheduler) as client:
+            parted = FileRows(source) if isinstance(source, RowSource) else source
+            return gather(parted, source.plan(costs, reject_cost), client=client, progress=self.progress)
+
+
+def is_streamed(source: Any, engine: Engine, checkpoint: Any = None) -> bool:
+    """Whether rows should stay in their files: if that was asked for; else if there are several files, or they are large. An
+    audit says the same either way."""
+    if engine != "auto" or checkpoint is not None:
+        return engine != "memory"
+    if not is_path(source):
+        return False
+    files = files_of(source)
+    return files[0].suffix.lower() != ".npz" and (len(files) > 1 or sum(file.stat().st_size for file in files) > LARGE)
+
+
+def as_source(y: Any, probs: Any, **options: Any) -> RowSource | DaskRows | None:
+    """Rows that are not in memory: a source by itself, or dask arrays of labels and outputs; None for all else."""
+    given = {name: value for name, value in options.items() if value is not None}
+    if isinstance(y, RowSource) or type(y).__name__ == "DaskRows":
+        if probs is not None or given:
+            raise InputError("y_true", "a source has its outputs, weights and features in itself; give no others", repr(y))
+        return y
+    if not hasattr(probs, "__dask_graph__"):
+        return None
+    from .dask_rows import DaskRows
+
+    if "labels" in given:
+        given["classes"] = given.pop("labels")
+    return DaskRows.of_arrays(y, probs, names={"y": "y_true", "probs": "y_proba"}, **given)

@@ -1,0 +1,324 @@
+"""The engine of a cluster (Dask): a state for each part of the rows, made where the part is, then merged as a tree."""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
+from itertools import takewhile
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+
+import numpy as np
+
+from ..errors import InputError
+from ..parallel import default_threads
+from ..predictions import Predictions
+from ..statistics import AuditState, Plan
+from ..version import __version__
+from .progress import Progress
+
+if TYPE_CHECKING:
+    from distributed import Client, Future
+
+FAN_IN = 8  # states merged at a time
+PATIENCE = 30.0  # seconds without a single worker after which a computation is given up
+LOOK = 0.5  # seconds between looks at the workers
+ANSWER = 20.0  # seconds in which a scheduler must answer
+
+
+class ClusterError(RuntimeError):
+    """The cluster lost what it needs to finish: its workers, its scheduler, or a part of the rows that no worker survives."""
+
+
+class Part(NamedTuple):
+    """Consecutive rows that one worker reads: the number of the first, how many, and what leads to them: an object of
+    `dask.delayed`, or something small that travels."""
+
+    start: int
+    rows: int
+    content: Any
+
+    @property
+    def end(self) -> int:
+        return self.start + self.rows
+
+
+Blocks = Iterator[tuple[int, Predictions]]
+Reader = Callable[[Any, int], Blocks]
+
+
+class Parted(Protocol):
+    """Rows cut into parts. `reader(content, start)` gives the rows of a part, some at a time, each time with the number of the
+    first; it runs on workers."""
+
+    @property
+    def parts(self) -> Sequence[Part]: ...
+
+    @property
+    def reader(self) -> Reader: ...
+
+
+@contextlib.contextmanager
+def connected(client: Client | None = None, *, scheduler: str | None = None, workers: int | None = None) -> Iterator[Client]:
+    """A client: the one given; of the scheduler at an address; the one at work already; else of a local cluster of processes.
+
+    workers : the processes of a local cluster, each with one thread; as many as cores, unless given.
+    """
+    if client is not None:
+        yield client
+        return
+    try:
+        import distributed
+        from dask import config
+    except ImportError:
+        raise InputError("engine", "needs `pip install 'dask[distributed]'`", "dask") from None
+    if scheduler is not None:
+        try:
+            found = distributed.Client(scheduler, timeout=ANSWER, set_as_default=False)
+        except (OSError, ValueError, TimeoutError) as problem:
+            rule = "must be the address of a Dask scheduler that answers"
+            raise InputError("scheduler", rule, f"{scheduler!r}: {problem}") from None
+        with found:
+            yield found
+        return
+    if workers is not None and workers < 1:
+        raise InputError("workers", "must be at least 1", workers)
+    if workers is None and (found := _default_client()) is not None:
+        yield found
+        return
+    with (
+        config.set({"distributed.worker.daemon": True}),
+        distributed.LocalCluster(
+            n_workers=workers or default_threads(),
+            threads_per_worker=1,
+            processes=True,
+            dashboard_address=":0",  # any port that is free
+            silence_logs=logging.CRITICAL,
+        ) as cluster,
+        distributed.Client(cluster, set_as_default=False) as local,
+    ):
+        yield local
+
+
+def _default_client() -> Client | None:
+    from distributed import default_client
+
+    try:
+        return default_client()
+    except ValueError:
+        return None
+
+
+def gather(source: Parted, plan: Plan, *, client: Client | None = None, progress: bool | None = None) -> AuditState:
+    """One pass over the rows on a cluster. The state has the same bytes as that of the same rows in memory.
+
+    If workers are lost, their parts are read again elsewhere. States know the rows they cover, so that none is counted twice;
+    rows missing or doubled raise. A bad row raises the same error as in memory, that of the first bad row.
+    """
+    with connected(client) as client:
+        parts = [part for part in source.parts if part.rows]
+        if not parts:
+            return AuditState.empty(plan)
+        futures = each_part(client, _state, source, parts, plan, parts[-1].end)
+        with Progress(sum(part.rows for part in parts), progress) as bar:
+            content = collect(client, futures, tree(client, futures), lambda place: bar.advance(parts[place].rows))
+    state = AuditState.from_bytes(content)
+    if list(state.covered) != [(parts[0].start, parts[-1].end)]:
+        raise ClusterError(f"the state covers the rows {list(state.covered)}, not {parts[0].start} to {parts[-1].end - 1}")
+    if state.sample is None or len(state.sample.numbers) < min(state.rows, state.sample.size):
+        raise ClusterError("too few rows have a small priority")  # see RowSample.expect
+    return state
+
+
+def each_part(client: Client, job: Callable[..., Any], source: Parted, parts: Sequence[Part], *choices: Any) -> list[Future]:
+    """`job(reader, content, start, rows, version, *choices)` for every part, on the workers, in the order of the parts."""
+    from dask.delayed import delayed
+
+    # As nodes of the graph they travel once, not with every task.
+    shared = [delayed(thing, pure=False, traverse=False) for thing in (source.reader, *choices)]
+    run = delayed(job, pure=False, traverse=False)
+    tasks = [run(shared[0], part.content, part.start, part.rows, __version__, *shared[1:]) for part in parts]
+    return list(client.compute(tasks))
+
+
+def blocks_of_part(reader: Reader, content: Any, start: int, rows: int, version: str) -> Blocks:
+    """The rows of a part, on a worker: all of them, or an error."""
+    if version != __version__:
+        raise ClusterError(f"a worker has probaudit {__version__}, the client has {version}: both need the same")
+    end = start
+    for first, block in reader(content, start):
+        yield first, block
+        end = first + len(block)
+    if end != start + rows:
+        found = f"{end - start} rows, where {rows} were counted"
+        raise InputError("source", "must not change while it is read", f"{found} from row {start} on")
+
+
+def numbered(read: Callable[[Any], Predictions], content: Any, start: int) -> Predictions:
+    """Rows read, the first of which has this number: what is wrong with one of them is said with its number among all."""
+    try:
+        return read(content)
+    except InputError as problem:
+        row = None if problem.row is None else problem.row + start
+        raise InputError(problem.argument, problem.rule, problem.value, row=row) from None
+
+
+def _state(reader: Reader, content: Any, start: int, rows: int, version: str, plan: Plan, total: int) -> bytes:
+    state = AuditState.empty(plan)
+    for first, block in blocks_of_part(reader, content, start, rows, version):
+        state.sample_for(block).expect(total)  # so that a part sends its share of the sample, not one of its own
+        state.update(block, start=first)
+    return state.to_bytes()
+
+
+def _merged(*states: bytes) -> bytes:
+    first, *others = states
+    state = AuditState.from_bytes(first)
+    for other in others:
+        state.merge(AuditState.from_bytes(other))
+    return state.to_bytes()
+
+
+def each_block(client: Client, source: Parted, job: Callable[[int, Predictions], Any], rows: int) -> list[Any]:
+    """`job(start, block)` for every block of so many consecutive rows, in order, whatever the parts.
+
+    Each task does the blocks that begin in its part; for the last of them it reads on in the parts that follow.
+    """
+    from dask.delayed import delayed
+
+    parts = [part for part in source.parts if part.rows]
+    reader, work = (delayed(thing, pure=False, traverse=False) for thing in (source.reader, job))
+    run, tasks, total = delayed(_blocks_done, pure=False, traverse=False), [], parts[-1].end
+    for place, part in enumerate(parts):
+        begin, end = -(-part.start // rows) * rows, min(-(-part.end // rows) * rows, total)
+        if begin < part.end:
+            needed = [list(other) for other in takewhile(lambda other: other.start < end, parts[place:])]  # noqa: B023
+            tasks.append(run(reader, needed, begin, end, rows, __version__, work))
+    return [result for results in computed(client, tasks) for result in results]
+
+
+def _blocks_done(
+    reader: Reader, parts: list[Any], begin: int, end: int, rows: int, version: str, job: Callable[[int, Predictions], Any]
+) -> list[Any]:
+    found, waiting, held = [], [], 0
+    for start, count, content in parts:
+        for first, block in blocks_of_part(reader, content, start, count, version):
+            low, high = max(begin - first, 0), min(end - first, len(block))
+            while low < high:
+                taken = min(high - low, rows - held)
+                waiting.append(block.take(slice(low, low + taken)))
+                low, held = low + taken, held + taken
+                if held == rows or first + low == end:
+                    found.append(job(first + low - held, _joined(waiting)))
+                    waiting, held = [], 0
+            if first + len(block) >= end:
+                return found
+    return found
+
+
+def _joined(blocks: list[Predictions]) -> Predictions:
+    """Labels, outputs and weights of consecutive blocks as one."""
+    if len(blocks) == 1:
+        return blocks[0]
+    weights = [block.sample_weight for block in blocks if block.sample_weight is not None]
+    return replace(
+        blocks[0],
+        y=np.concatenate([block.y for block in blocks]),
+        probs=np.concatenate([block.probs for block in blocks]),
+        sample_weight=np.concatenate(weights) if weights else None,
+        features=None,
+        feature_names=None,
+        columns=None,
+    )
+
+
+def computed(client: Client, tasks: Sequence[Any]) -> list[Any]:
+    """The results of small delayed tasks, in order."""
+    futures = list(client.compute(list(tasks)))
+    return list(collect(client, futures, client.submit(_listed, futures, pure=False)))
+
+
+def _listed(results: list[Any]) -> list[Any]:
+    return results
+
+
+def tree(client: Client, futures: Sequence[Future]) -> Future:
+    """The states of all futures merged, FAN_IN at a time, where most of them are."""
+    level = list(futures)
+    while len(level) > 1:
+        level = [client.submit(_merged, *level[i : i + FAN_IN], pure=False) for i in range(0, len(level), FAN_IN)]
+    return level[0]
+
+
+def collect(client: Client, futures: list[Future], last: Future, done: Callable[[int], None] = lambda place: None) -> Any:
+    """The result of the last of several futures, which depends on all others; each of these is let go when it is done.
+
+    Of several failures that of the first part is raised: parts after a failed one are given up, those before it are waited for.
+    """
+    from distributed import as_completed
+
+    waiting = {future.key: (place, future) for place, future in enumerate(futures)}
+    failed: tuple[int, Future] | None = None
+    with _Watch(client, lambda: [last, *(future for _, future in waiting.values())]) as watch:
+        pending = as_completed(futures, loop=client.loop)
+        futures.clear()
+        for future in pending:
+            place, _ = waiting.pop(future.key, (-1, None))
+            if future.status == "finished":
+                done(place)
+            elif future.status == "error" and place >= 0 and (failed is None or place < failed[0]):
+                failed = place, future
+                if last.key != future.key:
+                    last.release()
+                for key in [key for key, (other, _) in waiting.items() if other > place]:
+                    waiting.pop(key)[1].release()
+        return watch.result(last if failed is None else failed[1])
+
+
+class _Watch:
+    """Gives up waiting when the cluster has lost all of its workers for PATIENCE seconds, or its scheduler."""
+
+    def __init__(self, client: Client, futures: Callable[[], list[Future]]) -> None:
+        self._client, self._futures = client, futures
+        self._stop = threading.Event()
+        self._thread = threading.Thread(target=self._look, daemon=True)
+        self._lost: str | None = None
+
+    def _look(self) -> None:
+        seen = time.monotonic()
+        while self._lost is None and not self._stop.wait(LOOK):
+            try:
+                if self._client.nthreads():
+                    seen = time.monotonic()
+            except Exception:  # a scheduler that is gone shows itself in many ways
+                pass
+            if time.monotonic() - seen > PATIENCE:
+                self._lost = f"no worker for {PATIENCE:.0f} seconds"
+        if self._lost is not None:
+            for future in self._futures():
+                future.release()  # which ends the waiting for it
+
+    def result(self, future: Future) -> Any:
+        """The result of a future, or the reason why there is none."""
+        from concurrent.futures import CancelledError
+
+        from distributed import KilledWorker
+
+        try:
+            return future.result()
+        except KilledWorker as problem:
+            raise ClusterError(f"workers died again and again at the same work: {problem}") from None
+        except (CancelledError, OSError, TimeoutError) as problem:
+            raise ClusterError(f"the cluster was lost: {self._lost or problem}") from None
+
+    def __enter__(self) -> _Watch:
+        self._thread.start()
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        self._stop.set()
+        self._thread.join()

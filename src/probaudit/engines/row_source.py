@@ -1,0 +1,290 @@
+"""Rows in files that need not fit into memory: .parquet, .arrow and .csv, alone, in lists, in folders, by patterns.
+
+Files are taken in the order of their paths. Rows are numbered through them in that order, from 0.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from pathlib import Path
+from typing import Any, NamedTuple, Unpack
+
+import numpy as np
+
+from ..arrays import as_numbers, from_arrow
+from ..errors import InputError
+from ..predictions import Predictions
+from ..reading import SUFFIXES, Layout, ReadOptions, check_same_columns, files_of, layout_of, read, readable
+from ..scores import Cost
+from ..statistics import Plan, weight_exponent
+from .files import CsvRows, RowFile, open_file
+
+BATCH_VALUES = 2**21  # values read at a time
+LEAST_ROWS, MOST_ROWS, FEW_ROWS = 2**12, 2**18, 2**10
+
+
+class Piece(NamedTuple):
+    """Rows that are read one after the other: a group of a file."""
+
+    file: int
+    group: int
+    first_row: int
+    rows: int
+
+
+@dataclass(frozen=True, eq=False)
+class RowSource:
+    """Files that can be read again and again, some rows at a time. `scan` makes it.
+
+    files : in the order in which they are read. layout : what their columns are. schema : of the columns that are needed.
+    pieces : of all files, in order. batch_rows : how many rows are read at a time. options : as `read` takes them.
+    given : the paths, folders and patterns that name the files. stamps : path, size and time of each when it was opened.
+    """
+
+    files: tuple[RowFile, ...] = field(repr=False)
+    layout: Layout
+    schema: Any
+    pieces: tuple[Piece, ...]
+    batch_rows: int
+    options: ReadOptions
+    given: tuple[Path, ...] = field(repr=False)
+    stamps: tuple[tuple[str, int, int], ...] = field(repr=False)
+
+    @property
+    def n(self) -> int:
+        """The number of rows."""
+        return self.pieces[-1].first_row + self.pieces[-1].rows
+
+    def __len__(self) -> int:
+        return self.n
+
+    @property
+    def classes(self) -> tuple[Any, ...]:
+        return tuple(self.layout.classes or ())
+
+    def __repr__(self) -> str:
+        files = str(self.files[0].path) if len(self.files) == 1 else f"{len(self.files):,} files"
+        return f"RowSource({files}, {self.n:,} rows, {len(self.classes)} classes)"
+
+    def read(self) -> Predictions:
+        """All rows, in memory."""
+        return read([file.path for file in self.files], **self.options)
+
+    def blocks(self, rows: int | None = None) -> Iterator[tuple[int, Predictions]]:
+        """The rows in order, some at a time, with the number of the first. With `rows`, so many each time but the last."""
+        batches = (part for piece in self.pieces for part in self.batches(piece))
+        for start, batch in batches if rows is None else _cut(batches, rows):
+            yield start, self.predictions(batch)
+
+    def batches(self, piece: Piece, columns: Sequence[str] | None = None) -> Iterator[tuple[int, Any]]:
+        """The rows of a piece as Arrow batches, with the number of the first; of some columns only, if they are named."""
+        import pyarrow as pa
+
+        file, first, end = self.files[piece.file], piece.first_row, piece.first_row + piece.rows
+        schema = self.schema if columns is None else pa.schema([self.schema.field(name) for name in columns])
+        with readable(file.path):
+            for batch in file.batches(piece.group, schema, self.batch_rows):
+                if batch.num_rows == 0:
+                    continue
+                if first + batch.num_rows > end:
+                    raise InputError("source", "must not change while it is read", f"{file.path} has more rows than before")
+                yield first, _as(batch, schema)
+                first += batch.num_rows
+        if first != end:
+            raise InputError("source", "must have as many rows as it says", f"{file.path} has fewer")
+
+    def predictions(self, batch: Any) -> Predictions:
+        """The rows of an Arrow batch."""
+        return self.layout.predictions(_Batch(batch), _columns_apart)
+
+    def plan(self, costs: Mapping[str, Cost] | None = None, reject_cost: float = 0.1) -> Plan:
+        """The plan for these rows. If they have weights, these are looked at, all of them."""
+        plan = Plan.of(self.first_rows, costs, reject_cost)
+        return plan if self.layout.weight is None else replace(plan, weight_exponent=self._weight_exponent())
+
+    @cached_property
+    def first_rows(self) -> Predictions:
+        """A few rows, which tell of what form they all are."""
+        return next(replace(self, batch_rows=FEW_ROWS).blocks())[1]
+
+    def _weight_exponent(self) -> int:
+        name, largest = str(self.layout.weight), [0.0]
+        for piece in self.pieces:
+            for _, batch in self.batches(piece, [name]):
+                weights = as_numbers(_Batch(batch)[name], name).astype(np.float64)
+                largest.append(float(np.max(weights, initial=0.0, where=np.isfinite(weights))))
+        return weight_exponent(np.array(largest))
+
+    @property
+    def identity(self) -> dict[str, Any]:
+        """What makes these the rows they are: files with sizes and times, the types of columns and what they mean."""
+        choices = hashlib.sha256(repr((self.layout, str(self.schema))).encode()).hexdigest()[:16]
+        return {"files": [list(stamp) for stamp in self.stamps], "rows": self.n, "choices": choices}
+
+    def check_unchanged(self) -> None:
+        """Raise if a file is not what it was when it was opened."""
+        for file, stamp in zip(self.files, self.stamps, strict=True):
+            with readable(file.path):
+                if _stamp(file.path) != stamp:
+                    raise InputError("source", "must not change while it is read", f"{file.path} has changed")
+
+    def would_read(self, path: Path) -> bool:
+        """Whether a file, once it is there, is one of those that are read."""
+        path, given = path.resolve(), [name.resolve() for name in self.given]
+        return path.suffix.lower() in SUFFIXES and any(path.is_relative_to(name) or path.match(str(name)) for name in given)
+
+
+def scan(source: Any, **options: Unpack[ReadOptions]) -> RowSource:
+    """As `read`, but the rows stay in their files, which may be larger than memory.
+
+    source : a .parquet, .arrow or .csv file, a folder of them, a pattern such as "day-*.parquet", or a list of paths. Files are
+        taken in the order of their paths.
+    options : as for `read`.
+    """
+    paths = files_of(source)
+    stamps = tuple(_stamp(path) for path in paths)
+    files = tuple(open_file(path) for path in paths)
+    for file in files:
+        check_same_columns(files[0].names, file.names, file.path)
+    names = files[0].names
+    if len(set(names)) < len(names):
+        twice = next(name for name in names if names.count(name) > 1)
+        raise InputError("source", "column names must differ", f"{files[0].path} has two columns {twice!r}")
+    layout = layout_of(names, lambda name: _labels_like(files[0].schema.field(name).type), **options)
+    schema = _schema(files, layout)
+    layout = layout_of(names, lambda name: _labels_like(schema.field(name).type), **options)  # a .csv may have told more
+    pieces, first = [], 0
+    for i, file in enumerate(files):
+        for group, rows in enumerate(file.groups):
+            if rows < 0 or first + rows >= 2**63:
+                raise InputError("source", f"must be a readable {file.path.suffix} file", f"{file.path} has {rows} rows")
+            if rows:
+                pieces.append(Piece(i, group, first, rows))
+                first += rows
+    if not pieces:
+        raise InputError(layout.names["probs"], "needs at least one row", "is empty")
+    given = tuple(Path(name) for name in ([source] if isinstance(source, (str, Path)) else source))
+    found = RowSource(files, layout, schema, tuple(pieces), _batch_rows(len(schema)), options, given, stamps)
+    seen = found.first_rows  # the first rows show how wide they are, and of which format
+    width = 1 if seen.probs.ndim == 1 else seen.probs.shape[1]
+    decided = replace(layout, classes=seen.class_order, tolerance=seen.row_tolerance)
+    return replace(found, layout=decided, batch_rows=_batch_rows(len(schema) + width))
+
+
+def _stamp(path: Path) -> tuple[str, int, int]:
+    about = path.stat()
+    return str(path), about.st_size, about.st_mtime_ns
+
+
+def _batch_rows(columns: int) -> int:
+    return max(LEAST_ROWS, min(MOST_ROWS, BATCH_VALUES // columns))
+
+
+def _schema(files: Sequence[RowFile], layout: Layout) -> Any:
+    """The types of the columns that are needed, wide enough for all files."""
+    import pyarrow as pa
+
+    sheets = [file for file in files if isinstance(file, CsvRows)]
+    tables = [file for file in files if not isinstance(file, CsvRows)]
+    try:
+        schemas = [pa.schema([file.schema.field(name) for name in layout.needed]) for file in (tables or files)]
+        schema = pa.unify_schemas([s.remove_metadata() for s in schemas], promote_options="permissive")
+    except pa.ArrowTypeError as problem:
+        raise InputError("source", "all files need columns of the same types", str(problem).splitlines()[0]) from None
+    if sheets:
+        types = {name: pa.float64() if name in layout.numeric else schema.field(name).type for name in layout.needed}
+        for sheet in sheets:
+            with readable(sheet.path):
+                types = sheet.look(types)
+        schema = pa.schema([(name, types[name]) for name in layout.needed])
+    wide = {layout.label} if layout.label in schema.names and _small_integers(schema.field(layout.label).type) else set()
+    return pa.schema([pa.field(f.name, pa.int64() if f.name in wide else f.type) for f in schema])
+
+
+def _small_integers(kind: Any) -> bool:
+    """Whether labels are whole numbers that int64 holds: Arrow then makes it of them, faster than it would be done later."""
+    import pyarrow as pa
+
+    return bool(pa.types.is_integer(kind)) and kind != pa.uint64()
+
+
+def _labels_like(kind: Any) -> np.ndarray:
+    """Labels of an Arrow type, as numpy would have them: what they are called decides nothing, only their type."""
+    import pyarrow as pa
+
+    kind = kind.value_type if pa.types.is_dictionary(kind) else kind
+    if pa.types.is_string(kind) or pa.types.is_large_string(kind):
+        return np.array([""], object)
+    return np.asarray(pa.array([], kind).to_numpy(zero_copy_only=False))
+
+
+def _as(batch: Any, schema: Any) -> Any:
+    """The columns of a schema, in its order and of its types; checked, as to read damaged offsets would end the process."""
+    import pyarrow as pa
+
+    for name in schema.names:
+        column = batch.column(name)
+        column.validate(full=not pa.types.is_primitive(column.type))
+    batch = batch.select(schema.names)
+    if batch.schema.equals(schema):
+        return batch
+    return pa.record_batch([batch.column(f.name).cast(f.type) for f in schema], schema=schema)
+
+
+def _cut(batches: Iterator[tuple[int, Any]], rows: int) -> Iterator[tuple[int, Any]]:
+    """The same rows, so many at a time."""
+    import pyarrow as pa
+
+    waiting: list[Any] = []
+    held = first = 0
+    for start, batch in batches:
+        first = start if not held else first
+        waiting.append(batch)
+        held += batch.num_rows
+        while held >= rows:
+            table = pa.concat_batches(waiting)
+            yield first, table.slice(0, rows)
+            waiting, held, first = [table.slice(rows)], held - rows, first + rows
+    if held:
+        yield first, pa.concat_batches(waiting)
+
+
+def _columns_apart(table: Mapping[str, np.ndarray], names: list[str], argument: str) -> np.ndarray:
+    """As rows side by side, but with each column in one stretch of memory, as it is in the file."""
+    first = as_numbers(table[names[0]], names[0])
+    if len(names) == 1:
+        return first[:, None] if first.ndim == 1 else first
+    columns = [first, *(as_numbers(table[name], name) for name in names[1:])]
+    for name, column in zip(names, columns, strict=True):
+        if column.ndim != 1:
+            raise InputError(argument, "several columns must each hold one number per row", f"{name!r} is a matrix")
+    matrix = _kept_memory((len(columns), len(first)), np.result_type(*columns))
+    for k, column in enumerate(columns):
+        matrix[k] = column
+    return matrix.T
+
+
+def _kept_memory(shape: tuple[int, int], kind: np.dtype) -> np.ndarray:
+    """Room for a matrix, from Arrow's pool, which keeps what was freed: new pages of memory would cost more than the copy."""
+    import pyarrow as pa
+
+    return np.frombuffer(pa.allocate_buffer(shape[0] * shape[1] * kind.itemsize), kind).reshape(shape)
+
+
+class _Batch(Mapping[str, np.ndarray]):
+    """The columns of an Arrow batch as numpy."""
+
+    def __init__(self, batch: Any) -> None:
+        self._batch = batch
+
+    def __getitem__(self, name: str) -> np.ndarray:
+        return from_arrow(self._batch.column(name), name)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._batch.schema.names)
+
+    def __len__(self) -> int:
+        return len(self._batch.schema.names)

@@ -1,0 +1,206 @@
+"""The engine for rows in files: each thread decodes a piece of a file and adds it to sums of its own."""
+
+from __future__ import annotations
+
+import sys
+import threading
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from typing import Any
+
+from ..errors import InputError
+from ..parallel import default_threads
+from ..scores import Cost
+from ..statistics import AuditState, Plan
+from ..statistics.evidence import EvidenceState
+from . import checkpoint as checkpoints
+from .progress import Progress
+from .row_source import Piece, RowSource
+
+SAVE_EVERY = 60.0  # seconds between checkpoints
+LOOK_EVERY = 0.2  # seconds between looks at threads that work: an interrupt is seen in between
+DECODED_WITHIN = 5.0  # seconds to wait, after an interrupt, for rows that are being decoded
+
+
+def stream(
+    source: RowSource,
+    *,
+    costs: Mapping[str, Cost] | None = None,
+    reject_cost: float = 0.1,
+    threads: int | None = None,
+    progress: bool | None = None,
+    checkpoint: str | Path | None = None,
+    resume: bool = False,
+    save_every: float = SAVE_EVERY,
+) -> AuditState:
+    """One pass over the rows of a source (`scan`), in memory that does not grow with them.
+
+    The state has the same bytes as that of the same rows in memory, for any number of threads and any cutting into files.
+
+    checkpoint : a file to which the state is written when the pass is interrupted (Ctrl-C), every minute (`save_every`
+        seconds), and at the end. It is yours to remove, once nothing more can be lost.
+    resume : go on from the checkpoint, if there is one; if it is of a whole pass, nothing is read. Its files must not have
+        changed, nor any choice.
+    """
+    threads = default_threads() if threads is None else threads
+    if threads < 1:
+        raise InputError("threads", "must be at least 1", threads)
+    if not save_every > 0:
+        raise InputError("save_every", "must be positive", save_every)
+    if resume and checkpoint is None:
+        raise InputError("resume", "needs `checkpoint`, the file to go on from")
+    path = None if checkpoint is None else Path(checkpoint)
+    if path is not None and not path.parent.is_dir():
+        raise InputError("checkpoint", "its folder must exist", str(path))
+    if path is not None and source.would_read(path):
+        raise InputError("checkpoint", "must not be a file that is read with the others; give it another name", str(path))
+    state = AuditState.empty(source.plan(costs, reject_cost))
+    if path is not None and resume and path.exists():
+        state = checkpoints.load(path, state, source.identity)
+    if state.rows == source.n:
+        return state
+
+    def keep(state: AuditState) -> None:
+        source.check_unchanged()
+        if path is not None:
+            checkpoints.save(path, state, source.identity)
+
+    state.sample_for(source.first_rows).expect(source.n)
+    with Progress(source.n, progress, done=state.rows) as bar:
+        state = _Pass(source, state, bar).run(threads, keep, None if path is None else save_every)
+    sample = state.sample_for(source.first_rows)
+    if len(sample.numbers) < min(source.n, sample.size):
+        raise RuntimeError("too few rows have a small priority")  # see RowSample.expect
+    keep(state)
+    return state
+
+
+class _Pass:
+    """Threads that add the rows that a state lacks, each to sums of its own; and one that keeps all these from time to time.
+
+    Pieces are handed out in order, and none after a failure, so that the first bad row is the one that is told.
+    """
+
+    def __init__(self, source: RowSource, state: AuditState, bar: Progress) -> None:
+        self._source, self._state, self._bar = source, state, bar
+        self._pieces = iter(source.pieces)
+        self._lock = threading.Lock()
+        self._stop = threading.Event()
+        self._errors: list[tuple[int, BaseException]] = []
+        self._shares: list[_Share] = []
+
+    def run(self, threads: int, keep: Callable[[AuditState], None], save_every: float | None) -> AuditState:
+        """The state of all rows. An interrupt is passed on, but what was added until then is kept."""
+        self._shares = [_Share(self._state.plan, self._work) for _ in range(min(threads, len(self._source.pieces)))]
+        interrupt: BaseException | None = None
+        try:
+            for share in self._shares:
+                share.thread.start()
+            if save_every:  # by a thread, as an interrupt reaches only the main one, and must not leave half of what is kept
+                threading.Thread(target=self._keep, args=(keep, save_every), daemon=True).start()
+            for share in self._shares:
+                while not share.ended.wait(LOOK_EVERY):
+                    pass
+        except BaseException as caught:
+            interrupt = caught
+        with self._still():
+            self._stop.set()
+            if self._errors:
+                raise min(self._errors, key=lambda entry: entry[0])[1] from interrupt
+            if interrupt is None:
+                return self._whole()
+            if save_every and not any(share.torn for share in self._shares):
+                try:
+                    keep(self._whole())
+                except InputError as problem:
+                    print(f"The rows since the last checkpoint are lost. {problem}", file=sys.stderr)
+                    interrupt.__cause__ = problem
+        for share in self._shares:  # none adds rows any more, but to end the process while one decodes them may crash it
+            if share.thread.ident is not None:
+                share.ended.wait(DECODED_WITHIN)
+        raise interrupt
+
+    def _work(self, share: _Share) -> None:
+        while not self._stop.is_set() and (piece := self._next()) is not None:
+            try:
+                for start, batch in self._missing(piece):
+                    rows = self._source.predictions(batch)
+                    with share.lock:
+                        if self._stop.is_set():
+                            return
+                        share.torn = True
+                        share.sums.update(rows.block(0, len(rows), by_column=True)._replace(first_row=start))
+                        with self._lock:
+                            self._state.offer(rows, start)
+                        share.torn = False
+                    self._bar.advance(len(rows))
+            except BaseException as error:
+                with self._lock:
+                    self._errors.append((piece.first_row, error))
+
+    def _next(self) -> Piece | None:
+        with self._lock:
+            return None if self._errors else next(self._pieces, None)
+
+    def _missing(self, piece: Piece) -> Iterator[tuple[int, Any]]:
+        """The rows of a piece that the state has not seen, until the pass is stopped."""
+        with self._lock:
+            gaps = self._state.covered.gaps(piece.first_row, piece.first_row + piece.rows)
+        if not gaps:
+            return
+        for start, batch in self._source.batches(piece):
+            for first, end in gaps:
+                low, high = max(first, start), min(end, start + batch.num_rows)
+                if low < high:
+                    yield low, batch.slice(low - start, high - low)
+            if self._stop.is_set():
+                return
+
+    def _keep(self, keep: Callable[[AuditState], None], seconds: float) -> None:
+        while not self._stop.wait(seconds):
+            with self._still():
+                if self._stop.is_set() or any(share.torn for share in self._shares):
+                    return
+                try:
+                    keep(self._whole())
+                except BaseException as error:
+                    with self._lock:
+                        self._errors.append((-1, error))
+                    self._stop.set()
+
+    @contextmanager
+    def _still(self) -> Iterator[None]:
+        """Threads may go on to decode rows meanwhile, but not add them."""
+        with ExitStack() as stack:
+            for share in self._shares:
+                stack.enter_context(share.lock)
+            yield
+
+    def _whole(self) -> AuditState:
+        """The state and all shares, which stay as they are."""
+        whole = AuditState(self._state.plan)
+        for sums in (self._state.sums, *(share.sums for share in self._shares)):
+            whole.sums.merge(sums)
+        whole.covered, whole.sample = self._state.covered, self._state.sample
+        return whole
+
+
+class _Share:
+    """A thread and its sums. They are torn while rows are being added, and stay so if that fails.
+
+    ended : to be waited for; Python 3.11 takes a thread to have ended once an interrupt has come while it was joined.
+    """
+
+    def __init__(self, plan: Plan, work: Callable[[_Share], None]) -> None:
+        self.sums = EvidenceState(plan)
+        self.lock = threading.Lock()
+        self.torn = False
+        self.ended = threading.Event()
+        self.thread = threading.Thread(target=self._run, args=(work,), daemon=True)
+
+    def _run(self, work: Callable[[_Share], None]) -> None:
+        try:
+            work(self)
+        finally:
+            self.ended.set()
