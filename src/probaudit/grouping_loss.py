@@ -299,8 +299,11 @@ def _split(split: Any, rows: int) -> np.ndarray | str:
 
 def features_of(predictions: Predictions) -> Any:
     """The features that came with the rows, by name if they have names."""
-    names = predictions.feature_names
-    return predictions.features if names is None else dict(zip(names, predictions.features.T, strict=True))
+    names, features = predictions.feature_names, predictions.features
+    if names is None:
+        return features
+    columns = features.T if features.dtype != object else (np.array(column.tolist()) for column in features.T)
+    return dict(zip(names, columns, strict=True))
 
 
 def _regions(regions: Any, ratio: float, features: Any, predictions: Predictions) -> tuple[Regions | Partition, Features]:

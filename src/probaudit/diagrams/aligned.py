@@ -1,0 +1,69 @@
+"""Reliability diagrams side by side, over the same bins and axes: of several models, or of several classes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from ..estimates.fine_grid import FineGrid
+from .diagram import Diagram, number
+from .picture import Panel, Picture
+from .reliability import Bins, Reliability
+
+ACROSS = 3
+ECE_BINS = 15  # as in `calibration_error`, so that an error beside a name is the ECE
+
+
+def aligned_panels(names: Sequence[str], each: Sequence[Reliability]) -> tuple[Panel, ...]:
+    """A panel each, with its calibration error beside its name; one of them names the marks for all."""
+    named = next((k for k, one in enumerate(each) if (one.verdict != "").any()), 0)
+    across = min(ACROSS, len(each))
+    return tuple(
+        one.panel(
+            names=k == named,
+            title=f"{_short(name)}: {number(one.error)}",
+            x="stated" if k + across >= len(each) else "",  # nothing stands below
+            y="" if k % across else "observed",
+        )
+        for k, (name, one) in enumerate(zip(names, each, strict=True))
+    )
+
+
+def aligned_columns(what: str, names: Sequence[str], each: Sequence[Reliability]) -> dict[str, np.ndarray]:
+    """The columns of all, one below the other, after the name of each."""
+    parts = [one.columns() for one in each]
+    column = np.repeat(np.array(names, object), [len(one.rows) for one in each])
+    return {what: column} | {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
+
+
+def _short(name: str, most: int = 22) -> str:
+    return name if len(name) <= most else name[: most - 1] + "…"
+
+
+@dataclass(frozen=True, eq=False)
+class AlignedReliability(Diagram):
+    """The reliability of the most probable class of several models."""
+
+    models: tuple[str, ...]
+    each: tuple[Reliability, ...]
+
+    @classmethod
+    def of_grids(
+        cls, grids: Mapping[str, FineGrid], *, bins: Bins = ECE_BINS, resamples: int = 199, seed: int = 0
+    ) -> AlignedReliability:
+        """From the fine grid of each model by its name."""
+        each = (Reliability.of_grid(grid, bins, resamples=resamples, seed=seed) for grid in grids.values())
+        return cls(tuple(grids), tuple(each))
+
+    def columns(self) -> dict[str, np.ndarray]:
+        return aligned_columns("model", self.models, self.each)
+
+    def picture(self) -> Picture:
+        errors = zip(self.models, self.each, strict=True)
+        said = ", ".join(f"{name} {number(one.error)} (by chance {number(one.null_mean)})" for name, one in errors)
+        caption = f"Beside each name, its calibration error. {self.each[0].bins}, {self.each[0].n:,} rows."
+        description = f"Reliability diagrams of the most probable class, with calibration errors: {said}."
+        columns = min(ACROSS, len(self.each))
+        return Picture(aligned_panels(self.models, self.each), "Reliability of each model", description, caption, columns)

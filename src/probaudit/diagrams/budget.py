@@ -1,0 +1,126 @@
+"""The loss budget as a waterfall: from the total down to what nothing known would remove, before and after calibration."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from ..budget import Budget, loss_budget
+from .diagram import Diagram
+from .picture import Axis, Bars, Line, Mark, Panel, Picture, Points, Text
+
+PARTS = {"total": "total", "calibration": "calibration", "grouping": "grouping, at least", "rest": "the rest"}
+ROLES = {"total": "model", "calibration": "calibration", "grouping": "grouping", "rest": "rest"}
+STAGES = ("as it is", "after calibration")
+
+
+@dataclass(frozen=True, eq=False)
+class LossBudget(Diagram):
+    """Bars of a waterfall: the total from 0; calibration and grouping, each hanging where the last one ends; the rest from 0.
+
+    stage, part : "as it is" or "after calibration", and which part of the budget.
+    value, low, high : the part and its 95% interval; share : of the total.
+    start, end : the bar, from its free end (left for calibration and grouping) to the other.
+    """
+
+    stage: np.ndarray
+    part: np.ndarray
+    value: np.ndarray
+    low: np.ndarray
+    high: np.ndarray
+    share: np.ndarray
+    start: np.ndarray
+    end: np.ndarray
+    definition: str
+
+    @classmethod
+    def of_budget(cls, budget: Budget) -> LossBudget:
+        """The waterfall of a budget, and of the one after calibration if it has that."""
+        budgets = [budget] if budget.after is None else [budget, budget.after]
+        parts = [getattr(one, part) for one in budgets for part in PARTS]
+        value, low, high = (np.array([getattr(part, name) for part in parts]) for name in ("value", "low", "high"))
+        by_stage = value.reshape(-1, len(PARTS))
+        total, calibration, rest = by_stage[:, 0], by_stage[:, 1], by_stage[:, 3]
+        with np.errstate(invalid="ignore", divide="ignore"):
+            start = np.stack([0 * total, total - calibration, rest, 0 * total], axis=1)
+            end = np.stack([total, total, total - calibration, rest], axis=1)
+            share = by_stage / total[:, None]
+        return cls(
+            np.repeat(STAGES[: len(budgets)], len(PARTS)),
+            np.tile(list(PARTS), len(budgets)),
+            value,
+            low,
+            high,
+            share.ravel(),
+            start.ravel(),
+            end.ravel(),
+            budget.definition,
+        )
+
+    def columns(self) -> dict[str, np.ndarray]:
+        names = ("stage", "part", "value", "low", "high", "share", "start", "end")
+        return {name: getattr(self, name) for name in names}
+
+    def picture(self) -> Picture:
+        ends = np.r_[self.end, self.start, self.high[np.isin(self.part, ["total", "rest"])], 0.0]
+        ends = ends[np.isfinite(ends)]
+        low, high = min(0.0, float(ends.min())), float(ends.max()) or 1.0
+        axis = Axis("loss (mean score)", low=low, high=low + (high - low) * 1.45)
+        names = Axis("", low=-0.5, high=len(PARTS) - 0.5, categories=tuple(PARTS.values()))
+        stages = list(dict.fromkeys(self.stage.tolist()))
+        panels = tuple(Panel(self._marks(stage, low, high), axis, names, title=stage) for stage in stages)
+        return Picture(panels, "Where the loss goes", self._said(), self._caption())
+
+    def _marks(self, stage: str, low: float, high: float) -> tuple[Mark, ...]:
+        marks: list[Mark] = []
+        rows = np.flatnonzero(self.stage == stage)
+        joins = [self.end[rows[0]], self.start[rows[1]], self.start[rows[2]]]
+        for step, x in enumerate(joins):
+            if np.isfinite(x):
+                marks.append(Line(np.array([x, x]), np.array([step, step + 1.0]), dashed=True, role="reference"))
+        for place, row in enumerate(rows):
+            part = str(self.part[row])
+            hanging = part in ("calibration", "grouping")
+            share = f" · {self.share[row]:.0%}" if part != "total" and np.isfinite(self.share[row]) else ""
+            words = f"{self.value[row]:.3g}{share}"
+            marks.append(Text(low + (high - low) * 1.43, place, words, anchor="end"))
+            if not np.isfinite(self.start[row] + self.end[row]):
+                continue
+            at, left, right = np.array([float(place)]), self.start[[row]], self.end[[row]]
+            detail = {name: column[[row]] for name, column in self.columns().items() if name not in ("start", "end")}
+            ends = np.minimum(left, right), np.maximum(left, right)
+            marks.append(Bars.lying(at, *ends, thickness=0.6, role=ROLES[part], detail=detail))
+            if np.isfinite(self.low[row]):
+                free, away = (left, right) if hanging else (right, left)
+                low_end, high_end = self.low[[row]], self.high[[row]]
+                if hanging:
+                    low_end, high_end = away - high_end, away - low_end
+                marks.append(Points(free, at, low_end, high_end, across=True, role="reference"))
+        return tuple(marks)
+
+    def _caption(self) -> str:
+        return (
+            "A calibrator removes the calibration part; a model that used the features better would remove at least the"
+            f" grouping part. Lines are 95% intervals. {self.definition[:1].upper()}{self.definition[1:]}."
+        )
+
+    def _said(self) -> str:
+        words = [
+            f"{stage}, {PARTS[part]}: {value:.4g} ({share:.0%} of the total)"
+            for stage, part, value, share in zip(self.stage, self.part, self.value, self.share, strict=True)
+        ]
+        return f"Waterfall of the {self.definition}. " + "; ".join(words) + "."
+
+
+def loss_budget_diagram(y_true: Any, y_proba: Any = None, features: Any = None, **choices: Any) -> LossBudget:
+    """Where the expected score goes, as a waterfall. Arguments as in `loss_budget`.
+
+    >>> from probaudit.simulate import neural_outputs
+    >>> world = neural_outputs(2000)
+    >>> found = loss_budget_diagram(world.y, world.scores, world.features, calibrator="none", resamples=20)
+    >>> found.part.tolist()
+    ['total', 'calibration', 'grouping', 'rest']
+    """
+    return LossBudget.of_budget(loss_budget(y_true, y_proba, features, **choices))

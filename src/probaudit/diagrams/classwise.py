@@ -1,0 +1,113 @@
+"""Reliability of each class, side by side."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Literal, Unpack
+
+import numpy as np
+
+from ..distances import L1
+from ..errors import InputError
+from ..estimates.calibration_error import mean_gap
+from ..estimates.fine_grid import FineGrid
+from ..lenses import Classwise
+from ..metrics import RowOptions, rows_of
+from ..viewing import grids_of
+from .aligned import ACROSS, ECE_BINS, aligned_columns, aligned_panels
+from .diagram import Diagram, number
+from .picture import Picture
+from .reliability import Bins, Reliability, partition_of
+
+Order = Literal["worst", "largest"]
+
+
+@dataclass(frozen=True, eq=False)
+class ClasswiseReliability(Diagram):
+    """Of some classes, the reliability of each against all others: the worst (by calibration error) or the largest first.
+
+    classes : their names. of : how many there are in all.
+    """
+
+    classes: tuple[str, ...]
+    each: tuple[Reliability, ...]
+    order: Order
+    of: int
+
+    @classmethod
+    def of_grids(
+        cls,
+        grids: Sequence[FineGrid],
+        names: Sequence[Any],
+        *,
+        most: int = 12,
+        order: Order = "worst",
+        bins: Bins = ECE_BINS,
+        resamples: int = 199,
+        seed: int = 0,
+    ) -> ClasswiseReliability:
+        """From the fine grid of each class."""
+        if most < 1:
+            raise InputError("most", "must be at least 1", most)
+        if order not in ("worst", "largest"):
+            raise InputError("order", 'must be "worst" or "largest"', repr(order))
+        if order == "largest":
+            size = [float(grid.targets.sum()) for grid in grids]
+        else:
+            size = [_error(grid, bins) for grid in grids]
+        chosen = np.argsort(-np.array(size), kind="stable")[:most]
+        each = tuple(
+            Reliability.of_grid(grids[k], bins, event=f"class {names[k]}", resamples=resamples, seed=seed) for k in chosen
+        )
+        return cls(tuple(str(names[k]) for k in chosen), each, order, len(grids))
+
+    def columns(self) -> dict[str, np.ndarray]:
+        return aligned_columns("class", self.classes, self.each)
+
+    def picture(self) -> Picture:
+        shown = len(self.each)
+        which = f"the {shown} {self.order} of {self.of:,}" if shown < self.of else f"{self.order} first"
+        caption = f"Beside each name, its calibration error. {self.each[0].bins}, {self.each[0].n:,} rows."
+        worst = max(zip(self.classes, self.each, strict=True), key=lambda pair: pair[1].error)
+        description = (
+            f"Reliability diagrams of single classes ({which}). The largest calibration error, {number(worst[1].error)}, has "
+            f"class {worst[0]}; a calibrated model gets {number(worst[1].null_mean)} there by chance."
+        )
+        panels = aligned_panels(self.classes, self.each)
+        return Picture(panels, f"Reliability of classes, {which}", description, caption, columns=min(ACROSS, shown))
+
+
+def _error(grid: FineGrid, bins: Bins) -> float:
+    partition = partition_of(bins)
+    if partition is None:
+        raise InputError("bins", "must be bins, to compare classes by their error", repr(bins))
+    return float(mean_gap(grid.cells(partition.grid_cells(grid.place, grid.rows[grid.kept])), L1()))
+
+
+def classwise_diagram(
+    y_true: Any,
+    y_proba: Any = None,
+    *,
+    most: int = 12,
+    order: Order = "worst",
+    bins: Bins = ECE_BINS,
+    resamples: int = 199,
+    seed: int = 0,
+    **options: Unpack[RowOptions],
+) -> ClasswiseReliability:
+    """Reliability of single classes in small panels that share their axes.
+
+    most : how many classes. order : those with the largest calibration error ("worst") or the most rows ("largest").
+    bins : as in `reliability_diagram`; they begin and end at cells of a fine grid.
+
+    >>> from probaudit.simulate import gaussian_posteriors
+    >>> world = gaussian_posteriors(500, 3)
+    >>> classwise_diagram(world.y, world.mcs, most=2, order="largest", bins=5).of
+    3
+    """
+    predictions = rows_of(y_true, y_proba, **options)
+    if predictions.pairs:
+        raise InputError(predictions.name("probs"), "classes are unknown of confidence and correctness")
+    grids, choices = grids_of(predictions, Classwise()), {"resamples": resamples, "seed": seed}
+    return ClasswiseReliability.of_grids(grids, predictions.class_order, most=most, order=order, bins=bins, **choices)

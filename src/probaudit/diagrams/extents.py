@@ -1,0 +1,69 @@
+"""How far the axes of a panel reach, the same for both drawers."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import numpy as np
+
+from .picture import Band, Bars, Line, Mark, Panel, Points, Rule, Text
+
+MARGIN = 0.04  # of the range of the values, beyond them
+
+
+def extent(panel: Panel, side: Literal["x", "y"]) -> tuple[float, float]:
+    """The ends of an axis: those it is given, and where it has none, those of what is drawn, with a margin (none beside bars).
+
+    >>> from probaudit.diagrams.picture import Axis
+    >>> extent(Panel((Line(np.array([0.0, 2.0]), np.array([1.0, 2.0])),), Axis("x", 0, 1), Axis("y", high=3)), "y")
+    (0.96, 3.0)
+    """
+    axis = panel.x if side == "x" else panel.y
+    if axis.categories is not None:
+        return -0.5, len(axis.categories) - 0.5
+    if axis.low is not None and axis.high is not None:
+        return float(axis.low), float(axis.high)
+    shown = np.concatenate([np.zeros(0), *(_values(mark, side) for mark in panel.marks)])
+    shown = shown[np.isfinite(shown) & ((shown > 0) | (axis.scale == "linear"))]
+    if not len(shown):
+        shown = np.array([0.1, 1.0]) if axis.scale == "log" else np.array([0.0, 1.0])
+    low, high = float(shown.min()), float(shown.max())
+    flush = _bars(panel, side)
+    ends = (low, high) if axis.scale == "linear" else (np.log(low), np.log(high))
+    span = ends[1] - ends[0] or abs(ends[0]) or 1.0
+    ends = (ends[0] - MARGIN * span * (low not in flush), ends[1] + MARGIN * span)
+    low, high = ends if axis.scale == "linear" else (float(np.exp(ends[0])), float(np.exp(ends[1])))
+    return (low if axis.low is None else float(axis.low), high if axis.high is None else float(axis.high))
+
+
+def diagonal(panel: Panel) -> tuple[float, float]:
+    """Where y = x enters the panel and leaves it."""
+    x, y = extent(panel, "x"), extent(panel, "y")
+    return max(x[0], y[0]), min(x[1], y[1])
+
+
+def inside(mark: Points, panel: Panel) -> bool:
+    """Whether all points lie within the axes, where half of one on the edge should not be cut off."""
+    (left, right), (low, high) = extent(panel, "x"), extent(panel, "y")
+    return bool(np.all((mark.x >= left) & (mark.x <= right) & (mark.y >= low) & (mark.y <= high)))
+
+
+def _bars(panel: Panel, side: str) -> set[float]:
+    """Where bars stand: nothing is shown below."""
+    return {float(mark.bottom.min()) for mark in panel.marks if isinstance(mark, Bars) and side == "y" and len(mark.bottom)}
+
+
+def _values(mark: Mark, side: str) -> np.ndarray:
+    """The values of a mark along an axis."""
+    if isinstance(mark, Line):
+        return np.asarray(mark.x if side == "x" else mark.y, float)
+    if isinstance(mark, Band):
+        return np.asarray(mark.x, float) if side == "x" else np.r_[mark.low, mark.high]
+    if isinstance(mark, Bars):
+        return np.r_[mark.left, mark.right] if side == "x" else np.r_[mark.bottom, mark.top]
+    if isinstance(mark, Points):
+        own = np.asarray(mark.x if side == "x" else mark.y, float)
+        along = mark.low is not None and mark.high is not None and (side == "x") == mark.across
+        return np.r_[own, mark.low, mark.high] if along else own
+    at = (mark.x if side == "x" else mark.y) if isinstance(mark, (Rule, Text)) else None
+    return np.zeros(0) if at is None else np.array([float(at)])

@@ -1,0 +1,254 @@
+"""Calibration errors within groups of rows: by a column, or by the true label (paper 3, Section 5.2, Figure 3)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Unpack
+
+import numpy as np
+
+from ..arrays import as_array
+from ..calibration import calibration_error, calibration_test
+from ..distances import Distance, as_distance
+from ..errors import InputError
+from ..estimates.calibration_error import mean_gap
+from ..estimates.cells import gather_cells
+from ..estimates.estimate import Estimate
+from ..lenses import Groups, Lens, TopLabel, View
+from ..metrics import RowOptions, rows_of
+from ..partitions import EqualWidth, Partition
+from ..predictions import Predictions
+from ..selections import LabelIs, Mask, Selection
+from ..viewing import Rows
+from .diagram import Diagram
+from .judged import Judged
+from .picture import Axis, Bars, Panel, Picture, Points, Rule
+
+MOST_WORK = 2 * 10**8  # probabilities looked at to draw labels; of many rows, whose chance varies little, fewer draws do
+FEWEST_DRAWS = 20
+PIECE = 2**16  # cumulated probabilities in memory at a time
+
+
+@dataclass(frozen=True, eq=False)
+class GroupErrors(Diagram):
+    """Of each group, the largest excess over chance first: its rows, the error with a 95% interval (see `around`), and for a
+    calibrated model with the same outputs the mean and the 95% point of that error. `overall` is the error of all rows,
+    `groups` how many groups there are, the smallest of which may be left out."""
+
+    name: np.ndarray
+    rows: np.ndarray
+    error: np.ndarray
+    low: np.ndarray
+    high: np.ndarray
+    null: np.ndarray
+    null_high: np.ndarray
+    overall: float
+    groups: int
+    by: str
+    definition: str
+
+    def columns(self) -> dict[str, np.ndarray]:
+        names = ("name", "rows", "error", "low", "high", "null", "null_high")
+        return {"group" if name == "name" else name: getattr(self, name) for name in names}
+
+    def picture(self) -> Picture:
+        at, zero = np.arange(len(self.name)) * 1.0, np.zeros(len(self.name))
+        detail = {
+            "group": self.name,
+            "rows": self.rows,
+            "error": self.error,
+            "chance": self.null,
+            "chance, up to": self.null_high,
+        }
+        marks = (
+            Bars.lying(at, zero, self.error, thickness=0.6, role="observed", detail=detail),
+            Bars.lying(
+                at, zero, self.null_high, thickness=0.85, faint=True, role="chance", name="chance alone, up to", detail=detail
+            ),
+            Points(self.error, at, self.low, self.high, across=True, role="reference"),
+            Rule(x=self.overall, role="reference", name="all rows"),
+        )
+        names = Axis("", categories=tuple(f"{name} ({rows:,})" for name, rows in zip(self.name, self.rows, strict=True)))
+        panel = Panel(marks, Axis("calibration error", 0.0), names, share=min(1.0, 0.25 + 0.07 * len(self.name)))
+        some = f" The {len(self.name)} largest of {self.groups} groups." if len(self.name) < self.groups else ""
+        caption = f"Bars beyond the grey area are more than chance; lines are 95% intervals; rows in brackets.{some}"
+        return Picture((panel,), f"Who is served worst, by {self.by}", self._said(), caption)
+
+    def _said(self) -> str:
+        words = [
+            f"{name}: {error:.3g} (chance up to {high:.3g})"
+            for name, error, high in zip(self.name, self.error, self.null_high, strict=True)
+        ]
+        return f"Calibration errors by {self.by}, {self.overall:.3g} for all rows, {self.definition}. " + "; ".join(words) + "."
+
+
+def group_errors_diagram(
+    y_true: Any,
+    y_proba: Any = None,
+    *,
+    by: Any = None,
+    lens: Lens | None = None,
+    partition: Partition | None = None,
+    distance: str | Distance = "l1",
+    most: int = 20,
+    resamples: int = 200,
+    seed: int = 0,
+    **options: Unpack[RowOptions],
+) -> GroupErrors:
+    """The calibration error within each group of rows, beside what chance alone would give there.
+
+    by : the group of each row, or the name of a column of the `Predictions`. Unless given, rows are grouped by their true
+        label, or by a group of labels if `by` is `Groups(...)`: paper 3's Figure 3 has `by=families, lens=families`.
+    lens, partition, distance : as in `calibration_error`.
+    most : how many groups to show, those with the most rows.
+
+    Rows chosen by their label do not have to be calibrated, even if the model is. What chance gives is therefore found by
+    drawing all labels anew from the forecasts before the rows are chosen.
+
+    >>> from probaudit.simulate import gaussian_posteriors
+    >>> world = gaussian_posteriors(1000, 3)
+    >>> group_errors_diagram(world.y, world.mcs, by=np.arange(1000) % 2, resamples=20).name.size
+    2
+    """
+    if most < 1 or resamples < 1:
+        name, value = ("most", most) if most < 1 else ("resamples", resamples)
+        raise InputError(name, "must be at least 1", value)
+    given = rows_of(y_true, y_proba, **options)
+    selections, words = selections_of(given, by)
+    judged = Judged.of(given, TopLabel() if lens is None else lens)
+    partition = judged.partition(EqualWidth(15) if partition is None else partition)
+    choices: dict[str, Any] = {"lens": judged.lens, "partition": partition, "distance": distance}
+    drawn: dict[str, Any] = {"resamples": resamples, "seed": seed}
+    masks = {name: judged.mask(where) for name, where in selections.items()}
+    counts = {name: int(mask.sum()) for name, mask in masks.items() if mask.any()}
+    shown = sorted(counts, key=lambda name: -counts[name])[:most]
+    errors = [
+        calibration_error(judged.predictions, where=masks[name], interval="percentile", **choices, **drawn) for name in shown
+    ]
+    if by is None or isinstance(by, Groups):
+        nulls = _label_nulls(judged.rows, [selections[name] for name in shown], **choices, **drawn)
+    else:
+        nulls = np.array([_null(judged.predictions, np.flatnonzero(masks[name]), **choices, **drawn) for name in shown])
+    order = np.argsort(np.nan_to_num(nulls[:, 0]) - [float(error) for error in errors], kind="stable")
+    error, low, high = np.array([around(found) for found in errors])[order].T
+    null, null_high = nulls[order].T
+    return GroupErrors(
+        np.array(shown)[order],
+        np.array([counts[name] for name in shown])[order],
+        error,
+        low,
+        high,
+        null,
+        null_high,
+        float(calibration_error(judged.predictions, **choices)),
+        len(counts),
+        words,
+        definition=f"{judged.lens}, {partition!r}, {as_distance(distance)!r}",
+    )
+
+
+def around(error: Estimate) -> tuple[float, float, float]:
+    """A plain error, and a 95% interval around it that is as wide as its bootstrap interval. That one lies higher: a resample
+    has the chance of the rows, as the error has, and its own (see `estimates.intervals`).
+
+    >>> around(Estimate(0.5, low=0.5, high=1.0))
+    (0.5, 0.25, 0.75)
+    """
+    value, half = float(error), (error.high - error.low) / 2
+    return value, float(np.maximum(0.0, value - half)), value + half
+
+
+def selections_of(predictions: Predictions, by: Any) -> tuple[dict[str, Selection], str]:
+    """The rows of each group by its name, and what groups them."""
+    if by is None:
+        return {str(name): LabelIs(k) for k, name in enumerate(predictions.class_order)}, "true class"
+    if isinstance(by, Groups):
+        member = by.membership(predictions.n_classes)
+        names = _group_names(by, int(member.max()) + 1)
+        return {
+            name: LabelIs(tuple(np.flatnonzero(member == g).tolist())) for g, name in enumerate(names)
+        }, "group of true classes"
+    if isinstance(by, str):
+        columns = predictions.columns or {}
+        if by not in columns:
+            raise InputError("by", "must be a column of the Predictions, or one value per row", repr(by))
+        values, words = columns[by], by
+    else:
+        values, words = as_array(by, "by"), "group"
+    if values.shape != (len(predictions),):
+        raise InputError("by", f"needs one value per row ({len(predictions)})", f"has shape {values.shape}")
+    text = np.array([str(value) for value in values.tolist()])
+    return {str(name): Mask(text == name) for name in np.unique(text)}, words
+
+
+def _group_names(groups: Groups, count: int) -> list[str]:
+    """What the groups are called, in the order of their numbers."""
+    given = groups.groups
+    if isinstance(given, Mapping):
+        return [str(name) for name in given]
+    if all(isinstance(name, str) for name in given):
+        return np.unique(np.array(given)).tolist()
+    return [f"group {g}" for g in range(count)]
+
+
+def _null(
+    predictions: Predictions,
+    places: np.ndarray,
+    lens: Lens,
+    partition: Partition,
+    distance: str | Distance,
+    resamples: int,
+    seed: int,
+) -> tuple[float, float]:
+    """Mean and 95% point of the error of some rows, if the model were calibrated."""
+    chosen: dict[str, Any] = {"lens": lens, "distance": distance, "resamples": resamples, "seed": seed}
+    found = calibration_test(predictions.take(places), partition=partition.select(places, len(predictions)), **chosen)
+    return found.null_mean, found.null_high
+
+
+def _label_nulls(
+    rows: Rows,
+    selections: list[Selection],
+    lens: Lens,
+    partition: Partition,
+    distance: str | Distance,
+    resamples: int,
+    seed: int,
+) -> np.ndarray:
+    """The same for rows chosen by their label, [selections, 2]: labels are drawn for all rows, then rows are chosen. A label
+    that is never drawn has no error."""
+    metric, rng, total = as_distance(distance), np.random.default_rng(seed), len(rows.labels)
+    draws = min(resamples, max(FEWEST_DRAWS, MOST_WORK // rows.probs.size))
+    drawn = np.full((draws, len(selections)), np.nan)
+    for labels, found in zip(draw_labels(rng, rows.probs, draws), drawn, strict=True):
+        labels = labels.astype(np.int64)
+        for s, selection in enumerate(selections):
+            those = np.flatnonzero(selection.mask(View(rows.probs, labels)) & (rows.weights > 0))
+            if len(those):
+                own = partition.select(those, total)
+                views = lens.views(rows.probs[those], labels[those])
+                cells = [gather_cells(view, own.cells(view.outputs), rows.weights[those]) for view in views]
+                found[s] = np.mean([mean_gap(cell, metric) for cell in cells])
+    ever = np.isfinite(drawn).any(axis=0)
+    some = np.where(ever, drawn, 0.0)
+    return np.where(ever[:, None], np.stack([np.nanmean(some, axis=0), np.nanquantile(some, 0.95, axis=0)], axis=1), np.nan)
+
+
+def draw_labels(rng: np.random.Generator, probs: np.ndarray, draws: int) -> np.ndarray:
+    """Labels [draws, n] drawn from forecasts [n, K]. The cumulated forecasts of some rows, one after the other and each raised
+    by its number, are one rising sequence, in which all draws are looked up together.
+
+    >>> draw_labels(np.random.default_rng(0), np.array([[0.0, 1.0, 0.0], [1.0, 0.0, 0.0]]), 2).tolist()
+    [[1, 0], [1, 0]]
+    """
+    n, K = probs.shape
+    labels, step = np.empty((draws, n), np.min_scalar_type(K - 1)), max(1, PIECE // K)
+    for first in range(0, n, step):
+        edges = np.cumsum(probs[first : first + step], axis=1, dtype=np.float64)
+        edges /= edges[:, -1:]
+        row = np.arange(len(edges))
+        edges += row[:, None]
+        place = np.searchsorted(edges.ravel(), rng.random((draws, len(edges))) + row, side="right") - K * row
+        labels[:, first : first + step] = np.minimum(place, K - 1)
+    return labels

@@ -1,0 +1,122 @@
+"""The grouping diagram: a calibration curve, and regions that share an output but not a chance (paper 1, Figure 5)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields
+from typing import Any
+
+import numpy as np
+
+from ..errors import InputError
+from ..grouping_loss import GroupingDiagram as Rates
+from ..grouping_loss import GroupingLoss
+from ..grouping_loss import grouping_diagram as find_rates
+from .diagram import Diagram
+from .picture import Axis, Bars, Line, Mark, Panel, Picture, Points, Rule
+
+THIN = 10  # rows, with fewer of which a rate says little
+MOST_INTERVALS = 60  # regions whose intervals can be told apart
+
+
+@dataclass(frozen=True, eq=False)
+class GroupingDiagram(Rates, Diagram):
+    """What a grouping diagram shows, as `grouping_loss.GroupingDiagram` has it, ready to be drawn. The further apart the
+    regions of a bin lie, the greater the grouping loss. Grey ones do not differ from their bin by more than chance."""
+
+    @classmethod
+    def of_grouping(cls, found: GroupingLoss) -> GroupingDiagram:
+        """From a grouping loss of a single event."""
+        if found.diagram is None:
+            raise InputError("lens", "must show a single event")
+        return cls(**{field.name: getattr(found.diagram, field.name) for field in fields(Rates)})
+
+    def columns(self) -> dict[str, np.ndarray]:
+        """Regions, each with its bin."""
+        return {
+            "bin": self.region_bin,
+            "bin_stated": self.stated[self.region_bin],
+            "bin_observed": self.observed[self.region_bin],
+            "bin_rows": self.rows[self.region_bin],
+            "stated": self.region_stated,
+            "observed": self.region_observed,
+            "low": self.region_low,
+            "high": self.region_high,
+            "rows": self.region_rows,
+            "differs": self.region_differs,
+        }
+
+    def picture(self) -> Picture:
+        thick = _thick(self.rows)
+        stated, observed, rows = self.stated[thick], self.observed[thick], self.rows[thick]
+        gap = float(np.diff(stated).min()) if len(stated) > 1 else 1.0
+        half, share = min(0.04, 0.45 * gap), rows / self.rows.sum()
+        detail = {"stated": stated, "observed": observed, "rows": rows}
+        histogram = Bars(stated - half, stated + half, 0 * share, share, role="density", detail=detail)
+        curve = Line(stated, observed, role="observed", name="bins", detail=detail)
+        bins = Points(stated, observed, role="observed", detail=detail)
+        x = Axis("stated probability", 0.0, 1.0)
+        above = Panel((Rule(role="reference"), *self._regions(), curve, bins), x, Axis("observed rate", 0.0, 1.0), square=True)
+        below = Panel((histogram,), x, Axis("rows", 0.0, percent=True), share=0.22)
+        return Picture((above, below), "Same output, different chances", self._said(), self._caption())
+
+    @property
+    def _with_intervals(self) -> bool:
+        return len(self.region_bin) <= MOST_INTERVALS
+
+    def _caption(self) -> str:
+        parts = ["The further a bin's regions lie apart, the more is lost by grouping"]
+        parts[0] += "; vertical lines are 95% intervals." if self._with_intervals else "."
+        left_out = [(int((~_thick(rows)).sum()), what) for rows, what in ((self.rows, "bin"), (self.region_rows, "region"))]
+        if any(count for count, _ in left_out):
+            words = " and ".join(f"{count:,} {what}{'s' * (count > 1)}" for count, what in left_out if count)
+            parts.append(f"Not drawn: {words} of fewer than {THIN} rows.")
+        if self.region_rows.max() < THIN:
+            parts.append(f"Every region has fewer than {THIN} rows: their rates say little.")
+        return " ".join(parts)
+
+    def _regions(self) -> list[Mark]:
+        """Those of a higher rate than their bin, of a lower one, and those that chance may have set apart, at the back."""
+        higher, differs = self.region_observed > self.observed[self.region_bin], self.region_differs
+        kinds = [
+            ("chance", "region like its bin", ~differs),
+            ("under", "region above its bin", differs & higher),
+            ("over", "region below its bin", differs & ~higher),
+        ]
+        marks: list[Mark] = []
+        for role, name, kind in kinds:
+            those = kind & _thick(self.region_rows)
+            if those.any():
+                shown = {key: column[those] for key, column in self.columns().items()}
+                low, high = (shown["low"], shown["high"]) if self._with_intervals else (None, None)
+                detail = {key: shown[key] for key in ("stated", "observed", "rows")}
+                place = (shown["stated"], shown["observed"], low, high, shown["rows"])
+                marks.append(Points(*place, role=role, name=name, detail=detail))
+        return marks
+
+    def _said(self) -> str:
+        apart = int(self.region_differs.sum())
+        spread = max(np.ptp(self.region_observed[self.region_bin == b]) for b in np.unique(self.region_bin))
+        return (
+            f"Grouping diagram of {len(self.stated)} bins and {len(self.region_bin)} regions. The rate of {apart} regions"
+            f" differs from that of their bin by more than chance. Within a bin, rates lie up to {spread:.2f} apart."
+        )
+
+
+def _thick(rows: np.ndarray) -> np.ndarray:
+    """Which have rows enough to be drawn: all, if none has."""
+    enough = rows >= THIN
+    return enough if enough.any() else np.ones(len(rows), bool)
+
+
+def grouping_diagram(y_true: Any, y_proba: Any = None, features: Any = None, **choices: Any) -> GroupingDiagram:
+    """The calibration curve and two regions of each of ten bins, learned from one half of the rows and rated by the other
+    (paper 1, Figure 5). Arguments as in `probaudit.grouping_diagram`.
+
+    >>> from probaudit.lenses import Binary
+    >>> from probaudit.simulate import neural_outputs
+    >>> world = neural_outputs(4000)
+    >>> grouping_diagram(world.y, world.scores, world.features, lens=Binary()).region_differs.any()
+    np.True_
+    """
+    found = find_rates(y_true, y_proba, features, **choices)
+    return GroupingDiagram(**{field.name: getattr(found, field.name) for field in fields(Rates)})

@@ -1,0 +1,38 @@
+"""Rows that are judged again and again, under several lenses or group by group: the good ones, as probabilities."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from ..lenses import Lens, View
+from ..partitions import Partition
+from ..predictions import Predictions
+from ..selections import Selection
+from ..viewing import Rows, lens_of
+
+
+@dataclass(frozen=True, eq=False)
+class Judged:
+    """Good rows of given ones: logits are turned into probabilities once, and not by every estimate anew. Choices made for all
+    rows are cut down to them."""
+
+    predictions: Predictions
+    lens: Lens
+    rows: Rows
+
+    @classmethod
+    def of(cls, given: Predictions, lens: Lens) -> Judged:
+        rows = Rows.of(given)
+        weights = None if given.sample_weight is None else rows.weights
+        plain = Predictions(rows.labels, rows.probs, sample_weight=weights, tolerance=given.row_tolerance, names=given.names)
+        return cls(plain, lens_of(given, lens), rows)
+
+    def partition(self, partition: Partition) -> Partition:
+        return partition.select(self.rows.places, self.rows.total)
+
+    def mask(self, where: Selection) -> np.ndarray:
+        """Which of these rows are chosen and have any weight."""
+        chosen = where.select(self.rows.places, self.rows.total).mask(View(self.rows.probs, self.rows.labels))
+        return np.asarray(chosen & (self.rows.weights > 0))

@@ -1,0 +1,32 @@
+"""Colours by role, from the palette of Okabe & Ito (2008), which colour-blind people can tell apart on light and on dark."""
+
+from __future__ import annotations
+
+BLACK_OR_WHITE = "#808080"  # their black, in a grey that is seen on both
+SERIES = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", BLACK_OR_WHITE, "#F0E442")
+
+COLOURS = {
+    "model": "#009E73",
+    "observed": "#0072B2",
+    "reference": BLACK_OR_WHITE,
+    "chance": BLACK_OR_WHITE,
+    "over": "#D55E00",
+    "under": "#56B4E9",
+    "calibration": "#E69F00",
+    "grouping": "#CC79A7",
+    "rest": "#999999",
+    "density": "#999999",
+    "reject": "#F0E442",
+}
+
+FAINT = 0.22  # how much of a band, or of a faint bar, covers what is behind
+
+
+def colour(role: str) -> str:
+    """How a role looks; series take the palette in turn.
+
+    >>> colour("series 1") == colour("series 9")
+    True
+    """
+    kind, _, number = role.partition(" ")
+    return SERIES[int(number) % len(SERIES)] if kind == "series" else COLOURS[role]

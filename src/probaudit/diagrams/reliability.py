@@ -1,0 +1,403 @@
+"""The reliability diagram: how often an event happened, against how probable it was said to be."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Literal, Unpack
+
+import numpy as np
+
+from ..calibration import calibration_error
+from ..distances import L1
+from ..errors import InputError
+from ..estimates.calibration_error import mean_gap
+from ..estimates.cells import Cells
+from ..estimates.fine_grid import FineGrid
+from ..estimates.null import Steps, p_value
+from ..lenses import Binary, Lens, OneVsRest, TopLabel, View
+from ..metrics import RowOptions, rows_of
+from ..partitions import Edges, EqualMass, EqualWidth, Partition
+from ..predictions import Predictions
+from ..statistics import CELLS
+from ..viewing import grids_of, lens_of, look_at_event
+from .diagram import Diagram, number
+from .picture import Axis, Band, Bars, Line, Mark, Panel, Picture, Points, Rule
+
+Bins = int | Partition | Literal["corp"]
+
+Z95 = 1.959963984540054
+HISTOGRAM = 50  # bars of the outputs, where bins are not of equal width
+NARROWEST = 0.006  # of a bar, to be seen
+BAND_POINTS = 121
+
+
+@dataclass(frozen=True, eq=False)
+class Reliability(Diagram):
+    """Per bin that has rows: mean output, how often the event happened, rows, share of the weight, and
+
+    low, high : the 95% interval of the rate (Wilson 1927, on the effective number of rows); of CORP, whose steps the labels
+        have chosen, too narrow.
+    chance_low, chance_high : where the rate of a calibrated model with the same outputs falls in 95% of cases.
+    left, right : the range of outputs.
+
+    error : the calibration error that is the sum of share x |stated - observed|; of CORP the miscalibration, which is the mean
+        Brier score 2 (p - y)^2 that isotonic regression removes. null_mean, null_high, p_value : what it is if the model is
+        calibrated: its mean and its 95% point, and the chance of one so large.
+    histogram : [3, bars]: left and right end, and rows.
+    curve : of CORP, the knots [2, m] of the isotonic regression; `band`, [3, m]: outputs, and the 95% range of the regression
+        of a calibrated model there.
+    """
+
+    stated: np.ndarray
+    observed: np.ndarray
+    rows: np.ndarray
+    share: np.ndarray
+    low: np.ndarray
+    high: np.ndarray
+    chance_low: np.ndarray
+    chance_high: np.ndarray
+    left: np.ndarray
+    right: np.ndarray
+    error: float
+    null_mean: float
+    null_high: float
+    p_value: float
+    histogram: np.ndarray
+    event: str
+    bins: str
+    curve: np.ndarray | None = None
+    band: np.ndarray | None = None
+
+    @classmethod
+    def of_grid(
+        cls,
+        grid: FineGrid,
+        bins: Bins = 15,
+        *,
+        event: str = "the most probable class",
+        resamples: int = 999,
+        seed: int = 0,
+    ) -> Reliability:
+        """From a fine grid, where the rows are not at hand. Bins begin and end at cells of the grid."""
+        partition = partition_of(bins)
+        if not np.isfinite(grid.weight_squared[grid.kept]).all():
+            raise InputError("grid", "must know the squared weights of its rows")
+        if partition is None:
+            return _corp(_Levels.of_grid(grid), grid, event, resamples, seed)
+        kept, size = np.flatnonzero(grid.kept), len(grid.rows)
+        cell = partition.grid_cells(grid.place, grid.rows[kept])
+        cells = grid.cells(cell)
+        left, right = _ends(partition, cells.number, cell, kept / size, (kept + 1) / size)
+        return _binned(cells, Steps.of_grid(grid, cell), left, right, partition, grid, event, resamples, seed)
+
+    @property
+    def verdict(self) -> np.ndarray:
+        """Per bin: "high" if the outputs are too high by more than chance allows, "low" if too low, else ""."""
+        found = np.where(self.observed < self.chance_low - 1e-12, "high", "")
+        return np.where(self.observed > self.chance_high + 1e-12, "low", found)
+
+    @property
+    def n(self) -> int:
+        return int(self.rows.sum())
+
+    def columns(self) -> dict[str, np.ndarray]:
+        names = ("left", "right", "rows", "share", "stated", "observed", "low", "high", "chance_low", "chance_high", "verdict")
+        return {name: getattr(self, name) for name in names}
+
+    def panel(self, *, names: bool = True, title: str = "", x: str = "", y: str = "observed") -> Panel:
+        """The rates alone, without the histogram."""
+        return Panel(tuple(self._marks(names)), Axis(x, 0, 1), Axis(y, 0, 1), title, square=True)
+
+    def picture(self) -> Picture:
+        above = self.panel()
+        left, right, rows = self.histogram
+        detail = _ranges(left, right) | {"rows": rows.astype(np.int64)}
+        bars = Bars(left, right, np.zeros(len(rows)), rows, role="density", detail=detail)
+        below = Panel((bars,), Axis(f"stated probability of {self.event}", 0, 1), Axis("rows", low=0), share=0.3)
+        return Picture((above, below), f"Reliability of {self.event}", self._description(), self._caption())
+
+    def _marks(self, names: bool) -> list[Mark]:
+        chance = "where a calibrated model would be (95%)" if names else ""
+        if self.curve is not None and self.band is not None:
+            band = Band(*self.band, role="chance", name=chance)
+            line = Line(*self.curve, role="observed", name="isotonic regression" if names else "", detail=self._knots())
+            return [band, Rule(role="reference"), line]
+        wide = np.maximum(NARROWEST - (self.right - self.left), 0) / 2
+        spans = (self.left - wide, self.right + wide, self.chance_low, self.chance_high)
+        marks: list[Mark] = [Bars(*spans, faint=True, role="chance", name=chance), Rule(role="reference")]
+        kinds = (("", "observed", "observed"), ("high", "over", "stated too high"), ("low", "under", "stated too low"))
+        for kind, role, name in kinds:
+            of = self.verdict == kind
+            if of.any():
+                detail = {key: np.asarray(column)[of] for key, column in self._detail().items()}
+                name = f"{name}, with 95% interval" if names and not kind else name if names else ""
+                ends = {"low": self.low[of], "high": self.high[of]}
+                marks.append(Points(self.stated[of], self.observed[of], **ends, role=role, name=name, detail=detail))
+        return marks
+
+    def _knots(self) -> dict[str, Any]:
+        return {name: np.repeat(column, 2) for name, column in self._detail().items()}
+
+    def _detail(self) -> dict[str, Any]:
+        columns = {"rows": self.rows, "stated": self.stated, "observed": self.observed}
+        found: dict[str, Any] = _ranges(self.left, self.right) | columns
+        if self.curve is None:
+            found["95% interval"] = [f"{low:.3f} to {high:.3f}" for low, high in zip(self.low, self.high, strict=True)]
+        return found
+
+    def _caption(self) -> str:
+        what = "Miscalibration (CORP)" if self.curve is not None else "Calibration error (ECE)"
+        return (
+            f"{what} {number(self.error)}; a calibrated model gets {number(self.null_mean)} by chance, "
+            f"95% of the time at most {number(self.null_high)} (p = {self.p_value:.2g}). {self.bins}, {self.n:,} rows."
+        )
+
+    def _description(self) -> str:
+        worst = int(np.argmax(self.share * np.abs(self.stated - self.observed)))
+        text = f"Reliability diagram of {self.event}. {self._caption()} The bin that adds most has {self.rows[worst]:,} rows, "
+        text += f"stated {self.stated[worst]:.3f}, observed {self.observed[worst]:.3f}."
+        if self.curve is None:
+            high, low = int((self.verdict == "high").sum()), int((self.verdict == "low").sum())
+            text += f" Of {len(self.rows)} bins with rows, {high} are stated too high and {low} too low, beyond chance."
+        return text
+
+
+def reliability_diagram(
+    y_true: Any,
+    y_proba: Any = None,
+    *,
+    lens: Lens | None = None,
+    bins: Bins = 15,
+    resamples: int = 999,
+    seed: int = 0,
+    **options: Unpack[RowOptions],
+) -> Reliability:
+    """How often an event happened, against how probable it was said to be, with what chance alone would do.
+
+    lens : a single event; the top label unless given.
+    bins : a number of equal bins, `EqualWidth`, `EqualMass` or `Edges`; or "corp" for isotonic regression, which needs no
+        bins (Dimitriadis, Gneiting & Jordan 2021). If there are more than 16,800 different outputs, those in one of so many
+        equal parts of [0, 1] then count as equal.
+    resamples, seed : of labels drawn from the outputs, for what the error would be by chance, as in `calibration_test`.
+
+    >>> found = reliability_diagram([1, 0, 1, 1], [0.8, 0.7, 0.6, 0.9], bins=2)
+    >>> found.stated, found.observed, round(found.error, 4)
+    (array([0.75]), array([0.75]), 0.0)
+    """
+    partition = partition_of(bins)
+    if resamples < 1:
+        raise InputError("resamples", "must be at least 1", resamples)
+    predictions = rows_of(y_true, y_proba, **options)
+    lens = TopLabel() if lens is None else lens
+    seen, event = look_at_event(predictions, lens), event_name(predictions, lens)
+    (grid,) = grids_of(predictions, lens)
+    view = View(np.clip(seen.view.outputs, 0, 1), seen.view.labels)
+    if partition is None:
+        levels = _Levels.of_view(view, seen.weights)
+        return _corp(levels if len(levels.rows) <= CELLS else _Levels.of_grid(grid), grid, event, resamples, seed)
+    cell = seen.cells(partition)
+    (cells,) = calibration_error(predictions, lens=lens, partition=partition).cells
+    if predictions.sample_weight is None:
+        steps = Steps.of_view(seen.view, cell)
+    else:
+        steps = Steps.of_grid(grid, partition.grid_cells(grid.place, grid.rows[grid.kept]))
+    left, right = _ends(partition, cells.number, cell, view.outputs, view.outputs)
+    return _binned(cells, steps, left, right, partition, grid, event, resamples, seed)
+
+
+def event_name(predictions: Predictions, lens: Lens) -> str:
+    """What a lens judges, in words."""
+    lens = lens_of(predictions, lens)
+    names = predictions.class_order
+    if isinstance(lens, TopLabel):
+        return "the most probable class"
+    if isinstance(lens, Binary):
+        return "the answer" if predictions.pairs else f"class {names[1]}"
+    return f"class {names[lens.index]}" if isinstance(lens, OneVsRest) else f"the event {lens!r}"
+
+
+def wilson(rate: np.ndarray, size: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """The 95% interval of a probability from the rate of an event among rows (Wilson 1927).
+
+    >>> [float(end.round(4)[0]) for end in wilson(np.array([0.1]), np.array([20]))]
+    [0.0279, 0.301]
+    """
+    middle = (rate + Z95**2 / (2 * size)) / (1 + Z95**2 / size)
+    half = Z95 * np.sqrt(rate * (1 - rate) / size + (Z95 / (2 * size)) ** 2) / (1 + Z95**2 / size)
+    return np.clip(middle - half, 0, rate), np.clip(middle + half, rate, 1)
+
+
+def binomial_range(probability: np.ndarray, size: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """The middle 95% of the rate among rows that all have this probability. Rows whose probabilities differ vary a little less
+    around their mean, so that the range errs on the careful side.
+
+    >>> [float(end[0]) for end in binomial_range(np.array([0.5]), np.array([10]))]
+    [0.2, 0.8]
+    """
+    from scipy.special import betainc
+
+    n, p = np.maximum(1, np.round(size)), np.clip(probability, 0, 1)
+
+    def quantile(tail: float) -> np.ndarray:
+        """The least k with P(X <= k) = 1 - I_p(k + 1, n - k) >= tail, over n, by bisection."""
+        below, found = np.full_like(n, -1.0), n.copy()
+        while (wide := found - below > 1).any():
+            k = np.floor((below + found) / 2)
+            enough = betainc(k + 1, n - k, p) <= 1 - tail
+            below, found = np.where(wide & ~enough, k, below), np.where(wide & enough, k, found)
+        return found / n
+
+    return quantile(0.025), quantile(0.975)
+
+
+def partition_of(bins: Bins) -> Partition | None:
+    """The bins; None stands for isotonic regression."""
+    if isinstance(bins, str):
+        if bins != "corp":
+            raise InputError("bins", 'must be a number, a Partition or "corp"', repr(bins))
+        return None
+    if isinstance(bins, (EqualWidth, EqualMass, Edges)):
+        return bins
+    if isinstance(bins, bool) or not isinstance(bins, (int, np.integer)):
+        raise InputError("bins", 'must be a number, EqualWidth, EqualMass, Edges or "corp"', repr(bins))
+    return EqualWidth(int(bins))
+
+
+def _binned(
+    cells: Cells,
+    steps: Steps,
+    left: np.ndarray,
+    right: np.ndarray,
+    partition: Partition,
+    grid: FineGrid,
+    event: str,
+    resamples: int,
+    seed: int,
+) -> Reliability:
+    error, null = float(mean_gap(cells, L1())), steps.null(L1(), resamples, seed)
+    kind = {EqualWidth: "bins of equal width", EqualMass: "bins of equal size"}.get(type(partition), "given bins")
+    count = partition.bins if isinstance(partition, (EqualWidth, EqualMass)) else len(getattr(partition, "edges", ())) - 1
+    return Reliability(
+        cells.outputs,
+        cells.targets,
+        cells.rows,
+        cells.share,
+        *wilson(np.clip(cells.targets, 0, 1), cells.effective),
+        *binomial_range(cells.outputs, cells.effective),
+        left,
+        right,
+        error,
+        float(null.mean()),
+        float(np.quantile(null, 0.95)),
+        p_value(error, null),
+        _histogram(grid, partition.bins if isinstance(partition, EqualWidth) else HISTOGRAM),
+        event,
+        f"{count} {kind}",
+    )
+
+
+def _ends(
+    partition: Partition, number: np.ndarray, cell: np.ndarray, low: np.ndarray, high: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+    """The ends of each bin: of equal ones where they are cut, else those of the outputs in them."""
+    if isinstance(partition, EqualWidth):
+        return number / partition.bins, (number + 1) / partition.bins
+    left, right = np.full(int(cell.max()) + 1, np.inf), np.full(int(cell.max()) + 1, -np.inf)
+    np.minimum.at(left, cell, low)
+    np.maximum.at(right, cell, high)
+    return left[number], right[number]
+
+
+def _histogram(grid: FineGrid, bars: int) -> np.ndarray:
+    """Left and right end, and rows, of equal parts of [0, 1] that have any."""
+    kept = grid.rows > 0
+    part = np.minimum((np.flatnonzero(kept) + 0.5) * bars / len(grid.rows), bars - 1).astype(np.int64)
+    rows = np.bincount(part, grid.rows[kept], minlength=bars)
+    full = np.flatnonzero(rows)
+    return np.stack([full / bars, (full + 1) / bars, rows[full]])
+
+
+def _ranges(left: np.ndarray, right: np.ndarray) -> dict[str, Any]:
+    return {"stated between": [f"{low:.3g} and {high:.3g}" for low, high in zip(left, right, strict=True)]}
+
+
+@dataclass(frozen=True)
+class _Levels:
+    """Rows of equal output as one, in rising order: output, rows, and sums of weights, squared weights and hits."""
+
+    output: np.ndarray
+    rows: np.ndarray
+    weight: np.ndarray
+    squared: np.ndarray
+    hits: np.ndarray
+
+    @classmethod
+    def of_view(cls, view: View, weights: np.ndarray) -> _Levels:
+        output, place = np.unique(view.outputs, return_inverse=True)
+        sums = (np.bincount(place, values) for values in (weights, weights**2, weights * view.labels))
+        return cls(output, np.bincount(place), *sums)
+
+    @classmethod
+    def of_grid(cls, grid: FineGrid) -> _Levels:
+        kept = grid.kept
+        return cls(grid.place, *(field[kept] for field in (grid.rows, grid.weight, grid.weight_squared, grid.targets)))
+
+
+def _corp(levels: _Levels, grid: FineGrid, event: str, resamples: int, seed: int) -> Reliability:
+    """Isotonic regression, with consistency bands from labels drawn anew (Dimitriadis, Gneiting & Jordan 2021)."""
+    fitted = isotonic(levels.hits, levels.weight)
+    starts = np.flatnonzero(np.r_[True, np.diff(fitted) > 0])
+    fields = (levels.rows, levels.weight, levels.squared, levels.weight * levels.output, levels.hits)
+    rows, weight, squared, outputs, hits = (np.add.reduceat(field, starts) for field in fields)
+    left, right = levels.output[starts], levels.output[np.r_[starts[1:], len(fitted)] - 1]
+    error = _miscalibration(levels.output, levels.weight, levels.hits, fitted)
+    at = np.unique(np.searchsorted(levels.output, np.linspace(levels.output[0], levels.output[-1], BAND_POINTS)))
+    x, (draws, null) = levels.output[at], _isotonic_null(levels, at, resamples, seed)
+    low, high = np.quantile(draws, [0.025, 0.975], axis=0)
+    rate = fitted[starts]
+    return Reliability(
+        outputs / weight,
+        rate,
+        rows,
+        weight / weight.sum(),
+        *wilson(np.clip(hits / weight, 0, 1), weight**2 / squared),
+        np.interp(outputs / weight, x, low),
+        np.interp(outputs / weight, x, high),
+        left,
+        right,
+        error,
+        float(null.mean()),
+        float(np.quantile(null, 0.95)),
+        p_value(error, null),
+        _histogram(grid, HISTOGRAM),
+        event,
+        f"{len(starts)} steps of isotonic regression",
+        np.stack([np.column_stack([left, right]).reshape(-1), np.repeat(rate, 2)]),
+        np.stack([x, low, high]),
+    )
+
+
+def isotonic(hits: np.ndarray, weight: np.ndarray) -> np.ndarray:
+    """The rising rates nearest to hits / weight."""
+    from scipy.optimize import isotonic_regression
+
+    return np.asarray(isotonic_regression(hits / weight, weights=weight).x)
+
+
+def _miscalibration(output: np.ndarray, weight: np.ndarray, hits: np.ndarray, fitted: np.ndarray) -> float:
+    """What the fit removes from the mean of 2 (p - y)^2."""
+    removed = weight * (output**2 - fitted**2) - 2 * hits * (output - fitted)
+    return float(2 * removed.sum() / weight.sum())
+
+
+def _isotonic_null(levels: _Levels, at: np.ndarray, resamples: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
+    """If the model is calibrated: the fits at some of the levels, [resamples, at], and their miscalibrations. Of weighted rows,
+    as many are drawn as count."""
+    rng, p = np.random.default_rng(seed), np.clip(levels.output, 0, 1)
+    size = np.maximum(1, np.rint(levels.weight**2 / levels.squared)).astype(np.int64)
+    fits, null = np.empty((resamples, len(at))), np.empty(resamples)
+    for i in range(resamples):
+        hits = rng.binomial(size, p) * (levels.weight / size)
+        fit = isotonic(hits, levels.weight)
+        fits[i], null[i] = fit[at], _miscalibration(p, levels.weight, hits, fit)
+    return fits, null

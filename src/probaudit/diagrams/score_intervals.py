@@ -1,0 +1,111 @@
+"""Scores with their intervals, one below the other."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Unpack
+
+import numpy as np
+
+from ..errors import InputError
+from ..estimates.estimate import Estimate
+from ..metrics import RowOptions, bayes_risk, brier_score, log_score, rows_of
+from .diagram import Diagram
+from .picture import Axis, Mark, Panel, Picture, Points, Rule, Text
+
+
+@dataclass(frozen=True, eq=False)
+class ScoreIntervals(Diagram):
+    """Estimates by name with their 95% intervals; `normalised` are those divided by what the best constant forecast gets."""
+
+    names: tuple[str, ...]
+    value: np.ndarray
+    low: np.ndarray
+    high: np.ndarray
+    normalised: np.ndarray
+    normalised_low: np.ndarray
+    normalised_high: np.ndarray
+    title: str = "Scores"
+
+    @classmethod
+    def of(
+        cls,
+        estimates: Mapping[str, Estimate],
+        normalised: Mapping[str, Estimate] | None = None,
+        *,
+        title: str = "Scores",
+    ) -> ScoreIntervals:
+        """From estimates by name, and (for all or some of the names) normalised ones."""
+        if not estimates:
+            raise InputError("estimates", "needs at least one")
+        beside = dict(normalised or {})
+        unknown = [name for name in beside if name not in estimates]
+        if unknown:
+            raise InputError("normalised", "must have names of the estimates", repr(unknown[0]))
+        rows = [(float(e), e.low, e.high) for e in estimates.values()]
+        nothing = Estimate(math.nan)
+        others = [(float(e), e.low, e.high) for e in (beside.get(name, nothing) for name in estimates)]
+        plain, normal = np.array(rows, float).T, np.array(others, float).T
+        return cls(tuple(map(str, estimates)), plain[0], plain[1], plain[2], normal[0], normal[1], normal[2], title)
+
+    def columns(self) -> dict[str, np.ndarray]:
+        names = ("value", "low", "high", "normalised", "normalised_low", "normalised_high")
+        return {"name": np.array(self.names, object)} | {name: getattr(self, name) for name in names}
+
+    def picture(self) -> Picture:
+        panels = [self._panel("value", self.value, self.low, self.high)]
+        if not np.isnan(self.normalised).all():
+            ends = self.normalised, self.normalised_low, self.normalised_high
+            panels.append(self._panel("1 = best constant forecast", *ends, reference=1.0))
+        caption = "With 95% intervals. Normalised: above 1 is worse than not looking at the input." if len(panels) > 1 else ""
+        return Picture(tuple(panels), self.title, self._description(), caption or "With 95% intervals.")
+
+    def _panel(self, title: str, value: np.ndarray, low: np.ndarray, high: np.ndarray, reference: float | None = None) -> Panel:
+        shown = np.flatnonzero(np.isfinite(value))
+        places, names = shown * 1.0, np.array(self.names, object)[shown]
+        detail = {"score": names, "value": value[shown], "from": low[shown], "to": high[shown]}
+        ends = np.where(np.isfinite(low), low, value)[shown], np.where(np.isfinite(high), high, value)[shown]
+        points = Points(value[shown], places, *ends, across=True, role="observed", detail=detail)
+        least = min(0.0, *ends[0].tolist()) if len(shown) else 0.0
+        most = max([*ends[1].tolist(), 0.0 if reference is None else reference]) or 1.0
+        marks: list[Mark] = [] if reference is None else [Rule(x=reference, role="reference")]
+        end = most + 0.05 * (most - least)
+        marks += [points, *(_label(value[k], k, least, end) for k in range(len(value)) if not np.isnan(value[k]))]
+        axis = Axis(title, least, end)
+        return Panel(tuple(marks), axis, Axis("", categories=self.names), "normalised" if reference else "")
+
+    def _description(self) -> str:
+        def words(name: str, value: float, low: float, high: float) -> str:
+            span = f" ({low:.4g} to {high:.4g})" if math.isfinite(low) and math.isfinite(high) else ""
+            return f"{name} {value:.4g}{span}"
+
+        ends = zip(self.names, self.value, self.low, self.high, strict=True)
+        return f"{self.title} with 95% intervals: " + ", ".join(words(*row) for row in ends) + "."
+
+
+def _label(value: float, place: int, low: float, high: float) -> Text:
+    """The value above its point; to its right or left near an end."""
+    if np.isinf(value):
+        return Text(low, place - 0.3, " infinite")
+    part = (value - low) / (high - low)
+    return Text(float(value), place - 0.3, f"{value:.4g}", "start" if part < 0.15 else "end" if part > 0.85 else "middle")
+
+
+def score_intervals_diagram(
+    y_true: Any, y_proba: Any = None, *, costs: Any = None, **options: Unpack[RowOptions]
+) -> ScoreIntervals:
+    """The log score, the Brier score and the error rate (or, with costs, the risk), plain and normalised.
+
+    >>> score_intervals_diagram([1, 0, 1, 1], [0.9, 0.2, 0.4, 0.7]).names
+    ('log score', 'Brier score', 'error rate')
+    """
+    rows = rows_of(y_true, y_proba, **options)
+    table = 1.0 - np.eye(rows.n_classes) if costs is None else costs
+    both = []
+    for normalize in (False, True):
+        risk = bayes_risk(rows, costs=table, normalize=normalize)
+        found = {"log score": log_score(rows, normalize=normalize), "Brier score": brier_score(rows, normalize=normalize)}
+        both.append(found | {"error rate" if costs is None else "risk": risk})
+    return ScoreIntervals.of(*both)

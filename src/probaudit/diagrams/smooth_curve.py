@@ -1,0 +1,148 @@
+"""A smooth reliability curve, with the kernel and the width of SmoothECE (Blasiok & Nakkiran 2023)."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any, Unpack
+
+import numpy as np
+
+from ..errors import InputError
+from ..estimates.fine_grid import FineGrid
+from ..estimates.smooth import smooth_error
+from ..lenses import Lens, TopLabel
+from ..metrics import RowOptions, rows_of
+from ..viewing import grids_of, look_at_event
+from .diagram import Diagram, number
+from .picture import Axis, Band, Line, Panel, Picture, Rule
+from .reliability import event_name
+
+STEPS = 20  # cells within the width of the kernel
+POINTS = 100  # of the curve, at least
+NARROWEST = 0.01  # width of the kernel, unless given
+FEWEST = 0.5  # rows under the kernel, for a curve to be drawn
+
+
+@dataclass(frozen=True, eq=False)
+class SmoothCalibration(Diagram):
+    """At each output, smoothed by a Gaussian reflected at 0 and 1: how often the event happened, its 95% bootstrap interval,
+    pointwise, and the density of outputs.
+
+    error : SmoothECE. width : of the kernel; the error itself (but at least 0.01), unless given. There is no curve where the
+        kernel finds no rows.
+    """
+
+    stated: np.ndarray
+    observed: np.ndarray
+    low: np.ndarray
+    high: np.ndarray
+    density: np.ndarray
+    error: float
+    width: float
+    n: int
+    event: str
+
+    @classmethod
+    def of_grid(
+        cls,
+        grid: FineGrid,
+        *,
+        event: str = "the most probable class",
+        sigma: float | None = None,
+        resamples: int = 200,
+        seed: int = 0,
+    ) -> SmoothCalibration:
+        """From a fine grid, where the rows are not at hand."""
+        if sigma is not None and not 0 < sigma < np.inf:
+            raise InputError("sigma", "must be positive and finite", sigma)
+        if resamples < 1:
+            raise InputError("resamples", "must be at least 1", resamples)
+        error, width = (float(found) for found in smooth_error((grid.targets - grid.outputs) / grid.weight.sum(), sigma))
+        kernel = max(width, NARROWEST) if sigma is None else max(sigma, 2 / len(grid.rows))
+        coarse = grid.coarse(int(min(len(grid.rows), max(2 * POINTS, STEPS / kernel))))
+        x = (np.arange(steps := int(max(POINTS, 1 / kernel))) + 0.5) / steps
+        near = _reflected(x, coarse.place, kernel)
+
+        def curve(weight: np.ndarray, targets: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+            mass = weight @ near.T
+            return np.clip(targets @ near.T / np.maximum(mass, np.finfo(float).tiny), 0, 1), mass
+
+        kept, n = coarse.kept, int(coarse.rows.sum())
+        observed, mass = curve(coarse.weight[kept], coarse.targets[kept])
+        categories = coarse.categories(np.flatnonzero(kept))
+        draws = np.random.default_rng(seed).multinomial(n, categories.counts / n, resamples)
+        drawn = [curve(cells.weight, cells.weight * cells.targets)[0] for cells in categories.resampled(draws)]
+        low, high = np.quantile(np.concatenate(drawn), [0.025, 0.975], axis=0)
+        share = mass / coarse.weight.sum()
+        seen = share * n >= FEWEST
+        fields = (x, observed, low, high, share / (kernel * math.sqrt(2 * math.pi)))
+        stated, observed, low, high, density = (field[seen] for field in fields)
+        return cls(stated, observed, low, high, density, error, kernel, n, event)
+
+    def columns(self) -> dict[str, np.ndarray]:
+        return {name: getattr(self, name) for name in ("stated", "observed", "low", "high", "density")}
+
+    def picture(self) -> Picture:
+        names = ("stated", "observed", "low", "high", "density")
+        x, observed, low, high, density = (_broken(self.stated, getattr(self, name)) for name in names)
+        detail = {"stated": x, "observed": observed, "from": low, "to": high}
+        band = Band(x, low, high, role="observed", name="95% interval")
+        curve = Line(x, observed, role="observed", name="observed", detail=detail)
+        above = Panel((band, Rule(role="reference"), curve), Axis("", 0, 1), Axis("observed", 0, 1), square=True)
+        filled = Band(x, np.where(np.isnan(x), np.nan, 0.0), density, role="density")
+        edge = Line(x, density, role="density", detail={"stated": x, "density": density})
+        axes = Axis(f"stated probability of {self.event}", 0, 1), Axis("density", low=0)
+        below = Panel((filled, edge), *axes, share=0.3)
+        return Picture((above, below), f"Smooth calibration curve of {self.event}", self._description(), self._caption())
+
+    def _caption(self) -> str:
+        return f"SmoothECE {number(self.error)}; Gaussian kernel of width {self.width:.3g}, {self.n:,} rows."
+
+    def _description(self) -> str:
+        far = int(np.argmax(np.abs(self.stated - self.observed) * self.density))
+        return (
+            f"Smooth calibration curve of {self.event}. {self._caption()} The gap that weighs most is at "
+            f"{self.stated[far]:.2f}, where the event happened {self.observed[far]:.1%} of the time (95% interval "
+            f"{self.low[far]:.1%} to {self.high[far]:.1%})."
+        )
+
+
+def _reflected(x: np.ndarray, place: np.ndarray, width: float) -> np.ndarray:
+    """exp(-u^2 / 2) for the distance u, in widths, of each x from each place, and from its mirror images at 0 and 1."""
+    images = (-place, place, 2 - place)
+    return np.asarray(sum(np.exp(-(((x[:, None] - image) / width) ** 2) / 2) for image in images))
+
+
+def _broken(x: np.ndarray, values: np.ndarray) -> np.ndarray:
+    """Values with a gap where outputs are missing, so that no line is drawn across it."""
+    step = np.diff(x)
+    far = np.flatnonzero(step > 1.5 * step.min(initial=1.0)) + 1
+    return np.insert(values, far, np.nan)
+
+
+def smooth_calibration_diagram(
+    y_true: Any,
+    y_proba: Any = None,
+    *,
+    lens: Lens | None = None,
+    sigma: float | None = None,
+    resamples: int = 200,
+    seed: int = 0,
+    **options: Unpack[RowOptions],
+) -> SmoothCalibration:
+    """How often an event happened at each output, smoothed as in SmoothECE, with a bootstrap interval.
+
+    lens : a single event; the top label unless given.
+    sigma : a width of your own; else the fixed point of SmoothECE.
+
+    >>> found = smooth_calibration_diagram([1, 1, 0, 0], [0.5, 0.5, 0.5, 0.5], sigma=0.1)
+    >>> round(found.error, 6), float(found.observed.round(6).min())
+    (0.0, 0.5)
+    """
+    predictions = rows_of(y_true, y_proba, **options)
+    lens = TopLabel() if lens is None else lens
+    look_at_event(predictions, lens)
+    (grid,) = grids_of(predictions, lens)
+    choices: dict[str, Any] = {"sigma": sigma, "resamples": resamples, "seed": seed}
+    return SmoothCalibration.of_grid(grid, event=event_name(predictions, lens), **choices)

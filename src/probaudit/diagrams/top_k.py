@@ -1,0 +1,180 @@
+"""Beyond the most probable class: calibration of the top k, confidence against accuracy there (paper 3, Figures 1 and 2)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Unpack
+
+import numpy as np
+
+from ..calibration import calibration_error, calibration_test
+from ..calibration_loss import shares
+from ..distances import Distance, as_distance
+from ..errors import InputError
+from ..estimates.region_table import clopper_pearson
+from ..lenses import TopK, TopLabel
+from ..metrics import RowOptions, rows_of
+from ..partitions import KDTree, Partition
+from ..viewing import Rows
+from .diagram import Diagram
+from .group_errors import around
+from .judged import Judged
+from .picture import Axis, Bars, Line, Mark, Panel, Picture, Points, Rule
+
+MOST = 10  # values of k, unless told which
+
+
+@dataclass(frozen=True, eq=False)
+class TopKCalibration(Diagram):
+    """For each model and each k, [models, ks].
+
+    error, low, high : of the k largest probabilities and the remainder (lens `TopK(k)`), with a 95% interval as in
+        `GroupErrors`; `null` is its mean for a calibrated model with the same outputs.
+    confidence : mean sum of the k largest probabilities. accuracy : how often the true class is among them, with its 95%
+        interval (Clopper-Pearson).
+    place : mean of the k-th largest probability alone, whose change against the baseline is Figure 2.
+    """
+
+    models: tuple[str, ...]
+    ks: np.ndarray
+    error: np.ndarray
+    low: np.ndarray
+    high: np.ndarray
+    null: np.ndarray
+    confidence: np.ndarray
+    accuracy: np.ndarray
+    accuracy_low: np.ndarray
+    accuracy_high: np.ndarray
+    place: np.ndarray
+    definition: str
+
+    def columns(self) -> dict[str, np.ndarray]:
+        names = ("error", "low", "high", "null", "confidence", "accuracy", "accuracy_low", "accuracy_high", "place")
+        found = {"model": np.repeat(self.models, len(self.ks)), "k": np.tile(self.ks, len(self.models))}
+        return found | {name: getattr(self, name).ravel() for name in names}
+
+    def picture(self) -> Picture:
+        x = Axis("k", categories=tuple(str(k) for k in self.ks))
+        errors = Panel(self._errors(), x, Axis("calibration error", 0.0), title="calibration error of the top k", share=0.6)
+        sums = Panel(self._sums(), x, Axis("share"), title="is the true class among the top k?", share=0.6)
+        panels: tuple[Panel, ...] = (errors, sums)
+        if len(self.models) > 1:
+            y = Axis("change of probability")
+            panels = (*panels, Panel(self._changes(), x, y, title="the k-th probability against the baseline", share=0.5))
+        caption = "How much of the error is more than chance, and is the model as sure as it is right?"
+        return Picture(panels, "Calibration beyond the most probable class", self._said(), caption)
+
+    def _errors(self) -> tuple[Mark, ...]:
+        marks: list[Mark] = []
+        width = 0.72 / len(self.models)
+        for s, name in enumerate(self.models):
+            at = np.arange(len(self.ks)) + (s - (len(self.models) - 1) / 2) * width
+            detail = {"k": self.ks, "error": self.error[s], "low": self.low[s], "high": self.high[s], "chance": self.null[s]}
+            role = ("observed", "under")[s]
+            shown = name if len(self.models) > 1 else ""
+            ends = 0 * self.error[s], self.error[s]
+            marks.append(Bars.upright(at, *ends, thickness=0.8 * width, role=role, name=shown, detail=detail))
+            chance = {"role": "chance", "name": "chance alone", "detail": detail}
+            marks.append(Bars.upright(at, ends[0], self.null[s], thickness=width, faint=True, **chance))
+            marks.append(Points(at, self.error[s], self.low[s], self.high[s], role="reference"))
+        return tuple(marks)
+
+    def _sums(self) -> tuple[Mark, ...]:
+        at = np.arange(len(self.ks)) * 1.0
+        detail = {"k": self.ks, "accuracy": self.accuracy[0], "confidence": self.confidence[0]}
+        marks: list[Mark] = [
+            Points(at, self.accuracy[0], self.accuracy_low[0], self.accuracy_high[0], role="observed", detail=detail),
+            Line(at, self.accuracy[0], role="observed", name="accuracy"),
+            Line(at, self.confidence[0], role="model", name="mean confidence", detail=detail),
+        ]
+        if len(self.models) > 1:
+            marks.append(Line(at, self.confidence[1], dashed=True, role="under", name="confidence of the baseline"))
+        return tuple(marks)
+
+    def _changes(self) -> tuple[Mark, ...]:
+        at, change = np.arange(len(self.ks)) * 1.0, self.place[0] - self.place[1]
+        detail = {"k": self.ks, "change": change}
+        bars = Bars.upright(at, np.minimum(0, change), np.maximum(0, change), role="model", detail=detail)
+        return bars, Rule(y=0.0, role="reference")
+
+    def _said(self) -> str:
+        words = [
+            f"top {k}: error {error:.3g} (chance {null:.3g}), confidence {confidence:.3g}, accuracy {accuracy:.3g}"
+            for k, error, null, confidence, accuracy in zip(
+                self.ks, self.error[0], self.null[0], self.confidence[0], self.accuracy[0], strict=True
+            )
+        ]
+        return f"Top-k calibration, {self.definition}. " + "; ".join(words) + "."
+
+
+def top_k_diagram(
+    y_true: Any,
+    y_proba: Any = None,
+    *,
+    baseline: Any = None,
+    ks: Sequence[int] | None = None,
+    partition: Partition | None = None,
+    distance: str | Distance = "tvd",
+    resamples: int = 200,
+    seed: int = 0,
+    **options: Unpack[RowOptions],
+) -> TopKCalibration:
+    """Calibration error of the k most probable classes, and how sure and how right the model is among them.
+
+    baseline : outputs of another model for the same rows, of the same kind: before a repair, say.
+    ks : rising, below the number of classes; 1 to 10 as far as there are classes, unless given.
+    partition : `KDTree(2**-4)`, with boxes as in the paper's Appendix B, unless given. distance : as in `calibration_error`.
+
+    >>> from probaudit.simulate import gaussian_posteriors
+    >>> world = gaussian_posteriors(1000, 4)
+    >>> found = top_k_diagram(world.y, world.mcs, resamples=20)
+    >>> found.confidence[0, 0] > found.accuracy[0, 0]
+    np.True_
+    """
+    rows = rows_of(y_true, y_proba, **options)
+    K = rows.n_classes
+    chosen = np.arange(1, min(MOST, K - 1) + 1) if ks is None else np.asarray(ks)
+    if chosen.ndim != 1 or not len(chosen) or chosen.dtype.kind not in "iu" or (np.diff(chosen) <= 0).any():
+        raise InputError("ks", "must be rising whole numbers", repr(ks))
+    if chosen[0] < 1 or chosen[-1] >= K:
+        raise InputError("ks", f"must be at least 1 and below the number of classes ({K})", chosen.tolist())
+    partition = KDTree(2.0**-4) if partition is None else partition
+    given = {"model": rows} if baseline is None else {"model": rows, "baseline": replace(rows, probs=baseline)}
+    models = {name: Judged.of(model, TopLabel()) for name, model in given.items()}
+    choices: dict[str, Any] = {"distance": distance, "resamples": resamples, "seed": seed}
+    errors = [[_error(model, int(k), partition, choices) for k in chosen] for model in models.values()]
+    error, low, high, null = np.array(errors).transpose(2, 0, 1)
+    sums = np.stack([_sums(model.rows, chosen) for model in models.values()], axis=1)
+    confidence, accuracy, accuracy_low, accuracy_high, place = sums
+    return TopKCalibration(
+        tuple(models),
+        chosen,
+        error,
+        low,
+        high,
+        null,
+        confidence,
+        accuracy,
+        accuracy_low,
+        accuracy_high,
+        place,
+        definition=f"lens TopK(k), {partition!r}, {as_distance(distance)!r}",
+    )
+
+
+def _error(judged: Judged, k: int, partition: Partition, choices: dict[str, Any]) -> tuple[float, float, float, float]:
+    """The error with its interval, and what chance gives."""
+    rows, choices = judged.predictions, choices | {"lens": TopK(k), "partition": judged.partition(partition)}
+    return *around(calibration_error(rows, interval="percentile", **choices)), calibration_test(rows, **choices).null_mean
+
+
+def _sums(rows: Rows, ks: np.ndarray) -> np.ndarray:
+    """Confidence, accuracy with its interval, and the k-th probability, for each k: [5, ks]."""
+    view = TopK(int(ks[-1])).view(rows.probs, rows.labels)
+    share = shares(rows.weights)
+    place = share @ view.outputs[:, :-1]
+    found = np.cumsum(np.bincount(view.labels, share, view.outputs.shape[1])[:-1])[ks - 1]
+    accuracy = np.clip(found, 0, 1)
+    low, high = clopper_pearson(accuracy, np.full(len(ks), 1 / (share**2).sum()))
+    return np.stack([np.cumsum(place)[ks - 1], accuracy, low, high, place[ks - 1]])

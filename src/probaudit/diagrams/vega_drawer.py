@@ -1,0 +1,309 @@
+"""The drawer for the report and for files: a picture as a Vega-Lite specification.
+
+Colours of marks are in the specification; those of text and axes in a configuration, so that a page can swap light and dark.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import textwrap
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+
+from .extents import diagonal, extent, inside
+from .palette import FAINT, colour
+from .picture import Axis, Band, Bars, Line, Mark, Panel, Picture, Points, Rule, Text
+
+DIGITS = 6
+LETTER = 6.2  # px, of a label on average
+LINE = 30  # px, for a name
+LARGEST_POINT = 220  # px^2
+WIDTH, WIDE = 420, 720  # px of a picture with one column, with more
+
+Theme = Literal["light", "dark"]
+Width = int | Literal["container"] | None
+
+
+def spec(picture: Picture, *, width: Width = None, titled: bool = True) -> dict[str, Any]:
+    """A Vega-Lite specification, without configuration.
+
+    width : of the whole picture in pixels, or "container": a picture of one panel then fills its place on a page. A grid of
+        panels cannot do that by itself; `usermeta` says what a page must know to set the widths of its panels: the columns, and
+        the pixels beside each panel that axes take.
+    titled : whether title and caption are drawn, or left to the page.
+    """
+    total = (WIDTH if picture.columns == 1 else WIDE) if width in (None, "container") else width
+    assert isinstance(total, int)
+    beside = max(_beside(panel) for panel in picture.panels)
+    across = max(60, total // picture.columns - beside)
+    heights = _heights(picture, across)
+    panels = [_panel(panel, across, height) for panel, height in zip(picture.panels, heights, strict=True)]
+    legend = _Legend.of(picture, total)
+    if legend.looks:
+        panels[0]["layer"].append(legend.layer())
+    found: dict[str, Any] = {"description": picture.description, "data": {"values": [{}]}}
+    found["usermeta"] = {"columns": picture.columns, "beside": beside}
+    if titled:
+        letters = int(total / LETTER)
+        found["title"] = {"text": textwrap.wrap(picture.title, int(letters * 0.85)), "anchor": "start", "frame": "group"}
+        only = [picture.panels[0].title] if len(panels) == 1 and picture.panels[0].title else []
+        if picture.caption or only:
+            found["title"]["subtitle"] = textwrap.wrap(picture.caption, letters) + only
+    if len(panels) == 1:
+        found = panels[0] | found
+        found["width"] = "container" if width == "container" else across
+        found["autosize"] = {"type": "fit-x" if width == "container" else "pad", "contains": "padding"}
+        return found
+    found |= {"concat": panels, "columns": picture.columns, "spacing": {"row": 14, "column": 14}}
+    found["resolve"] = {"scale": {"color": "shared"}}
+    return found
+
+
+def theme(dark: bool) -> dict[str, Any]:
+    """The configuration of text, axes and background, on light or on dark."""
+    return configuration("#e8e8e8", "#b0b0b0", "#3a3d42") if dark else configuration("#1a1a1a", "#595959", "#e4e4e4")
+
+
+def configuration(ink: str, soft: str, grid: str) -> dict[str, Any]:
+    """The same for any colours of text, of what is less important, and of lines: a page may give variables of its style."""
+    return {
+        "background": "transparent",
+        "font": "system-ui, 'Liberation Sans', Arial, sans-serif",
+        "view": {"stroke": grid},
+        "axis": {
+            "labelColor": soft,
+            "titleColor": ink,
+            "tickColor": grid,
+            "domainColor": grid,
+            "gridColor": grid,
+            "labelFontSize": 11,
+            "titleFontSize": 12,
+            "titleFontWeight": "normal",
+        },
+        "legend": {"labelColor": ink, "titleColor": ink, "labelFontSize": 11, "labelLimit": 400, "symbolStrokeWidth": 0},
+        "title": {"color": ink, "subtitleColor": soft, "fontSize": 14, "subtitleFontSize": 11.5, "subtitlePadding": 4},
+        "text": {"color": ink, "fontSize": 11},
+    }
+
+
+def chart(picture: Picture, *, theme: Theme = "light", width: Width = None) -> Any:
+    """An Altair chart: `LayerChart`, or `ConcatChart` of several panels."""
+    import altair as alt
+
+    return alt.Chart.from_dict(spec(picture, width=width) | {"config": _config(theme)})
+
+
+def image(picture: Picture, kind: str, *, theme: Theme = "light", width: Width = None) -> bytes:
+    """The picture as a "png" (at twice the size), "svg" or "pdf" file, without a browser."""
+    import vl_convert
+
+    whole = spec(picture, width=width) | {"config": _config(theme), "background": "white" if theme == "light" else "#16181d"}
+    whole["padding"] = 8
+    if kind == "png":
+        return bytes(vl_convert.vegalite_to_png(whole, scale=2))
+    if kind == "pdf":
+        return bytes(vl_convert.vegalite_to_pdf(whole))
+    return str(vl_convert.vegalite_to_svg(whole)).encode()
+
+
+def _config(name: Theme) -> dict[str, Any]:
+    return theme(name == "dark")
+
+
+SHAPES = {"area": "square", "line": "M-1,-0.2L1,-0.2L1,0.2L-1,0.2Z", "point": "circle"}
+
+
+@dataclass(frozen=True)
+class _Legend:
+    """How each name of a picture looks: its colour (faint if all that has this name is) and the shape of its symbol."""
+
+    looks: dict[str, tuple[str, str]]
+    columns: int
+
+    @classmethod
+    def of(cls, picture: Picture, width: int) -> _Legend:
+        named: dict[str, list[Mark]] = {}
+        for mark in (mark for panel in picture.panels for mark in panel.marks if mark.name):
+            named.setdefault(mark.name, []).append(mark)
+        looks = {name: (_paint(min(marks, key=_faint)), _shape(min(marks, key=_faint))) for name, marks in named.items()}
+        longest = max((len(name) for name in looks), default=0) * LETTER + 30
+        return cls(looks, max(1, int(width / longest)))
+
+    def layer(self) -> dict[str, Any]:
+        """A layer that shows nothing but the legend."""
+        names = list(self.looks)
+        colours, shapes = zip(*self.looks.values(), strict=True)
+        shown = {"orient": "bottom", "title": None, "columns": self.columns, "symbolOpacity": 1}
+        field = {"field": "name", "type": "nominal", "legend": shown}
+        return {
+            "data": {"values": [{"name": name} for name in names]},
+            "mark": {"type": "point", "filled": True, "opacity": 0, "aria": False},
+            "encoding": {
+                "color": field | {"scale": {"domain": names, "range": list(colours)}},
+                "shape": field | {"scale": {"domain": names, "range": list(shapes)}},
+                "x": {"value": 0},
+                "y": {"value": 0},
+            },
+        }
+
+
+def _faint(mark: Mark) -> bool:
+    return isinstance(mark, Band) or (isinstance(mark, Bars) and mark.faint)
+
+
+def _shape(mark: Mark) -> str:
+    return SHAPES["area" if isinstance(mark, (Band, Bars)) else "point" if isinstance(mark, Points) else "line"]
+
+
+def _paint(mark: Mark) -> str:
+    """A colour; of what is faint, with its opacity."""
+    solid = colour(mark.role)
+    if not _faint(mark):
+        return solid
+    red, green, blue = (int(solid[k : k + 2], 16) for k in (1, 3, 5))
+    return f"rgba({red},{green},{blue},{FAINT})"
+
+
+def _heights(picture: Picture, across: int) -> list[float]:
+    """A panel of share 1 is as high as it is wide if square, else two thirds of that; names need a line each. The shares
+    of a column are enlarged if they do not reach 1."""
+    found = []
+    for place, panel in enumerate(picture.panels):
+        column = picture.panels[place % picture.columns :: picture.columns]
+        share = panel.share / min(1.0, sum(other.share for other in column))
+        lines = LINE * len(panel.y.categories) if panel.y.categories else 0
+        found.append(float(lines or (across if panel.square else round(across * share * 2 / 3))))
+    return found
+
+
+def _beside(panel: Panel) -> int:
+    """Pixels that the labels and the title of the upright axis take."""
+    letters = max((len(name) for name in panel.y.categories), default=0) if panel.y.categories else 5
+    return int(min(180, letters * LETTER)) + (40 if panel.y.title else 22)
+
+
+def _panel(panel: Panel, across: int, height: float) -> dict[str, Any]:
+    axes = {"x": _axis(panel, "x", across), "y": _axis(panel, "y", height * 1.5)}
+    layers = [layer for mark in panel.marks for layer in _layers(mark, panel)]
+    found = {"width": across, "height": int(height), "encoding": axes, "layer": layers}
+    if panel.title:
+        found["title"] = {"text": panel.title, "anchor": "start", "frame": "group", "fontSize": 12, "fontWeight": "normal"}
+    return found
+
+
+def _axis(panel: Panel, side: Literal["x", "y"], room: float) -> dict[str, Any]:
+    axis: Axis = getattr(panel, side)
+    domain = [_round(end) for end in extent(panel, side)]
+    scale: dict[str, Any] = {"domain": domain, "nice": False, "zero": False}
+    shown: dict[str, Any] = {"title": axis.title or None}
+    if axis.scale == "log":
+        scale["type"] = "log"
+    if axis.categories is None:
+        shown["tickCount"] = int(max(2, min(5, room / 60)))
+    else:
+        scale["reverse"] = side == "y"  # the first name on top
+        shown |= {"values": list(range(len(axis.categories))), "grid": False, "ticks": False, "labelOverlap": False}
+        if side == "x" and max(map(len, axis.categories), default=0) * LETTER > room / len(axis.categories):
+            shown |= {"labelAngle": -40, "labelAlign": "right"}
+        shown["labelExpr"] = f"{json.dumps(list(axis.categories))}[datum.value]"
+    if axis.percent:
+        shown["format"] = ".0%" if domain[1] - domain[0] >= 0.05 else ".1%"
+    elif axis.scale == "linear" and max(map(abs, domain)) >= 1e5:
+        shown["format"] = "~s"
+    return {"type": "quantitative", "scale": scale, "axis": shown}
+
+
+def _layers(mark: Mark, panel: Panel) -> Iterator[dict[str, Any]]:
+    """One layer for each mark; two for points with intervals."""
+    paint = {} if mark.name else {"color": _paint(mark)}
+    named = {"color": {"datum": mark.name}} if mark.name else {}
+
+    def layer(kind: str, columns: Mapping[str, Any], hover: bool = True, **style: Any) -> dict[str, Any]:
+        encoding: dict[str, Any] = {name: {"field": name} for name in ("x", "y", "x2", "y2") if name in columns}
+        if "size" in columns:
+            encoding["size"] = {"field": "size", "type": "quantitative", "scale": None, "legend": None}
+        encoding |= named
+        fields = dict(columns)
+        if hover and mark.detail:
+            of = [_field(values, fields) for values in mark.detail.values()]
+            encoding["tooltip"] = [_shown(*row) for row in zip(mark.detail, of, mark.detail.values(), strict=True)]
+        return {"data": {"values": _values(fields)}, "mark": {"type": kind} | paint | style, "encoding": encoding}
+
+    if isinstance(mark, Line):
+        style: dict[str, Any] = {"strokeWidth": 2, "clip": True}
+        style |= {"interpolate": "step-after"} if mark.step else {}
+        style |= {"strokeDash": [5, 4], "strokeWidth": 1.5} if mark.dashed else {}
+        style |= {"point": "transparent"} if mark.detail else {}
+        found = layer("line", {"x": mark.x, "y": mark.y}, **style)
+        found["encoding"]["x"]["sort"] = None  # in their order
+        yield found
+    elif isinstance(mark, Band):
+        yield layer("area", {"x": mark.x, "y": mark.low, "y2": mark.high}, hover=False, opacity=1, clip=True)
+    elif isinstance(mark, Points):
+        if mark.low is not None and mark.high is not None:
+            along, fixed = ("x", "y") if mark.across else ("y", "x")
+            ends = {fixed: getattr(mark, fixed), along: mark.low, f"{along}2": mark.high}
+            yield layer("rule", ends, hover=False, strokeWidth=1.5, clip=True)
+        columns = {"x": mark.x, "y": mark.y}
+        if mark.size is not None and len(mark.size):
+            columns["size"] = LARGEST_POINT * np.asarray(mark.size, float) / max(float(np.max(mark.size)), 1e-300)
+        dot: dict[str, Any] = {"filled": True, "opacity": 1, "clip": not inside(mark, panel)}
+        yield layer("point", columns, **dot | ({} if "size" in columns else {"size": 45}))
+    elif isinstance(mark, Bars):
+        columns = {"x": mark.left, "x2": mark.right, "y": mark.bottom, "y2": mark.top}
+        yield layer("rect", columns, opacity=1, clip=True)
+    elif isinstance(mark, Rule):
+        yield _rule(mark, panel, paint, named)
+    elif isinstance(mark, Text):
+        align = {"start": "left", "middle": "center", "end": "right"}[mark.anchor]
+        encoding = {name: {"datum": _round(getattr(mark, name))} for name in ("x", "y")}
+        yield {"mark": {"type": "text", "align": align, "text": mark.text.split("\n")}, "encoding": encoding}
+
+
+def _rule(mark: Rule, panel: Panel, paint: dict[str, Any], named: dict[str, Any]) -> dict[str, Any]:
+    style = {"strokeDash": [5, 4], "strokeWidth": 1.2} | paint
+    if mark.x is None and mark.y is None:
+        ends = np.array(diagonal(panel))
+        encoding = {"x": {"field": "x"}, "y": {"field": "y"}} | named
+        return {"data": {"values": _values({"x": ends, "y": ends})}, "mark": {"type": "line"} | style, "encoding": encoding}
+    if mark.x is not None:
+        encoding = {"x": {"datum": _round(mark.x)}, "y": {"value": 0}, "y2": {"value": "height"}}
+    else:
+        encoding = {"y": {"datum": _round(mark.y)}, "x": {"value": 0}, "x2": {"value": "width"}}
+    return {"mark": {"type": "rule"} | style, "encoding": encoding | named}
+
+
+def _field(values: Any, fields: dict[str, Any]) -> str:
+    """Where a column stands among those of a layer, to which it is added unless it is there already."""
+    known = next((name for name, column in fields.items() if column is values), None)
+    if known is None:
+        known = f"d{len(fields)}"
+        fields[known] = values
+    return known
+
+
+def _shown(name: str, field: str, values: Sequence[object] | np.ndarray) -> dict[str, Any]:
+    """How a column looks on hover."""
+    kind = np.asarray(values).dtype.kind
+    if kind not in "iuf":
+        return {"field": field, "title": name, "type": "nominal"}
+    return {"field": field, "title": name, "type": "quantitative", "format": ",d" if kind in "iu" else ".4~g"}
+
+
+def _values(columns: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """Columns as records, as short as six digits allow."""
+    rounded = [[_round(value) for value in np.asarray(column).tolist()] for column in columns.values()]
+    return [dict(zip(columns, record, strict=True)) for record in zip(*rounded, strict=True)]
+
+
+def _round(value: Any) -> Any:
+    if not isinstance(value, (int, float)) or isinstance(value, bool):
+        return value if value is None else str(value)
+    if not math.isfinite(value):
+        return None
+    short = float(f"{value:.{DIGITS}g}")
+    return int(short) if short == int(short) and abs(short) < 2**53 else short

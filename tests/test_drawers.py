@@ -1,0 +1,397 @@
+"""Both drawers draw what the pictures say: recorded marks, not pixels. Every diagram of the package goes through both."""
+
+import json
+import subprocess
+import sys
+from dataclasses import dataclass
+
+import numpy as np
+import pytest
+from matplotlib.collections import LineCollection
+from matplotlib.figure import Figure
+
+import probaudit as pb
+from probaudit import diagrams
+from probaudit.diagrams import displays, extents, palette, picture, vega_drawer
+from probaudit.diagrams.matplotlib_drawer import draw
+from probaudit.diagrams.picture import Axis, Band, Bars, Line, Panel, Picture, Points, Rule, Text
+
+THREE = pb.simulate.gaussian_posteriors(400, 3, seed=1)
+TWO = pb.simulate.gaussian_posteriors(400, 2, seed=2)
+WORLD = pb.simulate.neural_outputs(1500)
+COSTS = [[0, 1, 0.1], [5, 0, 0.1]]
+CALLS = {
+    "calibration_sharpness_diagram": lambda f: f(THREE.y, THREE.mcs),
+    "classwise_diagram": lambda f: f(THREE.y, THREE.mcs),
+    "decision_regions_diagram": lambda f: f(TWO.y, TWO.mcs, COSTS),
+    "group_errors_diagram": lambda f: f(THREE.y, THREE.mcs, resamples=20),
+    "grouping_diagram": lambda f: f(WORLD.y, WORLD.scores, WORLD.features, lens=pb.Binary()),
+    "interval_wise_diagram": lambda f: f(TWO.y, TWO.mcs, resamples=20),
+    "loss_budget_diagram": lambda f: f(WORLD.y, WORLD.scores, WORLD.features, calibrator="none", resamples=20),
+    "partition_composition_diagram": lambda f: f(THREE.y, THREE.mcs, THREE.y == 0),
+    "reliability_diagram": lambda f: f(THREE.y, THREE.mcs),
+    "risk_curve_diagram": lambda f: f(TWO.y, TWO.mcs),
+    "score_intervals_diagram": lambda f: f(THREE.y, THREE.mcs),
+    "smooth_calibration_diagram": lambda f: f(THREE.y, THREE.mcs),
+    "sweep_diagram": lambda f: f(THREE.y, THREE.mcs),
+    "top_k_diagram": lambda f: f(THREE.y, THREE.mcs, resamples=20),
+}
+
+X, Y = np.array([0.1, 0.5, 0.4]), np.array([0.2, np.nan, 0.123456789])
+EVERYTHING = Picture(
+    (
+        Panel(
+            (
+                Band(X, Y - 0.1, Y + 0.1, role="chance", name="range"),
+                Line(X, Y, role="model", name="model", detail={"rows": np.array([1, 2, 30000]), "who": ["a", "b", "c"]}),
+                Line(X, Y, dashed=True, step=True, role="series 3"),
+                Points(X, X, X - 0.05, X + 0.05, size=np.array([1, 2, 4]), role="observed", name="observed"),
+                Points(X, X, X - 0.05, X + 0.05, across=True, role="over"),
+                Rule(role="reference", name="diagonal"),
+                Rule(x=0.3, role="reference"),
+                Rule(y=0.7, role="reject"),
+                Text(0.2, 0.9, "costs $5\nand 50% more", anchor="end"),
+            ),
+            Axis("x", 0, 1, percent=True),
+            Axis("y"),
+            title="first",
+            square=True,
+        ),
+        Panel(
+            (Bars(X, X + 0.1, 0 * X, X * 1e5, role="density", name="rows"), Bars(X, X + 0.1, 0 * X, X, faint=True)),
+            Axis("x", 0, 1),
+            Axis("rows", 0),
+            share=0.3,
+        ),
+        Panel(
+            (Points(np.array([1.0, 10, 100]), np.arange(3.0), role="under"),),
+            Axis("cost", scale="log"),
+            Axis("", categories=('a "quoted" </script>', "it's\\", "c[0]")),
+        ),
+    ),
+    title="Everything <b>",
+    description='All marks & "axes"',
+    caption="What to look for. " * 8,
+)
+
+
+@dataclass(frozen=True, eq=False)
+class Given(diagrams.Diagram):
+    """A diagram of a picture at hand."""
+
+    given: Picture
+
+    def picture(self):
+        return self.given
+
+    def columns(self):
+        return {"x": X, "y": Y}
+
+
+@pytest.fixture(scope="module", params=[*CALLS, "everything"])
+def found(request):
+    name = request.param
+    return Given(EVERYTHING) if name == "everything" else CALLS[name](diagrams.named(name))
+
+
+def test_every_diagram_is_here():
+    assert set(CALLS) == {name for name in diagrams.MODULES if name.endswith("_diagram")}
+
+
+def test_every_display_names_a_diagram():
+    assert {display.function for display in displays.Display.__subclasses__()} == set(CALLS)
+    assert {display.__name__ for display in displays.Display.__subclasses__()} == {
+        name for name in diagrams.MODULES if name.endswith("Display") and name != "Display"
+    }
+
+
+def same(found, expected):
+    np.testing.assert_allclose(np.asarray(found, float), np.asarray(expected, float), rtol=1e-5, atol=1e-12)
+
+
+def test_matplotlib_draws_the_marks(found):
+    shown = found.picture()
+    drawing = found.plot()
+    assert len(drawing.axes_) == len(shown.panels)
+    for panel, ax in zip(shown.panels, drawing.axes_, strict=True):
+        lines, collections, patches, texts = iter(ax.lines), iter(ax.collections), iter(ax.patches), iter(ax.texts)
+        for mark in panel.marks:
+            if isinstance(mark, Line):
+                line = next(lines)
+                same(line.get_xdata(), mark.x)
+                same(line.get_ydata(), mark.y)
+                assert line.get_color() == palette.colour(mark.role)
+                assert (line.get_drawstyle() == "steps-post") == mark.step
+            elif isinstance(mark, Rule):
+                line = next(lines)
+                ends = extents.diagonal(panel)
+                same(line.get_xdata(), [mark.x] * 2 if mark.x is not None else [0, 1] if mark.y is not None else ends)
+                same(line.get_ydata(), [mark.y] * 2 if mark.y is not None else [0, 1] if mark.x is not None else ends)
+            elif isinstance(mark, Band):
+                vertices = np.concatenate([path.vertices for path in next(collections).get_paths()])
+                for x, low, high in zip(mark.x, mark.low, mark.high, strict=True):
+                    for y in (low, high):
+                        assert np.isnan(y) or np.isclose(vertices, [x, y]).all(axis=1).any()
+            elif isinstance(mark, Points):
+                if mark.low is not None:
+                    segments = next(collections)
+                    assert isinstance(segments, LineCollection)
+                    along = 0 if mark.across else 1
+                    same([s[:, along] for s in segments.get_segments()], np.column_stack([mark.low, mark.high]))
+                points = next(collections)
+                same(points.get_offsets(), np.column_stack([mark.x, mark.y]))
+                if mark.size is not None:
+                    same(points.get_sizes() / points.get_sizes().max(), mark.size / np.max(mark.size))
+            elif isinstance(mark, Bars):
+                for left, right, bottom, top in zip(mark.left, mark.right, mark.bottom, mark.top, strict=True):
+                    bar = next(patches)
+                    same([bar.get_x(), bar.get_width(), bar.get_y()], [left, right - left, bottom])
+                    same(bar.get_height(), top - bottom)
+            elif isinstance(mark, Text):
+                text = next(texts)
+                assert text.get_position() == (mark.x, mark.y)
+                assert text.get_text().replace(r"\$", "$") == mark.text
+        assert all(next(left, None) is None for left in (lines, collections, patches, texts))
+        same(sorted(ax.get_xlim()), extents.extent(panel, "x"))
+        same(sorted(ax.get_ylim()), extents.extent(panel, "y"))
+    assert drawing._repr_png_().startswith(b"\x89PNG")
+
+
+def column(layer, name):
+    return [np.nan if row[name] is None else row[name] for row in layer["data"]["values"]]
+
+
+def test_vega_draws_the_marks(found):
+    shown = found.picture()
+    whole = vega_drawer.spec(shown)
+    panels = whole.get("concat", [whole])
+    assert len(panels) == len(shown.panels)
+    names = [row["name"] for row in panels[0]["layer"].pop()["data"]["values"]] if has_legend(shown) else []
+    assert names == list(dict.fromkeys(mark.name for panel in shown.panels for mark in panel.marks if mark.name))
+    for panel, drawn in zip(shown.panels, panels, strict=True):
+        layers = iter(drawn["layer"])
+        for mark in panel.marks:
+            layer = next(layers)
+            if isinstance(mark, Points) and mark.low is not None:
+                along = "x" if mark.across else "y"
+                same(column(layer, along), mark.low)
+                same(column(layer, along + "2"), mark.high)
+                layer = next(layers)
+            if isinstance(mark, (Line, Points)):
+                same(column(layer, "x"), mark.x)
+                same(column(layer, "y"), mark.y)
+                if isinstance(mark, Points) and mark.size is not None:
+                    same(np.array(column(layer, "size")) / max(column(layer, "size")), mark.size / np.max(mark.size))
+            elif isinstance(mark, (Band, Bars)):
+                ends = {"x": "x", "y": "low", "y2": "high"}
+                if isinstance(mark, Bars):
+                    ends = {"x": "left", "x2": "right", "y": "bottom", "y2": "top"}
+                for field, name in ends.items():
+                    same(column(layer, field), getattr(mark, name))
+            elif isinstance(mark, Rule):
+                at = {side: layer["encoding"][side].get("datum") for side in ("x", "y")}
+                assert at == {side: None if end is None else pytest.approx(end) for side, end in (("x", mark.x), ("y", mark.y))}
+            else:
+                assert layer["mark"]["text"] == mark.text.split("\n")
+                same([layer["encoding"][side]["datum"] for side in ("x", "y")], [mark.x, mark.y])
+            if mark.detail and not isinstance(mark, Band):
+                tooltip = layer["encoding"]["tooltip"]
+                assert [shown["title"] for shown in tooltip] == list(mark.detail)
+                for entry, values in zip(tooltip, mark.detail.values(), strict=True):
+                    if np.asarray(values).dtype.kind in "iuf":
+                        same(column(layer, entry["field"]), values)
+            if mark.name:
+                assert layer["encoding"]["color"] == {"datum": mark.name}
+            elif not isinstance(mark, Text):
+                assert layer["mark"]["color"] in (palette.colour(mark.role), vega_drawer._paint(mark))
+        assert next(layers, None) is None
+        for side in ("x", "y"):
+            same(drawn["encoding"][side]["scale"]["domain"], extents.extent(panel, side))
+    assert whole["description"] == shown.description
+
+
+def has_legend(shown):
+    return any(mark.name for panel in shown.panels for mark in panel.marks)
+
+
+def test_altair_accepts_it():
+    """`from_dict` validates against the schema of Vega-Lite."""
+    import altair as alt
+
+    several, one = Given(EVERYTHING).chart(), Given(Picture(EVERYTHING.panels[:1], "One", "one")).chart(theme="dark")
+    assert isinstance(several, alt.ConcatChart)
+    assert isinstance(one, alt.LayerChart)
+    assert json.dumps(several.to_dict(), allow_nan=False)
+
+
+def test_svg_has_text_and_marks(found):
+    """Vega itself compiles and runs the specification: titles, names and axes are there as text."""
+    svg = vega_drawer.image(found.picture(), "svg").decode()
+    shown = found.picture()
+    words = "".join(part.split("<")[0] for part in svg.split(">"))
+    texts = [shown.title, shown.caption] + [text for p in shown.panels for text in (p.x.title, p.y.title, p.title)]
+    for text in texts:
+        assert "".join(escaped(text).split()) in "".join(words.split())
+    assert "NaN" not in svg
+
+
+def escaped(text):
+    return text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
+
+
+def test_names_are_text():
+    svg = vega_drawer.image(EVERYTHING, "svg").decode()
+    assert "</script>" not in svg
+    assert "Everything <b>" not in svg
+    for name in EVERYTHING.panels[2].y.categories:
+        assert escaped(name) in svg.replace("&quot;", '"'), name
+    drawing = draw(EVERYTHING)
+    names = [tick.get_text() for tick in drawing.axes_[2].get_yticklabels()]
+    assert names == [name.replace("$", r"\$") for name in EVERYTHING.panels[2].y.categories]
+
+
+def test_first_name_is_on_top():
+    drawing = draw(EVERYTHING)
+    low, high = drawing.axes_[2].get_ylim()
+    assert low > high
+    assert vega_drawer.spec(EVERYTHING)["concat"][2]["encoding"]["y"]["scale"]["reverse"] is True
+
+
+def test_widths():
+    one = Picture(EVERYTHING.panels[:1], "One", "one")
+    assert vega_drawer.spec(one, width="container")["width"] == "container"
+    narrow = vega_drawer.spec(one, width=300)
+    assert narrow["width"] < 300
+    assert narrow["height"] == narrow["width"]
+    grid = vega_drawer.spec(EVERYTHING, width=400)
+    assert {panel["width"] for panel in grid["concat"]} == {400 - grid["usermeta"]["beside"]}
+    assert vega_drawer.spec(EVERYTHING, width="container")["usermeta"]["columns"] == 1
+    assert "title" not in vega_drawer.spec(EVERYTHING, titled=False)
+    wrapped = vega_drawer.spec(EVERYTHING, width=400)["title"]["subtitle"]
+    assert max(map(len, wrapped)) <= 400 / vega_drawer.LETTER
+
+
+def test_themes_differ_only_in_the_configuration():
+    one = Picture(EVERYTHING.panels[1:2], "One", "one")
+    light, dark = (vega_drawer.chart(one, theme=name).to_dict() for name in ("light", "dark"))
+    assert light.pop("config") != dark.pop("config")
+    assert light == dark
+    assert vega_drawer.theme(True)["axis"].keys() == vega_drawer.theme(False)["axis"].keys()
+
+
+def contrast(one, other):
+    def luminance(colour):
+        parts = np.array([int(colour[k : k + 2], 16) / 255 for k in (1, 3, 5)])
+        return np.where(parts <= 0.04045, parts / 12.92, ((parts + 0.055) / 1.055) ** 2.4) @ [0.2126, 0.7152, 0.0722]
+
+    low, high = sorted((luminance(one), luminance(other)))
+    return (high + 0.05) / (low + 0.05)
+
+
+def test_text_has_contrast():
+    """At least 4.5 to 1 for text (WCAG 2.2, 1.4.3), on the page's backgrounds."""
+    for dark, paper in ((False, "#ffffff"), (True, "#16181d")):
+        config = vega_drawer.theme(dark)
+        for part in ("axis", "legend", "title", "text"):
+            for key, value in config[part].items():
+                if key.lower().endswith("color") and not key.startswith(("grid", "tick", "domain")):
+                    assert contrast(value, paper) >= 4.5, (dark, part, key)
+
+
+def test_every_role_has_a_colour():
+    assert set(palette.COLOURS) == set(picture.Role.__args__)
+
+
+def test_specifications_are_small():
+    sizes = {name: len(json.dumps(vega_drawer.spec(call(diagrams.named(name)).picture()))) for name, call in CALLS.items()}
+    assert max(sizes.values()) < 64_000, sizes
+
+
+def test_given_axes_are_drawn_into():
+    one = Picture(EVERYTHING.panels[1:2], "Rows", "rows")
+    ax = Figure().subplots()
+    drawing = draw(one, ax)
+    assert drawing.ax_ is ax
+    assert drawing.figure_ is ax.figure
+    assert drawing._repr_png_() is None  # whoever made the figure shows it
+    assert "Rows" in ax.get_title(loc="left")
+    axes = Figure().subplots(1, 2)
+    drawing = draw(EVERYTHING, axes[1])
+    assert len(drawing.axes_) == 3
+    place = axes[1].get_position()
+    assert all(ax.get_position().x0 >= place.x0 - 1e-9 and ax.get_position().x1 <= place.x1 + 1e-9 for ax in drawing.axes_)
+    free = Figure().add_axes((0.1, 0.1, 0.8, 0.8))
+    assert len(draw(EVERYTHING, free).axes_) == 3
+
+
+def test_save(tmp_path):
+    shown = Given(EVERYTHING)
+    for kind, start in ((".png", b"\x89PNG"), (".svg", b"<svg"), (".pdf", b"%PDF")):
+        shown.save(tmp_path / f"a{kind}")
+        assert (tmp_path / f"a{kind}").read_bytes().startswith(start)
+    assert len(list(tmp_path.iterdir())) == 3  # nothing temporary is left
+    with pytest.raises(pb.InputError, match=r"\.png"):
+        shown.save(tmp_path / "a.jpeg")
+    with pytest.raises(pb.InputError, match="folder"):
+        shown.save(tmp_path / "none" / "a.png")
+
+
+def test_notebook():
+    page = Given(EVERYTHING)._repr_html_()
+    assert page.startswith('<img alt="All marks &amp; &quot;axes&quot;"')
+    assert page.count("<") == 1
+
+
+def test_frame(monkeypatch):
+    shown = Given(EVERYTHING)
+    assert list(shown.to_frame().columns) == ["x", "y"]
+    monkeypatch.setattr("probaudit.diagrams.diagram.find_spec", lambda name: None)
+    assert shown.to_frame().keys() == {"x", "y"}
+
+
+def test_displays():
+    from sklearn.linear_model import LogisticRegression
+
+    X = np.random.default_rng(0).normal(size=(300, 3))
+    y = np.where(X[:, 0] + np.random.default_rng(1).normal(size=300) > 0, "yes", "no")
+    model = LogisticRegression().fit(X, y)
+    shown = diagrams.ReliabilityDisplay.from_estimator(model, X, y, bins=10)
+    same = diagrams.ReliabilityDisplay.from_predictions(y, model.predict_proba(X), labels=["no", "yes"], bins=10)
+    assert (
+        shown.diagram.error
+        == same.diagram.error
+        == diagrams.reliability_diagram(y, model.predict_proba(X), labels=["no", "yes"], bins=10).error
+    )
+    assert shown._repr_png_().startswith(b"\x89PNG")
+    ax = Figure().subplots()
+    assert shown.plot(ax) is shown
+    assert shown.figure_ is ax.figure
+    assert shown.ax_ in ax.figure.axes
+    for display in (diagrams.ScoreIntervalsDisplay, diagrams.SmoothCalibrationDisplay, diagrams.ClasswiseDisplay):
+        assert display.from_estimator(model, X, y).figure_ is not None
+    with pytest.raises(pb.InputError, match="predict_proba"):
+        diagrams.ReliabilityDisplay.from_estimator(object(), X, y)
+    with pytest.raises(pb.InputError, match="classes_"):
+        diagrams.ReliabilityDisplay.from_estimator(type("M", (), {"predict_proba": None})(), X, y)
+
+
+def test_nothing_heavy_or_global_is_touched():
+    script = """
+import sys, probaudit, probaudit.diagrams as d
+heavy = {"matplotlib", "altair", "vl_convert", "scipy", "sklearn", "numba", "pandas"}
+assert not heavy & set(sys.modules), heavy & set(sys.modules)
+found = d.reliability_diagram([0, 1, 1, 0], [0.2, 0.8, 0.6, 0.4])
+assert not {"matplotlib", "altair", "vl_convert"} & set(sys.modules)
+import matplotlib
+before = matplotlib.rcParams.copy()
+found.plot()._repr_png_()
+assert "matplotlib.pyplot" not in sys.modules
+assert matplotlib.rcParams.copy() == before
+"""
+    subprocess.run([sys.executable, "-c", script], check=True, timeout=100)
+
+
+def test_unknown_names():
+    with pytest.raises(AttributeError, match="nothing"):
+        diagrams.nothing  # noqa: B018
+    assert "reliability_diagram" in dir(diagrams)
