@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
 import probaudit as pb
 from probaudit import simulate
+from probaudit.engines.memory import evidence_of
 from probaudit.report.gate import Threshold, failures
-from probaudit.report.verdict import RULES
+from probaudit.report.verdict import RULES, against_chance, hidden_groups, infinite_log_score
+from probaudit.statistics import Plan
 
 
 def rules(audit: pb.Audit) -> dict[str, str]:
@@ -40,11 +44,11 @@ def test_json_is_complete_and_strict(world, tmp_path):
     assert (tmp_path / "audit.json").read_text() == text
     assert list(tmp_path.iterdir()) == [tmp_path / "audit.json"]
     found = json.loads(text)
-    assert found["schema"] == "probaudit.audit/1"
+    assert found["schema"] == "probaudit.audit/2"
     assert found["rows"] == len(world.y)
     assert found["estimates"]["log_score"]["value"] == float(audit["log_score"])
     assert found["estimates"]["log_score"]["per_class"].keys() == {"0", "1"}
-    assert found["findings"][0].keys() == {"level", "rule", "text"}
+    assert found["findings"][0].keys() == {"level", "rule", "text", "advice", "reference", "rows"}
 
 
 def test_what_is_infinite_is_null_in_json():
@@ -54,6 +58,53 @@ def test_what_is_infinite_is_null_in_json():
     assert found["infinite"] is True
     assert found["infinite_rows"] == 1
     assert audit.flat()["infinite_rows"] == 1
+
+
+def test_flat_and_frame_have_every_number(world):
+    audit = pb.audit(world.y, world.mcs)
+    flat, frame = audit.flat(), audit.to_frame()
+    names = {"ece", "ece.equal_mass", "smooth_ece", "kernel_error", "rms_error", "classwise_ece", "accuracy", "rows"}
+    assert set(flat) >= names | {"ece.p_value", "classwise_ece.p_value", "infinite_rows"}
+    assert flat["ece"] == audit.calibration.value == float(audit.errors[0].estimate)
+    assert all(isinstance(value, (int, float)) for value in flat.values())
+    assert list(frame.columns) == ["name", "value", "low", "high", "n", "definition"]
+    assert set(frame["name"]) == set(audit.estimates) | {error.name for error in audit.errors}
+    assert frame.set_index("name")["value"].to_dict() == {name: flat[name] for name in frame["name"]}
+    five = pb.simulate.gaussian_posteriors(500, 7)
+    assert {"topk_ece.2", "topk_ece.3", "topk_ece.5"} <= set(pb.audit(five.y, five.cal).flat())
+
+
+@pytest.mark.parametrize(
+    ("options", "rule"), [({"repair": "all"}, "compare"), ({"calibrator": "temperature"}, "fitted calibrator")]
+)
+def test_choices_are_checked_before_any_work(world, options, rule):
+    with pytest.raises(pb.InputError, match=rule):
+        pb.audit(world.y, world.cal, **options)
+
+
+def test_the_terminal_shows_errors_groups_and_repairs(world):
+    group = np.array(["left", "right"])[np.arange(len(world.y)) % 2]
+    text = repr(pb.audit(world.y, world.mcs, columns={"side": group}, repair="compare"))
+    for part in ("top label, no bins (SmoothECE)", "chance alone", "side = left", "mean replacement (control)", "* "):
+        assert part in text
+    assert max(len(line) for line in text.splitlines()) <= 100
+    assert "…" not in text
+    plain = repr(pb.audit(world.y, world.mcs))
+    assert "mean replacement" not in plain
+    assert "stated" not in plain
+
+
+def test_names_of_groups_are_not_markup(world):
+    odd = np.array(["[red]x[/red]", "[/]"])[np.arange(len(world.y)) % 2]
+    text = repr(pb.audit(world.y, world.mcs, columns={"[b]": odd}, regions=["[b]"], repair=False))
+    assert "[b] = [red]x[/red]" in text
+    assert "[b] = [/]" in text
+
+
+def test_weights_of_any_size(world):
+    huge = np.r_[1e300, np.full(len(world.y) - 1, 1e290)]
+    found = pb.audit(world.y, world.cal, sample_weight=huge, repair=False)
+    assert all(np.isfinite(error.estimate) for error in found.errors)
 
 
 def test_what_a_calibrator_would_gain(world):
@@ -140,11 +191,18 @@ FIRING = {
     "one_class": (lambda w: pb.audit(w.y[w.y == 0], w.cal[w.y == 0]), "warning", calibrated),
     "rows_set_aside": (lambda w: pb.audit([0, 1, 7], [0.1, 0.9, 0.5], on_bad_rows="drop"), "warning", calibrated),
     "only_confidence": (lambda w: confidence(w), "note", calibrated),
+    "against_chance": (lambda w: pb.audit(w.y, w.mcs), "warning", lambda w: None),  # it always says something
+    "hidden_groups": (lambda w: unfair(), "warning", calibrated),
     "few_rows": (lambda w: pb.audit(w.y[:50], w.cal[:50]), "note", calibrated),
     "absent_classes": (
         lambda w: pb.audit(w.y, np.column_stack([w.cal, np.zeros(len(w.y))]), classes=[0, 1, 2]),
         "note",
         calibrated,
+    ),
+    "columns_not_grouped": (
+        lambda w: pb.audit(w.y, w.cal, columns={"zip": np.arange(len(w.y)) % 80}, repair=False),
+        "note",
+        lambda w: pb.audit(w.y, w.cal, columns={"site": np.arange(len(w.y)) % 8}, repair=False),
     ),
 }
 
@@ -160,6 +218,11 @@ def test_calibration_error_is_shown_beside_chance(world):
     assert weighted.calibration.value == pytest.approx(audit.calibration.value, rel=1e-9)
     assert weighted.calibration.null_mean == pytest.approx(exact.null_mean, rel=0.05)
     assert rules(weighted)["against_chance"] == "good"
+
+
+def unfair():
+    world = simulate.unfair_groups(6000)
+    return pb.audit(world.y, world.scores, columns={"group": world.group}, regions=["group"])
 
 
 def overconfident(world):
@@ -195,7 +258,68 @@ def test_every_rule_is_tested():
 def test_rules_fire_and_do_not_fire(world, rule):
     fires, level, silent = FIRING[rule]
     assert rules(fires(world)).get(rule) == level
-    assert rule not in rules(silent(world))
+    quiet = silent(world)
+    assert quiet is None or rule not in rules(quiet)
+
+
+def test_few_rows_are_those_that_cannot_show_an_error_of_five_points(world):
+    text = next(finding.text for finding in pb.audit(world.y[:150], world.cal[:150]).findings if finding.rule == "few_rows")
+    assert "chance alone gives calibration errors up to" in text
+    rare = np.where(np.arange(len(world.y)) < 3, 2, world.y)
+    thin = pb.audit(rare, np.column_stack([world.cal * 0.998, np.full(len(world.y), 0.002)]))
+    assert "1 class has fewer than 10 rows" in thin.verdict
+
+
+def test_infinite_rows_are_named(world):
+    outputs = np.array([0.2, 0.0, 0.7, 1.0, 0.0, 0.3])
+    binary = pb.audit([0, 1, 1, 0, 0, 1], outputs)
+    logits = np.log(
+        np.column_stack([1 - outputs, outputs]), where=np.column_stack([1 - outputs, outputs]) > 0, out=np.full((6, 2), -np.inf)
+    )
+    for audit in (
+        binary,
+        pb.audit([0, 1, 1, 0, 0, 1], np.column_stack([1 - outputs, outputs])),
+        pb.audit([0, 1, 1, 0, 0, 1], logits, from_log_probs=True),
+    ):
+        finding = audit.findings[0]
+        assert finding.rule == "infinite_log_score"
+        assert finding.rows == (1, 3)
+        assert "(rows 1, 3, counted from 0)" in finding.text
+    assert calibrated(world).findings[0].rows == ()
+
+
+def test_what_calibrator_gains_is_said(world):
+    plain, many = pb.audit(world.y, world.mcs), pb.audit(world.y, world.mcs, repair="compare")
+    assert "by bias-corrected temperature" in plain.verdict
+    best = next(repair for repair in many.repairs if repair.recommended)
+    finding = next(finding for finding in many.findings if finding.rule == "miscalibration_costs")
+    assert f"by {best.title}" in finding.text
+    assert f"--method {best.name}" in finding.advice
+    assert f"{best.gain:.1%} of the log score" in finding.text
+
+
+def test_findings_say_what_to_do_and_why(world):
+    audit = pb.audit(1 - world.y, world.mcs, costs=[[0, 1], [1, 0]])
+    for finding in audit.findings:
+        assert finding.advice or finding.level in ("good", "note")
+        assert "paper" not in finding.reference.lower()  # a stranger knows authors, not our numbers
+    assert audit.findings[0].reference == "Ferrer & Ramos 2025, Section 2.3.2"
+
+
+@pytest.mark.parametrize(
+    ("outputs", "begins"),
+    [
+        (lambda w: 1 - w.cal, "Do not use these probabilities as they are: they are worse than no model at all."),
+        (lambda w: w.mcs, "Use these probabilities with care: "),
+        (lambda w: w.cal, "As far as these rows show, these probabilities can be used: "),
+    ],
+)
+def test_the_headline_is_one_plain_sentence(world, outputs, begins):
+    text = pb.audit(world.y, outputs(world)).headline
+    assert text.startswith(begins)
+    assert text.count(". ") == 0
+    assert text.endswith(".")
+    assert len(text) < 200
 
 
 def test_against_class_frequencies_has_three_levels(world):
@@ -242,3 +366,93 @@ def test_a_bound_holds_at_equality_and_never_for_what_is_no_number():
     assert failures(values, held + broken) == broken
     with pytest.raises(pb.InputError, match="must name one of a, b, c"):
         failures(values, [Threshold("d", "max", 1)])
+
+
+def test_columns_of_many_values_are_named(world):
+    audit = pb.audit(world.y, world.cal, columns={"zip": np.arange(len(world.y)) % 80}, repair=False)
+    assert "zip has 80 values; groups are shown up to 50" in audit.verdict
+
+
+def test_error_rate_and_accuracy_have_one_interval(world):
+    for y, p in ((world.y, world.mcs), ([1, 0, 1, 1], [0.2, 0.9, 0.1, 0.4])):
+        audit = pb.audit(y, p, repair=False, costs=[[0, 1], [1, 0]])
+        right, wrong = audit["accuracy"], audit["error_rate"]
+        assert wrong == pytest.approx(1 - right)
+        assert wrong.interval == pytest.approx((1 - right.high, 1 - right.low))
+        for name in ("reject_risk", "cost_risk"):
+            assert 0 <= audit[name].low <= audit[name] <= audit[name].high <= 1
+
+
+def test_of_one_class_there_is_no_normalised_score():
+    audit = pb.audit([0] * 20, np.linspace(0.1, 0.6, 20))
+    for name in ("log_score", "brier_score", "error_rate"):
+        assert np.isnan(audit[f"{name}.normalized"])
+        assert np.isfinite(audit[name])
+
+
+def test_a_test_that_could_see_nothing_is_no_good_news(world):
+    few = next(f for f in pb.audit(world.y[:60], world.cal[:60]).findings if f.rule == "against_chance")
+    assert few.level == "note"
+    assert "so few rows" in few.text
+    error = pb.audit(world.y, world.cal, repair=False).errors[0]
+    case = SimpleNamespace(ece=replace(error, p_value=0.03), summary=pb.audit(world.y, world.cal, repair=False).summary)
+    perhaps = against_chance(case)
+    assert perhaps.level == "note"
+    assert perhaps.text.startswith("Perhaps miscalibrated")
+
+
+@pytest.mark.parametrize(
+    ("low", "share", "high", "level", "words"),
+    [
+        (-0.459, -0.226, -0.051, "note", "Too few rows in each region"),
+        (-0.1, 0.01, 0.2, "note", "No grouping loss that these rows could show"),
+        (-0.01, 0.001, 0.01, "good", "No grouping loss to speak of"),
+        (0.02, 0.05, 0.08, "warning", "at least 5.0% of the Brier score"),
+    ],
+)
+def test_grouping_loss_is_good_news_only_if_it_is_surely_small(low, share, high, level, words):
+    budget = SimpleNamespace(total=1.0, grouping=pb.Estimate(share, low=low, high=high), badly_served=lambda n: ())
+    finding = hidden_groups(SimpleNamespace(budget=budget))
+    assert finding.level == level
+    assert words in finding.text
+
+
+def test_words_for_stated_confidences(world):
+    rows = pb.Predictions.from_confidence(world.cal.max(axis=1), world.cal.argmax(axis=1) == world.y)
+    wrong = pb.Predictions.from_confidence(1 - world.cal.max(axis=1), world.cal.argmax(axis=1) == world.y)
+    for audit in (pb.audit(rows), pb.audit(wrong), pb.audit(rows.take(np.arange(90)))):
+        assert "always stating the mean accuracy" in audit.verdict
+        assert "most probable class" not in audit.verdict
+        assert "class frequencies" not in audit.verdict
+        assert "no model" not in audit.headline
+    assert "the stated answer" in pb.audit(wrong).verdict
+    assert "All answers are right" in pb.audit(pb.Predictions.from_confidence([0.7, 0.9], [1, 1])).verdict
+
+
+def test_few_rows_do_not_show_that_a_model_is_no_better(world):
+    rng = np.random.default_rng(0)
+    few = pb.audit(world.y[:12], np.clip(world.cal[:12, 1] + rng.normal(0, 0.4, 12), 0.05, 0.95))
+    assert few.headline.endswith("so few rows do not show them to be better than no model at all.")
+    many = pb.audit(rng.integers(0, 2, 5000), np.full(5000, 0.5) + rng.normal(0, 0.01, 5000))
+    assert "hardly better than no model at all" in many.headline
+    assert "Only 1 row:" in pb.audit([1], [0.4]).verdict
+
+
+def test_where_nothing_is_to_be_repaired_no_repair_is_named():
+    world = simulate.gaussian_posteriors(800, 2, seed=1)
+    audit = pb.audit(world.y, world.cal, repair="compare")
+    assert next(repair.name for repair in audit.repairs if repair.recommended) == "identity"
+    finding = next(finding for finding in audit.findings if finding.rule == "miscalibration_costs")
+    assert finding.level in ("good", "note")
+    assert "none is surely better than to leave the outputs as they are" in finding.text
+    assert "as it is" not in finding.text
+    assert not finding.advice
+
+
+def test_rows_of_a_sample_are_called_so():
+    rows = pb.Predictions([0, 1, 1, 0, 0, 1], np.array([0.2, 0.0, 0.7, 1.0, 0.0, 0.3]))
+    whole = evidence_of(rows, Plan.of(rows))
+    part = replace(whole, sample=rows.take(np.array([0, 3])), places=np.array([0, 3]))
+    finding = infinite_log_score(SimpleNamespace(summary=whole.summary, evidence=part))
+    assert "(the first of the sample: row 3, counted from 0)" in finding.text
+    assert finding.rows == (3,)

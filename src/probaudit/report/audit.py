@@ -2,58 +2,109 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Unpack
+from typing import TYPE_CHECKING, Any, Literal, Unpack
+
+import numpy as np
 
 from ..arrays import as_array
 from ..budget import Budget, loss_budget
-from ..calibration_loss import calibration_loss
-from ..engines.memory import gather
+from ..calibration_loss import CalibrationLoss, calibration_loss
+from ..engines.choosing import Passing, as_source
+from ..engines.memory import evidence_of
 from ..errors import InputError
 from ..estimates import scores
 from ..estimates.estimate import Estimate
 from ..estimates.fine_grid import FineGrid
-from ..estimates.null import BinnedError, binned_error
-from ..lenses import TopLabel
+from ..estimates.null import BinnedError
 from ..metrics import RowOptions, rows_of
 from ..predictions import Predictions
+from ..regions import named_columns
 from ..scores import Brier, Cost, Log
-from ..statistics import Plan, Summary
+from ..statistics import AuditState, Plan, Summary
+from ..statistics.evidence import Evidence
 from ..version import __version__
-from ..viewing import grids_of
 from ..writing import write_text
-from .verdict import Finding, judge
+from . import lens_errors
+from .finding import Case, Finding
+from .lens_errors import Group, LensError
+from .pitfalls import LOOKED_FOR
+from .plain import plain
+from .repairs import FOLDS, Repair, compare_repairs
+from .verdict import headline, judge
 
-SCHEMA = "probaudit.audit/1"
-FOLDS = 5
-REPAIRED_VALUES = 20_000_000
+if TYPE_CHECKING:
+    from ..calibrators.base import Calibrator
+    from ..engines.dask_rows import DaskRows
+    from ..engines.row_source import RowSource
+
+SCHEMA = "probaudit.audit/2"
 SHOWN_REGIONS = 20
+SHOWN_CLASSES = 50
+
+Repairing = bool | Literal["compare"] | None
 
 
 @dataclass(frozen=True, eq=False)
 class Audit:
     """What an audit found: estimates by name, findings in words, and where they come from.
 
-    `print(audit)` shows it as the terminal does; `to_dict`, `to_json` and `flat` give the numbers.
+    errors : the calibration error under each lens, beside what chance alone gives; `class_errors` of each class.
+    groups : the same for each value of the columns. repairs : calibrators compared, if that was asked for.
+    budget : where the score goes, if there are features or groups. evidence : the sums and the sample it all comes from.
+    choices : `regions`, and `features` if they were given with names.
+
+    `print(audit)` shows it as the terminal does; `to_dict`, `to_json`, `to_frame` and `flat` give the numbers.
     """
 
     estimates: Mapping[str, Estimate]
-    calibration: BinnedError
+    errors: tuple[LensError, ...]
     findings: tuple[Finding, ...]
-    summary: Summary
+    evidence: Evidence
     settings: Mapping[str, Any]
-    fingerprint: str
+    class_errors: tuple[LensError, ...] = ()
+    groups: tuple[Group, ...] = ()
+    repairs: tuple[Repair, ...] = ()
     budget: Budget | None = None
+    title: str = ""
+    choices: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def summary(self) -> Summary:
+        return self.evidence.summary
+
+    @property
+    def fingerprint(self) -> str:
+        return self.evidence.fingerprint
+
+    @property
+    def costs(self) -> Cost | None:
+        return self.summary.plan.costs.get("costs")
+
+    @property
+    def calibration(self) -> BinnedError:
+        """The top-label ECE over 15 equal bins."""
+        ece = self.errors[0]
+        return BinnedError(float(ece.estimate), ece.null_mean, ece.null_high, ece.p_value, lens_errors.BINS)
 
     @property
     def verdict(self) -> str:
         """The findings as text, the gravest first."""
         return "\n".join(finding.text for finding in self.findings)
+
+    @property
+    def headline(self) -> str:
+        """The verdict in one sentence."""
+        return headline(self.findings)
+
+    @property
+    def pitfall_rules(self) -> dict[str, str]:
+        """The rules that look for misleading numbers, and what each looks for."""
+        return {rule.__name__: words for rule, words in LOOKED_FOR.items()}
 
     def __getitem__(self, name: str) -> Estimate:
         if name not in self.estimates:
@@ -66,28 +117,45 @@ class Audit:
         return as_text(self)
 
     def flat(self) -> dict[str, float]:
-        """Every estimate by name, and the counts that can be gated on: for `check`, or for any tracker."""
+        """Every estimate and calibration error by name, and the counts that can be gated on: for `check`, or any tracker."""
         found = {name: float(value) for name, value in self.estimates.items()}
+        for error in self.errors:
+            found |= {error.name: float(error.estimate), f"{error.name}.p_value": error.p_value}
         infinite = int(self.summary.log.infinite.sum())
-        found |= {"ece": self.calibration.value, "ece.p_value": self.calibration.p_value}
         return found | {"rows": self.summary.rows, "dropped_rows": self.summary.dropped, "infinite_rows": infinite}
 
+    def to_frame(self) -> Any:
+        """Every estimate and calibration error as a pandas DataFrame, a row each."""
+        import narwhals as nw
+
+        named = dict(self.estimates) | {error.name: error.estimate for error in self.errors}
+        columns: dict[str, list[Any]] = {"name": list(named), "value": [float(x) for x in named.values()]}
+        columns |= {part: [getattr(x, part) for x in named.values()] for part in ("low", "high", "n", "definition")}
+        return nw.from_dict(columns, backend="pandas").to_native()
+
     def to_dict(self) -> dict[str, Any]:
-        """The whole audit as plain values (schema `probaudit.audit/1`)."""
-        plan = self.summary.plan
+        """The whole audit as plain values (schema `probaudit.audit/2`, see docs/audit-json.md)."""
+        plan, sample = self.summary.plan, self.evidence.sample
+        worst = sorted(self.class_errors, key=lambda error: -error.excess)[:SHOWN_CLASSES]
         return {
             "schema": SCHEMA,
             "version": __version__,
+            "headline": self.headline,
             "rows": self.summary.rows,
             "dropped_rows": {rule: count for rule, count in self.summary.bad.items() if count},
-            "classes": [_plain(c) for c in plan.classes],
+            "sample_rows": len(sample),
+            "classes": [plain(c) for c in plan.classes],
             "class_rows": self.summary.log.rows.tolist(),
             "kind": plan.kind,
             "weighted": plan.weighted,
-            "calibration": {name: _number(value) for name, value in asdict(self.calibration).items()},
+            "calibration": {name: _number(value) for name, value in vars(self.calibration).items()},
             "estimates": {name: estimate.to_dict() for name, estimate in self.estimates.items()},
+            "errors": [error.to_dict() for error in self.errors],
+            "class_errors": [error.to_dict() for error in worst],
+            "groups": [group.to_dict() for group in self.groups],
             "budget": None if self.budget is None else self.budget.to_dict() | {"regions": _regions(self.budget)},
-            "findings": [{"level": finding.level, "rule": finding.rule, "text": finding.text} for finding in self.findings],
+            "repairs": [repair.to_dict() for repair in self.repairs],
+            "findings": [finding.to_dict() for finding in self.findings],
             "settings": dict(self.settings),
             "fingerprint": self.fingerprint,
         }
@@ -98,6 +166,28 @@ class Audit:
         if path is not None:
             write_text(Path(path), text)
         return text
+
+    def to_html(self, path: str | Path | None = None, *, title: str = "") -> str:
+        """The audit as one page that needs no network; written to a file too, if a path is given."""
+        from .audit_page import audit_page
+        from .page import as_html
+
+        text = as_html(audit_page(self, title))
+        if path is not None:
+            write_text(Path(path), text)
+        return text
+
+    def plot(self, ax: Any = None) -> Any:
+        """The reliability of the most probable class, by matplotlib (see `diagrams` for all else that can be drawn)."""
+        from ..diagrams.reliability import Reliability
+
+        return Reliability.of_grid(FineGrid.of_event(self.evidence.top), lens_errors.BINS).plot(ax)
+
+    def _repr_html_(self) -> str:
+        from .audit_page import audit_summary
+        from .page import as_summary
+
+        return as_summary(audit_summary(self))
 
 
 def _regions(budget: Budget) -> list[dict[str, Any]]:
@@ -110,10 +200,6 @@ def _number(value: float) -> float | None:
     return value if math.isfinite(value) else None
 
 
-def _plain(value: Any) -> Any:
-    return value if isinstance(value, (str, int, bool)) or (isinstance(value, float) and math.isfinite(value)) else str(value)
-
-
 def audit(
     y_true: Any,
     y_proba: Any = None,
@@ -123,22 +209,28 @@ def audit(
     costs: Any = None,
     classes: Sequence[Any] | None = None,
     reject_cost: float = 0.1,
-    repair: bool | None = None,
+    repair: Repairing = None,
     regions: Any = None,
+    calibrator: Calibrator | None = None,
+    title: str = "",
     threads: int | None = None,
     **options: Unpack[RowOptions],
 ) -> Audit:
     """Judge predicted probabilities: accuracy, proper scores with 95% intervals, normalised, and a verdict in words.
 
-    y_true, y_proba : labels and outputs, as in `log_score`; or `Predictions` alone.
+    y_true, y_proba : labels and outputs, as in `log_score`; or `Predictions` alone; or rows that need not fit into memory: what
+        `scan` makes of files or of a dask DataFrame, dask arrays of labels and outputs, or a state of such rows.
     features, columns : per row. With features, or with `regions`, the audit has a loss budget (`loss_budget`) and says who is
-        badly served.
+        badly served. Columns part the rows into groups, each with its own accuracy and calibration error.
     regions : how rows are parted for that, as in `grouping_loss`: a tree of the features unless given; names of columns.
     costs : matrix [K, M] of what decision j costs when class i is true; adds `cost_risk`.
     classes : the class of each column, in order (the same as `labels` elsewhere).
     reject_cost : of the reject option, where an error costs 1.
-    repair : whether to try a calibrator in cross-validation and say what it would gain (`calibration_loss`); unless given,
-        up to 20 million outputs.
+    repair : unless False, a calibrator is tried in cross-validation, and the audit says what it would gain
+        (`calibration_loss`). "compare" tries many and recommends one (`repairs`).
+    calibrator : the fitted calibrator that made these probabilities, if one did: the audit then says if it is judged on the
+        rows that fitted it.
+    title : what the audit is of.
 
     >>> found = audit([1, 0, 1, 1], [0.9, 0.2, 0.4, 0.7])
     >>> round(found["accuracy"], 2), found["log_score"].n
@@ -148,9 +240,20 @@ def audit(
         raise InputError("labels", "is the same as `classes`; give one of them")
     if classes is not None:
         options["labels"] = classes
+    choices: dict[str, Any] = {"costs": costs, "reject_cost": reject_cost, "repair": repair, "regions": regions}
+    choices |= {"calibrator": calibrator, "title": title}
+    if isinstance(y_true, AuditState):
+        if y_proba is not None:
+            raise InputError("y_proba", "a state has its rows in itself; give no others")
+        return audit_evidence(y_true.finalise(), repair=repair, regions=regions, calibrator=calibrator, title=title)
+    if (source := as_source(y_true, y_proba, features=features, columns=columns, **options)) is not None:
+        return audit_source(source, passing=Passing(threads=threads), **choices)
     rows = rows_of(y_true, y_proba, features=features, columns=columns, **options)
     return audit_rows(
-        rows, costs=costs, reject_cost=reject_cost, repair=repair, regions=regions, features=features, threads=threads
+        rows,
+        features=features,
+        threads=threads,
+        **choices,
     )
 
 
@@ -159,77 +262,187 @@ def audit_rows(
     *,
     costs: Any = None,
     reject_cost: float = 0.1,
-    repair: bool | None = None,
+    repair: Repairing = None,
     regions: Any = None,
     features: Any = None,
+    calibrator: Calibrator | None = None,
+    title: str = "",
     threads: int | None = None,
     progress: bool | None = None,
 ) -> Audit:
     """As `audit`, for rows that are `Predictions` already; `features` only to give those of the rows names."""
-    cost = None if costs is None else costs if isinstance(costs, Cost) else Cost(as_array(costs, "costs"))
-    plan = Plan.of(rows, {} if cost is None else {"costs": cost}, reject_cost)
-    state = gather(rows, plan, threads=threads, progress=progress)
-    summary = state.finalise()
-    if summary.rows == 0:
-        raise InputError(rows.name("probs"), "no row is left to judge", summary.why_empty())
-    estimates = _estimates(summary, cost)
-    calibration = binned_error(FineGrid.of_summary(summary.grid) if not plan.weighted else grids_of(rows, TopLabel())[0])
-    repaired, words = _repair(rows, summary, repair)
-    estimates |= repaired
-    budget = None if rows.features is None and regions is None else _budget(rows, features, regions, repaired)
-    if budget is not None:
-        share = budget.grouping / budget.total
-        words = f"share of the Brier score, {budget.grouping.definition}"
-        low, high = (end / budget.total for end in budget.grouping.interval)
-        estimates["grouping_loss"] = budget.grouping
-        estimates["grouping_loss.relative"] = Estimate(share, low=low, high=high, n=budget.grouping.n, definition=words)
-    settings = {
-        "calibration_loss": words,
-        "reject_cost": reject_cost,
-        "on_bad_rows": rows.on_bad_rows,
-        "row_sum_tolerance": rows.row_tolerance,
-        "interval": "95%, by linearisation (accuracy: Wilson)",
-        "calibration": f"top-label ECE, {calibration.bins} equal bins, 999 consistency resamples, seed 0",
-    }
-    fingerprint = hashlib.sha256(state.to_bytes()).hexdigest()[:16]
-    findings = judge(summary, estimates, calibration, budget)
-    return Audit(estimates, calibration, findings, summary, settings, fingerprint, budget)
-
-
-def _budget(rows: Predictions, features: Any, regions: Any, repaired: Mapping[str, Estimate]) -> Budget:
-    """The loss budget, before and (if a calibrator was tried) after calibration."""
-    return loss_budget(
-        rows, features=features, regions="tree" if regions is None else regions, calibrator=None if repaired else "none"
+    _check_choices(repair, calibrator)
+    plan = Plan.of(rows, _costs(costs), reject_cost)
+    evidence = evidence_of(rows, plan, threads=threads, progress=progress)
+    if features is not None and evidence.places is not None:
+        named = named_columns(features, "features")
+        features = None if named is None else {name: column[evidence.places] for name, column in named.items()}
+    return audit_evidence(
+        evidence, repair=repair, regions=regions, features=features, calibrator=calibrator, title=title, progress=progress
     )
 
 
-def _repair(rows: Predictions, summary: Summary, asked: bool | None) -> tuple[dict[str, Estimate], str]:
-    """What the usual calibrator would gain, out of fold, and how it was found; or why it was not tried."""
-    if asked is False or (asked is None and rows.probs.size > REPAIRED_VALUES):
-        return {}, "not asked for" if asked is False else f"not tried: more than {REPAIRED_VALUES:,} outputs"
+def audit_source(
+    source: RowSource | DaskRows,
+    *,
+    passing: Passing | None = None,
+    costs: Any = None,
+    reject_cost: float = 0.1,
+    repair: Repairing = None,
+    regions: Any = None,
+    calibrator: Calibrator | None = None,
+    title: str = "",
+) -> Audit:
+    """As `audit`, for rows that stay in files or on a cluster (`scan`); the same numbers as in memory."""
+    _check_choices(repair, calibrator)
+    state = (passing or Passing()).gather(source, _costs(costs), reject_cost)
+    return audit_evidence(state.finalise(), repair=repair, regions=regions, calibrator=calibrator, title=title)
+
+
+def _costs(costs: Any) -> dict[str, Cost]:
+    if costs is None:
+        return {}
+    return {"costs": costs if isinstance(costs, Cost) else Cost(as_array(costs, "costs"))}
+
+
+def audit_evidence(
+    evidence: Evidence,
+    *,
+    repair: Repairing = None,
+    regions: Any = None,
+    features: Any = None,
+    calibrator: Calibrator | None = None,
+    title: str = "",
+    progress: bool | None = None,
+) -> Audit:
+    """The audit of what a pass has left behind; costs and the cost of rejecting are in its plan. `features` only to give those
+    of the sample names."""
+    _check_choices(repair, calibrator)
+    summary, sample = evidence.summary, evidence.sample
+    estimates = _estimates(summary)
+    with np.errstate(divide="ignore"):  # squares of weights that are small beside the largest are lost
+        classwise, class_errors = lens_errors.class_errors(evidence)
+        errors = [*lens_errors.top_label_errors(evidence), classwise, *lens_errors.rank_errors(evidence)]
+        errors.append(lens_errors.full_error(evidence))
+        groups = lens_errors.group_errors(evidence) if sample.columns else ()
+    tried, tried_words = _tried(evidence, repair)
+    estimates |= _calibration_loss(tried, evidence.sample_words)
+    repairs = compare_repairs(evidence, tried, progress=progress) if repair == "compare" and tried is not None else ()
+    budget = None
+    if sample.features is not None or regions is not None:
+        budget = loss_budget(
+            sample,
+            features=features,
+            regions="tree" if regions is None else regions,
+            calibrator="none" if tried is None else None,
+        )
+        estimates |= _grouping_loss(budget, evidence.sample_words)
+    case = Case(
+        evidence=evidence,
+        estimates=estimates,
+        errors=tuple(error for error in errors if error is not None),
+        class_errors=class_errors,
+        groups=groups,
+        repairs=repairs,
+        budget=budget,
+        calibrator=calibrator,
+    )
+    settings = {
+        "calibration_loss": tried_words,
+        "reject_cost": summary.plan.reject_cost,
+        "on_bad_rows": summary.plan.on_bad_rows,
+        "row_sum_tolerance": summary.plan.tolerance,
+        "interval": "95%, by linearisation (accuracy: Wilson; calibration errors: bootstrap)",
+        "calibration": f"top-label ECE, {lens_errors.BINS} equal bins, {lens_errors.RESAMPLES} consistency resamples, seed 0",
+        "sample": f"{len(sample):,} rows, by row number" if evidence.sampled else "all rows",
+    }
+    choices = ({} if regions is None else {"regions": regions}) | ({} if features is None else {"features": features})
+    return Audit(
+        estimates=estimates,
+        errors=case.errors,
+        findings=judge(case),
+        evidence=evidence,
+        settings=settings,
+        class_errors=class_errors,
+        groups=groups,
+        repairs=repairs,
+        budget=budget,
+        title=title,
+        choices=choices,
+    )
+
+
+def _check_choices(repair: Any, calibrator: Any) -> None:
+    if repair not in (None, True, False, "compare"):
+        raise InputError("repair", 'must be True, False, "compare" or None', repr(repair))
+    if calibrator is not None and not hasattr(calibrator, "fit_report_"):
+        raise InputError("calibrator", "must be a fitted calibrator", repr(calibrator)[:80])
+
+
+def _tried(evidence: Evidence, asked: Repairing) -> tuple[CalibrationLoss | None, str]:
+    """What the usual calibrator does to the sample, out of fold, and how it was found; or why it was not tried."""
+    summary, sample = evidence.summary, evidence.sample
+    if asked is False:
+        return None, "not asked for"
     if (summary.log.rows > 0).sum() < 2 or summary.rows < FOLDS:
-        return {}, "not tried: it needs two classes and five rows"
+        return None, "not tried: it needs two classes and five rows"
     try:
-        found = calibration_loss(rows, cv=FOLDS)
+        found = calibration_loss(sample, cv=FOLDS)
     except InputError as problem:
-        return {}, f"not tried: {problem.rule}"
+        return None, f"not tried: {problem.rule}"
+    return found, found.definition + evidence.sample_words
+
+
+def _calibration_loss(found: CalibrationLoss | None, sample_words: str) -> dict[str, Estimate]:
+    if found is None:
+        return {}
     estimates = {"log_score.calibrated": found.calibrated}
     if math.isfinite(found.raw):  # of an infinite score no share can be lost
         estimates |= {"calibration_loss": found.loss, "calibration_loss.relative": found.relative}
-    return estimates, found.definition
+    return {name: _said(estimate, estimate.definition + sample_words) for name, estimate in estimates.items()}
 
 
-def _estimates(summary: Summary, cost: Cost | None) -> dict[str, Estimate]:
-    found = {"accuracy": scores.accuracy(summary)}
+def _grouping_loss(budget: Budget, sample_words: str) -> dict[str, Estimate]:
+    """The grouping loss, and it as a share of the score."""
+    x = _said(budget.grouping, budget.grouping.definition + sample_words)
+    low, high = (end / budget.total for end in x.interval)
+    share = Estimate(x / budget.total, low=low, high=high, n=x.n, definition=f"share of the Brier score, {x.definition}")
+    return {"grouping_loss": x, "grouping_loss.relative": share}
+
+
+def _said(x: Estimate, words: str) -> Estimate:
+    """The same with another definition."""
+    return Estimate(x, low=x.low, high=x.high, n=x.n, definition=words, per_class=x.per_class)
+
+
+def _estimates(summary: Summary) -> dict[str, Estimate]:
+    right, cost = scores.accuracy(summary), summary.plan.costs.get("costs")
+    found = {"accuracy": right}
     for name, score in (("log_score", Log()), ("brier_score", Brier())):
         found[name] = scores.estimate_score(summary, score)
         found[f"{name}.normalized"] = scores.estimate_score(summary, score, normalize=True)
     if summary.plan.kind != "pairs":  # a stated confidence allows no other decision than the one already made
-        found["error_rate"] = scores.zero_one(summary)
+        found["error_rate"] = _within(scores.zero_one(summary), 1 - right.high, 1 - right.low)
         found["error_rate.normalized"] = scores.zero_one(summary, normalize=True)
-        found["reject_risk"] = scores.zero_one_reject(summary)
+        found["reject_risk"] = _clipped(scores.zero_one_reject(summary), 0, 1)
         found["reject_risk.normalized"] = scores.zero_one_reject(summary, normalize=True)
     if cost is not None:
-        found["cost_risk"] = scores.estimate_score(summary, cost)
+        found["cost_risk"] = _clipped(scores.estimate_score(summary, cost), cost.matrix.min(), cost.matrix.max())
         found["cost_risk.normalized"] = scores.estimate_score(summary, cost, normalize=True)
-    return found
+    return {name: _no_yardstick(x) if name.endswith(".normalized") and x.naive == 0 else x for name, x in found.items()}
+
+
+def _within(x: Estimate, low: float, high: float) -> Estimate:
+    """The same with another interval."""
+    more: dict[str, Any] = {"per_class": x.per_class, "naive": x.naive, "infinite_rows": x.infinite_rows}
+    return Estimate(x, low=low, high=high, n=x.n, definition=x.definition, **more)
+
+
+def _clipped(x: Estimate, least: float, most: float) -> Estimate:
+    """The same with an interval that stays within what a mean cost can be."""
+    return _within(x, *(float(np.clip(end, least, most)) for end in x.interval))
+
+
+def _no_yardstick(x: Estimate) -> Estimate:
+    """Beside a constant forecast that costs nothing, as where all rows are of one class, there is no ratio to speak of."""
+    return Estimate(math.nan, n=x.n, definition=x.definition, naive=x.naive, infinite_rows=x.infinite_rows)

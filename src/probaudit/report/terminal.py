@@ -18,6 +18,7 @@ from ..estimates.estimate import Estimate
 if TYPE_CHECKING:
     from ..budget import Budget
     from .audit import Audit
+    from .comparison import Comparison
 
 LABELS = {
     "accuracy": "accuracy",
@@ -29,32 +30,41 @@ LABELS = {
 }
 BUDGET = {"calibration": "calibration", "grouping, at least": "grouping", "the rest": "rest", "total": "total"}
 SERVED = 5
+SHOWN_GROUPS = 12
 MARKS = {"bad": ("✗", "bold red"), "warning": ("!", "bold yellow"), "good": ("✓", "bold green"), "note": ("·", "dim")}
 
 
 def number(x: float) -> str:
-    return "∞" if math.isinf(x) else "–" if math.isnan(x) else f"{x:.4f}" if abs(x) >= 1e-3 or x == 0 else f"{x:.2e}"
+    return (
+        ("∞" if x > 0 else "−∞")
+        if math.isinf(x)
+        else "–"
+        if math.isnan(x)
+        else f"{x:.4f}"
+        if abs(x) >= 1e-3 or x == 0
+        else f"{x:.2e}"
+    )
 
 
 def interval(x: Estimate) -> str:
     return f"{number(x.low)} to {number(x.high)}" if math.isfinite(x.low) else "–"
 
 
-def findings(audit: Audit) -> Table:
+def findings(audit: Audit | Comparison) -> Table:
     """The verdict, a mark before each finding."""
     table = Table.grid(padding=(0, 1))
     for finding in audit.findings:
         mark, style = MARKS[finding.level]
-        table.add_row(Text(mark, style=style), Text(finding.text))
+        text = Text(finding.text)
+        if finding.advice and finding.level in ("bad", "warning"):
+            text.append(f"\n→ {finding.advice}", "dim")
+        table.add_row(Text(mark, style=style), text)
     return table
 
 
 def scores(audit: Audit) -> Table:
     """The estimates, normalised beside plain."""
-    table = Table(box=box.SIMPLE_HEAD, show_edge=False, header_style="dim", pad_edge=False)
-    table.add_column("", no_wrap=True)
-    for title in ("value", "95% interval", "normalised", "95% interval"):
-        table.add_column(title, justify="right", no_wrap=True)
+    table = number_table("", "value", "95% interval", "normalised", "95% interval")
     for name, label in LABELS.items():
         if name not in audit.estimates:
             continue
@@ -67,32 +77,71 @@ def scores(audit: Audit) -> Table:
 
 
 def calibration(audit: Audit) -> Text:
-    """What a calibrator would gain, and the calibration error beside what chance alone would give."""
-    found = audit.calibration
-    text = Text()
-    loss = audit.estimates.get("calibration_loss.relative")
+    """What a calibrator would gain."""
+    text, loss = Text(), audit.estimates.get("calibration_loss.relative")
     if loss is not None and math.isfinite(loss):
         span = f" ({loss.low:.1%} to {loss.high:.1%})" if math.isfinite(loss.low) else ""
-        text.append("calibration loss         ").append(f"{loss:.1%}", "bold").append(f" of the log score{span}\n")
-    text.append("calibration error (ECE)  ").append(number(found.value), "bold")
-    if math.isfinite(found.null_mean):
-        chance = f"{number(found.null_mean)}, up to {number(found.null_high)}"
-        text.append(f"   chance alone: {chance} (p = {found.p_value:.3g})")
+        text.append("calibration loss  ").append(f"{loss:.1%}", "bold").append(f" of the log score{span}")
     return text
+
+
+def errors(audit: Audit) -> Table:
+    """The calibration errors beside what chance alone would give."""
+    table = number_table("calibration error", "value", "95% interval", "chance alone", "up to", "p")
+    for error in audit.errors:
+        chance = [number(error.null_mean), number(error.null_high), f"{error.p_value:.3g}"]
+        table.add_row(error.title, number(error.estimate), interval(error.estimate), *chance)
+    return table
+
+
+def groups(audit: Audit) -> Table:
+    """How sure the model is in each group, and how often it is right."""
+    table = number_table("group", "rows", "stated", "right", "95% interval", "")
+    for group in audit.groups[:SHOWN_GROUPS]:
+        x = group.observed
+        cells = [f"{group.rows:,}", f"{group.stated:.1%}", f"{x:.1%}", f"{x.low:.1%} to {x.high:.1%}", group.verdict]
+        table.add_row(Text(f"{group.column} = {group.value}"), *cells)
+    if len(audit.groups) > SHOWN_GROUPS:
+        table.add_row(f"and {len(audit.groups) - SHOWN_GROUPS} more")
+    return table
+
+
+def repairs(audit: Audit) -> Table:
+    """What calibrators would make of the probabilities; a star before the one to take."""
+    table = number_table("repair, out of fold", "log", "Brier", "ECE", "accuracy", "gain", "95% interval")
+    for repair in audit.repairs:
+        gain, mark = repair.gain, "*" if repair.recommended else " "
+        shares = [f"{gain:.1%}", f"{gain.low:.1%} to {gain.high:.1%}"] if math.isfinite(gain.low) else ["–", "–"]
+        values = [number(repair.log_score), number(repair.brier_score), number(repair.ece), f"{repair.accuracy:.2%}"]
+        table.add_row(f"{mark} {repair.title}", *values, *shares, style="bold" if repair.recommended else "")
+    return table
 
 
 def render(audit: Audit, title: str = "") -> RenderableType:
     summary = audit.summary
     answer = "confidence and correctness" if summary.plan.kind == "pairs" else f"{len(summary.plan.classes)} classes"
-    head = Text.assemble((title or "audit", "bold"), f"  {summary.rows:,} rows, {answer}")
+    head = Text.assemble((title or audit.title or "audit", "bold"), f"  {summary.rows:,} rows, {answer}")
     foot = Text(
-        "normalised: divided by the best constant forecast (or decision); below 1 is better than not looking", style="dim"
+        "normalised: divided by the best constant forecast (or decision); below 1 is better than not looking\n"
+        "chance alone: the error of a calibrated model with the same outputs, on average and at most (95%)",
+        style="dim",
     )
-    parts: list[RenderableType] = [head, Padding(findings(audit), (1, 0)), scores(audit)]
-    parts += [Padding(calibration(audit), (1, 0, 0, 0)), Padding(foot, (1, 0, 0, 0))]
-    if audit.budget is not None:
-        parts += [Padding(budget(audit.budget), (1, 0, 0, 0)), Padding(served(audit.budget), (1, 0, 0, 0))]
-    return Group(*parts)
+    parts: list[RenderableType] = [findings(audit), scores(audit)]
+    parts += [text] if (text := calibration(audit)) else []
+    parts.append(errors(audit))
+    parts += [groups(audit)] if audit.groups else []
+    parts += [budget(audit.budget), served(audit.budget)] if audit.budget is not None else []
+    parts += [repairs(audit)] if audit.repairs else []
+    return Group(head, *(Padding(part, (1, 0, 0, 0)) for part in (*parts, foot)))
+
+
+def number_table(first: str, *others: str) -> Table:
+    """A table whose columns but the first are numbers; where there is little room, it is the first that gives way."""
+    table = Table(box=box.SIMPLE_HEAD, show_edge=False, header_style="dim", pad_edge=False)
+    table.add_column(first, overflow="fold")
+    for title in others:
+        table.add_column(title, justify="right", no_wrap=True)
+    return table
 
 
 def budget(found: Budget) -> Table:
@@ -121,7 +170,7 @@ def served(found: Budget) -> Table:
     shown = found.badly_served(SERVED)
     for region in shown:
         span, who = f"{region.low:.2f} to {region.high:.2f}", f"{region.rule}: {region.verdict}"
-        table.add_row(f"{region.rows:,}", f"{region.stated:.2f}", f"{region.observed:.2f}", span, who)
+        table.add_row(f"{region.rows:,}", f"{region.stated:.2f}", f"{region.observed:.2f}", span, Text(who))
     if not shown:
         table.add_row("", "", "", "", "no region is found to be")
     return table
@@ -129,10 +178,7 @@ def served(found: Budget) -> Table:
 
 def overview(audits: Mapping[str, Audit]) -> Table:
     """Several audits, a row each."""
-    table = Table(box=box.SIMPLE_HEAD, show_edge=False, header_style="dim", pad_edge=False)
-    table.add_column("classifier", no_wrap=True)
-    for title in ("accuracy", "log / naive", "95% interval", "Brier / naive"):
-        table.add_column(title, justify="right", no_wrap=True)
+    table = number_table("classifier", "accuracy", "log / naive", "95% interval", "Brier / naive")
     for name, audit in audits.items():
         log = audit["log_score.normalized"]
         mark, style = MARKS[audit.findings[0].level]

@@ -3,119 +3,135 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
-from typing import Literal
 
-from ..budget import Budget
-from ..estimates.estimate import Estimate
-from ..estimates.null import BinnedError
-from ..statistics import Summary
+import numpy as np
 
-Level = Literal["bad", "warning", "good", "note"]
-ORDER: tuple[Level, ...] = ("bad", "warning", "good", "note")
+from ..predictions import Predictions
+from ..viewing import survey
+from .finding import LEVELS, Case, Finding, Level, Rule, between, between_shares
+from .lens_errors import MOST_GROUPS, ungrouped_columns
+from .pitfalls import PITFALLS, answer
+
 FEW_ROWS = 100
 FEW_OF_A_CLASS = 10
+SURELY, PERHAPS = 0.01, 0.05  # p-values below which an error is called one, or may be one
+UNSEEN_ERROR = 0.05  # a calibration error that chance alone can give is too large to claim anything
 WORTH_REPAIRING = 0.005  # the share of a score that a calibrator must surely gain to be recommended
+SMALL_LOSS = 0.05  # the share of a score that must surely not be lost, to say that it is not
+PLAUSIBLE_GAIN = 0.9  # a normalised score that these rows would have to rule out before a model is called hardly better
+SHOWN_ROWS = 5
 BAD_ROWS = {
     "label": "with a label that is no class",
     "weight": "with a weight that is no weight",
     "value": "with an output out of range",
     "sum": "that do not sum to 1",
 }
+OPENINGS: dict[Level, str] = {
+    "bad": "Do not use these probabilities as they are",
+    "warning": "Use these probabilities with care",
+    "good": "As far as these rows show, these probabilities can be used",
+    "note": "These rows say little",
+}
 
 
-@dataclass(frozen=True)
-class Finding:
-    """One thing an audit has to say: how grave, which rule says it, and the words."""
-
-    level: Level
-    rule: str
-    text: str
-
-
-Estimates = Mapping[str, Estimate]
-Rule = Callable[[Summary, Estimates], Finding | None]
-
-
-def judge(
-    summary: Summary, estimates: Estimates, calibration: BinnedError, budget: Budget | None = None
-) -> tuple[Finding, ...]:
+def judge(case: Case) -> tuple[Finding, ...]:
     """All findings, the gravest first."""
-    found = [finding for rule in RULES if (finding := rule(summary, estimates)) is not None]
-    found += [finding] if (finding := against_chance(calibration)) is not None else []
-    found += [] if budget is None else [hidden_groups(budget)]
-    return tuple(sorted(found, key=lambda finding: ORDER.index(finding.level)))
+    found = [finding for rule in (*RULES, *PITFALLS) if (finding := rule(case)) is not None]
+    return tuple(sorted(found, key=lambda finding: LEVELS.index(finding.level)))
 
 
-def _between(estimate: Estimate) -> str:
-    return f"95% interval {estimate.low:.3g} to {estimate.high:.3g}"
+def headline(findings: tuple[Finding, ...]) -> str:
+    """The gravest finding in one sentence, with what it means for those who want to use the probabilities."""
+    gravest = findings[0]
+    clause = gravest.short or gravest.text.split(":")[0].rstrip(".")
+    return f"{OPENINGS[gravest.level]}: {clause[0].lower()}{clause[1:]}."
 
 
-def infinite_log_score(summary: Summary, estimates: Estimates) -> Finding | None:
-    """Paper 2, Section 2.3.3: the cross-entropy is infinite if the true class ever has posterior 0."""
-    count = int(summary.log.infinite.sum())
+def infinite_log_score(case: Case) -> Finding | None:
+    """Paper 2, Section 2.3.2: the log score of a row is -log p, which is infinite where the true class has posterior 0."""
+    count = int(case.summary.log.infinite.sum())
     if not count:
         return None
+    numbers = case.evidence.row_numbers(impossible_rows(case.evidence.sample)[:SHOWN_ROWS])
+    which = "" if len(numbers) == count else "the first of the sample: " if case.evidence.sampled else "the first: "
+    listed = f"{'row' if len(numbers) == 1 else 'rows'} {', '.join(map(str, numbers))}"
+    shown = f" ({which}{listed}, counted from 0)" if numbers else ""
     rows = "In 1 row" if count == 1 else f"In {count:,} rows"
+    happened = "what came true" if case.summary.plan.kind == "pairs" else "the true class"
     return Finding(
         "bad",
         "infinite_log_score",
-        f"{rows} of {summary.rows:,} the true class was given probability 0: the log score is infinite. Whatever states a "
-        "probability of exactly 0 must be certain.",
+        f"{rows} of {case.summary.rows:,} {happened} was given probability 0: the log score is infinite{shown}. Whatever "
+        "states a probability of exactly 0 must be certain.",
+        "Look at these rows. If probabilities were rounded or cut off, keep the logits instead; `probaudit calibrate FILE -o "
+        "calibrator.json` makes the score finite.",
+        "Ferrer & Ramos 2025, Section 2.3.2",
+        numbers,
+        short="some rows were told that what happened was impossible",
     )
 
 
-def against_class_frequencies(summary: Summary, estimates: Estimates) -> Finding | None:
+def impossible_rows(sample: Predictions) -> np.ndarray:
+    """The rows whose true class has probability 0, in order."""
+    good = survey(sample).good
+    values, codes = sample.block(0, len(sample)).values[good], sample.codes[good]
+    if values.shape[1] == 1:
+        values = np.column_stack([np.zeros(len(values)) if sample.from_logits else 1 - values[:, 0], values[:, 0]])
+    true = values[np.arange(len(codes)), codes]
+    return good[true == (-np.inf if sample.kind in ("logits", "log_probabilities") else 0)]
+
+
+def against_class_frequencies(case: Case) -> Finding | None:
     """Paper 2, Section 2.3.2: above 1 a system is worse than the best one that never looks at the input."""
     name, words = ("log_score.normalized", "log score")
-    if not math.isfinite(estimates[name]):
+    if not math.isfinite(case.estimates[name]):
         name, words = ("brier_score.normalized", "Brier score")
-    x = estimates[name]
+    x = case.estimates[name]
     if math.isnan(x) or math.isnan(x.low):
         return None
-    rule = "against_class_frequencies"
+    rule, reference = "against_class_frequencies", "Ferrer & Ramos 2025, Section 2.3.2"
+    pairs = case.summary.plan.kind == "pairs"
+    naive = "always stating the mean accuracy" if pairs else "always forecasting the class frequencies"
+    nothing = naive if pairs else "no model at all"
     if x.low > 1:
-        return Finding(
-            "bad",
-            rule,
-            f"Worse than always forecasting the class frequencies: the {words} is {x:.3g} times as large ({_between(x)}).",
-        )
+        text = f"Worse than {naive}: the {words} is {x:.3g} times as large ({between(x)})."
+        check = "confidences and answers" if pairs else "labels, classes and columns"
+        outputs = "confidences are probabilities" if pairs else "outputs are logits"
+        advice = f"Check that {check} belong together, and whether {outputs}; then recalibrate."
+        return Finding("bad", rule, text, advice, reference, short=f"they are worse than {nothing}")
     if x.high >= 1:
-        return Finding(
-            "warning",
-            rule,
-            f"Not clearly better than always forecasting the class frequencies: the {words} is {x:.3g} times as large "
-            f"({_between(x)}).",
-        )
+        text = f"Not clearly better than {naive}: the {words} is {x:.3g} times as large ({between(x)})."
+        advice = "See below whether a calibrator would change that; if not, the model knows little, or the rows are too few."
+        few = case.summary.rows < FEW_ROWS or x.low < PLAUSIBLE_GAIN
+        short = f"so few rows do not show them to be better than {nothing}" if few else f"they are hardly better than {nothing}"
+        return Finding("warning", rule, text, advice, reference, short=short)
+    text = f"Better than {naive}: the {words} is {1 - x:.0%} lower ({between(x)} of it)."
+    calm = "" if case.ece.p_value < PERHAPS else ", and nothing is seen to be wrong"
+    said = "the mean accuracy" if pairs else "no model would"
+    return Finding("good", rule, text, reference=reference, short=f"they say more than {said}{calm}")
+
+
+def good_decisions_bad_probabilities(case: Case) -> Finding | None:
+    """Paper 2, Section 3.2: argmax decisions do not see a miscalibration that ruins the posteriors."""
+    if "error_rate.normalized" not in case.estimates:
+        return None
+    decisions, probabilities = case.estimates["error_rate.normalized"], case.estimates["log_score.normalized"]
+    if not (decisions.high < 1 and probabilities.value > 1):
+        return None
     return Finding(
-        "good",
-        rule,
-        f"Better than always forecasting the class frequencies: the {words} is {1 - x:.0%} lower ({_between(x)} of it).",
+        "warning",
+        "good_decisions_bad_probabilities",
+        f"The most probable class is a good guess (accuracy {case.estimates['accuracy']:.1%}), but the probabilities are not "
+        "good probabilities: recalibrate them before they are used as such.",
+        "`probaudit calibrate FILE -o calibrator.json`, or use the most probable class alone.",
+        "Ferrer & Ramos 2025, Section 3.2",
     )
 
 
-def good_decisions_bad_probabilities(summary: Summary, estimates: Estimates) -> Finding | None:
-    """Paper 2, Section 3.2: argmax decisions do not see a miscalibration that ruins the posteriors."""
-    if "error_rate.normalized" not in estimates:
-        return None
-    decisions, probabilities = estimates["error_rate.normalized"], estimates["log_score.normalized"]
-    if decisions.high < 1 and probabilities.value > 1:
-        return Finding(
-            "warning",
-            "good_decisions_bad_probabilities",
-            f"The most probable class is a good guess (accuracy {estimates['accuracy']:.1%}), but the probabilities are not "
-            "good probabilities: recalibrate them before they are used as such.",
-        )
-    return None
-
-
-def worse_than_constant_decision(summary: Summary, estimates: Estimates) -> Finding | None:
-    """Decisions under the user's costs, against the best decision that is always the same."""
-    x = estimates.get("cost_risk.normalized")
-    if x is None or math.isnan(x.low):
-        return None
-    if x.high < 1:
+def worse_than_constant_decision(case: Case) -> Finding | None:
+    """Paper 2, Section 2.3.1: decisions under the user's costs, against the best decision that is always the same."""
+    x = case.estimates.get("cost_risk.normalized")
+    if x is None or math.isnan(x.low) or x.high < 1:
         return None
     level: Level
     level, words = ("bad", "worse") if x.low > 1 else ("warning", "not clearly better")
@@ -123,109 +139,185 @@ def worse_than_constant_decision(summary: Summary, estimates: Estimates) -> Find
         level,
         "worse_than_constant_decision",
         f"Under your costs, deciding by these probabilities is {words} than always deciding the same: "
-        f"it costs {x:.3g} times as much ({_between(x)}).",
+        f"it costs {x:.3g} times as much ({between(x)}).",
+        "Recalibrate, and audit the calibrated probabilities under the same costs.",
+        "Ferrer & Ramos 2025, Section 2.3.1",
     )
 
 
-def rejecting_all_is_better(summary: Summary, estimates: Estimates) -> Finding | None:
-    """Paper 2, Table 2: overconfident posteriors accept what they should have rejected."""
-    x = estimates.get("reject_risk.normalized")
+def rejecting_all_is_better(case: Case) -> Finding | None:
+    """Paper 2, Section 3.2 and Table 2: overconfident posteriors accept what they should have rejected."""
+    x = case.estimates.get("reject_risk.normalized")
     if x is None or math.isnan(x.low) or x.low <= 1:
         return None
     return Finding(
         "warning",
         "rejecting_all_is_better",
-        f"With a reject option at {summary.plan.reject_cost:g} of the cost of an error, deciding by these probabilities costs "
-        f"{x:.3g} times as much as the best constant decision ({_between(x)}): they are too sure of themselves.",
+        f"With a reject option at {case.summary.plan.reject_cost:g} of the cost of an error, deciding by these probabilities "
+        f"costs {x:.3g} times as much as the best constant decision ({between(x)}): they are too sure of themselves.",
+        "Recalibrate before these probabilities decide which cases a person should see.",
+        "Ferrer & Ramos 2025, Section 3.2",
     )
 
 
-def rows_set_aside(summary: Summary, estimates: Estimates) -> Finding | None:
+def miscalibration_costs(case: Case) -> Finding | None:
+    """Paper 2, Section 2.5.3: what a calibrator would gain is what miscalibration costs."""
+    best = case.recommended
+    if best is not None and best.name == "identity":
+        return _nothing_better(case)
+    x, after = case.estimates.get("calibration_loss.relative"), case.estimates.get("log_score.calibrated")
+    method = "bias-corrected temperature" if best is None else best.title
+    option = "" if best is None else f" --method {best.name}"
+    if best is not None:
+        x, after = (best.gain if math.isfinite(best.gain) else None), best.log_score
+    rule, reference = "miscalibration_costs", "Ferrer & Ramos 2025, Section 2.5.3"
+    advice = f"`probaudit calibrate FILE -o calibrator.json{option}`, then `probaudit apply calibrator.json FILE -o OUTPUT`."
+    if x is None and after is not None and math.isfinite(after):
+        text = f"A calibrator ({method}) would bring the log score down from infinity to {after:.3g}."
+        return Finding("warning", rule, text, advice, reference)
+    if x is None or not math.isfinite(x.low):
+        return None
+    span = between_shares(x.low, x.high)
+    if x.low > WORTH_REPAIRING:
+        text = f"Miscalibration costs {x:.1%} of the log score ({span}): `probaudit calibrate` repairs that much, by {method}."
+        short = f"{x:.0%} of their log score is lost by miscalibration, which a calibrator repairs"
+        return Finding("warning", rule, text, advice, reference, short=short)
+    gain = f"would gain {x:.1%} of the log score" if x > 0 else f"would make the log score {-x:.1%} worse"
+    text = f"Nothing to repair that these rows could show: a calibrator fitted to them {gain} ({span})."
+    return Finding("good" if x.high < SMALL_LOSS else "note", rule, text, reference=reference)
+
+
+def _nothing_better(case: Case) -> Finding:
+    """Of the repairs that were compared, none is surely better than none."""
+    others = [repair for repair in case.repairs if not repair.control and repair.name != "identity"]
+    best = min(others, key=lambda repair: float(repair.log_score))
+    x = best.gain
+    gain = f"gains {x:.1%}" if x > 0 else f"loses {-x:.1%}"
+    text = (
+        f"Nothing to repair that these rows could show: of {len(others)} calibrators none is surely better than to leave the "
+        f"outputs as they are; the best, {best.title}, {gain} of the log score ({between_shares(x.low, x.high)})."
+    )
+    level: Level = "good" if x.high < SMALL_LOSS else "note"
+    return Finding(level, "miscalibration_costs", text, reference="Ferrer & Ramos 2025, Section 2.5.3")
+
+
+def against_chance(case: Case) -> Finding | None:
+    """A calibrated model too has a calibration error, by chance (consistency resampling: Broecker & Smith 2007); only what
+    exceeds it says anything."""
+    ece, reference = case.ece, "Bröcker & Smith 2007 (consistency resampling); Vaicenavicius et al. 2019"
+    if math.isnan(ece.p_value):
+        return None
+    words = f"calibration error of {ece.estimate:.3g}, where chance alone gives {ece.null_mean:.3g}"
+    p = f"p = {ece.p_value:.2g}"
+    if ece.p_value < SURELY:
+        text = f"Miscalibrated: {answer(case)} has a {words} ({p})."
+        advice = "Read the reliability diagram for where, and the calibration loss for how much it costs."
+        return Finding("warning", "against_chance", text, advice, reference)
+    if ece.p_value < PERHAPS:
+        text = f"Perhaps miscalibrated: {answer(case)} has a {words} ({p}), which more rows would confirm or not."
+        return Finding("note", "against_chance", text, reference=reference)
+    if case.summary.rows < FEW_ROWS or ece.null_high > UNSEEN_ERROR:
+        text = (
+            f"No miscalibration that so few rows could show: {answer(case)} has a {words}, and up to {ece.null_high:.3g} ({p})."
+        )
+        return Finding("note", "against_chance", text, reference=reference)
+    text = f"No miscalibration to be seen in {answer(case)}: a {words} ({p})."
+    return Finding("good", "against_chance", text, reference=reference)
+
+
+def hidden_groups(case: Case) -> Finding | None:
+    """Paper 1: calibrated on average, and yet wrong for those who share an output; only differences beyond chance count."""
+    budget = case.budget
+    if budget is None:
+        return None
+    share, low, high = (float(x) / budget.total for x in (budget.grouping, *budget.grouping.interval))
+    span, reference = between_shares(low, high), "Perez-Lebel, Le Morvan & Varoquaux 2023, Section 4"
+    served = next(iter(budget.badly_served(1)), None)
+    if high < 0:
+        text = (
+            f"Too few rows in each region to estimate the grouping loss: what chance adds was taken off, and left {share:.1%}."
+        )
+        return Finding("note", "hidden_groups", text, "Part the rows into fewer regions, or gather more.", reference)
+    if low <= WORTH_REPAIRING and high >= SMALL_LOSS:
+        text = f"No grouping loss that these rows could show: {share:.1%} of the Brier score ({span})."
+        return Finding("note", "hidden_groups", text, reference=reference)
+    if low <= WORTH_REPAIRING:
+        text = f"No grouping loss to speak of: {share:.1%} of the Brier score ({span})."
+        return Finding("good", "hidden_groups", text, reference=reference)
+    text = f"Rows with the same output have different chances: at least {share:.1%} of the Brier score is lost by it ({span})."
+    if served is not None:
+        text += (
+            f" Among the worst served are {served.rows:,} rows ({served.rule}): stated {served.stated:.2f},"
+            f" observed {served.observed:.2f}."
+        )
+    advice = (
+        "A better model would use these features; until then, calibrate by group (`calibrators.PerGroup`, `GroupCalibration`)."
+    )
+    return Finding("warning", "hidden_groups", text, advice, reference)
+
+
+def one_class(case: Case) -> Finding | None:
+    """Paper 2, Section 2.3.2: the naive forecast of a single class is certain and right, and leaves nothing to divide by."""
+    if (case.summary.log.rows > 0).sum() > 1:
+        return None
+    if case.summary.plan.kind == "pairs":
+        text = f"All answers are {'right' if case.estimates['accuracy'] > 0 else 'wrong'}: no confidence can tell them apart."
+        return Finding("warning", "one_class", text, "Audit right and wrong answers, as they come in use.")
+    text = "All rows belong to one class: there is nothing to compare the forecasts with."
+    return Finding("warning", "one_class", text, "Audit rows of all classes, as they come in use.")
+
+
+def rows_set_aside(case: Case) -> Finding | None:
+    """What was left out must be said: an audit is of the rows that remain."""
+    summary = case.summary
     if not summary.dropped:
         return None
     total = summary.dropped + summary.rows
     parts = ", ".join(f"{count:,} {BAD_ROWS[rule]}" for rule, count in summary.bad.items() if count)
-    return Finding("warning", "rows_set_aside", f"{summary.dropped:,} of {total:,} rows were set aside: {parts}.")
+    text = f"{summary.dropped:,} of {total:,} rows {'was' if summary.dropped == 1 else 'were'} set aside: {parts}."
+    return Finding(
+        "warning", "rows_set_aside", text, "Find out where they come from: in use, they would have been decided too."
+    )
 
 
-def only_confidence(summary: Summary, estimates: Estimates) -> Finding | None:
+def only_confidence(case: Case) -> Finding | None:
     """Paper 5, Proposition 4.5: the loss of the confidence alone can be small for a predictor that is always wrong."""
-    if summary.plan.kind != "pairs":
+    if case.summary.plan.kind != "pairs":
         return None
     return Finding(
         "note",
         "only_confidence",
         "Only the confidence in the stated answer is judged: its scores say nothing of how good the answers are. "
         "Read them with the accuracy.",
+        reference="Chidambaram & Ge 2024, Proposition 4.5",
     )
 
 
-def one_class(summary: Summary, estimates: Estimates) -> Finding | None:
-    if (summary.log.rows > 0).sum() > 1:
-        return None
-    return Finding("warning", "one_class", "All rows belong to one class: there is nothing to compare the forecasts with.")
-
-
-def miscalibration_costs(summary: Summary, estimates: Estimates) -> Finding | None:
-    """Paper 2, Section 2.5.3: what a calibrator would gain is what miscalibration costs."""
-    x, after = estimates.get("calibration_loss.relative"), estimates.get("log_score.calibrated")
-    if x is None and after is not None and math.isfinite(after):
-        text = f"A calibrator would bring the log score down from infinity to {after:.3g}: `probaudit calibrate` does it."
-        return Finding("warning", "miscalibration_costs", text)
-    if x is None or not math.isfinite(x.low):
-        return None
-    between = f"95% interval {x.low:.1%} to {x.high:.1%}"
-    if x.low > WORTH_REPAIRING:
-        text = f"Miscalibration costs {x:.1%} of the log score ({between}): `probaudit calibrate` repairs that much."
-        return Finding("warning", "miscalibration_costs", text)
-    gain = f"would gain {x:.1%} of the log score" if x > 0 else f"would make the log score {-x:.1%} worse"
-    text = f"Nothing to repair that these rows could show: a calibrator fitted to them {gain} ({between})."
-    return Finding("good" if x.high < 0.05 else "note", "miscalibration_costs", text)
-
-
-def against_chance(calibration: BinnedError) -> Finding | None:
-    """A calibrated model too has a calibration error, by chance; only what exceeds it says anything."""
-    if math.isnan(calibration.p_value):
-        return None
-    words = f"calibration error of {calibration.value:.3g}, where chance alone gives {calibration.null_mean:.3g}"
-    if calibration.p_value < 0.01:
-        text = f"Miscalibrated: the most probable class has a {words} (p = {calibration.p_value:.3g})."
-        return Finding("warning", "against_chance", text)
-    text = f"No miscalibration to be seen in the most probable class: a {words} (p = {calibration.p_value:.2g})."
-    return Finding("good", "against_chance", text)
-
-
-def hidden_groups(budget: Budget) -> Finding:
-    """Paper 1: calibrated on average, and yet wrong for those who share an output; only differences beyond chance count."""
-    share, low, high = (float(x) / budget.total for x in (budget.grouping, *budget.grouping.interval))
-    between = f"95% interval {low:.1%} to {high:.1%}"
-    served = next(iter(budget.badly_served(1)), None)
-    if low <= WORTH_REPAIRING:
-        text = f"No grouping loss to speak of: {share:.1%} of the Brier score ({between})."
-        return Finding("good" if high < 0.05 else "note", "hidden_groups", text)
-    text = (
-        f"Rows with the same output have different chances: at least {share:.1%} of the Brier score is lost by it ({between})."
-    )
-    if served is not None:
-        text += (
-            f" Among the worst served are {served.rows:,} rows ({served.rule}): stated {served.stated:.2f},"
-            f" observed {served.observed:.2f}."
-        )
-    return Finding("warning", "hidden_groups", text)
-
-
-def few_rows(summary: Summary, estimates: Estimates) -> Finding | None:
-    present = summary.log.rows[summary.log.rows > 0]
+def few_rows(case: Case) -> Finding | None:
+    """Too few rows for a claim: in all, of a class, or to tell a calibrated model from one that is off by five points."""
+    summary, present = case.summary, case.summary.log.rows[case.summary.log.rows > 0]
+    advice = "Gather more labelled rows before you claim or repair anything."
     if summary.rows < FEW_ROWS:
-        return Finding("note", "few_rows", f"Only {summary.rows} rows: take every interval here as rough.")
+        text = f"Only {summary.rows} {'row' if summary.rows == 1 else 'rows'}: take every interval here as rough."
+        return Finding("note", "few_rows", text, advice)
+    if case.ece.null_high > UNSEEN_ERROR:
+        text = f"Too few rows to see small errors: chance alone gives calibration errors up to {case.ece.null_high:.2g}."
+        return Finding("note", "few_rows", text, advice)
     if len(present) > 1 and present.min() < FEW_OF_A_CLASS:
+        if summary.plan.kind == "pairs":
+            kind = "right" if summary.log.rows[1] < summary.log.rows[0] else "wrong"
+            text = f"Fewer than {FEW_OF_A_CLASS} answers are {kind}: little can be said about them."
+            return Finding("note", "few_rows", text, advice)
         thin = int((present < FEW_OF_A_CLASS).sum())
         classes = "1 class has" if thin == 1 else f"{thin} classes have"
-        return Finding("note", "few_rows", f"{classes} fewer than {FEW_OF_A_CLASS} rows: little can be said about them.")
+        text = f"{classes} fewer than {FEW_OF_A_CLASS} rows: little can be said about them."
+        return Finding("note", "few_rows", text, advice)
     return None
 
 
-def absent_classes(summary: Summary, estimates: Estimates) -> Finding | None:
+def absent_classes(case: Case) -> Finding | None:
+    """A class without rows cannot be judged."""
+    summary = case.summary
     absent = [repr(c) for c, rows in zip(summary.plan.classes, summary.log.rows, strict=True) if rows == 0]
     if not absent or len(absent) == len(summary.plan.classes) - 1:
         return None
@@ -233,16 +325,29 @@ def absent_classes(summary: Summary, estimates: Estimates) -> Finding | None:
     return Finding("note", "absent_classes", f"No row belongs to {shown}.")
 
 
+def columns_not_grouped(case: Case) -> Finding | None:
+    """A column that was given and is not shown must be named."""
+    many = ungrouped_columns(case.evidence) if case.evidence.sample.columns else {}
+    if not many:
+        return None
+    said = ", ".join(f"{name} has {count:,} values" for name, count in many.items())
+    text = f"Not all columns part the rows into groups: {said}; groups are shown up to {MOST_GROUPS}."
+    return Finding("note", "columns_not_grouped", text, "Put values together that belong together, and audit again.")
+
+
 RULES: tuple[Rule, ...] = (
     infinite_log_score,
     against_class_frequencies,
     worse_than_constant_decision,
+    miscalibration_costs,
     good_decisions_bad_probabilities,
     rejecting_all_is_better,
-    miscalibration_costs,
     one_class,
     rows_set_aside,
     only_confidence,
+    against_chance,
+    hidden_groups,
     few_rows,
     absent_classes,
+    columns_not_grouped,
 )

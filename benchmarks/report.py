@@ -1,0 +1,45 @@
+"""How long a whole report takes, audit and page, and how large the page is."""
+
+from __future__ import annotations
+
+import time
+
+import numpy as np
+
+from timing import line
+
+
+def softmax(z: np.ndarray) -> np.ndarray:
+    z = np.exp(z - z.max(axis=1, keepdims=True))
+    return z / z.sum(axis=1, keepdims=True)
+
+
+def rows(n: int, classes: int, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
+    """Labels and overconfident outputs."""
+    if classes == 2:
+        p = rng.beta(0.5, 0.5, n).astype(np.float32)
+        return (rng.random(n) < 0.1 + 0.8 * p).astype(int), p
+    z = rng.normal(0, 2, (n, classes)).astype(np.float32)
+    shares = softmax(z / 1.5).cumsum(axis=1)
+    return (shares < rng.random((n, 1))).sum(axis=1).clip(0, classes - 1), softmax(z)
+
+
+def run() -> None:
+    import probaudit as pb
+
+    rng = np.random.default_rng(0)
+    y, p = rows(300, 3, rng)
+    pb.audit(y, p, features=rng.normal(size=(300, 2)), repair="compare").to_html()  # compiles, on a first run
+    for n, classes, features, goal in ((10_000, 10, 64, 20), (5_000_000, 2, 0, 60), (50_000, 1_000, 64, 180)):
+        y, p = rows(n, classes, rng)
+        more = {"features": rng.normal(size=(n, features)).astype(np.float32)} if features else {}
+        start = time.perf_counter()
+        found = pb.audit(y, p, repair="compare", **more)
+        audited = time.perf_counter()
+        text = found.to_html()
+        done = time.perf_counter()
+        name = f"{n:,} x {classes:,}" + (f", {features} features" if features else "")
+        line(f"{name}: audit, s", audited - start)
+        line(f"{name}: page, s", done - audited)
+        line(f"{name}: report, s", done - start, f"goal <= {goal}")
+        line(f"{name}: page, MB", len(text.encode()) / 1e6, "goal <= 3")

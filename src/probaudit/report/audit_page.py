@@ -1,0 +1,318 @@
+"""An audit as a page: what is wrong, how much it costs, who pays, what to do, and only then the numbers."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Literal
+
+import numpy as np
+
+from ..diagrams.budget import LossBudget
+from ..diagrams.classwise import ClasswiseReliability
+from ..diagrams.decisions import decision_regions_diagram
+from ..diagrams.diagram import Diagram
+from ..diagrams.grouping import grouping_diagram
+from ..diagrams.interval_wise import interval_wise_diagram
+from ..diagrams.reliability import Reliability
+from ..diagrams.risk import risk_curve_diagram
+from ..diagrams.score_intervals import ScoreIntervals
+from ..diagrams.sharpness import CalibrationSharpness
+from ..diagrams.smooth_curve import SmoothCalibration
+from ..diagrams.top_k import top_k_diagram
+from ..estimates.estimate import Estimate
+from ..estimates.fine_grid import FineGrid
+from ..partitions import EqualMass, EqualWidth
+from ..statistics.sampling import drawn
+from ..version import __version__
+from .page import Control, Facts, Figure, FindingList, Page, Section, Table, Tile, Words
+from .terminal import LABELS, interval, number
+
+if TYPE_CHECKING:
+    from ..budget import Budget
+    from .audit import Audit
+    from .lens_errors import LensError
+
+SHOWN_CLASSES = 6  # besides the top label, the classes whose reliability can be chosen, the worst first
+DRAWN_ROWS = 20_000  # for diagrams that need rows
+TOP_KS = (1, 2, 3, 4, 5, 7, 10)
+CLASS_TABLE = 20
+SERVED = 12
+VIEWS: dict[str, Callable[..., Diagram]] = {
+    "15 equal bins": lambda grid, **more: Reliability.of_grid(grid, EqualWidth(15), **more),
+    "15 bins of equal mass": lambda grid, **more: Reliability.of_grid(grid, EqualMass(15), **more),
+    "isotonic (CORP)": lambda grid, **more: Reliability.of_grid(grid, "corp", **more),
+    "smooth curve": lambda grid, **more: SmoothCalibration.of_grid(grid, **more),
+}
+
+
+def audit_page(audit: Audit, title: str = "") -> Page:
+    """The page of an audit; sections that have nothing to show say so."""
+    sections = [
+        _verdict(audit),
+        _budget(audit),
+        _scores(audit),
+        _calibration(audit),
+        _diagrams(audit),
+        _groups(audit),
+        _repairs(audit),
+        _pitfalls(audit),
+        _provenance(audit),
+    ]
+    level = audit.findings[0].level if audit.findings else "note"
+    title = title or audit.title or "Can these probabilities be trusted?"
+    return Page(title, _facts(audit), audit.headline, level, sections, _tiles(audit))
+
+
+def _facts(audit: Audit) -> str:
+    plan = audit.summary.plan
+    answer = "confidence and correctness" if plan.kind == "pairs" else f"{len(plan.classes):,} classes"
+    return f"{audit.summary.rows:,} rows, {answer}"
+
+
+def audit_summary(audit: Audit) -> Page:
+    """What a notebook shows of an audit."""
+    whole = [_verdict(audit), _scores(audit, figures=False), _calibration(audit)]
+    return Page(audit.title or "Audit", _facts(audit), audit.headline, "note", whole)
+
+
+def percent(x: float) -> str:
+    return f"{x:.1%}" if math.isfinite(x) else number(x)
+
+
+def _percents(x: Estimate) -> str:
+    return f"95% interval {percent(x.low)} to {percent(x.high)}" if math.isfinite(x.low) else ""
+
+
+def _tiles(audit: Audit) -> list[Tile]:
+    """The few numbers that matter most."""
+    found = [Tile("accuracy", percent(audit["accuracy"]), _percents(audit["accuracy"]))]
+    score = audit["log_score.normalized"]
+    words = "of always forecasting the class frequencies"
+    found.append(Tile("log score", percent(score), words))
+    repair = next((repair for repair in audit.repairs if repair.recommended), None)
+    if repair is not None and repair.name != "identity":
+        found.append(Tile("a calibrator would remove", percent(repair.gain), f"of the log score: {repair.title}"))
+    elif (loss := audit.estimates.get("calibration_loss.relative")) is not None:
+        found.append(Tile("lost to miscalibration", percent(loss), _percents(loss)))
+    if (loss := audit.estimates.get("grouping_loss.relative")) is not None:
+        found.append(Tile("lost to hidden groups, at least", percent(max(0.0, float(loss))), _percents(loss)))
+    ece = audit.calibration
+    chance = f"chance alone: {number(ece.null_mean)}" if math.isfinite(ece.null_mean) else ""
+    return [*found, Tile("calibration error (ECE)", number(ece.value), chance)]
+
+
+def _verdict(audit: Audit) -> Section:
+    serious = [finding for finding in audit.findings if finding.rule not in audit.pitfall_rules]
+    return Section("verdict", "Verdict", [FindingList(serious)], "What the numbers say, the gravest first.")
+
+
+def _budget(audit: Audit) -> Section:
+    lead = "Where the expected score goes: what calibration would remove, what rows with the same output hide, and the rest."
+    if audit.budget is None:
+        text = (
+            "To see what hides behind equal outputs, give features or groups (--features 'f_*' or --groups column). Without "
+            "them, calibration loss alone is known."
+        )
+        return Section("budget", "Loss budget", [Words(text)], lead)
+    figures = [Figure("loss-budget", {(): LossBudget.of_budget(audit.budget)})]
+    return Section("budget", "Loss budget", figures, lead)
+
+
+def _scores(audit: Audit, figures: bool = True) -> Section:
+    rows, plain, normalised = [], {}, {}
+    for name, label in LABELS.items():
+        if name not in audit.estimates:
+            continue
+        x, ratio = audit[name], audit.estimates.get(f"{name}.normalized")
+        row = [label, number(x), interval(x)]
+        rows.append([*row, *(("", "") if ratio is None else (number(ratio), interval(ratio))), x.definition])
+        if ratio is not None:
+            plain[label], normalised[label] = x, ratio
+    headers = ("", "value", "95% interval", "normalised", "95% interval", "definition")
+    lead = "Proper scores judge probabilities; normalised, 1 is what never looking at the input would get, and lower is better."
+    blocks: list[Table | Figure] = [Table("Scores of all rows", headers, rows, words=(0, 5))]
+    if figures:
+        blocks += [Figure("score-intervals", {(): ScoreIntervals.of(plain, normalised)}), *_decisions(audit)]
+    return Section("scores", "Scores", blocks, lead)
+
+
+def _decisions(audit: Audit) -> list[Figure]:
+    """What decisions by these probabilities cost."""
+    rows, found = audit.evidence.sample, []
+    if audit.costs is not None:
+        found.append(Figure("decisions", {(): decision_regions_diagram(rows, costs=audit.costs)}))
+    if rows.n_classes == 2 and not rows.pairs and (audit.summary.log.rows > 0).all() and audit.summary.rows >= 10:
+        calibrated: Literal["none"] | None = None if "log_score.calibrated" in audit.estimates else "none"
+        found.append(Figure("risk", {(): risk_curve_diagram(rows, calibrator=calibrated)}))
+    return found
+
+
+def _error_row(error: LensError) -> list[str]:
+    chance = f"{number(error.null_mean)}, up to {number(error.null_high)}"
+    return [
+        error.title,
+        number(error.estimate),
+        interval(error.estimate),
+        chance if math.isfinite(error.null_mean) else "–",
+        f"{error.p_value:.2g}" if math.isfinite(error.p_value) else "–",
+        error.estimate.definition,
+    ]
+
+
+def _calibration(audit: Audit) -> Section:
+    headers = ("looked at through", "error", "95% interval", "by chance alone", "p", "definition")
+    blocks = [Table("Calibration error by lens", headers, [_error_row(error) for error in audit.errors], words=(0, 5))]
+    if len(audit.class_errors) > 2:
+        worst = sorted(audit.class_errors, key=lambda error: -error.excess)[:CLASS_TABLE]
+        caption = "Each class against all others" + (
+            ", those furthest beyond chance" if len(worst) < len(audit.class_errors) else ""
+        )
+        blocks.append(Table(f"{caption}, 15 equal bins", headers[:-1], [_error_row(error)[:-1] for error in worst]))
+    lead = (
+        "How far stated probabilities are from what happened, for each way of using them. A calibrated model has an error too, "
+        "by chance; only what exceeds it says anything."
+    )
+    return Section("calibration", "Calibration error", blocks, lead)
+
+
+def _events(audit: Audit) -> dict[str, FineGrid]:
+    """The events whose reliability can be looked at: the top label, and the classes that are worst."""
+    top = "the stated answer" if audit.summary.plan.kind == "pairs" else "the most probable class"
+    found = {top: FineGrid.of_event(audit.evidence.top)}
+    classes = audit.summary.plan.classes
+    if len(audit.evidence.classes) == 2:
+        return found | {f"class {classes[1]}": FineGrid.of_event(audit.evidence.classes[1])}
+    order = np.argsort([-error.excess for error in audit.class_errors], kind="stable")[:SHOWN_CLASSES]
+    return found | {f"class {classes[k]}": FineGrid.of_event(audit.evidence.classes[k]) for k in order}
+
+
+def _diagrams(audit: Audit) -> Section:
+    events = _events(audit)
+    variants = {
+        (event, view): draw(grid, event=event, resamples=999 if place == 0 and view == "15 equal bins" else 199)
+        for place, (event, grid) in enumerate(events.items())
+        for view, draw in VIEWS.items()
+    }
+    controls = [Control("of", tuple(events)), Control("bins", tuple(VIEWS))]
+    blocks: list[Words | Figure] = [Figure("reliability", variants, controls)]
+    scores = {"Brier score": "brier", "log score": "log"}
+    sharpness = {(name,): CalibrationSharpness.of_grid(audit.summary.grid, score=score) for name, score in scores.items()}
+    blocks.append(Figure("sharpness", sharpness, [Control("by", tuple(scores))]))
+    if len(audit.evidence.classes) > 2:
+        classes = [FineGrid.of_event(sums) for sums in audit.evidence.classes]
+        found = ClasswiseReliability.of_grids(classes, [str(c) for c in audit.summary.plan.classes])
+        blocks.append(Figure("classwise", {(): found}))
+    rows = audit.evidence.sample.take(drawn(len(audit.evidence.sample), DRAWN_ROWS))
+    if rows.n_classes > 2 and not rows.pairs:
+        ks = [k for k in TOP_KS if k < rows.n_classes]
+        blocks.append(Figure("top-k", {(): top_k_diagram(rows, ks=ks, resamples=50)}))
+    blocks.append(Figure("interval-wise", {(): interval_wise_diagram(rows)}))
+    lead = "Bands show where a calibrated model would be, by chance. Hover for numbers; every chart is also a table."
+    return Section("diagrams", "Diagrams", blocks, lead)
+
+
+def _groups(audit: Audit) -> Section:
+    blocks: list[Words | Table | Figure] = [_group_table(audit)] if audit.groups else []
+    if audit.budget is not None:
+        blocks += [_served(audit.budget), Figure("grouping", {(): grouping_diagram(audit.evidence.sample, **audit.choices)})]
+    if not blocks:
+        blocks.append(Words("No features and no groups were given, so nothing can be said about who is badly served."))
+    lead = "Probabilities can be right on average and wrong for those who share them."
+    return Section("groups", "Who is badly served", blocks, lead)
+
+
+def _group_table(audit: Audit) -> Table:
+    headers = ("group", "rows", "stated", "observed", "95% interval", "ECE", "by chance", "")
+    rows = [
+        (
+            f"{group.column} = {group.value}",
+            f"{group.rows:,}",
+            percent(group.stated),
+            percent(group.observed),
+            f"{percent(group.observed.low)} to {percent(group.observed.high)}",
+            number(group.error.estimate),
+            number(group.error.null_mean),
+            group.verdict,
+        )
+        for group in audit.groups
+    ]
+    return Table("Groups given in columns: how sure the model is, and how often it is right", headers, rows, (0, 7))
+
+
+def _served(budget: Budget) -> Table | Words:
+    headers = ("who", "rows", "stated", "observed", "95% interval", "")
+    rows = [
+        (
+            region.rule,
+            f"{region.rows:,}",
+            f"{region.stated:.3f}",
+            f"{region.observed:.3f}",
+            f"{region.low:.3f} to {region.high:.3f}",
+            region.verdict,
+        )
+        for region in budget.badly_served(SERVED)
+    ]
+    if not rows:
+        return Words("No region of the features was found to be badly served, beyond chance.")
+    return Table("Badly served: rows that share an output and differ from what it says", headers, rows, (0, 5))
+
+
+def _repairs(audit: Audit) -> Section:
+    lead = "Each row is judged by a calibrator that was fitted to other rows."
+    if not audit.repairs:
+        why = audit.settings["calibration_loss"]
+        return Section("repairs", "Repairs", [Words(f"No calibrators were compared ({why}).")], lead)
+    headers = ("calibrator", "log score", "Brier score", "ECE", "accuracy", "gain", "95% interval", "")
+    rows = [
+        (
+            repair.title,
+            number(repair.log_score),
+            number(repair.brier_score),
+            number(repair.ece),
+            percent(repair.accuracy),
+            percent(repair.gain),
+            f"{percent(repair.gain.low)} to {percent(repair.gain.high)}" if math.isfinite(repair.gain.low) else "–",
+            repair.words,
+        )
+        for repair in audit.repairs
+    ]
+    marked = [k for k, repair in enumerate(audit.repairs) if repair.recommended]
+    blocks: list[Words | Table] = [
+        Table("Repairs compared, out of fold; the recommended one stands out", headers, rows, (0, 7), marked)
+    ]
+    return Section("repairs", "Repairs", blocks, lead)
+
+
+def _pitfalls(audit: Audit) -> Section:
+    found = [finding for finding in audit.findings if finding.rule in audit.pitfall_rules]
+    blocks: list[Words | FindingList] = (
+        [FindingList(found)] if found else [Words("None of the pitfalls that are looked for was found.")]
+    )
+    looked = "; ".join(audit.pitfall_rules.values())
+    return Section("pitfalls", "Pitfalls", [*blocks, Words(f"Looked for: {looked}.")], "Ways in which such numbers mislead.")
+
+
+def _provenance(audit: Audit) -> Section:
+    dropped = ", ".join(f"{count:,} ({rule})" for rule, count in audit.summary.bad.items() if count) or "none"
+    sample = audit.evidence.sample
+    entries: Sequence[tuple[str, str]] = [
+        ("rows", f"{audit.summary.rows:,}"),
+        ("rows set aside", dropped),
+        ("rows that fits were made on", f"{len(sample):,}" + (" (a sample)" if audit.evidence.sampled else " (all)")),
+        ("outputs", audit.summary.plan.kind.replace("_", "-")),
+        ("weights", "yes" if audit.summary.plan.weighted else "no"),
+        ("fingerprint of the data", audit.fingerprint),
+        *((name.replace("_", " "), str(value)) for name, value in audit.settings.items()),
+        *versions(),
+    ]
+    return Section("provenance", "Provenance", [Facts(entries)], "What is needed to get the same numbers again.")
+
+
+def versions() -> list[tuple[str, str]]:
+    """Of this library and of those that numbers depend on."""
+    import platform
+    from importlib.metadata import version
+
+    found = [("probaudit", __version__), ("Python", platform.python_version())]
+    return found + [(name, version(name)) for name in ("numpy", "scipy", "scikit-learn", "numba")]

@@ -1,0 +1,115 @@
+"""A comparison as a page: who is better, by how much, and by what; then every model's numbers and diagrams side by side."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING
+
+from ..diagrams.aligned import AlignedReliability
+from ..diagrams.score_intervals import ScoreIntervals
+from ..diagrams.sharpness import CalibrationSharpness
+from ..estimates.estimate import Estimate
+from .audit_page import percent, versions
+from .comparison_terminal import DIFFERENCES, LABELS, MORE, SCORES, judgement, rank
+from .page import Control, Facts, Figure, FindingList, Page, Section, Table
+from .terminal import interval, number
+
+if TYPE_CHECKING:
+    from .comparison import Comparison
+
+DRAWN = ("log_score", "brier_score", "ece", "smooth_ece")
+
+
+def comparison_page(found: Comparison, title: str = "") -> Page:
+    """The page of a comparison."""
+    sections = [_verdict(found), _models(found), _differences(found), _diagrams(found), _provenance(found)]
+    if found.budgets:
+        sections.insert(3, _budgets(found))
+    best = next(finding for finding in found.findings if finding.rule == "best_by_score")
+    return Page(title or "Which of these models is better?", facts(found), found.headline, best.level, sections)
+
+
+def comparison_summary(found: Comparison) -> Page:
+    """What a notebook shows of a comparison."""
+    sections = [_verdict(found), _models(found), _differences(found)]
+    return Page("Comparison", facts(found), "", "note", sections)
+
+
+def facts(found: Comparison) -> str:
+    plan = found.summaries[found.reference].plan
+    answer = "confidence and correctness" if plan.kind == "pairs" else f"{len(plan.classes):,} classes"
+    return f"{len(found.names)} models, {found.rows:,} rows, {answer}"
+
+
+def _verdict(found: Comparison) -> Section:
+    return Section("verdict", "Verdict", [FindingList(found.findings)], "What the numbers say, the gravest first.")
+
+
+def _models(found: Comparison) -> Section:
+    columns = {
+        name: label for name, (label, _) in (SCORES | MORE).items() if any(name in found.estimates[m] for m in found.names)
+    }
+    rows = [[m, rank(found, m), *(_shown(found.estimates[m].get(name), name) for name in columns)] for m in found.names]
+    best = min(found.ranks[found.score].values())
+    marked = [k for k, m in enumerate(found.names) if found.ranks[found.score][m] == best]
+    table = Table("All models on the same rows", ("model", "rank", *columns.values()), rows, marked=marked)
+    lead = f"Rank: by the {LABELS[found.score]}, 1 + the number of clearly better models; = is shared."
+    return Section("models", "Models", [table], lead)
+
+
+def _shown(x: Estimate | None, name: str) -> str:
+    if x is None:
+        return "–"
+    return percent(x) if name.endswith(".relative") else number(x)
+
+
+def _differences(found: Comparison) -> Section:
+    rows = [
+        (f"{model}: {LABELS[name]}", number(parts[name]), interval(parts[name]), judgement(parts[name], name)[0])
+        for model, parts in found.differences.items()
+        for name in DIFFERENCES
+        if name in parts
+    ]
+    table = Table(f"Each model less {found.reference}", ("", "difference", "95% interval", ""), rows, words=(0, 3))
+    lead = "Paired: the same rows are drawn for both. Unclear: the interval contains 0, and the difference may be chance."
+    return Section("differences", "Differences", [table], lead)
+
+
+def _budgets(found: Comparison) -> Section:
+    headers = ("model", "total", "calibration", "grouping, at least", "the rest")
+    rows = [
+        (m, *(f"{number(part)} ({part / b.total:.0%})" for part in (b.total, b.calibration, b.grouping, b.rest)))
+        for m, b in found.budgets.items()
+    ]
+    definition = next(iter(found.budgets.values())).definition
+    lead = "Where the expected score goes: what calibration would remove, what equal outputs hide, and the rest."
+    return Section("budget", "Loss budget", [Table(definition, headers, rows)], lead)
+
+
+def _diagrams(found: Comparison) -> Section:
+    names = {LABELS[name]: name for name in DRAWN}
+    intervals = {
+        (label,): ScoreIntervals.of({m: found.estimates[m][name] for m in found.names}, title=label)
+        for label, name in names.items()
+        if any(math.isfinite(found.estimates[m][name]) for m in found.names)
+    }
+    control = Control("of", tuple(label for (label,) in intervals))
+    sharpness = {(m,): CalibrationSharpness.of_grid(found.summaries[m].grid) for m in found.names}
+    blocks = [
+        Figure("aligned", {(): AlignedReliability.of_grids(found.grids)}),
+        Figure("intervals", intervals, [control]),
+        Figure("sharpness", sharpness, [Control("model", tuple(found.names))]),
+    ]
+    lead = "Bands show where a calibrated model would be, by chance. Hover for numbers; every chart is also a table."
+    return Section("diagrams", "Diagrams", blocks, lead)
+
+
+def _provenance(found: Comparison) -> Section:
+    entries = [
+        ("rows", f"{found.rows:,}"),
+        ("rows set aside", f"{found.dropped_rows:,}"),
+        *((f"fingerprint of {m}", found.fingerprints[m]) for m in found.names),
+        *((name.replace("_", " "), str(value)) for name, value in found.settings.items()),
+        *versions(),
+    ]
+    return Section("provenance", "Provenance", [Facts(entries)], "What is needed to get the same numbers again.")

@@ -1,0 +1,137 @@
+"""Comparisons for the terminal."""
+
+from __future__ import annotations
+
+import io
+import math
+from typing import TYPE_CHECKING
+
+from rich.console import Console, Group, RenderableType
+from rich.padding import Padding
+from rich.table import Table
+from rich.text import Text
+
+from ..estimates.estimate import Estimate
+from .terminal import findings, interval, number, number_table
+
+if TYPE_CHECKING:
+    from .comparison import Comparison
+
+# The columns of paper 5, Table 1; then what else tells models apart. Of each, whether less is better.
+SCORES = {
+    "accuracy": ("accuracy", False),
+    "ece": ("ECE", True),
+    "ace": ("ACE", True),
+    "smooth_ece": ("SmoothECE", True),
+    "log_score": ("log score", True),
+    "brier_score": ("Brier score", True),
+}
+MORE = {
+    "log_score.normalized": ("log / naive", True),
+    "calibration_loss": ("calibration loss", True),
+    "calibration_loss.relative": ("of the log score", True),
+    "sharpness_gap": ("sharpness gap", True),
+    "grouping_loss": ("grouping, at least", True),
+    "cost_risk": ("your costs", True),
+}
+DIFFERENCES = ("log_score", "brier_score", "cost_risk", "accuracy", "ece", "smooth_ece", "calibration_loss", "sharpness_gap")
+LABELS = {name: label for name, (label, _) in (SCORES | MORE).items()}
+
+
+def models(found: Comparison, columns: dict[str, tuple[str, bool]], *, ranked: bool = False) -> Table | None:
+    """A row for each model, the best of each column in bold; None if no model has any of the columns."""
+    shown = [name for name in columns if any(name in found.estimates[model] for model in found.names)]
+    if not shown:
+        return None
+    titles = [_two_lines(columns[name][0]) for name in shown] + ["rank"] * ranked
+    table = _table(*titles)
+    best = {name: _best(found, name, less=columns[name][1]) for name in shown}
+    for model in found.names:
+        cells = [_cell(found.estimates[model].get(name), name, best[name]) for name in shown]
+        cells += [Text(rank(found, model))] if ranked else []
+        table.add_row(Text(model), *cells)
+    return table
+
+
+def _table(*titles: str) -> Table:
+    """A first column for the names, which are folded where there is little room, never cut; then one for each title."""
+    table = number_table("", *titles)
+    table.collapse_padding = True
+    return table
+
+
+def _two_lines(title: str) -> str:
+    """A title broken at the space nearest its middle, so that a column is hardly wider than its numbers."""
+    spaces = [place for place, letter in enumerate(title) if letter == " "]
+    if not spaces:
+        return title
+    at = min(spaces, key=lambda place: abs(place - len(title) / 2))
+    return f"{title[:at]}\n{title[at + 1 :]}"
+
+
+def _best(found: Comparison, name: str, *, less: bool) -> float:
+    values = [float(parts[name]) for parts in found.estimates.values() if name in parts and not math.isnan(parts[name])]
+    return (min if less else max)(values, default=math.nan)
+
+
+def _cell(x: Estimate | None, name: str, best: float) -> Text:
+    if x is None:
+        return Text("–")
+    text = f"{x:.1%}" if name.endswith(".relative") and math.isfinite(x) else number(x)
+    return Text(text, style="bold" if float(x) == best else "")
+
+
+def rank(found: Comparison, model: str) -> str:
+    """The rank by the deciding score; with = if another model shares it."""
+    ranks = found.ranks[found.score]
+    shared = sum(rank == ranks[model] for rank in ranks.values()) > 1
+    return f"{ranks[model]}{'=' if shared else ' '}"
+
+
+def differences(found: Comparison) -> Table:
+    """Each model less the reference, with paired intervals."""
+    table = _table("", "difference", "95% interval", "")
+    for words in (1, 4):
+        table.columns[words].justify = "left"
+    for model, parts in found.differences.items():
+        first = True
+        for name in DIFFERENCES:
+            if name in parts:
+                x = parts[name]
+                table.add_row(Text(model if first else ""), LABELS[name], number(x), interval(x), Text(*judgement(x, name)))
+                first = False
+    return table
+
+
+def judgement(x: Estimate, name: str) -> tuple[str, str]:
+    if math.isinf(x):
+        return ("worse", "yellow") if x > 0 else ("better", "green")
+    if x.low == x.high == 0:
+        return "equal", "dim"
+    if not x.low > 0 and not x.high < 0:
+        return "unclear", "dim"
+    return ("better", "green") if (x < 0) == (SCORES | MORE)[name][1] else ("worse", "yellow")
+
+
+def render(found: Comparison, title: str = "") -> RenderableType:
+    summary = found.summaries[found.reference]
+    answer = "confidence and correctness" if summary.plan.kind == "pairs" else f"{len(summary.plan.classes)} classes"
+    head = Text.assemble((title or "comparison", "bold"), f"  {len(found.names)} models, {found.rows:,} rows, {answer}")
+    parts: list[RenderableType] = [head, Padding(findings(found), (1, 0))]
+    for columns, ranked in ((SCORES, True), (MORE, False)):
+        table = models(found, columns, ranked=ranked)
+        parts += [] if table is None else [Padding(table, (0, 0, 1, 0))]
+    less = Text(f"differences from {found.reference!r}, paired", style="bold")
+    foot = (
+        f"rank: by the {LABELS[found.score]}, 1 + the number of clearly better models; = is shared\n"
+        "unclear: the interval contains 0, the difference may be chance"
+    )
+    return Group(*parts, less, differences(found), Padding(Text(foot, style="dim"), (1, 0, 0, 0)))
+
+
+def as_text(found: Comparison) -> str:
+    """The comparison as plain text, for repr and print."""
+    console = Console(file=io.StringIO(), width=110, no_color=True, legacy_windows=False)
+    console.print(render(found))
+    lines = console.file.getvalue().splitlines()  # type: ignore[attr-defined]
+    return "\n".join(line.rstrip() for line in lines)

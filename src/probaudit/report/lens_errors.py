@@ -1,0 +1,375 @@
+"""Calibration errors under many lenses, each beside what a calibrated model would get.
+
+They come from the grids of a pass, so that their cost does not grow with the rows; only what looks at the whole simplex, or at
+groups of rows, uses the sample of the evidence.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from ..calibration import calibration_test
+from ..distances import L1, TVD, Distance, Squared
+from ..estimates.calibration_error import ONE_ROW, debiased_gap, mean_gap
+from ..estimates.cells import Categories, Cells, gather_categories
+from ..estimates.estimate import Estimate
+from ..estimates.fine_grid import FineGrid
+from ..estimates.intervals import percentile
+from ..estimates.kernel import kernel_error
+from ..estimates.null import Steps, p_value
+from ..estimates.scores import wilson
+from ..estimates.smooth import smooth_error
+from ..lenses import Binary, Classwise, Full, TopLabel, View
+from ..partitions import EqualMass, EqualWidth, KDTree, Partition
+from ..scores import Brier
+from ..statistics.evidence import Evidence
+from ..statistics.sampling import drawn
+from ..viewing import Rows, look
+
+BINS = 15
+WIDTH, MASS, ABSOLUTE = EqualWidth(BINS), EqualMass(BINS), L1()
+RESAMPLES = 999
+FEWER_RESAMPLES = 199  # where there are many errors, or many cells
+CLASS_CELLS = 105  # cells of a class's grid: seven in each bin
+KERNEL_WIDTH = 0.05
+SMOOTH_WIDTH = 0.01  # of SmoothECE when rows are drawn again, at most: the width of a calibrated model is smaller
+CELLS_PER_WIDTH = 5  # of a kernel, when rows are drawn again
+FULL_CLASSES = 20
+FULL_ROWS = 20_000
+LEVEL = 0.01  # the probability of one false alarm among all errors that are judged together
+CANDIDATES = 3  # errors, of many, that are drawn as often as it takes to tell them from chance
+DRAWN_TOGETHER = 2_000
+LEAST_DRAWS = 5_000  # of a candidate: with just enough for the level, alarms would hang on the largest single draw
+FRESH_SEED = 1_000_000  # beyond the seeds of classes, so that the draws that chose a candidate do not judge it
+ENOUGH_EXCEED = 10  # draws as large as the error, after which more would say the same
+FEWEST_EVENTS = 5  # hits, and misses, without which nothing is said
+MOST_GROUPS = 50  # values of a column beyond which it does not part the rows into groups
+TITLES = {
+    "ece": "top label, 15 equal bins (ECE)",
+    "ece.equal_mass": "top label, 15 bins of equal mass (ACE)",
+    "smooth_ece": "top label, no bins (SmoothECE)",
+    "kernel_error": "top label, kernel regression, squared",
+    "rms_error": "top label, root mean square, debiased",
+    "classwise_ece": "each class, on average (classwise ECE)",
+    "full_ece": "all classes together (k-d tree, TVD)",
+}
+
+
+@dataclass(frozen=True)
+class LensError:
+    """A calibration error with its interval and definition; its mean and 95% point if the model were calibrated (labels drawn
+    anew from the forecasts), and how probable so large an error then is."""
+
+    name: str
+    estimate: Estimate
+    null_mean: float
+    null_high: float
+    p_value: float
+
+    @classmethod
+    def of(
+        cls, name: str, value: float, draws: np.ndarray, null: np.ndarray, n: int, definition: str, **more: Any
+    ) -> LensError:
+        """From errors of rows drawn again, which are moved to lie around the value, and from those of a calibrated model."""
+        finite = draws[np.isfinite(draws)]
+        low, high = math.nan, math.nan
+        if n > 1 and len(finite):  # a single row, drawn again, is always the same
+            low, high = percentile(finite - finite.mean() + value)
+            low, high = max(0.0, min(low, value)), max(high, value)
+        found = Estimate(value, low=low, high=high, n=n, definition=definition, **more)
+        return cls(name, found, float(null.mean()), float(np.quantile(null, 0.95)), p_value(value, null))
+
+    @property
+    def excess(self) -> float:
+        """The error without what chance alone gives, on average."""
+        return float(self.estimate) - self.null_mean
+
+    def beyond_chance(self, level: float = LEVEL, among: int = 1) -> bool:
+        """Whether the error is larger than chance makes any of so many, but for the given probability (Bonferroni). The p-value
+        must come from at least among / level draws to show it; see `sharpened`."""
+        return self.p_value * among <= level
+
+    @property
+    def title(self) -> str:
+        """What the error is called in a table."""
+        kind, _, which = self.name.partition(".")
+        if kind == "topk_ece":
+            return f"true class among the {which} most probable"
+        return TITLES.get(self.name, f"class {which}" if kind == "class_ece" else self.name)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain values for JSON."""
+        null = {"null_mean": self.null_mean, "null_high": self.null_high, "p_value": self.p_value, "excess": self.excess}
+        return {"name": self.name, "title": self.title} | self.estimate.to_dict() | null
+
+
+@dataclass(frozen=True)
+class Group:
+    """Rows that share a value of a column: how sure the model is of its answers there, how often they are right, and the
+    calibration error."""
+
+    column: str
+    value: str
+    rows: int
+    stated: float
+    observed: Estimate
+    error: LensError
+
+    @property
+    def verdict(self) -> str:
+        """Which way the stated confidence is wrong, if it lies outside the interval of what was observed."""
+        if self.stated > self.observed.high:
+            return "overconfident"
+        return "underconfident" if self.stated < self.observed.low else ""
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain values for JSON."""
+        who = {"column": self.column, "value": self.value, "rows": self.rows, "stated": self.stated, "verdict": self.verdict}
+        return who | {"observed": self.observed.to_dict(), "error": self.error.to_dict()}
+
+
+CellError = Callable[[Cells], np.ndarray]
+
+
+def described(what: Any, partition: Partition = WIDTH, distance: Distance = ABSOLUTE) -> str:
+    """As `calibration_error` says it."""
+    return f"calibration error, {what}, {partition!r}, {distance!r}"
+
+
+def top_label_errors(evidence: Evidence) -> list[LensError]:
+    """Of the most probable class: binned, debiased, and without bins."""
+    grid = FineGrid.of_event(evidence.top)
+    found = [
+        binned("ece", grid, WIDTH, described(TopLabel())),
+        binned("ece.equal_mass", grid, MASS, described(TopLabel(), MASS)),
+    ]
+    width = min(_smooth_width(grid), SMOOTH_WIDTH)
+    words = "SmoothECE, TopLabel(), reflected Gaussian of width its fixed point"
+    found.append(_unbinned("smooth_ece", grid, _smooth, width, words))
+    words = f"kernel calibration error, TopLabel(), brier, gaussian of width {KERNEL_WIDTH:g}"
+    found.append(_unbinned("kernel_error", grid, _kernel, KERNEL_WIDTH, words))
+    cell = MASS.grid_cells(grid.place, grid.rows[grid.kept])
+    if (grid.cells(cell).effective > ONE_ROW).any():
+        words = f"root of {described(TopLabel(), MASS, Squared())}, debiased"
+        found.append(binned("rms_error", grid, MASS, words, error=_root_mean_square))
+    return found
+
+
+def rank_errors(evidence: Evidence) -> list[LensError]:
+    """Of the event that the true class is among the k most probable (paper 3, Eq. 4, as one event)."""
+    what = "true class among the {} most probable against their summed probability"
+    return [
+        binned(f"topk_ece.{k}", FineGrid.of_event(sums), WIDTH, described(what.format(k))) for k, sums in evidence.ranks.items()
+    ]
+
+
+def class_errors(evidence: Evidence) -> tuple[LensError | None, tuple[LensError, ...]]:
+    """The mean over classes of each class's error (classwise ECE), and each by itself.
+
+    Each class is drawn apart from the others. That the rows' classes hang together can at most double the variance of the mean:
+    the squared correlations p_k p_l / ((1 - p_k) (1 - p_l)) of one class with all others sum to at most 1, as 1 - p_l >= p_k.
+    So deviations of the mean are widened by the root of 2, which is exact for two classes, as they mirror each other.
+    """
+    if not evidence.classes:
+        return None, ()
+    classes, found, chances = evidence.summary.plan.classes, [], []
+    draws, null = np.empty((2, FEWER_RESAMPLES, len(classes)))
+    error = partial(mean_gap, distance=ABSOLUTE)
+    for k, sums in enumerate(evidence.classes):
+        grid = FineGrid.of_event(sums).coarse(CLASS_CELLS)
+        cell = WIDTH.grid_cells(grid.place, grid.rows[grid.kept])
+        draws[:, k] = redrawn(grid.categories(cell), error, FEWER_RESAMPLES, k)
+        chances.append(Chance.of(grid, cell))
+        null[:, k] = chances[k].errors(FEWER_RESAMPLES, k)
+        words = described(f"class {classes[k]} against all others")
+        value, n = float(error(grid.cells(cell))), int(grid.rows.sum())
+        found.append(LensError.of(f"class_ece.{classes[k]}", value, draws[:, k], null[:, k], n, words))
+    values = [float(one.estimate) for one in found]
+    words = f"{described(Classwise())}, mean of {len(classes)} classes"
+    again, chance = _widened(draws.mean(axis=1)), _widened(null.mean(axis=1))
+    mean, by_class = math.fsum(values) / len(values), dict(zip(classes, values, strict=True))
+    return LensError.of("classwise_ece", mean, again, chance, found[0].estimate.n, words, per_class=by_class), sharpened(
+        found, chances
+    )
+
+
+def full_error(evidence: Evidence) -> LensError | None:
+    """Of all classes together, over boxes of the simplex (paper 3, Appendix B.2, whose Figure 7 settles on gamma = 2^-4)."""
+    if evidence.summary.plan.kind == "pairs" or not 2 < evidence.summary.plan.n_classes <= FULL_CLASSES:
+        return None
+    rows, tree, distance = evidence.sample, KDTree(2**-4), TVD()
+    few = len(rows) > FULL_ROWS
+    rows = rows.take(drawn(len(rows), FULL_ROWS)) if few else rows
+    test = calibration_test(rows, lens=Full(), partition=tree, distance=distance, resamples=FEWER_RESAMPLES)
+    good = Rows.of(rows)
+    categories = gather_categories(View(good.probs, good.labels), tree.cells(good.probs), good.weights)
+    draws = redrawn(categories, partial(mean_gap, distance=distance), FEWER_RESAMPLES)
+    words = described(Full(), tree, distance)
+    words += f", on a sample of {len(rows):,} rows" if few else evidence.sample_words
+    found = LensError.of("full_ece", test.value, draws, np.array([test.null_mean]), test.n, words)
+    return LensError("full_ece", found.estimate, test.null_mean, test.null_high, test.p_value)
+
+
+def group_errors(evidence: Evidence) -> tuple[Group, ...]:
+    """For each value of each column that has at most 50 values: stated and observed accuracy, and the calibration error; of two
+    classes, that of the second, as errors of both sides can cancel in the most probable one."""
+    (seen,), found, chances = look(evidence.sample, TopLabel()), [], []
+    two = evidence.sample.n_classes == 2 and not evidence.sample.pairs
+    (judged,) = look(evidence.sample, Binary()) if two else (seen,)
+    for name, column in (evidence.sample.columns or {}).items():
+        values, of_row = _values(column[seen.rows])
+        for number, value in enumerate(values if len(values) <= MOST_GROUPS else ()):
+            inside = np.flatnonzero(of_row == number)
+            weights, where = seen.weights[inside], f"where {name} = {value}{evidence.sample_words}"
+            share = weights / weights.sum()
+            observed, stated = float(share @ seen.view.labels[inside]), float(share @ seen.view.outputs[inside])
+            low, high = wilson(observed, 1 / float(share @ share))
+            words = f"share of rows {'stated correct' if evidence.sample.pairs else 'whose argmax is right'}, {where}"
+            grid = FineGrid.of_view(View(judged.view.outputs[inside], judged.view.labels[inside]), weights)
+            said = f"{described(Binary() if two else TopLabel())}, {where}"
+            chances.append(Chance.of_rough(grid))
+            error = binned("ece", grid, WIDTH, said, resamples=FEWER_RESAMPLES)
+            rate = Estimate(observed, low=low, high=high, n=len(inside), definition=words)
+            found.append(Group(name, value, len(inside), stated, rate, error))
+    errors = sharpened([group.error for group in found], chances)
+    return tuple(replace(group, error=error) for group, error in zip(found, errors, strict=True))
+
+
+def ungrouped_columns(evidence: Evidence) -> dict[str, int]:
+    """The columns that part the rows into more than 50 groups, that `group_errors` leaves out, and how many values each has."""
+    columns = evidence.sample.columns or {}
+    counts = {name: len(_values(column)[0]) for name, column in columns.items()}
+    return {name: count for name, count in counts.items() if count > MOST_GROUPS}
+
+
+def _values(column: np.ndarray) -> tuple[list[str], np.ndarray]:
+    """The values of a column as text, and the place of each row's among them; none of what is no column of single values."""
+    if column.ndim != 1:
+        return [], np.empty(0, np.int64)
+    text = column.astype(str)
+    values, of_row = np.unique(text, return_inverse=True)
+    return values.tolist(), of_row.reshape(-1)
+
+
+@dataclass(frozen=True)
+class Chance:
+    """What is needed to draw the error of a calibrated model once more; `telling` if there are hits and misses enough, seen or
+    expected, to say anything, and any hit at all: of an event that never happened it is said elsewhere that it is absent."""
+
+    steps: Steps
+    telling: bool
+
+    @classmethod
+    def of(cls, grid: FineGrid, cell: np.ndarray) -> Chance:
+        """Of the bins that a grid's kept cells lie in."""
+        n, hits = float(grid.rows.sum()), float(grid.hit_rows.sum())
+        stated = n * float(grid.outputs.sum() / grid.weight.sum())
+        enough = max(hits, stated) >= FEWEST_EVENTS and n - min(hits, stated) >= FEWEST_EVENTS
+        return cls(Steps.of_grid(grid, cell), hits > 0 and enough)
+
+    @classmethod
+    def of_rough(cls, grid: FineGrid) -> Chance:
+        """Of equal bins, on as rough a grid as `binned` takes for a few resamples."""
+        grid = grid.coarse(CLASS_CELLS)
+        return cls.of(grid, WIDTH.grid_cells(grid.place, grid.rows[grid.kept]))
+
+    def errors(self, resamples: int, seed: int) -> np.ndarray:
+        return self.steps.null(ABSOLUTE, resamples, seed)
+
+
+def sharpened(errors: Sequence[LensError], chances: Sequence[Chance]) -> tuple[LensError, ...]:
+    """The same errors; the few that are furthest beyond chance with a p-value from as many fresh draws as it takes to tell the
+    largest of so many from chance. (The tail of an error of few hits is far from normal, and no formula is needed for it.)
+
+    Drawing stops once enough draws are as large as the error (Besag & Clifford 1991).
+    """
+    found, most = list(errors), max(LEAST_DRAWS, math.ceil(len(errors) / LEVEL))
+    telling = [k for k, chance in enumerate(chances) if chance.telling and errors[k].estimate > errors[k].null_high]
+    for k in sorted(telling, key=lambda k: -_distance(errors[k]))[:CANDIDATES]:
+        drawn, exceed, value = 0, 0, float(errors[k].estimate)
+        while drawn < most and exceed < ENOUGH_EXCEED:
+            null = chances[k].errors(min(DRAWN_TOGETHER, most - drawn), FRESH_SEED * (k + 1) + drawn)
+            drawn, exceed = drawn + len(null), exceed + int((null >= value * (1 - 1e-12)).sum())
+        found[k] = replace(errors[k], p_value=(1 + exceed) / (1 + drawn))
+    return tuple(found)
+
+
+def _distance(error: LensError) -> float:
+    """The excess beside what chance varies by."""
+    spread = error.null_high - error.null_mean
+    return error.excess / spread if spread > 0 else math.inf
+
+
+def binned(
+    name: str,
+    grid: FineGrid,
+    partition: Partition,
+    words: str,
+    *,
+    error: CellError | None = None,
+    resamples: int = RESAMPLES,
+) -> LensError:
+    """An error over the cells of a partition of a grid."""
+    error = partial(mean_gap, distance=ABSOLUTE) if error is None else error
+    grid = grid if resamples == RESAMPLES else grid.coarse(CLASS_CELLS)
+    cell = partition.grid_cells(grid.place, grid.rows[grid.kept])
+    null = error(Steps.of_grid(grid, cell).calibrated(resamples))
+    draws = redrawn(grid.categories(cell), error, resamples)
+    return LensError.of(name, float(error(grid.cells(cell))), draws, null, int(grid.rows.sum()), words)
+
+
+def _unbinned(name: str, grid: FineGrid, error: Callable[..., np.ndarray], width: float, words: str) -> LensError:
+    """An error that a kernel of a width smooths. Rows are drawn again on a grid whose cells are small beside that width."""
+    value = float(error(grid.weight, grid.outputs, grid.targets))
+    coarse = grid.coarse(int(min(len(grid.rows), CELLS_PER_WIDTH / max(width, 1e-9))))
+    cell = np.flatnonzero(coarse.kept)
+
+    def of_cells(cells: Cells) -> np.ndarray:
+        sums = (cells.weight, cells.weight * cells.outputs, cells.weight * cells.targets)
+        return error(*(_spread(part, cells.number, len(coarse.rows)) for part in sums))
+
+    shift = value - float(of_cells(coarse.cells(cell)))  # of the coarser grid; it is small
+    draws = redrawn(coarse.categories(cell), of_cells, FEWER_RESAMPLES) + shift
+    null = of_cells(Steps.of_grid(coarse, cell).calibrated(FEWER_RESAMPLES)) + shift
+    return LensError.of(name, value, draws, null, int(grid.rows.sum()), words)
+
+
+def _smooth(weight: np.ndarray, outputs: np.ndarray, targets: np.ndarray) -> np.ndarray:
+    return smooth_error((targets - outputs) / weight.sum(axis=-1, keepdims=True), precision=1e-7)[0]
+
+
+def _smooth_width(grid: FineGrid) -> float:
+    return float(smooth_error((grid.targets - grid.outputs) / grid.weight.sum())[1])
+
+
+def _kernel(weight: np.ndarray, outputs: np.ndarray, targets: np.ndarray) -> np.ndarray:
+    return kernel_error(weight, outputs, targets, Brier().one_dimensional(), bandwidth=KERNEL_WIDTH)
+
+
+def _root_mean_square(cells: Cells) -> np.ndarray:
+    """Kumar et al. 2019; below 0 the mean square counts as 0."""
+    return np.sqrt(np.maximum(0.0, debiased_gap(cells, Squared())))
+
+
+def redrawn(categories: Categories, error: CellError, resamples: int, seed: int = 0) -> np.ndarray:
+    """Errors of rows drawn again, with the cells held fixed."""
+    n = int(categories.counts.sum())
+    counts = np.random.default_rng(seed).multinomial(n, categories.counts / n, resamples)
+    return np.concatenate([np.atleast_1d(error(cells)) for cells in categories.resampled(counts)])
+
+
+def _widened(draws: np.ndarray) -> np.ndarray:
+    return draws.mean() + math.sqrt(2) * (draws - draws.mean())
+
+
+def _spread(values: np.ndarray, number: np.ndarray, size: int) -> np.ndarray:
+    """Values of some cells on the whole grid."""
+    found = np.zeros((*values.shape[:-1], size))
+    found[..., number] = values
+    return found

@@ -1,0 +1,228 @@
+"""What a page says, as plain data, and how it becomes one HTML file that needs no network.
+
+Text becomes markup only here, through a template that escapes all of it. The policy of the page allows the scripts and the
+style that stand in it, by their hashes, and nothing else.
+"""
+
+from __future__ import annotations
+
+import base64
+import functools
+import hashlib
+import json
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from importlib import resources
+from typing import Any, ClassVar
+
+import numpy as np
+
+from ...diagrams.diagram import Diagram
+from ...version import __version__
+from ..finding import Finding, Level
+
+MOST_TABLE_ROWS = 200
+
+
+@dataclass(frozen=True)
+class Words:
+    kind: ClassVar[str] = "words"
+    text: str
+
+
+@dataclass(frozen=True)
+class FindingList:
+    kind: ClassVar[str] = "findings"
+    findings: Sequence[Finding]
+
+
+@dataclass(frozen=True)
+class Facts:
+    kind: ClassVar[str] = "facts"
+    entries: Sequence[tuple[str, str]]
+
+
+@dataclass(frozen=True)
+class Table:
+    """Rows of text, the first cell of each its name. Numbers stand to the right, the columns listed in `words` to the left;
+    rows listed in `marked` stand out."""
+
+    kind: ClassVar[str] = "table"
+    caption: str
+    headers: Sequence[str]
+    rows: Sequence[Sequence[str]]
+    words: Sequence[int] = (0,)
+    marked: Sequence[int] = ()
+
+    def is_words(self, column: int) -> bool:
+        return column in self.words
+
+
+@dataclass(frozen=True)
+class Control:
+    """A choice that the reader has."""
+
+    name: str
+    options: Sequence[str]
+
+
+@dataclass(frozen=True)
+class Figure:
+    """A diagram, or one for every combination of what the controls offer, by the chosen options in order."""
+
+    kind: ClassVar[str] = "figure"
+    name: str
+    variants: Mapping[Any, Diagram]  # keys are tuples of as many options as there are controls
+    controls: Sequence[Control] = ()
+
+    @functools.cached_property
+    def shown(self) -> dict[str, Variant]:
+        """By the places of the chosen options, as the page's script has them."""
+        places = [{option: str(place) for place, option in enumerate(control.options)} for control in self.controls]
+        return {
+            ",".join(of[option] for of, option in zip(places, choice, strict=True)): Variant.of(diagram)
+            for choice, diagram in self.variants.items()
+        }
+
+    @property
+    def half(self) -> bool:
+        """Whether it may stand beside another."""
+        return self.first.spec.get("columns", 1) == 1
+
+    @property
+    def first(self) -> Variant:
+        return self.shown[",".join("0" for _ in self.controls)]
+
+
+@dataclass(frozen=True)
+class Variant:
+    """One diagram as the page needs it."""
+
+    title: str
+    caption: str
+    description: str
+    columns: dict[str, list[str]]
+    spec: dict[str, Any] = field(repr=False)
+
+    @classmethod
+    def of(cls, diagram: Diagram) -> Variant:
+        from ...diagrams.vega_drawer import spec
+
+        picture = diagram.picture()
+        columns = {name: [_shown(value) for value in _thinned(column)] for name, column in diagram.columns().items()}
+        return cls(picture.title, picture.caption, picture.description, columns, spec(picture, titled=False))
+
+    @property
+    def table_rows(self) -> list[tuple[str, ...]]:
+        return list(zip(*self.columns.values(), strict=True))
+
+
+@dataclass(frozen=True)
+class Tile:
+    """A number that stands out: what it is, its value, and its interval or scale."""
+
+    name: str
+    value: str
+    span: str = ""
+
+
+@dataclass(frozen=True)
+class Section:
+    name: str
+    title: str
+    blocks: Sequence[Words | FindingList | Facts | Table | Figure]
+    lead: str = ""
+
+
+@dataclass(frozen=True)
+class Page:
+    title: str
+    facts: str
+    headline: str
+    level: Level
+    sections: Sequence[Section]
+    tiles: Sequence[Tile] = ()
+    footer: str = f"Written by probaudit {__version__}."
+
+
+def _thinned(column: np.ndarray) -> np.ndarray:
+    """At most so many entries, evenly spread: a curve's table need not list every point."""
+    if len(column) <= MOST_TABLE_ROWS:
+        return column
+    return column[np.linspace(0, len(column) - 1, MOST_TABLE_ROWS).round().astype(int)]
+
+
+def _shown(value: Any) -> str:
+    if isinstance(value, (bool, np.bool_)) or not isinstance(value, (int, float, np.integer, np.floating)):
+        return "" if value is None else str(value)
+    if isinstance(value, (int, np.integer)) or float(value).is_integer():
+        return f"{int(value):,}"
+    return f"{float(value):.4g}" if math.isfinite(value) else "–" if math.isnan(value) else "∞" if value > 0 else "−∞"
+
+
+@functools.cache
+def _text(name: str) -> str:
+    return (resources.files(__package__) / name).read_text("utf-8")
+
+
+@functools.cache
+def _library() -> str:
+    """Vega, Vega-Lite and Vega-Embed, as vl-convert brings them."""
+    import vl_convert
+
+    return vl_convert.javascript_bundle("window.vegaEmbed = vegaEmbed;").replace("</script", "<\\/script").strip()
+
+
+def _hash(text: str) -> str:
+    return f"'sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}'"
+
+
+def as_summary(page: Page) -> str:
+    """The page without figures, style and script, for a notebook."""
+    return _render("summary.html.j2", page=page)
+
+
+def _render(template: str, **values: Any) -> str:
+    import jinja2
+
+    environment = jinja2.Environment(autoescape=True, undefined=jinja2.StrictUndefined, loader=jinja2.FunctionLoader(_text))
+    environment.filters["code"] = _code
+    return environment.get_template(template).render(**values)
+
+
+def _code(text: str) -> Any:
+    """What stands between backticks as code; all of it escaped."""
+    from markupsafe import Markup
+
+    code, plain = Markup("<code>{}</code>"), Markup("{}")
+    return Markup("").join((code if place % 2 else plain).format(part) for place, part in enumerate(text.split("`")))
+
+
+def as_html(page: Page) -> str:
+    """The page as one HTML file."""
+    from markupsafe import Markup
+
+    from ...diagrams.vega_drawer import configuration
+
+    style, script, library = _text("page.css"), _text("page.js"), _library()
+    policy = (
+        f"default-src 'none'; script-src {_hash(library)} {_hash(script)}; style-src {_hash(style)}; img-src data:; "
+        "base-uri 'none'; form-action 'none'"
+    )
+    figures = {block.name: block.shown for section in page.sections for block in section.blocks if isinstance(block, Figure)}
+    plain = {name: {choice: vars(variant) for choice, variant in shown.items()} for name, shown in figures.items()}
+    drawn = {"config": configuration("var(--ink)", "var(--soft)", "var(--line)"), "figures": plain}
+    data = json.dumps(drawn, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
+    for character in "<>&\u2028\u2029":  # what could end or split a script; JSON has it only in strings
+        data = data.replace(character, f"\\u{ord(character):04x}")
+    return _render(
+        "page.html.j2",
+        page=page,
+        version=__version__,
+        policy=policy,
+        style=Markup(style),
+        figures=Markup(data),
+        library=Markup(library),
+        script=Markup(script),
+    )

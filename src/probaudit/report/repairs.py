@@ -1,0 +1,239 @@
+"""Repairs compared: what each calibrator makes of rows it did not see, by proper scores and by calibration errors."""
+
+from __future__ import annotations
+
+import math
+import warnings
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from ..calibration import calibration_error
+from ..calibration_loss import CalibrationLoss, calibration_loss, default_calibrator, shares
+from ..engines.progress import Progress
+from ..estimates.estimate import Estimate
+from ..estimates.fine_grid import FineGrid
+from ..estimates.scores import Z95, wilson
+from ..lenses import Binary, Classwise, Groups, Lens, TopK, TopLabel
+from ..predictions import Predictions
+from ..scores import Brier, Log
+from ..selecting import CONTROL, METHODS, calibrator_named
+from ..statistics.evidence import RANKS, Evidence
+from .lens_errors import FEWER_RESAMPLES, WIDTH, LensError, binned, described
+
+if TYPE_CHECKING:
+    from ..calibrators.base import Calibrator
+
+FOLDS = 5
+FEW_CLASSES = 20  # up to which calibrators with K^2 parameters, or with a fit for each class, cost little
+SOME_CLASSES = 200
+PLAIN_ISOTONIC = "isotonic_plain"
+SHOWN_RANK = 5
+ROUNDING = 1e-12
+TITLES = {
+    "identity": "as it is",
+    "temperature": "temperature scaling",
+    "ensemble_temperature": "ensemble temperature",
+    "bias_corrected_temperature": "bias-corrected temperature",
+    "beta": "beta calibration",
+    "vector": "vector scaling",
+    "isotonic": "isotonic, kept off 0 and 1",
+    PLAIN_ISOTONIC: "isotonic regression",
+    "histogram": "histogram binning",
+    "dirichlet": "Dirichlet calibration",
+    CONTROL: "mean replacement (control)",
+}
+
+
+@dataclass(frozen=True, eq=False)
+class Repair:
+    """A calibrator as its out-of-fold probabilities show it; "identity" is to leave the outputs as they are.
+
+    gain : the share of the log score that it removes.
+    worse_by : the log score less that of the best, for paired rows.
+    ece, topk_ece : of the top label, and of the true class being among the k most probable (5, or 2 where there are few
+        classes), with 15 equal bins; `ece_chance`, `topk_chance` the 95% point of the same for a calibrated model.
+    recommended : by the rule of `select_calibrator`: the simplest whose log score is within one standard error of the best.
+    control : mean replacement, which is shown as a warning and never recommended.
+    words : what is to be said about it.
+    """
+
+    name: str
+    log_score: Estimate
+    brier_score: Estimate
+    accuracy: Estimate
+    gain: Estimate
+    worse_by: Estimate
+    ece: Estimate
+    ece_chance: float
+    classwise_ece: Estimate
+    topk_ece: Estimate
+    topk_chance: float
+    recommended: bool
+    control: bool
+    words: str
+
+    @property
+    def title(self) -> str:
+        return title_of(self.name)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain values for JSON."""
+        found: dict[str, Any] = {"name": self.name, "title": self.title, "recommended": self.recommended}
+        found |= {"control": self.control, "words": self.words}
+        names = ("log_score", "brier_score", "accuracy", "gain", "worse_by", "ece", "classwise_ece", "topk_ece")
+        found |= {name: getattr(self, name).to_dict() for name in names}
+        chance = {"ece_chance": self.ece_chance, "topk_chance": self.topk_chance}
+        return found | {name: value if math.isfinite(value) else None for name, value in chance.items()}
+
+
+def title_of(name: str) -> str:
+    """What a calibrator is called in a sentence.
+
+    >>> title_of("bias_corrected_temperature")
+    'bias-corrected temperature'
+    """
+    return TITLES.get(name, name.replace("_", " "))
+
+
+def candidates(classes: int, *, pairs: bool = False) -> dict[str, Calibrator]:
+    """The calibrators that are compared, from the simplest to the most flexible: fewer where they would take long.
+
+    pairs : of a stated confidence; to replace it by the mean accuracy is then to put all rows into one bin.
+    """
+    from ..calibrators.binning import HistogramBinning
+    from ..calibrators.isotonic import IsotonicCalibration
+
+    special = {PLAIN_ISOTONIC: IsotonicCalibration()} | ({CONTROL: HistogramBinning(bins=1)} if pairs else {})
+
+    names = ["identity", "temperature", "ensemble_temperature", "bias_corrected_temperature"]
+    names += ["beta", "vector"] if classes <= FEW_CLASSES else []
+    names += ["isotonic", PLAIN_ISOTONIC, "histogram"] if classes <= SOME_CLASSES else []
+    names += ["dirichlet"] if classes <= FEW_CLASSES else []
+    return {name: special[name] if name in special else calibrator_named(name) for name in [*names, CONTROL]}
+
+
+@dataclass(frozen=True, eq=False)
+class Trial:
+    """What a calibrator made of the sample: its losses row by row, the share of each row, and all but a comparison."""
+
+    losses: np.ndarray
+    share: np.ndarray
+    numbers: dict[str, Any]
+
+
+def compare_repairs(
+    evidence: Evidence, tried: CalibrationLoss | None = None, *, progress: bool | None = None
+) -> tuple[Repair, ...]:
+    """All candidates on the sample, out of the same folds. `tried` is what the usual calibrator has shown already."""
+    chosen = candidates(evidence.summary.plan.n_classes, pairs=evidence.sample.pairs)
+    where = f"out of fold{evidence.sample_words}"
+    trials = {}
+    with Progress(len(chosen), progress, unit="calibrators") as bar:
+        for name, calibrator in chosen.items():
+            trials[name] = _trial(evidence.sample, calibrator, tried, where)
+            bar.advance(1)
+    allowed = [name for name in trials if name in METHODS and name != CONTROL]
+    best = min(allowed, key=lambda name: float(trials[name].numbers["log_score"]))
+    gaps = {name: _gap(trial, trials[best], where) for name, trial in trials.items()}
+    first = next((name for name in allowed if gaps[name] <= (gaps[name].high - gaps[name]) / Z95), "")
+    found = []
+    for name, trial in trials.items():
+        control = name == CONTROL
+        words = _words(name, first, best, gaps[name], trial.numbers["log_score"].infinite_rows, control)
+        more: Any = {"worse_by": gaps[name], "recommended": name == first, "control": control, "words": words}
+        found.append(Repair(name=name, **trial.numbers, **more))
+    return tuple(found)
+
+
+def _trial(sample: Predictions, calibrator: Calibrator, tried: CalibrationLoss | None, where: str) -> Trial:
+    """Large arrays are let go of before the next is tried."""
+    known = tried if type(calibrator) is type(default_calibrator()) else None
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # what becomes of a fit is seen in its scores
+        found = calibration_loss(sample, calibrator=calibrator, cv=FOLDS) if known is None else known
+    weights = None if sample.sample_weight is None else sample.sample_weight[found.rows]
+    seen = Predictions(sample.codes[found.rows], np.clip(found.posteriors, 0, 1), sample_weight=weights, tolerance=1e-6)
+    share = shares(np.ones(len(seen)) if weights is None else weights)
+    losses = Log().score(seen.probs, seen.codes)
+    return Trial(losses, share, _numbers(seen, share, losses, found, where, pairs=sample.pairs))
+
+
+def _numbers(
+    seen: Predictions, share: np.ndarray, losses: np.ndarray, found: CalibrationLoss, where: str, *, pairs: bool
+) -> dict[str, Any]:
+    """pairs : of a stated confidence, whose answer is right or wrong whatever becomes of the confidence."""
+    n, k = len(seen), _rank(seen.n_classes)
+    after, infinite = found.calibrated, int(np.isinf(losses).sum())
+    hits = float(share @ (seen.codes == 1 if pairs else seen.probs.argmax(axis=1) == seen.codes))
+    right = "share of rows stated correct" if pairs else "share of rows whose argmax is right"
+    low, high = wilson(hits, 1 / float(share @ share))
+    top = _error(seen, Binary() if pairs else TopLabel(), f"{described(TopLabel())}, {where}")
+    rank = _error(seen, among(k), f"{described(f'true class among the {k} most probable')}, {where}") if k else None
+    classwise = math.nan if pairs else float(calibration_error(seen, lens=Classwise()))
+    return {
+        "log_score": Estimate(
+            after, low=after.low, high=after.high, n=n, definition=f"mean log score, {where}", infinite_rows=infinite
+        ),
+        "brier_score": _mean(Brier().score(seen.probs, seen.codes), share, f"mean Brier score, summed over classes, {where}"),
+        "accuracy": Estimate(hits, low=low, high=high, n=n, definition=f"{right}, {where}"),
+        "gain": _tidy(found.relative, f"share of the log score removed, {where}"),
+        "ece": _tidy(top.estimate, top.estimate.definition),
+        "ece_chance": top.null_high,
+        "classwise_ece": Estimate(classwise, n=n, definition=f"{described(Classwise())}, {where}"),
+        "topk_ece": Estimate(math.nan) if rank is None else rank.estimate,
+        "topk_chance": math.nan if rank is None else rank.null_high,
+    }
+
+
+def _tidy(x: Estimate, words: str) -> Estimate:
+    """The same without rounding errors: of outputs that are as they were, or of one confidence for all."""
+    value, low, high = (0.0 if abs(part) < ROUNDING else part for part in (float(x), x.low, x.high))
+    return Estimate(value, low=low, high=high, n=x.n, definition=words)
+
+
+def _gap(trial: Trial, best: Trial, where: str) -> Estimate:
+    """The mean of paired differences; infinite losses have no interval."""
+    share = trial.share
+    with np.errstate(invalid="ignore"):
+        value = float(share @ trial.losses) - float(share @ best.losses)
+        terms = share * (trial.losses - best.losses - value)
+    error = math.sqrt(float((terms**2).sum()) * len(terms) / max(len(terms) - 1, 1)) if math.isfinite(value) else math.nan
+    words = f"log score less that of the best repair, paired rows, {where}"
+    return Estimate(value, low=value - Z95 * error, high=value + Z95 * error, n=len(terms), definition=words)
+
+
+def _words(name: str, chosen: str, best: str, gap: Estimate, infinite: int, control: bool) -> str:
+    if control:
+        return "control: everybody gets the same confidence, which no calibration error punishes; never recommended"
+    if name == chosen:
+        return "recommended: the best log score" if name == best else f"recommended: simpler than {title_of(best)}, and as good"
+    if infinite:
+        rows = "1 row gets its" if infinite == 1 else f"{infinite:,} rows get their"
+        return f"{rows} true class at probability 0: an infinite log score"
+    if name == best:
+        return "the best log score, but not surely better than a simpler one"
+    return "not surely worse than the best" if gap.low <= 0 else "worse than the best"
+
+
+def _mean(values: np.ndarray, share: np.ndarray, words: str) -> Estimate:
+    mean = float(share @ values)
+    half = Z95 * math.sqrt(float((share**2 * (values - mean) ** 2).sum()))
+    return Estimate(mean, low=max(0.0, mean - half), high=mean + half, n=len(values), definition=words)
+
+
+def _rank(classes: int) -> int:
+    """The k whose error is shown; 0 for two classes, where there is none."""
+    return 0 if classes <= RANKS[0] else SHOWN_RANK if classes > SHOWN_RANK else RANKS[0]
+
+
+def among(k: int) -> Lens:
+    """Whether the true class is among the k most probable, as one event (paper 3, Eq. 4 and 5)."""
+    return TopK(k) | Groups([[k], list(range(k))]) | Binary()
+
+
+def _error(seen: Predictions, lens: Lens, words: str) -> LensError:
+    (view,) = lens.views(seen.probs, seen.codes)
+    weights = np.ones(len(seen)) if seen.sample_weight is None else seen.sample_weight / seen.sample_weight.max()
+    return binned("ece", FineGrid.of_view(view, weights), WIDTH, words, resamples=FEWER_RESAMPLES)
