@@ -14,9 +14,12 @@ import costs
 import families
 import grouping
 import grouping_loss
+import growth
 import memory
 import passes
+import report
 import startup
+import stream
 
 PARTS = {
     "passes": passes.run,
@@ -28,6 +31,9 @@ PARTS = {
     "costs": costs.run,
     "memory": memory.run,
     "startup": startup.run,
+    "report": report.run,
+    "stream": stream.run,
+    "growth": growth.run,
 }
 
 if __name__ == "__main__":

@@ -32,7 +32,10 @@ LAYERS = [
     ["regions", "level_sets"],
     ["grouping_loss"],
     ["budget"],
+    ["diagrams"],
     ["report"],
+    ["states"],
+    ["monitor"],
     ["demo"],
     ["cli"],
 ]

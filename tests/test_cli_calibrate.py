@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+import datetime as dt
+import decimal
+
 import numpy as np
 import pandas as pd
+import pyarrow as pa
 import pytest
+from pyarrow import csv, parquet
 from typer.testing import CliRunner
 
 import probaudit as pb
@@ -85,11 +90,13 @@ def test_a_binary_column(tmp_path):
     ("arguments", "words"),
     [
         (["calibrate", "{file}", "-o", "{tmp}/cal.json", "--method", "magic"], "must be one of identity"),
-        (["calibrate", "{file}", "-o", "{tmp}/none/cal.json", "--method", "temperature"], "folder must exist"),
+        (["calibrate", "{file}", "-o", "{tmp}/none/cal.json", "--method", "temperature"], "folder that exists"),
         (["calibrate", "{file}", "-o", "{tmp}/cal.json", "--folds", "1"], "`cv`"),
         (["calibrate", "{file}", "-o", "{tmp}/cal.json", "--score", "ece"], "must be one of log, brier"),
         (["apply", "{tmp}/none.json", "{file}", "-o", "{tmp}/out.csv"], "readable JSON"),
         (["apply", "{file}", "{file}", "-o", "{tmp}/out.csv"], "must be JSON"),
+        (["apply", "{tmp}/good.json", "{file}", "-o", "{tmp}/none/out.csv"], "folder must exist"),
+        (["apply", "{tmp}/good.json", "{file}", "-o", "{tmp}/folder.csv"], "not a folder"),
         (["apply", "{tmp}/good.json", "{file}", "-o", "{tmp}/out.txt"], "must end in .parquet or .csv"),
         (["apply", "{tmp}/good.json", "{file}", "-o", "{tmp}/out.csv", "--logits", "p_*"], "probabilities are needed"),
         (["apply", "{tmp}/good.json", "{file}", "-o", "{tmp}/out.csv", "--probs", "p_*t"], "needs a column for each"),
@@ -102,8 +109,150 @@ def test_bad_input_exits_with_two_and_writes_nothing(file, tmp_path, arguments, 
         tmp_path / "good.json",
     )
     frame(0).drop(columns="p_bee").to_csv(tmp_path / "two.csv", index=False)
+    (tmp_path / "folder.csv").mkdir()
     before = sorted(tmp_path.iterdir())
     result = run(*(a.format(file=file, tmp=tmp_path) for a in arguments))
     assert result.exit_code == 2
     assert words in result.output
     assert sorted(tmp_path.iterdir()) == before
+
+
+@pytest.fixture
+def saved(tmp_path):
+    """A calibrator of two classes, in a file."""
+    calibrator = calibrators.TemperatureScaling(classes=[0, 1]).fit([[0.6, 0.4], [0.1, 0.9], [0.8, 0.2]], [0, 1, 1])
+    calibrators.save(calibrator, tmp_path / "cal.json")
+    return tmp_path / "cal.json"
+
+
+P = {"p_0": [0.75, 0.5, 0.125], "p_1": [0.25, 0.5, 0.875]}
+ABOVE_FLOATS = 2**53 + 1  # the first integer that is no float64
+
+
+def in_files(folder, write, *tables):
+    folder.mkdir()
+    for i, table in enumerate(tables):
+        write(table, folder / f"{i}.{'csv' if write is csv.write_csv else 'parquet'}")
+    return folder
+
+
+def applied(saved, source, out):
+    """What `apply` writes, without the outputs."""
+    done = run("apply", saved, source, "-o", out)
+    assert done.exit_code == 0, done.output
+    table = csv.read_csv(out) if out.suffix == ".csv" else parquet.read_table(out)
+    expected = calibrators.load(saved).predict_proba(np.tile(np.array(list(P.values())).T, (len(table) // 3, 1)))
+    np.testing.assert_allclose(np.column_stack([table["p_0"], table["p_1"]]), expected, rtol=1e-15)
+    return table.drop_columns(["p_0", "p_1"])
+
+
+@pytest.mark.parametrize("write", [csv.write_csv, parquet.write_table])
+@pytest.mark.parametrize("suffix", ["csv", "parquet"])
+def test_columns_are_found_by_name_in_every_file(tmp_path, saved, write, suffix):
+    one = pa.table({"a": ["A"] * 3, "n": [1, 2, 3], **P, "b": ["B"] * 3})
+    folder = in_files(tmp_path / "in", write, one, one.select(["b", "p_1", "a", "p_0", "n"]))
+    found = applied(saved, folder, tmp_path / f"out.{suffix}")
+    assert found.to_pydict() == {"a": ["A"] * 6, "n": [1, 2, 3] * 2, "b": ["B"] * 6}
+
+
+def test_other_columns_come_out_as_they_were(tmp_path, saved):
+    others = {
+        "id": pa.array([None, ABOVE_FLOATS, -1]),
+        "tags": pa.array([["a"], ["a", "b"], None]),
+        "time": pa.array([dt.datetime(2024, 5, 1, 12, tzinfo=dt.UTC)] * 3, pa.timestamp("us", "Europe/Vienna")),
+        "day": pa.array([dt.date(2024, 5, 1)] * 3),
+        "price": pa.array([decimal.Decimal("1.10"), None, decimal.Decimal("-3.00")]),
+        "kind": pa.array(["x", "y", None]).dictionary_encode(),
+        "seen": pa.array([True, None, False]),
+        "nothing": pa.nulls(3),
+        "box": pa.array([{"x": 1, "y": [1.5]}, None, {"x": None, "y": []}]),
+        "small": pa.array([1, None, 3], pa.uint8()),
+    }
+    kept = pa.table(others)
+    parquet.write_table(kept.append_column("p_0", [P["p_0"]]).append_column("p_1", [P["p_1"]]), tmp_path / "x.parquet")
+    found = applied(saved, tmp_path / "x.parquet", tmp_path / "out.parquet")
+    assert found.schema.equals(parquet.read_table(tmp_path / "x.parquet").select(list(others)).schema)
+    assert found.equals(kept.cast(found.schema))
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "kind"),
+    [
+        (pa.array([ABOVE_FLOATS] * 3), pa.array([None, 1, ABOVE_FLOATS]), pa.int64()),
+        (pa.nulls(3), pa.array(["x", None, "y"]), pa.string()),
+        (pa.nulls(3, pa.string()), pa.array(["x", None, "y"]), pa.string()),
+        (pa.array([1, 2, 3], pa.int16()), pa.array([0.5, None, 2.0]), pa.float64()),
+        (pa.array([[1]] * 3), pa.array([[], None, [1, 2]]), pa.list_(pa.int64())),
+        (pa.array(["x"] * 3).dictionary_encode(), pa.array(["z", "x", None]).dictionary_encode(), None),
+    ],
+)
+def test_types_of_a_column_that_differ_between_files(tmp_path, saved, first, second, kind):
+    tables = (pa.table({"c": column, **P}) for column in (first, second))
+    found = applied(saved, in_files(tmp_path / "in", parquet.write_table, *tables), tmp_path / "out.parquet")["c"]
+    assert found.type == (kind or first.type)
+    assert found.to_pylist() == first.to_pylist() + second.to_pylist()
+
+
+def test_types_of_csv_files_hold_every_value(tmp_path, saved, monkeypatch):
+    monkeypatch.setattr("probaudit.engines.files.CSV_BYTES", 4096)
+    n = 300
+    probs = {name: column * (n // 3) for name, column in P.items()}
+    one = pa.table({"late": [""] * (n - 1) + ["x"], "number": pa.nulls(n), "day": [dt.date(2024, 5, 1)] * n, **probs})
+    two = one.set_column(1, "number", [[0.5] * n]).set_column(2, "day", [["never"] * n])
+    found = applied(saved, in_files(tmp_path / "in", csv.write_csv, one, two), tmp_path / "out.parquet")
+    assert found["late"].to_pylist() == one["late"].to_pylist() * 2
+    assert found["number"].to_pylist() == [None] * n + [0.5] * n
+    assert found["day"].to_pylist() == ["2024-05-01"] * n + ["never"] * n
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "words"),
+    [
+        ({"c": [1, 2, 3]}, {}, "1.parquet has no column 'c'"),
+        ({}, {"c": [1, 2, 3]}, "1.parquet has another column 'c'"),
+        ({"c": [1, 2, 3]}, {"c": ["x"] * 3}, "1.parquet"),
+        ({"c": [0.5, 1, 2]}, {"c": [1, 2, ABOVE_FLOATS]}, "1.parquet"),  # as numbers they could not be kept
+    ],
+)
+@pytest.mark.parametrize("out", ["out.csv", "out.parquet"])
+def test_files_that_do_not_go_together(tmp_path, saved, first, second, words, out):
+    folder = in_files(tmp_path / "in", parquet.write_table, pa.table({**first, **P}), pa.table({**second, **P}))
+    done = run("apply", saved, folder, "-o", tmp_path / out)
+    assert done.exit_code == 2
+    assert words in done.output
+    assert {path.name for path in tmp_path.iterdir()} == {"cal.json", "in"}
+
+
+def test_what_a_csv_file_cannot_hold(tmp_path, saved):
+    parquet.write_table(pa.table({"tags": [["a"], [], ["b"]], **P}), tmp_path / "x.parquet")
+    done = run("apply", saved, tmp_path / "x.parquet", "-o", tmp_path / "out.csv")
+    assert done.exit_code == 2
+    assert "list" in done.output
+    assert {path.name for path in tmp_path.iterdir()} == {"cal.json", "x.parquet"}
+
+
+def test_arrays_are_applied_file_by_file(tmp_path, saved):
+    probs = np.array(list(P.values())).T
+    for name, more in (("a", {"id": [1, 2, 3]}), ("b", {"id": [4, 5, 6]})):
+        (tmp_path / "in").mkdir(exist_ok=True)
+        np.savez(tmp_path / "in" / f"{name}.npz", probs=probs, names=["no", "yes"], **more)
+    done = run("apply", saved, tmp_path / "in", "--probs", "probs", "-o", tmp_path / "out.csv")
+    assert done.exit_code == 0, done.output
+    found = pd.read_csv(tmp_path / "out.csv")
+    assert list(found.columns) == ["id", "p_0", "p_1"]  # not the names, of which there are two
+    assert found["id"].tolist() == [1, 2, 3, 4, 5, 6]
+    np.savez(tmp_path / "in" / "c.npz", probs=probs)
+    done = run("apply", saved, tmp_path / "in", "--probs", "probs", "-o", tmp_path / "out.parquet")
+    assert done.exit_code == 2
+    assert "no column 'id'" in done.output
+    assert not (tmp_path / "out.parquet").exists()
+
+
+def test_parts_have_few_bytes(tmp_path, saved, monkeypatch):
+    monkeypatch.setattr("probaudit.engines.files.PART_BYTES", 2**14)
+    n = 900
+    table = pa.table({"text": ["x" * 100] * n, **{name: column * (n // 3) for name, column in P.items()}})
+    parquet.write_table(table, tmp_path / "x.parquet")
+    assert applied(saved, tmp_path / "x.parquet", tmp_path / "out.parquet").equals(table.select(["text"]))
+    written = parquet.ParquetFile(tmp_path / "out.parquet").metadata
+    assert max(written.row_group(i).num_rows for i in range(written.num_row_groups)) <= 2**14 // 100

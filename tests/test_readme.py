@@ -23,7 +23,7 @@ def test_the_python_examples_run(tmp_path, monkeypatch):
     code, *others = re.findall(r"```python\n(.*?)```", README, re.DOTALL)
     names: dict[str, object] = {}
     exec(code, names)
-    assert len(others) == 3
+    assert len(others) == 4
     for other in others:
         exec(other, {})
     assert f"{pb.log_score(names['y'], names['p']):.4f} with its interval" in code.replace("# ", "")
@@ -38,15 +38,17 @@ def test_the_commands_run(command, tmp_path, monkeypatch):
     world = pb.simulate.gaussian_posteriors(300, 2, variance=0.05, seed=0)
     frame = pd.DataFrame({"label": np.array(["cat", "dog"])[world.y], "p_cat": world.cal[:, 0], "p_dog": world.cal[:, 1]})
     frame.assign(f_0=np.arange(len(frame)) % 7, f_1=world.cal[:, 0]).to_parquet("preds.parquet")
+    frame.to_parquet("day-1.parquet")
     pd.DataFrame({"label": world.y, "p": world.cal[:, 1]}).to_csv("preds.csv", index=False)
     np.savez("preds.npz", labels=world.y, logits=np.log(world.cal))
     pd.DataFrame({"sure": world.cal.max(axis=1), "right": world.y == 0}).to_csv("answers.csv", index=False)
     Path("costs.csv").write_text("no,yes\n0,1\n5,0\n")
     fitted = calibrators.TemperatureScaling(classes=["cat", "dog"]).fit(world.cal, np.array(["cat", "dog"])[world.y])
     calibrators.save(fitted, "calibrator.json")
+    frame.assign(p_cat=world.cal[:, 0] ** 2, p_dog=1 - world.cal[:, 0] ** 2).to_parquet("calibrated.parquet")
     result = CliRunner().invoke(app, shlex.split(command))
     assert result.exit_code == 0, result.output
 
 
 def test_there_are_commands():
-    assert len(COMMANDS) == 8
+    assert len(COMMANDS) == 11

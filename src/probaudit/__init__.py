@@ -1,6 +1,6 @@
 """probaudit: can your classifier's probabilities be trusted, and where does the loss come from?"""
 
-from . import calibrators, simulate
+from . import calibrators, diagrams, simulate
 from .budget import Budget, loss_budget
 from .calibration import (
     CalibrationError,
@@ -12,6 +12,7 @@ from .calibration import (
 )
 from .calibration_loss import CalibrationLoss, calibration_loss
 from .distances import L1, TVD, Distance, Divergence, InterInterval, IntervalTVD, Lq, Mahalanobis, Squared
+from .engines.scanning import scan
 from .errors import InputError
 from .estimates.estimate import Estimate
 from .event_metrics import (
@@ -27,21 +28,25 @@ from .grouping_loss import GroupingDiagram, GroupingLoss, grouping_diagram, grou
 from .kernel_metrics import kernel_calibration_test, maximum_mean_calibration_error
 from .lenses import Binary, Classwise, Full, Groups, Lens, OneVsRest, TopK, TopLabel
 from .metrics import RiskCurve, bayes_risk, brier_score, log_score, risk_curve, risk_weighted_score
+from .monitor import Alarm, Monitor
 from .partitions import Column, Each, Edges, EqualMass, EqualWidth, KDTree, Partition, Whole
 from .predictions import Predictions
 from .reading import read
 from .regions import KMeansRegions, Regions, StumpRegions, TreeRegions
 from .report.audit import Audit, audit
+from .report.comparison import Comparison, compare
 from .scores import Brier, Cost, Log, RiskWeighted
 from .selecting import CalibratorChoice, select_calibrator
 from .selections import LabelIs, Mask, OutputIn, PredictedIs, Selection
 from .smoothing import kernel_calibration_curve, kernel_calibration_error, smooth_calibration_error
+from .states import State, statistics
 from .sweeps import Sweep, partition_sweep
 from .version import __version__
 
 __all__ = [
     "L1",
     "TVD",
+    "Alarm",
     "Audit",
     "Binary",
     "Brier",
@@ -52,6 +57,7 @@ __all__ = [
     "CalibratorChoice",
     "Classwise",
     "Column",
+    "Comparison",
     "Cost",
     "Distance",
     "Divergence",
@@ -75,6 +81,7 @@ __all__ = [
     "Lq",
     "Mahalanobis",
     "Mask",
+    "Monitor",
     "OneVsRest",
     "OutputIn",
     "Partition",
@@ -85,6 +92,7 @@ __all__ = [
     "RiskWeighted",
     "Selection",
     "Squared",
+    "State",
     "StumpRegions",
     "Sweep",
     "TopK",
@@ -101,7 +109,9 @@ __all__ = [
     "calibration_loss",
     "calibration_test",
     "calibrators",
+    "compare",
     "cumulative_differences",
+    "diagrams",
     "grouping_diagram",
     "grouping_loss",
     "hosmer_lemeshow_test",
@@ -117,10 +127,12 @@ __all__ = [
     "risk_curve",
     "risk_weighted_score",
     "rms_calibration_error",
+    "scan",
     "score_decomposition",
     "select_calibrator",
     "simulate",
     "smooth_calibration_error",
     "spiegelhalter_test",
+    "statistics",
     "sweep_calibration_error",
 ]

@@ -1,4 +1,4 @@
-"""The command line: demo, audit, check, calibrate, apply. Exit codes: 0 all well, 1 a check failed, 2 bad input."""
+"""The command line: demo, audit, compare, check, calibrate, apply. Exit codes: 0 all well, 1 a check failed, 2 bad input."""
 
 from __future__ import annotations
 
@@ -9,16 +9,23 @@ import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple, Unpack
 
 import typer
 
+from .engines.choosing import Engine, Passing, is_streamed
+from .engines.cluster import ClusterError
+from .engines.row_source import RowSource
 from .errors import InputError
 from .predictions import Predictions
-from .reading import read, read_costs
-from .report.audit import Audit, audit_rows
+from .reading import ReadOptions, read, read_costs
+from .report.audit import Audit, Repairing, audit_rows, audit_source
+from .report.comparison import Comparison
 from .report.gate import Threshold, failures
 from .version import __version__
+
+if TYPE_CHECKING:
+    from .calibrators.base import Calibrator
 
 app = typer.Typer(
     help="Can your classifier's probabilities be trusted?",
@@ -27,7 +34,10 @@ app = typer.Typer(
     add_completion=False,
 )
 
-File = Annotated[Path, typer.Argument(help=".csv, .parquet, .arrow or .npz with labels and outputs", show_default=False)]
+File = Annotated[
+    Path,
+    typer.Argument(help=".csv, .parquet, .arrow or .npz with labels and outputs; or a folder or pattern", show_default=False),
+]
 Label = Annotated[str, typer.Option(help="column with the true class")]
 Probs = Annotated[str | None, typer.Option(help="columns with probabilities, as names or a pattern", show_default="p_*")]
 Logits = Annotated[str | None, typer.Option(help="columns with logits")]
@@ -47,18 +57,26 @@ Costs = Annotated[
 Reject = Annotated[float, typer.Option(help="cost of the reject option, where an error costs 1")]
 Drop = Annotated[bool, typer.Option("--drop-bad-rows", help="leave bad rows out and count them, instead of stopping")]
 Tolerance = Annotated[float | None, typer.Option(help="how far a row of probabilities may sum from 1")]
-Repair = Annotated[
-    bool | None, typer.Option(help="try a calibrator in cross-validation; unless said, up to 20 million outputs")
+Json = Annotated[str | None, typer.Option(help="write JSON to this file, or to - for standard output")]
+Html = Annotated[Path | None, typer.Option(help="write a report to this file: one page, to be opened in any browser")]
+Title = Annotated[str, typer.Option(help="of the report; the file's name unless given")]
+Repair = Annotated[bool | None, typer.Option(help="try a calibrator in cross-validation; a report (--html) compares many")]
+EngineName = Annotated[
+    Engine,
+    typer.Option("--engine", help="memory, stream or dask; auto streams several or large files. Audits say the same"),
 ]
+Scheduler = Annotated[str | None, typer.Option(help="address of a Dask scheduler; goes with --engine dask")]
+Checkpoint = Annotated[Path | None, typer.Option(help="file for the state of a stream, if it is interrupted (Ctrl-C)")]
+Resume = Annotated[bool, typer.Option("--resume", help="go on from the checkpoint, if there is one")]
 Threads = Annotated[int | None, typer.Option(help="threads to use; the result does not depend on it")]
 
 
 @contextmanager
 def _bad_input_exits() -> Iterator[None]:
-    """Bad input is told in one line, with exit code 2."""
+    """Bad input, or a cluster that is lost, is told in one line, with exit code 2."""
     try:
         yield
-    except InputError as error:
+    except (InputError, ClusterError) as error:
         typer.echo(f"error: {error}", err=True)
         raise typer.Exit(2) from None
 
@@ -82,7 +100,7 @@ def main(
     pass
 
 
-def _read(
+def _open(
     file: File,
     label: Label = "label",
     probs: Probs = None,
@@ -96,9 +114,14 @@ def _read(
     groups: GroupColumns = None,
     drop_bad_rows: Drop = False,
     tolerance: Tolerance = None,
-) -> Predictions:
-    return read(
-        file,
+    engine: EngineName = "auto",
+    scheduler: Scheduler = None,
+    checkpoint: Checkpoint = None,
+    resume: Resume = False,
+    threads: Threads = None,
+) -> Rows:
+    passing = Passing(engine, scheduler, None, threads, checkpoint, resume)
+    options = _options(
         label=label,
         probs=probs,
         logits=logits,
@@ -107,23 +130,78 @@ def _read(
         correct=correct,
         weight=weight,
         features=features,
-        columns=groups,
-        classes=None if classes is None else [name.strip() for name in classes.split(",")],
-        on_bad_rows="drop" if drop_bad_rows else "error",
+        groups=groups,
+        classes=classes,
+        drop_bad_rows=drop_bad_rows,
         tolerance=tolerance,
     )
+    return Rows.of(file, passing, options)
+
+
+def _options(*, groups: str | None, classes: str | None, drop_bad_rows: bool, **others: Any) -> ReadOptions:
+    """What `read` and `scan` take."""
+    names = None if classes is None else [name.strip() for name in classes.split(",")]
+    chosen = {"columns": groups, "classes": names, "on_bad_rows": "drop" if drop_bad_rows else "error"}
+    return ReadOptions(**chosen, **others)  # type: ignore[typeddict-item]
+
+
+class Rows(NamedTuple):
+    """What a command works on, and how a pass over it is made if it is not in memory."""
+
+    given: Predictions | RowSource
+    passing: Passing
+
+    @classmethod
+    def of(cls, file: Path, passing: Passing, options: ReadOptions) -> Rows:
+        """In memory; or where they are, if there are many or that was asked for."""
+        if not is_streamed(file, passing.engine, passing.checkpoint):
+            return cls(read(file, **options), passing)
+        from .engines.row_source import scan
+
+        return cls(scan(file, **options), passing)
+
+    @property
+    def first(self) -> Predictions:
+        """Some of the rows, which tell what all are."""
+        return self.given if isinstance(self.given, Predictions) else self.given.first_rows
+
+    def in_memory(self) -> Predictions:
+        """All rows, or a sample if they are more than fits are made of."""
+        if isinstance(self.given, Predictions):
+            return self.given
+        return self.passing.gather(self.given, {}, 0.1).finalise().sample
 
 
 def _audit(
-    rows: Predictions, costs: Costs = None, reject_cost: Reject = 0.1, repair: Repair = None, threads: Threads = None
+    rows: Rows,
+    file: File,
+    costs: Costs = None,
+    reject_cost: Reject = 0.1,
+    repair: Repair = None,
+    html: Html = None,
+    title: Title = "",
 ) -> Audit:
-    matrix = None if costs is None else read_costs(costs, rows.class_order)
-    regions = list(rows.columns) if rows.columns else None
-    return audit_rows(rows, costs=matrix, reject_cost=reject_cost, repair=repair, regions=regions, threads=threads)
+    given, passing = rows
+    compared: Repairing = "compare" if html is not None and repair is not False else repair  # a page has room for all repairs
+    choices: dict[str, Any] = {
+        "costs": None if costs is None else read_costs(costs, rows.first.class_order),
+        "reject_cost": reject_cost,
+        "repair": compared,
+        "regions": list(rows.first.columns) if rows.first.columns else None,
+        "title": title or file.name,
+    }
+    if isinstance(given, Predictions):
+        return audit_rows(given, threads=passing.threads, **choices)
+    return audit_source(given, passing=passing, **choices)
 
 
-def takes(*makers: Callable[..., Any]) -> Callable[[Callable[..., None]], Callable[..., None]]:
-    """Give a command the options of functions that make its first argument, each from what the one before it made."""
+def takes(
+    *makers: Callable[..., Any], first: Callable[[dict[str, Any]], Any] | None = None
+) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    """Give a command the options of functions that make its first argument, each from what the one before it made.
+
+    first : looks at all options before any work.
+    """
 
     def decorate(command: Callable[..., None]) -> Callable[..., None]:
         chain = [dict(inspect.signature(f, eval_str=True).parameters) for f in (*makers, command)]
@@ -132,7 +210,10 @@ def takes(*makers: Callable[..., Any]) -> Callable[[Callable[..., None]], Callab
 
         @functools.wraps(command)
         def run(**options: Any) -> None:
-            with _bad_input_exits():
+            with _bad_input_exits(), _checkpointed(options["checkpoint"]):
+                _check_outputs(options)
+                if first is not None:
+                    first(options)
                 made: tuple[Any, ...] = ()
                 for function, parameters in zip((*makers, command), chain, strict=True):
                     made = (function(*made, **{name: options[name] for name in parameters}),)
@@ -147,40 +228,90 @@ def takes(*makers: Callable[..., Any]) -> Callable[[Callable[..., None]], Callab
     return decorate
 
 
+def _check_outputs(options: dict[str, Any]) -> None:
+    """Before any work, that files can be written where they are wanted."""
+    for name in ("json", "html", "output", "checkpoint"):
+        path = options.get(name)
+        if path is not None and path != "-" and (Path(path).is_dir() or not Path(path).parent.is_dir()):
+            raise InputError(name, "must be a file in a folder that exists", str(path))
+
+
+@contextmanager
+def _checkpointed(path: Path | None) -> Iterator[None]:
+    """What is left of a checkpoint is of use until the work is done, outputs written."""
+    try:
+        yield
+    except KeyboardInterrupt:
+        if path is not None and path.exists():
+            typer.echo(f"\nInterrupted. What was done is kept in {path}: give the same command with --resume.", err=True)
+        raise
+    except typer.Exit:  # a check that has failed is done too
+        _remove(path)
+        raise
+    _remove(path)
+
+
+def _remove(path: Path | None) -> None:
+    if path is not None:
+        path.unlink(missing_ok=True)
+
+
 @app.command()
-@takes(_read, _audit)
+@takes(_open, _audit)
 def audit(
     audit: Audit,
-    file: File,
-    json: Annotated[str | None, typer.Option(help="write JSON to this file, or to - for standard output")] = None,
+    json: Json = None,
+    html: Html = None,
 ) -> None:
     """Judge the probabilities in a file."""
     from .report.terminal import render
 
+    _write(audit, json, html)
+    if json != "-":
+        _console().print(render(audit, audit.title))
+        _say_where(html)
+
+
+def _write(found: Audit | Comparison, json: str | None, html: Path | None, title: str = "") -> None:
+    """Write what was asked for."""
+    if html is not None:
+        found.to_html(html, title=title)
     if json == "-":
-        sys.stdout.write(audit.to_json())
-        return
-    if json is not None:
-        audit.to_json(json)
-    _console().print(render(audit, file.name))
+        sys.stdout.write(found.to_json())
+    elif json is not None:
+        found.to_json(json)
+
+
+def _say_where(html: Path | None) -> None:
+    if html is not None:
+        typer.echo(f"\nReport written to {html}")
+
+
+def _thresholds(options: dict[str, Any]) -> list[Threshold]:
+    found = [Threshold.parse(text, "max") for text in options["maximum"]]
+    found += [Threshold.parse(text, "min") for text in options["minimum"]]
+    if not found:
+        raise InputError("max", "give at least one threshold, such as --max log_score.normalized=1")
+    return found
 
 
 @app.command()
-@takes(_read, _audit)
+@takes(_open, _audit, first=_thresholds)
 def check(
     audit: Audit,
     maximum: Annotated[list[str], typer.Option("--max", metavar="NAME=VALUE", help="fail if the value is above")] = [],  # noqa: B006
     minimum: Annotated[list[str], typer.Option("--min", metavar="NAME=VALUE", help="fail if the value is below")] = [],  # noqa: B006
+    json: Json = None,
+    html: Html = None,
 ) -> None:
     """Pass or fail on thresholds, for a pipeline: exit code 0 if all hold, 1 if one does not, 2 for bad input.
 
     For instance --max log_score.normalized=50% --min accuracy=0.9. An unknown name is answered with all that there are.
     """
-    thresholds = [Threshold.parse(text, "max") for text in maximum] + [Threshold.parse(text, "min") for text in minimum]
-    if not thresholds:
-        raise InputError("max", "give at least one threshold, such as --max log_score.normalized=1")
+    thresholds = _thresholds({"maximum": maximum, "minimum": minimum})
     values = audit.flat()
     failed = failures(values, thresholds)
+    _write(audit, json, html)
     for threshold in thresholds:
         mark = "FAIL" if threshold in failed else "ok"
         typer.echo(f"{mark:5}{threshold.name} = {values[threshold.name]:.6g}  ({threshold.rule})")
@@ -189,9 +320,82 @@ def check(
 
 
 @app.command()
-@takes(_read)
+def compare(
+    files: Annotated[
+        list[Path],
+        typer.Argument(help="files with the same rows, a model each; or one with several sets of columns", show_default=False),
+    ],
+    label: Label = "label",
+    probs: Annotated[list[str], typer.Option(help="columns with probabilities; for one file, once for each model")] = [],  # noqa: B006
+    logits: Annotated[list[str], typer.Option(help="columns with logits")] = [],  # noqa: B006
+    log_probs: Annotated[list[str], typer.Option(help="columns with log-probabilities")] = [],  # noqa: B006
+    name: Annotated[list[str], typer.Option(help="what to call the models, in order")] = [],  # noqa: B006
+    reference: Annotated[
+        str | None, typer.Option(help="the model that others are compared with", show_default="the first")
+    ] = None,
+    score: Annotated[str, typer.Option(help="what decides: log or brier")] = "log",
+    confidence: Confidence = None,
+    correct: Correct = None,
+    weight: Weight = None,
+    classes: Classes = None,
+    features: FeatureColumns = None,
+    groups: GroupColumns = None,
+    costs: Costs = None,
+    drop_bad_rows: Drop = False,
+    tolerance: Tolerance = None,
+    repair: Repair = None,
+    engine: EngineName = "auto",
+    threads: Threads = None,
+    json: Json = None,
+    html: Html = None,
+    title: Title = "",
+) -> None:
+    """Compare models on the same rows: paired differences with intervals, ranks, and a verdict.
+
+    Of rows that are streamed, those of a sample are compared: the same of each model.
+    """
+    from .report.comparison import compare as compare_models
+    from .report.comparison_terminal import render
+    from .report.same_rows import read_models
+
+    with _bad_input_exits():
+        _check_outputs({"json": json, "html": html})
+        if any(is_streamed(file, engine) for file in files):
+            engine = "stream" if engine == "auto" else engine  # all or none, so that samples have the same rows
+        passing = Passing(engine, threads=threads)
+        others: dict[str, Any] = {"label": label, "confidence": confidence, "correct": correct, "weight": weight}
+        others |= {"features": features, "tolerance": tolerance}
+        sources = []
+
+        def rows_of(file: Path, **options: Unpack[ReadOptions]) -> Predictions:
+            sources.append(Rows.of(file, passing, options))
+            return sources[-1].in_memory()
+
+        models = read_models(
+            files,
+            rows_of,
+            probs=probs,
+            logits=logits,
+            log_probs=log_probs,
+            names=name,
+            reading=_options(groups=groups, classes=classes, drop_bad_rows=drop_bad_rows, **others),
+        )
+        first = next(iter(models.values()))
+        matrix = None if costs is None else read_costs(costs, first.class_order)
+        regions = list(first.columns) if first.columns else None
+        found = compare_models(models, costs=matrix, reference=reference, score=score, repair=repair, regions=regions)  # type: ignore[arg-type]
+        _write(found, json, html, title)
+        if json != "-":
+            _console().print(render(found, title or ", ".join(found.names)))
+            if len(sources[0].given) > len(first):
+                typer.echo(f"\nCompared on a sample of {len(first):,} of {len(sources[0].given):,} rows.")
+            _say_where(html)
+
+
+@app.command()
+@takes(_open)
 def calibrate(
-    rows: Predictions,
+    rows: Rows,
     file: File,
     output: Annotated[Path, typer.Option("--output", "-o", help="JSON file for the calibrator", show_default=False)],
     method: Annotated[str, typer.Option(help="auto, or the name of one")] = "auto",
@@ -208,19 +412,40 @@ def calibrate(
     from .calibrators import save
     from .selecting import calibrator_named, fit_calibrator, select_calibrator
 
+    some = rows.in_memory()
     if method == "auto":
-        choice = select_calibrator(rows, score=score, cv=folds, seed=seed)
+        choice = select_calibrator(some, score=score, cv=folds, seed=seed)
         typer.echo(f"{choice!r}\n")
         calibrator = choice.calibrator
     else:
-        calibrator = fit_calibrator(rows, calibrator_named(method))
-    found = calibration_loss(rows, calibrator=calibrator, score=score, cv=folds, seed=seed)
+        calibrator = fit_calibrator(some, calibrator_named(method))
+    found = calibration_loss(some, calibrator=calibrator, score=score, cv=folds, seed=seed)
+    if isinstance(rows.given, RowSource) and len(rows.given) > len(some):
+        calibrator = _fit_all(calibrator, rows)
+        typer.echo(f"Compared on a sample of {len(some):,} of {len(rows.given):,} rows.")
     save(calibrator, output)
     before, after = float(found.raw), float(found.calibrated)
     gone = f": {float(found.relative):.1%} of it is gone" if math.isfinite(found.relative) else ""
     typer.echo(f"{score} score {before:.4f} before, {after:.4f} after{gone} (each row out of fold)")
     typer.echo(f"{type(calibrator).__name__}: {calibrator.fit_report_.status}")
     typer.echo(f"Saved to {output}. Try: probaudit apply {output} {file} -o calibrated.parquet")
+
+
+def _fit_all(calibrator: Calibrator, rows: Rows) -> Calibrator:
+    """Fitted to all rows, if that can be done in passes; else as it is, fitted to the sample."""
+    from .calibrators.distributed import fit_on_cluster
+    from .calibrators.streaming import fit_stream
+    from .calibrators.temperature import BiasCorrectedTemperature, TemperatureScaling
+    from .engines.cluster import connected
+    from .engines.dask_rows import FileRows
+
+    source, passing = rows
+    if not isinstance(calibrator, (TemperatureScaling, BiasCorrectedTemperature)) or not isinstance(source, RowSource):
+        return calibrator
+    if passing.engine != "dask":
+        return fit_stream(calibrator, source, threads=passing.threads)
+    with connected(scheduler=passing.scheduler) as client:
+        return fit_on_cluster(calibrator, FileRows(source), source.plan(), client=client)
 
 
 @app.command()
@@ -235,17 +460,21 @@ def apply(
     """Calibrate the outputs in a file; no labels are needed. Other columns are kept, and outputs become p_<class>."""
     from .calibrators import load
     from .calibrators.base import with_first_column
+    from .engines.files import parts_of
     from .reading import read_outputs
-    from .writing import write_table
+    from .writing import with_columns, write_tables
 
     with _bad_input_exits():
         model = load(calibrator)
         given = {"probs": probs, "logits": logits, "log_probs": log_probs}
-        outputs, others = read_outputs(file, model.classes_.tolist(), from_logits=model.from_logits, **given)
-        calibrated = model.predict_proba(with_first_column(outputs, model.n_features_in_, model.from_logits))
-        names = {f"p_{name}": calibrated[:, k] for k, name in enumerate(model.classes_.tolist())}
-        write_table(output, {name: column for name, column in others.items() if name not in names} | names)
-    typer.echo(f"{len(calibrated):,} rows written to {output}")
+
+        def calibrated(source: Any) -> Any:
+            outputs, others = read_outputs(source, model.classes_.tolist(), from_logits=model.from_logits, **given)
+            found = model.predict_proba(with_first_column(outputs, model.n_features_in_, model.from_logits))
+            return with_columns(others, {f"p_{name}": found[:, k] for k, name in enumerate(model.classes_.tolist())})
+
+        rows = write_tables(output, map(calibrated, parts_of(file)))
+    typer.echo(f"{rows:,} rows written to {output}")
 
 
 @app.command()
@@ -254,24 +483,33 @@ def demo(
 ) -> None:
     """Train real classifiers on data that comes with scikit-learn, and audit them."""
     from . import demo as demonstration
+    from .report.comparison import compare as compare_models
     from .report.terminal import overview, render
 
     console = _console()
     with _bad_input_exits():
         output.mkdir(parents=True, exist_ok=True)
-        audits: dict[str, dict[str, Any]] = {}
-        for data, method, rows, _ in demonstration.trained():
-            found = audit_rows(rows)
+        models: dict[str, dict[str, Predictions]] = {}
+        audits: dict[str, dict[str, Audit]] = {}
+        for data, method, rows in demonstration.trained():
+            title = f"{data}, {method}"
+            found = audit_rows(rows, title=title, repair="compare" if title in demonstration.REPORTS else None)
+            models.setdefault(data, {})[method] = rows
             audits.setdefault(data, {})[method] = found
             path = demonstration.save(output, f"{data} {method}", rows)
             found.to_json(path.with_suffix(".json"))
+            if title in demonstration.REPORTS:
+                found.to_html(path.with_suffix(".html"))
         for data, found_by_method in audits.items():
             console.print(f"\n[bold]{data}[/bold]\n")
             console.print(overview(found_by_method))
-        worst = audits["breast cancer"]["naive Bayes"]
+        compared = output / "digits-compared.html"
+        compare_models(models["digits"]).to_html(compared, title="digits, five classifiers")
         console.print()
-        console.print(render(worst, "breast cancer, naive Bayes"))
-        console.print(f"\nPredictions and audits are in {output}. Try: probaudit audit {output}/digits-random-forest.parquet")
+        console.print(render(audits["breast cancer"]["naive Bayes"], demonstration.REPORTS[0]))
+        reports = ", ".join(str(path) for path in sorted(output.glob("*.html")))
+        console.print(f"\nOpen in a browser: {reports}", soft_wrap=True)
+        console.print(f"Then try: probaudit audit {output}/digits-random-forest.parquet --html report.html")
 
 
 if __name__ == "__main__":

@@ -11,6 +11,8 @@ import numpy as np
 from .predictions import Predictions
 from .writing import write_table
 
+REPORTS = ("breast cancer, naive Bayes", "digits, random forest")
+
 
 def _classifiers() -> dict[str, Any]:
     from sklearn.ensemble import RandomForestClassifier
@@ -30,8 +32,8 @@ def _classifiers() -> dict[str, Any]:
     }
 
 
-def trained(seed: int = 0) -> Iterator[tuple[str, str, Predictions, list[str]]]:
-    """Train on one half and predict the other: data set, classifier, predictions, class names."""
+def trained(seed: int = 0) -> Iterator[tuple[str, str, Predictions]]:
+    """Train on one half and predict the other: data set, classifier, predictions."""
     from sklearn.datasets import load_breast_cancer, load_digits
     from sklearn.model_selection import train_test_split
 
@@ -41,12 +43,16 @@ def trained(seed: int = 0) -> Iterator[tuple[str, str, Predictions, list[str]]]:
         x, x_test, y, y_test = train_test_split(data.data, data.target, test_size=0.5, stratify=data.target, random_state=seed)
         for method, model in _classifiers().items():
             probs = model.fit(x, y).predict_proba(x_test)
-            yield name, method, Predictions(np.array(classes)[y_test], probs, classes=classes), classes
+            names = [str(feature) for feature in data.feature_names]
+            rows = Predictions(np.array(classes)[y_test], probs, classes=classes, features=x_test, feature_names=names)
+            yield name, method, rows
 
 
 def save(folder: Path, name: str, rows: Predictions) -> Path:
     """Write predictions as `probaudit audit` reads them."""
     path = folder / f"{name.replace(' ', '-')}.parquet"
     columns = {"label": rows.y} | {f"p_{c}": rows.probs[:, k] for k, c in enumerate(rows.class_order)}
+    if rows.features is not None:
+        columns |= {f"f_{c}": rows.features[:, k] for k, c in enumerate(rows.feature_names or ())}
     write_table(path, columns)
     return path
