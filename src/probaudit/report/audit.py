@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Unpack
 
 import numpy as np
@@ -28,19 +26,20 @@ from ..scores import Brier, Cost, Log
 from ..statistics import AuditState, Plan, Summary
 from ..statistics.evidence import Evidence
 from ..version import __version__
-from ..writing import write_text
 from . import lens_errors
 from .finding import Case, Finding
 from .lens_errors import Group, LensError
 from .pitfalls import LOOKED_FOR
 from .plain import plain
 from .repairs import FOLDS, Repair, compare_repairs
+from .result import Result
 from .verdict import headline, judge
 
 if TYPE_CHECKING:
     from ..calibrators.base import Calibrator
     from ..engines.dask_rows import DaskRows
     from ..engines.row_source import RowSource
+    from .page import Page
 
 SCHEMA = "probaudit.audit/2"
 SHOWN_REGIONS = 20
@@ -50,7 +49,7 @@ Repairing = bool | Literal["compare"] | None
 
 
 @dataclass(frozen=True, eq=False)
-class Audit:
+class Audit(Result):
     """What an audit found: estimates by name, findings in words, and where they come from.
 
     errors : the calibration error under each lens, beside what chance alone gives; `class_errors` of each class.
@@ -160,34 +159,21 @@ class Audit:
             "fingerprint": self.fingerprint,
         }
 
-    def to_json(self, path: str | Path | None = None) -> str:
-        """The audit as JSON; written to a file too, if a path is given."""
-        text = json.dumps(self.to_dict(), indent=2, allow_nan=False, ensure_ascii=False) + "\n"
-        if path is not None:
-            write_text(Path(path), text)
-        return text
-
-    def to_html(self, path: str | Path | None = None, *, title: str = "") -> str:
-        """The audit as one page that needs no network; written to a file too, if a path is given."""
+    def _page(self, title: str) -> Page:
         from .audit_page import audit_page
-        from .page import as_html
 
-        text = as_html(audit_page(self, title))
-        if path is not None:
-            write_text(Path(path), text)
-        return text
+        return audit_page(self, title)
+
+    def _short_page(self) -> Page:
+        from .audit_page import audit_summary
+
+        return audit_summary(self)
 
     def plot(self, ax: Any = None) -> Any:
         """The reliability of the most probable class, by matplotlib (see `diagrams` for all else that can be drawn)."""
         from ..diagrams.reliability import Reliability
 
         return Reliability.of_grid(FineGrid.of_event(self.evidence.top), lens_errors.BINS).plot(ax)
-
-    def _repr_html_(self) -> str:
-        from .audit_page import audit_summary
-        from .page import as_summary
-
-        return as_summary(audit_summary(self))
 
 
 def _regions(budget: Budget) -> list[dict[str, Any]]:

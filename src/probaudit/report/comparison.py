@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from pathlib import Path
-from typing import Any, Literal, Unpack
+from typing import TYPE_CHECKING, Any, Literal, Unpack
 
 import numpy as np
 
@@ -23,18 +21,21 @@ from ..regions import named_columns
 from ..scores import Cost
 from ..statistics import Summary
 from ..version import __version__
-from ..writing import write_text
 from .contestants import Ground, difference, judge_model, lower_errors, lower_scores
 from .finding import Finding
 from .plain import plain
+from .result import Result
 from .same_rows import SameRows, same_rows
+
+if TYPE_CHECKING:
+    from .page import Page
 
 SCHEMA = "probaudit.comparison/1"
 RANKED = ("log_score", "brier_score", "cost_risk")
 
 
 @dataclass(frozen=True, eq=False)
-class Comparison:
+class Comparison(Result):
     """What a comparison found. `print(comparison)` shows it as the terminal does.
 
     names, reference : the models in order, and the one that the others are compared with.
@@ -153,34 +154,21 @@ class Comparison:
             "settings": dict(self.settings),
         }
 
-    def to_json(self, path: str | Path | None = None) -> str:
-        """The comparison as JSON; written to a file too, if a path is given."""
-        text = json.dumps(self.to_dict(), indent=2, allow_nan=False, ensure_ascii=False) + "\n"
-        if path is not None:
-            write_text(Path(path), text)
-        return text
-
-    def to_html(self, path: str | Path | None = None, *, title: str = "") -> str:
-        """The comparison as one page that needs no network; written to a file too, if a path is given."""
+    def _page(self, title: str) -> Page:
         from .comparison_page import comparison_page
-        from .page import as_html
 
-        text = as_html(comparison_page(self, title))
-        if path is not None:
-            write_text(Path(path), text)
-        return text
+        return comparison_page(self, title)
+
+    def _short_page(self) -> Page:
+        from .comparison_page import comparison_summary
+
+        return comparison_summary(self)
 
     def plot(self, ax: Any = None) -> Any:
         """The reliability of each model side by side, by matplotlib; into given axes, or on a figure of its own."""
         from ..diagrams.aligned import AlignedReliability
 
         return AlignedReliability.of_grids(self.grids).plot(ax)
-
-    def _repr_html_(self) -> str:
-        from .comparison_page import comparison_summary
-        from .page import as_summary
-
-        return as_summary(comparison_summary(self))
 
 
 def compare(
