@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pickle
 import re
+import uuid
 from functools import reduce
 from itertools import pairwise
 from operator import add
@@ -11,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
 
 import probaudit as pb
@@ -173,6 +175,31 @@ def test_kept_and_sent(tmp_path):
         assert more.to_bytes() == state.to_bytes()
 
 
+ODD = {
+    "nullable text": pd.array(["a", "b", pd.NA] * 200, dtype="string"),
+    "whole numbers": np.array([np.int64(i % 3) for i in range(N)], object),
+    "identifiers": np.array([uuid.UUID(int=i % 3) for i in range(N)], object),
+    "intervals": pd.Series(pd.cut(P[:, 0], 3)).to_numpy(),
+    "records": np.array([{"site": i % 3} for i in range(N)], object),
+    "numpy's text": np.array(["a", "b", "c"] * 200, np.dtypes.StringDType()),
+    "numpy's records": np.array([(i % 3, "x") for i in range(N)], [("site", int), ("by", object)]),
+    "lists": pd.Series([[i % 3] * (i % 2) for i in range(N)]).to_numpy(),
+}
+
+
+@pytest.mark.parametrize("odd", ODD)
+def test_values_of_any_kind_are_kept_as_reports_show_them(odd):
+    rows = pb.Predictions(Y, P, columns={"group": ODD[odd]})
+    state = statistics(classes=3)
+    for first in range(0, N, 250):
+        state.update(rows.take(slice(first, first + 250)))
+    kept = State.from_bytes(state.to_bytes())
+    said = [str(value) for value in rows.columns["group"].tolist()]
+    assert [str(value) for value in kept.finalise().sample.columns["group"].tolist()] == said
+    in_memory = pb.audit(pb.Predictions(Y, P, columns={"group": np.array(said)}), repair=False)
+    assert kept.audit(repair=False).to_dict() == in_memory.to_dict()
+
+
 @pytest.mark.parametrize("content", [b"", b"PK\x03\x04 no", statistics(classes=2).to_bytes()[:-100]])
 def test_damaged_bytes_are_refused(content):
     with pytest.raises(pb.InputError, match="must be a whole file"):
@@ -271,3 +298,8 @@ def test_the_examples_of_the_document_run(tmp_path, monkeypatch, capsys):
     exec(next(code for code in others if "count_block" in code), names)
     assert names["whole"].sums.to_bytes() == names["both"].sums.to_bytes()
     assert "4,000" in capsys.readouterr().out
+
+
+def test_an_empty_state_of_many_classes_is_read_again():
+    empty = pb.statistics(classes=300)
+    assert pb.State.from_bytes(empty.to_bytes()).to_bytes() == empty.to_bytes()

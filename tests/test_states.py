@@ -11,6 +11,7 @@ from conftest import softmax
 from probaudit import Cost, InputError, Predictions
 from probaudit.engines.memory import gather
 from probaudit.statistics import CELLS, Plan, Statistics
+from probaudit.statistics.evidence import EvidenceState
 
 N = 1_500
 
@@ -224,3 +225,41 @@ def test_large_log_scores_keep_their_digits():
     found = gather(rows, Plan.of(rows)).finalise()
     np.testing.assert_allclose(found.log.score, [np.log1p(np.exp(-0.5)), 1001000.25], rtol=1e-15)
     np.testing.assert_allclose(found.log.score_squared[1], 1000.25**2 + 1e12, rtol=1e-14)
+
+
+def two_class_rows(kind, dtype, n=2_000):
+    """Rows of two classes, of which tiles are plain, or have what a plain tile must not have."""
+    rng = np.random.default_rng(7)
+    p = (rng.random(n) if kind != "edges" else rng.integers(0, 16_801, n) / 16_800).astype(dtype)
+    y = (rng.random(n) < p).astype(np.int8)
+    probs = np.stack([1 - p, p])
+    if kind == "ties":
+        probs[:, ::3] = 0.5
+    if kind == "sure":  # infinite and large log scores
+        probs[:, ::50], probs[:, 1::50] = [[0], [1]], [[1e-9], [1 - 1e-9]]
+    if kind == "negative zero":
+        probs[:, ::100] = [[-0.0], [1.0]]
+    if kind == "loose":
+        probs *= 1 + 1e-6 * rng.standard_normal(n).astype(dtype)
+    if kind == "bad":
+        probs[1, ::500], y[3::700] = np.nan, 2
+    return y, probs
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("kind", ["plain", "edges", "ties", "sure", "negative zero", "loose", "bad"])
+def test_a_plain_tile_adds_what_its_rows_add_in_stages(kind, dtype):
+    """Blocks of less than a tile never take the short way; labels of a byte are those of eight."""
+    y, probs = two_class_rows(kind, dtype)
+    rows = Predictions(y, probs.T, on_bad_rows="drop", tolerance=1e-4)
+    plan = Plan.of(rows)
+    whole, by_column, staged = (EvidenceState(plan) for _ in range(3))
+    whole.update(rows.block(0, len(rows)))
+    block = rows.block(0, len(rows), by_column=True)
+    assert block.by_column
+    assert block.labels.dtype == np.int8
+    by_column.update(block)
+    for first in range(0, len(rows), 100):
+        staged.update(rows.block(first, first + 100))
+    assert whole.to_bytes() == staged.to_bytes()
+    assert by_column.to_bytes() == staged.to_bytes()

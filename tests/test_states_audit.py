@@ -6,6 +6,7 @@ import io
 import itertools
 import json
 import zipfile
+from dataclasses import replace
 from functools import reduce
 
 import numpy as np
@@ -363,7 +364,50 @@ def test_a_flipped_bit_is_refused_or_harmless():
     assert refused > 200
 
 
-def test_columns_that_cannot_be_stored_are_named():
-    rows = Predictions([0, 1], [0.2, 0.9], columns={"odd": np.array([{1}, {2}], object)})
-    with pytest.raises(InputError, match=r"'sample\.column\.odd' has set"):
-        AuditState.empty(Plan.of(rows)).update(rows).to_bytes()
+@pytest.mark.parametrize("value", [{1}, frozenset("ab"), object()], ids=["set", "frozenset", "object"])
+def test_columns_that_cannot_be_stored_are_named_before_anything_is_added(value):
+    rows = Predictions([0, 1], [0.2, 0.9], columns={"odd": np.array(["x", value], object)})
+    state = AuditState.empty(Plan.of(rows))
+    with pytest.raises(InputError, match=f"'odd' has {type(value).__name__}"):
+        state.update(rows)
+    assert state.to_bytes() == AuditState.empty(Plan.of(rows)).to_bytes()
+
+
+LATE = {
+    "a label": lambda y, values, weights: y.__setitem__(-1, 9999),
+    "a value": lambda y, values, weights: values.__setitem__((-1, 0), np.nan),
+    "a weight": lambda y, values, weights: weights.__setitem__(-1, -1.0),
+    "a weight beyond the plan": lambda y, values, weights: weights.__setitem__(-1, 1e9),
+}
+KINDS = [
+    (2, "probs", False),
+    (2, "logits", True),
+    (3, "probs", False),
+    (3, "probs", True),
+    (3, "logits", False),
+    (5, "log_probs", False),
+    (40, "logits", False),
+    (1100, "logits", True),
+]
+
+
+@pytest.mark.parametrize("by_column", [False, True], ids=["rows", "columns"])
+@pytest.mark.parametrize(
+    ("classes", "kind", "weighted", "what"), [(*k, what) for k in KINDS for what in LATE if k[2] or "weight" not in what]
+)
+def test_a_bad_row_late_in_a_block_adds_nothing_of_it(monkeypatch, classes, kind, weighted, what, by_column):
+    """Far behind the rows that are looked at together, in the first block or a later one."""
+    monkeypatch.setattr(evidence, "TILE_VALUES", 1)
+    monkeypatch.setattr(evidence, "TILE_ROWS", 16)
+    good = replace(make(classes, kind=kind, weighted=weighted, bad=False, n=100), on_bad_rows="error")
+    y, values = good.y.copy(), good.probs.copy()
+    weights = None if good.sample_weight is None else good.sample_weight.copy()
+    LATE[what](y, values, weights)
+    bad = replace(good, y=y, probs=np.asfortranarray(values) if by_column else values, sample_weight=weights)
+    plan = Plan.of(good, {"mine": Cost.imbalanced(classes)} if classes < 100 else {})
+    state, untouched = AuditState.empty(plan), AuditState.empty(plan)
+    for start in (0, 100):
+        with pytest.raises(InputError):
+            state.update(bad, start=start)
+        assert state.to_bytes() == untouched.to_bytes()
+        assert state.update(good, start=start).to_bytes() == untouched.update(good, start=start).to_bytes()

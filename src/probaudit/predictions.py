@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from numbers import Real
 from typing import Any, Literal, NamedTuple
 
@@ -34,7 +35,7 @@ class Block(NamedTuple):
 
     first_row: int
     values: np.ndarray  # [rows, K], or [rows, 1] for one column of a binary problem
-    labels: np.ndarray  # int64; outside 0..K-1 where the label is not a class
+    labels: np.ndarray  # int64, or int8 of two classes by column; outside 0..K-1 where the label is not a class
     weights: np.ndarray | None
     raw_labels: np.ndarray  # as the caller gave them, for messages
     by_column: bool = False  # whether values lie in memory column by column
@@ -101,10 +102,8 @@ class Predictions:
         self._set("y", labels)
         self._check_lengths()
         self._set("classes", self._class_order())
-        self._set("codes", label_codes(labels, self.classes, self.name("y")))
         self._set("memo", {})
 
-    codes: np.ndarray = field(init=False, repr=False)
     memo: dict[Any, Any] = field(init=False, repr=False)  # what was found out about these rows; they must not change
 
     def _set(self, name: str, value: Any) -> None:
@@ -138,6 +137,15 @@ class Predictions:
     @property
     def row_tolerance(self) -> float:
         return float(self.tolerance or 0.0)
+
+    @cached_property
+    def codes(self) -> np.ndarray:
+        """The column of each label, int64; outside 0..K-1 where the label is not a class."""
+        return self.codes_of(slice(None))
+
+    def codes_of(self, rows: Any) -> np.ndarray:
+        """As `codes`, of some rows; the others are not looked at."""
+        return label_codes(self.y[rows], self.class_order)
 
     @property
     def n_classes(self) -> int:
@@ -222,7 +230,9 @@ class Predictions:
         by_column = by_column and values.ndim == 2 and values.flags.f_contiguous
         values = values if values.ndim == 2 else values[:, None]
         values = np.require(values.T, dtype, ["C", "W", "A"]).T if by_column else np.require(values, dtype, ["C", "W", "A"])
-        labels = np.require(self.codes[first:last], np.int64, ["C", "W", "A"])
+        # Of two classes, labels are as much to read as an output is: those of a byte stay so.
+        short = by_column and self.y.dtype == np.int8 and self.classes == (0, 1) and self.sample_weight is None
+        labels = np.require((self.y if short else self.codes)[first:last], np.int8 if short else np.int64, ["C", "W", "A"])
         weights = None if self.sample_weight is None else self.sample_weight[first:last]
         return Block(first, values, labels, weights, self.y[first:last], by_column)
 
@@ -281,7 +291,7 @@ def _both_log_probs(second: np.ndarray) -> np.ndarray:
         return np.column_stack([np.log(-np.expm1(v)), v])
 
 
-def label_codes(labels: np.ndarray, classes: tuple[Any, ...], argument: str = "y") -> np.ndarray:
+def label_codes(labels: np.ndarray, classes: tuple[Any, ...]) -> np.ndarray:
     """The column of each label, and -1 for a label that is not a class.
 
     >>> label_codes(np.array(["b", "a", "c"]), ("b", "a"))

@@ -126,13 +126,14 @@ class _Pass:
             try:
                 for start, batch in self._missing(piece):
                     rows = self._source.predictions(batch)
+                    picked = self._state.sample_for(rows).picked(rows, start)
                     with share.lock:
                         if self._stop.is_set():
                             return
                         share.torn = True
                         share.sums.update(rows.block(0, len(rows), by_column=True)._replace(first_row=start))
                         with self._lock:
-                            self._state.offer(rows, start)
+                            self._state.note(picked, rows, start)
                         share.torn = False
                     self._bar.advance(len(rows))
             except BaseException as error:

@@ -10,8 +10,10 @@ from .fixed_point import number, tick
 from .gridding import OFFSET_SCALE
 from .narrow import load_columns
 from .tallies import cell_of
+from .vectors import add_two, largest_ten
 
 TILE = 64  # rows whose outputs stay in the nearest cache
+TURNS = 4  # classes whose rows are added in turn
 
 
 @inline
@@ -50,6 +52,31 @@ def _add_event(outputs, m, cell, offset, lines):
         line = lines[np.uint64(cell[r])]
         line[0] += 1
         line[1] += offset[r]
+
+
+@inline
+def _add_classes(table, first, count, m, place, terms, lines):
+    """As _add_event for some classes, lines [K, G, 2]. Rows of one class often share a cell, the lowest, and an addition there
+    would wait for the one before; so the classes take turns."""
+    G, step = lines.shape[1], 1.0 / lines.shape[1]
+    for j in range(count):
+        row, places, pairs = table[first + j], place[j * TILE : (j + 1) * TILE], terms[2 * j * TILE : 2 * (j + 1) * TILE]
+        base = (first + j) * G
+        for r in range(TILE):
+            p = np.float64(row[r])
+            p = p if p > 0.0 else 0.0
+            g = cell_of(p, G)
+            places[r] = np.uint64(2 * (base + g))
+            pairs[np.uint64(2 * r)] = 1
+            pairs[np.uint64(2 * r + 1)] = tick(p - (number(g) + 0.5) * step, OFFSET_SCALE)
+    if count == TURNS:
+        for r in range(m):
+            for j in range(TURNS):
+                add_two(lines, place[j * TILE + r], terms, 2 * (j * TILE + r))
+    else:
+        for r in range(m):
+            for j in range(count):
+                add_two(lines, place[j * TILE + r], terms, 2 * (j * TILE + r))
 
 
 @inline
@@ -99,6 +126,7 @@ def tally_events(values, begin, y, status, lines, hits, ranks, rank_lines, rank_
         np.zeros(TILE),
         np.zeros(TILE, values.dtype),
     )
+    place, terms = np.zeros(TURNS * TILE, np.uint64), np.zeros(2 * TURNS * TILE, np.int64)
     for start in range(0, y.size, TILE):
         m = min(TILE, y.size - start)
         if columns is None:
@@ -111,8 +139,8 @@ def tally_events(values, begin, y, status, lines, hits, ranks, rank_lines, rank_
             odd += status[start + r] != 0
         if odd > 0:
             m = _close_gaps(table, labels, status, start, m)
-        for k in range(lines.shape[0]):
-            _add_event(table[k], m, cell, offset, lines[k])
+        for k in range(0, lines.shape[0], TURNS):
+            _add_classes(table, k, min(TURNS, lines.shape[0] - k), m, place, terms, lines)
         for r in range(m):
             truth[r] = table[labels[r], r]
             if lines.shape[0] > 0:
@@ -120,7 +148,11 @@ def tally_events(values, begin, y, status, lines, hits, ranks, rank_lines, rank_
                 hits[labels[r], g] += 1
         if ranks.size > 0:
             _ahead(table, labels, truth, rank)
-            _largest(table, top)
+            if top.shape[0] == 10:
+                for r in range(0, TILE, 16):
+                    largest_ten(table, r, K, TILE, top)
+            else:
+                _largest(table, top)
             for r in range(TILE):
                 total[r] = 0.0
             i = 0

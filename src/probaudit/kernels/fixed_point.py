@@ -25,6 +25,12 @@ def raised_tick(v: float, scale: float) -> int:
 
 
 @inline
+def raised_number(ticks: int) -> float:
+    """The float64 of a raised tick."""
+    return np.int64(ticks).view(np.float64) - _ROUND
+
+
+@inline
 def tick(v: float, scale: float) -> int:
     """v * scale rounded to the nearest integer, for |v * scale| <= 2^51 and scale a power of two."""
     return raised_tick(v, scale) - ROUND_BITS
@@ -33,7 +39,7 @@ def tick(v: float, scale: float) -> int:
 @inline
 def number(ticks: int) -> float:
     """The float64 of an integer below 2^51 in size, without the conversion that older machines do slowly."""
-    return np.int64(ticks + ROUND_BITS).view(np.float64) - _ROUND
+    return raised_number(ticks + ROUND_BITS)
 
 
 @inline

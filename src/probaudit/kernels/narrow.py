@@ -13,7 +13,8 @@ from .compiling import inline, kernel
 from .elementary import exp, log
 from .fixed_point import ROUND_BITS, raised_tick
 from .rules import GOOD, LOG_PROBABILITIES, LOGIT_LIMIT, LOGITS, PAIRS, row_status
-from .tallies import FLUSH, OUTPUT, TILE, add_tile, correct_sides, flush_cells, flush_classes, new_running, new_tile
+from .tallies import FLUSH, OUTPUT, TILE, add_tile, correct_sides, flush_classes, new_tile
+from .two_classes import add_plain_tile
 from .vectors import prefetch, transpose_four
 
 NARROW = 32  # classes up to which this form is the faster one
@@ -116,10 +117,10 @@ def _load_weights(w, start, m, weights):
 
 
 @inline
-def _sum_classes(table, tile, w, outputs):
+def _sum_classes(table, tile, w):
     """Over the classes of each row, the total and the squares of all but the true one; over the rows of each class,
     the ticks of w p. Whether some p is negative."""
-    labels, weights, total, squares = tile.labels, tile.weights, tile.total, tile.brier
+    labels, weights, total, squares, outputs = tile.labels, tile.weights, tile.total, tile.brier, tile.outputs
     for r in range(TILE):
         total[r] = 0.0
         squares[r] = 0.0
@@ -196,9 +197,9 @@ def _pad(table, tile, m, sure, never):
 
 
 @inline
-def _order(table, labels, best, argmax, truth):
+def _order(table, tile):
     """The largest value and its first index; the value of the true class."""
-    first = table[0]
+    first, labels, best, argmax, truth = table[0], tile.labels, tile.best, tile.argmax, tile.truth
     for r in range(TILE):
         best[r] = first[r]
         truth[r] = first[r]
@@ -228,9 +229,9 @@ def _rank(table, labels, truth, rank):
 
 
 @inline
-def _softmax(table, best, tile, kind):
+def _softmax(table, tile, kind):
     """Turn a tile of logits into probabilities, with the confidence and the log score of each row."""
-    total, shift = tile.total, tile.logs  # the score takes the shift's place at the end
+    best, total, shift = tile.best, tile.total, tile.logs  # the score takes the shift's place at the end
     for r in range(TILE):
         total[r] = 0.0
         shift[r] = 0.0 if kind == LOG_PROBABILITIES else best[r]
@@ -254,8 +255,9 @@ def _softmax(table, best, tile, kind):
 
 
 @inline
-def _score_probabilities(table, best, tile, kind):
+def _score_probabilities(table, tile, kind):
     """The confidence and the log score of each row."""
+    best = tile.best
     if kind == PAIRS:
         for r in range(TILE):
             best[r] = table[1, r]
@@ -284,83 +286,99 @@ def _take_truth(table, labels, truth):
 
 
 @inline
-def _narrow(values, begin, y, w, t, status, codes, kind, tolerance, reject, table, best, outputs, tile, run, logits, columns):
+def _add_plain(values, begin, y, start, tile, run, t, tolerance, reject, columns):
+    """Add a whole tile of two classes in one loop, if it is plain; whether it was."""
+    labels = y[start : start + TILE]
+    if columns is not None:
+        part = slice(begin + start, begin + start + TILE)
+        return add_plain_tile(values[0, part], values[1, part], labels, tile, run, t, tolerance, reject)
+    for part in range(4):
+        _fetch(values, y, start + TILE, part)
+    return add_plain_tile(tile.table[0], tile.table[1], labels, tile, run, t, tolerance, reject)
+
+
+@inline
+def _add_in_stages(values, y, start, m, w, t, run, status, codes, filled, kind, tolerance, reject, tile, logits, columns):
+    """Add a tile that is loaded, whatever it is; how many rows counted."""
+    table, K = tile.table, t.ranks.size
+    sure, never = (1.0, 0.0) if logits is None else (0.0, -np.inf)
+    odd = _load_labels(y, start, m, tile.labels, K) > 0
+    if w is not None:
+        odd |= _load_weights(w, start, m, tile.weights) > 0
+    _pad(table, tile, m, sure, never)
+    if columns is None:
+        _fetch(values, y, start + TILE, 0)
+    if logits is None:
+        odd |= _sum_classes(table, tile, w)
+        odd |= _odd_totals(tile.total, tolerance)
+    else:
+        odd |= _odd_logits(table, m, tile.total, tolerance, kind)
+    if odd:
+        m = _keep_good(table, tile, y, start, m, status, tolerance, kind)
+        _pad(table, tile, m, sure, never)
+        if logits is None:
+            _sum_classes(table, tile, w)
+    if columns is None:
+        _fetch(values, y, start + TILE, 1)
+    _order(table, tile)
+    if K > 2:
+        _rank(table, tile.labels, tile.truth, tile.rank)
+    if logits is None:
+        _score_probabilities(table, tile, kind)
+    else:
+        _softmax(table, tile, kind)
+        _take_truth(table, tile.labels, tile.truth)
+        _sum_classes(table, tile, w)
+    if columns is None:
+        _fetch(values, y, start + TILE, 2)
+    _finish_brier(tile)
+    for k in range(K):
+        run.outputs[k] += tile.outputs[k]
+    run.outputs[0] -= (TILE - m) << OUTPUT
+    add_tile(tile, m, run, t, codes, filled, reject, w)
+    if t.sides.size > 0:
+        correct_sides(table[0], table[1], tile.labels, tile.argmax, tile.rank, m, t)
+    if columns is None:
+        _fetch(values, y, start + TILE, 3)
+    return m
+
+
+@inline
+def _narrow(values, begin, y, w, t, run, status, codes, kind, tolerance, reject, tile, logits, columns):
     """`logits` and `columns` are None or anything: numba then leaves the other branch out.
 
     columns : whether values are [K, n], of which the rows from `begin` on are meant.
     """
-    K, n = t.ranks.size, y.size
-    sure, never = (1.0, 0.0) if logits is None else (0.0, -np.inf)
-    filled, since_flush = 0, 0
+    n, filled, since_flush = y.size, 0, 0
+    maybe_plain = t.ranks.size == 2 and kind != PAIRS and w is None and logits is None
     for start in range(0, n, TILE):
         m = min(TILE, n - start)
         if columns is None:
-            _load(values, start, m, table, kind, tolerance)
-        else:
-            load_columns(values, begin + start, m, table)
-        odd = _load_labels(y, start, m, tile.labels, K) > 0
-        if w is not None:
-            odd |= _load_weights(w, start, m, tile.weights) > 0
-        _pad(table, tile, m, sure, never)
-        if columns is None:
-            _fetch(values, y, start + TILE, 0)
-        if logits is None:
-            odd |= _sum_classes(table, tile, w, outputs)
-            odd |= _odd_totals(tile.total, tolerance)
-        else:
-            odd |= _odd_logits(table, m, tile.total, tolerance, kind)
-        if odd:
-            m = _keep_good(table, tile, y, start, m, status, tolerance, kind)
-            _pad(table, tile, m, sure, never)
-            if logits is None:
-                _sum_classes(table, tile, w, outputs)
-        if columns is None:
-            _fetch(values, y, start + TILE, 1)
-        _order(table, tile.labels, best, tile.argmax, tile.truth)
-        if K > 2:
-            _rank(table, tile.labels, tile.truth, tile.rank)
-        if logits is None:
-            _score_probabilities(table, best, tile, kind)
-        else:
-            _softmax(table, best, tile, kind)
-            _take_truth(table, tile.labels, tile.truth)
-            _sum_classes(table, tile, w, outputs)
-        if columns is None:
-            _fetch(values, y, start + TILE, 2)
-        _finish_brier(tile)
-        for k in range(K):
-            run.outputs[k] += outputs[k]
-        run.outputs[0] -= (TILE - m) << OUTPUT
-        add_tile(tile, m, run, t, codes, filled, reject, w)
-        if t.sides.size > 0:
-            correct_sides(table, tile, m, t)
-        if columns is None:
-            _fetch(values, y, start + TILE, 3)
+            _load(values, start, m, tile.table, kind, tolerance)
+        plain = maybe_plain and m == TILE
+        if not (plain and _add_plain(values, begin, y, start, tile, run, t, tolerance, reject, columns)):
+            if columns is not None:
+                load_columns(values, begin + start, m, tile.table)
+            last = (kind, tolerance, reject, tile, logits, columns)
+            m = _add_in_stages(values, y, start, m, w, t, run, status, codes, filled, *last)
         filled += m
         since_flush += m
         if since_flush + TILE > FLUSH:
             flush_classes(run, t)
             since_flush = 0
     flush_classes(run, t)
-    flush_cells(run, t)
     return filled
 
 
 @kernel
-def narrow_probabilities(values, begin, y, w, t, status, codes, kind, tolerance, reject, columns):
+def narrow_probabilities(values, begin, y, w, t, run, status, codes, kind, tolerance, reject, columns):
     """Add rows of probabilities (or of confidence and correctness) to t; the number of rows that counted."""
-    K, lines = t.ranks.size, t.cells.shape[0] * (2 if t.sides.size > 0 else 1)
-    table, best, outputs = np.zeros((K, TILE), values.dtype), np.zeros(TILE, values.dtype), np.zeros(K, np.int64)
-    tile, run = new_tile(values.dtype), new_running(K, lines)
-    return _narrow(
-        values, begin, y, w, t, status, codes, kind, tolerance, reject, table, best, outputs, tile, run, None, columns
-    )
+    tile = new_tile(values.dtype, t.ranks.size)
+    return _narrow(values, begin, y, w, t, run, status, codes, kind, tolerance, reject, tile, None, columns)
 
 
 @kernel
-def narrow_logits(values, begin, y, w, t, status, codes, kind, tolerance, reject, columns):
+def narrow_logits(values, begin, y, w, t, run, status, codes, kind, tolerance, reject, columns):
     """Add rows of logits or log-probabilities to t; the number of rows that counted."""
-    K, lines = t.ranks.size, t.cells.shape[0] * (2 if t.sides.size > 0 else 1)
-    table, best, outputs = np.zeros((K, TILE), np.float64), np.zeros(TILE, np.float64), np.zeros(K, np.int64)
-    tile, run = new_tile(np.float64), new_running(K, lines)
-    return _narrow(values, begin, y, w, t, status, codes, kind, tolerance, reject, table, best, outputs, tile, run, 0, columns)
+    tile = new_tile(np.float64, t.ranks.size)
+    return _narrow(values, begin, y, w, t, run, status, codes, kind, tolerance, reject, tile, 0, columns)

@@ -4,22 +4,33 @@ from __future__ import annotations
 
 import numpy as np
 
-from .compiling import kernel
+from .compiling import inline, kernel
+
+TILE = 64
+
+
+@inline
+def _priority(number):
+    """As `statistics.sampling.priority`."""
+    z = (number + np.uint64(1)) * np.uint64(0x9E3779B97F4A7C15)
+    z = (z ^ (z >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    z = (z ^ (z >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    return z ^ (z >> np.uint64(31))
 
 
 @kernel
 def rows_within(first, count, bound, out):
     """The indexes, among `count` rows from number `first` on, of those whose priority is at most `bound`; how many there are.
 
-    The priority is that of `statistics.sampling`. `out` must have room for all.
+    `out` must have room for all. Most tiles of many rows have none, which a vector loop can tell.
     """
     found = 0
-    z = np.uint64(first) * np.uint64(0x9E3779B97F4A7C15)
-    for i in range(count):
-        z += np.uint64(0x9E3779B97F4A7C15)
-        h = (z ^ (z >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
-        h = (h ^ (h >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-        h = h ^ (h >> np.uint64(31))
-        out[found] = i
-        found += np.int64(h <= bound)
+    for start in range(0, count, TILE):
+        number, some = np.uint64(first + start), False
+        for i in range(TILE):
+            some |= _priority(number + np.uint64(i)) <= bound
+        if some:
+            for i in range(start, min(start + TILE, count)):
+                out[found] = i
+                found += np.int64(_priority(np.uint64(first + i)) <= bound)
     return found

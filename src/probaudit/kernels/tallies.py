@@ -6,13 +6,13 @@ from typing import NamedTuple
 
 import numpy as np
 
-from .compiling import allocator, inline
-from .fixed_point import add, add_number, number, tick
+from .compiling import allocator, inline, kernel
+from .fixed_point import ROUND_BITS, add, add_number, number, raised_tick, tick
 from .vectors import add_four
 
 TILE = 128
 FLUSH = 2048  # rows after which the sums of a call move into the state
-CALL = 2**20  # rows one call may take
+CALL = 2**20  # rows one call may take, and after which the sums of cells move into the state
 
 # Bits after the point of each running sum. The largest term, times FLUSH (classes) or CALL (cells), is below 2^62.
 LOG_HIGH, LOG_LOW, LOG_SQUARE, BRIER, BRIER_SQUARE, OUTPUT = 20, 62, 43, 49, 48, 50
@@ -42,9 +42,11 @@ class Tallies(NamedTuple):
 class Tile(NamedTuple):
     """What is known of each row of a tile, an array per quantity."""
 
+    table: np.ndarray  # [K, TILE] the outputs of each class
     labels: np.ndarray
     weights: np.ndarray
     confidence: np.ndarray
+    best: np.ndarray  # the largest output
     argmax: np.ndarray
     rank: np.ndarray
     truth: np.ndarray  # the true class's probability (or logit)
@@ -53,26 +55,31 @@ class Tile(NamedTuple):
     brier: np.ndarray
     cell: np.ndarray
     code: np.ndarray  # column of `decisions`
+    line: np.ndarray  # where the row's line of Running.cells starts
     terms: np.ndarray  # [4 TILE] what each row adds to a line of Running
     squares: np.ndarray  # what each row adds to Running.squares
+    outputs: np.ndarray  # [K] what all rows add to Running.outputs
 
 
 class Running(NamedTuple):
-    """Sums of a call that have not yet moved into the state."""
+    """Sums that have not yet moved into the state: those of cells stay from one call to the next, the others do not."""
 
     classes: np.ndarray  # [K, 4] ticks of log (high, low), log^2, brier
     squares: np.ndarray  # [K] ticks of brier^2
     outputs: np.ndarray  # [K]
-    cells: np.ndarray  # [G, 4] rows + 2^32 hits, offset, log, brier; [2 G, 4], apart by argmax, if sides are wanted
+    # [G, 4] rows + 2^32 hits; raised ticks of offset, log, brier; [2 G, 4], apart by argmax, if sides are wanted
+    cells: np.ndarray
     ranks: np.ndarray  # [4, K] in turn: most rows have rank 0, and one counter would wait for itself
 
 
 @allocator
-def new_tile(dtype):
+def new_tile(dtype, K):
     return Tile(
+        np.zeros((K, TILE), dtype),
         np.zeros(TILE, np.uint32),
         np.ones(TILE, np.float64),
         np.zeros(TILE, np.float64),
+        np.zeros(TILE, dtype),
         np.zeros(TILE, np.uint32),
         np.zeros(TILE, np.uint32),
         np.zeros(TILE, dtype),
@@ -81,12 +88,13 @@ def new_tile(dtype):
         np.zeros(TILE, np.float64),
         np.zeros(TILE, np.uint64),
         np.zeros(TILE, np.uint32),
+        np.zeros(TILE, np.uint64),
         np.zeros(4 * TILE, np.int64),
         np.zeros(TILE, np.int64),
+        np.zeros(K, np.int64),
     )
 
 
-@allocator
 def new_running(K, lines):
     return Running(
         np.zeros((K, 4), np.int64),
@@ -231,9 +239,9 @@ def _scatter_cells(tile, m, cells, G, w):
             offset *= weights[r]
         i = np.uint64(4 * r)
         terms[i] = 1 + (np.int64(argmax[r] == labels[r]) << 32)
-        terms[i + np.uint64(1)] = tick(offset, 2.0**CELL_OFFSET)
-        terms[i + np.uint64(2)] = tick(logs[r], 2.0**CELL_LOG)
-        terms[i + np.uint64(3)] = tick(brier[r], 2.0**CELL_BRIER)
+        terms[i + np.uint64(1)] = raised_tick(offset, 2.0**CELL_OFFSET)
+        terms[i + np.uint64(2)] = raised_tick(logs[r], 2.0**CELL_LOG)
+        terms[i + np.uint64(3)] = raised_tick(brier[r], 2.0**CELL_BRIER)
     for r in range(m):
         add_four(cells, 4 * (cell[r] + apart * np.uint64(argmax[r])), terms, 4 * r)
 
@@ -313,32 +321,37 @@ def flush_classes(run, t):
 
 
 @inline
-def correct_sides(table, tile, m, t):
-    """Sides take the less probable class to have what the other leaves of 1 (see flush_cells). Rows in which its own
-    probability lies in another cell, by rounding or by an edge, are moved there."""
-    first, second, argmax, cell, G = table[0], table[1], tile.argmax, tile.cell, t.cells.shape[0]
-    odd = np.int64(0)
+def beside(rest, cell, G):
+    """Whether the less probable of two classes lies in another cell than that opposite to the other's."""
+    scaled, opposite = rest * G, (G - 1.0) - cell
+    return not (scaled >= opposite) & (scaled < opposite + 1.0)
+
+
+@inline
+def correct_sides(first, second, labels, argmax, moved, m, t):
+    """Sides take the less probable class to have what the other leaves of 1 (see flush_cells). Of m rows, those in which its
+    own probability lies in another cell, by rounding or by an edge, are moved there. `moved` is room for a tile."""
+    G = t.cells.shape[0]
     for r in range(TILE):
-        scaled = np.float64(first[r] if argmax[r] == np.uint32(1) else second[r]) * G
-        supposed = (G - 1.0) - number(np.int64(cell[r]))
-        odd += not (scaled >= supposed) & (scaled < supposed + 1.0)
-    if odd == 0:
-        return
+        p, q, top_1 = np.float64(first[r]), np.float64(second[r]), argmax[r] == np.uint32(1)
+        confidence, rest = (q if top_1 else p), (p if top_1 else q)
+        moved[r] = beside(rest, number(cell_of(confidence, G)), G)
     step = 1.0 / G
     for r in range(m):
-        side = 1 - np.int64(argmax[r])
-        q = np.float64(first[r] if side == 0 else second[r])
-        supposed, actual = G - 1 - np.int64(cell[r]), cell_of(q, G)
+        if not moved[r]:
+            continue
+        confidence, rest = np.float64(max(first[r], second[r])), np.float64(min(first[r], second[r]))
+        cell, actual = cell_of(confidence, G), cell_of(rest, G)
+        supposed, side = G - 1 - cell, 1 - np.int64(argmax[r])
         if supposed != actual:
-            hit = np.int64(tile.labels[r] == np.uint32(side))
+            hit = np.int64(labels[r] == side)
             lines = t.sides[side * G : (side + 1) * G]
             lines[supposed, 0] -= 1
             lines[supposed, 1] -= hit
-            offset = tile.confidence[r] - (number(np.int64(cell[r])) + 0.5) * step
-            add(lines, supposed, 2, tick(offset, 2.0**CELL_OFFSET), CELL_OFFSET)
+            add(lines, supposed, 2, tick(confidence - (number(cell) + 0.5) * step, 2.0**CELL_OFFSET), CELL_OFFSET)
             lines[actual, 0] += 1
             lines[actual, 1] += hit
-            add(lines, actual, 2, tick(max(q, 0.0) - (actual + 0.5) * step, 2.0**CELL_OFFSET), CELL_OFFSET)
+            add(lines, actual, 2, tick(max(rest, 0.0) - (actual + 0.5) * step, 2.0**CELL_OFFSET), CELL_OFFSET)
 
 
 @inline
@@ -354,13 +367,17 @@ def _flush_sides(line, g, argmax, sides):
     add(sides, there, 2, -line[1], CELL_OFFSET)
 
 
-@inline
+@kernel
 def flush_cells(run, t):
+    """Move the cells of at most CALL rows into the state."""
     G = t.cells.shape[0]
     for i in range(run.cells.shape[0]):
         line, g = run.cells[i], i % G
         if line[0] != 0:
-            t.cells[g, 0] += line[0] & 0xFFFFFFFF
+            rows = line[0] & 0xFFFFFFFF
+            for j in range(1, 4):
+                line[j] -= rows * ROUND_BITS
+            t.cells[g, 0] += rows
             t.cells[g, 1] += line[0] >> 32
             add(t.cells, g, 3, line[1], CELL_OFFSET)
             add(t.cells, g, 5, line[2], CELL_LOG)

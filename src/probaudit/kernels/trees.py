@@ -65,7 +65,8 @@ def _next_above(values, cut):
 
 @kernel
 def tree_cells(points, least, at_median):
-    """The box of each row, numbered from the lowest. A box is split while it holds at least `least` rows that differ.
+    """The box of each row, numbered from the lowest; and the tree: for each node its axis (-1 in leaves) and first child (the
+    other comes next), or box, [nodes, 2]; and its cut. A box is split while it holds at least `least` rows that differ.
 
     Rows below the cut go low. If there are none, as many share the smallest value, the cut is the next larger value.
 
@@ -78,6 +79,7 @@ def tree_cells(points, least, at_median):
     sums, squares, scale = np.zeros((PENDING, d)), np.zeros((PENDING, d)), np.full(PENDING, np.inf)
     starts, stops, origins = np.zeros(PENDING, np.int64), np.full(PENDING, n), np.zeros(PENDING, np.int64)
     ends = np.zeros(n + 1, np.bool_)
+    nodes, cuts, node, known = np.empty((2 * n + 1, 2), np.int64), np.empty(2 * n + 1), np.zeros(PENDING, np.int64), 1
     top = 0
     while top >= 0:
         start, stop = starts[top], stops[top]
@@ -95,12 +97,17 @@ def tree_cells(points, least, at_median):
             cut = np.median(column) if at_median else points[origins[top], axis] + sums[top, axis] / size
             below = _partition(box, column, cut, spare)
             if below == 0:
-                below = _partition(box, column, _next_above(column, cut), spare)
+                cut = _next_above(column, cut)
+                below = _partition(box, column, cut, spare)
         if below == 0 or below == size:
             ends[stop] = True
+            nodes[node[top], 0], nodes[node[top], 1], cuts[node[top]] = -1, start, 0.0
             top -= 1
             continue
         middle, few = start + below, top + 1
+        nodes[node[top], 0], nodes[node[top], 1], cuts[node[top]] = axis, known, cut
+        node[few], node[top] = (known, known + 1) if 2 * below < size else (known + 1, known)
+        known += 2
         scale[few], origins[few] = scale[top], origins[top]
         if 2 * below < size:
             starts[few], stops[few], starts[top] = start, middle, middle
@@ -116,4 +123,17 @@ def tree_cells(points, least, at_median):
     for i in range(n):
         cell += ends[i]
         found[rows[i]] = cell
-    return found
+    for i in range(known):
+        if nodes[i, 0] < 0:
+            nodes[i, 1] = found[rows[nodes[i, 1]]]
+    return found, nodes[:known].copy(), cuts[:known].copy()
+
+
+@kernel
+def find_boxes(points, nodes, cuts, found):
+    """found[i] = the box of row i in a tree."""
+    for i in range(points.shape[0]):
+        node = 0
+        while nodes[node, 0] >= 0:
+            node = nodes[node, 1] + (not points[i, nodes[node, 0]] < cuts[node])
+        found[i] = nodes[node, 1]

@@ -28,22 +28,31 @@ def prefetch(typing_context, array, i):
     return types.void(array, i), generate
 
 
-@intrinsic
-def add_four(typing_context, sums, i, terms, j):
-    """sums[i : i + 4] += terms[j : j + 4] of contiguous int64 arrays, seen as flat, as one vector addition.
-
-    numba leaves LLVM's vectorisation of straight code off, and four additions to memory take twice as long.
-    """
-
+def _add_vector(size):
     def generate(context, builder, signature, arguments):
-        vector = ir.VectorType(ir.IntType(64), 4)
+        vector = ir.VectorType(ir.IntType(64), size)
         target = _address(context, builder, signature, arguments, 0, 1, vector)
         source = _address(context, builder, signature, arguments, 2, 3, vector)
         total = builder.add(builder.load(target, align=8), builder.load(source, align=8))
         builder.store(total, target, align=8)
         return context.get_dummy_value()
 
-    return types.void(sums, i, terms, j), generate
+    return generate
+
+
+@intrinsic
+def add_four(typing_context, sums, i, terms, j):
+    """sums[i : i + 4] += terms[j : j + 4] of contiguous int64 arrays, seen as flat, as one vector addition.
+
+    numba leaves LLVM's vectorisation of straight code off, and four additions to memory take twice as long.
+    """
+    return types.void(sums, i, terms, j), _add_vector(4)
+
+
+@intrinsic
+def add_two(typing_context, sums, i, terms, j):
+    """As add_four, of two."""
+    return types.void(sums, i, terms, j), _add_vector(2)
 
 
 def _transposed(builder, rows):
@@ -107,6 +116,36 @@ def add_transposed_four(typing_context, source, i, row, sums, a, b, c, d):
         return context.get_dummy_value()
 
     return types.void(source, i, row, sums, a, b, c, d), generate
+
+
+@intrinsic
+def largest_ten(typing_context, table, r, classes, line, top):
+    """Of sixteen rows from r on, the ten largest of table[k * line + r], k < classes, in falling order: top[j * line + r].
+
+    Of contiguous arrays seen as flat; no value is below -1. A loop over rows would load and store all ten for every class.
+    """
+
+    def generate(context, builder, signature, arguments):
+        vector = ir.VectorType(context.get_data_type(signature.args[0].dtype), 16)
+        align = signature.args[0].dtype.bitwidth // 8
+        held = [cgutils.alloca_once_value(builder, ir.Constant(vector, [-1.0] * 16)) for _ in range(10)]
+        source = _address(context, builder, signature, arguments, 0, 1, vector.element)
+        target = _address(context, builder, signature, arguments, 4, 1, vector.element)
+        step = arguments[3]
+        with cgutils.for_range(builder, arguments[2]) as loop:
+            place = builder.gep(source, [builder.mul(loop.index, step)])
+            value = builder.load(builder.bitcast(place, vector.as_pointer()), align=align)
+            for slot in held:
+                known = builder.load(slot)
+                larger = builder.fcmp_ordered(">", known, value)
+                builder.store(builder.select(larger, known, value), slot)
+                value = builder.select(larger, value, known)
+        for j, slot in enumerate(held):
+            place = builder.gep(target, [builder.mul(step.type(j), step)])
+            builder.store(builder.load(slot), builder.bitcast(place, vector.as_pointer()), align=align)
+        return context.get_dummy_value()
+
+    return types.void(table, types.intp, types.intp, types.intp, top), generate
 
 
 @intrinsic

@@ -8,7 +8,7 @@ from .compiling import inline, kernel
 from .elementary import exp, log
 from .fixed_point import ROUND_BITS, raised_tick, tick
 from .rules import GOOD, LOG_PROBABILITIES, LOGIT_LIMIT, row_status
-from .tallies import FLUSH, OUTPUT, TILE, add_tile, flush_cells, flush_classes, new_running, new_tile
+from .tallies import FLUSH, OUTPUT, TILE, add_tile, flush_classes, new_tile
 
 
 @inline
@@ -85,11 +85,10 @@ def _close_tile(tile, m, run, t, codes, filled, since_flush, reject, w):
 
 
 @kernel
-def wide_probabilities(values, bits, one_bits, y, w, t, status, codes, kind, tolerance, reject, scale):
+def wide_probabilities(values, bits, one_bits, y, w, t, run, status, codes, kind, tolerance, reject, scale):
     """As narrow_probabilities. `bits` are the same values seen as integers: for p >= 0 their order is that of p."""
-    K, G = t.ranks.size, t.cells.shape[0]
-    tile = new_tile(np.float64)
-    run = new_running(K, G)
+    K = t.ranks.size
+    tile = new_tile(np.float64, 0)
     filled, since_flush, m = 0, 0, 0
     for i in range(values.shape[0]):
         row, label = values[i], y[i]
@@ -117,7 +116,6 @@ def wide_probabilities(values, bits, one_bits, y, w, t, status, codes, kind, tol
             m = 0
     _close_tile(tile, m, run, t, codes, filled, since_flush, reject, w)
     flush_classes(run, t)
-    flush_cells(run, t)
     return filled + m
 
 
@@ -171,11 +169,10 @@ def largest(row):
 
 
 @kernel
-def wide_logits(values, y, w, t, status, codes, kind, tolerance, reject, scale):
+def wide_logits(values, y, w, t, run, status, codes, kind, tolerance, reject, scale):
     """As narrow_logits; the exponentials of one row at a time are held, never a matrix of probabilities."""
-    K, G = t.ranks.size, t.cells.shape[0]
-    tile = new_tile(np.float64)
-    run = new_running(K, G)
+    K = t.ranks.size
+    tile = new_tile(np.float64, 0)
     shifted = np.empty(K, np.float64)
     filled, since_flush, m = 0, 0, 0
     for i in range(values.shape[0]):
@@ -208,5 +205,4 @@ def wide_logits(values, y, w, t, status, codes, kind, tolerance, reject, scale):
             m = 0
     _close_tile(tile, m, run, t, codes, filled, since_flush, reject, w)
     flush_classes(run, t)
-    flush_cells(run, t)
     return filled + m

@@ -13,7 +13,7 @@ from ..predictions import Predictions
 from ..writing import write_bytes
 from .covered import Covered
 from .evidence import Evidence, EvidenceState, sample_size
-from .row_sample import RowSample
+from .row_sample import RowSample, names_of
 from .state import Plan
 from .storing import pack, plan_from_dict, plan_to_dict, unpack
 
@@ -56,28 +56,33 @@ class AuditState:
     def update(self, rows: Predictions, *, start: int | None = None) -> AuditState:
         """Add rows, the first of which has the number `start`: unless given, that after the last row so far.
 
-        Rows that have other parts than those before them are refused. So is a bad row, unless the plan drops them.
+        Rows that have other parts than those before them are refused. So is a bad row, unless the plan drops them. Then
+        nothing is added.
         """
         start = self.covered.end if start is None else start
         self._check(rows)
         self.covered.check(start, start + len(rows))
-        if self.sample is not None:
-            self.sample.check(rows)
+        sample = self._sample_like(rows)
+        sample.check(rows)
+        picked = sample.picked(rows, start)
         self.sums.update(rows.block(0, len(rows))._replace(first_row=start))
-        self.offer(rows, start)
+        self.sample = sample
+        self.note(picked, rows, start)
         return self
 
-    def offer(self, rows: Predictions, start: int) -> None:
-        """What remains once sums have the rows: offer them to the sample, and note their numbers."""
-        self.sample_for(rows).update(rows, start)
+    def note(self, picked: dict[str, np.ndarray], rows: Predictions, start: int) -> None:
+        """What remains once sums have the rows: let those that were `picked` into the sample, and note all their numbers."""
+        self.sample_for(rows).take(picked, names_of(rows))
         self.covered.add(start, start + len(rows))
 
     def sample_for(self, rows: Predictions) -> RowSample:
         """The sample, made for such rows if there is none."""
-        if self.sample is None:
-            features = 0 if rows.features is None else int(rows.features.shape[1])
-            self.sample = RowSample(sample_size(self.plan.n_classes, features))
+        self.sample = self._sample_like(rows)
         return self.sample
+
+    def _sample_like(self, rows: Predictions) -> RowSample:
+        features = 0 if rows.features is None else int(rows.features.shape[1])
+        return RowSample(sample_size(self.plan.n_classes, features)) if self.sample is None else self.sample
 
     def _check(self, rows: Predictions) -> None:
         plan = self.plan

@@ -65,7 +65,7 @@ class SparseCounts:
         """Take what `settle` gave."""
         if not (codes.ndim == 1 and len(codes) == len(counts) == len(sums) and (np.diff(codes) > 0).all()):
             raise InputError("state", "decisions must be in order, each with its counts")
-        self._codes, self._counts, self._sums = codes, counts, sums.reshape(len(codes), -1)
+        self._codes, self._counts, self._sums = codes, counts, sums.reshape(len(codes), sums.shape[1] if sums.ndim == 2 else 0)
 
     def merge(self, other: SparseCounts) -> None:
         codes, counts, sums = other.settle()

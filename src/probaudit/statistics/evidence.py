@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -15,6 +15,7 @@ from .event_grids import MANY_EVENTS as MANY_EVENTS
 from .event_grids import EventGrids, cells_for, event_sums
 from .events import EventGrid, EventSums
 from .exact import numbers
+from .sampling import priority
 from .state import Plan, Statistics, rows_of
 from .summary import Summary
 
@@ -24,6 +25,24 @@ CLASS_GRIDS = 1_000  # classes beyond which each has no grid of its own
 RANKS = (2, 3, 5, 10)
 TILE_VALUES = 2**17  # outputs that are looked at together, so that they stay in a cache from one look to the next
 TILE_ROWS = 2**11  # at least, so that the calls for each of many classes do not cost more than their work
+
+
+Job = Callable[[int, Predictions], list[np.ndarray]]  # for the number of the first row of a block, and the block
+Total = Callable[[Job], list[np.ndarray]]
+
+
+@dataclass(frozen=True)
+class Others:
+    """The rows of which a sample was drawn. `total(job)` is the sum of the arrays of integers that a job gives for blocks of
+    all of them; rows of a priority up to `bound` are those of the sample."""
+
+    summary: Summary
+    total: Total
+    bound: np.uint64
+
+    @property
+    def plan(self) -> Plan:
+        return self.summary.plan
 
 
 @dataclass(frozen=True)
@@ -38,6 +57,7 @@ class Evidence:
         values, in their order. Calibrators, regions and whatever else is fitted use these.
     fingerprint : of the state of all rows.
     places : the number of each row of the sample among all rows; None if it is all of them.
+    total : sums over all rows once more, if they can be had (see `Others`).
     """
 
     summary: Summary
@@ -47,6 +67,7 @@ class Evidence:
     sample: Predictions
     fingerprint: str
     places: np.ndarray | None = None
+    total: Total | None = None
 
     @property
     def sampled(self) -> bool:
@@ -58,16 +79,20 @@ class Evidence:
         """How the sample is to be called in a definition: nothing, if it is all rows."""
         return f", on a sample of {len(self.sample):,} rows" if self.sampled else ""
 
+    @property
+    def others(self) -> Others | None:
+        """The rows that the sample leaves out, if there are any and they can be had again."""
+        if self.places is None or self.total is None:
+            return None
+        return Others(self.summary, self.total, priority(self.places).max())
+
     def row_numbers(self, rows: np.ndarray) -> tuple[int, ...]:
         """The numbers among all rows of some rows of the sample."""
         return tuple((rows if self.places is None else self.places[rows]).tolist())
 
 
 class EvidenceState:
-    """The mergeable state behind the sums of an `Evidence`: integers, the same bytes for any cutting of the rows into blocks.
-
-    A block with a bad row raises, unless bad rows are dropped; the state is then of no more use.
-    """
+    """The mergeable state behind the sums of an `Evidence`: integers, the same bytes for any cutting into blocks."""
 
     def __init__(self, plan: Plan) -> None:
         K, whole = plan.n_classes, plan.kind != "pairs"
@@ -82,19 +107,20 @@ class EvidenceState:
         return self.statistics.plan
 
     def update(self, block: Block) -> EvidenceState:
-        """Add the rows of a block."""
+        """Add the rows of a block. Unless bad rows are dropped, a block that has one raises and adds nothing."""
+        status, _ = self.statistics.add(block)  # all of the block first: it raises before any grid is touched
         if self._weighted is None and (self._events is None or self.plan.kind == "probabilities"):
-            status, _ = self.statistics.add(block)
             if self._events is not None:
                 self._events.update(block, status)
             return self
         for tile in tiles(block, self.plan.n_classes):
-            status, _ = self.statistics.add(tile)
             outputs = tile._replace(values=probabilities(tile.values, self.plan))
+            first = tile.first_row - block.first_row
+            judged = status[first : first + len(tile.values)]
             if self._events is not None:
-                self._events.update(outputs, status)
+                self._events.update(outputs, judged)
             if self._weighted is not None:
-                self._weighted.update(outputs, status)
+                self._weighted.update(outputs, judged)
         return self
 
     def merge(self, other: EvidenceState) -> EvidenceState:

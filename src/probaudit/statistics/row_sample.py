@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from datetime import date, time, timedelta
-from decimal import Decimal
 from typing import Any
 
 import numpy as np
@@ -15,7 +13,7 @@ from .state import Plan
 
 NUMBERS = "numbers"
 COLUMN = "column."
-SPOKEN = (Decimal, date, time, timedelta, bytes)  # values of columns that are kept as text, as reports show them
+PLAIN = (str, bool, int, float)  # values of columns that are kept as they are; others as text, as reports show them
 
 
 class RowSample:
@@ -45,15 +43,16 @@ class RowSample:
 
     def update(self, rows: Predictions, start: int) -> None:
         """Offer rows, the first of which has this number."""
+        self.take(self.picked(rows, start), names_of(rows))
+
+    def picked(self, rows: Predictions, start: int) -> dict[str, np.ndarray]:
+        """Those of some rows that may enter, for `take`; a copy, so that the others can go. Changes nothing."""
         inside = within(start, len(rows), self._bound)
-        # A copy of the few, so that the block itself can go.
-        part = {name: _kept(array[inside]) for name, array in _arrays(rows).items()}
-        self._take({NUMBERS: start + inside} | part, _names(rows))
+        return {NUMBERS: start + inside} | _part(rows, inside)
 
     def check(self, rows: Predictions) -> None:
         """Raise unless rows have the parts that those before them had."""
-        one = {name: _kept(array[:1]) for name, array in _arrays(rows).items()}
-        self._joint({NUMBERS: np.empty(0, np.int64)} | one, _names(rows))
+        self._joint({NUMBERS: np.empty(0, np.int64)} | _part(rows, slice(1)), names_of(rows))
 
     def _joint(self, part: dict[str, np.ndarray], feature_names: tuple[str, ...] | None) -> dict[str, np.ndarray]:
         """The form of the rows so far and of these."""
@@ -62,7 +61,8 @@ class RowSample:
             raise InputError("features", f"all rows of a state need the features {self.feature_names}", feature_names)
         return found
 
-    def _take(self, part: dict[str, np.ndarray], feature_names: tuple[str, ...] | None) -> None:
+    def take(self, part: dict[str, np.ndarray], feature_names: tuple[str, ...] | None) -> None:
+        """Let rows in that were `picked`."""
         self._form, self.feature_names = self._joint(part, feature_names), feature_names
         if not len(part[NUMBERS]):
             return
@@ -80,7 +80,7 @@ class RowSample:
         kept = least(hashes, self.size)
         if len(kept) == self.size:
             self._bound = hashes[kept].max()
-        order = kept[np.argsort(numbers[kept])]
+        order = kept[np.argsort(numbers[kept], kind="stable")]  # parts are sorted, which it makes use of
         typed = all(array.dtype == self._form[name].dtype for name, array in self._parts[0].items())
         if not typed or len(self._parts) > 1 or len(order) < len(numbers) or (np.diff(order) != 1).any():
             place = np.full(len(numbers), -1)
@@ -104,7 +104,7 @@ class RowSample:
             raise InputError("other", f"must have a sample of the same size ({self.size})", other.size)
         rows = other.settle()
         if rows:
-            self._take(dict(rows), other.feature_names)
+            self.take(dict(rows), other.feature_names)
 
     def restore(self, rows: dict[str, np.ndarray], feature_names: tuple[str, ...] | None) -> None:
         """Take the rows of a sample that was stored (`settle`)."""
@@ -112,7 +112,7 @@ class RowSample:
             raise InputError("state", "the parts of its sample must be of one length")
         if any(rows[name].dtype.kind != kind for name, kind in {NUMBERS: "i", "codes": "i", "probs": "f"}.items()):
             raise InputError("state", "its sample needs numbers, labels and outputs of rows")
-        self._take(rows, feature_names)
+        self.take(rows, feature_names)
 
     @property
     def numbers(self) -> np.ndarray:
@@ -140,23 +140,35 @@ class RowSample:
         )
 
 
-def _arrays(rows: Predictions) -> dict[str, np.ndarray]:
-    """All that belongs to rows, by name."""
-    whole = {"codes": rows.codes, "probs": rows.probs, "sample_weight": rows.sample_weight, "features": rows.features}
+def _part(rows: Predictions, inside: Any) -> dict[str, np.ndarray]:
+    """All that belongs to some of the rows, by name."""
+    whole = {"probs": rows.probs, "sample_weight": rows.sample_weight, "features": rows.features}
     whole |= {f"{COLUMN}{name}": column for name, column in (rows.columns or {}).items()}
-    return {name: array for name, array in whole.items() if array is not None}
+    part = {name: _kept(name, array[inside]) for name, array in whole.items() if array is not None}
+    return {"codes": rows.codes_of(inside)} | part
 
 
-def _names(rows: Predictions) -> tuple[str, ...] | None:
+def names_of(rows: Predictions) -> tuple[str, ...] | None:
     return None if rows.feature_names is None else tuple(rows.feature_names)
 
 
-def _kept(array: np.ndarray) -> np.ndarray:
-    """Values as they can be stored: decimals, times and bytes as text."""
-    if array.dtype.kind != "O" or not any(isinstance(value, SPOKEN) for value in array.flat):
+def _kept(name: str, array: np.ndarray) -> np.ndarray:
+    """Values as they can be stored: decimals, times, bytes, records and whatever else as text."""
+    if array.dtype.kind in "TV":  # which numpy would pickle
+        array = array.astype(object)
+    if array.dtype.kind != "O" or all(value is None or isinstance(value, PLAIN) for value in array.flat):
         return array
-    spoken = [str(value) if isinstance(value, SPOKEN) else value for value in array.flat]
-    return np.array([*spoken, None], object)[:-1].reshape(array.shape)
+    kept = [value if value is None or isinstance(value, PLAIN) else _said(name, value) for value in array.flat]
+    return np.array([*kept, None], object)[:-1].reshape(array.shape)
+
+
+def _said(name: str, value: Any) -> str:
+    """A value in words. Those of a set, or of an object that has none of its own, would differ from process to process."""
+    kind: Any = type(value)
+    if isinstance(value, (set, frozenset)) or (kind.__str__, kind.__repr__) == (object.__str__, object.__repr__):
+        rule = "a column of a state must hold text, numbers, truth values, dates, or what has words of its own"
+        raise InputError("columns", rule, f"{name.removeprefix(COLUMN)!r} has {kind.__name__}")
+    return str(value)
 
 
 def labels_of(codes: np.ndarray, classes: tuple[Any, ...]) -> np.ndarray:

@@ -24,14 +24,14 @@ def priority(numbers: np.ndarray) -> np.ndarray:
 
 
 def least(priorities: np.ndarray, size: int) -> np.ndarray:
-    """Where the `size` least priorities stand, in rising order of place.
+    """Where the `size` least priorities, all different, stand, in rising order of place.
 
     >>> least(np.array([5, 1, 9, 3], np.uint64), 2)
     array([1, 3])
     """
     if len(priorities) <= size:
         return np.arange(len(priorities))
-    return np.sort(np.argpartition(priorities, size)[:size])
+    return np.flatnonzero(priorities <= np.partition(priorities, size - 1)[size - 1])
 
 
 def drawn(rows: int, size: int) -> np.ndarray:

@@ -6,6 +6,7 @@ gives the same bytes.
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
@@ -35,6 +36,7 @@ PLAIN_COLUMNS = {
     "weight_cells": 0,
     "sides": 2,
 }
+SETTLING = threading.Lock()  # not of the state itself, which may be copied and sent
 CALL_VALUES = 2**20  # values that are turned from columns into rows at a time
 
 SPARSE = ("sparse.codes", "sparse.counts", "sparse.sums")
@@ -123,14 +125,16 @@ class Plan:
         return scaled
 
 
-def rows_of(block: Block, part: slice) -> np.ndarray:
-    """The values of some rows of a block, in memory row by row."""
+def rows_of(block: Block, part: slice, room: np.ndarray | None = None) -> np.ndarray:
+    """The values of some rows of a block, in memory row by row; in a room, if it has the right form."""
     if not block.by_column:
         return block.values[part]
     from ..kernels.transposing import rows_of_columns
 
     columns = block.values.T
-    rows = np.empty((len(block.labels[part]), len(columns)), columns.dtype)
+    shape = len(block.labels[part]), len(columns)
+    fits = room is not None and room.dtype == columns.dtype and shape[0] <= len(room) and shape[1] == room.shape[1]
+    rows = room[: shape[0]] if fits and room is not None else np.empty(shape, columns.dtype)
     rows_of_columns(columns, part.start, rows)
     return rows
 
@@ -151,7 +155,7 @@ class Statistics:
 
     def __init__(self, plan: Plan, *, sides: bool = False) -> None:
         """sides : whether each of two classes gets a grid of its own, by its probability; for rows without weights."""
-        from ..kernels.tallies import Tallies  # numba is loaded when the first pass starts
+        from ..kernels.tallies import Tallies, new_running  # numba is loaded when the first pass starts
 
         def zeros(*shape: int) -> np.ndarray:
             return np.zeros(shape, np.int64)
@@ -159,7 +163,7 @@ class Statistics:
         K, weighted = plan.n_classes, plan.weighted
         dense = K if K <= DENSE_CLASSES else 0
         self.plan, self._sides = plan, sides
-        self._tallies: Tallies = Tallies(
+        self._settled: Tallies = Tallies(
             ranks=zeros(K),
             infinite=zeros(K),
             decisions=zeros(dense, 2 * dense),
@@ -172,10 +176,24 @@ class Statistics:
             weight_cells=zeros(CELLS if weighted else 0, 4),
             sides=zeros(2 * CELLS if sides else 0, 4),
         )
+        self._room: np.ndarray | None = None
+        self._running, self._waiting = new_running(K, 2 * CELLS if sides else CELLS), 0
         self._sparse = None if dense else SparseCounts(weighted)
         self._costs = {name: zeros(*cost.matrix.shape) for name, cost in plan.costs.items()}
         self._weight_costs = {name: zeros(cost.matrix.size if weighted else 0, 4) for name, cost in plan.costs.items()}
         self._bad = zeros(len(RULES) + 1)
+
+    @property
+    def _tallies(self) -> Tallies:
+        """The arrays, with the sums of all rows in them."""
+        from ..kernels.tallies import flush_cells
+
+        if self._waiting:
+            with SETTLING:  # to read a state must be safe from several threads
+                if self._waiting:
+                    flush_cells(self._running, self._settled)
+                    self._waiting = 0
+        return self._settled
 
     @classmethod
     def empty(cls, plan: Plan) -> Statistics:
@@ -190,7 +208,7 @@ class Statistics:
         """As update; gives 0 for each good row, else 1 + the index in RULES of the rule it breaks; and, where the pass knows,
         the most probable class of each row that counted."""
         weights = self.plan.scaled(block.weights)
-        status, codes = self._score(block, weights, self._tallies)
+        status, codes = self._score(block, weights)
         if status.any():
             self._set_bad_apart(block, weights, status)
         if self._sparse is not None:
@@ -202,9 +220,9 @@ class Statistics:
     def _set_bad_apart(self, block: Block, weights: np.ndarray | None, status: np.ndarray) -> None:
         """Count bad rows by the rule they break; or take the block's good rows out again and raise."""
         if self.plan.on_bad_rows == "error":
-            fresh = Statistics(self.plan, sides=self._sides)._tallies
-            self._score(block, weights, fresh)
-            self._merge_tallies(fresh, -1)
+            fresh = Statistics(self.plan, sides=self._sides)
+            fresh._score(block, weights)
+            self._merge_tallies(fresh._tallies, -1)
             first = int(np.flatnonzero(status)[0])
             raise explain(self.plan, block, first, int(status[first]))
         counts = np.bincount(status, minlength=len(RULES) + 1)
@@ -212,9 +230,9 @@ class Statistics:
 
     def status(self, block: Block) -> np.ndarray:
         """0 for each good row of a block, else 1 + the index in RULES of the rule it breaks; adds nothing."""
-        return self._score(block, self.plan.scaled(block.weights), Statistics(self.plan)._tallies)[0]
+        return Statistics(self.plan)._score(block, self.plan.scaled(block.weights))[0]
 
-    def _score(self, block: Block, weights: np.ndarray | None, t: Tallies) -> tuple[np.ndarray, np.ndarray]:
+    def _score(self, block: Block, weights: np.ndarray | None) -> tuple[np.ndarray, np.ndarray]:
         """Run the fused kernels; the status of each row, and the decision codes if these are kept apart."""
         from ..kernels import narrow, wide
         from ..kernels.tallies import CALL
@@ -227,22 +245,26 @@ class Statistics:
         for first in range(0, len(status), call):
             part = slice(first, first + call)
             labels = block.labels[part]
+            t = self._tallies if self._waiting + len(labels) > CALL else self._settled
+            self._waiting += len(labels)
             w = None if weights is None else weights[part]
             code = np.empty(0 if self._sparse is None else len(labels), np.int64)
-            last = (kind, plan.tolerance, plan.reject_cost)
+            sums, last = (labels, w, t, self._running, status[part], code), (kind, plan.tolerance, plan.reject_cost)
             if K <= narrow.NARROW:
                 score: Any = narrow.narrow_logits if kind >= 2 else narrow.narrow_probabilities
                 source = (block.values.T, first) if block.by_column else (block.values[part], 0)
-                counted = score(*source, labels, w, t, status[part], code, *last, 1 if block.by_column else None)
+                counted = score(*source, *sums, *last, 1 if block.by_column else None)
             else:
-                values = rows_of(block, part)
+                values = rows_of(block, part, self._room)
+                if block.by_column and len(values) == call:
+                    self._room = values  # to be used again: new pages of memory would cost as much as to fill them
                 scale = 2.0 ** min(50, 61 - K.bit_length())
                 if kind >= 2:
-                    counted = wide.wide_logits(values, labels, w, t, status[part], code, *last, scale)
+                    counted = wide.wide_logits(values, *sums, *last, scale)
                 else:
                     bits = values.view(np.int32 if values.itemsize == 4 else np.int64)
                     one = int(np.array(1 + plan.tolerance, values.dtype).view(bits.dtype))
-                    counted = wide.wide_probabilities(values, bits, one, labels, w, t, status[part], code, *last, scale)
+                    counted = wide.wide_probabilities(values, bits, one, *sums, *last, scale)
             codes.append(code[:counted])
         return status, np.concatenate(codes) if codes else np.empty(0, np.int64)
 
@@ -252,9 +274,10 @@ class Statistics:
         from ..kernels.deciding import decide
 
         kind = KINDS[self.plan.kind]
+        values, labels = np.ascontiguousarray(block.values), block.labels.astype(np.int64, copy=False)
         for name, cost in self.plan.costs.items():
             counts, sums = self._costs[name], self._weight_costs[name]
-            decide(np.ascontiguousarray(block.values), block.labels, weights, status, kind, cost.matrix, counts, sums)
+            decide(values, labels, weights, status, kind, cost.matrix, counts, sums)
 
     def merge(self, other: Statistics) -> Statistics:
         """Add another state to this one."""

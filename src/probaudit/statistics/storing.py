@@ -16,7 +16,7 @@ from ..scores import Cost
 from .state import Plan
 
 JSON = "json"
-TEXT = "text."  # arrays of objects, as JSON lists
+TEXT = "text."  # arrays of objects, as JSON lists; with their shape if they have several dimensions
 
 
 def pack(header: Mapping[str, Any], arrays: Mapping[str, np.ndarray]) -> bytes:
@@ -40,9 +40,10 @@ def unpack(content: bytes, schema: str) -> tuple[dict[str, Any], dict[str, np.nd
             raise TypeError(found)
         for name in [name for name in arrays if name.startswith(TEXT)]:
             values = json.loads(arrays.pop(name).tobytes())
+            shape, values = (values["shape"], values["values"]) if isinstance(values, dict) else (len(values), values)
             array = np.empty(len(values), object)
             array[:] = [np.nan if value == {"nan": 1} else value for value in values]
-            arrays[name.removeprefix(TEXT)] = array
+            arrays[name.removeprefix(TEXT)] = array.reshape(shape)
     except Exception:  # whatever zip, numpy and JSON raise; what they advise is not for these files
         raise InputError("state", f"must be a whole file of the form {schema}", "damaged, or something else") from None
     if found != schema:
@@ -51,12 +52,13 @@ def unpack(content: bytes, schema: str) -> tuple[dict[str, Any], dict[str, np.nd
 
 
 def _text(name: str, array: np.ndarray) -> np.ndarray:
-    odd = next((v for v in array.tolist() if not (v is None or isinstance(v, (str, bool, int, float)))), None)
-    if array.ndim != 1 or odd is not None:
+    flat = array.reshape(-1).tolist()
+    odd = next((value for value in flat if not (value is None or isinstance(value, (str, bool, int, float)))), None)
+    if odd is not None:
         rule = "a column of a state must hold text, numbers, truth values or dates"
         raise InputError("columns", rule, f"{name!r} has {type(odd).__name__}")
-    values = [{"nan": 1} if isinstance(value, float) and value != value else value for value in array.tolist()]
-    return np.frombuffer(json.dumps(values).encode(), np.uint8)
+    values = [{"nan": 1} if isinstance(value, float) and value != value else value for value in flat]
+    return np.frombuffer(json.dumps(values if array.ndim == 1 else {"shape": array.shape, "values": values}).encode(), np.uint8)
 
 
 def plan_to_dict(plan: Plan) -> dict[str, Any]:
