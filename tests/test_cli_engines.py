@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
+import os
 import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import numpy as np
@@ -56,12 +58,8 @@ def test_a_check_of_a_stream(folder):
     assert run("check", folder, "--min", "accuracy=100%").exit_code == 1
 
 
-def test_a_comparison_of_streams(folder, tmp_path):
-    other = pd.read_parquet(tmp_path / "all.parquet")
-    other[["p_0", "p_1", "p_2"]] = other[["p_0", "p_1", "p_2"]] * 0.5 + 1 / 6
-    other.to_parquet(tmp_path / "tempered.parquet")
-    files = (tmp_path / "all.parquet", tmp_path / "tempered.parquet")
-    streamed, in_memory = (run("compare", *files, "--engine", engine, "--json", "-") for engine in ("stream", "memory"))
+def test_a_comparison_of_streams(two):
+    streamed, in_memory = (run("compare", *two, "--engine", engine, "--json", "-") for engine in ("stream", "memory"))
     assert streamed.exit_code == 0, streamed.output
     assert json.loads(streamed.output) == json.loads(in_memory.output)
 
@@ -144,6 +142,93 @@ def test_files_of_one_model_may_be_many(folder, tmp_path, small_samples):
     done = run("compare", tmp_path / "all.parquet", folder)  # the folder is streamed, so the file must be too
     assert done.exit_code == 0, done.output
     assert "sample of 500 of 3,000 rows" in done.output
+
+
+@pytest.fixture
+def two(folder, tmp_path) -> list[Path]:
+    """The outputs of two models on the same rows."""
+    other = pd.read_parquet(tmp_path / "all.parquet")
+    other[["p_0", "p_1", "p_2"]] = other[["p_0", "p_1", "p_2"]] * 0.5 + 1 / 6
+    other.to_parquet(tmp_path / "tempered.parquet")
+    return [tmp_path / "all.parquet", tmp_path / "tempered.parquet"]
+
+
+def test_a_comparison_on_a_cluster_at_an_address(two, monkeypatch):
+    from distributed import LocalCluster
+
+    with LocalCluster(n_workers=1, threads_per_worker=1, processes=False, dashboard_address=":0") as cluster:
+        found = run("compare", *two, "--engine", "dask", "--scheduler", cluster.scheduler_address, "--json", "-")
+    assert found.exit_code == 0, found.output
+    assert json.loads(found.output) == json.loads(run("compare", *two, "--engine", "memory", "--json", "-").output)
+    monkeypatch.setattr("probaudit.engines.cluster.ANSWER", 0.5)
+    gone = run("compare", *two, "--scheduler", "tcp://127.0.0.1:1", "--engine", "dask")
+    assert gone.exit_code == 2
+    assert "scheduler" in gone.output
+
+
+def test_all_models_are_read_by_one_cluster(two, monkeypatch):
+    from probaudit.engines import cluster
+
+    begun, connected = [], cluster.connected
+
+    def counted(client=None, **options):
+        begun.append(client)
+        return connected(client, **({} if client else {"workers": 1}))
+
+    monkeypatch.setattr(cluster, "connected", counted)
+    assert run("compare", *two, "--engine", "dask").exit_code == 0
+    assert begun[0] is None
+    assert None not in begun[1:]
+
+
+@pytest.mark.parametrize("second", [False, True], ids=["the first model", "the second model"])
+def test_an_interrupted_comparison_goes_on(two, tmp_path, monkeypatch, second):
+    """With what is known of the models before, which are not read again."""
+    from probaudit.engines.row_source import RowSource
+
+    arguments = ["compare", *two, "--checkpoint", tmp_path / "state", "--threads", "1", "--json", "-"]
+    monkeypatch.setattr("probaudit.engines.row_source.MOST_ROWS", 1000)
+    monkeypatch.setattr("probaudit.engines.row_source.LEAST_ROWS", 1000)
+    predictions, read = RowSource.predictions, []
+
+    def interrupting(self, batch):
+        read.append(str(self.files[0].path))
+        if read.count(str(two[second])) == 4:  # two looks at the first rows, then a thousand
+            os.kill(os.getpid(), signal.SIGINT)
+            time.sleep(0.1)
+        return predictions(self, batch)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(RowSource, "predictions", interrupting)
+        interrupted = run(*arguments)
+    assert interrupted.exit_code == 130
+    assert f"state.{2 if second else 1}: give the same command with --resume" in interrupted.output
+    left = {path.name for path in tmp_path.glob("state*")}
+    assert left == ({"state.1", "state.2"} if second else {"state.1"})
+    read.clear()
+    with monkeypatch.context() as patch:
+        patch.setattr(RowSource, "predictions", lambda self, b: read.append(self.files[0].path) or predictions(self, b))
+        resumed = run(*arguments, "--resume")
+    assert resumed.exit_code == 0, resumed.output
+    assert not second or read.count(two[0]) == 2  # the looks at the first rows
+    assert json.loads(resumed.output) == json.loads(run("compare", *two, "--engine", "memory", "--json", "-").output)
+    assert not list(tmp_path.glob("state*"))
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["--engine", "memory", "--checkpoint", "x"], "checkpoint"),
+        (["--engine", "dask", "--checkpoint", "x"], "checkpoint"),
+        (["--scheduler", "tcp://nowhere:1"], "scheduler"),
+        (["--resume"], "resume"),
+        (["--checkpoint", "no/such/folder/x"], "folder"),
+    ],
+)
+def test_what_a_comparison_refuses(two, arguments, said):
+    done = run("compare", *two, *arguments)
+    assert done.exit_code == 2
+    assert said in done.output
 
 
 INTERRUPTED = """

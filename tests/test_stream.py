@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import datetime
 import decimal
+import io
 import os
+import re
 import signal
 import time
 
@@ -12,6 +14,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 from pyarrow import csv, feather, parquet
+from rich.console import Console
 
 import probaudit as pb
 from conftest import softmax
@@ -19,6 +22,7 @@ from probaudit import Cost, InputError, calibrators, read
 from probaudit.calibrators.streaming import fit_stream
 from probaudit.engines import row_source
 from probaudit.engines import stream as engine
+from probaudit.engines.files import parts_of
 from probaudit.engines.progress import Progress
 from probaudit.engines.row_source import scan
 from probaudit.engines.stream import stream
@@ -247,16 +251,16 @@ def test_an_interrupted_pass_goes_on_where_it_was(tmp_path, monkeypatch, name):
 def test_an_interrupt_while_rows_are_half_added_waits_for_them(tmp_path, monkeypatch):
     """`Thread.join` does not: Python 3.11 returns from it once an interrupt has come."""
     path, kept = written(table(), tmp_path / "x.parquet"), tmp_path / "kept"
-    offer, calls = AuditState.offer, []
+    note, calls = AuditState.note, []
 
-    def slow(self, rows, start):
+    def slow(self, picked, rows, start):
         calls.append(start)
         if len(calls) == 2:
             os.kill(os.getpid(), signal.SIGINT)
             time.sleep(0.3)
-        offer(self, rows, start)
+        note(self, picked, rows, start)
 
-    monkeypatch.setattr(AuditState, "offer", slow)
+    monkeypatch.setattr(AuditState, "note", slow)
     with pytest.raises(KeyboardInterrupt):
         stream(scan(path), threads=1, checkpoint=kept)
     found = stream(scan(path), checkpoint=kept, resume=True)
@@ -373,18 +377,22 @@ def test_a_checkpoint_that_would_be_read_as_rows_is_refused(tmp_path):
     assert path.stat().st_size > 0
 
 
-def test_columns_of_decimals_times_and_bytes_are_kept_as_text(tmp_path, monkeypatch):
+def test_columns_of_other_values_are_kept_as_text(tmp_path, monkeypatch):
+    """As reports show them; lists of one length as they are."""
     rows = table(2)
     odd = {
         "price": pa.array([None if i % 7 == 0 else decimal.Decimal("1.50") + i % 3 for i in range(N)]),
         "hour": pa.array([datetime.time(i % 24, 5) for i in range(N)]),
         "key": pa.array([b"ab" if i % 2 else b"c" for i in range(N)]),
+        "record": pa.array([None if i % 7 == 0 else {"at": [i % 2], "by": "x"} for i in range(N)]),
+        "map": pa.array([[("k", i % 2)] for i in range(N)], pa.map_(pa.string(), pa.int64())),
     }
-    for name, column in odd.items():
+    lists = {"tags": pa.array([["a", None], ["b", "c"]] * (N // 2)), "pair": pa.array([[i % 2, 1] for i in range(N)])}
+    for name, column in (odd | lists).items():
         rows = rows.append_column(name, column)
     path, kept = tmp_path / "x.parquet", tmp_path / "kept"
     parquet.write_table(rows, path, row_group_size=333)
-    options = {"columns": list(odd)}
+    options = {"columns": [*odd, *lists]}
     monkeypatch.setattr(engine, "EvidenceState", Interrupted)
     Interrupted.left = 2
     with pytest.raises(KeyboardInterrupt):
@@ -392,9 +400,22 @@ def test_columns_of_decimals_times_and_bytes_are_kept_as_text(tmp_path, monkeypa
     Interrupted.left = 0
     found = stream(scan(path, **options), checkpoint=kept, resume=True)
     assert found.to_bytes() == in_memory(path, **options)
-    sample, places = found.finalise().sample, found.sample.numbers
+    sample, places, whole = found.finalise().sample, found.sample.numbers, read(path, **options)
     for name in odd:  # as a report says the values of rows in memory
-        assert [str(v) for v in sample.columns[name]] == [str(v) for v in read(path, **options).columns[name][places]]
+        assert [str(v) for v in sample.columns[name]] == [str(v) for v in whole.columns[name][places]]
+    again = AuditState.from_bytes(found.to_bytes()).finalise().sample
+    for name in lists:
+        np.testing.assert_array_equal(again.columns[name], whole.columns[name][places])
+
+
+def test_records_are_groups_as_in_memory(tmp_path, monkeypatch):
+    monkeypatch.setattr(evidence, "SAMPLE_ROWS", 200_000)
+    path, kept = tmp_path / "x.parquet", tmp_path / "kept"
+    record = pa.array([{"site": "north" if i % 2 else "south"} for i in range(N)])
+    parquet.write_table(table(2).append_column("record", record), path, row_group_size=333)
+    streamed = pb.audit(stream(scan(path, columns="record"), checkpoint=kept), repair=False)
+    assert "{'site': 'north'}" in streamed.to_json()
+    assert streamed.to_dict() == pb.audit(read(path, columns="record"), repair=False).to_dict()
 
 
 def test_a_gap_in_a_row_that_is_not_sampled_still_makes_the_type_of_a_column(tmp_path):
@@ -431,6 +452,80 @@ def test_damaged_checkpoints_are_refused(tmp_path):
         kept.write_bytes(pack(header, spoilt))
         with pytest.raises(InputError, match="whole file"):
             stream(scan(path), checkpoint=kept, resume=True)
+
+
+class Watched(Progress):
+    """A bar that notes how far it came."""
+
+    seen: list[tuple[str, int, list[int]]]
+
+    def __init__(self, total, *rest, **options):
+        super().__init__(total, *rest, **options)
+        self.seen.append((self._work, total, []))
+
+    def _note(self, done):
+        super()._note(done)
+        self.seen[-1][2].append(self._done)
+
+
+@pytest.mark.parametrize("name", ["x.csv", "x.arrow", "stream.arrow"])
+def test_the_first_look_at_all_rows_shows_how_far_it_is(tmp_path, monkeypatch, name):
+    monkeypatch.setattr("probaudit.engines.files.CSV_BYTES", 20_000)
+    monkeypatch.setattr("probaudit.engines.files.Progress", Watched)
+    monkeypatch.setattr(row_source, "Progress", Watched)
+    Watched.seen = []
+    folder = tmp_path / "rows"
+    for part in ("a", "b"):
+        (folder / part).mkdir(parents=True)
+        written(table(), folder / part / name)
+    scan(folder, weight="w").plan()
+    total = sum(path.stat().st_size for path in folder.rglob("*.*"))
+    counted = next(done for work, all_bytes, done in Watched.seen[::-1] if (work, all_bytes) == ("counting rows", total))
+    assert counted == sorted(counted)
+    assert counted[-1] == total
+    assert len(set(counted)) >= 12  # six batches or more of each
+    assert Watched.seen[-1][:2] == ("looking at weights", 2 * N)
+    assert Watched.seen[-1][2][-1] == 2 * N
+
+
+def test_a_bar_of_bytes_in_words():
+    with Progress(10**7, False, unit="bytes", work="counting rows") as bar:
+        bar._open()
+        bar._bar.stop()
+        bar._start -= 2
+        bar.reach(5 * 10**6)
+        console = Console(file=io.StringIO(), width=200)
+        console.print(bar._bar.get_renderable())
+    shown = console.file.getvalue()
+    assert "counting rows" in shown
+    assert "5.0/10.0 MB" in shown
+    assert re.search("[23] MB/s", shown)
+
+
+@pytest.mark.parametrize("threads", [1, 3])
+def test_an_arrow_file_is_shared_out_by_its_batches(tmp_path, monkeypatch, threads):
+    path = written(table(), tmp_path / "x.arrow")
+    assert [piece.rows for piece in scan(path).pieces] == [N]  # few rows are one group
+    monkeypatch.setattr("probaudit.engines.files.GROUP_VALUES", 400 * len(table().column_names))
+    options = {"weight": "w", "features": "f_*", "columns": "group"}
+    source = scan(path, **options)
+    assert [tuple(piece) for piece in source.pieces] == [(0, 0, 0, 340), (0, 1, 340, 340), (0, 2, 680, 320)]
+    assert stream(source, threads=threads).to_bytes() == in_memory(path, **options)
+    last = source.pieces[-1]
+    assert [(start, batch.num_rows) for start, batch in source.batches(last, ["w"])] == [
+        (680, 150), (830, 20), (850, 150)
+    ]  # fmt: skip
+    assert len(scan(written(table(), tmp_path / "stream.arrow")).pieces) == 1  # has no index
+    assert sum(len(part) for part in parts_of(path)) == N
+
+
+def test_columns_of_csv_files_must_be_of_one_kind(tmp_path):
+    """As in memory, so that no label is text in one engine and a number in the other."""
+    for name, labels in (("a", "01"), ("b", "xy")):
+        (tmp_path / f"{name}.csv").write_text("label,p_0,p_1\n" + "".join(f"{y},0.5,0.5\n" for y in labels))
+    for way in (read, scan):
+        with pytest.raises(InputError, match="columns of the same types"):
+            way(tmp_path, on_bad_rows="drop")
 
 
 def test_a_bar_does_not_open_after_the_end():

@@ -8,6 +8,7 @@ import math
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, NamedTuple, Unpack
 
@@ -210,7 +211,7 @@ def takes(
 
         @functools.wraps(command)
         def run(**options: Any) -> None:
-            with _bad_input_exits(), _checkpointed(options["checkpoint"]):
+            with _bad_input_exits(), _checkpointed([] if options["checkpoint"] is None else [options["checkpoint"]]):
                 _check_outputs(options)
                 if first is not None:
                     first(options)
@@ -237,22 +238,23 @@ def _check_outputs(options: dict[str, Any]) -> None:
 
 
 @contextmanager
-def _checkpointed(path: Path | None) -> Iterator[None]:
-    """What is left of a checkpoint is of use until the work is done, outputs written."""
+def _checkpointed(paths: list[Path]) -> Iterator[None]:
+    """What is left of checkpoints is of use until the work is done, outputs written."""
     try:
         yield
     except KeyboardInterrupt:
-        if path is not None and path.exists():
-            typer.echo(f"\nInterrupted. What was done is kept in {path}: give the same command with --resume.", err=True)
+        kept = ", ".join(str(path) for path in paths if path.exists())
+        if kept:
+            typer.echo(f"\nInterrupted. What was done is kept in {kept}: give the same command with --resume.", err=True)
         raise
     except typer.Exit:  # a check that has failed is done too
-        _remove(path)
+        _remove(paths)
         raise
-    _remove(path)
+    _remove(paths)
 
 
-def _remove(path: Path | None) -> None:
-    if path is not None:
+def _remove(paths: list[Path]) -> None:
+    for path in paths:
         path.unlink(missing_ok=True)
 
 
@@ -285,6 +287,18 @@ def _write(found: Audit | Comparison, json: str | None, html: Path | None, title
 def _say_where(html: Path | None) -> None:
     if html is not None:
         typer.echo(f"\nReport written to {html}")
+
+
+@contextmanager
+def _one_cluster(passing: Passing) -> Iterator[Passing]:
+    """The same passes, all on one cluster if it is to be one."""
+    if passing.engine != "dask":
+        yield passing
+        return
+    from .engines.cluster import connected
+
+    with connected(scheduler=passing.scheduler) as client:
+        yield replace(passing, client=client)
 
 
 def _thresholds(options: dict[str, Any]) -> list[Threshold]:
@@ -345,6 +359,11 @@ def compare(
     tolerance: Tolerance = None,
     repair: Repair = None,
     engine: EngineName = "auto",
+    scheduler: Scheduler = None,
+    checkpoint: Annotated[
+        Path | None, typer.Option(help="as for audit; a file for each model, with .1, .2 and so on after the name")
+    ] = None,
+    resume: Annotated[bool, typer.Option("--resume", help="go on from the checkpoints, if there are any")] = False,
     threads: Threads = None,
     json: Json = None,
     html: Html = None,
@@ -358,28 +377,34 @@ def compare(
     from .report.comparison_terminal import render
     from .report.same_rows import read_models
 
-    with _bad_input_exits():
-        _check_outputs({"json": json, "html": html})
-        if any(is_streamed(file, engine) for file in files):
-            engine = "stream" if engine == "auto" else engine  # all or none, so that samples have the same rows
-        passing = Passing(engine, threads=threads)
+    checkpoints: list[Path] = []
+    with _bad_input_exits(), _checkpointed(checkpoints):
+        _check_outputs({"json": json, "html": html, "checkpoint": checkpoint})
+        passing = Passing(engine, scheduler, None, threads, checkpoint, resume)
+        if engine == "auto" and any(is_streamed(file, engine, checkpoint) for file in files):
+            passing = replace(passing, engine="stream")  # all or none, so that samples have the same rows
         others: dict[str, Any] = {"label": label, "confidence": confidence, "correct": correct, "weight": weight}
         others |= {"features": features, "tolerance": tolerance}
-        sources = []
+        sources: list[Rows] = []
 
         def rows_of(file: Path, **options: Unpack[ReadOptions]) -> Predictions:
-            sources.append(Rows.of(file, passing, options))
+            own = passes
+            if checkpoint is not None:
+                checkpoints.append(checkpoint.with_name(f"{checkpoint.name}.{len(sources) + 1}"))
+                own = replace(passes, checkpoint=checkpoints[-1])
+            sources.append(Rows.of(file, own, options))
             return sources[-1].in_memory()
 
-        models = read_models(
-            files,
-            rows_of,
-            probs=probs,
-            logits=logits,
-            log_probs=log_probs,
-            names=name,
-            reading=_options(groups=groups, classes=classes, drop_bad_rows=drop_bad_rows, **others),
-        )
+        with _one_cluster(passing) as passes:
+            models = read_models(
+                files,
+                rows_of,
+                probs=probs,
+                logits=logits,
+                log_probs=log_probs,
+                names=name,
+                reading=_options(groups=groups, classes=classes, drop_bad_rows=drop_bad_rows, **others),
+            )
         first = next(iter(models.values()))
         matrix = None if costs is None else read_costs(costs, first.class_order)
         regions = list(first.columns) if first.columns else None
@@ -428,22 +453,22 @@ def calibrate(
     gone = f": {float(found.relative):.1%} of it is gone" if math.isfinite(found.relative) else ""
     typer.echo(f"{score} score {before:.4f} before, {after:.4f} after{gone} (each row out of fold)")
     typer.echo(f"{type(calibrator).__name__}: {calibrator.fit_report_.status}")
-    typer.echo(f"Saved to {output}. Try: probaudit apply {output} {file} -o calibrated.parquet")
+    hint = "with --probs and the column of the confidence" if some.pairs else "with the same --probs or --logits, if given"
+    typer.echo(f"Saved to {output}. Try: probaudit apply {output} {file} -o calibrated.parquet ({hint})")
 
 
 def _fit_all(calibrator: Calibrator, rows: Rows) -> Calibrator:
     """Fitted to all rows, if that can be done in passes; else as it is, fitted to the sample."""
     from .calibrators.distributed import fit_on_cluster
-    from .calibrators.streaming import fit_stream
-    from .calibrators.temperature import BiasCorrectedTemperature, TemperatureScaling
+    from .calibrators.streaming import fit_stream, fits_in_passes
     from .engines.cluster import connected
     from .engines.dask_rows import FileRows
 
     source, passing = rows
-    if not isinstance(calibrator, (TemperatureScaling, BiasCorrectedTemperature)) or not isinstance(source, RowSource):
+    if not fits_in_passes(calibrator) or not isinstance(source, RowSource):
         return calibrator
     if passing.engine != "dask":
-        return fit_stream(calibrator, source, threads=passing.threads)
+        return fit_stream(calibrator, source, threads=passing.threads, progress=None)
     with connected(scheduler=passing.scheduler) as client:
         return fit_on_cluster(calibrator, FileRows(source), source.plan(), client=client)
 

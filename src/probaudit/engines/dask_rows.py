@@ -16,6 +16,7 @@ from ..reading import ReadOptions, layout_of, read
 from ..scores import Cost
 from ..statistics import Plan, weight_exponent
 from .cluster import Blocks, Part, Reader, computed, connected, numbered
+from .files import runs_of
 from .row_source import Piece, RowSource
 
 if TYPE_CHECKING:
@@ -87,12 +88,9 @@ class FileRows:
     @property
     def parts(self) -> tuple[Part, ...]:
         most = max(1, PART_VALUES // len(self.source.schema.names))
-        groups: list[list[Piece]] = []
-        for piece in self.source.pieces:
-            if not groups or sum(other.rows for other in groups[-1]) + piece.rows > most:
-                groups.append([])
-            groups[-1].append(piece)
-        return tuple(Part(group[0].first_row, sum(piece.rows for piece in group), group) for group in groups)
+        pieces = self.source.pieces
+        groups = [pieces[run.start : run.stop] for run in runs_of([piece.rows for piece in pieces], most)]
+        return tuple(Part(group[0].first_row, sum(piece.rows for piece in group), list(group)) for group in groups)
 
     @property
     def reader(self) -> Reader:

@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import re
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 from ..errors import InputError
 from ..reading import check_rows_said, check_same_columns, files_of, form_of, readable
 from ..writing import conform, first_line
+from .progress import Progress
 
+Reached = Callable[[int], None]  # is told how many bytes of a file have been read
+
+GROUP_VALUES = 2**21  # values of an Arrow file that are a group, or one batch of rows if that is more
 CSV_BYTES = 2**23  # of a .csv file are read at a time; no line can be longer
 READ_BYTES = 2**16  # of a column are read at a time
 WIDER = {"null": "int64", "int64": "double"}  # the types that a column of a .csv file may turn out to have; else text
@@ -30,15 +34,54 @@ class RowFile(ABC):
         """The rows of a group as Arrow batches of some columns, at most so many at a time."""
 
 
-def open_file(path: Path) -> RowFile:
-    """The file, opened as far as to know its columns."""
+def open_files(paths: Sequence[Path]) -> list[RowFile]:
+    """Files, opened as far as to know their columns, which must be the same. The rows of Arrow files are counted."""
+    found: list[RowFile] = []
+    with _bar(paths) as bar:
+        for path, reached in _each_of(paths, bar):
+            found.append(_open_file(path, reached))
+            check_same_columns(found[0].names, found[-1].names, path)
+    names = found[0].names
+    if len(set(names)) < len(names):
+        twice = next(name for name in names if names.count(name) > 1)
+        raise InputError("source", "column names must differ", f"{paths[0]} has two columns {twice!r}")
+    return found
+
+
+def _open_file(path: Path, reached: Reached) -> RowFile:
     with readable(path):
         form = form_of(path)
         if form == "npz":
             raise InputError("source", "an .npz file must be read whole; use `read`", str(path))
-        found: RowFile = ParquetRows(path) if form == "parquet" else ArrowRows(path) if form == "arrow" else CsvRows(path)
+        if form == "arrow":
+            found: RowFile = ArrowRows(path, reached)
+        else:
+            found = ParquetRows(path) if form == "parquet" else CsvRows(path)
         found.names = list(found.schema.names)  # here, as names of another encoding raise
         return found
+
+
+def _size(path: Path) -> int:
+    with readable(path):
+        return path.stat().st_size
+
+
+def _bar(paths: Sequence[Path]) -> Progress:
+    """A bar for a look at all of some files."""
+    return Progress(sum(map(_size, paths)), unit="bytes", work="counting rows")
+
+
+def _each_of(paths: Sequence[Path], bar: Progress) -> Iterator[tuple[Path, Reached]]:
+    """The files one after the other, each with what moves the bar as far as it has been read."""
+    start = 0
+    for path in paths:
+        end = start + _size(path)
+
+        def reached(read: int, start: int = start, end: int = end) -> None:
+            bar.reach(min(start + read, end))
+
+        yield path, reached
+        bar.reach(start := end)
 
 
 class ParquetRows(RowFile):
@@ -62,38 +105,69 @@ class ParquetRows(RowFile):
 
 
 class ArrowRows(RowFile):
-    """An Arrow file, or a stream in a file; read from front to end."""
+    """An Arrow file, whose groups are consecutive batches; or a stream in a file, which is read from front to end."""
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, reached: Reached) -> None:
+        import pyarrow as pa
+
         self.path = path
-        with self._opened() as reader:
-            self.schema = reader.schema
-        with self._opened([0] if self.schema.names else None) as reader:  # one column is enough to count rows
-            self.groups = [sum(batch.num_rows for batch in _each(reader))]
+        with pa.OSFile(str(path)) as source:
+            self._whole = source.read(6) == b"ARROW1"
+            source.seek(0)
+            with self._reader(source) as reader:
+                self.schema = reader.schema
+        counts = []
+        for batch, read in self._each([0] if self.schema.names else None):  # one column is enough to count rows
+            counts.append(batch.num_rows)
+            reached(read)
+        most = max(1, GROUP_VALUES // max(1, len(self.schema)))
+        self._groups = runs_of(counts, most) if self._whole else [range(len(counts))]
+        self.groups = [sum(counts[group.start : group.stop]) for group in self._groups]
 
-    def _opened(self, columns: Sequence[int] | None = None) -> Any:
+    def _reader(self, source: Any, columns: Sequence[int] | None = None) -> Any:
         """A reader, of the columns with these places only where the file allows that."""
         import pyarrow as pa
 
-        source = pa.OSFile(str(self.path))  # not mapped: a file that shrinks meanwhile would end the process
-        whole = source.read(6) == b"ARROW1"
-        source.seek(0)
-        if not whole:
+        if not self._whole:
             return pa.ipc.open_stream(source)
         return pa.ipc.open_file(source, options=pa.ipc.IpcReadOptions(included_fields=columns))
 
+    def _each(self, columns: Sequence[int] | None, some: range | None = None) -> Iterator[tuple[Any, int]]:
+        """The batches, or some of them, each with how many bytes of the file lie before its end (about, if it has an index)."""
+        import pyarrow as pa
+
+        # not mapped: a file that shrinks meanwhile would end the process
+        with pa.OSFile(str(self.path)) as source, self._reader(source, columns) as reader:
+            if not self._whole:
+                yield from ((batch, source.tell()) for batch in reader)
+                return
+            count, size = reader.num_record_batches, source.size()
+            for i in range(count) if some is None else some:
+                yield reader.get_batch(i), size * (i + 1) // count
+
     def batches(self, group: int, schema: Any, rows: int) -> Iterator[Any]:
-        with self._opened([self.schema.get_field_index(name) for name in schema.names]) as reader:
-            for batch in _each(reader):
-                for first in range(0, batch.num_rows, rows):
-                    yield batch.slice(first, rows)
+        columns = [self.schema.get_field_index(name) for name in schema.names]
+        for batch, _ in self._each(columns, self._groups[group]):
+            for first in range(0, batch.num_rows, rows):
+                yield batch.slice(first, rows)
 
 
-def _each(reader: Any) -> Iterator[Any]:
-    """The batches of a reader of a file or of a stream."""
-    if hasattr(reader, "num_record_batches"):
-        return (reader.get_batch(i) for i in range(reader.num_record_batches))
-    return iter(reader)
+def runs_of(counts: Iterable[int], most: int) -> list[range]:
+    """The places of consecutive parts that have so many rows together, at most, or of one that has more.
+
+    >>> runs_of([3, 4, 9, 1, 1], 8)
+    [range(0, 2), range(2, 3), range(3, 5)]
+    """
+    found: list[range] = []
+    held = 0
+    for place, rows in enumerate(counts):
+        if found and held + rows <= most:
+            found[-1] = range(found[-1].start, place + 1)
+        else:
+            found.append(range(place, place + 1))
+            held = 0
+        held += rows
+    return found
 
 
 class CsvRows(RowFile):
@@ -111,14 +185,18 @@ class CsvRows(RowFile):
         convert = csv.ConvertOptions(include_columns=columns, column_types=types)
         return csv.open_csv(self.path, csv.ReadOptions(block_size=CSV_BYTES), convert_options=convert)
 
-    def look(self, types: dict[str, Any]) -> dict[str, Any]:
+    def look(self, types: dict[str, Any], reached: Reached) -> dict[str, Any]:
         """Count the rows; widen the types of the columns given until they hold every value."""
         import pyarrow as pa
 
         while True:
             try:
                 with self._opened(list(types), types) as reader:
-                    self.groups = [sum(batch.num_rows for batch in reader)]
+                    rows = 0
+                    for i, batch in enumerate(reader, 1):
+                        rows += batch.num_rows
+                        reached(i * CSV_BYTES)
+                self.groups = [rows]
                 return types
             except pa.ArrowInvalid as problem:
                 found = re.search(r"In CSV column #(\d+): (?:Row #\d+: )?CSV conversion error to (\w+)", str(problem))
@@ -141,8 +219,9 @@ PART_BYTES = 2**25  # of all columns that are read together
 def parts_of(source: Any) -> Iterator[Any]:
     """All columns of files, some rows at a time, as Arrow tables of one schema; an .npz file whole, as its path."""
     paths = files_of(source)
-    files = {path: open_file(path) for path in paths if form_of(path) != "npz"}
-    schema = _common_schema(list(files.values())) if files else None
+    tables = [path for path in paths if form_of(path) != "npz"]
+    files = dict(zip(tables, open_files(tables), strict=True)) if tables else {}
+    schema = joint_schema(list(files.values()), files[tables[0]].names) if files else None
     for path in paths:
         if path in files:
             yield from _tables(files[path], schema)
@@ -150,30 +229,36 @@ def parts_of(source: Any) -> Iterator[Any]:
             yield path
 
 
-def _common_schema(files: Sequence[RowFile]) -> Any:
-    """All columns in the order of the first file, of types wide enough for every file."""
+def joint_schema(files: Sequence[RowFile], names: Sequence[str], numeric: Collection[str] | None = None) -> Any:
+    """Some columns, of types wide enough for all files. The rows of .csv files are counted.
+
+    numeric : columns of .csv files that are numbers, whatever they look like; the others must be of one kind. If it is not
+        given, what is a number in one .csv file and text in another is text.
+    """
     import pyarrow as pa
 
-    names = files[0].names
-    if len(set(names)) < len(names):
-        twice = next(name for name in names if names.count(name) > 1)
-        raise InputError("source", "column names must differ", f"{files[0].path} has two columns {twice!r}")
-    for file in files:
-        check_same_columns(names, file.names, file.path)
+    def own(file: RowFile) -> Any:
+        return pa.schema([file.schema.field(name) for name in names])  # without what a frame tells of its rows
+
     sheets = [file for file in files if isinstance(file, CsvRows)]
-    tables = [file for file in files if not isinstance(file, CsvRows)] or sheets[:1]
-    schema = tables[0].schema.remove_metadata()  # that of a frame tells of its rows, which are no longer the only ones
-    for file in tables[1:]:
+    first, *others = [file for file in files if not isinstance(file, CsvRows)] or sheets
+    schema = own(first)
+    for file in others:
         try:
-            schema = pa.unify_schemas([schema, file.schema], promote_options="permissive")
+            schema = pa.unify_schemas([schema, own(file)], promote_options="permissive")
         except pa.ArrowException as problem:
+            if numeric is None and isinstance(file, CsvRows):
+                continue
             rule = "all files need columns of the same types"
             raise InputError("source", rule, f"{file.path}: {first_line(problem)}") from None
-    types = {name: schema.field(name).type for name in names}
-    for sheet in sheets:
-        with readable(sheet.path):
-            types = sheet.look(types)
-    return pa.schema([schema.field(name).with_type(types[name]) for name in names])
+    if not sheets:
+        return schema
+    types = {f.name: pa.float64() if f.name in (numeric or ()) else f.type for f in schema}
+    with _bar([sheet.path for sheet in sheets]) as bar:
+        for sheet, (_, reached) in zip(sheets, _each_of([sheet.path for sheet in sheets], bar), strict=True):
+            with readable(sheet.path):
+                types = sheet.look(types, reached)
+    return pa.schema([f.with_type(types[f.name]) for f in schema])
 
 
 def _tables(file: RowFile, schema: Any) -> Iterator[Any]:

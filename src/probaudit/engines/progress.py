@@ -15,10 +15,12 @@ class Progress:
     """Counts rows done (or `unit`). On a terminal (or when asked for) a bar appears once the work takes longer than PATIENCE.
 
     If no row is done by then, kernels are being compiled, and the bar says so.
+
+    work : what is done, in words; unless given, the unit is shown.
     """
 
-    def __init__(self, total: int, show: bool | None = None, *, done: int = 0, unit: str = "rows") -> None:
-        self._total, self._unit = total, unit
+    def __init__(self, total: int, show: bool | None = None, *, done: int = 0, unit: str = "rows", work: str = "") -> None:
+        self._total, self._unit, self._work = total, unit, work or unit
         self._show = sys.stderr.isatty() if show is None else show
         self._before = self._done = done
         self._start = time.monotonic()
@@ -30,29 +32,41 @@ class Progress:
         self._task: Any = None
 
     def advance(self, rows: int) -> None:
+        """So many more are done."""
         with self._lock:
-            self._done = min(self._total, self._done + rows)
-            if self._bar is not None:
-                self._bar.update(self._task, completed=self._done, description=self._unit, rate=self._rate())
+            self._note(self._done + rows)
+
+    def reach(self, done: int) -> None:
+        """So many are done in all."""
+        with self._lock:
+            self._note(done)
+
+    def _note(self, done: int) -> None:
+        self._done = min(self._total, done)
+        if self._bar is not None:
+            self._bar.update(self._task, completed=self._done, description=self._work, rate=self._rate())
 
     def _rate(self) -> str:
-        """How many rows a second, in words."""
+        """How many a second, in words."""
         done, seconds = self._done - self._before, time.monotonic() - self._start
-        return f"{done / seconds:,.0f} {self._unit}/s" if done and seconds > 0 and self._unit == "rows" else ""
+        if done <= 0 or seconds <= 0:
+            return ""
+        return {"rows": f"{done / seconds:,.0f} rows/s", "bytes": f"{done / seconds / 1e6:,.0f} MB/s"}.get(self._unit, "")
 
     def _open(self) -> None:
         from rich.console import Console
-        from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeRemainingColumn
+        from rich.progress import BarColumn, DownloadColumn, MofNCompleteColumn, TextColumn, TimeRemainingColumn
         from rich.progress import Progress as RichProgress
 
         rate, left = TextColumn("{task.fields[rate]}"), TimeRemainingColumn()
-        columns = TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), rate, left
+        done = DownloadColumn() if self._unit == "bytes" else MofNCompleteColumn()
+        columns = TextColumn("{task.description}"), BarColumn(), done, rate, left
         with self._lock:
             if self._closed:  # while the above was imported
                 return
             self._bar = RichProgress(*columns, console=Console(stderr=True), transient=True)
-            waiting = self._unit == "rows" and self._done == self._before
-            words = "compiling, on the first run only" if waiting else self._unit
+            waiting = self._work == "rows" and self._done == self._before
+            words = "compiling, on the first run only" if waiting else self._work
             self._task = self._bar.add_task(words, total=self._total, completed=self._done, rate=self._rate())
             self._bar.start()
 

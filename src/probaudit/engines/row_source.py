@@ -17,12 +17,13 @@ import numpy as np
 from ..arrays import as_numbers, from_arrow
 from ..errors import InputError
 from ..predictions import Predictions
-from ..reading import SUFFIXES, Layout, ReadOptions, check_same_columns, files_of, layout_of, read, readable
+from ..reading import SUFFIXES, Layout, ReadOptions, files_of, layout_of, read, readable
 from ..scores import Cost
 from ..statistics import Plan, weight_exponent
-from .files import CsvRows, RowFile, open_file
+from .files import RowFile, joint_schema, open_files
+from .progress import Progress
 
-BATCH_VALUES = 2**21  # values read at a time
+BATCH_VALUES = 2**22  # values read at a time
 LEAST_ROWS, MOST_ROWS, FEW_ROWS = 2**12, 2**18, 2**10
 
 
@@ -112,10 +113,11 @@ class RowSource:
 
     def _weight_exponent(self) -> int:
         name, largest = str(self.layout.weight), [0.0]
-        for piece in self.pieces:
-            for _, batch in self.batches(piece, [name]):
+        with Progress(self.n, work="looking at weights") as bar:
+            for _, batch in (part for piece in self.pieces for part in self.batches(piece, [name])):
                 weights = as_numbers(_Batch(batch)[name], name).astype(np.float64)
                 largest.append(float(np.max(weights, initial=0.0, where=np.isfinite(weights))))
+                bar.advance(len(weights))
         return weight_exponent(np.array(largest))
 
     @property
@@ -146,13 +148,8 @@ def scan(source: Any, **options: Unpack[ReadOptions]) -> RowSource:
     """
     paths = files_of(source)
     stamps = tuple(_stamp(path) for path in paths)
-    files = tuple(open_file(path) for path in paths)
-    for file in files:
-        check_same_columns(files[0].names, file.names, file.path)
+    files = tuple(open_files(paths))
     names = files[0].names
-    if len(set(names)) < len(names):
-        twice = next(name for name in names if names.count(name) > 1)
-        raise InputError("source", "column names must differ", f"{files[0].path} has two columns {twice!r}")
     layout = layout_of(names, lambda name: _labels_like(files[0].schema.field(name).type), **options)
     schema = _schema(files, layout)
     layout = layout_of(names, lambda name: _labels_like(schema.field(name).type), **options)  # a .csv may have told more
@@ -187,28 +184,18 @@ def _schema(files: Sequence[RowFile], layout: Layout) -> Any:
     """The types of the columns that are needed, wide enough for all files."""
     import pyarrow as pa
 
-    sheets = [file for file in files if isinstance(file, CsvRows)]
-    tables = [file for file in files if not isinstance(file, CsvRows)]
-    try:
-        schemas = [pa.schema([file.schema.field(name) for name in layout.needed]) for file in (tables or files)]
-        schema = pa.unify_schemas([s.remove_metadata() for s in schemas], promote_options="permissive")
-    except pa.ArrowTypeError as problem:
-        raise InputError("source", "all files need columns of the same types", str(problem).splitlines()[0]) from None
-    if sheets:
-        types = {name: pa.float64() if name in layout.numeric else schema.field(name).type for name in layout.needed}
-        for sheet in sheets:
-            with readable(sheet.path):
-                types = sheet.look(types)
-        schema = pa.schema([(name, types[name]) for name in layout.needed])
-    wide = {layout.label} if layout.label in schema.names and _small_integers(schema.field(layout.label).type) else set()
+    schema = joint_schema(files, layout.needed, layout.numeric)
+    wide = {layout.label} if layout.label in schema.names and _widened(schema.field(layout.label).type, layout) else set()
     return pa.schema([pa.field(f.name, pa.int64() if f.name in wide else f.type) for f in schema])
 
 
-def _small_integers(kind: Any) -> bool:
-    """Whether labels are whole numbers that int64 holds: Arrow then makes it of them, faster than it would be done later."""
+def _widened(kind: Any, layout: Layout) -> bool:
+    """Whether labels are whole numbers that are needed as int64: Arrow then makes it of them, faster than it would be done
+    later. Two columns are scored with labels of a byte (`Predictions.block`)."""
     import pyarrow as pa
 
-    return bool(pa.types.is_integer(kind)) and kind != pa.uint64()
+    needed = kind != pa.int8() or len(layout.outputs) != 2
+    return bool(pa.types.is_integer(kind)) and kind != pa.uint64() and needed
 
 
 def _labels_like(kind: Any) -> np.ndarray:
@@ -231,7 +218,9 @@ def _as(batch: Any, schema: Any) -> Any:
     batch = batch.select(schema.names)
     if batch.schema.equals(schema):
         return batch
-    return pa.record_batch([batch.column(f.name).cast(f.type) for f in schema], schema=schema)
+    pairs = zip(batch.columns, schema.types, strict=True)
+    columns = [column if column.type == kind else column.cast(kind) for column, kind in pairs]
+    return pa.record_batch(columns, schema=schema)
 
 
 def _cut(batches: Iterator[tuple[int, Any]], rows: int) -> Iterator[tuple[int, Any]]:
