@@ -643,3 +643,9 @@ def test_the_table_finds_the_corruptions(shared):
     gap = {region.rule: region.observed - region.stated for region in known.regions}
     assert min(gap, key=gap.get) == "corruption = noise"
     assert max(gap, key=gap.get) == "corruption = darkened"
+
+
+def test_groups_must_be_single_values():
+    rows = pb.Predictions([0, 1] * 20, [0.2, 0.7] * 20, columns={"who": np.array([{"a": 1}] * 40, object)})
+    with pytest.raises(pb.InputError, match="single values"):
+        grouping_loss(rows, regions=["who"])

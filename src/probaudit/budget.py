@@ -9,16 +9,19 @@ from typing import TYPE_CHECKING, Any, Literal, Unpack
 import numpy as np
 
 from .calibration_loss import calibration_loss
+from .engines.choosing import Passing, as_source
 from .errors import InputError
 from .estimates.estimate import Estimate
 from .estimates.region_table import Region
-from .estimates.scores import Z95
-from .grouping_loss import GroupingLoss, features_of, grouping_loss
+from .estimates.scores import Z95, estimate_score
+from .grouping_loss import GroupingLoss, grouping_loss
 from .lenses import Classwise, Lens, TopLabel
 from .metrics import RowOptions, rows_of
 from .predictions import Predictions
+from .regions import features_of
 from .scores import NAMED
 from .selecting import select_calibrator
+from .statistics.evidence import Others
 from .viewing import look, survey
 
 if TYPE_CHECKING:
@@ -95,11 +98,13 @@ def loss_budget(
     region_ratio: float = 30,
     resamples: int = 200,
     seed: int = 0,
+    others: Others | None = None,
     **options: Unpack[RowOptions],
 ) -> Budget:
     """How the expected score splits into what calibration, a better use of the features, and nothing known would remove.
 
-    features, bins, regions, region_ratio, resamples : as in `grouping_loss`.
+    features, bins, regions, region_ratio, resamples, others : as in `grouping_loss`. With others, the budget after calibration
+        is that of the sample; so is the total of a single event.
     lens : `Classwise()`, whose budget is that of the full score, if there are at most 20 classes with 500 rows each on average;
         else `TopLabel()`. A budget says which.
     calibrator : for the budget after calibration, which is cross-validated; as in `calibration_loss`; "best" for the one that
@@ -116,11 +121,15 @@ def loss_budget(
     """
     if score not in NAMED:
         raise InputError("score", f"must be one of {', '.join(NAMED)}", repr(score))
-    predictions = rows_of(y_true, y_proba, **options)
+    if (source := as_source(y_true, y_proba, **options)) is not None:
+        evidence = Passing().evidence(source)
+        predictions, others = evidence.sample, evidence.others
+    else:
+        predictions = rows_of(y_true, y_proba, **options)
     chosen = budget_lens(predictions) if lens is None else lens
     choices = {"bins": bins, "regions": regions, "region_ratio": region_ratio, "resamples": resamples, "seed": seed}
     features = features_of(predictions) if features is None else features
-    now = _budget(predictions, features, score, chosen, choices)
+    now = _budget(predictions, features, score, chosen, choices, others)
     if calibrator == "none":
         return now
     if calibrator == "best":
@@ -156,9 +165,14 @@ def _taken(features: Any, rows: np.ndarray) -> Any:
     return features[rows] if hasattr(features, "__getitem__") else np.asarray(features)[rows]
 
 
-def _budget(predictions: Predictions, features: Any, score: Any, lens: Lens, choices: dict[str, Any]) -> Budget:
-    found = grouping_loss(predictions, features=features, lens=lens, score=score, **choices)
-    total = _total(predictions, score, lens)
+def _budget(
+    predictions: Predictions, features: Any, score: Any, lens: Lens, choices: dict[str, Any], others: Others | None = None
+) -> Budget:
+    found = grouping_loss(predictions, features=features, lens=lens, score=score, others=others, **choices)
+    if others is not None and isinstance(lens, Classwise):
+        total = estimate_score(others.summary, NAMED[score])
+    else:
+        total = _total(predictions, score, lens)
     rest = float(total) - float(found.calibration_loss) - float(found.lower_bound)
     parts = (total, found.calibration_loss, found.lower_bound)
     half = math.sqrt(sum(((part.high - part.low) / 2) ** 2 for part in parts))

@@ -10,7 +10,9 @@ from typing import Any, Unpack
 
 import numpy as np
 
+from .cell_counting import counted_terms
 from .distances import Distance, Squared, as_distance
+from .engines.choosing import Passing, as_source
 from .errors import InputError
 from .estimates.calibration_error import debiased_gap, mean_gap, thin, worst_gap
 from .estimates.cells import Categories, Cells, gather_categories, gather_cells, gather_class_cells
@@ -65,6 +67,8 @@ def calibration_error(
 ) -> CalibrationError:
     """The mean distance between what was forecast and what happened, over cells of rows (paper 3, Eq. 3).
 
+    y_true, y_proba : as in `log_score`; or what `scan` makes of files or of a dask DataFrame, or dask arrays: a sample of their
+        rows then decides the cells (the boxes of a `KDTree`, the bins of `EqualMass`), and all rows are counted in a pass.
     lens : what is judged; `TopLabel()` unless given. `Classwise()` averages over classes and gives each in `per_class`.
     partition : which rows are judged together; `EqualWidth(15)` unless given.
     distance : "l1", "tvd", "l2", "squared", "max", "brier", "log" or a Distance.
@@ -85,10 +89,25 @@ def calibration_error(
     metric = as_distance(distance)
     if debias and worst:
         raise InputError("worst", "the largest of several cells cannot be debiased")
-    predictions = rows_of(y_true, y_proba, **options)
     bootstrap = Bootstrap.of(interval, groups, resamples, seed, bias_removed=int(debias))
     error = partial(debiased_gap if debias else worst_gap if worst else mean_gap, distance=metric)
-    terms = _terms(predictions, lens, partition, where) if exact else _grid_terms(predictions, lens, partition, where)
+    sample_words = ""
+    if (source := as_source(y_true, y_proba, **options)) is not None:
+        if where is not None or groups is not None:
+            raise InputError("where" if groups is None else "groups", "needs rows in memory")
+        evidence = Passing().evidence(source)
+        predictions = evidence.sample
+    else:
+        evidence, predictions = None, rows_of(y_true, y_proba, **options)
+    if evidence is not None and evidence.sampled:
+        terms, decided = counted_terms(evidence, lens, partition)
+        if len(terms) > 1 and interval is not None:
+            raise InputError("interval", "of several events needs rows in memory", interval)
+        sample_words = f"cells of a sample of {len(predictions):,} rows" if decided else ""
+    elif exact:
+        terms = _terms(predictions, lens, partition, where)
+    else:
+        terms = _grid_terms(predictions, lens, partition, where)
     cells = [term.cells for term in terms]
     values = np.concatenate([np.atleast_1d(error(c)) for c in cells]).tolist()
     words = [f"calibration error, {lens}", repr(partition), repr(metric)]
@@ -100,7 +119,8 @@ def calibration_error(
     least, n = min(int((c.weight > 0).sum(axis=-1).min()) for c in cells), max(int(c.rows.sum(axis=-1).max()) for c in cells)
     if isinstance(partition, EqualMass) and least < min(partition.bins, n):
         words.append(f"ties leave {least} bins")
-    words += [] if exact else [f"from a grid of {terms[0].grid_cells:,} cells"]
+    words += [sample_words] if sample_words else []
+    words += [] if exact or not terms[0].grid_cells else [f"from a grid of {terms[0].grid_cells:,} cells"]
     per_class = dict(zip(predictions.class_order, values, strict=True)) if isinstance(lens, Classwise) else None
     found = _error(math.fsum(values) / len(values), words, n, cells, per_class)
     if bootstrap is not None:

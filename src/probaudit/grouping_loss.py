@@ -9,9 +9,10 @@ from typing import Any, Literal, Unpack
 import numpy as np
 
 from .arrays import as_array
+from .engines.choosing import Passing, as_source
 from .errors import InputError
 from .estimates.estimate import Estimate
-from .estimates.grouping import BRIER, CLASS_LOG, LOG, Averages, Bounds, Generator
+from .estimates.grouping import BRIER, CLASS_LOG, LOG, Bounds, Generator
 from .estimates.intervals import percentile
 from .estimates.region_table import RegionTable, clopper_pearson
 from .lenses import Classwise, Lens, TopLabel
@@ -19,10 +20,12 @@ from .level_sets import PARTS, Event, Measured, Plan, measure, resampled, those
 from .metrics import RowOptions, rows_of
 from .partitions import Column, Edges, EqualMass, EqualWidth, Partition
 from .predictions import Predictions
-from .regions import Features, GivenRegions, KMeansRegions, Regions, StumpRegions, TreeRegions, named_columns
+from .region_counting import counted
+from .regions import GivenRegions, Regions, chosen_regions
 from .resampling import Bootstrap
 from .scores import Brier, Log, Score
-from .viewing import look
+from .statistics.evidence import Others
+from .viewing import look, survey
 
 
 @dataclass(frozen=True, eq=False)
@@ -107,6 +110,7 @@ def grouping_loss(
     groups: Any = None,
     resamples: int = 200,
     seed: int = 0,
+    others: Others | None = None,
     **options: Unpack[RowOptions],
 ) -> GroupingLoss:
     """How much is lost, at least, because rows with the same output differ in what they should be told (paper 1, Section 4).
@@ -126,6 +130,9 @@ def grouping_loss(
         the paper, whose bound is lower. Without any grouping loss the first bound is 0 on average, the second is negative.
     recalibrate : find the same after isotonic recalibration too.
     interval, groups, resamples : 95% intervals from rows (or whole groups of them) drawn again, with the regions held fixed.
+    others : the rows of which these are a sample. They are then counted too, in the regions of the sample, and the interval of
+        the sample becomes narrower by the root of the ratio of rows. So it is if `y_true` is what `scan` makes of files or of a
+        dask DataFrame that have more rows than a sample.
 
     >>> from probaudit import Binary
     >>> from probaudit.simulate import neural_outputs
@@ -146,8 +153,16 @@ def grouping_loss(
     if interval not in ("percentile", None):
         raise InputError("interval", 'must be "percentile" or None', repr(interval))
     bootstrap = Bootstrap.of(interval, groups, resamples, seed)
-    predictions = rows_of(y_true, y_proba, **options)
-    choice, known = _regions(regions, region_ratio, features, predictions)
+    if (source := as_source(y_true, y_proba, **options)) is not None:
+        per_row = {"features": features, "groups": groups, "split": None if isinstance(split, str) else split}
+        for name, given in per_row.items():
+            if given is not None:
+                raise InputError(name, "per row needs rows in memory; columns of a source are named in `scan`")
+        evidence = Passing().evidence(source)
+        predictions, others = evidence.sample, evidence.others
+    else:
+        predictions = rows_of(y_true, y_proba, **options)
+    choice, known = chosen_regions(regions, region_ratio, features, predictions)
     halving, mask = _split(split, len(predictions)), not isinstance(split, str)
     plan = Plan(rule, binning, choice, known, halving, curve == "knn", induced == "bins", seed)
     units = None if bootstrap is None else bootstrap.units(len(predictions))
@@ -159,10 +174,36 @@ def grouping_loss(
     def found(plan: Plan) -> GroupingLoss:
         measured = [measure(event, plan) for event in events]
         draws = None if units is None else resampled(measured, units, resamples, seed)
-        return _assemble(measured, names, draws, words + (", after isotonic regression" if plan.recalibrate else ""))
+        said = words + (", after isotonic regression" if plan.recalibrate else "")
+        if others is not None and groups is None:
+            columns = tuple(regions) if isinstance(regions, (list, tuple)) else ()
+            if (more := counted(measured, others, lens, columns, _scale(predictions, others))) is not None:
+                return _of_all(measured, *more, names, draws, said)
+        said += f", on a sample of {len(predictions):,} rows" if others is not None else ""
+        return _assemble(measured, names, draws, said)
 
     raw = found(plan)
     return raw if not recalibrate else replace(raw, recalibrated=found(replace(plan, recalibrate=True)))
+
+
+def _scale(sample: Predictions, others: Others) -> float:
+    """What the weights of a sample, of which the largest is 1, are to be multiplied with to be on the scale of a plan."""
+    weights = others.plan.scaled(sample.sample_weight)
+    return 1.0 if weights is None else float(weights[survey(sample).good].max())
+
+
+def _of_all(
+    sample: list[Measured], measured: list[Measured], left_out: int, names: Sequence[Any] | None, draws: Any, words: str
+) -> GroupingLoss:
+    """What was measured on all rows, with the draws of the sample."""
+
+    def size(one: Measured) -> float:
+        return float(one.counts.weight.sum() ** 2 / one.counts.squared.sum())
+
+    words += f", regions learned from a sample of {int(sample[0].judged.sum()):,} rows and counted over all"
+    words += f", {left_out:,} rows of groups that the sample lacks left out" if left_out else ""
+    narrower = (size(sample[0]) / size(measured[0])) ** 0.5
+    return _assemble(measured, names, draws, words, narrower)
 
 
 def _said(choice: Regions | Partition) -> str:
@@ -176,20 +217,23 @@ def _generator(score: str | Score, lens: Lens) -> Generator:
     return BRIER if score == "brier" else CLASS_LOG if isinstance(lens, Classwise) else LOG
 
 
-def _assemble(measured: list[Measured], names: Sequence[Any] | None, draws: np.ndarray | None, words: str) -> GroupingLoss:
-    """Sums over events as estimates, and the table of all their regions."""
+def _assemble(
+    measured: list[Measured], names: Sequence[Any] | None, draws: np.ndarray | None, words: str, narrower: float = 1.0
+) -> GroupingLoss:
+    """Sums over events as estimates, and the table of all their regions. Deviations of draws are multiplied by `narrower`."""
     by_event = np.stack([one.values for one in measured])
-    values, rated, judged = by_event.sum(axis=0), measured[0].parting.region >= 0, measured[0].judged
+    values = by_event.sum(axis=0)
+    rated, judged = int(measured[0].rows.sum()), int(measured[0].bin_sums.rows.sum())
     thin = sum(int(one.explained.thin.sum()) for one in measured)
     words += f", {thin} regions of one row left out" if thin else ""
     estimates: dict[str, Any] = {}
     for k, (name, value) in enumerate(zip(PARTS, values, strict=True)):
         classes = {} if names is None else dict(zip(names, by_event[:, k].tolist(), strict=True))
-        n = int((judged if name == "calibration_loss" else rated).sum())
+        n = judged if name == "calibration_loss" else rated
         found = Estimate(value, n=n, definition=f"{name.replace('_', ' ')}, {words}", per_class=classes)
         if draws is not None and np.isfinite(value) and np.isfinite(draws[:, k]).any():
             drawn = draws[np.isfinite(draws[:, k]), k]
-            found.low, found.high = percentile(drawn - drawn.mean() + value)  # a resample adds chance of its own
+            found.low, found.high = percentile(narrower * (drawn - drawn.mean()) + value)  # a resample adds chance of its own
         estimates[name] = found
     table, region_of = _table(measured, names)
     single = len(measured) == 1
@@ -220,10 +264,10 @@ def _table(measured: list[Measured], names: Sequence[Any] | None) -> tuple[Regio
         number = number.reshape(-1)
         level_rate = np.bincount(parting.level, one.counts.hits) / np.bincount(parting.level, one.counts.weight)
         by_region = [
-            np.bincount(region),
+            one.rows,
             one.counts.weight,
             one.counts.squared,
-            np.bincount(region, event.weights[rated] * one.outputs[rated]),
+            one.stated,
             one.counts.weight * level_rate[parting.level],
             one.counts.hits,
             one.explained.by_region,
@@ -257,31 +301,30 @@ def _table(measured: list[Measured], names: Sequence[Any] | None) -> tuple[Regio
 def _spans(one: Measured, rated: Any) -> list[str]:
     """The outputs of each region's bin, in words."""
     bins, outputs = one.bins[rated], one.outputs[rated]
-    low, high = np.full(int(bins.max()) + 1, np.inf), np.full(int(bins.max()) + 1, -np.inf)
+    size = 1 + max(int(bins.max()), int(one.parting.bin.max()))
+    low, high = np.full(size, np.inf), np.full(size, -np.inf)
     np.minimum.at(low, bins, outputs)
     np.maximum.at(high, bins, outputs)
-    return [f"stated {low[b]:.3g} to {high[b]:.3g}" for b in one.parting.bin]
+    spans = [f"stated {a:.3g} to {b:.3g}" if a <= b else "" for a, b in zip(low, high, strict=True)]
+    return [spans[b] for b in one.parting.bin]
 
 
 def _diagram(one: Measured) -> GroupingDiagram:
-    event, parting, judged, rated = one.event, one.parting, those(one.judged), those(one.parting.region >= 0)
-    whole = Averages(one.bins[judged], event.weights[judged])
-    region, counts = parting.region[rated], one.counts
+    parting, counts, sums = one.parting, one.counts, one.bin_sums
     observed, size = counts.hits / counts.weight, counts.weight**2 / counts.squared
     low, high = clopper_pearson(observed, size)
-    known = np.unique(one.bins[judged])
     level_rate = np.bincount(parting.level, counts.hits) / np.bincount(parting.level, counts.weight)
     expected = level_rate[parting.level]
     return GroupingDiagram(
-        whole(one.outputs[judged]),
-        whole(event.hits[judged]),
-        np.bincount(whole.number),
-        np.searchsorted(known, parting.bin),
-        np.bincount(region, event.weights[rated] * one.outputs[rated]) / counts.weight,
+        sums.stated / sums.weight,
+        sums.hits / sums.weight,
+        sums.rows.astype(np.int64),
+        np.searchsorted(sums.number, parting.bin),
+        one.stated / counts.weight,
         observed,
         low,
         high,
-        np.bincount(region),
+        one.rows,
         (expected < low) | (expected > high),
     )
 
@@ -295,42 +338,6 @@ def _split(split: Any, rows: int) -> np.ndarray | str:
     if mask.shape != (rows,) or mask.dtype.kind != "b" or mask.all() or not mask.any():
         raise InputError("split", f"must be a boolean mask of the {rows} rows, with some True and some False", repr(split)[:80])
     return mask
-
-
-def features_of(predictions: Predictions) -> Any:
-    """The features that came with the rows, by name if they have names."""
-    names, features = predictions.feature_names, predictions.features
-    if names is None:
-        return features
-    columns = features.T if features.dtype != object else (np.array(column.tolist()) for column in features.T)
-    return dict(zip(names, columns, strict=True))
-
-
-def _regions(regions: Any, ratio: float, features: Any, predictions: Predictions) -> tuple[Regions | Partition, Features]:
-    """The choice of regions, and the features if it needs any."""
-    rows = len(predictions)
-    features = features_of(predictions) if features is None else features
-    if isinstance(regions, Partition):
-        return regions, Features.none(rows)
-    if isinstance(regions, (list, tuple)):
-        columns = dict(predictions.columns or {}) | (named_columns(features, "features") or {})
-        missing = [name for name in regions if name not in columns]
-        if missing or not regions:
-            raise InputError("regions", "must name columns of the features or of the Predictions", repr(missing or regions))
-        chosen = {name: columns[name] for name in regions}
-        for name, column in chosen.items():
-            if column.shape != (rows,):
-                raise InputError("regions", f"column {name!r} needs one value per row ({rows})", f"has shape {column.shape}")
-        return GivenRegions.of_columns(chosen), Features.none(rows)
-    named = {"tree": TreeRegions(ratio), "stump": StumpRegions(), "kmeans": KMeansRegions()}
-    if not isinstance(regions, Regions) and (not isinstance(regions, str) or regions not in named):
-        raise InputError("regions", f"must be one of {', '.join(named)}, names of columns, or a Regions choice", repr(regions))
-    choice = regions if isinstance(regions, Regions) else named[regions]
-    if isinstance(choice, GivenRegions):
-        return choice, Features.none(rows)
-    if features is None:
-        raise InputError("features", "are needed to part rows into regions")
-    return choice, Features.of(features, rows)
 
 
 def grouping_diagram(

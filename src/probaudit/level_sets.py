@@ -96,11 +96,37 @@ class Event:
 
 
 @dataclass(frozen=True, eq=False)
+class BinSums:
+    """Of each bin that has rows: its number, its rows, and the sums of weights, squared weights, outputs and hits."""
+
+    number: np.ndarray
+    rows: np.ndarray
+    weight: np.ndarray
+    squared: np.ndarray
+    stated: np.ndarray
+    hits: np.ndarray
+
+    @classmethod
+    def of(cls, bins: np.ndarray, *sums: np.ndarray) -> BinSums:
+        """From the bins of rows or regions, and what each of these adds to the sums, in their order."""
+        number, place = np.unique(bins, return_inverse=True)
+        return cls(number, *(np.bincount(place.reshape(-1), part) for part in sums))
+
+    def calibration(self, rule: Generator) -> tuple[float, float]:
+        """The calibration loss of the bins, and its bias."""
+        size, share = self.weight**2 / self.squared, self.weight / self.weight.sum()
+        binned, bias = binned_calibration_loss(self.hits / self.weight, self.stated / self.weight, size, share, rule)
+        return float(binned), float(bias)
+
+
+@dataclass(frozen=True, eq=False)
 class Measured:
     """An event in bins and regions, its calibration curve, and what they give.
 
     outputs : those judged, as they came or recalibrated; judged : the rows that count for the curve and the calibration loss.
-    induced : what binning adds to the grouping loss, in the bins as a whole.
+    rows, stated : of each region, its rows and the weighted sum of their outputs.
+    curve : where it is known, rising, and its values there. induced : what binning adds to the grouping loss, in the bins as a
+        whole.
     calibration : the calibration loss of the bins, its bias, and what binning adds to it.
     """
 
@@ -110,8 +136,12 @@ class Measured:
     judged: np.ndarray
     parting: Parting
     counts: RegionCounts
+    rows: np.ndarray
+    stated: np.ndarray
+    bin_sums: BinSums
     explained: Explained
     points: Points
+    curve: tuple[np.ndarray, np.ndarray]
     induced: float
     calibration: tuple[float, float, float]
     bounds: Bounds | None
@@ -149,38 +179,60 @@ def measure(event: Event, plan: Plan) -> Measured:
     kept = those(judged)
     o, h, w, b = (part[kept] for part in (outputs, event.hits, event.weights, bins))
     points = Points.of(o, h, w, b)
-    curve, x, averages, noise = _near(o, h, w, b, plan) if plan.neighbours else _local(points, plan)
+    curve, x, averages, noise = _near(o, h, w, b, plan) if plan.neighbours else local_curve(points, plan)
     weights, hits = event.everywhere(event.weights), event.everywhere(event.weights * event.hits)
-    rows = Level(event.places, event.places[:0], weights, hits, plan.rule.name == "log", plan.seed)
-    parting = part_rows(regions, plan.features, folds, tests, rows)
+    known = Level(event.places, event.places[:0], weights, hits, plan.rule.name == "log", plan.seed)
+    parting = part_rows(regions, plan.features, folds, tests, known)
     rising = np.argsort(x, kind="stable")
-    counts = _counts(event, parting, np.interp(outputs, x[rising], curve[rising]))
+    line = x[rising], curve[rising]
+    counts, rows, stated = _counts(event, parting, outputs, np.interp(outputs, *line))
     explained = explained_loss(counts, plan.rule)
     grouping, added = induced_losses(curve, x, averages, plan.rule)
-    whole = Averages(b, w)
-    size = whole.total**2 / np.bincount(whole.number, w * w)
-    binned, bias = binned_calibration_loss(whole(h), whole(o), size, whole.share, plan.rule)
-    bounds = None
-    if plan.rule is BRIER:
-        width = 1 / plan.bins.bins if isinstance(plan.bins, EqualWidth) else np.nan
-        bounds = induced_bounds(curve, x, averages, float(binned - bias + explained.debiased), width)
-    calibration = (float(binned), float(bias), float(added) + noise)
+    sums = BinSums.of(b, np.ones(len(b)), w, w * w, w * o, w * h)
+    binned, bias = sums.calibration(plan.rule)
+    bounds = bounds_of(curve, x, averages, binned - bias + float(explained.debiased), plan)
     return Measured(
-        event, outputs, bins, judged, parting, counts, explained, points, float(grouping) - noise, calibration, bounds, plan
+        event=event,
+        outputs=outputs,
+        bins=bins,
+        judged=judged,
+        parting=parting,
+        counts=counts,
+        rows=rows,
+        stated=stated,
+        bin_sums=sums,
+        explained=explained,
+        points=points,
+        curve=line,
+        induced=float(grouping) - noise,
+        calibration=(binned, bias, float(added) + noise),
+        bounds=bounds,
+        plan=plan,
     )
 
 
-def _counts(event: Event, parting: Parting, curve: np.ndarray) -> RegionCounts:
+def bounds_of(curve: np.ndarray, x: np.ndarray, averages: Averages, binned: float, plan: Plan) -> Bounds | None:
+    """For the Brier score; see `Bounds`."""
+    if plan.rule is not BRIER:
+        return None
+    width = 1 / plan.bins.bins if isinstance(plan.bins, EqualWidth) else np.nan
+    return induced_bounds(curve, x, averages, binned, width)
+
+
+def _counts(
+    event: Event, parting: Parting, outputs: np.ndarray, curve: np.ndarray
+) -> tuple[RegionCounts, np.ndarray, np.ndarray]:
     rated = those(parting.region >= 0)
-    region, w, h = parting.region[rated], event.weights[rated], event.hits[rated]
-    weight, hits, squared, sums = (np.bincount(region, part) for part in (w, w * h, w * w, w * curve[rated]))
-    return RegionCounts(parting.level, weight, hits, squared, sums / weight)
+    region, w, h, o = (part[rated] for part in (parting.region, event.weights, event.hits, outputs))
+    weight, hits, squared, sums, stated = (np.bincount(region, part) for part in (w, w * h, w * w, w * curve[rated], w * o))
+    return RegionCounts(parting.level, weight, hits, squared, sums / weight), np.bincount(region), stated
 
 
 Curve = tuple[np.ndarray, np.ndarray, Averages, float]  # its values, where, means over bins there, and what chance adds
 
 
-def _local(points: Points, plan: Plan) -> Curve:
+def local_curve(points: Points, plan: Plan) -> Curve:
+    """By local regression."""
     curve = points.curve(points.rates, plan.rule.name == "log")
     return curve, points.outputs, Averages(points.level, points.weight), curve_noise(curve, points, plan.rule)
 

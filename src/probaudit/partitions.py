@@ -23,6 +23,11 @@ class Partition(ABC):
     def cells(self, outputs: np.ndarray) -> np.ndarray:
         """The number of each row's cell; equal numbers share a cell."""
 
+    @property
+    def count(self) -> int:
+        """How many cells there can be, of a partition that is `placed`."""
+        raise NotImplementedError(type(self).__name__)
+
     def grid_cells(self, place: np.ndarray, rows: np.ndarray) -> np.ndarray:
         """The same for cells of a fine grid, given where each lies and how many rows it holds."""
         raise InputError("exact", "must be True: this partition needs the rows themselves", repr(self))
@@ -30,6 +35,11 @@ class Partition(ABC):
     def select(self, rows: np.ndarray, total: int) -> Partition:
         """The same partition for some of all `total` rows."""
         return self
+
+    def placed(self, outputs: np.ndarray) -> Partition:
+        """The cells that these outputs make, for any others: for rows that are counted after a sample has shown what they are
+        like."""
+        raise InputError("partition", "must be one that a sample of rows can decide, as bins and k-d trees are", repr(self))
 
     def __mul__(self, other: Partition) -> Partition:
         return Product(self, other)
@@ -126,6 +136,15 @@ class EqualWidth(Partition):
     def grid_cells(self, place: np.ndarray, rows: np.ndarray) -> np.ndarray:
         return self.cells(place)
 
+    def placed(self, outputs: np.ndarray) -> Partition:
+        if outputs.ndim != 1:
+            raise InputError("partition", "of several outputs must be a KDTree, for rows that are not in memory", repr(self))
+        return self
+
+    @property
+    def count(self) -> int:
+        return self.bins
+
 
 @dataclass(frozen=True, eq=False)
 class Edges(Partition):
@@ -149,6 +168,13 @@ class Edges(Partition):
 
     def grid_cells(self, place: np.ndarray, rows: np.ndarray) -> np.ndarray:
         return self.cells(place)
+
+    def placed(self, outputs: np.ndarray) -> Partition:
+        return self
+
+    @property
+    def count(self) -> int:
+        return len(self.edges) - 1
 
 
 @dataclass(frozen=True)
@@ -181,6 +207,12 @@ class EqualMass(Partition):
             -1
         )
 
+    def placed(self, outputs: np.ndarray) -> Partition:
+        cells = self.cells(outputs)
+        least = np.full(int(cells.max()) + 1, np.inf)
+        np.minimum.at(least, cells, outputs)
+        return Cuts(least[1:])
+
     def _starts(self, rows: int) -> np.ndarray:
         """The first row of each bin but the first, counted in order of the outputs."""
         small, larger = divmod(rows, self.bins)
@@ -212,12 +244,63 @@ class KDTree(Partition):
             raise InputError("min_rows", "must be at least 1", self.min_rows)
 
     def cells(self, outputs: np.ndarray) -> np.ndarray:
+        return self._grown(outputs)[0]
+
+    def _grown(self, outputs: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         from .kernels.trees import tree_cells
 
-        points = outputs if outputs.ndim == 2 else np.column_stack([np.subtract(1, outputs, dtype=np.float64), outputs])
-        dtype = np.float32 if points.dtype == np.float32 else np.float64
+        points = _points(outputs)
         least = max(2.0, self.gamma * len(points) if self.min_rows is None else self.min_rows)
-        return tree_cells(np.ascontiguousarray(points, dtype), least, self.split == "median")
+        found: tuple[np.ndarray, np.ndarray, np.ndarray] = tree_cells(points, least, self.split == "median")
+        return found
+
+    def placed(self, outputs: np.ndarray) -> Partition:
+        return Boxes(*self._grown(outputs)[1:])
+
+
+def _points(outputs: np.ndarray) -> np.ndarray:
+    """Outputs as points of the simplex."""
+    points = outputs if outputs.ndim == 2 else np.column_stack([np.subtract(1, outputs, dtype=np.float64), outputs])
+    return np.ascontiguousarray(points, np.float32 if points.dtype == np.float32 else np.float64)
+
+
+@dataclass(frozen=True, eq=False)
+class Boxes(Partition):
+    """The boxes of a k-d tree that is grown already: see `kernels.trees.tree_cells`."""
+
+    nodes: np.ndarray
+    cuts: np.ndarray
+
+    def cells(self, outputs: np.ndarray) -> np.ndarray:
+        from .kernels.trees import find_boxes
+
+        points, found = _points(outputs), np.empty(len(outputs), np.int64)
+        each_chunk(points, lambda part: find_boxes(points[part], self.nodes, self.cuts, found[part]))
+        return found
+
+    def placed(self, outputs: np.ndarray) -> Partition:
+        return self
+
+    @property
+    def count(self) -> int:
+        return int(self.nodes[self.nodes[:, 0] < 0, 1].max()) + 1
+
+
+@dataclass(frozen=True, eq=False)
+class Cuts(Partition):
+    """Bins between rising cuts, without ends: the first holds all below the first cut."""
+
+    cuts: np.ndarray
+
+    def cells(self, outputs: np.ndarray) -> np.ndarray:
+        return np.searchsorted(self.cuts, _single(outputs, "Cuts"), side="right")
+
+    def placed(self, outputs: np.ndarray) -> Partition:
+        return self
+
+    @property
+    def count(self) -> int:
+        return len(self.cuts) + 1
 
 
 @dataclass(frozen=True, eq=False)
@@ -246,6 +329,13 @@ class Whole(Partition):
 
     def cells(self, outputs: np.ndarray) -> np.ndarray:
         return np.zeros(len(outputs), np.int64)
+
+    def placed(self, outputs: np.ndarray) -> Partition:
+        return self
+
+    @property
+    def count(self) -> int:
+        return 1
 
     def grid_cells(self, place: np.ndarray, rows: np.ndarray) -> np.ndarray:
         return self.cells(place)

@@ -5,15 +5,17 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from .arrays import as_array
+from .arrays import as_array, is_missing
 from .errors import InputError
 from .parallel import default_threads, each_chunk
+from .partitions import Partition
+from .predictions import Predictions
 
 CUTS = 255
 SAMPLE = 20_000  # rows from which the cuts of a feature are taken
@@ -29,6 +31,7 @@ class Features:
     names: tuple[str, ...]
     values: np.ndarray
     categories: Mapping[int, Any] = field(default_factory=dict)
+    given_cuts: np.ndarray | None = None
 
     @classmethod
     def of(cls, data: Any, rows: int, argument: str = "features") -> Features:
@@ -66,9 +69,31 @@ class Features:
     def none(cls, rows: int) -> Features:
         return cls((), np.empty((rows, 0), np.float32))
 
+    @property
+    def form(self) -> Features:
+        """No rows, but all that tells how others are read."""
+        return replace(self, values=self.values[:0].copy(), given_cuts=self.cuts)
+
+    def read(self, data: Any, rows: int) -> Features:
+        """Other rows with the same columns, categories and cuts."""
+        if not self.names:
+            return replace(self, values=np.empty((rows, 0), np.float32))
+        columns = named_columns(data, "features")
+        if columns is None:
+            matrix = as_array(data, "features")
+            if not self.categories:
+                return replace(self, values=matrix)
+            columns = dict(zip(dict.fromkeys(self.names), matrix.T, strict=True))
+        values = np.empty((rows, len(self.names)), self.values.dtype)
+        for k, name in enumerate(self.names):
+            values[:, k] = columns[name] == self.categories[k] if k in self.categories else columns[name]
+        return replace(self, values=values)
+
     @cached_property
     def cuts(self) -> np.ndarray:
         """Up to 255 values of each feature at equal shares of the rows, rising, then infinity; NaN is larger than all."""
+        if self.given_cuts is not None:
+            return self.given_cuts
         n, d = self.values.shape
         rows = np.arange(n) if n <= SAMPLE else np.sort(np.random.default_rng(0).choice(n, SAMPLE, replace=False))
         found = np.full((d, CUTS), np.inf, self._dtype)
@@ -146,10 +171,48 @@ class Level(NamedTuple):
 
 
 class Division(NamedTuple):
-    """The region of each row that was to be parted, numbered from 0, and the rule of each region in words."""
+    """The region of each row that was to be parted, numbered from 0; the rule of each region in words; and, if it is known, the
+    region of any other rows, by their places among features of the same form, and how many regions there may be."""
 
     region: np.ndarray
     rule: Callable[[int], str]
+    place: Callable[[Features, np.ndarray], np.ndarray] | None = None
+    size: int = 0
+
+    @classmethod
+    def whole(cls, rows: int) -> Division:
+        """A single region."""
+        return cls(np.zeros(rows, np.int64), lambda _: "all", _nowhere_else, 1)
+
+
+def _nowhere_else(features: Features, rows: np.ndarray) -> np.ndarray:
+    return np.zeros(len(rows), np.int64)
+
+
+@dataclass(frozen=True, eq=False)
+class Leaves:
+    """The leaf of a tree in which a row ends."""
+
+    tree: np.ndarray
+
+    def __call__(self, features: Features, rows: np.ndarray) -> np.ndarray:
+        from .kernels.regions import find_leaves
+
+        leaves = np.empty(len(rows), np.int64)
+        find_leaves(features.codes, rows, self.tree, leaves)
+        return leaves
+
+
+@dataclass(frozen=True, eq=False)
+class Nearest:
+    """The cluster whose centre is next to a row."""
+
+    model: Any
+
+    def __call__(self, features: Features, rows: np.ndarray) -> np.ndarray:
+        if not len(rows):
+            return np.zeros(0, np.int64)
+        return np.asarray(self.model.predict(np.asarray(features.values[rows], features._dtype)), np.int64)
 
 
 class Regions(ABC):
@@ -182,15 +245,14 @@ class TreeRegions(Regions):
         return len(level.train) // max(1, len(level.test) // self.ratio)
 
     def divide(self, features: Features, level: Level) -> Division:
-        from .kernels.regions import find_leaves, grow_tree
+        from .kernels.regions import grow_tree
 
         least = self.least(level)
         if len(level.train) < 2 * least or not least:
-            return Division(np.zeros(len(level.test), np.int64), lambda _: "all")
+            return Division.whole(len(level.test))
         tree = grow_tree(features.codes, level.train, level.weights, level.hits, float(least), level.by_log)
-        leaves = np.empty(len(level.test), np.int64)
-        find_leaves(features.codes, level.test, tree, leaves)
-        return Division(leaves, lambda leaf: _path(features, tree, leaf))
+        leaves = Leaves(tree)
+        return Division(leaves(features, level.test), lambda leaf: _path(features, tree, leaf), leaves, len(tree))
 
 
 @dataclass(frozen=True)
@@ -229,10 +291,18 @@ class KMeansRegions(Regions):
         train = np.asarray(features.values[level.train], features._dtype)
         clusters = min(self.clusters, len(np.unique(train, axis=0))) if len(train) else 0
         if clusters < 2:
-            return Division(np.zeros(len(level.test), np.int64), lambda _: "all")
+            return Division.whole(len(level.test))
         model = KMeans(clusters, n_init="auto", random_state=level.seed).fit(train, sample_weight=level.weights[level.train])
-        region = model.predict(np.asarray(features.values[level.test], features._dtype)).astype(np.int64)
-        return Division(region, lambda number: f"cluster {number + 1} of {clusters}")
+        nearest = Nearest(model)
+        region = nearest(features, level.test)
+        return Division(region, lambda number: f"cluster {number + 1} of {clusters}", nearest, clusters)
+
+
+def _plain(value: Any) -> Any:
+    """A value as samples keep it: missing ones are equal, and dates and the like are text."""
+    if is_missing(value):
+        return None
+    return value if isinstance(value, (str, int, float, list, dict, set)) else str(value)
 
 
 @dataclass(frozen=True, eq=False)
@@ -241,6 +311,7 @@ class GivenRegions(Regions):
 
     groups: np.ndarray
     names: Sequence[str]
+    numbers: Mapping[tuple[Any, ...], int] = field(default_factory=dict, repr=False)  # of the values of columns
 
     @classmethod
     def of_columns(cls, columns: Mapping[str, np.ndarray]) -> GivenRegions:
@@ -250,25 +321,77 @@ class GivenRegions(Regions):
         ['corruption = blur', 'corruption = noise']
         """
         known: dict[tuple[Any, ...], int] = {}
-        groups = [known.setdefault(key, len(known)) for key in zip(*(c.tolist() for c in columns.values()), strict=True)]
-        names = [" and ".join(f"{name} = {v}" for name, v in zip(columns, key, strict=True)) for key in known]
-        return cls(np.array(groups, np.int64), names)
+        values = ([_plain(value) for value in column.tolist()] for column in columns.values())
+        try:
+            groups = [known.setdefault(key, len(known)) for key in zip(*values, strict=True)]
+        except TypeError as problem:
+            raise InputError("regions", "columns must hold single values", f"{', '.join(columns)}: {problem}") from None
+        said = (zip(columns, ("(missing)" if v is None else v for v in key), strict=True) for key in known)
+        names = [" and ".join(f"{name} = {v}" for name, v in key) for key in said]
+        return cls(np.array(groups, np.int64), names, known)
 
     def divide(self, features: Features, level: Level) -> Division:
-        return Division(self.groups[level.test], lambda number: self.names[number])
+        return Division(self.groups[level.test], lambda number: self.names[number], size=len(self.names))
+
+
+def features_of(predictions: Predictions) -> Any:
+    """The features that came with the rows, by name if they have names."""
+    names, features = predictions.feature_names, predictions.features
+    if names is None:
+        return features
+    columns = features.T if features.dtype != object else (np.array(column.tolist()) for column in features.T)
+    return dict(zip(names, columns, strict=True))
+
+
+def given_regions(names: Sequence[str], predictions: Predictions, features: Any = None) -> GivenRegions:
+    """The combinations of values of columns, of the rows or of their features, that are named."""
+    rows, features = len(predictions), features_of(predictions) if features is None else features
+    columns = dict(predictions.columns or {}) | (named_columns(features, "features") or {})
+    missing = [name for name in names if name not in columns]
+    if missing or not names:
+        raise InputError("regions", "must name columns of the features or of the Predictions", repr(missing or names))
+    chosen = {name: columns[name] for name in names}
+    for name, column in chosen.items():
+        if column.shape != (rows,):
+            raise InputError("regions", f"column {name!r} needs one value per row ({rows})", f"has shape {column.shape}")
+    return GivenRegions.of_columns(chosen)
+
+
+def chosen_regions(regions: Any, ratio: float, features: Any, predictions: Predictions) -> tuple[Regions | Partition, Features]:
+    """The choice of regions, and the features if it needs any."""
+    rows = len(predictions)
+    features = features_of(predictions) if features is None else features
+    if isinstance(regions, Partition):
+        return regions, Features.none(rows)
+    if isinstance(regions, (list, tuple)):
+        return given_regions(regions, predictions, features), Features.none(rows)
+    named = {"tree": TreeRegions(ratio), "stump": StumpRegions(), "kmeans": KMeansRegions()}
+    if not isinstance(regions, Regions) and (not isinstance(regions, str) or regions not in named):
+        raise InputError("regions", f"must be one of {', '.join(named)}, names of columns, or a Regions choice", repr(regions))
+    choice = regions if isinstance(regions, Regions) else named[regions]
+    if isinstance(choice, GivenRegions):
+        if choice.groups.shape != (rows,):
+            raise InputError("regions", f"needs one group per row ({rows})", f"has shape {choice.groups.shape}")
+        return choice, Features.none(rows)
+    if features is None:
+        raise InputError("features", "are needed to part rows into regions")
+    return choice, Features.of(features, rows)
 
 
 @dataclass(frozen=True, eq=False)
 class Parting:
     """Rows in regions, numbered through all level sets in rising order: the region of each row (-1 for a row that only taught),
     and of each region its level set, its bin, and its group. Groups that are known before reach over bins; else every region is
-    a group of its own. `rule` says in words what makes a group."""
+    a group of its own. `rule` says in words what makes a group. Of each level set `divisions` has the fold, the bin and how it
+    was divided, and `own` the number that a region has there."""
 
     region: np.ndarray
     level: np.ndarray
     bin: np.ndarray
     group: np.ndarray
     rule: Callable[[int], str]
+    own: np.ndarray
+    divisions: Sequence[tuple[int, int, Division]]
 
 
 def halves(bins: np.ndarray, seed: int) -> np.ndarray:
@@ -290,26 +413,35 @@ def part_rows(
     rows : `train` holds the place of each row among those of the features.
     """
     places, jobs = rows.train, []
-    for cells, tested in zip(bins, test, strict=True):
+    for fold, (cells, tested) in enumerate(zip(bins, test, strict=True)):
         order = np.argsort(2 * cells + tested, kind="stable")
         ends = np.searchsorted((2 * cells + tested)[order], np.arange(2 * int(cells.max()) + 3))
         for cell in np.flatnonzero(ends[2::2] > ends[1:-1:2]):
             taught, parted = order[ends[2 * cell] : ends[2 * cell + 1]], order[ends[2 * cell + 1] : ends[2 * cell + 2]]
-            jobs.append((int(cell), parted, rows._replace(train=places[taught], test=places[parted])))
+            jobs.append((fold, int(cell), parted, rows._replace(train=places[taught], test=places[parted])))
     choice.prepare(features)
     with ThreadPoolExecutor(default_threads()) as pool:
-        divisions = list(pool.map(lambda job: choice.divide(features, job[2]), jobs))
-    region, sizes = np.full(len(places), -1), []
-    origin: list[tuple[Division, int]] = []
-    for (_, parted, _), division in zip(jobs, divisions, strict=True):
+        divisions = list(pool.map(lambda job: choice.divide(features, job[3]), jobs))
+    region, owns, first = np.full(len(places), -1), [], 0
+    for (_, _, parted, _), division in zip(jobs, divisions, strict=True):
         known, place = np.unique(division.region, return_inverse=True)
-        region[parted] = len(origin) + place.reshape(-1)
-        sizes.append(len(known))
-        origin += [(division, int(own)) for own in known]
-    level = np.repeat(np.arange(len(jobs)), sizes)
-    bins_of = np.array([cell for cell, _, _ in jobs])[level]
+        region[parted] = first + place.reshape(-1)
+        owns.append(known)
+        first += len(known)
+    level = np.repeat(np.arange(len(jobs)), [len(known) for known in owns])
+    levels = [(fold, cell, division) for (fold, cell, _, _), division in zip(jobs, divisions, strict=True)]
+    return parting(region, level, np.concatenate(owns), levels, choice)
+
+
+def parting(
+    region: np.ndarray, level: np.ndarray, own: np.ndarray, divisions: Sequence[tuple[int, int, Division]], choice: Regions
+) -> Parting:
+    """Regions by their level sets and their own numbers there."""
+    bins = np.array([cell for _, cell, _ in divisions])[level]
     if isinstance(choice, GivenRegions):
-        group, rule = np.array([own for _, own in origin]), choice.names.__getitem__
-    else:
-        group, rule = np.arange(len(origin)), lambda number: origin[number][0].rule(origin[number][1])
-    return Parting(region, level, bins_of, group, rule)
+        return Parting(region, level, bins, own, choice.names.__getitem__, own, divisions)
+
+    def rule(number: int) -> str:
+        return divisions[level[number]][2].rule(int(own[number]))
+
+    return Parting(region, level, bins, np.arange(len(own)), rule, own, divisions)

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from .engines.memory import Survey, events, take_survey
+from .engines.memory import Survey, events, good_of_block, take_survey
 from .errors import InputError
 from .estimates.cells import Categories, Cells, gather_categories, gather_cells
 from .estimates.fine_grid import FineGrid
@@ -47,6 +47,14 @@ def survey(predictions: Predictions) -> Survey:
         predictions.memo["survey"] = take_survey(predictions, Plan.of(predictions))
     found: Survey = predictions.memo["survey"]
     return found
+
+
+def views_of_block(plan: Plan, lens: Lens, start: int, rows: Predictions) -> tuple[np.ndarray, list[View], np.ndarray]:
+    """Of a block: the places of the rows that count, what a lens shows of them, and their weights on the scale of a plan."""
+    block = rows.block(0, len(rows))._replace(first_row=start)
+    good, weights = np.flatnonzero(good_of_block(plan, block)), plan.scaled(block.weights)
+    views = lens_of(rows, lens).views(rows.probabilities(good), block.labels[good]) if len(good) else []
+    return good, views, np.ones(len(good)) if weights is None else weights[good]
 
 
 @dataclass(frozen=True)

@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, get_args
+
+import numpy as np
 
 from ..errors import InputError
 from ..reading import files_of, is_path
 from ..scores import Cost
 from ..statistics import AuditState
+from ..statistics.evidence import Evidence, Job
 from .row_source import RowSource
+from .totals import total_of_source
 
 if TYPE_CHECKING:
     from .dask_rows import DaskRows
@@ -45,6 +50,22 @@ class Passing:
             raise InputError("resume", "needs a checkpoint to go on from", "none")
         if self.checkpoint is not None and self.engine in ("dask", "memory"):
             raise InputError("checkpoint", 'needs the engine "stream"', str(self.checkpoint))
+
+    def evidence(
+        self, source: RowSource | DaskRows, costs: Mapping[str, Cost] | None = None, reject_cost: float = 0.1
+    ) -> Evidence:
+        """What one pass over the rows leaves behind, and how sums over all of them can be had once more."""
+        found = self.gather(source, costs or {}, reject_cost).finalise()
+        return replace(found, total=partial(self._total, source))
+
+    def _total(self, source: RowSource | DaskRows, job: Job) -> list[np.ndarray]:
+        if isinstance(source, RowSource) and self.engine != "dask":
+            return total_of_source(source, self.threads, self.progress, job)
+        from .cluster import connected, total
+        from .dask_rows import FileRows
+
+        with connected(self.client, scheduler=self.scheduler) as client:
+            return total(FileRows(source) if isinstance(source, RowSource) else source, job, client=client)
 
     def gather(self, source: RowSource | DaskRows, costs: Mapping[str, Cost], reject_cost: float) -> AuditState:
         """One pass over the rows: the same bytes for any engine."""

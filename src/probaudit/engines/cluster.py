@@ -18,8 +18,10 @@ from ..errors import InputError
 from ..parallel import default_threads
 from ..predictions import Predictions
 from ..statistics import AuditState, Plan
+from ..statistics.evidence import Job
 from ..version import __version__
 from .progress import Progress
+from .totals import BLOCK_ROWS, added
 
 if TYPE_CHECKING:
     from distributed import Client, Future
@@ -125,13 +127,22 @@ def gather(source: Parted, plan: Plan, *, client: Client | None = None, progress
             return AuditState.empty(plan)
         futures = each_part(client, _state, source, parts, plan, parts[-1].end)
         with Progress(sum(part.rows for part in parts), progress) as bar:
-            content = collect(client, futures, tree(client, futures), lambda place: bar.advance(parts[place].rows))
+            content = collect(client, futures, tree(client, futures, _merged), lambda place: bar.advance(parts[place].rows))
     state = AuditState.from_bytes(content)
     if list(state.covered) != [(parts[0].start, parts[-1].end)]:
         raise ClusterError(f"the state covers the rows {list(state.covered)}, not {parts[0].start} to {parts[-1].end - 1}")
     if state.sample is None or len(state.sample.numbers) < min(state.rows, state.sample.size):
         raise ClusterError("too few rows have a small priority")  # see RowSample.expect
     return state
+
+
+def total(source: Parted, job: Job, *, client: Client | None = None) -> list[np.ndarray]:
+    """The sum of what a job gives for the blocks of all parts (`engines.totals`), added where the parts are."""
+    with connected(client) as client:
+        parts = [part for part in source.parts if part.rows]
+        futures = each_part(client, _part_total, source, parts, job)
+        found: list[np.ndarray] = collect(client, futures, tree(client, futures, _added))
+    return found
 
 
 def each_part(client: Client, job: Callable[..., Any], source: Parted, parts: Sequence[Part], *choices: Any) -> list[Future]:
@@ -173,6 +184,22 @@ def _state(reader: Reader, content: Any, start: int, rows: int, version: str, pl
         state.sample_for(block).expect(total)  # so that a part sends its share of the sample, not one of its own
         state.update(block, start=first)
     return state.to_bytes()
+
+
+def _part_total(reader: Reader, content: Any, start: int, rows: int, version: str, job: Job) -> list[np.ndarray]:
+    totals: list[np.ndarray] = []
+    for first, block in blocks_of_part(reader, content, start, rows, version):
+        for cut in range(0, len(block), BLOCK_ROWS):
+            totals = added(totals, job(first + cut, block.take(slice(cut, cut + BLOCK_ROWS))))
+    return totals
+
+
+def _added(*parts: list[np.ndarray]) -> list[np.ndarray]:
+    first, *others = parts
+    totals = [part.copy() for part in first]  # what another task holds must not change
+    for other in others:
+        totals = added(totals, other)
+    return totals
 
 
 def _merged(*states: bytes) -> bytes:
@@ -246,11 +273,11 @@ def _listed(results: list[Any]) -> list[Any]:
     return results
 
 
-def tree(client: Client, futures: Sequence[Future]) -> Future:
-    """The states of all futures merged, FAN_IN at a time, where most of them are."""
+def tree(client: Client, futures: Sequence[Future], merged: Callable[..., Any]) -> Future:
+    """The results of all futures merged, FAN_IN at a time, where most of them are."""
     level = list(futures)
     while len(level) > 1:
-        level = [client.submit(_merged, *level[i : i + FAN_IN], pure=False) for i in range(0, len(level), FAN_IN)]
+        level = [client.submit(merged, *level[i : i + FAN_IN], pure=False) for i in range(0, len(level), FAN_IN)]
     return level[0]
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from typing import Any, Generic, Protocol, TypedDict, TypeVar, Unpack
 
@@ -20,6 +20,7 @@ from ..statistics.bad_rows import explain
 from ..statistics.evidence import MANY_EVENTS, Evidence, EvidenceState, sample_size
 from ..statistics.sampling import drawn
 from .progress import Progress
+from .totals import total_of_rows
 
 T = TypeVar("T")
 
@@ -62,7 +63,7 @@ def evidence_of(rows: Predictions, plan: Plan, **options: Unpack[PassOptions]) -
     if len(rows) <= size:
         return state.evidence(rows)
     places = drawn(len(rows), size)
-    return state.evidence(rows.take(places), places)
+    return replace(state.evidence(rows.take(places), places), total=partial(total_of_rows, rows, options.get("threads")))
 
 
 class PassOptions(TypedDict, total=False):
