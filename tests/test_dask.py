@@ -114,6 +114,16 @@ def test_parts_of_files_hold_whole_groups(frame, tmp_path, monkeypatch):
     assert [tuple(part)[:2] for part in rows.parts] == [(first, 200) for first in range(0, N, 200)]
 
 
+def test_an_arrow_file_is_read_in_parts(client, frame, tmp_path, monkeypatch):
+    frame.to_feather(tmp_path / "rows.arrow", chunksize=250)
+    monkeypatch.setattr("probaudit.engines.files.GROUP_VALUES", 500 * len(frame.columns))
+    monkeypatch.setattr("probaudit.engines.dask_rows.PART_VALUES", 1)
+    source = scan(tmp_path / "rows.arrow", **OPTIONS)
+    rows = FileRows(source)
+    assert [tuple(part)[:2] for part in rows.parts] == [(first, 500) for first in range(0, N, 500)]
+    assert engine.gather(rows, source.plan(), client=client).to_bytes() == in_memory(source.read()).to_bytes()
+
+
 @pytest.mark.parametrize("kind", ["probabilities", "logits", "one column", "pairs", "float32"])
 def test_arrays_of_every_kind(client, frame, kind):
     p, z = frame.filter(like="p_").to_numpy(), frame.filter(like="z_").to_numpy()
@@ -233,6 +243,21 @@ def test_temperatures_with_weights_and_rows_left_out(client, frame):
     assert found.fit_report_.n == expected.fit_report_.n
     assert found.temperature_ == pytest.approx(expected.temperature_, rel=1e-12)
     np.testing.assert_allclose(found.bias_, expected.bias_, rtol=1e-10)
+
+
+@pytest.mark.parametrize(
+    "method", ["VectorScaling", "MatrixScaling", "PlattScaling", "BetaCalibration", "DirichletCalibration"]
+)
+def test_sums_of_the_cluster_teach_what_memory_does(client, frame, tmp_path, monkeypatch, method):
+    monkeypatch.setattr("probaudit.calibrators.tempered.BLOCK_VALUES", 1000 * K)
+    calibrator, options = calibrators.named(method)(), {"probs": "p_*"}
+    expected = fit_calibrator(pb.read(frame, **options), calibrator)
+    rows = DaskRows.of_frame(dd.from_pandas(frame, npartitions=3), client=client, **options)
+    found = fit_on_cluster(calibrator, rows, rows.plan(), client=client)
+    P = frame[["p_ash", "p_elm", "p_oak"]].to_numpy()
+    np.testing.assert_allclose(found.predict_proba(P), expected.predict_proba(P), rtol=0, atol=1e-12)
+    assert (found.fit_report_.status, found.fit_report_.n) == (expected.fit_report_.status, N)
+    assert found.fit_report_.score_after == pytest.approx(expected.fit_report_.score_after, rel=1e-12)
 
 
 def test_logits_of_minus_infinity_make_probabilities(frame, tmp_path):

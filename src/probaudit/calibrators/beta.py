@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Generator, Mapping
+from dataclasses import dataclass, field
+from functools import partial
 from itertools import combinations
 from typing import Any, ClassVar, Literal
 
@@ -11,8 +13,11 @@ from scipy.special import expit
 
 from ..errors import InputError
 from ..kernels.logistic import logistic_sums
-from .base import Sample, log_score
-from .one_vs_rest import OneVsRestCalibrator
+from .base import Sample
+from .newton import abreast
+from .one_vs_rest import CurvesOneVsRest
+from .summed import SummedCalibrator, log_scores
+from .tempered import TemperedSums
 
 STEPS = 100
 UNFINISHED = f"did not come to rest in {STEPS} steps"
@@ -20,9 +25,17 @@ SMALL_GRADIENT = 1e-10  # of the mean log score, for features of at most 1
 SMALL_DECREMENT = 1e-9  # of the score: a Newton step that promises less is the last, for the next would promise its square
 SEPARATED = 1e-6  # a mean log score below it: the coefficients are on a road without end
 SEPARATED_WORDS = "rows are told apart without error, coefficients have no bound"
+LN2 = float(np.log(2))
+TO_ABC = {  # coefficients of the features times this are (a, b, c)
+    "abm": np.eye(3),
+    "am": np.array([[1.0, 1.0, 0.0], [0.0, 0.0, 1.0]]),
+    "ab": np.array([[1.0, 0.0, LN2], [0.0, 1.0, -LN2]]),
+}
+Asked = tuple[list[int], np.ndarray]  # which features, and their coefficients
+Sums = tuple[float, np.ndarray, np.ndarray]  # mean log score, gradient, Hessian
 
 
-class BetaCalibration(OneVsRestCalibrator):
+class BetaCalibration(SummedCalibrator, CurvesOneVsRest):
     """log odds = a log p - b log(1 - p) + c: the map between two beta distributions of scores (Kull, Silva Filho & Flach 2017,
     equation 5), by maximum likelihood, one class against the rest.
 
@@ -54,52 +67,72 @@ class BetaCalibration(OneVsRestCalibrator):
         self.from_logits = from_logits
         self.classes = classes
 
-    def _learning_sample(self, P: Any, y: Any, sample_weight: Any) -> Sample:
+    def _check_choices(self) -> None:
         if self.parameters not in ("abm", "ab", "am"):
             raise InputError("parameters", "must be one of 'abm', 'ab', 'am'", repr(self.parameters))
-        return super()._learning_sample(P, y, sample_weight)
 
     def _shown(self, sample: Sample, label: int) -> np.ndarray:
         """[2, n]: log p and -log(1 - p)."""
         return np.stack([sample.log_probs[:, label], -log_rest(sample, label)])
 
-    def _fit(self, sample: Sample) -> tuple[bool, str]:
-        _, status = super()._fit(sample)
+    def _solve(self, rows: TemperedSums) -> tuple[bool, str]:
+        labels = [1] if rows.classes == 2 else rows.present.tolist()
+        found: dict[int, tuple[np.ndarray, str]] = {}
+        at_once = len(labels) if rows.reread else max(1, rows.classes // 3)  # features in memory, no more than outputs
+        for start in range(0, len(labels), at_once):
+            found |= self._curves(rows, labels[start : start + at_once])
+        status = self._keep(found)
         # One curve alone is never worse than the identity: the problem is convex. Curves normalised together can be.
-        if sample.n_classes > 2 and log_score(self._transform(sample), sample) > log_score(sample.probs, sample):
-            self.curves_ = [np.array([1.0, 1.0, 0.0]) if curve.size else curve for curve in self.curves_]
-            return True, "nothing better than the identity was found"
+        if rows.classes > 2:
+            before, after = log_scores(rows, self._transform)
+            if after > before:
+                self.curves_ = [np.array([1.0, 1.0, 0.0]) if curve.size else curve for curve in self.curves_]
+                return True, "nothing better than the identity was found"
         return UNFINISHED not in status, status
 
-    def _curve(self, shown: np.ndarray, hits: np.ndarray, weights: np.ndarray) -> tuple[np.ndarray, str]:
-        features, to_abc = self._features(shown)
-        signed = 1 if self.parameters == "am" else 2  # the first so many coefficients must not be negative
-        identity = np.array([1.0] * signed + [0.0] * (len(features) - signed))
-        targets, shares = hits / weights, weights / weights.sum()
+    def _curves(self, rows: TemperedSums, labels: list[int]) -> dict[int, tuple[np.ndarray, str]]:
+        """The curves of some classes, and what is special about them; their searches share passes over the rows."""
+        seen = rows.seen_as(partial(Features, self))
+        scales = np.max(seen.each(partial(largest_features, labels)), axis=0)
+        scales[scales == 0] = 1
 
-        def fit(zeros: tuple[int, ...]) -> tuple[np.ndarray, float, str]:
-            kept = [i for i in range(len(features)) if i not in zeros]
-            coefficients = np.zeros(len(features))
-            some = features[kept] if zeros else features
-            coefficients[kept], score, remark = logistic_regression(some, targets, shares, identity[kept])
+        def answer(asked: dict[int, Asked]) -> dict[int, Sums]:
+            sums = [total / rows.weight for total in seen.sums(partial(logistic_sums_of, asked))]
+            return {label: (float(v), g, h) for label, v, g, h in zip(asked, sums[::3], sums[1::3], sums[2::3], strict=True)}
+
+        return abreast({label: self._curve(scale) for label, scale in zip(labels, scales, strict=True)}, answer)
+
+    def _curve(self, scale: np.ndarray) -> Generator[Asked, Sums, tuple[np.ndarray, str]]:
+        """The search for a curve, and for what is special about it. `scale` has the largest sizes of the features."""
+        to_abc = TO_ABC[self.parameters]
+        signed = 1 if self.parameters == "am" else 2  # the first so many coefficients must not be negative
+        identity = np.array([1.0] * signed + [0.0] * (len(scale) - signed))
+
+        def fit(zeros: tuple[int, ...]) -> Generator[Asked, Sums, tuple[np.ndarray, float, str]]:
+            kept = [i for i in range(len(scale)) if i not in zeros]
+            coefficients = np.zeros(len(scale))
+            coefficients[kept], score, remark = yield from logistic_regression(kept, scale[kept], identity[kept])
             dropped = [f"{name} would be negative and is 0" for i, name in enumerate("ab"[:signed]) if i in zeros]
             return coefficients, score, ", ".join(dropped + [remark] * (remark != ""))
 
-        found = [fit(())]
+        found = [(yield from fit(()))]
         if self.monotone and (found[0][0][:signed] < 0).any():
-            zeros = [chosen for size in range(1, signed + 1) for chosen in combinations(range(signed), size)]
-            found = [tried for tried in map(fit, zeros) if (tried[0][:signed] >= 0).all()]
+            found = []
+            for zeros in (chosen for size in range(1, signed + 1) for chosen in combinations(range(signed), size)):
+                tried = yield from fit(zeros)
+                if (tried[0][:signed] >= 0).all():
+                    found.append(tried)
         coefficients, _, remark = min(found, key=lambda tried: tried[1])
         return coefficients @ to_abc, remark
 
-    def _features(self, shown: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """The features of a logistic regression, and the matrix that turns its coefficients into (a, b, c)."""
+    def _features(self, sample: Sample, label: int) -> np.ndarray:
+        """The features of a logistic regression, whose coefficients TO_ABC turns into (a, b, c)."""
+        shown = self._shown(sample, label)
         if self.parameters == "am":
-            return np.stack([shown[0] + shown[1], np.ones(shown.shape[1])]), np.array([[1.0, 1.0, 0.0], [0.0, 0.0, 1.0]])
+            return np.stack([shown[0] + shown[1], np.ones(shown.shape[1])])
         if self.parameters == "ab":
-            ln2 = np.log(2)
-            return np.stack([shown[0] + ln2, shown[1] - ln2]), np.array([[1.0, 0.0, ln2], [0.0, 1.0, -ln2]])
-        return np.stack([*shown, np.ones(shown.shape[1])]), np.eye(3)
+            return np.stack([shown[0] + LN2, shown[1] - LN2])
+        return np.stack([*shown, np.ones(shown.shape[1])])
 
     def _read(self, curve: np.ndarray, shown: np.ndarray) -> np.ndarray:
         return expit(curve[0] * shown[0] + curve[1] * shown[1] + curve[2])
@@ -118,29 +151,65 @@ def log_rest(sample: Sample, label: int) -> np.ndarray:
     return rest
 
 
+@dataclass(eq=False)
+class Features:
+    """Rows as logistic regressions of a calibrator see them, made when they are asked for."""
+
+    calibrator: BetaCalibration
+    sample: Sample
+    _made: dict[tuple[int, ...], np.ndarray] = field(default_factory=dict)
+    _targets: dict[int, np.ndarray] = field(default_factory=dict)
+
+    def of(self, label: int, kept: list[int] | None = None) -> np.ndarray:
+        """Those of a class, [d, n]; or some of them, by their numbers."""
+        key = (label, *(kept or ()))
+        if key not in self._made:
+            self._made[key] = self.calibrator._features(self.sample, label) if kept is None else self.of(label)[kept]
+        return self._made[key]
+
+    def targets(self, label: int) -> np.ndarray:
+        """1 for rows of the class, else 0."""
+        if label not in self._targets:
+            self._targets[label] = (self.sample.codes == label).astype(np.float64)
+        return self._targets[label]
+
+
+def largest_features(labels: list[int], rows: Features) -> np.ndarray:
+    """The largest size of each feature of each class, [classes, d]."""
+    return np.stack([np.maximum(rows.of(label).max(axis=1), -rows.of(label).min(axis=1)) for label in labels])
+
+
+def logistic_sums_of(asked: dict[int, Asked], rows: Features) -> list[np.ndarray]:
+    """The score, its gradient and its Hessian for each class, one after the other."""
+    sums: list[np.ndarray] = []
+    for label, (kept, coefficients) in asked.items():
+        features = rows.of(label)
+        features = features if len(kept) == len(features) else rows.of(label, kept)
+        value, gradient, hessian = logistic_sums(features, rows.targets(label), rows.sample.weights, coefficients)
+        sums += [np.array(value), gradient, hessian]
+    return sums
+
+
 def logistic_regression(
-    features: np.ndarray, targets: np.ndarray, shares: np.ndarray, start: np.ndarray
-) -> tuple[np.ndarray, float, str]:
-    """Coefficients of features [d, n] that minimise the weighted mean log score of targets in [0, 1], that score, and in words
-    how it ended. Weights sum to 1.
+    kept: list[int], scale: np.ndarray, start: np.ndarray
+) -> Generator[Asked, Sums, tuple[np.ndarray, float, str]]:
+    """The search for the coefficients of features that minimise the mean log score; with that score, and in words how it ended.
 
     Newton's method with Levenberg's damping, in features scaled to at most 1, from `start` or from 0, whichever is better.
     Without any feature the probability is 1/2.
     """
-    if len(features) == 0:
+    if len(scale) == 0:
         return np.empty(0), float(np.log(2)), ""
-    scale = np.maximum(features.max(axis=1), -features.min(axis=1))
-    scale[scale == 0] = 1
 
-    def sums(coefficients: np.ndarray) -> tuple[float, np.ndarray, np.ndarray]:
-        value, gradient, hessian = logistic_sums(features, targets, shares, coefficients / scale)
+    def sums(coefficients: np.ndarray) -> Generator[Asked, Sums, Sums]:
+        value, gradient, hessian = yield kept, coefficients / scale
         return value, gradient / scale, hessian / np.outer(scale, scale)
 
     coefficients = start * scale
-    value, gradient, hessian = sums(coefficients)
+    value, gradient, hessian = yield from sums(coefficients)
     if value > np.log(2):
         coefficients = 0 * scale
-        value, gradient, hessian = sums(coefficients)
+        value, gradient, hessian = yield from sums(coefficients)
     damping = 0.0
     for _ in range(STEPS):
         if np.abs(gradient).max() < SMALL_GRADIENT:
@@ -151,7 +220,7 @@ def logistic_regression(
             trial = coefficients - step
             if damping == 0 and gradient @ step < SMALL_DECREMENT * value:
                 return trial / scale, value, SEPARATED_WORDS * (value < SEPARATED)
-            found = sums(trial)
+            found = yield from sums(trial)
             if found[0] <= value:
                 break
             damping = max(10 * damping, 1e-6 * np.trace(hessian), 1e-12)

@@ -155,7 +155,7 @@ class PerGroup(Calibrator):
             if len(self.groups_):
                 raise InputError("groups", "must be given: there is a calibrator for each group")
             return self.whole_._transform(sample)
-        codes = label_codes(groups, tuple(self.groups_.tolist()), "groups")
+        codes = label_codes(groups, tuple(self.groups_.tolist()))
         codes[(codes < 0) | (codes >= len(self.groups_))] = len(self.groups_)  # unseen
         member = np.append(self.member_of_, -1)[codes]
         probs = np.empty(sample.values.shape)

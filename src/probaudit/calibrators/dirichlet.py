@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property, partial
 from typing import Any, ClassVar
 
 import numpy as np
@@ -10,15 +12,17 @@ from scipy.optimize import minimize
 from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]
 
 from ..errors import InputError
-from .base import Calibrator, Sample, log_score
+from .base import Sample
 from .one_vs_rest import share_out
+from .summed import SummedCalibrator, as_they_are, log_scores
+from .tempered import TemperedSums, block_rows
 
 STEPS = 2000
 SMALL_GRADIENT = 1e-6
 SMALL_PRODUCT = 2**28  # multiplications in a step, below which threads cost more time than they save
 
 
-class DirichletCalibration(Calibrator):
+class DirichletCalibration(SummedCalibrator):
     """softmax(W log p + b), the map between Dirichlet distributions of probabilities (Kull et al. 2019, equation 3), by
     penalised maximum likelihood: the mean log score
 
@@ -59,6 +63,9 @@ class DirichletCalibration(Calibrator):
         self.from_logits = from_logits
         self.classes = classes
 
+    def _check_choices(self) -> None:
+        self._penalties()
+
     def _penalties(self) -> tuple[float, float, float]:
         pair: list[float] = np.atleast_1d(self.odir).tolist()
         if np.ndim(self.odir) == 0:
@@ -69,42 +76,36 @@ class DirichletCalibration(Calibrator):
             raise InputError("l2", "must be a finite number, at least 0", self.l2)
         return float(pair[0]), float(pair[1]), float(self.l2)
 
-    def _fit(self, sample: Sample) -> tuple[bool, str]:
+    def _solve(self, rows: TemperedSums) -> tuple[bool, str]:
         off_diagonal, intercept, l2 = self._penalties()
-        self.seen_ = np.unique(sample.codes)
+        self.seen_ = rows.present
         size = len(self.seen_)
         penalties = np.full((size, size + 1), off_diagonal + l2)
         np.fill_diagonal(penalties, l2)
         penalties[:, -1] = intercept + l2
-
-        X = np.column_stack([sample.log_probs[:, self.seen_], np.ones(len(sample))])
-        shares = sample.weights / sample.weights.sum()
-        to_plain = _preconditioner(X, shares, penalties.mean(axis=0) + l2)
-        X = X @ to_plain.T
-        rows, codes = np.arange(len(sample)), np.searchsorted(self.seen_, sample.codes)
+        (moments,) = rows.seen_as(as_they_are).sums(partial(_second_moments, self.seen_))
+        to_plain = _preconditioner(moments / rows.weight, penalties.mean(axis=0) + l2)
+        seen = rows.seen_as(partial(Features, self.seen_, to_plain))
         free = size - 1 if self.ref_row else size
 
         def objective(theta: np.ndarray) -> tuple[float, np.ndarray]:
             theta = theta.reshape(free, -1)
-            z = np.zeros((len(X), size))
-            z[:, :free] = X @ theta.T
-            q, log_sum, z = _softmax(z)
-            loss = shares @ (log_sum - z[rows, codes])
-            q[rows, codes] -= 1
-            q *= shares[:, None]
+            loss, slope = (total / rows.weight for total in seen.sums(partial(_score_sums, theta)))
             plain = theta @ to_plain
             weighted = penalties[:free] * plain
-            return float(loss + (weighted * plain).sum()), (q[:, :free].T @ X + 2 * weighted @ to_plain.T).ravel()
+            return float(loss + (weighted * plain).sum()), (slope + 2 * weighted @ to_plain.T).ravel()
 
         identity = np.eye(size, size + 1)
         start = np.linalg.solve(to_plain.T, (identity - identity[-1] if self.ref_row else identity)[:free].T).T
         options = {"maxiter": STEPS, "maxfun": 2 * STEPS, "maxcor": 20, "ftol": 1e-13, "gtol": 1e-8}
-        with threadpool_limits(1 if X.size * size < SMALL_PRODUCT else None, user_api="blas"):
+        products = min(rows.n, block_rows(rows.classes)) * (size + 1) * size
+        with threadpool_limits(1 if products < SMALL_PRODUCT else None, user_api="blas"):
             found = minimize(objective, start.ravel(), jac=True, method="L-BFGS-B", options=options)
         theta = np.zeros((size, size + 1))
         theta[:free] = found.x.reshape(free, -1) @ to_plain
         self.weights_, self.intercept_ = theta[:, :-1].copy(), theta[:, -1].copy()
-        if not log_score(self._transform(sample), sample) <= log_score(sample.probs, sample):
+        before, after = log_scores(rows, self._transform)
+        if not after <= before:
             self.weights_, self.intercept_ = np.eye(size), np.zeros(size)
             return True, "nothing better than the identity was found"
         steepest = float(np.abs(found.jac).max())
@@ -129,12 +130,51 @@ def _softmax(z: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     return e / total, np.log(total[:, 0]), z
 
 
-def _preconditioner(X: np.ndarray, shares: np.ndarray, penalties: np.ndarray) -> np.ndarray:
+def _second_moments(seen: np.ndarray, sample: Sample) -> list[np.ndarray]:
+    X = _features(seen, sample)
+    return [(X * sample.weights[:, None]).T @ X]
+
+
+def _features(seen: np.ndarray, sample: Sample) -> np.ndarray:
+    """Log-probabilities of the classes that had rows, and a column of ones."""
+    return np.column_stack([sample.log_probs[:, seen], np.ones(len(sample))])
+
+
+@dataclass(frozen=True, eq=False)
+class Features:
+    """Rows of features for which the problem curves about equally in all directions."""
+
+    seen: np.ndarray
+    to_plain: np.ndarray
+    sample: Sample
+
+    @cached_property
+    def turned(self) -> np.ndarray:
+        return np.asarray(_features(self.seen, self.sample) @ self.to_plain.T)
+
+    @cached_property
+    def codes(self) -> np.ndarray:
+        return np.searchsorted(self.seen, self.sample.codes)
+
+
+def _score_sums(theta: np.ndarray, rows: Features) -> list[np.ndarray]:
+    """The sum of the log scores and its derivative in theta, whose rows after the last, if any, are 0."""
+    X, codes, weights, each = rows.turned, rows.codes, rows.sample.weights, np.arange(len(rows.sample))
+    z = np.zeros((len(X), len(rows.seen)))
+    z[:, : len(theta)] = X @ theta.T
+    q, log_sum, z = _softmax(z)
+    loss = weights @ (log_sum - z[each, codes])
+    q[each, codes] -= 1
+    q *= weights[:, None]
+    return [np.array(loss), q[:, : len(theta)].T @ X]
+
+
+def _preconditioner(moments: np.ndarray, penalties: np.ndarray) -> np.ndarray:
     """The matrix A for which the problem in theta, plain weights = theta A, curves about equally in all directions.
 
-    A class's curvature is about X'X / S + 2 penalties; A is the inverse of its Cholesky factor. Log-probabilities of several
-    classes are nearly collinear: without it L-BFGS takes a hundred times the steps.
+    A class's curvature is about X'X / S + 2 penalties (`moments` are X'X); A is the inverse of its Cholesky factor.
+    Log-probabilities of several classes are nearly collinear: without it L-BFGS takes a hundred times the steps.
     """
-    curvature = (X * shares[:, None]).T @ X / X.shape[1] + np.diag(2 * penalties)
+    curvature = moments / len(moments) + np.diag(2 * penalties)
     curvature += 1e-9 * np.trace(curvature) / len(curvature) * np.eye(len(curvature))
     return np.linalg.inv(np.linalg.cholesky(curvature))

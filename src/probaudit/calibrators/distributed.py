@@ -1,4 +1,4 @@
-"""Calibrators with a temperature, fitted on a cluster: workers sum over blocks where the rows are, only these sums travel."""
+"""Calibrators fitted on a cluster: workers sum over blocks where the rows are, only these sums travel."""
 
 from __future__ import annotations
 

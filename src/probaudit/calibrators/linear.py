@@ -4,24 +4,25 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any, ClassVar
 
 import numpy as np
 from scipy.special import expit, log_expit, log_softmax, logsumexp, softmax
 
 from ..errors import InputError
-from .base import ROUNDING, Calibrator, Sample
-from .newton import Minimum, Point, bounded_minimum, descend
+from .base import ROUNDING, Sample
+from .newton import Minimum, Point, abreast, bounded_minimum, descend, descent
+from .summed import SummedCalibrator
 from .temperature import BOUNDS, SEPARATED
-from .tempered import TemperedRows, shortened
+from .tempered import Seen, TemperedSums, shortened
 
 FLAT = 1e-7  # the gradient at rest; directions that the rows hardly determine take long
 STEEPEST = 1e3  # bound of a sigmoid's slope
 TINY = float(np.finfo(np.float64).tiny)
 
 
-class VectorScaling(Calibrator):
+class VectorScaling(SummedCalibrator):
     """p ~ softmax(a z + b), z log-probabilities: a scale and a bias for each class (Guo et al. 2017, section 4.2).
 
     Logits enter as log-probabilities too: a constant added to a row of logits then changes nothing.
@@ -43,27 +44,23 @@ class VectorScaling(Calibrator):
         self.from_logits = from_logits
         self.classes = classes
 
-    def _fit(self, sample: Sample) -> tuple[bool, str]:
-        z, rows = sample.log_probs, Weighed(sample)
-        K, present = z.shape[1], rows.present
-        squares = z**2
-        unit = np.stack([rows.unit(squares)[present], np.ones(len(present))])
+    def _solve(self, rows: TemperedSums) -> tuple[bool, str]:
+        K, present, seen = rows.classes, rows.present, rows.seen_as(Weighed)
+        unit = np.stack([units(seen, rows.weight)[present], np.ones(len(present))])
 
         def evaluate(x: np.ndarray) -> Point:
-            scale, bias = unfold(x)
-            value, wrong, spread = rows.score(z * scale + bias)
-            gradient = np.stack([np.einsum("nk,nk->k", wrong, z), wrong.sum(axis=0)])[:, present]
-            own = np.stack([np.einsum("nk,nk->k", spread, squares), spread.sum(axis=0)])[:, present]
+            value, first, second = (total / rows.weight for total in seen.sums(partial(vector_sums, *unfold(x))))
+            gradient, own = first[:, present], second[:, present]
             gradient[1] -= gradient[1].mean()
-            return Point(value, gradient.ravel(), Diagonal(shortened(own, gradient, unit), slice(1, 2)))
+            return Point(float(value), gradient.ravel(), Diagonal(shortened(own, gradient, unit), slice(1, 2)))
 
         def unfold(x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
             scale, bias = np.ones(K), np.zeros(K)
             scale[present], bias[present] = x.reshape(2, -1)
             return scale, bias
 
-        found = descend(evaluate, np.repeat([starting_scale(sample), 0.0], len(present)), flat=FLAT)
-        improved = found.value <= rows.score(z)[0] + ROUNDING
+        found = descend(evaluate, np.repeat([starting_scale(rows), 0.0], len(present)), flat=FLAT)
+        improved = found.value <= rows.raw[0] + ROUNDING
         self.scale_, self.bias_ = unfold(found.at) if improved else (np.ones(K), np.zeros(K))
         return found.converged, in_words(found, improved)
 
@@ -71,7 +68,7 @@ class VectorScaling(Calibrator):
         return softmax(sample.log_probs * self.scale_ + self.bias_, axis=1)
 
 
-class MatrixScaling(Calibrator):
+class MatrixScaling(SummedCalibrator):
     """p ~ softmax(W z + b), z log-probabilities (Guo et al. 2017, section 4.2), an affine map of all scores.
 
     With K^2 + K numbers to learn it follows its rows too closely unless they are many, hence two penalties (`l2` times):
@@ -98,32 +95,31 @@ class MatrixScaling(Calibrator):
         self.from_logits = from_logits
         self.classes = classes
 
-    def _fit(self, sample: Sample) -> tuple[bool, str]:
+    def _check_choices(self) -> None:
         if not 0 <= self.l2 < np.inf:
             raise InputError("l2", "must be a finite number, not negative", self.l2)
         if self.penalty not in ("l2", "odir"):
             raise InputError("penalty", 'must be "l2" or "odir"', repr(self.penalty))
-        z, rows = sample.log_probs, Weighed(sample)
-        K, present = z.shape[1], rows.present
-        features = np.column_stack([z, np.ones(len(z))])  # the last column of the map is the bias
-        squares, identity = features**2, np.eye(K, K + 1)
-        cost, unit = self._costs(K)[present], rows.unit(squares)[:, None]
+
+    def _solve(self, rows: TemperedSums) -> tuple[bool, str]:
+        K, present, seen = rows.classes, rows.present, rows.seen_as(Weighed)
+        identity = np.eye(K, K + 1)  # the last column of the map is the bias
+        cost, unit = self._costs(K)[present], np.append(units(seen, rows.weight), 1.0)[:, None]
         centred = slice(None) if self.l2 == 0 else slice(0)
 
         def evaluate(x: np.ndarray) -> Point:
-            map_, u = x.reshape(K + 1, -1).T, z.copy()
-            u[:, present] = features @ map_.T
-            value, wrong, spread = rows.score(u)
+            map_ = x.reshape(K + 1, -1).T
+            value, first, second = (total / rows.weight for total in seen.sums(partial(matrix_sums, map_, present)))
             gap = map_ - identity[present]
-            gradient = (wrong[:, present].T @ features + 2 * cost * gap).T
+            gradient = (first + 2 * cost * gap).T
             if self.l2 == 0:
                 gradient = gradient - gradient.mean(axis=1, keepdims=True)
-            own = shortened((spread[:, present].T @ squares + 2 * cost).T, gradient, unit)
-            return Point(value + float((cost * gap**2).sum()), gradient.ravel(), Diagonal(own, centred))
+            own = shortened((second + 2 * cost).T, gradient, unit)
+            return Point(float(value) + float((cost * gap**2).sum()), gradient.ravel(), Diagonal(own, centred))
 
-        start = starting_scale(sample) * identity[present].T if self.l2 == 0 else identity[present].T
+        start = starting_scale(rows) * identity[present].T if self.l2 == 0 else identity[present].T
         found = descend(evaluate, start.ravel(), flat=FLAT)
-        improved = found.value <= rows.score(z)[0] + ROUNDING
+        improved = found.value <= rows.raw[0] + ROUNDING
         full = identity.copy()
         if improved:
             full[present] = found.at.reshape(K + 1, -1).T
@@ -143,7 +139,7 @@ class MatrixScaling(Calibrator):
         return softmax(sample.log_probs @ self.matrix_.T + self.bias_, axis=1)
 
 
-class PlattScaling(Calibrator):
+class PlattScaling(SummedCalibrator):
     """p = 1 / (1 + e^-(a s + c)), s the log-odds log p - log(1 - p) of a class (Platt 1999, section 2.2).
 
     smooth : fit to Platt's targets (N+ + 1) / (N+ + 2) and 1 / (N- + 2) in place of 1 and 0. N are sums of weights, so that
@@ -168,42 +164,35 @@ class PlattScaling(Calibrator):
         self.from_logits = from_logits
         self.classes = classes
 
-    def _fit(self, sample: Sample) -> tuple[bool, str]:
-        K = sample.n_classes
-        odds = log_odds(sample.log_probs)
+    def _solve(self, rows: TemperedSums) -> tuple[bool, str]:
+        K, seen = rows.classes, rows.seen_as(LogOdds)
+        labels = [1] if K == 2 else rows.present.tolist()
+        targets = {k: self._targets(rows.weight * rows.frequencies[k], rows.weight) for k in labels}
+        (squares,) = seen.sums(partial(square_sums, labels))
+        starts = 1 / np.maximum(1.0, np.sqrt(squares / rows.weight))
+
+        def evaluate(asked: dict[int, np.ndarray]) -> dict[int, Point]:
+            (sums,) = seen.sums(partial(sigmoid_sums, asked, targets))
+            return {k: sigmoid_point(*(own / rows.weight)) for k, own in zip(asked, sums, strict=True)}
+
+        bounds = {"low": -STEEPEST, "high": STEEPEST}
+        found = abreast(
+            {k: descent(np.array([a, 0.0]), memory=0, **bounds) for k, a in zip(labels, starts, strict=True)}, evaluate
+        )
         self.slope_, self.intercept_ = np.ones(K), np.zeros(K)
-        converged, bounds = True, []
-        for k in [1] if K == 2 else np.unique(sample.codes):
-            found = self._sigmoid(odds[:, k], sample.codes == k, sample.weights)
-            self.slope_[k], self.intercept_[k] = found.at
-            converged &= found.converged
-            if abs(found.at[0]) == STEEPEST:
-                bounds.append(str(k))
+        for k, minimum in found.items():
+            self.slope_[k], self.intercept_[k] = minimum.at
         if K == 2:
             self.slope_[0], self.intercept_[0] = self.slope_[1], -self.intercept_[1]
-        status = "came to rest" if converged else "did not come to rest"
-        if bounds:
-            status = f"slope at its bound of {STEEPEST:g} in column {', '.join(bounds)}"
-        return converged, status
+        converged = all(minimum.converged for minimum in found.values())
+        steepest = [str(k) for k in labels if abs(self.slope_[k]) == STEEPEST]
+        if steepest:
+            return converged, f"slope at its bound of {STEEPEST:g} in column {', '.join(steepest)}"
+        return converged, "came to rest" if converged else "did not come to rest"
 
-    def _sigmoid(self, s: np.ndarray, hit: np.ndarray, weights: np.ndarray) -> Minimum:
-        """The slope and intercept of least cross-entropy to the targets: Newton's method in two variables."""
-        hits, misses = weights[hit].sum(), weights[~hit].sum()
-        targets = np.where(hit, (hits + 1) / (hits + 2), 1 / (misses + 2)) if self.smooth else hit.astype(np.float64)
-        share = weights / (hits + misses)
-
-        def evaluate(x: np.ndarray) -> Point:
-            u = x[0] * s + x[1]
-            p = expit(u)
-            wrong, spread = share * (p - targets), share * p * (1 - p)
-            gradient = np.array([wrong @ s, wrong.sum()])
-            mixed = spread @ s
-            second = np.array([[spread @ (s * s), mixed], [mixed, spread.sum()]])
-            second[1, 1] += shortened(second[1, 1:], gradient[1:])[0] - second[1, 1]
-            return Point(float(share @ (np.logaddexp(0, u) - targets * u)), gradient, Pair(second))
-
-        size = np.sqrt(share @ (s * s))
-        return descend(evaluate, np.array([1 / max(1.0, size), 0.0]), memory=0, low=-STEEPEST, high=STEEPEST)
+    def _targets(self, hits: float, weight: float) -> tuple[float, float]:
+        """What rows of the class should get, and what the others."""
+        return ((hits + 1) / (hits + 2), 1 / (weight - hits + 2)) if self.smooth else (1.0, 0.0)
 
     def _transform(self, sample: Sample) -> np.ndarray:
         u = log_odds(sample.log_probs) * self.slope_ + self.intercept_
@@ -212,32 +201,96 @@ class PlattScaling(Calibrator):
 
 @dataclass(frozen=True, eq=False)
 class Weighed:
-    """The log score of rows and what its derivatives are made of."""
+    """Rows of log-probabilities z: their log score and what its derivatives are made of."""
 
     sample: Sample
 
     @cached_property
-    def share(self) -> np.ndarray:
-        return self.sample.weights / self.sample.weights.sum()
+    def features(self) -> np.ndarray:
+        """z and a column of ones."""
+        return np.column_stack([self.sample.log_probs, np.ones(len(self.sample))])
 
     @cached_property
-    def present(self) -> np.ndarray:
-        return np.unique(self.sample.codes)
+    def squares(self) -> np.ndarray:
+        return self.sample.log_probs**2
 
-    def unit(self, squares: np.ndarray) -> np.ndarray:
-        """The change of a feature's coefficient that changes scores by about 1."""
-        return 1 / np.maximum(np.sqrt(self.share @ squares), 1.0)
+    @cached_property
+    def square_features(self) -> np.ndarray:
+        return self.features**2
 
-    def score(self, u: np.ndarray) -> tuple[float, np.ndarray, np.ndarray]:
-        """The mean log score of softmax(u); by row and class, its first derivative and the diagonal of its second."""
-        rows = np.arange(len(u))
+    def score(self, u: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """The sum of the log scores of softmax(u); by row and class, its first derivative and the diagonal of its second."""
+        rows, weights = np.arange(len(u)), self.sample.weights
         log_p = log_softmax(u, axis=1)
         p = np.exp(log_p)
-        share = self.share[:, None]
-        spread = share * p * (1 - p)
-        value = -float(self.share @ log_p[rows, self.sample.codes])
+        spread = weights[:, None] * p * (1 - p)
+        value = -(weights @ log_p[rows, self.sample.codes])
         p[rows, self.sample.codes] -= 1
-        return value, share * p, spread
+        return np.array(value), weights[:, None] * p, spread
+
+
+def vector_sums(scale: np.ndarray, bias: np.ndarray, rows: Weighed) -> list[np.ndarray]:
+    """The log score of softmax(a z + b); its derivatives, and the diagonal of the second, in a and b, [2, K]."""
+    z = rows.sample.log_probs
+    value, wrong, spread = rows.score(z * scale + bias)
+    first = np.stack([np.einsum("nk,nk->k", wrong, z), wrong.sum(axis=0)])
+    second = np.stack([np.einsum("nk,nk->k", spread, rows.squares), spread.sum(axis=0)])
+    return [value, first, second]
+
+
+def matrix_sums(map_: np.ndarray, present: np.ndarray, rows: Weighed) -> list[np.ndarray]:
+    """The log score if classes present get the scores W z + b; its derivatives, and the diagonal of the second, in (W, b)."""
+    u = rows.sample.log_probs.copy()
+    u[:, present] = rows.features @ map_.T
+    value, wrong, spread = rows.score(u)
+    return [value, wrong[:, present].T @ rows.features, spread[:, present].T @ rows.square_features]
+
+
+def units(seen: Seen[Weighed], weight: float) -> np.ndarray:
+    """The change of each class's scale that changes scores by about 1."""
+    (squares,) = seen.sums(log_square_sums)
+    return np.asarray(1 / np.maximum(np.sqrt(squares / weight), 1.0))
+
+
+def log_square_sums(rows: Weighed) -> list[np.ndarray]:
+    return [rows.sample.weights @ rows.squares]
+
+
+@dataclass(frozen=True, eq=False)
+class LogOdds:
+    """The log-odds s of rows."""
+
+    sample: Sample
+
+    @cached_property
+    def by_class(self) -> np.ndarray:
+        """[K, n]"""
+        return np.ascontiguousarray(log_odds(self.sample.log_probs).T)
+
+
+def square_sums(labels: list[int], rows: LogOdds) -> list[np.ndarray]:
+    return [np.array([rows.sample.weights @ rows.by_class[k] ** 2 for k in labels])]
+
+
+def sigmoid_sums(asked: dict[int, np.ndarray], targets: dict[int, tuple[float, float]], rows: LogOdds) -> list[np.ndarray]:
+    """Of each class asked for, with slope a and intercept c: the cross-entropy of 1 / (1 + e^-(a s + c)) to its targets, the
+    derivatives in a and c, and the second ones in aa, ac and cc, [classes, 6]."""
+    sums, weights = np.empty((len(asked), 6)), rows.sample.weights
+    for place, (k, (slope, intercept)) in enumerate(asked.items()):
+        s = rows.by_class[k]
+        target = np.where(rows.sample.codes == k, *targets[k])
+        u = slope * s + intercept
+        p = expit(u)
+        wrong, spread = weights * (p - target), weights * p * (1 - p)
+        value = weights @ (np.logaddexp(0, u) - target * u)
+        sums[place] = value, wrong @ s, wrong.sum(), spread @ (s * s), spread @ s, spread.sum()
+    return [sums]
+
+
+def sigmoid_point(value: float, first: float, second: float, aa: float, ac: float, cc: float) -> Point:
+    gradient = np.array([first, second])
+    own = shortened(np.array([cc]), gradient[1:])[0]
+    return Point(float(value), gradient, Pair(np.array([[aa, ac], [ac, own]])))
 
 
 @dataclass(frozen=True)
@@ -267,9 +320,9 @@ class Pair:
         return np.array([first, (v[1] - b * first) / c])
 
 
-def starting_scale(sample: Sample) -> float:
+def starting_scale(rows: TemperedSums) -> float:
     """About the best common scale: where all probabilities are 0 and 1, curvature tells nothing."""
-    return float(bounded_minimum(TemperedRows(sample).at_scale, 1.0, 1 / BOUNDS[1], 1 / BOUNDS[0], close=0.1).at)
+    return float(bounded_minimum(rows.at_scale, 1.0, 1 / BOUNDS[1], 1 / BOUNDS[0], close=0.1).at)
 
 
 def log_odds(log_probs: np.ndarray) -> np.ndarray:

@@ -1,11 +1,14 @@
-"""Two ways down a convex function: bounded Newton steps in one variable, quasi-Newton steps in many."""
+"""Two ways down a convex function: bounded Newton steps in one variable, quasi-Newton steps in many.
+
+Searches of the second kind can go side by side, so that one look at the rows answers the questions of all (`abreast`).
+"""
 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Generator, Mapping
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Protocol, TypeVar
 
 import numpy as np
 
@@ -16,6 +19,10 @@ FLAT = 1e-9
 MEMORY = 10
 EPS = float(np.finfo(np.float64).eps)
 NOISE = 1e-12  # rounding of a mean over many rows
+
+Asked = TypeVar("Asked")
+Told = TypeVar("Told")
+Found = TypeVar("Found")
 
 
 @dataclass(frozen=True)
@@ -80,13 +87,52 @@ def descend(
     high: float = np.inf,
     flat: float = FLAT,
 ) -> Minimum:
-    """The minimum of a convex function of many variables, the first of which stays within [low, high].
+    """The minimum of a convex function of many variables, the first of which stays within [low, high]. See `descent`."""
+    search = descent(start, memory=memory, low=low, high=high, flat=flat)
+    return abreast({0: search}, lambda asked: {0: evaluate(asked[0])})[0]
+
+
+def abreast(
+    searches: Mapping[int, Generator[Asked, Told, Found]], answer: Callable[[dict[int, Asked]], Mapping[int, Told]]
+) -> dict[int, Found]:
+    """What searches find that go side by side: `answer` is given all that they ask for at a time, under their names.
+
+    >>> def halves(x):
+    ...     while (yield x) > 1:
+    ...         x /= 2
+    ...     return x
+    >>> abreast({0: halves(8.0), 1: halves(3.0)}, lambda asked: asked)
+    {1: 0.75, 0: 1.0}
+    """
+    found: dict[int, Found] = {}
+    told: Mapping[int, Told | None] = dict.fromkeys(searches)
+    while told:
+        asked: dict[int, Asked] = {}
+        for name, answered in told.items():
+            try:
+                asked[name] = searches[name].send(answered)  # type: ignore[arg-type]  # None begins a search
+            except StopIteration as end:
+                found[name] = end.value
+        told = answer(asked) if asked else {}
+    return found
+
+
+def descent(
+    start: np.ndarray,
+    *,
+    memory: int = MEMORY,
+    low: float = -np.inf,
+    high: float = np.inf,
+    flat: float = FLAT,
+) -> Generator[np.ndarray, Point, Minimum]:
+    """The search for the minimum of a convex function of many variables, the first of which stays within [low, high]: asks for
+    the function at one point after the other.
 
     L-BFGS (Nocedal & Wright 2006, algorithm 7.4) that begins each direction with the curvature at hand, not with a multiple of
     the identity. With exact curvature and `memory=0` these are Newton steps. Steps are halved until the value falls enough or,
     where rounding hides that, until the slope does (Hager & Zhang 2005, equation 2.6).
     """
-    x, here = start, evaluate(start)
+    x, here = start, (yield start)
     pairs: deque[tuple[np.ndarray, np.ndarray]] = deque(maxlen=memory)
     was_held = False
     for step in range(1, STEPS + 1):
@@ -110,7 +156,7 @@ def descend(
             there = x + size * direction
             if bound is not None:
                 there[0] = bound
-            found = evaluate(there)
+            found = yield there
             if found.value <= here.value + 1e-4 * size * fall:
                 break
             if found.value <= here.value + NOISE * abs(here.value) and abs(found.gradient @ direction) <= 0.9 * abs(fall):

@@ -41,22 +41,18 @@ def share_out(q: np.ndarray, probs: np.ndarray, unseen: list[int]) -> np.ndarray
     return shared / shared.sum(axis=1, keepdims=True)
 
 
-class OneVsRestCalibrator(Calibrator):
+class CurvesOneVsRest(Calibrator):
     """A curve from each class's probability to a better one, fitted for that class against the rest; rows are then scaled to
     sum to 1 (Zadrozny & Elkan 2002). Of two classes the second has a curve and the first gets the remainder. A class without
     rows has no curve: it keeps its probabilities.
 
-    A subclass implements `_curve`, which learns numbers from one event and says in words what is special about them (or
-    nothing), and `_read`, which applies them. `_shown` says what they see of a class.
+    A subclass learns numbers from each event and gives them to `_keep`, and implements `_read`, which applies them. `_shown`
+    says what they see of a class.
     """
 
     _fitted: ClassVar[Mapping[str, Any]] = {"curves_": [(2, None)]}
     _plain: ClassVar[str] = "solved exactly"  # the status if there is nothing special
     curves_: list[np.ndarray]  # one for each class, empty for a class without rows; of two classes only the second's
-
-    @abstractmethod
-    def _curve(self, shown: np.ndarray, hits: np.ndarray, weights: np.ndarray) -> tuple[np.ndarray, str]:
-        """What is learned from outputs, weights of rows of the class (else 0), and weights."""
 
     @abstractmethod
     def _read(self, curve: np.ndarray, shown: np.ndarray) -> np.ndarray:
@@ -65,20 +61,17 @@ class OneVsRestCalibrator(Calibrator):
     def _shown(self, sample: Sample, label: int) -> np.ndarray:
         return np.ascontiguousarray(sample.probs[:, label])
 
-    def _fit(self, sample: Sample) -> tuple[bool, str]:
+    def _keep(self, found: Mapping[int, tuple[np.ndarray, str]]) -> str:
+        """Keep the curves of the classes that have one; in words, what is special about them."""
         self.curves_ = []
         remarks: dict[str, list[str]] = {}
-        for label in [1] if sample.n_classes == 2 else range(sample.n_classes):
-            hits = np.where(sample.codes == label, sample.weights, 0.0)
-            if hits.any():
-                curve, remark = self._curve(self._shown(sample, label), hits, sample.weights)
-            else:
-                curve, remark = np.empty(0), "no rows, probabilities kept"
+        for label in [1] if len(self.classes_) == 2 else range(len(self.classes_)):
+            curve, remark = found.get(label, (np.empty(0), "no rows, probabilities kept"))
             self.curves_.append(curve)
             if remark:
                 remarks.setdefault(remark, []).append(str(self.classes_[label]))
-        words = "; ".join(f"class {', '.join(labels[:5])}{' ...' * (len(labels) > 5)}: {r}" for r, labels in remarks.items())
-        return True, words or self._plain
+        words = (f"class {', '.join(labels[:5])}{' ...' * (len(labels) > 5)}: {r}" for r, labels in remarks.items())
+        return "; ".join(words) or self._plain
 
     def _check_learned(self) -> None:
         two = len(self.classes_) == 2
@@ -96,3 +89,20 @@ class OneVsRestCalibrator(Calibrator):
             if curve.size:
                 q[:, label] = self._read(curve, self._shown(sample, label))
         return share_out(q, sample.probs, unseen)
+
+
+class OneVsRestCalibrator(CurvesOneVsRest):
+    """A subclass implements `_curve`, which learns numbers from the rows of one event and says in words what is special about
+    them (or nothing)."""
+
+    @abstractmethod
+    def _curve(self, shown: np.ndarray, hits: np.ndarray, weights: np.ndarray) -> tuple[np.ndarray, str]:
+        """What is learned from outputs, weights of rows of the class (else 0), and weights."""
+
+    def _fit(self, sample: Sample) -> tuple[bool, str]:
+        found = {}
+        for label in [1] if sample.n_classes == 2 else range(sample.n_classes):
+            hits = np.where(sample.codes == label, sample.weights, 0.0)
+            if hits.any():
+                found[label] = self._curve(self._shown(sample, label), hits, sample.weights)
+        return True, self._keep(found)

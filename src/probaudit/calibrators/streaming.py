@@ -1,4 +1,4 @@
-"""Calibrators with a temperature, fitted to rows that are never all in memory: each step of the search is a pass over blocks.
+"""Calibrators fitted to rows that are never all in memory: each step of the search is a pass over blocks.
 
 Blocks are those of the fit in memory, and their sums are added in the same order: if all rows count alike, what is learned is
 the same, bit for bit; with weights, or with rows left out, it is the same but for rounding.
@@ -11,45 +11,60 @@ from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple, TypeVar, cast
 
 import numpy as np
 from sklearn.base import clone
 
 from ..engines.memory import good_of_block
+from ..engines.progress import Progress
 from ..engines.row_source import RowSource
 from ..errors import InputError
 from ..parallel import default_threads
 from ..predictions import Predictions, sum_tolerance
 from ..statistics import Plan
-from .base import MOST_ROWS, Sample
-from .temperature import BiasCorrectedTemperature, TemperatureScaling
-from .tempered import TemperedRows, TemperedSums, block_rows, in_order
+from .base import MOST_ROWS, Calibrator, Sample
+from .summed import SummedCalibrator
+from .tempered import Seen, TemperedRows, TemperedSums, View, block_rows, in_order
 
-C = TypeVar("C", TemperatureScaling, BiasCorrectedTemperature)
+C = TypeVar("C", bound=Calibrator)
 Job = Callable[[int, Predictions], Any]
 Each = Callable[[Job, int], Iterable[Any]]
 
 
-def fit_stream(calibrator: C, source: RowSource, *, threads: int | None = None) -> C:
+def fits_in_passes(calibrator: Calibrator) -> bool:
+    """Whether a calibrator can be fitted to rows that are not in memory: its fit needs sums over rows alone."""
+    return isinstance(calibrator, SummedCalibrator)
+
+
+def fit_stream(calibrator: C, source: RowSource, *, threads: int | None = None, progress: bool | None = False) -> C:
     """A copy of a calibrator, fitted to the rows of a source (`scan`) in repeated passes.
 
     What it learns is what the fit in memory learns, up to the rounding of sums.
+
+    progress : whether each pass shows how far it is; None if on a terminal.
     """
     threads = default_threads() if threads is None else threads
-    return fit_in_passes(calibrator, source.plan(), partial(_each_of_source, source, threads))
+    return fit_in_passes(calibrator, source.plan(), partial(_each_of_source, source, threads, progress))
 
 
-def _each_of_source(source: RowSource, threads: int, job: Job, rows: int) -> Iterator[Any]:
+def _each_of_source(source: RowSource, threads: int, progress: bool | None, job: Job, rows: int) -> Iterator[Any]:
     """What a job gives for every block of so many rows, in order; a few blocks at a time."""
-    waiting: deque[Future[Any]] = deque()
-    with ThreadPoolExecutor(threads) as pool:
+    waiting: deque[tuple[int, Future[Any]]] = deque()
+
+    def first() -> Any:
+        size, future = waiting.popleft()
+        result = future.result()
+        bar.advance(size)
+        return result
+
+    with Progress(source.n, progress) as bar, ThreadPoolExecutor(threads) as pool:
         for start, block in source.blocks(rows):
-            waiting.append(pool.submit(job, start, block))
+            waiting.append((len(block), pool.submit(job, start, block)))
             if len(waiting) > threads:
-                yield waiting.popleft().result()
+                yield first()
         while waiting:
-            yield waiting.popleft().result()
+            yield first()
 
 
 def fit_in_passes(calibrator: C, plan: Plan, each: Each) -> C:
@@ -58,14 +73,15 @@ def fit_in_passes(calibrator: C, plan: Plan, each: Each) -> C:
     each : `each(job, rows)` gives `job(start, block)` for every block of so many consecutive rows, in order. It is called for
         each step of the search, with jobs that can be sent to other processes.
     """
-    if not isinstance(calibrator, (TemperatureScaling, BiasCorrectedTemperature)):
-        rule = "TemperatureScaling and BiasCorrectedTemperature can be fitted to a stream; fit others to a sample"
+    if not isinstance(calibrator, SummedCalibrator):
+        rule = "only calibrators that learn from sums over rows can be fitted to a stream; fit others to a sample"
         raise InputError("calibrator", rule, type(calibrator).__name__)
+    calibrator._check_choices()
     rows = StreamedRows(plan, each)
-    found: C = clone(calibrator).set_params(from_logits=rows.from_logits, classes=list(plan.classes))
+    found = clone(calibrator).set_params(from_logits=rows.from_logits, classes=list(plan.classes))
     found.classes_, found.n_features_in_ = np.array(plan.classes), rows.classes
-    found.fit_report_ = found.solve(rows, rows.raw_score, rows.n)
-    return found
+    found.fit_report_ = found.learn(rows)
+    return cast(C, found)
 
 
 class Look(NamedTuple):
@@ -103,6 +119,13 @@ class BlockReading:
         with np.errstate(divide="ignore"):
             return float(-(sample.weights @ np.log(truth)))
 
+    def asked(
+        self, view: Callable[[Sample], View], question: Callable[[View], Any], start: int, rows: Predictions
+    ) -> Any | None:
+        """What the rows answer, seen in some way; nothing if none of them counts."""
+        sample = self.sample(start, rows)
+        return question(view(sample)) if len(sample) else None
+
     def scale_sums(self, beta: float, start: int, rows: Predictions) -> np.ndarray | None:
         sample = self.sample(start, rows)
         return TemperedRows(sample, threads=1).scale_sums(beta) if len(sample) else None
@@ -119,6 +142,8 @@ class BlockReading:
 
 class StreamedRows(TemperedSums):
     """The rows of a plan that count, read anew for every sum."""
+
+    reread = True
 
     def __init__(self, plan: Plan, each: Each) -> None:
         self.classes, self._each = plan.n_classes, each
@@ -150,8 +175,10 @@ class StreamedRows(TemperedSums):
 
     @property
     def raw_score(self) -> float:
-        """The mean log score before calibration; infinite if a true class got probability 0."""
         return float(self.raw[0]) if self.from_logits else float(sum(self._blocks(self._reading.raw_sum))) / self.weight
+
+    def seen_as(self, view: Callable[[Sample], View]) -> Seen[View]:
+        return Seen(lambda question: self._blocks(partial(self._reading.asked, view, question)))
 
     def scale_sums(self, beta: float) -> np.ndarray:
         return in_order(self._blocks(partial(self._reading.scale_sums, beta)))

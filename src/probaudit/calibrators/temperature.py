@@ -14,6 +14,7 @@ from ..errors import InputError
 from ..kernels.tempering import keep_argmax
 from .base import ROUNDING, WORSE, Calibrator, FitReport, Sample
 from .newton import MEMORY, bounded_minimum, descend
+from .summed import SummedCalibrator
 from .tempered import BLOCK_VALUES, MOST_DENSE, TemperedRows, TemperedSums
 
 BOUNDS = (1e-3, 1e3)
@@ -27,20 +28,20 @@ class Tempered(Calibrator):
     temperature_: float
 
     @abstractmethod
-    def _solve(self, sample: Sample) -> FitReport:
+    def _learn(self, sample: Sample) -> FitReport:
         """Learn from rows, and say what became of it."""
 
     def _fit(self, sample: Sample) -> tuple[bool, str]:
-        report = self._solve(sample)
+        report = self._learn(sample)
         return report.converged, report.status
 
     def fit(self, P: Any, y: Any, sample_weight: Any = None) -> Self:
         """Learn from outputs and true classes."""
-        self.fit_report_ = self._solve(self._learning_sample(P, y, sample_weight))
+        self.fit_report_ = self._learn(self._learning_sample(P, y, sample_weight))
         return self
 
 
-class TemperatureScaling(Tempered):
+class TemperatureScaling(Tempered, SummedCalibrator):
     """p ~ softmax(z / T), z logits or log-probabilities: one temperature T for all (Guo et al. 2017, section 4.2).
 
     The log score is convex in 1 / T; T minimises it within [0.001, 1000]. The most probable class never changes.
@@ -60,12 +61,12 @@ class TemperatureScaling(Tempered):
         self.from_logits = from_logits
         self.classes = classes
 
-    def _solve(self, sample: Sample) -> FitReport:
-        rows = TemperedRows(sample)
-        return self.solve(rows, raw_score(sample, rows), len(sample))
+    def _learn(self, sample: Sample) -> FitReport:
+        return self.learn(TemperedRows(sample))
 
-    def solve(self, rows: TemperedSums, before: float, n: int) -> FitReport:
-        """Learn from n rows whose mean log score was `before`."""
+    def learn(self, rows: TemperedSums) -> FitReport:
+        """Learn from rows, and say what became of it."""
+        before = rows.raw_score
         found = bounded_minimum(rows.at_scale, 1.0, 1 / BOUNDS[1], 1 / BOUNDS[0])
         self.temperature_ = 1 / float(found.at)
         after, status = found.value, f"came to rest in {found.steps} steps"
@@ -75,7 +76,7 @@ class TemperatureScaling(Tempered):
             status = at_bound(self.temperature_)
         elif not found.converged:
             status = f"did not come to rest in {found.steps} steps"
-        return FitReport(found.converged, status, before, after, n)
+        return FitReport(found.converged, status, before, after, rows.n)
 
     def _transform(self, sample: Sample) -> np.ndarray:
         probs = TemperedRows(sample).probabilities(1 / self.temperature_)
@@ -83,7 +84,7 @@ class TemperatureScaling(Tempered):
         return probs
 
 
-class BiasCorrectedTemperature(Tempered):
+class BiasCorrectedTemperature(Tempered, SummedCalibrator):
     """p ~ softmax(z / T + b): a temperature and a bias for each class.
 
     Bias-corrected temperature scaling (Alexandari et al. 2020, section 3) and direction-preserving calibration (Ferrer & Ramos,
@@ -106,14 +107,14 @@ class BiasCorrectedTemperature(Tempered):
         self.from_logits = from_logits
         self.classes = classes
 
-    def _solve(self, sample: Sample) -> FitReport:
-        rows = TemperedRows(sample)
-        return self.solve(rows, raw_score(sample, rows), len(sample))
+    def _learn(self, sample: Sample) -> FitReport:
+        return self.learn(TemperedRows(sample))
 
-    def solve(self, rows: TemperedSums, before: float, n: int) -> FitReport:
-        """Learn from n rows whose mean log score was `before`."""
+    def learn(self, rows: TemperedSums) -> FitReport:
+        """Learn from rows, and say what became of it."""
+        before = rows.raw_score
         low, high = 1 / BOUNDS[1], 1 / BOUNDS[0]
-        present = np.flatnonzero(rows.frequencies)
+        present = rows.present
         bias = np.zeros(rows.classes)
 
         def biases(x: np.ndarray) -> np.ndarray:
@@ -135,7 +136,7 @@ class BiasCorrectedTemperature(Tempered):
             status = f"the outputs tell the classes apart without error; stopped at a temperature of {self.temperature_:.3g}"
         elif not found.converged:
             status = f"did not come to rest in {found.steps} steps"
-        return FitReport(found.converged, status, before, after, n)
+        return FitReport(found.converged, status, before, after, rows.n)
 
     def _transform(self, sample: Sample) -> np.ndarray:
         return TemperedRows(sample).probabilities(1 / self.temperature_, self.bias_)
@@ -165,11 +166,11 @@ class EnsembleTemperature(Tempered):
         self.from_logits = from_logits
         self.classes = classes
 
-    def _solve(self, sample: Sample) -> FitReport:
+    def _learn(self, sample: Sample) -> FitReport:
         if self.loss not in ("squared", "log"):
             raise InputError("loss", 'must be "squared" or "log"', repr(self.loss))
         rows = TemperedRows(sample)
-        before = raw_score(sample, rows)
+        before = rows.raw_score
         low, high = ENSEMBLE_BOUNDS
         if self.loss == "log":
             scale = float(bounded_minimum(rows.at_scale, 1.0, 1 / high, 1 / low).at)
@@ -199,15 +200,6 @@ class EnsembleTemperature(Tempered):
 
 def at_bound(temperature: float) -> str:
     return f"temperature at its bound of {temperature:g}"
-
-
-def raw_score(sample: Sample, rows: TemperedRows) -> float:
-    """The mean log score before calibration; infinite if a true class got probability 0."""
-    if sample.from_logits:
-        return float(rows.raw[0])
-    truth = sample.values[np.arange(len(sample)), sample.codes] / sample.values.sum(axis=1, dtype=np.float64)
-    with np.errstate(divide="ignore"):
-        return float(-(sample.weights @ np.log(truth)) / rows.weight)
 
 
 def least_squares_temperature(rows: TemperedRows) -> float:

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import Any, ClassVar, Generic, TypeVar
 
 import numpy as np
 
@@ -22,14 +22,31 @@ MOST_NARROW = 64  # classes up to which loops over rows are faster than loops al
 SPREAD = 500.0  # e^-500 is far from vanishing
 LONGEST = 3.0  # the longest first step of a bias
 
+T = TypeVar("T")
+View = TypeVar("View")
+
+
+@dataclass(frozen=True)
+class Seen(Generic[View]):
+    """Blocks of rows, each seen in some way. `each` puts a question to all of them and gives their answers, in order."""
+
+    each: Callable[[Callable[[View], Any]], list[Any]]
+
+    def sums(self, question: Callable[[View], Sequence[np.ndarray]]) -> list[np.ndarray]:
+        """The sum over blocks of each array of the answers."""
+        return [in_order(parts) for parts in zip(*self.each(question), strict=True)]
+
 
 class TemperedSums(ABC):
     """Rows with scores z, in memory or not, as the sums over them that a fit needs.
 
-    `classes`, and, by weight, how much there is of them in all (`weight`) and the share of each class (`frequencies`).
+    n, classes : how many there are. reread : whether every sum reads the rows anew, so that many sums at once are better.
+    By weight, how much there is of them in all (`weight`) and the share of each class (`frequencies`).
     """
 
+    n: int
     classes: int
+    reread: ClassVar[bool]
 
     @property
     @abstractmethod
@@ -39,6 +56,16 @@ class TemperedSums(ABC):
     @abstractmethod
     def frequencies(self) -> np.ndarray: ...
 
+    @property
+    @abstractmethod
+    def raw_score(self) -> float:
+        """The mean log score before calibration; infinite if a true class got probability 0."""
+
+    @abstractmethod
+    def seen_as(self, view: Callable[[Sample], View]) -> Seen[View]:
+        """The rows, block by block, as `view` makes something of them, for any sums. What is asked of a view must be new to it:
+        sums are added in place."""
+
     @abstractmethod
     def scale_sums(self, beta: float) -> np.ndarray:
         """The sums over rows of the log score of softmax(beta z), and of its first and second derivative in beta."""
@@ -46,6 +73,11 @@ class TemperedSums(ABC):
     @abstractmethod
     def bias_sums(self, beta: float, bias: np.ndarray) -> list[np.ndarray]:
         """As scale_sums, for softmax(beta z + b); and the sums that `Derivatives` needs in the biases."""
+
+    @property
+    def present(self) -> np.ndarray:
+        """The classes that have rows."""
+        return np.flatnonzero(self.frequencies)
 
     @cached_property
     def raw(self) -> np.ndarray:
@@ -65,12 +97,21 @@ class TemperedSums(ABC):
 class TemperedRows(TemperedSums):
     """Rows with scores z: logits as they came, or log-probabilities."""
 
+    reread = False
+
     def __init__(self, sample: Sample, threads: int | None = None) -> None:
-        self.scores = sample.values if sample.from_logits else sample.log_probs
-        self.tops = self.scores.max(axis=1).astype(np.float64)
+        self.sample = sample
         self.codes, self.weights = sample.codes.astype(np.int64, copy=False), sample.weights
         self.threads = default_threads() if threads is None else threads
-        self.classes = self.scores.shape[1]
+        self.n, self.classes = sample.values.shape
+
+    @cached_property
+    def scores(self) -> np.ndarray:
+        return self.sample.values if self.sample.from_logits else self.sample.log_probs
+
+    @cached_property
+    def tops(self) -> np.ndarray:
+        return self.scores.max(axis=1).astype(np.float64)
 
     @cached_property
     def weight(self) -> float:
@@ -81,14 +122,54 @@ class TemperedRows(TemperedSums):
         """The share of each class."""
         return np.bincount(self.codes, self.weights, self.classes) / self.weight
 
+    @property
+    def raw_score(self) -> float:
+        if self.sample.from_logits:
+            return float(self.raw[0])
+        values = self.sample.values
+        truth = values[np.arange(self.n), self.codes] / values.sum(axis=1, dtype=np.float64)
+        with np.errstate(divide="ignore"):
+            return float(-(self.weights @ np.log(truth)) / self.weight)
+
+    @property
+    def _blocks(self) -> list[slice]:
+        size = block_rows(self.classes)
+        return [slice(start, start + size) for start in range(0, self.n, size)]
+
     def _each(self, job: Callable[[slice], Any]) -> list[Any]:
         """What a job gives for each block, in the order of the blocks."""
-        size = block_rows(self.classes)
-        blocks = [slice(start, start + size) for start in range(0, len(self.scores), size)]
-        if min(self.threads, len(blocks)) < 2:
-            return [job(block) for block in blocks]
-        with ThreadPoolExecutor(min(self.threads, len(blocks))) as pool:
-            return list(pool.map(job, blocks))
+        return self._done(job, self._blocks)
+
+    def _done(self, job: Callable[[T], Any], parts: Sequence[T]) -> list[Any]:
+        if min(self.threads, len(parts)) < 2:
+            return [job(part) for part in parts]
+        with ThreadPoolExecutor(min(self.threads, len(parts))) as pool:
+            return list(pool.map(job, parts))
+
+    @cached_property
+    def _samples(self) -> list[Sample]:
+        """The rows of each block."""
+        if len(self._blocks) == 1:
+            return [self.sample]
+        samples = [self.sample.take(block) for block in self._blocks]
+        if not self.sample.from_logits:  # these are the scores too: no second copy
+            for sample, block in zip(samples, self._blocks, strict=True):
+                vars(sample)["log_probs"] = self.scores[block]
+        return samples
+
+    def seen_as(self, view: Callable[[Sample], View]) -> Seen[View]:
+        views: list[View | None] = [None] * len(self._samples)
+
+        def each(question: Callable[[View], Any]) -> list[Any]:
+            def job(block: int) -> Any:
+                seen = views[block]
+                if seen is None:
+                    seen = views[block] = view(self._samples[block])
+                return question(seen)
+
+            return self._done(job, range(len(views)))
+
+        return Seen(each)
 
     def scale_sums(self, beta: float) -> np.ndarray:
         def job(block: slice) -> np.ndarray:
