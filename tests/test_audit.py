@@ -395,10 +395,18 @@ def test_a_test_that_could_see_nothing_is_no_good_news(world):
     assert few.level == "note"
     assert "so few rows" in few.text
     error = pb.audit(world.y, world.cal, repair=False).errors[0]
-    case = SimpleNamespace(ece=replace(error, p_value=0.03), summary=pb.audit(world.y, world.cal, repair=False).summary)
-    perhaps = against_chance(case)
+    summary = pb.audit(world.y, world.cal, repair=False).summary
+    perhaps = against_chance(SimpleNamespace(ece=replace(error, p_value=0.03), summary=summary, errors=(), class_errors=()))
     assert perhaps.level == "note"
     assert perhaps.text.startswith("Perhaps miscalibrated")
+
+
+def test_errors_of_two_classes_that_cancel_in_the_most_probable_one_are_told():
+    rng = np.random.default_rng(0)
+    p = rng.uniform(0.05, 0.9, 4000)
+    found = next(f for f in pb.audit(rng.random(4000) < p + 0.05, p, repair=False).findings if f.rule == "against_chance")
+    assert found.level == "warning"
+    assert "though the most probable class does not show it" in found.text
 
 
 @pytest.mark.parametrize(
@@ -412,7 +420,9 @@ def test_a_test_that_could_see_nothing_is_no_good_news(world):
 )
 def test_grouping_loss_is_good_news_only_if_it_is_surely_small(low, share, high, level, words):
     budget = SimpleNamespace(total=1.0, grouping=pb.Estimate(share, low=low, high=high), badly_served=lambda n: ())
-    finding = hidden_groups(SimpleNamespace(budget=budget))
+    budget.definition, budget.found = "loss budget of the brier score, Classwise()", SimpleNamespace(definition="tree")
+    summary = SimpleNamespace(plan=SimpleNamespace(kind="probabilities"))
+    finding = hidden_groups(SimpleNamespace(budget=budget, summary=summary))
     assert finding.level == level
     assert words in finding.text
 

@@ -237,7 +237,9 @@ def test_words_of_a_clear_winner(found):
     assert texts(found, "best_by_score")[0].startswith("'cal' has the best log score")
     gap = found.differences["cal"]["log_score"]
     (text,) = (text for text in texts(found, "against_reference") if text.startswith("'cal' is better than 'raw'"))
-    assert f"{-gap:.4g} lower" in text
+    assert (
+        f"{-gap:.4g} lower (95% interval {-gap.high:.3g} to {-gap.low:.3g}), or {-gap / found['raw']['log_score']:.1%}" in text
+    )
     assert f"95% interval {-gap.high:.3g} to {-gap.low:.3g}" in text
     assert any(
         "'cal' has an accuracy" in text or "'cal' has the same accuracy" in text for text in texts(found, "accuracy_hides_it")

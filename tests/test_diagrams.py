@@ -2,6 +2,7 @@
 
 import json
 import math
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -270,6 +271,29 @@ def test_sharpness_against_the_reference(shared):
             assert column[at][thick] == pytest.approx(np.array(curve[key])[thick], rel=5e-3), (name, key)
         words = f"calibration error (CAL) {found.calibration:.4f} of a total loss (TOT) of {found.total:.4f}"
         assert words in found.picture().caption
+
+
+def test_panels_side_by_side_name_all_that_any_of_them_shows():
+    """The first model is stated too high everywhere, the second too low."""
+    p = np.linspace(0.6, 0.9, 4000)
+    rng = np.random.default_rng(0)
+    rows = [pb.Predictions.from_confidence(p, rng.random(4000) < p + shift) for shift in (-0.3, 0.09)]
+    grids = {f"model {k}": grids_of(one, pb.TopLabel())[0] for k, one in enumerate(rows)}
+    picture = diagrams.AlignedReliability.of_grids(grids, resamples=20, event="the stated answer").picture()
+    names = {mark.name for panel in picture.panels for mark in panel.marks}
+    assert {"stated too high", "stated too low"} <= names
+    assert "of the stated answer" in picture.description
+
+
+def test_a_budget_shows_no_rounding():
+    part = pb.Estimate(1e-33, low=-1e-18, high=1e-18)
+    total = pb.Estimate(0.1, low=0.09, high=0.11)
+    known = {"definition": "loss budget of the brier score, TopLabel()", "after": None}
+    budget = SimpleNamespace(total=total, calibration=pb.Estimate(-1e-17), grouping=part, rest=total, **known)
+    picture = diagrams.LossBudget.of_budget(budget, pairs=True).picture()
+    shown = [mark.text for panel in picture.panels for mark in panel.marks if hasattr(mark, "text")]
+    assert shown == ["0.1", "0 · 0%", "0 · 0%", "0.1 · 100%"]
+    assert "Brier score of the stated confidence" in picture.caption
 
 
 def test_an_infinite_log_score_is_said():

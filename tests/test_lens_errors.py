@@ -151,6 +151,8 @@ def test_a_stated_confidence_has_no_classes():
     found = pb.audit(rows)
     assert [error.name for error in found.errors] == ["ece", "ece.equal_mass", "smooth_ece", "kernel_error", "rms_error"]
     assert found.class_errors == ()
+    assert all(error.title.startswith("stated confidence, ") for error in found.errors)
+    assert not any("top label" in error["title"] for error in found.to_dict()["errors"])
 
 
 def test_many_classes_have_errors_of_their_own():
@@ -201,6 +203,7 @@ def test_groups_say_who_is_told_the_truth():
         exact = pb.calibration_error(world.y[mine], world.scores[mine], lens=pb.Binary())
         assert float(group.error.estimate) == pytest.approx(float(exact), abs=1e-9)
     assert any(group.error.beyond_chance(among=len(found.groups)) for group in found.groups)
+    assert {group.error.title for group in found.groups} == {"class 1, 15 equal bins (ECE)"}  # not of the top label
 
 
 def test_groups_of_many_classes_are_judged_by_the_most_probable(world):
@@ -269,9 +272,26 @@ def test_a_single_row_has_no_interval():
         assert math.isnan(error.estimate.high)
 
 
-def test_columns_of_many_values_are_counted():
+def test_columns_that_are_no_groups_are_named_with_the_reason():
     world = pb.simulate.gaussian_posteriors(400, 2, seed=0)
-    columns = {"zip": np.arange(400) % 80, "site": np.arange(400) % 50}
+    columns = {"zip": np.arange(400) % 80, "site": np.arange(400) % 50, "place": np.zeros((400, 2))}
     sums = evidence(pb.Predictions(world.y, world.cal, columns=columns))
-    assert lens_errors.ungrouped_columns(sums) == {"zip": 80}
+    assert lens_errors.ungrouped_columns(sums) == {"zip": "has 80 values", "place": "has 2 values in each row"}
     assert len(lens_errors.group_errors(sums)) == 50
+
+
+def test_a_column_of_two_dimensions_is_not_skipped_in_silence():
+    world = pb.simulate.gaussian_posteriors(400, 2, seed=0)
+    audit = pb.audit(world.y, world.cal, columns={"place": np.zeros((400, 2))}, repair=False)
+    (finding,) = (finding for finding in audit.findings if finding.rule == "columns_not_grouped")
+    assert "place has 2 values in each row" in finding.text
+    assert audit.groups == ()
+
+
+def test_groups_of_values_that_are_lists():
+    rng = np.random.default_rng(0)
+    p = rng.random(400)
+    tags = np.empty(400, object)
+    tags[:] = [["a", "b"] if i % 2 else ["c"] for i in range(400)]
+    found = pb.audit((rng.random(400) < p).astype(int), p, columns={"tags": tags}, repair=False)
+    assert sorted(group.value for group in found.groups) == ["['a', 'b']", "['c']"]

@@ -156,7 +156,7 @@ def test_words():
     assert "--method bias_corrected_temperature" in blind.advice
     assert "Mean replacement (control): ECE 0 instead of" in found(compared("cal"))["better_error_worse_score"].text
     assert "where group = " in found(groups(0.15))["miscalibrated_group"].text
-    assert "7 is miscalibrated beyond chance: " in found(classes(True))["miscalibrated_class"].text
+    assert "beyond chance, class 7: " in found(classes(True))["miscalibrated_class"].text
 
 
 def test_few_confidences_of_histogram_binning():
@@ -222,6 +222,21 @@ def test_changes_that_are_noise_are_not_told():
     assert top_better_rest_worse(SimpleNamespace(repairs=(wide, near), **rest)) is None
     worse = replace(told, gain=pb.Estimate(-0.1, low=-0.2, high=-0.05), log_score=pb.Estimate(raw.log_score * 1.1))
     assert better_error_worse_score(SimpleNamespace(repairs=(worse,), **rest)) is not None
-    hardly = replace(worse, gain=pb.Estimate(-0.1, low=-0.2, high=-0.001), brier_score=raw.brier_score)
+    hardly = replace(worse, gain=pb.Estimate(-0.1, low=-0.2, high=-0.001), brier_change=raw.brier_change)
     near = replace(worse, ece=pb.Estimate(raw.ece - 0.001))
     assert better_error_worse_score(SimpleNamespace(repairs=(hardly, near), **rest)) is None
+
+
+def test_a_brier_score_that_is_worse_row_by_row_is_told():
+    """Its own interval overlaps with that of the outputs as they are, as rows are hard or easy for both."""
+    raw, temperature = (next(r for r in compared("mcs").repairs if r.name == name) for name in ("identity", "temperature"))
+    higher = 1.02 * float(raw.brier_score)
+    score = pb.Estimate(higher, low=raw.brier_score.low, high=1.1 * raw.brier_score.high)
+    sure, unsure = (pb.Estimate(higher - raw.brier_score, low=low, high=1.0) for low in (0.01 * raw.brier_score, -0.001))
+    none = pb.Estimate(0.0, low=-0.01, high=0.01)
+    for change, told in ((sure, True), (unsure, False)):
+        repair = replace(temperature, brier_score=score, gain=none, brier_change=change)
+        case = SimpleNamespace(repairs=(repair,), repair=lambda name: raw)
+        finding = better_error_worse_score(case)
+        assert (finding is not None) == told
+        assert finding is None or "a Brier score 2% worse" in finding.text

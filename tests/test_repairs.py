@@ -44,10 +44,22 @@ def test_each_is_what_calibration_loss_finds(world, found):
         assert repair.topk_ece == pytest.approx(float(pb.calibration_error(after, lens=among(2))), abs=1e-9)
 
 
+def test_brier_scores_are_compared_row_by_row(world, found):
+    """As `compare` does, and far closer than two intervals apart would tell."""
+    for name in ("temperature", "histogram", CONTROL):
+        after = pb.calibration_loss(world.y, world.mcs, calibrator=calibrator_named(name)).posteriors
+        exact = pb.compare({"raw": world.mcs, "after": after}, world.y, repair=False, resamples=2).differences["after"]
+        assert found[name].brier_change == pytest.approx(exact["brier_score"])
+        assert found[name].brier_change.interval == pytest.approx(exact["brier_score"].interval)
+    width = found["temperature"].brier_score.high - found["temperature"].brier_score.low
+    assert found["temperature"].brier_change.high - found["temperature"].brier_change.low < 0.7 * width
+
+
 def test_identity_is_the_outputs_as_they_are(world, found):
     raw = found["identity"]
     assert raw.log_score == pytest.approx(pb.log_score(world.y, world.mcs))
     assert (raw.gain, *raw.gain.interval) == (0, 0, 0)
+    assert (raw.brier_change, *raw.brier_change.interval) == (0, 0, 0)
     assert raw.title == "as it is"
 
 

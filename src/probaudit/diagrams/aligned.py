@@ -17,12 +17,10 @@ ECE_BINS = 15  # as in `calibration_error`, so that an error beside a name is th
 
 
 def aligned_panels(names: Sequence[str], each: Sequence[Reliability]) -> tuple[Panel, ...]:
-    """A panel each, with its calibration error beside its name; one of them names the marks for all."""
-    named = next((k for k, one in enumerate(each) if (one.verdict != "").any()), 0)
+    """A panel each, with its calibration error beside its name."""
     across = min(ACROSS, len(each))
     return tuple(
         one.panel(
-            names=k == named,
             title=f"{_short(name)}: {number(one.error)}",
             x="stated" if k + across >= len(each) else "",  # nothing stands below
             y="" if k % across else "observed",
@@ -48,14 +46,21 @@ class AlignedReliability(Diagram):
 
     models: tuple[str, ...]
     each: tuple[Reliability, ...]
+    event: str = "the most probable class"
 
     @classmethod
     def of_grids(
-        cls, grids: Mapping[str, FineGrid], *, bins: Bins = ECE_BINS, resamples: int = 199, seed: int = 0
+        cls,
+        grids: Mapping[str, FineGrid],
+        *,
+        bins: Bins = ECE_BINS,
+        resamples: int = 199,
+        seed: int = 0,
+        event: str = "the most probable class",
     ) -> AlignedReliability:
         """From the fine grid of each model by its name."""
         each = (Reliability.of_grid(grid, bins, resamples=resamples, seed=seed) for grid in grids.values())
-        return cls(tuple(grids), tuple(each))
+        return cls(tuple(grids), tuple(each), event)
 
     def columns(self) -> dict[str, np.ndarray]:
         return aligned_columns("model", self.models, self.each)
@@ -64,6 +69,6 @@ class AlignedReliability(Diagram):
         errors = zip(self.models, self.each, strict=True)
         said = ", ".join(f"{name} {number(one.error)} (by chance {number(one.null_mean)})" for name, one in errors)
         caption = f"Beside each name, its calibration error. {self.each[0].bins}, {self.each[0].n:,} rows."
-        description = f"Reliability diagrams of the most probable class, with calibration errors: {said}."
+        description = f"Reliability diagrams of {self.event}, with calibration errors: {said}."
         columns = min(ACROSS, len(self.each))
         return Picture(aligned_panels(self.models, self.each), "Reliability of each model", description, caption, columns)

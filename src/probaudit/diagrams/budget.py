@@ -8,11 +8,14 @@ from typing import Any
 import numpy as np
 
 from ..budget import Budget, loss_budget
+from ..predictions import Predictions
 from .diagram import Diagram
 from .picture import Axis, Bars, Line, Mark, Panel, Picture, Points, Text
+from .wording import score_of, whole_percent
 
 PARTS = {"total": "total", "calibration": "calibration", "grouping": "grouping, at least", "rest": "the rest"}
 ROLES = {"total": "model", "calibration": "calibration", "grouping": "grouping", "rest": "rest"}
+NOISE = 15  # decimals beyond which there is only rounding
 STAGES = ("as it is", "after calibration")
 
 
@@ -36,8 +39,9 @@ class LossBudget(Diagram):
     definition: str
 
     @classmethod
-    def of_budget(cls, budget: Budget) -> LossBudget:
-        """The waterfall of a budget, and of the one after calibration if it has that."""
+    def of_budget(cls, budget: Budget, *, pairs: bool = False) -> LossBudget:
+        """The waterfall of a budget, and of the one after calibration if it has that. pairs : whether the budget is that of a
+        stated confidence."""
         budgets = [budget] if budget.after is None else [budget, budget.after]
         parts = [getattr(one, part) for one in budgets for part in PARTS]
         value, low, high = (np.array([getattr(part, name) for part in parts]) for name in ("value", "low", "high"))
@@ -56,7 +60,7 @@ class LossBudget(Diagram):
             share.ravel(),
             start.ravel(),
             end.ravel(),
-            budget.definition,
+            f"loss budget of the {score_of(budget, pairs=pairs)}",
         )
 
     def columns(self) -> dict[str, np.ndarray]:
@@ -83,8 +87,8 @@ class LossBudget(Diagram):
         for place, row in enumerate(rows):
             part = str(self.part[row])
             hanging = part in ("calibration", "grouping")
-            share = f" · {self.share[row]:.0%}" if part != "total" and np.isfinite(self.share[row]) else ""
-            words = f"{self.value[row]:.3g}{share}"
+            share = f" · {whole_percent(self.share[row])}" if part != "total" and np.isfinite(self.share[row]) else ""
+            words = f"{round(float(self.value[row]), NOISE) + 0.0:.3g}{share}"
             marks.append(Text(low + (high - low) * 1.43, place, words, anchor="end"))
             if not np.isfinite(self.start[row] + self.end[row]):
                 continue
@@ -108,7 +112,7 @@ class LossBudget(Diagram):
 
     def _said(self) -> str:
         words = [
-            f"{stage}, {PARTS[part]}: {value:.4g} ({share:.0%} of the total)"
+            f"{stage}, {PARTS[part]}: {value:.4g} ({whole_percent(share)} of the total)"
             for stage, part, value, share in zip(self.stage, self.part, self.value, self.share, strict=True)
         ]
         return f"Waterfall of the {self.definition}. " + "; ".join(words) + "."
@@ -123,4 +127,5 @@ def loss_budget_diagram(y_true: Any, y_proba: Any = None, features: Any = None, 
     >>> found.part.tolist()
     ['total', 'calibration', 'grouping', 'rest']
     """
-    return LossBudget.of_budget(loss_budget(y_true, y_proba, features, **choices))
+    pairs = isinstance(y_true, Predictions) and y_true.pairs
+    return LossBudget.of_budget(loss_budget(y_true, y_proba, features, **choices), pairs=pairs)

@@ -24,6 +24,7 @@ from ..viewing import Rows
 from .diagram import Diagram
 from .judged import Judged
 from .picture import Axis, Bars, Panel, Picture, Points, Rule
+from .wording import in_words
 
 MOST_WORK = 2 * 10**8  # probabilities looked at to draw labels; of many rows, whose chance varies little, fewer draws do
 FEWEST_DRAWS = 20
@@ -144,7 +145,7 @@ def group_errors_diagram(
         float(calibration_error(judged.predictions, **choices)),
         len(counts),
         words,
-        definition=f"{judged.lens}, {partition!r}, {as_distance(distance)!r}",
+        definition=in_words(f"{judged.lens}, {partition!r}, {as_distance(distance)!r}", pairs=given.pairs),
     )
 
 

@@ -24,6 +24,7 @@ from .diagram import Diagram
 from .group_errors import around
 from .judged import Judged
 from .picture import Axis, Bars, Panel, Picture, Points
+from .wording import in_words
 
 NUMBERS = (
     *("start", "stop", "rows", "share", "stated", "observed"),
@@ -161,4 +162,5 @@ def interval_wise_diagram(
         found.append((start, stop, inside.sum(), share.sum(), *means, *parts))
     columns = dict(zip(NUMBERS, np.array(found).T, strict=True))
     columns["rows"] = columns["rows"].astype(np.int64)
-    return IntervalWise(np.array(labels), **columns, definition=f"{chosen}, {partition!r}, {as_distance(distance)!r}")
+    said = in_words(f"{chosen}, {partition!r}, {as_distance(distance)!r}", pairs=given.pairs)
+    return IntervalWise(np.array(labels), **columns, definition=said)

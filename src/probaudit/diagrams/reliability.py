@@ -22,6 +22,7 @@ from ..statistics import CELLS
 from ..viewing import grids_of, lens_of, look_at_event
 from .diagram import Diagram, number
 from .picture import Axis, Band, Bars, Line, Mark, Panel, Picture, Points, Rule
+from .wording import in_words
 
 Bins = int | Partition | Literal["corp"]
 
@@ -213,7 +214,7 @@ def event_name(predictions: Predictions, lens: Lens) -> str:
         return "the most probable class"
     if isinstance(lens, Binary):
         return "the answer" if predictions.pairs else f"class {names[1]}"
-    return f"class {names[lens.index]}" if isinstance(lens, OneVsRest) else f"the event {lens!r}"
+    return f"class {names[lens.index]}" if isinstance(lens, OneVsRest) else in_words(f"the event {lens!r}")
 
 
 def wilson(rate: np.ndarray, size: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

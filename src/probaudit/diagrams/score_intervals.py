@@ -88,7 +88,7 @@ class ScoreIntervals(Diagram):
 def _label(value: float, place: int, low: float, high: float) -> Text:
     """The value above its point; to its right or left near an end."""
     if np.isinf(value):
-        return Text(low, place - 0.3, " infinite")
+        return Text(low + 0.02 * (high - low), place, "infinite")
     part = (value - low) / (high - low)
     return Text(float(value), place - 0.3, f"{value:.4g}", "start" if part < 0.15 else "end" if part > 0.85 else "middle")
 

@@ -31,6 +31,7 @@ class CalibrationSharpness(Diagram):
     calibration : the calibration error by kernel regression, CAL. total : the mean score over all classes, TOT; infinite if
         `infinite_rows` gave their true class probability 0, which are then left out of the gap.
     rows : how many rows the kernel covers at each confidence, each counting as much as it is near.
+    event : what is right or not, in words.
     """
 
     confidence: np.ndarray
@@ -44,10 +45,17 @@ class CalibrationSharpness(Diagram):
     n: int
     score: str
     kernel: str
+    event: str = "the most probable class"
 
     @classmethod
     def of_grid(
-        cls, grid: Grid, *, score: str = "brier", kernel: str = "gaussian", bandwidth: float = 0.05
+        cls,
+        grid: Grid,
+        *,
+        score: str = "brier",
+        kernel: str = "gaussian",
+        bandwidth: float = 0.05,
+        event: str = "the most probable class",
     ) -> CalibrationSharpness:
         """From the grid of confidences that a pass leaves behind."""
         if score not in NAMED:
@@ -71,6 +79,7 @@ class CalibrationSharpness(Diagram):
             n,
             score,
             f"{kernel} kernel of width {bandwidth:g}",
+            event,
         )
 
     @property
@@ -88,12 +97,12 @@ class CalibrationSharpness(Diagram):
         low, high = (np.where(seen, edge, np.nan) for edge in self.band)
         top = max(1.0, float(np.nanmax(np.r_[high, 0.0])))
         detail = {"confidence": x, "right": accuracy, "sharpness gap": self.sharpness_gap, "rows nearby": np.rint(self.rows)}
-        curve = Line(x, accuracy, role="observed", name="how often the most probable class is right", detail=detail)
+        curve = Line(x, accuracy, role="observed", name=f"how often {self.event} is right", detail=detail)
         gap = Band(x, low, high, role="over", name="sharpness gap x density: wider is worse")
         above = Panel((gap, Rule(role="reference"), curve), Axis("", 0, 1), Axis("how often right", 0, top))
         filled = Band(x, np.zeros(len(x)), self.density, role="density")
         edge = Line(x, self.density, role="density", detail={"confidence": x, "density": self.density})
-        below = Panel((filled, edge), Axis("confidence in the most probable class", 0, 1), Axis("density", low=0), share=0.35)
+        below = Panel((filled, edge), Axis(f"confidence in {self.event}", 0, 1), Axis("density", low=0), share=0.35)
         return Picture((above, below), "Calibration and sharpness", self._description(), self._caption())
 
     def _caption(self) -> str:
@@ -109,7 +118,7 @@ class CalibrationSharpness(Diagram):
         peak = int(np.argmax(self.density))
         return (
             f"Calibration-sharpness diagram. {self._caption()} Confidences are densest near {self.confidence[peak]:.2f}, where "
-            f"the most probable class is right {self.accuracy[peak]:.1%} of the time."
+            f"{self.event} is right {self.accuracy[peak]:.1%} of the time."
         )
 
 
@@ -135,4 +144,5 @@ def calibration_sharpness_diagram(
     grid = survey(predictions).summary.grid
     if not grid.rows.any():
         raise InputError(predictions.name("probs"), "no row is left to judge")
-    return CalibrationSharpness.of_grid(grid, score=score, kernel=kernel, bandwidth=bandwidth)
+    event = "the stated answer" if predictions.pairs else "the most probable class"
+    return CalibrationSharpness.of_grid(grid, score=score, kernel=kernel, bandwidth=bandwidth, event=event)

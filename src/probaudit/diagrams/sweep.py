@@ -11,6 +11,7 @@ from ..partitions import EqualMass, EqualWidth, KDTree, Partition
 from ..sweeps import Sweep, partition_sweep
 from .diagram import Diagram
 from .picture import Axis, Band, Bars, Line, Panel, Picture, Points, Text
+from .wording import fraction, in_words
 
 
 @dataclass(frozen=True, eq=False)
@@ -60,21 +61,12 @@ def _names(partitions: tuple[Partition, ...]) -> tuple[list[str], str]:
     """What tells the partitions apart, and what that is."""
     if all(isinstance(one, KDTree) and one.min_rows is None for one in partitions):
         return [
-            _fraction(one.gamma) for one in partitions if isinstance(one, KDTree)
+            fraction(one.gamma) for one in partitions if isinstance(one, KDTree)
         ], "boxes are split down to this share of rows"
     for kind, axis in ((EqualWidth, "bins of equal width"), (EqualMass, "bins of equal mass")):
         if all(isinstance(one, kind) for one in partitions):
             return [str(one.bins) for one in partitions if isinstance(one, (EqualWidth, EqualMass))], axis
-    return [repr(one) for one in partitions], "partition, from coarse to fine"
-
-
-def _fraction(share: float) -> str:
-    """
-    >>> _fraction(0.125), _fraction(0.3)
-    ('1/8', '0.3')
-    """
-    whole = round(1 / share)
-    return f"1/{whole}" if whole > 1 and 1 / whole == share else f"{share:g}"
+    return [in_words(repr(one)) for one in partitions], "partition, from coarse to fine"
 
 
 def sweep_diagram(y_true: Any, y_proba: Any = None, **choices: Any) -> PartitionSweep:

@@ -21,6 +21,7 @@ from .diagram import Diagram
 from .group_errors import around
 from .judged import Judged
 from .picture import Axis, Bars, Line, Mark, Panel, Picture, Points, Rule
+from .wording import in_words
 
 MOST = 10  # values of k, unless told which
 
@@ -159,7 +160,7 @@ def top_k_diagram(
         accuracy_low,
         accuracy_high,
         place,
-        definition=f"lens TopK(k), {partition!r}, {as_distance(distance)!r}",
+        definition=in_words(f"the k most probable classes, {partition!r}, {as_distance(distance)!r}"),
     )
 
 

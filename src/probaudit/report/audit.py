@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Literal, Unpack
 
 import numpy as np
@@ -55,7 +55,7 @@ class Audit(Result):
     errors : the calibration error under each lens, beside what chance alone gives; `class_errors` of each class.
     groups : the same for each value of the columns. repairs : calibrators compared, if that was asked for.
     budget : where the score goes, if there are features or groups. evidence : the sums and the sample it all comes from.
-    choices : `regions`, and `features` if they were given with names.
+    choices : `regions`, if they were given.
 
     `print(audit)` shows it as the terminal does; `to_dict`, `to_json`, `to_frame` and `flat` give the numbers.
     """
@@ -258,14 +258,11 @@ def audit_rows(
 ) -> Audit:
     """As `audit`, for rows that are `Predictions` already; `features` only to give those of the rows names."""
     _check_choices(repair, calibrator)
+    if features is not None and (named := named_columns(features, "features")) is not None:
+        rows = replace(rows, features=named, feature_names=None)
     plan = Plan.of(rows, _costs(costs), reject_cost)
     evidence = evidence_of(rows, plan, threads=threads, progress=progress)
-    if features is not None and evidence.places is not None:
-        named = named_columns(features, "features")
-        features = None if named is None else {name: column[evidence.places] for name, column in named.items()}
-    return audit_evidence(
-        evidence, repair=repair, regions=regions, features=features, calibrator=calibrator, title=title, progress=progress
-    )
+    return audit_evidence(evidence, repair=repair, regions=regions, calibrator=calibrator, title=title, progress=progress)
 
 
 def audit_source(
@@ -281,8 +278,8 @@ def audit_source(
 ) -> Audit:
     """As `audit`, for rows that stay in files or on a cluster (`scan`); the same numbers as in memory."""
     _check_choices(repair, calibrator)
-    state = (passing or Passing()).gather(source, _costs(costs), reject_cost)
-    return audit_evidence(state.finalise(), repair=repair, regions=regions, calibrator=calibrator, title=title)
+    evidence = (passing or Passing()).evidence(source, _costs(costs), reject_cost)
+    return audit_evidence(evidence, repair=repair, regions=regions, calibrator=calibrator, title=title)
 
 
 def _costs(costs: Any) -> dict[str, Cost]:
@@ -296,13 +293,11 @@ def audit_evidence(
     *,
     repair: Repairing = None,
     regions: Any = None,
-    features: Any = None,
     calibrator: Calibrator | None = None,
     title: str = "",
     progress: bool | None = None,
 ) -> Audit:
-    """The audit of what a pass has left behind; costs and the cost of rejecting are in its plan. `features` only to give those
-    of the sample names."""
+    """The audit of what a pass has left behind; costs and the cost of rejecting are in its plan."""
     _check_choices(repair, calibrator)
     summary, sample = evidence.summary, evidence.sample
     estimates = _estimates(summary)
@@ -318,11 +313,12 @@ def audit_evidence(
     if sample.features is not None or regions is not None:
         budget = loss_budget(
             sample,
-            features=features,
             regions="tree" if regions is None else regions,
             calibrator="none" if tried is None else None,
+            others=evidence.others,
         )
-        estimates |= _grouping_loss(budget, evidence.sample_words)
+        estimates |= _grouping_loss(budget, evidence.sample_words if evidence.others is None else "")
+    evidence = replace(evidence, total=None)  # which would keep all rows in memory
     case = Case(
         evidence=evidence,
         estimates=estimates,
@@ -333,16 +329,16 @@ def audit_evidence(
         budget=budget,
         calibrator=calibrator,
     )
+    event = "stated-confidence" if sample.pairs else "top-label"
     settings = {
         "calibration_loss": tried_words,
         "reject_cost": summary.plan.reject_cost,
         "on_bad_rows": summary.plan.on_bad_rows,
         "row_sum_tolerance": summary.plan.tolerance,
         "interval": "95%, by linearisation (accuracy: Wilson; calibration errors: bootstrap)",
-        "calibration": f"top-label ECE, {lens_errors.BINS} equal bins, {lens_errors.RESAMPLES} consistency resamples, seed 0",
+        "calibration": f"{event} ECE, {lens_errors.BINS} equal bins, {lens_errors.RESAMPLES} consistency resamples, seed 0",
         "sample": f"{len(sample):,} rows, by row number" if evidence.sampled else "all rows",
     }
-    choices = ({} if regions is None else {"regions": regions}) | ({} if features is None else {"features": features})
     return Audit(
         estimates=estimates,
         errors=case.errors,
@@ -354,7 +350,7 @@ def audit_evidence(
         repairs=repairs,
         budget=budget,
         title=title,
-        choices=choices,
+        choices={} if regions is None else {"regions": regions},
     )
 
 

@@ -20,16 +20,18 @@ from ..diagrams.score_intervals import ScoreIntervals
 from ..diagrams.sharpness import CalibrationSharpness
 from ..diagrams.smooth_curve import SmoothCalibration
 from ..diagrams.top_k import top_k_diagram
+from ..diagrams.wording import in_words, score_of
+from ..engines.progress import Progress
 from ..estimates.estimate import Estimate
 from ..estimates.fine_grid import FineGrid
 from ..partitions import EqualMass, EqualWidth
 from ..statistics.sampling import drawn
 from ..version import __version__
+from .finding import percent
 from .page import Control, Facts, Figure, FindingList, Page, Section, Table, Tile, Words
-from .terminal import LABELS, interval, number
+from .terminal import LABELS, budget_words, interval, is_pairs, number, parted_by
 
 if TYPE_CHECKING:
-    from ..budget import Budget
     from .audit import Audit
     from .lens_errors import LensError
 
@@ -48,25 +50,19 @@ VIEWS: dict[str, Callable[..., Diagram]] = {
 
 def audit_page(audit: Audit, title: str = "") -> Page:
     """The page of an audit; sections that have nothing to show say so."""
-    sections = [
-        _verdict(audit),
-        _budget(audit),
-        _scores(audit),
-        _calibration(audit),
-        _diagrams(audit),
-        _groups(audit),
-        _repairs(audit),
-        _pitfalls(audit),
-        _provenance(audit),
-    ]
+    parts = (_verdict, _budget, _scores, _calibration, _diagrams, _groups, _repairs, _pitfalls, _provenance)
+    sections = []
+    with Progress(len(parts), unit="sections of the report") as bar:
+        for part in parts:
+            sections.append(part(audit))
+            bar.advance(1)
     level = audit.findings[0].level if audit.findings else "note"
     title = title or audit.title or "Can these probabilities be trusted?"
     return Page(title, _facts(audit), audit.headline, level, sections, _tiles(audit))
 
 
 def _facts(audit: Audit) -> str:
-    plan = audit.summary.plan
-    answer = "confidence and correctness" if plan.kind == "pairs" else f"{len(plan.classes):,} classes"
+    answer = "confidence and correctness" if is_pairs(audit) else f"{len(audit.summary.plan.classes):,} classes"
     return f"{audit.summary.rows:,} rows, {answer}"
 
 
@@ -76,27 +72,30 @@ def audit_summary(audit: Audit) -> Page:
     return Page(audit.title or "Audit", _facts(audit), audit.headline, "note", whole)
 
 
-def percent(x: float) -> str:
-    return f"{x:.1%}" if math.isfinite(x) else number(x)
+def share(x: float) -> str:
+    return percent(x) if math.isfinite(x) else number(x)
 
 
-def _percents(x: Estimate) -> str:
-    return f"95% interval {percent(x.low)} to {percent(x.high)}" if math.isfinite(x.low) else ""
+def _percents(x: Estimate, of: str = "") -> str:
+    """The interval, after the words for what it is a share of."""
+    span = [f"95% interval {share(x.low)} to {share(x.high)}"] if math.isfinite(x.low) else []
+    return ", ".join([*([of] if of else []), *span])
 
 
 def _tiles(audit: Audit) -> list[Tile]:
     """The few numbers that matter most."""
-    found = [Tile("accuracy", percent(audit["accuracy"]), _percents(audit["accuracy"]))]
+    found = [Tile("accuracy", share(audit["accuracy"]), _percents(audit["accuracy"]))]
     score = audit["log_score.normalized"]
-    words = "of always forecasting the class frequencies"
-    found.append(Tile("log score", percent(score), words))
+    words = "of always stating the mean accuracy" if is_pairs(audit) else "of always forecasting the class frequencies"
+    found.append(Tile("log score", share(score), words))
     repair = next((repair for repair in audit.repairs if repair.recommended), None)
     if repair is not None and repair.name != "identity":
-        found.append(Tile("a calibrator would remove", percent(repair.gain), f"of the log score: {repair.title}"))
+        found.append(Tile("a calibrator would remove", share(repair.gain), f"of the log score: {repair.title}"))
     elif (loss := audit.estimates.get("calibration_loss.relative")) is not None:
-        found.append(Tile("lost to miscalibration", percent(loss), _percents(loss)))
-    if (loss := audit.estimates.get("grouping_loss.relative")) is not None:
-        found.append(Tile("lost to hidden groups, at least", percent(max(0.0, float(loss))), _percents(loss)))
+        found.append(Tile("lost to miscalibration", share(loss), _percents(loss, "of the log score")))
+    if audit.budget is not None and (loss := audit.estimates.get("grouping_loss.relative")) is not None:
+        words = f"of the {score_of(audit.budget, pairs=is_pairs(audit))}"
+        found.append(Tile("lost to hidden groups, at least", share(max(0.0, float(loss))), _percents(loss, words)))
     ece = audit.calibration
     chance = f"chance alone: {number(ece.null_mean)}" if math.isfinite(ece.null_mean) else ""
     return [*found, Tile("calibration error (ECE)", number(ece.value), chance)]
@@ -115,8 +114,9 @@ def _budget(audit: Audit) -> Section:
             "them, calibration loss alone is known."
         )
         return Section("budget", "Loss budget", [Words(text)], lead)
-    figures = [Figure("loss-budget", {(): LossBudget.of_budget(audit.budget)})]
-    return Section("budget", "Loss budget", figures, lead)
+    figure = Figure("loss-budget", {(): LossBudget.of_budget(audit.budget, pairs=is_pairs(audit))})
+    notes = [Words(f"{words[0].upper()}{words[1:]}.") for words in budget_words(audit, audit.budget)]
+    return Section("budget", "Loss budget", [figure, *notes], lead)
 
 
 def _scores(audit: Audit, figures: bool = True) -> Section:
@@ -126,7 +126,13 @@ def _scores(audit: Audit, figures: bool = True) -> Section:
             continue
         x, ratio = audit[name], audit.estimates.get(f"{name}.normalized")
         row = [label, number(x), interval(x)]
-        rows.append([*row, *(("", "") if ratio is None else (number(ratio), interval(ratio))), x.definition])
+        rows.append(
+            [
+                *row,
+                *(("", "") if ratio is None else (number(ratio), interval(ratio))),
+                in_words(x.definition, pairs=is_pairs(audit)),
+            ]
+        )
         if ratio is not None:
             plain[label], normalised[label] = x, ratio
     headers = ("", "value", "95% interval", "normalised", "95% interval", "definition")
@@ -148,7 +154,7 @@ def _decisions(audit: Audit) -> list[Figure]:
     return found
 
 
-def _error_row(error: LensError) -> list[str]:
+def _error_row(error: LensError, *, pairs: bool = False) -> list[str]:
     chance = f"{number(error.null_mean)}, up to {number(error.null_high)}"
     return [
         error.title,
@@ -156,13 +162,14 @@ def _error_row(error: LensError) -> list[str]:
         interval(error.estimate),
         chance if math.isfinite(error.null_mean) else "–",
         f"{error.p_value:.2g}" if math.isfinite(error.p_value) else "–",
-        error.estimate.definition,
+        in_words(error.estimate.definition, pairs=pairs),
     ]
 
 
 def _calibration(audit: Audit) -> Section:
     headers = ("looked at through", "error", "95% interval", "by chance alone", "p", "definition")
-    blocks = [Table("Calibration error by lens", headers, [_error_row(error) for error in audit.errors], words=(0, 5))]
+    rows = [_error_row(error, pairs=is_pairs(audit)) for error in audit.errors]
+    blocks = [Table("Calibration error by lens", headers, rows, words=(0, 5))]
     if len(audit.class_errors) > 2:
         worst = sorted(audit.class_errors, key=lambda error: -error.excess)[:CLASS_TABLE]
         caption = "Each class against all others" + (
@@ -176,10 +183,13 @@ def _calibration(audit: Audit) -> Section:
     return Section("calibration", "Calibration error", blocks, lead)
 
 
+def _event(audit: Audit) -> str:
+    return "the stated answer" if is_pairs(audit) else "the most probable class"
+
+
 def _events(audit: Audit) -> dict[str, FineGrid]:
     """The events whose reliability can be looked at: the top label, and the classes that are worst."""
-    top = "the stated answer" if audit.summary.plan.kind == "pairs" else "the most probable class"
-    found = {top: FineGrid.of_event(audit.evidence.top)}
+    found = {_event(audit): FineGrid.of_event(audit.evidence.top)}
     classes = audit.summary.plan.classes
     if len(audit.evidence.classes) == 2:
         return found | {f"class {classes[1]}": FineGrid.of_event(audit.evidence.classes[1])}
@@ -197,7 +207,10 @@ def _diagrams(audit: Audit) -> Section:
     controls = [Control("of", tuple(events)), Control("bins", tuple(VIEWS))]
     blocks: list[Words | Figure] = [Figure("reliability", variants, controls)]
     scores = {"Brier score": "brier", "log score": "log"}
-    sharpness = {(name,): CalibrationSharpness.of_grid(audit.summary.grid, score=score) for name, score in scores.items()}
+    sharpness = {
+        (name,): CalibrationSharpness.of_grid(audit.summary.grid, score=score, event=_event(audit))
+        for name, score in scores.items()
+    }
     blocks.append(Figure("sharpness", sharpness, [Control("by", tuple(scores))]))
     if len(audit.evidence.classes) > 2:
         classes = [FineGrid.of_event(sums) for sums in audit.evidence.classes]
@@ -215,7 +228,7 @@ def _diagrams(audit: Audit) -> Section:
 def _groups(audit: Audit) -> Section:
     blocks: list[Words | Table | Figure] = [_group_table(audit)] if audit.groups else []
     if audit.budget is not None:
-        blocks += [_served(audit.budget), Figure("grouping", {(): grouping_diagram(audit.evidence.sample, **audit.choices)})]
+        blocks += [_served(audit), Figure("grouping", {(): grouping_diagram(audit.evidence.sample, **audit.choices)})]
     if not blocks:
         blocks.append(Words("No features and no groups were given, so nothing can be said about who is badly served."))
     lead = "Probabilities can be right on average and wrong for those who share them."
@@ -228,9 +241,9 @@ def _group_table(audit: Audit) -> Table:
         (
             f"{group.column} = {group.value}",
             f"{group.rows:,}",
-            percent(group.stated),
-            percent(group.observed),
-            f"{percent(group.observed.low)} to {percent(group.observed.high)}",
+            share(group.stated),
+            share(group.observed),
+            f"{share(group.observed.low)} to {share(group.observed.high)}",
             number(group.error.estimate),
             number(group.error.null_mean),
             group.verdict,
@@ -240,7 +253,7 @@ def _group_table(audit: Audit) -> Table:
     return Table("Groups given in columns: how sure the model is, and how often it is right", headers, rows, (0, 7))
 
 
-def _served(budget: Budget) -> Table | Words:
+def _served(audit: Audit) -> Table | Words:
     headers = ("who", "rows", "stated", "observed", "95% interval", "")
     rows = [
         (
@@ -249,13 +262,18 @@ def _served(budget: Budget) -> Table | Words:
             f"{region.stated:.3f}",
             f"{region.observed:.3f}",
             f"{region.low:.3f} to {region.high:.3f}",
-            region.verdict,
+            region.verdict.replace("-", ""),  # as of groups
         )
-        for region in budget.badly_served(SERVED)
+        for region in (audit.budget.badly_served(SERVED) if audit.budget is not None else ())
     ]
+    columns = parted_by(audit)
     if not rows:
-        return Words("No region of the features was found to be badly served, beyond chance.")
-    return Table("Badly served: rows that share an output and differ from what it says", headers, rows, (0, 5))
+        which = f"group by {columns}" if columns else "region of the features"
+        return Words(f"No {which} was found to be badly served, beyond chance.")
+    who = (
+        f"groups by {columns}, over all their outputs" if columns else "rows that share an output and differ from what it says"
+    )
+    return Table(f"Badly served: {who}", headers, rows, (0, 5))
 
 
 def _repairs(audit: Audit) -> Section:
@@ -270,9 +288,9 @@ def _repairs(audit: Audit) -> Section:
             number(repair.log_score),
             number(repair.brier_score),
             number(repair.ece),
-            percent(repair.accuracy),
-            percent(repair.gain),
-            f"{percent(repair.gain.low)} to {percent(repair.gain.high)}" if math.isfinite(repair.gain.low) else "–",
+            share(repair.accuracy),
+            share(repair.gain),
+            f"{share(repair.gain.low)} to {share(repair.gain.high)}" if math.isfinite(repair.gain.low) else "–",
             repair.words,
         )
         for repair in audit.repairs
@@ -303,7 +321,7 @@ def _provenance(audit: Audit) -> Section:
         ("outputs", audit.summary.plan.kind.replace("_", "-")),
         ("weights", "yes" if audit.summary.plan.weighted else "no"),
         ("fingerprint of the data", audit.fingerprint),
-        *((name.replace("_", " "), str(value)) for name, value in audit.settings.items()),
+        *((name.replace("_", " "), in_words(str(value), pairs=is_pairs(audit))) for name, value in audit.settings.items()),
         *versions(),
     ]
     return Section("provenance", "Provenance", [Facts(entries)], "What is needed to get the same numbers again.")

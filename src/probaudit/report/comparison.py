@@ -11,13 +11,13 @@ import numpy as np
 
 from ..arrays import as_array
 from ..budget import Budget, loss_budget
+from ..engines.progress import Progress
 from ..errors import InputError
 from ..estimates import paired
 from ..estimates.estimate import Estimate
 from ..estimates.fine_grid import FineGrid
-from ..grouping_loss import features_of
 from ..metrics import RowOptions
-from ..regions import named_columns
+from ..regions import features_of, named_columns
 from ..scores import Cost
 from ..statistics import Summary
 from ..version import __version__
@@ -240,7 +240,11 @@ def compare(
         resamples=resamples,
         seed=seed,
     )
-    judged = {name: judge_model(rows, ground) for name, rows in shared.models.items()}
+    judged = {}
+    with Progress(len(shared.models), unit="models") as bar:
+        for name, rows in shared.models.items():
+            judged[name] = judge_model(rows, ground)
+            bar.advance(1)
     names, base = tuple(judged), next(iter(judged)) if reference is None else reference
     budgets = _budgets(shared, known, regions, seed)
     for name, budget in budgets.items():
@@ -297,9 +301,10 @@ def _budgets(shared: SameRows, features: Any, regions: Any, seed: int) -> dict[s
     if features is None and regions is None:
         return {}
     columns = next((rows.columns for rows in shared.models.values() if rows.columns), None)
-    found = {}
-    for name, rows in shared.models.items():
-        own = rows if rows.columns or columns is None else replace(rows, columns=columns)
-        chosen = "tree" if regions is None else regions
-        found[name] = loss_budget(own, features=features, regions=chosen, calibrator="none", seed=seed)
+    found, chosen = {}, "tree" if regions is None else regions
+    with Progress(len(shared.models), unit="loss budgets") as bar:
+        for name, rows in shared.models.items():
+            own = rows if rows.columns or columns is None else replace(rows, columns=columns)
+            found[name] = loss_budget(own, features=features, regions=chosen, calibrator="none", seed=seed)
+            bar.advance(1)
     return found

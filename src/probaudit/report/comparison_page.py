@@ -8,10 +8,11 @@ from typing import TYPE_CHECKING
 from ..diagrams.aligned import AlignedReliability
 from ..diagrams.score_intervals import ScoreIntervals
 from ..diagrams.sharpness import CalibrationSharpness
+from ..diagrams.wording import in_words, score_of, whole_percent
 from ..estimates.estimate import Estimate
-from .audit_page import percent, versions
-from .comparison_terminal import DIFFERENCES, LABELS, MORE, SCORES, judgement, rank
-from .page import Control, Facts, Figure, FindingList, Page, Section, Table
+from .audit_page import share, versions
+from .comparison_terminal import DIFFERENCES, LABELS, MORE, SCORES, is_pairs, judgement, rank, scores_of
+from .page import Control, Facts, Figure, FindingList, Page, Section, Table, Words
 from .terminal import interval, number
 
 if TYPE_CHECKING:
@@ -36,8 +37,8 @@ def comparison_summary(found: Comparison) -> Page:
 
 
 def facts(found: Comparison) -> str:
-    plan = found.summaries[found.reference].plan
-    answer = "confidence and correctness" if plan.kind == "pairs" else f"{len(plan.classes):,} classes"
+    classes = found.summaries[found.reference].plan.classes
+    answer = "confidence and correctness" if is_pairs(found) else f"{len(classes):,} classes"
     return f"{len(found.names)} models, {found.rows:,} rows, {answer}"
 
 
@@ -46,21 +47,22 @@ def _verdict(found: Comparison) -> Section:
 
 
 def _models(found: Comparison) -> Section:
-    columns = {
-        name: label for name, (label, _) in (SCORES | MORE).items() if any(name in found.estimates[m] for m in found.names)
-    }
-    rows = [[m, rank(found, m), *(_shown(found.estimates[m].get(name), name) for name in columns)] for m in found.names]
     best = min(found.ranks[found.score].values())
     marked = [k for k, m in enumerate(found.names) if found.ranks[found.score][m] == best]
-    table = Table("All models on the same rows", ("model", "rank", *columns.values()), rows, marked=marked)
+    tables = []
+    for caption, known in (("All models on the same rows", SCORES), ("What is lost, and to what", MORE)):
+        columns = {name: label for name, (label, _) in known.items() if any(name in x for x in found.estimates.values())}
+        rows = [[m, rank(found, m), *(_shown(found.estimates[m].get(name), name) for name in columns)] for m in found.names]
+        tables.append(Table(caption, ("model", "rank", *columns.values()), rows, marked=marked))
     lead = f"Rank: by the {LABELS[found.score]}, 1 + the number of clearly better models; = is shared."
-    return Section("models", "Models", [table], lead)
+    notes = [Words(f"{words[0].upper()}{words[1:]}.") for words in scores_of(found)]
+    return Section("models", "Models", [*tables, *notes], lead)
 
 
 def _shown(x: Estimate | None, name: str) -> str:
     if x is None:
         return "–"
-    return percent(x) if name.endswith(".relative") else number(x)
+    return share(x) if name.endswith(".relative") else number(x)
 
 
 def _differences(found: Comparison) -> Section:
@@ -78,25 +80,27 @@ def _differences(found: Comparison) -> Section:
 def _budgets(found: Comparison) -> Section:
     headers = ("model", "total", "calibration", "grouping, at least", "the rest")
     rows = [
-        (m, *(f"{number(part)} ({part / b.total:.0%})" for part in (b.total, b.calibration, b.grouping, b.rest)))
+        (m, *(f"{number(part)} ({whole_percent(part / b.total)})" for part in (b.total, b.calibration, b.grouping, b.rest)))
         for m, b in found.budgets.items()
     ]
-    definition = next(iter(found.budgets.values())).definition
+    one = next(iter(found.budgets.values()))
+    score = score_of(one, pairs=is_pairs(found))
     lead = "Where the expected score goes: what calibration would remove, what equal outputs hide, and the rest."
-    return Section("budget", "Loss budget", [Table(definition, headers, rows)], lead)
+    return Section("budget", "Loss budget", [Table(f"Parts of the {score}, and their shares", headers, rows)], lead)
 
 
 def _diagrams(found: Comparison) -> Section:
     names = {LABELS[name]: name for name in DRAWN}
     intervals = {
-        (label,): ScoreIntervals.of({m: found.estimates[m][name] for m in found.names}, title=label)
+        (label,): ScoreIntervals.of({m: found.estimates[m][name] for m in found.names}, title=f"{label[0].upper()}{label[1:]}")
         for label, name in names.items()
         if any(math.isfinite(found.estimates[m][name]) for m in found.names)
     }
+    event = "the stated answer" if is_pairs(found) else "the most probable class"
     control = Control("of", tuple(label for (label,) in intervals))
-    sharpness = {(m,): CalibrationSharpness.of_grid(found.summaries[m].grid) for m in found.names}
+    sharpness = {(m,): CalibrationSharpness.of_grid(found.summaries[m].grid, event=event) for m in found.names}
     blocks = [
-        Figure("aligned", {(): AlignedReliability.of_grids(found.grids)}),
+        Figure("aligned", {(): AlignedReliability.of_grids(found.grids, event=event)}),
         Figure("intervals", intervals, [control]),
         Figure("sharpness", sharpness, [Control("model", tuple(found.names))]),
     ]
@@ -109,7 +113,7 @@ def _provenance(found: Comparison) -> Section:
         ("rows", f"{found.rows:,}"),
         ("rows set aside", f"{found.dropped_rows:,}"),
         *((f"fingerprint of {m}", found.fingerprints[m]) for m in found.names),
-        *((name.replace("_", " "), str(value)) for name, value in found.settings.items()),
+        *((name.replace("_", " "), in_words(str(value), pairs=is_pairs(found))) for name, value in found.settings.items()),
         *versions(),
     ]
     return Section("provenance", "Provenance", [Facts(entries)], "What is needed to get the same numbers again.")

@@ -11,8 +11,9 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
+from ..diagrams.wording import score_of
 from ..estimates.estimate import Estimate
-from .terminal import findings, interval, number, number_table
+from .terminal import METHOD, findings, interval, number, number_table
 
 if TYPE_CHECKING:
     from .comparison import Comparison
@@ -38,6 +39,22 @@ DIFFERENCES = ("log_score", "brier_score", "cost_risk", "accuracy", "ece", "smoo
 LABELS = {name: label for name, (label, _) in (SCORES | MORE).items()}
 
 
+def is_pairs(found: Comparison) -> bool:
+    """Whether stated confidences are compared, and no classes."""
+    return found.summaries[found.reference].plan.kind == "pairs"
+
+
+def scores_of(found: Comparison) -> list[str]:
+    """Of which score each loss is a part."""
+    words = []
+    if any("calibration_loss" in parts for parts in found.estimates.values()):
+        words.append(f"calibration loss: what {METHOD} takes off the log score, on rows it did not see")
+    if found.budgets:
+        score = score_of(next(iter(found.budgets.values())), pairs=is_pairs(found))
+        words.append(f"grouping: of the {score}, at least this is lost as rows with the same output differ")
+    return words
+
+
 def models(found: Comparison, columns: dict[str, tuple[str, bool]], *, ranked: bool = False) -> Table | None:
     """A row for each model, the best of each column in bold; None if no model has any of the columns."""
     shown = [name for name in columns if any(name in found.estimates[model] for model in found.names)]
@@ -55,9 +72,7 @@ def models(found: Comparison, columns: dict[str, tuple[str, bool]], *, ranked: b
 
 def _table(*titles: str) -> Table:
     """A first column for the names, which are folded where there is little room, never cut; then one for each title."""
-    table = number_table("", *titles)
-    table.collapse_padding = True
-    return table
+    return number_table("", *titles)
 
 
 def _two_lines(title: str) -> str:
@@ -114,19 +129,20 @@ def judgement(x: Estimate, name: str) -> tuple[str, str]:
 
 
 def render(found: Comparison, title: str = "") -> RenderableType:
-    summary = found.summaries[found.reference]
-    answer = "confidence and correctness" if summary.plan.kind == "pairs" else f"{len(summary.plan.classes)} classes"
+    classes = found.summaries[found.reference].plan.classes
+    answer = "confidence and correctness" if is_pairs(found) else f"{len(classes)} classes"
     head = Text.assemble((title or "comparison", "bold"), f"  {len(found.names)} models, {found.rows:,} rows, {answer}")
     parts: list[RenderableType] = [head, Padding(findings(found), (1, 0))]
     for columns, ranked in ((SCORES, True), (MORE, False)):
         table = models(found, columns, ranked=ranked)
         parts += [] if table is None else [Padding(table, (0, 0, 1, 0))]
     less = Text(f"differences from {found.reference!r}, paired", style="bold")
-    foot = (
-        f"rank: by the {LABELS[found.score]}, 1 + the number of clearly better models; = is shared\n"
-        "unclear: the interval contains 0, the difference may be chance"
-    )
-    return Group(*parts, less, differences(found), Padding(Text(foot, style="dim"), (1, 0, 0, 0)))
+    foot = [
+        f"rank: by the {LABELS[found.score]}, 1 + the number of clearly better models; = is shared",
+        "unclear: the interval contains 0, the difference may be chance",
+        *scores_of(found),
+    ]
+    return Group(*parts, less, differences(found), Padding(Text("\n".join(foot), style="dim"), (1, 0, 0, 0)))
 
 
 def as_text(found: Comparison) -> str:

@@ -114,8 +114,9 @@ def _amount(found: Comparison, name: str, score: str) -> str:
     """How much lower or higher than that of the reference a score clearly is."""
     gap, base = found.differences[name][score], found.estimates[found.reference][score]
     low, high = (-gap.high, -gap.low) if gap < 0 else gap.interval
-    share = f", {abs(gap) / base:.1%} of it" if base > 0 else ""
-    return f"{abs(gap):.4g} {'lower' if gap < 0 else 'higher'}{share} ({between(Estimate(abs(gap), low=low, high=high))})"
+    share = f", or {abs(gap) / base:.1%}" if base > 0 else ""
+    span = between(Estimate(abs(gap), low=low, high=high))
+    return f"{abs(gap):.4g} {'lower' if gap < 0 else 'higher'} ({span}){share}"
 
 
 def _by_brier_alone(found: Comparison, name: str) -> str:

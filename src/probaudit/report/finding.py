@@ -85,5 +85,14 @@ def between(estimate: Estimate) -> str:
 
 
 def between_shares(low: float, high: float) -> str:
-    """The same as percentages."""
-    return f"95% interval {low:.1%} to {high:.1%}"
+    """The same as percentages.
+
+    >>> between_shares(-1e-9, 0.25)
+    '95% interval 0.0% to 25.0%'
+    """
+    return f"95% interval {percent(low)} to {percent(high)}"
+
+
+def percent(x: float) -> str:
+    """With one place, and without the sign of nothing; sums in another order are shown alike."""
+    return f"{round(round(float(x), 12), 3) + 0.0:.1%}"

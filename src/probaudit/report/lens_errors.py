@@ -51,11 +51,11 @@ ENOUGH_EXCEED = 10  # draws as large as the error, after which more would say th
 FEWEST_EVENTS = 5  # hits, and misses, without which nothing is said
 MOST_GROUPS = 50  # values of a column beyond which it does not part the rows into groups
 TITLES = {
-    "ece": "top label, 15 equal bins (ECE)",
-    "ece.equal_mass": "top label, 15 bins of equal mass (ACE)",
-    "smooth_ece": "top label, no bins (SmoothECE)",
-    "kernel_error": "top label, kernel regression, squared",
-    "rms_error": "top label, root mean square, debiased",
+    "ece": "{event}, 15 equal bins (ECE)",
+    "ece.equal_mass": "{event}, 15 bins of equal mass (ACE)",
+    "smooth_ece": "{event}, no bins (SmoothECE)",
+    "kernel_error": "{event}, kernel regression, squared",
+    "rms_error": "{event}, root mean square, debiased",
     "classwise_ece": "each class, on average (classwise ECE)",
     "full_ece": "all classes together (k-d tree, TVD)",
 }
@@ -64,13 +64,14 @@ TITLES = {
 @dataclass(frozen=True)
 class LensError:
     """A calibration error with its interval and definition; its mean and 95% point if the model were calibrated (labels drawn
-    anew from the forecasts), and how probable so large an error then is."""
+    anew from the forecasts), and how probable so large an error then is. `event` is what it looks at, if that is one event."""
 
     name: str
     estimate: Estimate
     null_mean: float
     null_high: float
     p_value: float
+    event: str = "top label"
 
     @classmethod
     def of(
@@ -101,7 +102,9 @@ class LensError:
         kind, _, which = self.name.partition(".")
         if kind == "topk_ece":
             return f"true class among the {which} most probable"
-        return TITLES.get(self.name, f"class {which}" if kind == "class_ece" else self.name)
+        if kind == "class_ece":
+            return f"class {which}"
+        return TITLES.get(self.name, self.name).format(event=self.event)
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values for JSON."""
@@ -143,7 +146,7 @@ def described(what: Any, partition: Partition = WIDTH, distance: Distance = ABSO
 
 
 def top_label_errors(evidence: Evidence) -> list[LensError]:
-    """Of the most probable class: binned, debiased, and without bins."""
+    """Of the most probable class, or of the stated confidence: binned, debiased, and without bins."""
     grid = FineGrid.of_event(evidence.top)
     found = [
         binned("ece", grid, WIDTH, described(TopLabel())),
@@ -158,7 +161,12 @@ def top_label_errors(evidence: Evidence) -> list[LensError]:
     if (grid.cells(cell).effective > ONE_ROW).any():
         words = f"root of {described(TopLabel(), MASS, Squared())}, debiased"
         found.append(binned("rms_error", grid, MASS, words, error=_root_mean_square))
-    return found
+    return [replace(error, event=_event(evidence)) for error in found]
+
+
+def _event(evidence: Evidence) -> str:
+    """What the usual calibration error looks at."""
+    return "stated confidence" if evidence.sample.pairs else "top label"
 
 
 def rank_errors(evidence: Evidence) -> list[LensError]:
@@ -222,6 +230,7 @@ def group_errors(evidence: Evidence) -> tuple[Group, ...]:
     (seen,), found, chances = look(evidence.sample, TopLabel()), [], []
     two = evidence.sample.n_classes == 2 and not evidence.sample.pairs
     (judged,) = look(evidence.sample, Binary()) if two else (seen,)
+    event = f"class {evidence.summary.plan.classes[1]}" if two else _event(evidence)
     for name, column in (evidence.sample.columns or {}).items():
         values, of_row = _values(column[seen.rows])
         for number, value in enumerate(values if len(values) <= MOST_GROUPS else ()):
@@ -234,25 +243,30 @@ def group_errors(evidence: Evidence) -> tuple[Group, ...]:
             grid = FineGrid.of_view(View(judged.view.outputs[inside], judged.view.labels[inside]), weights)
             said = f"{described(Binary() if two else TopLabel())}, {where}"
             chances.append(Chance.of_rough(grid))
-            error = binned("ece", grid, WIDTH, said, resamples=FEWER_RESAMPLES)
+            error = replace(binned("ece", grid, WIDTH, said, resamples=FEWER_RESAMPLES), event=event)
             rate = Estimate(observed, low=low, high=high, n=len(inside), definition=words)
             found.append(Group(name, value, len(inside), stated, rate, error))
     errors = sharpened([group.error for group in found], chances)
     return tuple(replace(group, error=error) for group, error in zip(found, errors, strict=True))
 
 
-def ungrouped_columns(evidence: Evidence) -> dict[str, int]:
-    """The columns that part the rows into more than 50 groups, that `group_errors` leaves out, and how many values each has."""
-    columns = evidence.sample.columns or {}
-    counts = {name: len(_values(column)[0]) for name, column in columns.items()}
-    return {name: count for name, count in counts.items() if count > MOST_GROUPS}
+def ungrouped_columns(evidence: Evidence) -> dict[str, str]:
+    """The columns that `group_errors` leaves out, and why: they part the rows into more than 50 groups, or have no single value
+    in each row."""
+    found = {}
+    for name, column in (evidence.sample.columns or {}).items():
+        if column.ndim != 1:
+            found[name] = f"has {' x '.join(f'{size:,}' for size in column.shape[1:])} values in each row"
+        elif (count := len(_values(column)[0])) > MOST_GROUPS:
+            found[name] = f"has {count:,} values"
+    return found
 
 
 def _values(column: np.ndarray) -> tuple[list[str], np.ndarray]:
     """The values of a column as text, and the place of each row's among them; none of what is no column of single values."""
     if column.ndim != 1:
         return [], np.empty(0, np.int64)
-    text = column.astype(str)
+    text = column.astype(str) if column.dtype != object else np.array([str(value) for value in column])
     values, of_row = np.unique(text, return_inverse=True)
     return values.tolist(), of_row.reshape(-1)
 

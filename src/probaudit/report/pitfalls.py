@@ -6,6 +6,7 @@ import math
 
 import numpy as np
 
+from ..diagrams.wording import score_of
 from ..lenses import TopLabel
 from ..viewing import look
 from .finding import Case, Finding, Rule, between_shares
@@ -33,11 +34,12 @@ def calibrated_but_not_for_all(case: Case) -> Finding | None:
     low = case.budget.grouping.low / case.budget.total
     if not low > SURE:
         return None
+    score = score_of(case.budget, pairs=case.summary.plan.kind == "pairs")
     return Finding(
         "warning",
         "calibrated_but_not_for_all",
         "Right on average, wrong for some: the calibration error is what chance would give, and yet rows with the same output "
-        f"have different chances (at least {low:.1%} of the Brier score). Recalibration cannot repair this.",
+        f"have different chances (at least {low:.1%} of the {score}). Recalibration cannot repair this.",
         "Look at who is badly served; calibrate by group, or give the model the features that set them apart.",
         "Perez-Lebel, Le Morvan & Varoquaux 2023, Sections 2 and 4",
     )
@@ -55,8 +57,8 @@ def low_error_high_loss(case: Case) -> Finding | None:
     return Finding(
         "warning",
         "low_error_high_loss",
-        f"The usual calibration error {size} ({case.ece.estimate:.3g}), and yet a calibrator would remove {x:.1%} of the log "
-        f"score ({between_shares(x.low, x.high)}): that error {blind}.",
+        f"The usual calibration error {size} ({case.ece.estimate:.3g}), and yet a calibrator (bias-corrected temperature) "
+        f"would remove {x:.1%} of the log score ({between_shares(x.low, x.high)}): that error {blind}.",
         "Judge by the calibration loss; look at the errors of each class and of the ranks.",
         "Ferrer & Ramos 2025, Section 2.5.2",
     )
@@ -110,7 +112,7 @@ def _worse(repair: Repair, raw: Repair) -> str:
         return "an infinite log score"
     if repair.gain.high < -SURE:  # a mean of paired differences from the raw outputs
         return f"a log score {repair.log_score / raw.log_score - 1:.0%} worse"
-    if repair.brier_score.low > raw.brier_score.high:
+    if repair.brier_change.low > SURE * raw.brier_score:  # paired too
         return f"a Brier score {repair.brier_score / raw.brier_score - 1:.0%} worse"
     return ""
 
@@ -182,11 +184,14 @@ def miscalibrated_class(case: Case) -> Finding | None:
     if not wrong:
         return None
     worst = max(wrong, key=lambda error: error.excess)
+    name = f"class {worst.name.partition('.')[2]}"
+    who = f"One of the {K} classes is miscalibrated beyond chance, {name}"
+    if len(wrong) > 1:
+        who = f"{len(wrong)} of the {K} classes are miscalibrated beyond chance, {name} most"
     return Finding(
         "warning",
         "miscalibrated_class",
-        f"Of the {K} classes, {worst.name.partition('.')[2]} is miscalibrated beyond chance: its calibration error is "
-        f"{worst.estimate:.3g}, where chance alone gives {worst.null_mean:.3g}.",
+        f"{who}: its calibration error is {worst.estimate:.3g}, where chance alone gives {worst.null_mean:.3g}.",
         "Look at its reliability diagram; vector scaling and Dirichlet calibration repair single classes.",
         "Kirchenbauer, Oaks & Heim 2022, Appendix A.1",
     )
@@ -242,6 +247,6 @@ LOOKED_FOR: dict[Rule, str] = {
     miscalibrated_group: "groups that are told something else than the truth",
     miscalibrated_class: "single classes that a mean hides",
     better_error_worse_score: "repairs that lower the calibration error and worsen the score",
-    top_better_rest_worse: "repairs that help the most probable class and harm the next ones",
+    top_better_rest_worse: "repairs that help the first guess and harm the next ones",
 }
 PITFALLS: tuple[Rule, ...] = tuple(LOOKED_FOR)

@@ -12,6 +12,7 @@ import numpy as np
 from ..calibration import calibration_error
 from ..calibration_loss import CalibrationLoss, calibration_loss, default_calibrator, shares
 from ..engines.progress import Progress
+from ..estimates import paired
 from ..estimates.estimate import Estimate
 from ..estimates.fine_grid import FineGrid
 from ..estimates.scores import Z95, wilson
@@ -51,7 +52,8 @@ class Repair:
     """A calibrator as its out-of-fold probabilities show it; "identity" is to leave the outputs as they are.
 
     gain : the share of the log score that it removes.
-    worse_by : the log score less that of the best, for paired rows.
+    worse_by : the log score less that of the best, for paired rows. brier_change : the Brier score less that of the outputs as
+        they are, likewise.
     ece, topk_ece : of the top label, and of the true class being among the k most probable (5, or 2 where there are few
         classes), with 15 equal bins; `ece_chance`, `topk_chance` the 95% point of the same for a calibrated model.
     recommended : by the rule of `select_calibrator`: the simplest whose log score is within one standard error of the best.
@@ -65,6 +67,7 @@ class Repair:
     accuracy: Estimate
     gain: Estimate
     worse_by: Estimate
+    brier_change: Estimate
     ece: Estimate
     ece_chance: float
     classwise_ece: Estimate
@@ -116,9 +119,11 @@ def candidates(classes: int, *, pairs: bool = False) -> dict[str, Calibrator]:
 
 @dataclass(frozen=True, eq=False)
 class Trial:
-    """What a calibrator made of the sample: its losses row by row, the share of each row, and all but a comparison."""
+    """What a calibrator made of the sample: its log and Brier scores row by row, the share of each row, and all but a
+    comparison."""
 
-    losses: np.ndarray
+    log: np.ndarray
+    brier: np.ndarray
     share: np.ndarray
     numbers: dict[str, Any]
 
@@ -136,14 +141,17 @@ def compare_repairs(
             bar.advance(1)
     allowed = [name for name in trials if name in METHODS and name != CONTROL]
     best = min(allowed, key=lambda name: float(trials[name].numbers["log_score"]))
-    gaps = {name: _gap(trial, trials[best], where) for name, trial in trials.items()}
+    raw, words = trials["identity"].brier, f"Brier score less that of the outputs as they are, paired rows, {where}"
+    changes = {name: _gap(trial.brier, raw, trial.share, words) for name, trial in trials.items()}
+    lowest, words = trials[best].log, f"log score less that of the best repair, paired rows, {where}"
+    gaps = {name: _gap(trial.log, lowest, trial.share, words) for name, trial in trials.items()}
     first = next((name for name in allowed if gaps[name] <= (gaps[name].high - gaps[name]) / Z95), "")
     found = []
     for name, trial in trials.items():
         control = name == CONTROL
         words = _words(name, first, best, gaps[name], trial.numbers["log_score"].infinite_rows, control)
-        more: Any = {"worse_by": gaps[name], "recommended": name == first, "control": control, "words": words}
-        found.append(Repair(name=name, **trial.numbers, **more))
+        more: Any = {"recommended": name == first, "control": control, "words": words}
+        found.append(Repair(name=name, **trial.numbers, worse_by=gaps[name], brier_change=changes[name], **more))
     return tuple(found)
 
 
@@ -156,16 +164,23 @@ def _trial(sample: Predictions, calibrator: Calibrator, tried: CalibrationLoss |
     weights = None if sample.sample_weight is None else sample.sample_weight[found.rows]
     seen = Predictions(sample.codes[found.rows], np.clip(found.posteriors, 0, 1), sample_weight=weights, tolerance=1e-6)
     share = shares(np.ones(len(seen)) if weights is None else weights)
-    losses = Log().score(seen.probs, seen.codes)
-    return Trial(losses, share, _numbers(seen, share, losses, found, where, pairs=sample.pairs))
+    log, brier = (rule.score(seen.probs, seen.codes) for rule in (Log(), Brier()))
+    return Trial(log, brier, share, _numbers(seen, share, log, brier, found, where, pairs=sample.pairs))
 
 
 def _numbers(
-    seen: Predictions, share: np.ndarray, losses: np.ndarray, found: CalibrationLoss, where: str, *, pairs: bool
+    seen: Predictions,
+    share: np.ndarray,
+    log: np.ndarray,
+    brier: np.ndarray,
+    found: CalibrationLoss,
+    where: str,
+    *,
+    pairs: bool,
 ) -> dict[str, Any]:
     """pairs : of a stated confidence, whose answer is right or wrong whatever becomes of the confidence."""
     n, k = len(seen), _rank(seen.n_classes)
-    after, infinite = found.calibrated, int(np.isinf(losses).sum())
+    after, infinite = found.calibrated, int(np.isinf(log).sum())
     hits = float(share @ (seen.codes == 1 if pairs else seen.probs.argmax(axis=1) == seen.codes))
     right = "share of rows stated correct" if pairs else "share of rows whose argmax is right"
     low, high = wilson(hits, 1 / float(share @ share))
@@ -176,7 +191,7 @@ def _numbers(
         "log_score": Estimate(
             after, low=after.low, high=after.high, n=n, definition=f"mean log score, {where}", infinite_rows=infinite
         ),
-        "brier_score": _mean(Brier().score(seen.probs, seen.codes), share, f"mean Brier score, summed over classes, {where}"),
+        "brier_score": _mean(brier, share, f"mean Brier score, summed over classes, {where}"),
         "accuracy": Estimate(hits, low=low, high=high, n=n, definition=f"{right}, {where}"),
         "gain": _tidy(found.relative, f"share of the log score removed, {where}"),
         "ece": _tidy(top.estimate, top.estimate.definition),
@@ -193,15 +208,12 @@ def _tidy(x: Estimate, words: str) -> Estimate:
     return Estimate(value, low=low, high=high, n=x.n, definition=words)
 
 
-def _gap(trial: Trial, best: Trial, where: str) -> Estimate:
-    """The mean of paired differences; infinite losses have no interval."""
-    share = trial.share
+def _gap(scores: np.ndarray, others: np.ndarray, share: np.ndarray, words: str) -> Estimate:
+    """The mean of paired differences; infinite scores have no interval."""
     with np.errstate(invalid="ignore"):
-        value = float(share @ trial.losses) - float(share @ best.losses)
-        terms = share * (trial.losses - best.losses - value)
-    error = math.sqrt(float((terms**2).sum()) * len(terms) / max(len(terms) - 1, 1)) if math.isfinite(value) else math.nan
-    words = f"log score less that of the best repair, paired rows, {where}"
-    return Estimate(value, low=value - Z95 * error, high=value + Z95 * error, n=len(terms), definition=words)
+        value = float(share @ scores) - float(share @ others)
+        half = paired.half_width(paired.unit_terms(paired.mean_influence(scores - others, share), share, None))
+    return Estimate(value, low=value - half, high=value + half, n=len(scores), definition=words)
 
 
 def _words(name: str, chosen: str, best: str, gap: Estimate, infinite: int, control: bool) -> str:
@@ -210,8 +222,8 @@ def _words(name: str, chosen: str, best: str, gap: Estimate, infinite: int, cont
     if name == chosen:
         return "recommended: the best log score" if name == best else f"recommended: simpler than {title_of(best)}, and as good"
     if infinite:
-        rows = "1 row gets its" if infinite == 1 else f"{infinite:,} rows get their"
-        return f"{rows} true class at probability 0: an infinite log score"
+        rows = "1 row" if infinite == 1 else f"{infinite:,} rows"
+        return f"in {rows} what happened has probability 0: an infinite log score"
     if name == best:
         return "the best log score, but not surely better than a simpler one"
     return "not surely worse than the best" if gap.low <= 0 else "worse than the best"

@@ -13,6 +13,7 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
+from ..diagrams.wording import score_of
 from ..estimates.estimate import Estimate
 
 if TYPE_CHECKING:
@@ -29,12 +30,20 @@ LABELS = {
     "cost_risk": "risk, your costs",
 }
 BUDGET = {"calibration": "calibration", "grouping, at least": "grouping", "the rest": "rest", "total": "total"}
+METHOD = "bias-corrected temperature"  # the calibrator that calibration losses are of
 SERVED = 5
+NOISE = 15  # decimals beyond which there is only rounding
 SHOWN_GROUPS = 12
 MARKS = {"bad": ("✗", "bold red"), "warning": ("!", "bold yellow"), "good": ("✓", "bold green"), "note": ("·", "dim")}
 
 
 def number(x: float) -> str:
+    """Four decimals, or three digits if it is small; what is left by rounding is nothing.
+
+    >>> number(0.25), number(0.00025), number(-1e-17)
+    ('0.2500', '2.50e-04', '0.0000')
+    """
+    x = round(float(x), NOISE) + 0.0
     return (
         ("∞" if x > 0 else "−∞")
         if math.isinf(x)
@@ -81,7 +90,8 @@ def calibration(audit: Audit) -> Text:
     text, loss = Text(), audit.estimates.get("calibration_loss.relative")
     if loss is not None and math.isfinite(loss):
         span = f" ({loss.low:.1%} to {loss.high:.1%})" if math.isfinite(loss.low) else ""
-        text.append("calibration loss  ").append(f"{loss:.1%}", "bold").append(f" of the log score{span}")
+        text.append("calibration loss  ").append(f"{loss:.1%}", "bold").append(f" of the log score{span}, ")
+        text.append(f"removed by {METHOD} on rows it did not see")
     return text
 
 
@@ -121,33 +131,67 @@ def render(audit: Audit, title: str = "") -> RenderableType:
     summary = audit.summary
     answer = "confidence and correctness" if summary.plan.kind == "pairs" else f"{len(summary.plan.classes)} classes"
     head = Text.assemble((title or audit.title or "audit", "bold"), f"  {summary.rows:,} rows, {answer}")
-    foot = Text(
-        "normalised: divided by the best constant forecast (or decision); below 1 is better than not looking\n"
+    foot = [
+        "normalised: divided by the best constant forecast (or decision); below 1 is better than not looking",
         "chance alone: the error of a calibrated model with the same outputs, on average and at most (95%)",
-        style="dim",
-    )
+        *([] if audit.budget is None else budget_words(audit, audit.budget)),
+    ]
     parts: list[RenderableType] = [findings(audit), scores(audit)]
     parts += [text] if (text := calibration(audit)) else []
     parts.append(errors(audit))
     parts += [groups(audit)] if audit.groups else []
-    parts += [budget(audit.budget), served(audit.budget)] if audit.budget is not None else []
+    if audit.budget is not None:
+        parts += [
+            budget(audit.budget, score_of(audit.budget, pairs=is_pairs(audit))),
+            served(audit.budget, parted_by(audit)),
+        ]
     parts += [repairs(audit)] if audit.repairs else []
-    return Group(head, *(Padding(part, (1, 0, 0, 0)) for part in (*parts, foot)))
+    return Group(head, *(Padding(part, (1, 0, 0, 0)) for part in (*parts, Text("\n".join(foot), style="dim"))))
 
 
 def number_table(first: str, *others: str) -> Table:
     """A table whose columns but the first are numbers; where there is little room, it is the first that gives way."""
-    table = Table(box=box.SIMPLE_HEAD, show_edge=False, header_style="dim", pad_edge=False)
+    table = Table(box=box.SIMPLE_HEAD, show_edge=False, header_style="dim", pad_edge=False, collapse_padding=True)
     table.add_column(first, overflow="fold")
     for title in others:
         table.add_column(title, justify="right", no_wrap=True)
     return table
 
 
-def budget(found: Budget) -> Table:
+def is_pairs(audit: Audit) -> bool:
+    """Whether a stated confidence is judged, and no classes."""
+    return audit.summary.plan.kind == "pairs"
+
+
+def parted_by(audit: Audit) -> str:
+    """The columns whose values are the groups that are looked for, in words; nothing if regions are learned or come otherwise.
+
+    >>> from types import SimpleNamespace
+    >>> parted_by(SimpleNamespace(choices={"regions": ["site", "sex"]}))
+    'site and sex'
+    """
+    chosen = audit.choices.get("regions", "tree")
+    names = [str(name) for name in chosen] if isinstance(chosen, (list, tuple)) else []
+    return " and ".join([", ".join(names[:-1]), names[-1]] if len(names) > 1 else names)
+
+
+def budget_words(audit: Audit, found: Budget) -> list[str]:
+    """Why the numbers of a budget are not those of the verdict and of the scores."""
+    pairs = is_pairs(audit)
+    words = [
+        "calibration in the budget: what a perfect map of the outputs would take off, without what chance adds; "
+        "the calibration loss is what a fitted calibrator takes off the log score"
+    ]
+    if (score := score_of(found, pairs=pairs)) != "Brier score":
+        summed = "right and wrong" if pairs else "all classes"
+        words.append(f"{score}: (p - y)², counted once, where the Brier score is summed over {summed}")
+    return words
+
+
+def budget(found: Budget, score: str) -> Table:
     """Where the score goes, before and after calibration."""
-    table = Table(box=box.SIMPLE_HEAD, show_edge=False, header_style="dim", pad_edge=False)
-    table.add_column("Brier score, " + ("all classes" if "Classwise" in found.definition else "top label"), no_wrap=True)
+    table = Table(box=box.SIMPLE_HEAD, show_edge=False, header_style="dim", pad_edge=False, collapse_padding=True)
+    table.add_column(score, overflow="fold")
     budgets = [found] if found.after is None else [found, found.after]
     for title in ("as it is", "after calibration")[: len(budgets)]:
         table.add_column(title, justify="right", no_wrap=True)
@@ -161,18 +205,18 @@ def budget(found: Budget) -> Table:
     return table
 
 
-def served(found: Budget) -> Table:
-    """The regions that are badly served, the largest losses first."""
-    table = Table(box=box.SIMPLE_HEAD, show_edge=False, header_style="dim", pad_edge=False)
+def served(found: Budget, columns: str = "") -> Table:
+    """The regions that are badly served, the largest losses first; `columns` are those whose values are the regions."""
+    table = Table(box=box.SIMPLE_HEAD, show_edge=False, header_style="dim", pad_edge=False, collapse_padding=True)
     for title in ("rows", "stated", "observed", "95% interval"):
         table.add_column(title, justify="right", no_wrap=True)
-    table.add_column("who is badly served", overflow="fold")
+    table.add_column(Text("who is badly served" + (f", by {columns}" if columns else "")), overflow="fold")
     shown = found.badly_served(SERVED)
     for region in shown:
-        span, who = f"{region.low:.2f} to {region.high:.2f}", f"{region.rule}: {region.verdict}"
+        span, who = f"{region.low:.2f} to {region.high:.2f}", f"{region.rule}: {region.verdict.replace('-', '')}"
         table.add_row(f"{region.rows:,}", f"{region.stated:.2f}", f"{region.observed:.2f}", span, Text(who))
     if not shown:
-        table.add_row("", "", "", "", "no region is found to be")
+        table.add_row("", "", "", "", f"no {'group' if columns else 'region'} is found to be")
     return table
 
 

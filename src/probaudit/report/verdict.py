@@ -6,9 +6,10 @@ import math
 
 import numpy as np
 
+from ..diagrams.wording import score_of
 from ..predictions import Predictions
 from ..viewing import survey
-from .finding import LEVELS, Case, Finding, Level, Rule, between, between_shares
+from .finding import LEVELS, Case, Finding, Level, Rule, between, between_shares, percent
 from .lens_errors import MOST_GROUPS, ungrouped_columns
 from .pitfalls import PITFALLS, answer
 
@@ -105,7 +106,7 @@ def against_class_frequencies(case: Case) -> Finding | None:
         few = case.summary.rows < FEW_ROWS or x.low < PLAUSIBLE_GAIN
         short = f"so few rows do not show them to be better than {nothing}" if few else f"they are hardly better than {nothing}"
         return Finding("warning", rule, text, advice, reference, short=short)
-    text = f"Better than {naive}: the {words} is {1 - x:.0%} lower ({between(x)} of it)."
+    text = f"Better than {naive}: the {words} is {1 - x:.0%} lower ({between_shares(1 - x.high, 1 - x.low)})."
     calm = "" if case.ece.p_value < PERHAPS else ", and nothing is seen to be wrong"
     said = "the mean accuracy" if pairs else "no model would"
     return Finding("good", rule, text, reference=reference, short=f"they say more than {said}{calm}")
@@ -179,7 +180,7 @@ def miscalibration_costs(case: Case) -> Finding | None:
         return None
     span = between_shares(x.low, x.high)
     if x.low > WORTH_REPAIRING:
-        text = f"Miscalibration costs {x:.1%} of the log score ({span}): `probaudit calibrate` repairs that much, by {method}."
+        text = f"Miscalibration costs {x:.1%} of the log score ({span}): that much is repaired by {method}."
         short = f"{x:.0%} of their log score is lost by miscalibration, which a calibrator repairs"
         return Finding("warning", rule, text, advice, reference, short=short)
     gain = f"would gain {x:.1%} of the log score" if x > 0 else f"would make the log score {-x:.1%} worse"
@@ -213,6 +214,12 @@ def against_chance(case: Case) -> Finding | None:
         text = f"Miscalibrated: {answer(case)} has a {words} ({p})."
         advice = "Read the reliability diagram for where, and the calibration loss for how much it costs."
         return Finding("warning", "against_chance", text, advice, reference)
+    each = next((error for error in case.errors if error.name == "classwise_ece"), None)
+    if each is not None and len(case.class_errors) == 2 and each.p_value < SURELY:
+        hidden = f"{each.estimate:.3g}, where chance alone gives {each.null_mean:.3g} (p = {each.p_value:.2g})"
+        text = f"Miscalibrated, though {answer(case)} does not show it: of the two classes the calibration error is {hidden}."
+        advice = "Errors of both sides cancel in the most probable class: read the diagrams of the classes."
+        return Finding("warning", "against_chance", text, advice, reference)
     if ece.p_value < PERHAPS:
         text = f"Perhaps miscalibrated: {answer(case)} has a {words} ({p}), which more rows would confirm or not."
         return Finding("note", "against_chance", text, reference=reference)
@@ -231,28 +238,27 @@ def hidden_groups(case: Case) -> Finding | None:
     if budget is None:
         return None
     share, low, high = (float(x) / budget.total for x in (budget.grouping, *budget.grouping.interval))
+    score = score_of(budget, pairs=case.summary.plan.kind == "pairs")
     span, reference = between_shares(low, high), "Perez-Lebel, Le Morvan & Varoquaux 2023, Section 4"
     served = next(iter(budget.badly_served(1)), None)
     if high < 0:
-        text = (
-            f"Too few rows in each region to estimate the grouping loss: what chance adds was taken off, and left {share:.1%}."
-        )
+        left = f"what chance adds was taken off, and left {percent(share)}"
+        text = f"Too few rows in each region to estimate the grouping loss: {left}."
         return Finding("note", "hidden_groups", text, "Part the rows into fewer regions, or gather more.", reference)
     if low <= WORTH_REPAIRING and high >= SMALL_LOSS:
-        text = f"No grouping loss that these rows could show: {share:.1%} of the Brier score ({span})."
+        text = f"No grouping loss that these rows could show: {percent(share)} of the {score} ({span})."
         return Finding("note", "hidden_groups", text, reference=reference)
     if low <= WORTH_REPAIRING:
-        text = f"No grouping loss to speak of: {share:.1%} of the Brier score ({span})."
+        text = f"No grouping loss to speak of: {percent(share)} of the {score} ({span})."
         return Finding("good", "hidden_groups", text, reference=reference)
-    text = f"Rows with the same output have different chances: at least {share:.1%} of the Brier score is lost by it ({span})."
+    text = f"Rows with the same output have different chances: at least {percent(share)} of the {score} is lost by it ({span})."
     if served is not None:
         text += (
             f" Among the worst served are {served.rows:,} rows ({served.rule}): stated {served.stated:.2f},"
             f" observed {served.observed:.2f}."
         )
-    advice = (
-        "A better model would use these features; until then, calibrate by group (`calibrators.PerGroup`, `GroupCalibration`)."
-    )
+    better = "know what sets these groups apart" if "given groups" in budget.found.definition else "use these features"
+    advice = f"A better model would {better}; until then, calibrate by group (`calibrators.PerGroup`, `GroupCalibration`)."
     return Finding("warning", "hidden_groups", text, advice, reference)
 
 
@@ -327,11 +333,11 @@ def absent_classes(case: Case) -> Finding | None:
 
 def columns_not_grouped(case: Case) -> Finding | None:
     """A column that was given and is not shown must be named."""
-    many = ungrouped_columns(case.evidence) if case.evidence.sample.columns else {}
-    if not many:
+    left_out = ungrouped_columns(case.evidence) if case.evidence.sample.columns else {}
+    if not left_out:
         return None
-    said = ", ".join(f"{name} has {count:,} values" for name, count in many.items())
-    text = f"Not all columns part the rows into groups: {said}; groups are shown up to {MOST_GROUPS}."
+    said = ", ".join(f"{name} {why}" for name, why in left_out.items())
+    text = f"Not all columns part the rows into groups: {said}; groups are shown up to {MOST_GROUPS}, by one value in each row."
     return Finding("note", "columns_not_grouped", text, "Put values together that belong together, and audit again.")
 
 
