@@ -26,7 +26,7 @@ class Partition(ABC):
     @property
     def count(self) -> int:
         """How many cells there can be, of a partition that is `placed`."""
-        raise NotImplementedError(type(self).__name__)
+        raise InputError("partition", "needs `count`, how many cells there are, to be counted over rows in files", repr(self))
 
     def grid_cells(self, place: np.ndarray, rows: np.ndarray) -> np.ndarray:
         """The same for cells of a fine grid, given where each lies and how many rows it holds."""
