@@ -30,6 +30,7 @@ LAYERS = [
     ["calibrators"],
     ["calibration_loss"],
     ["selecting"],
+    ["features"],
     ["regions", "level_sets"],
     ["region_counting"],
     ["grouping_loss"],

@@ -18,9 +18,10 @@ from probaudit.engines.dask_rows import FileRows
 from probaudit.engines.memory import evidence_of
 from probaudit.engines.totals import added, from_ticks, in_ticks, total_of_rows, total_of_source
 from probaudit.errors import InputError
+from probaudit.features import Features
 from probaudit.lenses import Binary, Classwise, Full, OneVsRest, TopLabel
 from probaudit.partitions import Column, Cuts, Edges, EqualMass, EqualWidth, KDTree, Whole
-from probaudit.regions import Features, KMeansRegions
+from probaudit.regions import KMeansRegions
 from probaudit.simulate import neural_outputs
 from probaudit.statistics import Plan, evidence
 from probaudit.statistics.evidence import Others

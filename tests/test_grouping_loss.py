@@ -12,9 +12,10 @@ import probaudit as pb
 from probaudit.estimates.calibration_curve import Points, local_regression, nearest_neighbours
 from probaudit.estimates.grouping import BRIER, CLASS_LOG, LOG, Generator, RegionCounts, explained_loss
 from probaudit.estimates.region_table import binomial_test, clopper_pearson, false_discovery
+from probaudit.features import Features
 from probaudit.grouping_loss import grouping_diagram, grouping_loss
 from probaudit.kernels.regions import find_leaves, grow_tree
-from probaudit.regions import Features, KMeansRegions, TreeRegions, halves
+from probaudit.regions import KMeansRegions, TreeRegions, halves
 from probaudit.simulate import linked_scores, neural_outputs, unfair_groups
 
 SEEDS = range(20)

@@ -14,11 +14,11 @@ from .errors import InputError
 from .estimates.estimate import Estimate
 from .estimates.region_table import Region
 from .estimates.scores import Z95, estimate_score
+from .features import features_of
 from .grouping_loss import GroupingLoss, grouping_loss
 from .lenses import Classwise, Lens, TopLabel
 from .metrics import RowOptions, rows_of
 from .predictions import Predictions
-from .regions import features_of
 from .scores import NAMED
 from .selecting import select_calibrator
 from .statistics.evidence import Others

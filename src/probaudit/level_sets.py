@@ -23,8 +23,9 @@ from .estimates.grouping import (
     induced_bounds,
     induced_losses,
 )
+from .features import Features
 from .partitions import Column, EqualWidth, Partition
-from .regions import Features, GivenRegions, Level, Parting, Regions, halves, part_rows
+from .regions import GivenRegions, Level, Parting, Regions, halves, part_rows
 from .viewing import Seen
 
 BATCH = 2**18  # numbers of resamples that are in memory at a time

@@ -17,11 +17,12 @@ import numpy as np
 from .engines.totals import from_ticks, in_ticks
 from .estimates.calibration_curve import Points
 from .estimates.grouping import RegionCounts, explained_loss, induced_losses
+from .features import Features, features_of
 from .lenses import Lens, View
 from .level_sets import BinSums, Measured, bounds_of, local_curve
 from .partitions import Cuts, Partition
 from .predictions import Predictions
-from .regions import Division, Features, GivenRegions, features_of, given_regions, parting
+from .regions import Division, GivenRegions, given_regions, parting
 from .statistics import Plan
 from .statistics.evidence import Others
 from .statistics.sampling import priority, within

@@ -19,9 +19,9 @@ from ..estimates import scores
 from ..estimates.estimate import Estimate
 from ..estimates.fine_grid import FineGrid
 from ..estimates.null import BinnedError
+from ..features import named_columns
 from ..metrics import RowOptions, rows_of
 from ..predictions import Predictions
-from ..regions import named_columns
 from ..scores import Brier, Cost, Log
 from ..statistics import AuditState, Plan, Summary
 from ..statistics.evidence import Evidence

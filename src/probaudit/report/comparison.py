@@ -16,8 +16,8 @@ from ..errors import InputError
 from ..estimates import paired
 from ..estimates.estimate import Estimate
 from ..estimates.fine_grid import FineGrid
+from ..features import features_of, named_columns
 from ..metrics import RowOptions
-from ..regions import features_of, named_columns
 from ..scores import Cost
 from ..statistics import Summary
 from ..version import __version__
