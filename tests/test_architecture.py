@@ -14,7 +14,7 @@ ROOT = Path(probaudit.__file__).parent
 # A module may import from its own layer and from those before it.
 LAYERS = [
     ["version", "errors"],
-    ["arrays", "parallel", "writing"],
+    ["arrays", "columns", "parallel", "writing"],
     ["predictions", "scores", "kernels"],
     ["lenses", "distances", "partitions"],
     ["selections"],

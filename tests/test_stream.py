@@ -316,14 +316,14 @@ def test_a_file_that_changes_during_the_pass_leaves_no_checkpoint_of_both(tmp_pa
     source = scan(path)
     predictions, seen = row_source.RowSource.predictions, []
 
-    def changing(self, batch):
+    def changing(self, batch, **options):
         seen.append(batch)
         if len(seen) == 3:
             os.utime(path, ns=(1, 1))
             if save_every == 60:
                 os.kill(os.getpid(), signal.SIGINT)
             time.sleep(0.1)
-        return predictions(self, batch)
+        return predictions(self, batch, **options)
 
     source.plan()
     monkeypatch.setattr(row_source.RowSource, "predictions", changing)

@@ -52,6 +52,8 @@ def from_arrow(column: Any, argument: str) -> np.ndarray:
     """An Arrow column as numpy; a column of lists becomes two-dimensional."""
     import pyarrow as pa
 
+    if isinstance(column, (pa.FloatingPointArray, pa.IntegerArray)) and not column.null_count:
+        return np.asarray(column.to_numpy())  # the usual case, and there may be many columns
     if not isinstance(column, pa.ChunkedArray):
         column = pa.chunked_array([column])
     if pa.types.is_dictionary(column.type):

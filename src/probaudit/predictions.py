@@ -11,6 +11,7 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 
 from .arrays import as_array, as_numbers, is_missing, spacing
+from .columns import Columns
 from .errors import InputError
 
 Kind = Literal["probabilities", "pairs", "logits", "log_probabilities"]
@@ -34,11 +35,18 @@ class Block(NamedTuple):
     """Some consecutive rows, in the form kernels take: contiguous, native, writeable."""
 
     first_row: int
-    values: np.ndarray  # [rows, K], or [rows, 1] for one column of a binary problem
+    values: Any  # [rows, K], or [rows, 1] for one column of a binary problem; by column, perhaps as `Columns`
     labels: np.ndarray  # int64, or int8 of two classes by column; outside 0..K-1 where the label is not a class
     weights: np.ndarray | None
     raw_labels: np.ndarray  # as the caller gave them, for messages
     by_column: bool = False  # whether values lie in memory column by column
+    copied: tuple[np.ndarray, np.ndarray] | None = None  # rows, rising, whose outputs are to be copied to an array in passing
+
+    @property
+    def arrays(self) -> tuple[np.ndarray | None, np.ndarray | None, np.ndarray]:
+        """As kernels take them: the outputs in rows, or where each column begins; and no rows, of their type."""
+        like = np.empty((0, self.values.shape[1]), self.values.dtype)
+        return (None, Columns.of(self.values).addresses, like) if self.by_column else (self.values, None, like)
 
 
 @dataclass(frozen=True, eq=False)
@@ -81,7 +89,7 @@ class Predictions:
             raise InputError("from_log_probs", "outputs are logits or log-probabilities, not both")
         if self.pairs and (self.from_logits or self.from_log_probs):
             raise InputError(self.name("probs"), "a confidence is a probability, not a logit or its logarithm")
-        values = as_numbers(self.probs, self.name("probs"))
+        values = self.probs if isinstance(self.probs, Columns) else as_numbers(self.probs, self.name("probs"))
         tolerance = sum_tolerance(self.probs) if self.tolerance is None else self.tolerance
         if not (isinstance(tolerance, Real) and 0 <= tolerance < 1):
             raise InputError("tolerance", "must lie in [0, 1)", repr(tolerance))
@@ -222,14 +230,17 @@ class Predictions:
 
     def block(self, first: int, last: int, *, by_column: bool = False) -> Block:
         """Some rows; outputs that lie in memory column by column stay so if asked for."""
-        values = self.probs[first:last]
+        apart = by_column and isinstance(self.probs, Columns)
+        values = self.probs.part(first, last) if apart else self.probs[first:last]
         if values.ndim == 1 and self.from_log_probs:
             values = _both_log_probs(values)
         # The other class of a single column is 1 - p, which float32 would round.
         dtype = np.float32 if values.dtype.itemsize <= 4 and values.ndim == 2 else np.float64
-        by_column = by_column and values.ndim == 2 and values.flags.f_contiguous
+        by_column = apart or (by_column and values.ndim == 2 and values.flags.f_contiguous)
         values = values if values.ndim == 2 else values[:, None]
-        values = np.require(values.T, dtype, ["C", "W", "A"]).T if by_column else np.require(values, dtype, ["C", "W", "A"])
+        if not apart:
+            ordered = np.require(values.T if by_column else values, dtype, ["C", "W", "A"])
+            values = ordered.T if by_column else ordered
         # Of two classes, labels are as much to read as an output is: those of a byte stay so.
         short = by_column and self.y.dtype == np.int8 and self.classes == (0, 1) and self.sample_weight is None
         labels = np.require((self.y if short else self.codes)[first:last], np.int8 if short else np.int64, ["C", "W", "A"])

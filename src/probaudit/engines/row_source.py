@@ -15,6 +15,7 @@ from typing import Any, NamedTuple, Unpack
 import numpy as np
 
 from ..arrays import as_numbers, from_arrow
+from ..columns import Columns
 from ..errors import InputError
 from ..predictions import Predictions
 from ..reading import SUFFIXES, Layout, ReadOptions, files_of, layout_of, read, readable
@@ -24,6 +25,7 @@ from .files import RowFile, joint_schema, open_files
 from .progress import Progress
 
 BATCH_VALUES = 2**22  # values read at a time
+APART_VALUES = 2**24  # the same for all threads together, if none of them is copied
 LEAST_ROWS, MOST_ROWS, FEW_ROWS = 2**12, 2**18, 2**10
 
 
@@ -97,9 +99,17 @@ class RowSource:
         if first != end:
             raise InputError("source", "must have as many rows as it says", f"{file.path} has fewer")
 
-    def predictions(self, batch: Any) -> Predictions:
-        """The rows of an Arrow batch."""
-        return self.layout.predictions(_Batch(batch), _columns_apart)
+    def predictions(self, batch: Any, *, apart: bool = False) -> Predictions:
+        """The rows of an Arrow batch. Outputs are a matrix, by column; or `Columns` where they are, if these may be `apart`."""
+        return self.layout.predictions(_Batch(batch), _columns_apart if apart else _by_column)
+
+    def apart(self, threads: int) -> RowSource:
+        """The same rows, to be read by so many threads and left where they are (`predictions`): more at a time.
+
+        Files have the values of a column side by side, and few of each at a time would be read at half the speed.
+        """
+        values = max(BATCH_VALUES, APART_VALUES // threads)
+        return replace(self, batch_rows=max(self.batch_rows, _batch_rows(len(self.schema), values)))
 
     def plan(self, costs: Mapping[str, Cost] | None = None, reject_cost: float = 0.1) -> Plan:
         """The plan for these rows. If they have weights, these are looked at, all of them."""
@@ -176,8 +186,8 @@ def _stamp(path: Path) -> tuple[str, int, int]:
     return str(path), about.st_size, about.st_mtime_ns
 
 
-def _batch_rows(columns: int) -> int:
-    return max(LEAST_ROWS, min(MOST_ROWS, BATCH_VALUES // columns))
+def _batch_rows(columns: int, values: int = BATCH_VALUES) -> int:
+    return max(LEAST_ROWS, min(MOST_ROWS, values // columns))
 
 
 def _schema(files: Sequence[RowFile], layout: Layout) -> Any:
@@ -212,10 +222,11 @@ def _as(batch: Any, schema: Any) -> Any:
     """The columns of a schema, in its order and of its types; checked, as to read damaged offsets would end the process."""
     import pyarrow as pa
 
-    for name in schema.names:
-        column = batch.column(name)
-        column.validate(full=not pa.types.is_primitive(column.type))
-    batch = batch.select(schema.names)
+    batch.validate()
+    for name, kind in zip(batch.schema.names, batch.schema.types, strict=True):
+        if not pa.types.is_primitive(kind):
+            batch.column(name).validate(full=True)
+    batch = batch if batch.schema.names == schema.names else batch.select(schema.names)
     if batch.schema.equals(schema):
         return batch
     pairs = zip(batch.columns, schema.types, strict=True)
@@ -241,7 +252,16 @@ def _cut(batches: Iterator[tuple[int, Any]], rows: int) -> Iterator[tuple[int, A
         yield first, pa.concat_batches(waiting)
 
 
-def _columns_apart(table: Mapping[str, np.ndarray], names: list[str], argument: str) -> np.ndarray:
+def _columns_apart(table: Mapping[str, np.ndarray], names: list[str], argument: str) -> Any:
+    """Columns where they are, if they are of one type and can be looked at there."""
+    columns = [table[name] for name in names]
+    alike = len({column.dtype for column in columns}) == 1 and columns[0].dtype in (np.float32, np.float64)
+    if len(names) > 1 and alike and all(column.ndim == 1 for column in columns):
+        return Columns(columns)
+    return _by_column(table, names, argument)
+
+
+def _by_column(table: Mapping[str, np.ndarray], names: list[str], argument: str) -> np.ndarray:
     """As rows side by side, but with each column in one stretch of memory, as it is in the file."""
     first = as_numbers(table[names[0]], names[0])
     if len(names) == 1:

@@ -9,11 +9,16 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
+from ..columns import Columns
 from ..errors import InputError
 from ..parallel import default_threads
+from ..predictions import Block, Predictions
 from ..scores import Cost
 from ..statistics import AuditState, Plan
 from ..statistics.evidence import EvidenceState
+from ..statistics.row_sample import NUMBERS
 from . import checkpoint as checkpoints
 from .progress import Progress
 from .row_source import Piece, RowSource
@@ -66,9 +71,9 @@ def stream(
         if path is not None:
             checkpoints.save(path, state, source.identity)
 
-    state.sample_for(source.first_rows).expect(source.n)
+    state.sample_for(source.first_rows).expect_here(source.n)
     with Progress(source.n, progress, done=state.rows) as bar:
-        state = _Pass(source, state, bar).run(threads, keep, None if path is None else save_every)
+        state = _Pass(source, state, bar, threads).run(keep, None if path is None else save_every)
     sample = state.sample_for(source.first_rows)
     if len(sample.numbers) < min(source.n, sample.size):
         raise RuntimeError("too few rows have a small priority")  # see RowSample.expect
@@ -82,17 +87,17 @@ class _Pass:
     Pieces are handed out in order, and none after a failure, so that the first bad row is the one that is told.
     """
 
-    def __init__(self, source: RowSource, state: AuditState, bar: Progress) -> None:
-        self._source, self._state, self._bar = source, state, bar
+    def __init__(self, source: RowSource, state: AuditState, bar: Progress, threads: int) -> None:
+        threads, self._apart = min(threads, len(source.pieces)), state.sums.statistics.sees_columns
+        self._source, self._state, self._bar = source.apart(threads) if self._apart else source, state, bar
         self._pieces = iter(source.pieces)
         self._lock = threading.Lock()
         self._stop = threading.Event()
         self._errors: list[tuple[int, BaseException]] = []
-        self._shares: list[_Share] = []
+        self._shares = [_Share(state.plan, self._work) for _ in range(threads)]
 
-    def run(self, threads: int, keep: Callable[[AuditState], None], save_every: float | None) -> AuditState:
+    def run(self, keep: Callable[[AuditState], None], save_every: float | None) -> AuditState:
         """The state of all rows. An interrupt is passed on, but what was added until then is kept."""
-        self._shares = [_Share(self._state.plan, self._work) for _ in range(min(threads, len(self._source.pieces)))]
         interrupt: BaseException | None = None
         try:
             for share in self._shares:
@@ -125,13 +130,13 @@ class _Pass:
         while not self._stop.is_set() and (piece := self._next()) is not None:
             try:
                 for start, batch in self._missing(piece):
-                    rows = self._source.predictions(batch)
+                    rows = self._source.predictions(batch, apart=self._apart)
                     picked = self._state.sample_for(rows).picked(rows, start)
                     with share.lock:
                         if self._stop.is_set():
                             return
                         share.torn = True
-                        share.sums.update(rows.block(0, len(rows), by_column=True)._replace(first_row=start))
+                        share.sums.update(self._block(rows, start, picked))
                         with self._lock:
                             self._state.note(picked, rows, start)
                         share.torn = False
@@ -139,6 +144,14 @@ class _Pass:
             except BaseException as error:
                 with self._lock:
                     self._errors.append((piece.first_row, error))
+
+    @staticmethod
+    def _block(rows: Predictions, start: int, picked: dict[str, np.ndarray]) -> Block:
+        """Rows to be added, from number `start` on. Outputs in `Columns` are to be copied for the sample when looked at."""
+        block = rows.block(0, len(rows), by_column=True)._replace(first_row=start)
+        if not isinstance(rows.probs, Columns):
+            return block
+        return block._replace(copied=(picked[NUMBERS] - start, picked["probs"]))
 
     def _next(self) -> Piece | None:
         with self._lock:

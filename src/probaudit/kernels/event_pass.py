@@ -2,18 +2,62 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 
-from .compiling import inline, kernel
+from .compiling import allocator, inline, kernel
 from .elementary import exp
 from .fixed_point import number, tick
 from .gridding import OFFSET_SCALE
 from .narrow import load_columns
+from .sixteen import ROWS, largest_ten
 from .tallies import cell_of
-from .vectors import add_two, largest_ten
+from .vectors import add_two
 
 TILE = 64  # rows whose outputs stay in the nearest cache
 TURNS = 4  # classes whose rows are added in turn
+
+
+class Grids(NamedTuple):
+    """The grids of events, int64. Of no classes, or no ranks, if these are not wanted."""
+
+    lines: np.ndarray  # [K, G, 2] by the probability of each class: rows, and distances from the middle of the cell
+    hits: np.ndarray  # [K, G] rows of that class
+    ranks: np.ndarray  # k, rising: the event that the true class is among the k most probable
+    rank_lines: np.ndarray
+    rank_hits: np.ndarray
+
+
+class Room(NamedTuple):
+    """A tile of rows, and room to work on it."""
+
+    table: np.ndarray  # [K, TILE] the outputs of each class
+    labels: np.ndarray
+    rank: np.ndarray  # how many classes stand before the true one
+    truth: np.ndarray  # the true class's output
+    top: np.ndarray  # [k, TILE] the k largest outputs, falling
+    total: np.ndarray
+    cell: np.ndarray
+    offset: np.ndarray
+    place: np.ndarray
+    terms: np.ndarray
+
+
+@allocator
+def new_room(dtype, K, top):
+    return Room(
+        np.zeros((K, TILE), dtype),
+        np.zeros(TILE, np.int64),
+        np.zeros(TILE, np.int64),
+        np.zeros(TILE, dtype),
+        np.zeros((top, TILE), dtype),
+        np.zeros(TILE, np.float64),
+        np.zeros(TILE, np.int64),
+        np.zeros(TILE, np.int64),
+        np.zeros(TURNS * TILE, np.uint64),
+        np.zeros(2 * TURNS * TILE, np.int64),
+    )
 
 
 @inline
@@ -25,7 +69,7 @@ def _load_rows(values, start, m, table):
 
 
 @inline
-def _close_gaps(table, labels, status, start, m):
+def close_gaps(table, labels, status, start, m):
     """Keep the good rows; how many there are."""
     kept = 0
     for r in range(m):
@@ -111,60 +155,70 @@ def _ahead(table, labels, truth, rank):
             rank[r] += np.int64((p > q) | ((p == q) & (k < labels[r])))
 
 
-@kernel
-def tally_events(values, begin, y, status, lines, hits, ranks, rank_lines, rank_hits, columns):
-    """Add good rows of probabilities: [n, K], or [K, n] from `begin` on if `columns` is not None.
+@inline
+def add_classes(room, m, grids):
+    """Add the first m rows of a tile to the grids of classes, but for the hits."""
+    lines = grids.lines
+    for k in range(0, lines.shape[0], TURNS):
+        _add_classes(room.table, k, min(TURNS, lines.shape[0] - k), m, room.place, room.terms, lines)
 
-    lines [K, G, 2] and hits [K, G], of no classes if these are not wanted; for each of `ranks` rank_lines and rank_hits.
-    """
-    K = values.shape[1] if columns is None else values.shape[0]
-    table, top = np.zeros((K, TILE), values.dtype), np.zeros((ranks[-1] if ranks.size else 1, TILE), values.dtype)
-    labels, rank = np.zeros(TILE, np.int64), np.zeros(TILE, np.int64)
-    cell, offset, total, truth = (
-        np.zeros(TILE, np.int64),
-        np.zeros(TILE, np.int64),
-        np.zeros(TILE),
-        np.zeros(TILE, values.dtype),
-    )
-    place, terms = np.zeros(TURNS * TILE, np.uint64), np.zeros(2 * TURNS * TILE, np.int64)
+
+@inline
+def add_hits(room, m, grids):
+    """Count of which class the first m rows of a tile are, by the probability of that class."""
+    for r in range(m):
+        grids.hits[room.labels[r], cell_of(max(np.float64(room.truth[r]), 0.0), grids.hits.shape[1])] += 1
+
+
+@inline
+def add_ranks(room, m, grids):
+    """Add the first m rows of a tile, whose ranks are known, to the grids of ranks."""
+    table, rank, top, cell, offset, total = room.table, room.rank, room.top, room.cell, room.offset, room.total
+    if top.shape[0] == 10:
+        for r in range(0, TILE, ROWS):
+            largest_ten(table, r, top)
+    else:
+        _largest(table, top)
+    for r in range(TILE):
+        total[r] = 0.0
+    i = 0
+    for j in range(top.shape[0]):
+        row = top[j]
+        for r in range(TILE):
+            total[r] += np.float64(row[r])
+        if j + 1 == grids.ranks[i]:
+            _add_event(total, m, cell, offset, grids.rank_lines[i])
+            for r in range(m):
+                grids.rank_hits[i, cell[r]] += np.int64(rank[r] <= j)
+            i += 1
+
+
+@kernel
+def tally_events(values, addresses, like, y, status, grids):
+    """Add good rows of probabilities: [n, K], or None and the addresses of columns, of the type of `like`."""
+    K = like.shape[1]
+    room = new_room(like.dtype, K, grids.ranks[-1] if grids.ranks.size else 1)
+    table, labels, truth = room.table, room.labels, room.truth
     for start in range(0, y.size, TILE):
         m = min(TILE, y.size - start)
-        if columns is None:
+        if values is not None:
             _load_rows(values, start, m, table)
-        else:
-            load_columns(values, begin + start, m, table)
+        if addresses is not None:
+            load_columns(addresses, start, m, like, table)
         odd = 0
         for r in range(m):
             labels[r] = y[start + r]
             odd += status[start + r] != 0
         if odd > 0:
-            m = _close_gaps(table, labels, status, start, m)
-        for k in range(0, lines.shape[0], TURNS):
-            _add_classes(table, k, min(TURNS, lines.shape[0] - k), m, place, terms, lines)
+            m = close_gaps(table, labels, status, start, m)
         for r in range(m):
             truth[r] = table[labels[r], r]
-            if lines.shape[0] > 0:
-                g = cell_of(max(np.float64(truth[r]), 0.0), lines.shape[1])
-                hits[labels[r], g] += 1
-        if ranks.size > 0:
-            _ahead(table, labels, truth, rank)
-            if top.shape[0] == 10:
-                for r in range(0, TILE, 16):
-                    largest_ten(table, r, K, TILE, top)
-            else:
-                _largest(table, top)
-            for r in range(TILE):
-                total[r] = 0.0
-            i = 0
-            for j in range(top.shape[0]):
-                row = top[j]
-                for r in range(TILE):
-                    total[r] += np.float64(row[r])
-                if j + 1 == ranks[i]:
-                    _add_event(total, m, cell, offset, rank_lines[i])
-                    for r in range(m):
-                        rank_hits[i, cell[r]] += np.int64(rank[r] <= j)
-                    i += 1
+        if grids.lines.shape[0] > 0:
+            add_classes(room, m, grids)
+            add_hits(room, m, grids)
+        if grids.ranks.size > 0:
+            _ahead(table, labels, truth, room.rank)
+            add_ranks(room, m, grids)
 
 
 @kernel

@@ -15,9 +15,7 @@ from .fixed_point import ROUND_BITS, raised_tick
 from .rules import GOOD, LOG_PROBABILITIES, LOGIT_LIMIT, LOGITS, PAIRS, row_status
 from .tallies import FLUSH, OUTPUT, TILE, add_tile, correct_sides, flush_classes, new_tile
 from .two_classes import add_plain_tile
-from .vectors import prefetch, transpose_four
-
-NARROW = 32  # classes up to which this form is the faster one
+from .vectors import column_at, prefetch, transpose_four
 
 
 @inline
@@ -70,10 +68,10 @@ def _load(values, start, m, table, kind, tolerance):
 
 
 @inline
-def load_columns(values, start, m, table):
-    """A tile of rows that come as columns, [K, n]."""
+def load_columns(addresses, start, m, like, table):
+    """A tile of rows of columns that begin at these addresses, of the type of `like`."""
     for k in range(table.shape[0]):
-        column, part = table[k], values[k, start : start + m]
+        column, part = table[k], column_at(addresses, k, start + m, like)[start : start + m]
         for r in range(m):
             column[r] = part[r]
 
@@ -286,19 +284,21 @@ def _take_truth(table, labels, truth):
 
 
 @inline
-def _add_plain(values, begin, y, start, tile, run, t, tolerance, reject, columns):
+def _add_plain(values, addresses, like, begin, y, start, tile, run, t, tolerance, reject):
     """Add a whole tile of two classes in one loop, if it is plain; whether it was."""
     labels = y[start : start + TILE]
-    if columns is not None:
-        part = slice(begin + start, begin + start + TILE)
-        return add_plain_tile(values[0, part], values[1, part], labels, tile, run, t, tolerance, reject)
-    for part in range(4):
-        _fetch(values, y, start + TILE, part)
+    if addresses is not None:
+        first, end = begin + start, begin + start + TILE
+        p, q = column_at(addresses, 0, end, like)[first:end], column_at(addresses, 1, end, like)[first:end]
+        return add_plain_tile(p, q, labels, tile, run, t, tolerance, reject)
+    if values is not None:
+        for part in range(4):
+            _fetch(values, y, start + TILE, part)
     return add_plain_tile(tile.table[0], tile.table[1], labels, tile, run, t, tolerance, reject)
 
 
 @inline
-def _add_in_stages(values, y, start, m, w, t, run, status, codes, filled, kind, tolerance, reject, tile, logits, columns):
+def _add_in_stages(values, y, start, m, w, t, run, status, codes, filled, kind, tolerance, reject, tile, logits):
     """Add a tile that is loaded, whatever it is; how many rows counted."""
     table, K = tile.table, t.ranks.size
     sure, never = (1.0, 0.0) if logits is None else (0.0, -np.inf)
@@ -306,7 +306,7 @@ def _add_in_stages(values, y, start, m, w, t, run, status, codes, filled, kind, 
     if w is not None:
         odd |= _load_weights(w, start, m, tile.weights) > 0
     _pad(table, tile, m, sure, never)
-    if columns is None:
+    if values is not None:
         _fetch(values, y, start + TILE, 0)
     if logits is None:
         odd |= _sum_classes(table, tile, w)
@@ -318,7 +318,7 @@ def _add_in_stages(values, y, start, m, w, t, run, status, codes, filled, kind, 
         _pad(table, tile, m, sure, never)
         if logits is None:
             _sum_classes(table, tile, w)
-    if columns is None:
+    if values is not None:
         _fetch(values, y, start + TILE, 1)
     _order(table, tile)
     if K > 2:
@@ -329,7 +329,7 @@ def _add_in_stages(values, y, start, m, w, t, run, status, codes, filled, kind, 
         _softmax(table, tile, kind)
         _take_truth(table, tile.labels, tile.truth)
         _sum_classes(table, tile, w)
-    if columns is None:
+    if values is not None:
         _fetch(values, y, start + TILE, 2)
     _finish_brier(tile)
     for k in range(K):
@@ -338,29 +338,28 @@ def _add_in_stages(values, y, start, m, w, t, run, status, codes, filled, kind, 
     add_tile(tile, m, run, t, codes, filled, reject, w)
     if t.sides.size > 0:
         correct_sides(table[0], table[1], tile.labels, tile.argmax, tile.rank, m, t)
-    if columns is None:
+    if values is not None:
         _fetch(values, y, start + TILE, 3)
     return m
 
 
 @inline
-def _narrow(values, begin, y, w, t, run, status, codes, kind, tolerance, reject, tile, logits, columns):
-    """`logits` and `columns` are None or anything: numba then leaves the other branch out.
+def _narrow(values, addresses, like, begin, y, w, t, run, status, codes, kind, tolerance, reject, tile, logits):
+    """Of `values` and `addresses`, one is None, and `logits` is None or anything: numba then leaves the other branch out.
 
-    columns : whether values are [K, n], of which the rows from `begin` on are meant.
+    addresses : where columns begin, of numbers of the type of `like`, of which the rows from `begin` on are meant.
     """
     n, filled, since_flush = y.size, 0, 0
     maybe_plain = t.ranks.size == 2 and kind != PAIRS and w is None and logits is None
     for start in range(0, n, TILE):
         m = min(TILE, n - start)
-        if columns is None:
+        if values is not None:
             _load(values, start, m, tile.table, kind, tolerance)
         plain = maybe_plain and m == TILE
-        if not (plain and _add_plain(values, begin, y, start, tile, run, t, tolerance, reject, columns)):
-            if columns is not None:
-                load_columns(values, begin + start, m, tile.table)
-            last = (kind, tolerance, reject, tile, logits, columns)
-            m = _add_in_stages(values, y, start, m, w, t, run, status, codes, filled, *last)
+        if not (plain and _add_plain(values, addresses, like, begin, y, start, tile, run, t, tolerance, reject)):
+            if addresses is not None:
+                load_columns(addresses, begin + start, m, like, tile.table)
+            m = _add_in_stages(values, y, start, m, w, t, run, status, codes, filled, kind, tolerance, reject, tile, logits)
         filled += m
         since_flush += m
         if since_flush + TILE > FLUSH:
@@ -371,14 +370,14 @@ def _narrow(values, begin, y, w, t, run, status, codes, kind, tolerance, reject,
 
 
 @kernel
-def narrow_probabilities(values, begin, y, w, t, run, status, codes, kind, tolerance, reject, columns):
+def narrow_probabilities(values, addresses, like, begin, y, w, t, run, status, codes, kind, tolerance, reject):
     """Add rows of probabilities (or of confidence and correctness) to t; the number of rows that counted."""
-    tile = new_tile(values.dtype, t.ranks.size)
-    return _narrow(values, begin, y, w, t, run, status, codes, kind, tolerance, reject, tile, None, columns)
+    tile = new_tile(like.dtype, t.ranks.size)
+    return _narrow(values, addresses, like, begin, y, w, t, run, status, codes, kind, tolerance, reject, tile, None)
 
 
 @kernel
-def narrow_logits(values, begin, y, w, t, run, status, codes, kind, tolerance, reject, columns):
+def narrow_logits(values, addresses, like, begin, y, w, t, run, status, codes, kind, tolerance, reject):
     """Add rows of logits or log-probabilities to t; the number of rows that counted."""
     tile = new_tile(np.float64, t.ranks.size)
-    return _narrow(values, begin, y, w, t, run, status, codes, kind, tolerance, reject, tile, 0, columns)
+    return _narrow(values, addresses, like, begin, y, w, t, run, status, codes, kind, tolerance, reject, tile, 0)

@@ -5,12 +5,30 @@ from __future__ import annotations
 from llvmlite import ir
 from numba.core import cgutils, types
 from numba.extending import intrinsic
+from numba.np.arrayobj import populate_array
 
 
-def _address(context, builder, signature, arguments, array, index, pointee):
+def address_of(context, builder, signature, arguments, array, index, pointee):
     """Where arguments[array], seen as flat, has its element arguments[index]; as a pointer to `pointee`."""
     data = context.make_array(signature.args[array])(context, builder, arguments[array]).data
     return builder.bitcast(builder.gep(data, [arguments[index]]), pointee.as_pointer())
+
+
+@intrinsic
+def column_at(typing_context, addresses, k, size, like):
+    """The column that begins at addresses[k], as an array of so many numbers of the type of `like`."""
+    column = types.Array(like.dtype, 1, "C")
+
+    def generate(context, builder, signature, arguments):
+        number = context.get_data_type(like.dtype)
+        address = builder.load(address_of(context, builder, signature, arguments, 0, 1, ir.IntType(64)))
+        itemsize = context.get_constant(types.intp, like.dtype.bitwidth // 8)
+        found = context.make_array(column)(context, builder)
+        data = builder.inttoptr(address, number.as_pointer())
+        populate_array(found, data, [arguments[2]], [itemsize], itemsize, meminfo=None)
+        return found._getvalue()
+
+    return column(addresses, types.intp, types.intp, like), generate
 
 
 @intrinsic
@@ -19,7 +37,7 @@ def prefetch(typing_context, array, i):
 
     def generate(context, builder, signature, arguments):
         byte, number = ir.IntType(8), ir.IntType(32)
-        address = _address(context, builder, signature, arguments, 0, 1, byte)
+        address = address_of(context, builder, signature, arguments, 0, 1, byte)
         function_type = ir.FunctionType(ir.VoidType(), [byte.as_pointer(), number, number, number])
         function = cgutils.get_or_insert_function(builder.module, function_type, "llvm.prefetch.p0")
         builder.call(function, [address, number(0), number(3), number(1)])  # to read, to keep, as data
@@ -31,8 +49,8 @@ def prefetch(typing_context, array, i):
 def _add_vector(size):
     def generate(context, builder, signature, arguments):
         vector = ir.VectorType(ir.IntType(64), size)
-        target = _address(context, builder, signature, arguments, 0, 1, vector)
-        source = _address(context, builder, signature, arguments, 2, 3, vector)
+        target = address_of(context, builder, signature, arguments, 0, 1, vector)
+        source = address_of(context, builder, signature, arguments, 2, 3, vector)
         total = builder.add(builder.load(target, align=8), builder.load(source, align=8))
         builder.store(total, target, align=8)
         return context.get_dummy_value()
@@ -82,7 +100,7 @@ def transpose_four(typing_context, source, i, row, target, j, column):
         given_vector, wanted_vector = (ir.VectorType(context.get_data_type(t), 4) for t in (given, wanted))
 
         def lines(array, index, step, vector):
-            first = _address(context, builder, signature, arguments, array, index, vector.element)
+            first = address_of(context, builder, signature, arguments, array, index, vector.element)
             for k in range(4):
                 start = builder.gep(first, [builder.mul(arguments[step], arguments[step].type(k))])
                 yield builder.bitcast(start, vector.as_pointer())
@@ -104,13 +122,13 @@ def add_transposed_four(typing_context, source, i, row, sums, a, b, c, d):
     def generate(context, builder, signature, arguments):
         given, wanted = signature.args[0].dtype, ir.VectorType(ir.DoubleType(), 4)
         vector = ir.VectorType(context.get_data_type(given), 4)
-        first = _address(context, builder, signature, arguments, 0, 1, vector.element)
+        first = address_of(context, builder, signature, arguments, 0, 1, vector.element)
         rows = []
         for k in range(4):
             start = builder.gep(first, [builder.mul(arguments[2], arguments[2].type(k))])
             rows.append(builder.load(builder.bitcast(start, vector.as_pointer()), align=given.bitwidth // 8))
         for index, values in enumerate(_transposed(builder, rows), 4):
-            target = _address(context, builder, signature, arguments, 3, index, wanted)
+            target = address_of(context, builder, signature, arguments, 3, index, wanted)
             converted = values if given.bitwidth == 64 else builder.fpext(values, wanted)
             builder.store(builder.fadd(builder.load(target, align=8), converted), target, align=8)
         return context.get_dummy_value()
@@ -119,42 +137,12 @@ def add_transposed_four(typing_context, source, i, row, sums, a, b, c, d):
 
 
 @intrinsic
-def largest_ten(typing_context, table, r, classes, line, top):
-    """Of sixteen rows from r on, the ten largest of table[k * line + r], k < classes, in falling order: top[j * line + r].
-
-    Of contiguous arrays seen as flat; no value is below -1. A loop over rows would load and store all ten for every class.
-    """
-
-    def generate(context, builder, signature, arguments):
-        vector = ir.VectorType(context.get_data_type(signature.args[0].dtype), 16)
-        align = signature.args[0].dtype.bitwidth // 8
-        held = [cgutils.alloca_once_value(builder, ir.Constant(vector, [-1.0] * 16)) for _ in range(10)]
-        source = _address(context, builder, signature, arguments, 0, 1, vector.element)
-        target = _address(context, builder, signature, arguments, 4, 1, vector.element)
-        step = arguments[3]
-        with cgutils.for_range(builder, arguments[2]) as loop:
-            place = builder.gep(source, [builder.mul(loop.index, step)])
-            value = builder.load(builder.bitcast(place, vector.as_pointer()), align=align)
-            for slot in held:
-                known = builder.load(slot)
-                larger = builder.fcmp_ordered(">", known, value)
-                builder.store(builder.select(larger, known, value), slot)
-                value = builder.select(larger, value, known)
-        for j, slot in enumerate(held):
-            place = builder.gep(target, [builder.mul(step.type(j), step)])
-            builder.store(builder.load(slot), builder.bitcast(place, vector.as_pointer()), align=align)
-        return context.get_dummy_value()
-
-    return types.void(table, types.intp, types.intp, types.intp, top), generate
-
-
-@intrinsic
 def at_least(typing_context, array, i, least):
     """Which of array[i : i + 64], contiguous integers of the type of `least`, are not below it: a word with a bit for each."""
 
     def generate(context, builder, signature, arguments):
         vector = ir.VectorType(context.get_data_type(signature.args[0].dtype), 64)
-        address = _address(context, builder, signature, arguments, 0, 1, vector)
+        address = address_of(context, builder, signature, arguments, 0, 1, vector)
         values = builder.load(address, align=signature.args[0].dtype.bitwidth // 8)
         one = builder.insert_element(ir.Constant(vector, ir.Undefined), arguments[2], ir.IntType(32)(0))
         splat = builder.shuffle_vector(one, one, ir.Constant(ir.VectorType(ir.IntType(32), 64), [0] * 64))

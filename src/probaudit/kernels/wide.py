@@ -68,7 +68,7 @@ def _put(tile, m, label, weight, rank, arg):
 
 
 @inline
-def _brier(squares, truth, scale):
+def brier_of(squares, truth, scale):
     """The Brier score from the integer sum of all p^2, of which the true class's is taken out exactly."""
     return (squares - tick(truth * truth, scale)) / scale + (1.0 - truth) * (1.0 - truth)
 
@@ -85,8 +85,9 @@ def _close_tile(tile, m, run, t, codes, filled, since_flush, reject, w):
 
 
 @kernel
-def wide_probabilities(values, bits, one_bits, y, w, t, run, status, codes, kind, tolerance, reject, scale):
-    """As narrow_probabilities. `bits` are the same values seen as integers: for p >= 0 their order is that of p."""
+def wide_probabilities(values, bits, y, w, t, run, status, codes, kind, tolerance, reject, most, scale):
+    """As narrow_probabilities. `bits` are the same values seen as integers: for p >= 0 their order is that of p. Those of the
+    largest p that may pass are most[0]."""
     K = t.ranks.size
     tile = new_tile(np.float64, 0)
     filled, since_flush, m = 0, 0, 0
@@ -97,18 +98,18 @@ def wide_probabilities(values, bits, one_bits, y, w, t, run, status, codes, kind
             status[i] = row_status(row, label, weight, K, tolerance, kind)
             continue
         total, squares, smallest, largest = _sums_in_row(row, bits[i], w, weight, scale, run.outputs)
-        if smallest < 0 or largest > one_bits or not abs(total / scale - 1.0) <= tolerance:
+        if smallest < 0 or largest > most[0] or not abs(total / scale - 1.0) <= tolerance:
             status[i] = row_status(row, label, weight, K, tolerance, kind)
             if status[i] != GOOD:
                 _take_back(row, weight, run.outputs)
                 continue
         truth = np.float64(row[label])
-        rank = _rank_in_row(bits[i], label)
+        rank = _rank_in_row(bits[i], label) if smallest >= 0 else _rank_in_row(row, label)  # of -0 the bits are other ones
         arg = label if rank == 0 else _first_index(bits[i], largest)
         _put(tile, m, label, weight, rank, arg)
         tile.confidence[m] = row[arg]
         tile.logs[m] = -log(truth) if truth > 0.0 else np.inf
-        tile.brier[m] = _brier(squares, truth, scale)
+        tile.brier[m] = brier_of(squares, truth, scale)
         m += 1
         if m == TILE:
             since_flush = _close_tile(tile, m, run, t, codes, filled, since_flush, reject, w)
@@ -197,7 +198,7 @@ def wide_logits(values, y, w, t, run, status, codes, kind, tolerance, reject, sc
         _put(tile, m, label, weight, rank, arg)
         tile.confidence[m] = shifted[arg] / total
         tile.logs[m] = log(total) + (shift - np.float64(row[label]))
-        tile.brier[m] = _brier(squares, truth, scale)
+        tile.brier[m] = brier_of(squares, truth, scale)
         m += 1
         if m == TILE:
             since_flush = _close_tile(tile, m, run, t, codes, filled, since_flush, reject, w)

@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import cached_property
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from ..predictions import Block
 from .events import CELLS, COARSE_CELLS, EventSums
+
+if TYPE_CHECKING:
+    from ..kernels.event_pass import Grids
 
 MANY_EVENTS = 16  # events beyond which each has a coarse grid
 
@@ -33,11 +38,23 @@ class EventGrids:
         """Add the good rows of a block of probabilities."""
         from ..kernels.event_pass import tally_events
 
-        arrays = self.lines, self.hits, self._ranks, self.rank_lines, self.rank_hits
-        if block.by_column:
-            tally_events(block.values.T, 0, block.labels, status, *arrays, 1)
-        else:
-            tally_events(block.values, 0, block.labels, status, *arrays, None)
+        tally_events(*block.arrays, block.labels, status, self.grids)
+
+    @property
+    def grids(self) -> Grids:
+        """The arrays, as kernels take them."""
+        from ..kernels.event_pass import Grids
+
+        return Grids(self.lines, self.hits, self._ranks, self.rank_lines, self.rank_hits)
+
+    @cached_property
+    def words(self) -> np.ndarray:
+        """Room for a kernel: zeros, a word for each cell of each class."""
+        return np.zeros(self.hits.shape, np.int64)
+
+    def like(self) -> EventGrids:
+        """Grids of the same events, of no rows."""
+        return EventGrids(len(self.lines), self._ranks.tolist())
 
     def arrays(self) -> dict[str, np.ndarray]:
         names = ("lines", "hits", "rank_lines", "rank_hits")
@@ -47,9 +64,10 @@ class EventGrids:
         for name, array in self.arrays().items():
             array[...] = stored[name]
 
-    def merge(self, other: EventGrids) -> None:
+    def merge(self, other: EventGrids, sign: int = 1) -> None:
+        """Add other grids to these, or take them away."""
         for mine, theirs in zip(self.arrays().values(), other.arrays().values(), strict=True):
-            mine += theirs
+            mine += sign * theirs
 
     def finalise(self) -> tuple[tuple[EventSums, ...], dict[int, EventSums]]:
         """The sums of each class, and of each rank."""

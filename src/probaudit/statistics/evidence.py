@@ -108,6 +108,9 @@ class EvidenceState:
 
     def update(self, block: Block) -> EvidenceState:
         """Add the rows of a block. Unless bad rows are dropped, a block that has one raises and adds nothing."""
+        if self._events is not None and self.statistics.sees_events(block):
+            self.statistics.add(block, self._events)
+            return self
         status, _ = self.statistics.add(block)  # all of the block first: it raises before any grid is touched
         if self._weighted is None and (self._events is None or self.plan.kind == "probabilities"):
             if self._events is not None:

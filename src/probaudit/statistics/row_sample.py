@@ -6,13 +6,16 @@ from typing import Any
 
 import numpy as np
 
+from ..columns import Columns
 from ..errors import InputError
 from ..predictions import Predictions
-from .sampling import least, priority, within
+from .sampling import least, likely_bound, priority, within
+from .seats import Seats
 from .state import Plan
 
 NUMBERS = "numbers"
 COLUMN = "column."
+MOST_ROWS_FOR_A_SEAT = 16  # beyond which to look for the rows of a sample beforehand would take too long
 PLAIN = (str, bool, int, float)  # values of columns that are kept as they are; others as text, as reports show them
 
 
@@ -29,26 +32,35 @@ class RowSample:
         self._form: dict[str, np.ndarray] = {}  # no rows, of the types of all
         self._parts: list[dict[str, np.ndarray]] = []
         self._held = 0
+        self._seats: Seats | None = None
         self._bound = np.uint64(2**64 - 1)  # priorities above it cannot enter any more
         self.feature_names: tuple[str, ...] | None = None
 
     def expect(self, rows: int) -> None:
-        """Be told that all rows from 0 up to this number will come: those that cannot enter are then passed over at once.
+        """Be told that all rows from 0 up to this number will come: those that cannot enter are then passed over at once."""
+        self._bound = min(self._bound, likely_bound(rows, self.size))
 
-        Priorities are uniform, so that far fewer than `size` below this bound would be eight standard deviations.
-        """
-        share = (self.size + 8 * self.size**0.5 + 64) / max(rows, 1)
-        if share < 1:
-            self._bound = min(self._bound, np.uint64(int(share * 2**64)))
+    def expect_here(self, rows: int) -> None:
+        """Be told that all rows from 0 up to this number will come to this very sample: their places are then known."""
+        self.expect(rows)
+        if rows <= MOST_ROWS_FOR_A_SEAT * self.size and not self._parts:
+            self._seats = Seats(rows, self.size)
 
     def update(self, rows: Predictions, start: int) -> None:
         """Offer rows, the first of which has this number."""
         self.take(self.picked(rows, start), names_of(rows))
 
     def picked(self, rows: Predictions, start: int) -> dict[str, np.ndarray]:
-        """Those of some rows that may enter, for `take`; a copy, so that the others can go. Changes nothing."""
-        inside = within(start, len(rows), self._bound)
-        return {NUMBERS: start + inside} | _part(rows, inside)
+        """Those of some rows that may enter, for `take`; a copy, so that the others can go. Changes nothing.
+
+        Of outputs that are `Columns` it is room for a copy, to be filled by whoever looks at them (`Block.copied`).
+        """
+        seats = self._seats
+        inside = within(start, len(rows), self._bound) if seats is None else seats.inside(start, len(rows))
+        part = {NUMBERS: start + inside} | _part(rows, inside)
+        if seats is not None and isinstance(rows.probs, Columns):
+            part["probs"] = seats.room("probs", part[NUMBERS], part["probs"])
+        return part
 
     def check(self, rows: Predictions) -> None:
         """Raise unless rows have the parts that those before them had."""
@@ -66,6 +78,9 @@ class RowSample:
         self._form, self.feature_names = self._joint(part, feature_names), feature_names
         if not len(part[NUMBERS]):
             return
+        if self._seats is not None:
+            self._seats.put(part[NUMBERS], part, self._form)
+            return
         self._parts.append(part)
         self._held += len(part[NUMBERS])
         if self._held > self.size + max(1024, self.size // 4):
@@ -73,6 +88,11 @@ class RowSample:
 
     def settle(self) -> dict[str, np.ndarray]:
         """The rows as arrays by name, in the order of their numbers; no arrays if none was ever offered."""
+        if self._seats is not None:
+            rows = self._seats.rows(self._form)
+            if not self._seats.all_taken:
+                return rows
+            self._parts, self._held, self._seats = [rows], len(rows[NUMBERS]), None
         if not self._parts:
             return self._form
         numbers = np.concatenate([part[NUMBERS] for part in self._parts])
@@ -144,8 +164,12 @@ def _part(rows: Predictions, inside: Any) -> dict[str, np.ndarray]:
     """All that belongs to some of the rows, by name."""
     whole = {"probs": rows.probs, "sample_weight": rows.sample_weight, "features": rows.features}
     whole |= {f"{COLUMN}{name}": column for name, column in (rows.columns or {}).items()}
-    part = {name: _kept(name, array[inside]) for name, array in whole.items() if array is not None}
+    part = {name: _kept(name, _some(array, inside)) for name, array in whole.items() if array is not None}
     return {"codes": rows.codes_of(inside)} | part
+
+
+def _some(array: np.ndarray | Columns, inside: Any) -> np.ndarray:
+    return array.room(inside) if isinstance(array, Columns) else array[inside]
 
 
 def names_of(rows: Predictions) -> tuple[str, ...] | None:

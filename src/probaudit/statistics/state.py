@@ -13,11 +13,14 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from ..arrays import bits_of
+from ..columns import Columns
 from ..errors import InputError
 from ..predictions import Block, Kind, OnBadRows, Predictions
 from ..scores import Cost
 from .bad_rows import RULES, explain
 from .decisions import DENSE_CLASSES, SparseCounts
+from .event_grids import EventGrids
 from .events import CELLS
 from .exact import numbers
 from .summary import Summary, summarise
@@ -38,6 +41,9 @@ PLAIN_COLUMNS = {
 }
 SETTLING = threading.Lock()  # not of the state itself, which may be copied and sent
 CALL_VALUES = 2**20  # values that are turned from columns into rows at a time
+
+FEW_CLASSES = 32  # for which loops over the rows of a tile are the faster ones (kernels.narrow)
+MANY_CLASSES = range(33, 2**11)  # (kernels.wide_columns)
 
 SPARSE = ("sparse.codes", "sparse.counts", "sparse.sums")
 
@@ -127,7 +133,7 @@ class Plan:
 
 def rows_of(block: Block, part: slice, room: np.ndarray | None = None) -> np.ndarray:
     """The values of some rows of a block, in memory row by row; in a room, if it has the right form."""
-    if not block.by_column:
+    if not block.by_column or isinstance(block.values, Columns):
         return block.values[part]
     from ..kernels.transposing import rows_of_columns
 
@@ -204,25 +210,44 @@ class Statistics:
         self.add(block)
         return self
 
-    def add(self, block: Block) -> tuple[np.ndarray, np.ndarray | None]:
+    def add(self, block: Block, events: EventGrids | None = None) -> tuple[np.ndarray, np.ndarray | None]:
         """As update; gives 0 for each good row, else 1 + the index in RULES of the rule it breaks; and, where the pass knows,
-        the most probable class of each row that counted."""
+        the most probable class of each row that counted.
+
+        events : grids to which the same look at the rows adds them, if it `sees_events`; it also copies what is to be `copied`.
+        """
         weights = self.plan.scaled(block.weights)
-        status, codes = self._score(block, weights)
+        if block.copied is not None and not self.sees_events(block):
+            block.copied[1][...] = block.values[block.copied[0]]
+        status, codes = self._score(block, weights, events)
         if status.any():
-            self._set_bad_apart(block, weights, status)
+            self._set_bad_apart(block, weights, status, events)
         if self._sparse is not None:
             counted = status == 0 if weights is None else (status == 0) & (weights > 0)
             self._sparse.add(codes, None if weights is None else weights[counted])
         self._decide(block, weights, status)
         return status, None if self._sparse is None else codes % (2 * self.plan.n_classes) % self.plan.n_classes
 
-    def _set_bad_apart(self, block: Block, weights: np.ndarray | None, status: np.ndarray) -> None:
+    @property
+    def sees_columns(self) -> bool:
+        """Whether outputs in columns can be looked at where they are: of few classes; or probabilities, without weights."""
+        plain = self.plan.kind == "probabilities" and not self.plan.weighted
+        return self.plan.n_classes <= FEW_CLASSES or (self.plan.n_classes in MANY_CLASSES and plain)
+
+    def sees_events(self, block: Block) -> bool:
+        """Whether the same look at the rows of a block tells of their events, too."""
+        return block.by_column and self.sees_columns and self.plan.n_classes > FEW_CLASSES
+
+    def _set_bad_apart(
+        self, block: Block, weights: np.ndarray | None, status: np.ndarray, events: EventGrids | None = None
+    ) -> None:
         """Count bad rows by the rule they break; or take the block's good rows out again and raise."""
         if self.plan.on_bad_rows == "error":
-            fresh = Statistics(self.plan, sides=self._sides)
-            fresh._score(block, weights)
+            fresh, fresh_events = Statistics(self.plan, sides=self._sides), None if events is None else events.like()
+            fresh._score(block, weights, fresh_events)
             self._merge_tallies(fresh._tallies, -1)
+            if events is not None and fresh_events is not None:
+                events.merge(fresh_events, -1)
             first = int(np.flatnonzero(status)[0])
             raise explain(self.plan, block, first, int(status[first]))
         counts = np.bincount(status, minlength=len(RULES) + 1)
@@ -232,16 +257,20 @@ class Statistics:
         """0 for each good row of a block, else 1 + the index in RULES of the rule it breaks; adds nothing."""
         return Statistics(self.plan)._score(block, self.plan.scaled(block.weights))[0]
 
-    def _score(self, block: Block, weights: np.ndarray | None) -> tuple[np.ndarray, np.ndarray]:
+    def _score(
+        self, block: Block, weights: np.ndarray | None, events: EventGrids | None = None
+    ) -> tuple[np.ndarray, np.ndarray]:
         """Run the fused kernels; the status of each row, and the decision codes if these are kept apart."""
-        from ..kernels import narrow, wide
+        from ..kernels import narrow, wide, wide_columns
         from ..kernels.tallies import CALL
 
-        plan, K = self.plan, self.plan.n_classes
-        kind = KINDS[plan.kind]
+        K, kind = self.plan.n_classes, KINDS[self.plan.kind]
         status = np.zeros(len(block.values), np.int8)
         codes = []
-        call = CALL if K <= narrow.NARROW or not block.by_column else max(1, CALL_VALUES // K)
+        rows, addresses, like = block.arrays
+        seen = EventGrids(0, []) if events is None else events
+        turned = addresses is not None and not self.sees_columns  # into rows
+        call = max(1, CALL_VALUES // K) if turned else CALL
         for first in range(0, len(status), call):
             part = slice(first, first + call)
             labels = block.labels[part]
@@ -249,24 +278,30 @@ class Statistics:
             self._waiting += len(labels)
             w = None if weights is None else weights[part]
             code = np.empty(0 if self._sparse is None else len(labels), np.int64)
-            sums, last = (labels, w, t, self._running, status[part], code), (kind, plan.tolerance, plan.reject_cost)
-            if K <= narrow.NARROW:
+            sums = (labels, w, t, self._running, status[part], code, kind, self.plan.tolerance, self.plan.reject_cost)
+            if K <= FEW_CLASSES:
                 score: Any = narrow.narrow_logits if kind >= 2 else narrow.narrow_probabilities
-                source = (block.values.T, first) if block.by_column else (block.values[part], 0)
-                counted = score(*source, *sums, *last, 1 if block.by_column else None)
+                counted = score(None if rows is None else rows[part], addresses, like, first, *sums)
+            elif addresses is not None and not turned:
+                copied = block.copied or (np.empty(0, np.int64), like)
+                counted = wide_columns.wide_columns(
+                    addresses, like, first, *sums, self._largest(like), seen.grids, seen.words, *copied
+                )
             else:
                 values = rows_of(block, part, self._room)
-                if block.by_column and len(values) == call:
+                if turned and len(values) == call:
                     self._room = values  # to be used again: new pages of memory would cost as much as to fill them
                 scale = 2.0 ** min(50, 61 - K.bit_length())
                 if kind >= 2:
-                    counted = wide.wide_logits(values, *sums, *last, scale)
+                    counted = wide.wide_logits(values, *sums, scale)
                 else:
-                    bits = values.view(np.int32 if values.itemsize == 4 else np.int64)
-                    one = int(np.array(1 + plan.tolerance, values.dtype).view(bits.dtype))
-                    counted = wide.wide_probabilities(values, bits, one, *sums, *last, scale)
+                    counted = wide.wide_probabilities(values, bits_of(values), *sums, self._largest(values), scale)
             codes.append(code[:counted])
         return status, np.concatenate(codes) if codes else np.empty(0, np.int64)
+
+    def _largest(self, values: np.ndarray) -> np.ndarray:
+        """The bits of the largest probability that is let pass, of the type of some values."""
+        return bits_of(np.array([1 + self.plan.tolerance], values.dtype))
 
     def _decide(self, block: Block, weights: np.ndarray | None, status: np.ndarray) -> None:
         if not self.plan.costs:

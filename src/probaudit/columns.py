@@ -1,0 +1,54 @@
+"""A matrix whose columns lie apart in memory, as a table has them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+
+class Columns:
+    """Columns of one type and length, to be looked at where they are. Rows of it are copies, in memory row by row.
+
+    >>> matrix = Columns([np.array([0.1, 0.6]), np.array([0.9, 0.4])])
+    >>> matrix.shape, matrix[1]
+    ((2, 2), array([0.6, 0.4]))
+    """
+
+    ndim = 2
+
+    def __init__(self, columns: Sequence[np.ndarray]) -> None:
+        self._columns = [column if column.flags.c_contiguous and column.flags.aligned else column.copy() for column in columns]
+        self.dtype = self._columns[0].dtype
+        self.shape = len(self._columns[0]), len(self._columns)
+
+    @classmethod
+    def of(cls, values: np.ndarray | Columns) -> Columns:
+        """A matrix that lies in memory column by column."""
+        return values if isinstance(values, Columns) else cls(list(values.T))
+
+    @cached_property
+    def addresses(self) -> np.ndarray:
+        """Where in memory each column begins."""
+        return np.array([column.__array_interface__["data"][0] for column in self._columns], np.uint64)
+
+    def room(self, rows: np.ndarray) -> np.ndarray:
+        """Memory for copies of some rows."""
+        return np.empty((len(rows), self.shape[1]), self.dtype)
+
+    def part(self, first: int, last: int) -> Columns:
+        """Some rows, where they are."""
+        if first == 0 and last >= len(self):
+            return self
+        return Columns([column[first:last] for column in self._columns])
+
+    def __len__(self) -> int:
+        return self.shape[0]
+
+    def __getitem__(self, rows: Any) -> np.ndarray:
+        return np.stack([column[rows] for column in self._columns], axis=-1)
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
+        return self[:].astype(self.dtype if dtype is None else dtype, copy=False)
