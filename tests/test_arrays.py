@@ -10,7 +10,7 @@ import pytest
 
 import probaudit as pb
 from probaudit import InputError, Predictions
-from probaudit.arrays import BFLOAT16_SPACING, as_array, as_numbers, is_missing, spacing
+from probaudit.arrays import BFLOAT16_SPACING, as_array, as_numbers, is_missing, named_columns, spacing
 
 ROWS = [[0.75, 0.25], [0.5, 0.5], [0.125, 0.875]]
 MATRIX = np.array(ROWS)
@@ -290,3 +290,50 @@ def test_blocks_are_contiguous_native_and_cover_the_rows():
         assert block.labels.flags.carray
         assert block.values.dtype.isnative
     np.testing.assert_array_equal(np.concatenate([block.values for block in blocks]), MANY)
+
+
+FRAMES = {
+    "text with gaps": pd.DataFrame({"group": pd.array(["a", None, "b", "a"], "string"), "size": [1.0, 2.0, 3.0, 4.0]}),
+    "truth values with gaps": pd.DataFrame({"group": pd.array([True, None, False, True], "boolean"), "size": [1, 2, 3, 4]}),
+    "categories with gaps": pd.DataFrame({"group": pd.Categorical(["x", None, "y", "x"]), "size": [1, 2, 3, 4]}),
+    "polars": pl.DataFrame({"group": ["a", None, "b", "a"], "size": [1, 2, 3, 4]}),
+    "arrow": pa.table({"group": ["a", None, "b", "a"], "size": [1, 2, 3, 4]}),
+}
+
+
+@pytest.mark.parametrize("frame", FRAMES.values(), ids=FRAMES)
+def test_frames_have_columns_by_name_and_gaps_are_none(frame):
+    named = named_columns(frame, "features")
+    assert list(named) == ["group", "size"]
+    assert [value is None for value in named["group"]] == [False, True, False, False]
+    rows = Predictions([0, 1, 0, 1], [0.2, 0.7, 0.4, 0.6], features=frame, columns=frame)
+    assert rows.feature_names == ("group", "size")
+    assert rows.features[1, 0] is None
+    assert list(rows.columns) == ["group", "size"]
+
+
+@pytest.mark.parametrize("kind", ["string", "boolean", "category"])
+def test_gaps_are_a_group_of_their_own(kind):
+    values = [True, None, False, True] if kind == "boolean" else ["a", None, "b", "a"]
+    rng = np.random.default_rng(0)
+    p = rng.random(400)
+    y = (rng.random(400) < p).astype(int)
+    frame = pd.DataFrame({"group": pd.Series(values * 100, dtype=kind), "size": p})
+    found = pb.grouping_loss(y, p, frame, regions=["group"], lens=pb.Binary(), bins=2)
+    table = found.regions
+    rows = {table.rule_of(number): size for number, size in zip(table.number, table.rows, strict=True)}
+    assert rows["group = (missing)"] == 100
+    assert sorted(rows.values()) == [100, 100, 200]
+    learned = pb.grouping_loss(y, p, frame, lens=pb.Binary(), bins=2)
+    assert np.isfinite(learned.lower_bound)
+
+
+def test_names_that_are_numbers_become_text():
+    frame = pd.DataFrame({0: [1.0, 2.0], 1: [3.0, 4.0]})
+    assert list(named_columns(frame, "features")) == ["0", "1"]
+    assert Predictions([0, 1], [0.2, 0.7], features=frame).feature_names == ("0", "1")
+
+
+def test_columns_must_have_names():
+    with pytest.raises(InputError, match="must be a frame, or a mapping of names to arrays"):
+        Predictions([0, 1], [0.2, 0.7], columns=np.ones((2, 2)))

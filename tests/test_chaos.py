@@ -300,10 +300,10 @@ from probaudit.engines.stream import stream
 folder, out = Path(sys.argv[1]), Path(sys.argv[2])
 predictions = RowSource.predictions
 
-def slowly(source, batch):
+def slowly(source, batch, **options):
     print("at work", flush=True)
     time.sleep(0.05)
-    return predictions(source, batch)
+    return predictions(source, batch, **options)
 
 source = scan(folder)
 source.plan()  # which reads the first rows

@@ -191,12 +191,12 @@ def test_an_interrupted_comparison_goes_on(two, tmp_path, monkeypatch, second):
     monkeypatch.setattr("probaudit.engines.row_source.LEAST_ROWS", 1000)
     predictions, read = RowSource.predictions, []
 
-    def interrupting(self, batch):
+    def interrupting(self, batch, **options):
         read.append(str(self.files[0].path))
         if read.count(str(two[second])) == 4:  # two looks at the first rows, then a thousand
             os.kill(os.getpid(), signal.SIGINT)
             time.sleep(0.1)
-        return predictions(self, batch)
+        return predictions(self, batch, **options)
 
     with monkeypatch.context() as patch:
         patch.setattr(RowSource, "predictions", interrupting)
@@ -206,8 +206,13 @@ def test_an_interrupted_comparison_goes_on(two, tmp_path, monkeypatch, second):
     left = {path.name for path in tmp_path.glob("state*")}
     assert left == ({"state.1", "state.2"} if second else {"state.1"})
     read.clear()
+
+    def noting(self, batch, **options):
+        read.append(self.files[0].path)
+        return predictions(self, batch, **options)
+
     with monkeypatch.context() as patch:
-        patch.setattr(RowSource, "predictions", lambda self, b: read.append(self.files[0].path) or predictions(self, b))
+        patch.setattr(RowSource, "predictions", noting)
         resumed = run(*arguments, "--resume")
     assert resumed.exit_code == 0, resumed.output
     assert not second or read.count(two[0]) == 2  # the looks at the first rows
@@ -236,10 +241,10 @@ import os, signal, sys, time
 from probaudit.engines.row_source import RowSource
 from probaudit.cli import app
 wait, plain = float(sys.argv.pop(1)), RowSource.predictions
-def slow(self, batch):
+def slow(self, batch, **options):
     time.sleep(wait)
     print("batch", file=sys.stderr, flush=True)
-    return plain(self, batch)
+    return plain(self, batch, **options)
 RowSource.predictions = slow
 app()
 """

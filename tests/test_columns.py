@@ -10,6 +10,7 @@ from pyarrow import parquet
 import probaudit as pb
 from probaudit.columns import Columns
 from probaudit.engines import row_source, stream
+from probaudit.engines.files import parts_of
 from probaudit.kernels import wide_columns
 from probaudit.predictions import Predictions
 from probaudit.reading import read
@@ -82,8 +83,6 @@ def test_other_outputs_in_columns(kind, K):
     in_rows, by_column = Predictions(y, p, **options), Predictions(y, in_columns(p), **options)
     plan = Plan.of(in_rows)
     assert plan == Plan.of(by_column)
-    if not EvidenceState(plan).statistics.sees_columns:
-        by_column = Predictions(y, np.asfortranarray(p), **options)
     whole = EvidenceState(plan).update(in_rows.block(0, 300))
     assert EvidenceState(plan).update(by_column.block(0, 300, by_column=True)).to_bytes() == whole.to_bytes()
 
@@ -196,21 +195,79 @@ def test_no_seats_when_rows_are_there_already():
     assert sample._seats is None
 
 
-def test_room_that_was_lost_is_copied():
-    """Two threads may ask for the first room at once, and one of the two arrays is forgotten."""
-    seats = Seats(100, 100)
-    lost = seats.room("probs", np.arange(10), np.empty((0, 2)))
-    lost[...] = 5.0
-    seats._arrays.clear()
-    kept = seats.room("probs", np.arange(10, 100), np.empty((0, 2)))
-    kept[...] = 6.0
-    form = {"probs": np.empty((0, 2))}
-    seats.put(np.arange(10, 100), {"probs": kept}, form)
+def test_room_is_never_replaced_by_that_of_another_thread(monkeypatch):
+    """A thread that found no array, and makes one while another has filled and put its own."""
+    seats, like, form = Seats(100, 100), np.empty((0, 2)), {"probs": np.empty((0, 2))}
+    empty = np.empty
+
+    def slow(*shape, **kind):
+        monkeypatch.setattr(np, "empty", empty)
+        other = seats.room("probs", np.arange(10), like)
+        other[...] = 5.0
+        seats.put(np.arange(10), {"probs": other}, form)
+        return empty(*shape, **kind)
+
+    monkeypatch.setattr(np, "empty", slow)
+    late = seats.room("probs", np.arange(10, 100), like)
+    late[...] = 6.0
     assert not seats.all_taken
-    seats.put(np.arange(10), {"probs": lost}, form)
+    seats.put(np.arange(10, 100), {"probs": late}, form)
     assert seats.all_taken
     assert (seats.rows(form)["probs"][:10] == 5).all()
     assert (seats.rows(form)["probs"][10:] == 6).all()
+
+
+def test_a_gap_outside_the_sample_counts_for_its_type():
+    """Also in what is kept of a pass that was interrupted."""
+    p, count = np.full(100, 0.5), np.arange(100)
+    seated = RowSample(10)
+    seated.expect_here(100)
+    inside = seated._seats.numbers
+    outside = int(np.setdiff1d(count, inside)[0])
+    first = slice(0, inside[5] + 1)
+    seated.update(Predictions(np.ones(first.stop, int), p[first], columns={"count": count[first]}), 0)
+    gap = Predictions([1], [0.5], columns={"count": np.array([np.nan])})
+    assert outside not in inside
+    seated.take(_none(gap), None)
+    assert seated.settle()["column.count"].dtype == np.float64
+    assert len(seated.settle()[NUMBERS]) == 6
+
+
+def _none(rows: Predictions) -> dict[str, np.ndarray]:
+    """The types of rows of which none is in the sample."""
+    return {name: array[:0] for name, array in RowSample(1).picked(rows, 0).items()}
+
+
+def test_a_sample_with_seats_can_be_merged_with_rows_beyond_them():
+    blocks = parts(1_000, [500])
+    plain, seated, other = RowSample(200), RowSample(200), RowSample(200)
+    seated.expect_here(500)
+    for sample, numbers in ((plain, (0, 1)), (seated, (0,)), (other, (1,))):
+        for i in numbers:
+            sample.update(blocks[i][1], blocks[i][0])
+    seated.expect_here(500)  # nothing, as rows are there
+    seated.merge(other)
+    for name, array in plain.settle().items():
+        np.testing.assert_array_equal(seated.settle()[name], array)
+
+
+def test_lists_are_not_read_in_larger_batches(tmp_path):
+    lists = pa.FixedSizeListArray.from_arrays(pa.array(np.full(4_000 * 50, 0.02)), 50)
+    parquet.write_table(pa.table({"label": np.zeros(4_000, int), "probs": lists}), tmp_path / "x.parquet")
+    source = row_source.scan(tmp_path / "x.parquet", probs="probs")
+    assert source.apart(1) is source
+
+
+def test_a_group_without_rows_and_columns_nobody_asked_for(tmp_path):
+    table = pa.table({"label": [0, 1], "p_0": [0.5, 0.5], "p_1": [0.5, 0.5]})
+    parquet.write_table(table[:0], tmp_path / "a.parquet")
+    parquet.write_table(table, tmp_path / "b.parquet")
+    assert [len(part) for part in parts_of(tmp_path) if len(part)] == [2]
+    broken = pa.StringArray.from_buffers(1, pa.py_buffer(np.array([0, 1], np.int32)), pa.py_buffer(b"\xff"))
+    rows = pa.table({"label": [0], "p_0": [0.5], "p_1": [0.5], "note": broken})
+    with pa.OSFile(str(tmp_path / "x.arrow"), "wb") as sink, pa.ipc.new_stream(sink, rows.schema) as writer:
+        writer.write_table(rows)
+    assert stream.stream(row_source.scan(tmp_path / "x.arrow")).rows == 1
 
 
 @pytest.mark.parametrize("threads", [1, 3])

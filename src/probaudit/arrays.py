@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -24,7 +25,7 @@ def bits_of(values: np.ndarray) -> np.ndarray:
 def as_array(data: Any, argument: str) -> np.ndarray:
     """The data as a plain numpy array, without a copy where possible and without changing a value.
 
-    Masked entries become NaN or None.
+    Masked entries become NaN or None, and so does what pandas calls missing.
     """
     if isinstance(data, np.ma.MaskedArray) and np.ma.is_masked(data):
         real = data.dtype.kind == "f"
@@ -41,7 +42,7 @@ def as_array(data: Any, argument: str) -> np.ndarray:
         tabular = hasattr(data, "columns")
         return np.column_stack([from_arrow(c, argument) for c in data.columns]) if tabular else from_arrow(data, argument)
     if hasattr(data, "to_numpy"):  # pandas, polars
-        return np.asarray(data.to_numpy())
+        return _without_na(np.asarray(data.to_numpy()))
     try:
         return np.asarray(data)
     except ValueError as problem:
@@ -70,6 +71,33 @@ def from_arrow(column: Any, argument: str) -> np.ndarray:
         rule = "every row needs a list, all of the same length"
         raise InputError(argument, rule, "no list" if found < 0 else f"{found} entries, not {lengths[0]}", row=int(odd[0]))
     return np.asarray(lists.flatten().to_numpy(zero_copy_only=False)).reshape(len(lists), lengths[0])
+
+
+def named_columns(data: Any, argument: str) -> dict[str, np.ndarray] | None:
+    """The columns of a frame of any library, or of a mapping, by name; None for a matrix.
+
+    >>> named_columns({"size": [1.5, 2.5], 7: ["red", None]}, "features")
+    {'size': array([1.5, 2.5]), '7': array(['red', None], dtype=object)}
+    """
+    if isinstance(data, Mapping):
+        return {str(name): as_array(column, argument) for name, column in data.items()}
+    if isinstance(data, np.ndarray) or not hasattr(data, "columns"):
+        return None
+    import narwhals as nw
+
+    frame = nw.from_native(data, eager_only=True)
+    return {str(name): _without_na(np.asarray(frame.get_column(name).to_numpy())) for name in frame.columns}
+
+
+def _without_na(values: np.ndarray) -> np.ndarray:
+    """None for each missing value among objects: those of pandas cannot be compared with others."""
+    if values.dtype.kind != "O":
+        return values
+    missing = np.asarray(np.frompyfunc(is_missing, 1, 1)(values), bool)
+    if missing.any():
+        values = values.copy()
+        values[missing] = None
+    return values
 
 
 def _ragged(rows: Any, argument: str, problem: ValueError) -> InputError:

@@ -24,19 +24,10 @@ class Columns:
         self.dtype = self._columns[0].dtype
         self.shape = len(self._columns[0]), len(self._columns)
 
-    @classmethod
-    def of(cls, values: np.ndarray | Columns) -> Columns:
-        """A matrix that lies in memory column by column."""
-        return values if isinstance(values, Columns) else cls(list(values.T))
-
     @cached_property
     def addresses(self) -> np.ndarray:
         """Where in memory each column begins."""
         return np.array([column.__array_interface__["data"][0] for column in self._columns], np.uint64)
-
-    def room(self, rows: np.ndarray) -> np.ndarray:
-        """Memory for copies of some rows."""
-        return np.empty((len(rows), self.shape[1]), self.dtype)
 
     def part(self, first: int, last: int) -> Columns:
         """Some rows, where they are."""

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from .arrays import as_array
+from .arrays import as_array, named_columns
 from .errors import InputError
 from .parallel import each_chunk
 from .predictions import Predictions
@@ -131,18 +131,6 @@ class Features:
         if not np.isfinite(low):
             return f"{name} <= {high:.3g}"
         return f"{name} > {low:.3g}" if not np.isfinite(high) else f"{low:.3g} < {name} <= {high:.3g}"
-
-
-def named_columns(data: Any, argument: str) -> dict[str, np.ndarray] | None:
-    """The columns of a frame or mapping by name; None for a matrix."""
-    if isinstance(data, Mapping):
-        return {str(name): as_array(column, argument) for name, column in data.items()}
-    if isinstance(data, np.ndarray) or not hasattr(data, "columns"):
-        return None
-    import narwhals as nw
-
-    frame = nw.from_native(data, eager_only=True)
-    return {name: np.asarray(frame[name].to_numpy()) for name in frame.columns}
 
 
 def _categories(column: np.ndarray) -> list[Any] | None:

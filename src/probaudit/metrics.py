@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, TypedDict, Unpack
 
@@ -48,7 +48,7 @@ def rows_of(
     on_bad_rows: OnBadRows = "error",
     tolerance: float | None = None,
     features: Any = None,
-    columns: Mapping[str, Any] | None = None,
+    columns: Any = None,
 ) -> Predictions:
     """The rows as `Predictions`, named in messages as the arguments of these functions are.
 

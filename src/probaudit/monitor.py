@@ -146,7 +146,7 @@ class Monitor:
         sample_weight: Any = None,
         features: Any = None,
         feature_names: Sequence[str] | None = None,
-        columns: Mapping[str, Any] | None = None,
+        columns: Any = None,
     ) -> list[Alarm]:
         """Add rows: labels and outputs, or `Predictions` alone; the alarms that they raise.
 

@@ -10,7 +10,7 @@ from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
-from .arrays import as_array, as_numbers, is_missing, spacing
+from .arrays import as_array, as_numbers, is_missing, named_columns, spacing
 from .columns import Columns
 from .errors import InputError
 
@@ -32,10 +32,10 @@ def sum_tolerance(data: Any) -> float:
 
 
 class Block(NamedTuple):
-    """Some consecutive rows, in the form kernels take: contiguous, native, writeable."""
+    """Some consecutive rows, in the form kernels take: contiguous, native, writeable; or columns by their addresses."""
 
     first_row: int
-    values: Any  # [rows, K], or [rows, 1] for one column of a binary problem; by column, perhaps as `Columns`
+    values: Any  # [rows, K], or [rows, 1] for one column of a binary problem; if by column, `Columns`
     labels: np.ndarray  # int64, or int8 of two classes by column; outside 0..K-1 where the label is not a class
     weights: np.ndarray | None
     raw_labels: np.ndarray  # as the caller gave them, for messages
@@ -46,7 +46,7 @@ class Block(NamedTuple):
     def arrays(self) -> tuple[np.ndarray | None, np.ndarray | None, np.ndarray]:
         """As kernels take them: the outputs in rows, or where each column begins; and no rows, of their type."""
         like = np.empty((0, self.values.shape[1]), self.values.dtype)
-        return (None, Columns.of(self.values).addresses, like) if self.by_column else (self.values, None, like)
+        return (None, self.values.addresses, like) if self.by_column else (self.values, None, like)
 
 
 @dataclass(frozen=True, eq=False)
@@ -57,8 +57,8 @@ class Predictions:
     probs : [n, K] outputs, or [n] for the second of two classes.
     from_logits, from_log_probs : what the outputs are, if not probabilities. Never guessed.
     classes : the class of each column, in order. Without it the labels are the column numbers 0..K-1.
-    sample_weight, features, columns : per row; columns is a mapping of names to arrays, features a matrix (with feature_names,
-        if it has names) or such a mapping.
+    sample_weight, features, columns : per row; columns is a frame or a mapping of names to arrays, features such a one or a
+        matrix (with feature_names, if it has names).
     on_bad_rows : "error" stops at the first bad row; "drop" leaves bad rows out and counts them.
     tolerance : how far a row of probabilities may sum from 1 (see `sum_tolerance`).
 
@@ -77,7 +77,7 @@ class Predictions:
     sample_weight: Any = field(default=None, kw_only=True)
     features: Any = field(default=None, kw_only=True)
     feature_names: Sequence[str] | None = field(default=None, kw_only=True)
-    columns: Mapping[str, Any] | None = field(default=None, kw_only=True)
+    columns: Any = field(default=None, kw_only=True)
     on_bad_rows: OnBadRows = field(default="error", kw_only=True)
     tolerance: float | None = field(default=None, kw_only=True)
     names: Mapping[str, str] = field(default_factory=dict, kw_only=True)
@@ -179,9 +179,9 @@ class Predictions:
                 rule = f"needs one weight per row ({n})"
                 raise InputError(self.name("sample_weight"), rule, f"has shape {weights.shape}")
             self._set("sample_weight", weights.astype(np.float64, copy=False))
-        if isinstance(self.features, Mapping):
-            self._set("feature_names", tuple(map(str, self.features)))
-            self._set("features", _side_by_side(self.features, n, self.name("features")))
+        if (named := named_columns(self.features, self.name("features"))) is not None:
+            self._set("feature_names", tuple(named))
+            self._set("features", _side_by_side(named, n, self.name("features")))
         if self.features is not None:
             features = as_array(self.features, self.name("features"))
             if features.ndim != 2 or len(features) != n:
@@ -193,9 +193,9 @@ class Predictions:
                     "feature_names", f"needs one name for each of the {features.shape[1]} features", len(self.feature_names)
                 )
         if self.columns is not None:
-            if not isinstance(self.columns, Mapping):
-                raise InputError("columns", "must be a mapping of names to arrays", type(self.columns).__name__)
-            columns = {name: as_array(column, name) for name, column in self.columns.items()}
+            columns = named_columns(self.columns, "columns")
+            if columns is None:
+                raise InputError("columns", "must be a frame, or a mapping of names to arrays", type(self.columns).__name__)
             for name, column in columns.items():
                 if column.shape[:1] != (n,):
                     rule = f"column {name!r} needs one value per row ({n})"
@@ -229,23 +229,33 @@ class Predictions:
             yield self.block(first, first + rows)
 
     def block(self, first: int, last: int, *, by_column: bool = False) -> Block:
-        """Some rows; outputs that lie in memory column by column stay so if asked for."""
-        apart = by_column and isinstance(self.probs, Columns)
-        values = self.probs.part(first, last) if apart else self.probs[first:last]
-        if values.ndim == 1 and self.from_log_probs:
-            values = _both_log_probs(values)
-        # The other class of a single column is 1 - p, which float32 would round.
-        dtype = np.float32 if values.dtype.itemsize <= 4 and values.ndim == 2 else np.float64
-        by_column = apart or (by_column and values.ndim == 2 and values.flags.f_contiguous)
-        values = values if values.ndim == 2 else values[:, None]
-        if not apart:
-            ordered = np.require(values.T if by_column else values, dtype, ["C", "W", "A"])
-            values = ordered.T if by_column else ordered
+        """Some rows; outputs that lie in memory column by column are left there if asked for."""
+        columns = self._in_columns if by_column else None
+        values = self._rows(first, last) if columns is None else columns.part(first, last)
+        by_column = columns is not None
         # Of two classes, labels are as much to read as an output is: those of a byte stay so.
         short = by_column and self.y.dtype == np.int8 and self.classes == (0, 1) and self.sample_weight is None
         labels = np.require((self.y if short else self.codes)[first:last], np.int8 if short else np.int64, ["C", "W", "A"])
         weights = None if self.sample_weight is None else self.sample_weight[first:last]
         return Block(first, values, labels, weights, self.y[first:last], by_column)
+
+    def _rows(self, first: int, last: int) -> np.ndarray:
+        """Outputs of some rows, in memory row by row."""
+        values = self.probs[first:last]
+        if values.ndim == 1 and self.from_log_probs:
+            values = _both_log_probs(values)
+        # The other class of a single column is 1 - p, which float32 would round.
+        dtype = np.float32 if values.dtype.itemsize <= 4 and values.ndim == 2 else np.float64
+        return np.require(values if values.ndim == 2 else values[:, None], dtype, ["C", "W", "A"])
+
+    @cached_property
+    def _in_columns(self) -> Columns | None:
+        """The outputs, if they lie in memory column by column."""
+        if isinstance(self.probs, Columns):
+            return self.probs
+        flags, kinds = self.probs.flags, (np.float32, np.float64)
+        lies = self.probs.ndim == 2 and self.probs.dtype in kinds and flags.f_contiguous and not flags.c_contiguous
+        return Columns(list(self.probs.T)) if lies else None
 
     def probabilities(self, rows: Any = slice(None)) -> np.ndarray:
         """Outputs as probabilities, [n, K]: as they are if they are float32 or float64 probabilities, else in float64."""
@@ -338,11 +348,11 @@ def _hashable(value: Any) -> Any:
     return value
 
 
-def _side_by_side(columns: Mapping[str, Any], rows: int, argument: str) -> np.ndarray:
+def _side_by_side(columns: Mapping[str, np.ndarray], rows: int, argument: str) -> np.ndarray:
     """Columns as a matrix: of numbers, or of objects if some are not."""
-    found = [as_array(column, str(name)) for name, column in columns.items()]
-    for name, column in zip(columns, found, strict=True):
+    for name, column in columns.items():
         if column.shape != (rows,):
             raise InputError(argument, f"column {name!r} needs one value per row ({rows})", f"has shape {column.shape}")
+    found = list(columns.values())
     numbers = all(column.dtype.kind in "biuf" for column in found)
     return np.column_stack(found if numbers else [column.astype(object) for column in found])

@@ -10,9 +10,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from .arrays import is_missing
+from .arrays import is_missing, named_columns
 from .errors import InputError
-from .features import Features, features_of, named_columns
+from .features import Features, features_of
 from .parallel import default_threads
 from .partitions import Partition
 from .predictions import Predictions

@@ -45,7 +45,7 @@ class State(AuditState):
         sample_weight: Any = None,
         features: Any = None,
         feature_names: Sequence[str] | None = None,
-        columns: Mapping[str, Any] | None = None,
+        columns: Any = None,
     ) -> State:
         """Add rows: labels and outputs, or `Predictions` alone. A block without rows adds nothing.
 

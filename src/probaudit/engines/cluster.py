@@ -132,7 +132,7 @@ def gather(source: Parted, plan: Plan, *, client: Client | None = None, progress
     if list(state.covered) != [(parts[0].start, parts[-1].end)]:
         raise ClusterError(f"the state covers the rows {list(state.covered)}, not {parts[0].start} to {parts[-1].end - 1}")
     if state.sample is None or len(state.sample.numbers) < min(state.rows, state.sample.size):
-        raise ClusterError("too few rows have a small priority")  # see RowSample.expect
+        raise ClusterError("too few rows have a small priority")  # see likely_bound
     return state
 
 

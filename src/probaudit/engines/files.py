@@ -99,12 +99,12 @@ class ParquetRows(RowFile):
     def batches(self, group: int, schema: Any, rows: int) -> Iterator[Any]:
         from pyarrow import parquet
 
-        parts = -(-self.groups[group] // rows)  # as few as may be, and equal: each begins with its columns one after the other
+        count = self.groups[group]
+        parts = max(1, -(-count // rows))  # as few as may be, and equal: each goes through all columns, one after the other
+        rows = max(1, -(-count // parts))
         options = {"metadata": self._metadata, "pre_buffer": False, "buffer_size": READ_BYTES}
         with parquet.ParquetFile(self.path, **options) as file:
-            yield from file.iter_batches(
-                -(-self.groups[group] // parts), row_groups=[group], columns=schema.names, use_threads=False
-            )
+            yield from file.iter_batches(rows, row_groups=[group], columns=schema.names, use_threads=False)
 
 
 class ArrowRows(RowFile):

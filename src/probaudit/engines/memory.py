@@ -134,7 +134,7 @@ class _Worker(Generic[S]):
     def run(self, rows: Predictions, size: int, queue: _Queue, bar: Progress) -> None:
         while (first := queue.next()) is not None:
             try:
-                self.state.update(rows.block(first, first + size))
+                self.state.update(rows.block(first, first + size, by_column=True))
             except BaseException as error:  # an interrupt too must stop the other threads
                 queue.fail(first, error)
             bar.advance(size)

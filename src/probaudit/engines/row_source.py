@@ -106,8 +106,12 @@ class RowSource:
     def apart(self, threads: int) -> RowSource:
         """The same rows, to be read by so many threads and left where they are (`predictions`): more at a time.
 
-        Files have the values of a column side by side, and few of each at a time would be read at half the speed.
+        Files have the values of a column side by side, and few of each at a time would be read at half the speed. It helps only
+        outputs in columns of their own, of one type.
         """
+        kinds = {self.schema.field(name).type for name in self.layout.outputs}
+        if len(self.layout.outputs) == 1 or len(kinds) > 1 or str(kinds.pop()) not in ("float", "double"):
+            return self
         values = max(BATCH_VALUES, APART_VALUES // threads)
         return replace(self, batch_rows=max(self.batch_rows, _batch_rows(len(self.schema), values)))
 
@@ -222,11 +226,11 @@ def _as(batch: Any, schema: Any) -> Any:
     """The columns of a schema, in its order and of its types; checked, as to read damaged offsets would end the process."""
     import pyarrow as pa
 
+    batch = batch if batch.schema.names == schema.names else batch.select(schema.names)
     batch.validate()
     for name, kind in zip(batch.schema.names, batch.schema.types, strict=True):
         if not pa.types.is_primitive(kind):
             batch.column(name).validate(full=True)
-    batch = batch if batch.schema.names == schema.names else batch.select(schema.names)
     if batch.schema.equals(schema):
         return batch
     pairs = zip(batch.columns, schema.types, strict=True)

@@ -76,7 +76,7 @@ def stream(
         state = _Pass(source, state, bar, threads).run(keep, None if path is None else save_every)
     sample = state.sample_for(source.first_rows)
     if len(sample.numbers) < min(source.n, sample.size):
-        raise RuntimeError("too few rows have a small priority")  # see RowSample.expect
+        raise RuntimeError("too few rows have a small priority")  # see likely_bound
     keep(state)
     return state
 
@@ -88,8 +88,8 @@ class _Pass:
     """
 
     def __init__(self, source: RowSource, state: AuditState, bar: Progress, threads: int) -> None:
-        threads, self._apart = min(threads, len(source.pieces)), state.sums.statistics.sees_columns
-        self._source, self._state, self._bar = source.apart(threads) if self._apart else source, state, bar
+        threads = min(threads, len(source.pieces))
+        self._source, self._state, self._bar = source.apart(threads), state, bar
         self._pieces = iter(source.pieces)
         self._lock = threading.Lock()
         self._stop = threading.Event()
@@ -130,13 +130,13 @@ class _Pass:
         while not self._stop.is_set() and (piece := self._next()) is not None:
             try:
                 for start, batch in self._missing(piece):
-                    rows = self._source.predictions(batch, apart=self._apart)
-                    picked = self._state.sample_for(rows).picked(rows, start)
+                    rows = self._source.predictions(batch, apart=True)
+                    picked, block = self._seen(rows, start)
                     with share.lock:
                         if self._stop.is_set():
                             return
                         share.torn = True
-                        share.sums.update(self._block(rows, start, picked))
+                        share.sums.update(block)
                         with self._lock:
                             self._state.note(picked, rows, start)
                         share.torn = False
@@ -145,13 +145,13 @@ class _Pass:
                 with self._lock:
                     self._errors.append((piece.first_row, error))
 
-    @staticmethod
-    def _block(rows: Predictions, start: int, picked: dict[str, np.ndarray]) -> Block:
-        """Rows to be added, from number `start` on. Outputs in `Columns` are to be copied for the sample when looked at."""
-        block = rows.block(0, len(rows), by_column=True)._replace(first_row=start)
+    def _seen(self, rows: Predictions, start: int) -> tuple[dict[str, np.ndarray], Block]:
+        """Those of rows that may enter the sample, and all of them, to be added: a look at columns copies the former, too."""
+        sample, block = self._state.sample_for(rows), rows.block(0, len(rows), by_column=True)._replace(first_row=start)
         if not isinstance(rows.probs, Columns):
-            return block
-        return block._replace(copied=(picked[NUMBERS] - start, picked["probs"]))
+            return sample.picked(rows, start), block
+        picked = sample.room_for(rows, start)
+        return picked, block._replace(copied=(picked[NUMBERS] - start, picked["probs"]))
 
     def _next(self) -> Piece | None:
         with self._lock:

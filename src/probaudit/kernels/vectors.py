@@ -115,6 +115,28 @@ def transpose_four(typing_context, source, i, row, target, j, column):
 
 
 @intrinsic
+def transpose_columns(typing_context, addresses, k, i, target, j, row):
+    """target[j + r * row + c], seen as flat, is the number i + r of the column at addresses[k + c], for r, c < 4."""
+
+    def generate(context, builder, signature, arguments):
+        kind = signature.args[3].dtype
+        vector, align = ir.VectorType(context.get_data_type(kind), 4), kind.bitwidth // 8
+        place = address_of(context, builder, signature, arguments, 0, 1, ir.IntType(64))
+        columns = []
+        for c in range(4):
+            first = builder.load(builder.gep(place, [ir.IntType(64)(c)]))
+            start = builder.gep(builder.inttoptr(first, vector.element.as_pointer()), [arguments[2]])
+            columns.append(builder.load(builder.bitcast(start, vector.as_pointer()), align=align))
+        first = address_of(context, builder, signature, arguments, 3, 4, vector.element)
+        for r, values in enumerate(_transposed(builder, columns)):
+            start = builder.gep(first, [builder.mul(arguments[5], arguments[5].type(r))])
+            builder.store(values, builder.bitcast(start, vector.as_pointer()), align=align)
+        return context.get_dummy_value()
+
+    return types.void(addresses, types.intp, types.intp, target, types.intp, types.intp), generate
+
+
+@intrinsic
 def add_transposed_four(typing_context, source, i, row, sums, a, b, c, d):
     """sums[a + r] += source[i + r * row], sums[b + r] += source[i + r * row + 1], and so on for c and d, for r < 4, of
     contiguous arrays seen as flat: columns, one after another, of float32 or float64 into sums of float64."""

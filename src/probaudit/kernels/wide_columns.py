@@ -75,13 +75,13 @@ def _clear(table, m):
 
 
 @inline
-def _copy(addresses, first, end, copied, rows, out):
+def _copy(addresses, like, first, end, copied, rows, out):
     """Copy those of some rows, from number `copied` on, that lie in [first, end); which is the next."""
     while copied < rows.size and rows[copied] < end:
         i = rows[copied]
         if i >= first:
             for k in range(addresses.size):
-                out[copied, k] = column_at(addresses, k, i + 1, out)[i]
+                out[copied, k] = column_at(addresses, k, i + 1, like)[i]
         copied += 1
     return copied
 
@@ -225,7 +225,7 @@ def wide_columns(addresses, like, first, y, w, t, run, status, codes, kind, tole
         m, last = min(TILE, n - start), start + TILE >= n
         _load(addresses, first + start, m, room.table)
         _clear(room.table, m)
-        copied = _copy(addresses, first + start, first + start + m, copied, rows, out)
+        copied = _copy(addresses, like, first + start, first + start + m, copied, rows, out)
         for r in range(m):
             room.labels[r] = y[start + r]
         _look(room, m, look)

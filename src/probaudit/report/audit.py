@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal, Unpack
 
 import numpy as np
 
-from ..arrays import as_array
+from ..arrays import as_array, named_columns
 from ..budget import Budget, loss_budget
 from ..calibration_loss import CalibrationLoss, calibration_loss
 from ..engines.choosing import Passing, as_source
@@ -19,7 +19,6 @@ from ..estimates import scores
 from ..estimates.estimate import Estimate
 from ..estimates.fine_grid import FineGrid
 from ..estimates.null import BinnedError
-from ..features import named_columns
 from ..metrics import RowOptions, rows_of
 from ..predictions import Predictions
 from ..scores import Brier, Cost, Log
@@ -191,7 +190,7 @@ def audit(
     y_proba: Any = None,
     *,
     features: Any = None,
-    columns: Mapping[str, Any] | None = None,
+    columns: Any = None,
     costs: Any = None,
     classes: Sequence[Any] | None = None,
     reject_cost: float = 0.1,

@@ -9,14 +9,14 @@ from typing import TYPE_CHECKING, Any, Literal, Unpack
 
 import numpy as np
 
-from ..arrays import as_array
+from ..arrays import as_array, named_columns
 from ..budget import Budget, loss_budget
 from ..engines.progress import Progress
 from ..errors import InputError
 from ..estimates import paired
 from ..estimates.estimate import Estimate
 from ..estimates.fine_grid import FineGrid
-from ..features import features_of, named_columns
+from ..features import features_of
 from ..metrics import RowOptions
 from ..scores import Cost
 from ..statistics import Summary
@@ -177,7 +177,7 @@ def compare(
     *,
     costs: Any = None,
     features: Any = None,
-    columns: Mapping[str, Any] | None = None,
+    columns: Any = None,
     classes: Sequence[Any] | None = None,
     reference: str | None = None,
     score: Literal["log", "brier"] = "log",

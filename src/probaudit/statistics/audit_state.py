@@ -65,7 +65,7 @@ class AuditState:
         sample = self._sample_like(rows)
         sample.check(rows)
         picked = sample.picked(rows, start)
-        self.sums.update(rows.block(0, len(rows))._replace(first_row=start))
+        self.sums.update(rows.block(0, len(rows), by_column=True)._replace(first_row=start))
         self.sample = sample
         self.note(picked, rows, start)
         return self

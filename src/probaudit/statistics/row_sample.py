@@ -6,7 +6,6 @@ from typing import Any
 
 import numpy as np
 
-from ..columns import Columns
 from ..errors import InputError
 from ..predictions import Predictions
 from .sampling import least, likely_bound, priority, within
@@ -43,7 +42,7 @@ class RowSample:
     def expect_here(self, rows: int) -> None:
         """Be told that all rows from 0 up to this number will come to this very sample: their places are then known."""
         self.expect(rows)
-        if rows <= MOST_ROWS_FOR_A_SEAT * self.size and not self._parts:
+        if rows <= MOST_ROWS_FOR_A_SEAT * self.size and not self._form:
             self._seats = Seats(rows, self.size)
 
     def update(self, rows: Predictions, start: int) -> None:
@@ -51,20 +50,26 @@ class RowSample:
         self.take(self.picked(rows, start), names_of(rows))
 
     def picked(self, rows: Predictions, start: int) -> dict[str, np.ndarray]:
-        """Those of some rows that may enter, for `take`; a copy, so that the others can go. Changes nothing.
+        """Those of some rows that may enter, for `take`; a copy, so that the others can go. Lets none in."""
+        inside = self._inside(rows, start)
+        return {NUMBERS: start + inside} | _part(rows, inside, rows.probs[inside])
 
-        Of outputs that are `Columns` it is room for a copy, to be filled by whoever looks at them (`Block.copied`).
-        """
-        seats = self._seats
-        inside = within(start, len(rows), self._bound) if seats is None else seats.inside(start, len(rows))
-        part = {NUMBERS: start + inside} | _part(rows, inside)
-        if seats is not None and isinstance(rows.probs, Columns):
-            part["probs"] = seats.room("probs", part[NUMBERS], part["probs"])
-        return part
+    def room_for(self, rows: Predictions, start: int) -> dict[str, np.ndarray]:
+        """As `picked`, but with room only for the outputs: whoever looks at them is to copy them there (`Block.copied`)."""
+        inside = self._inside(rows, start)
+        numbers, room = start + inside, np.empty((len(inside), rows.probs.shape[1]), rows.probs.dtype)
+        room = room if self._seats is None else self._seats.room("probs", numbers, room)
+        return {NUMBERS: numbers} | _part(rows, inside, room)
+
+    def _inside(self, rows: Predictions, start: int) -> np.ndarray:
+        """Which of some rows may enter."""
+        if self._seats is None:
+            return within(start, len(rows), self._bound)
+        return self._seats.inside(start, len(rows))
 
     def check(self, rows: Predictions) -> None:
         """Raise unless rows have the parts that those before them had."""
-        self._joint({NUMBERS: np.empty(0, np.int64)} | _part(rows, slice(1)), names_of(rows))
+        self._joint({NUMBERS: np.empty(0, np.int64)} | _part(rows, slice(1), rows.probs[:1]), names_of(rows))
 
     def _joint(self, part: dict[str, np.ndarray], feature_names: tuple[str, ...] | None) -> dict[str, np.ndarray]:
         """The form of the rows so far and of these."""
@@ -123,6 +128,8 @@ class RowSample:
         if self.size != other.size:
             raise InputError("other", f"must have a sample of the same size ({self.size})", other.size)
         rows = other.settle()
+        if self._seats is not None:  # which are for other rows
+            self._parts, self._seats = [self._seats.rows(self._form)] if self._form else [], None
         if rows:
             self.take(dict(rows), other.feature_names)
 
@@ -160,16 +167,12 @@ class RowSample:
         )
 
 
-def _part(rows: Predictions, inside: Any) -> dict[str, np.ndarray]:
-    """All that belongs to some of the rows, by name."""
-    whole = {"probs": rows.probs, "sample_weight": rows.sample_weight, "features": rows.features}
+def _part(rows: Predictions, inside: Any, outputs: np.ndarray) -> dict[str, np.ndarray]:
+    """All that belongs to some of the rows, by name; their outputs are given."""
+    whole = {"sample_weight": rows.sample_weight, "features": rows.features}
     whole |= {f"{COLUMN}{name}": column for name, column in (rows.columns or {}).items()}
-    part = {name: _kept(name, _some(array, inside)) for name, array in whole.items() if array is not None}
-    return {"codes": rows.codes_of(inside)} | part
-
-
-def _some(array: np.ndarray | Columns, inside: Any) -> np.ndarray:
-    return array.room(inside) if isinstance(array, Columns) else array[inside]
+    part = {name: _kept(name, array[inside]) for name, array in whole.items() if array is not None}
+    return {"codes": rows.codes_of(inside), "probs": outputs} | part
 
 
 def names_of(rows: Predictions) -> tuple[str, ...] | None:

@@ -31,10 +31,10 @@ class Seats:
 
     def room(self, name: str, numbers: np.ndarray, like: np.ndarray) -> np.ndarray:
         """The places themselves of rows with these numbers, which follow upon each other. `like` has the form of a row."""
-        if name not in self._arrays:
-            self._arrays[name] = np.empty((len(self.numbers), *like.shape[1:]), like.dtype)
+        # Threads may come at once: only one of their arrays is kept, and none that is in use is ever replaced.
+        whole = self._arrays.setdefault(name, np.empty((len(self.numbers), *like.shape[1:]), like.dtype))
         first = int(np.searchsorted(self.numbers, numbers[0])) if len(numbers) else 0
-        return self._arrays[name][first : first + len(numbers)]
+        return whole[first : first + len(numbers)]
 
     def put(self, numbers: np.ndarray, part: Part, form: Part) -> None:
         """Rows with these numbers, all of the sample. `form` has the types of all rows so far."""
@@ -53,4 +53,5 @@ class Seats:
         """Those that have come, in the order of their numbers; arrays as in `form`, which are given back if none has come."""
         if not self._taken.any():
             return form
-        return {name: self._arrays[name] if self.all_taken else self._arrays[name][self._taken] for name in form}
+        whole = {name: self._arrays[name].astype(array.dtype, copy=False) for name, array in form.items()}
+        return whole if self.all_taken else {name: array[self._taken] for name, array in whole.items()}

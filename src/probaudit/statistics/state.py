@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ..arrays import bits_of
-from ..columns import Columns
 from ..errors import InputError
 from ..predictions import Block, Kind, OnBadRows, Predictions
 from ..scores import Cost
@@ -43,7 +42,7 @@ SETTLING = threading.Lock()  # not of the state itself, which may be copied and 
 CALL_VALUES = 2**20  # values that are turned from columns into rows at a time
 
 FEW_CLASSES = 32  # for which loops over the rows of a tile are the faster ones (kernels.narrow)
-MANY_CLASSES = range(33, 2**11)  # (kernels.wide_columns)
+MANY_CLASSES = range(FEW_CLASSES + 1, 2**11)  # whose ticks in a row have room in a word (kernels.wide_columns)
 
 SPARSE = ("sparse.codes", "sparse.counts", "sparse.sums")
 
@@ -133,15 +132,14 @@ class Plan:
 
 def rows_of(block: Block, part: slice, room: np.ndarray | None = None) -> np.ndarray:
     """The values of some rows of a block, in memory row by row; in a room, if it has the right form."""
-    if not block.by_column or isinstance(block.values, Columns):
+    if not block.by_column:
         return block.values[part]
     from ..kernels.transposing import rows_of_columns
 
-    columns = block.values.T
-    shape = len(block.labels[part]), len(columns)
+    columns, shape = block.values, (len(block.labels[part]), block.values.shape[1])
     fits = room is not None and room.dtype == columns.dtype and shape[0] <= len(room) and shape[1] == room.shape[1]
     rows = room[: shape[0]] if fits and room is not None else np.empty(shape, columns.dtype)
-    rows_of_columns(columns, part.start, rows)
+    rows_of_columns(columns.addresses, part.start, rows)
     return rows
 
 
@@ -228,15 +226,10 @@ class Statistics:
         self._decide(block, weights, status)
         return status, None if self._sparse is None else codes % (2 * self.plan.n_classes) % self.plan.n_classes
 
-    @property
-    def sees_columns(self) -> bool:
-        """Whether outputs in columns can be looked at where they are: of few classes; or probabilities, without weights."""
-        plain = self.plan.kind == "probabilities" and not self.plan.weighted
-        return self.plan.n_classes <= FEW_CLASSES or (self.plan.n_classes in MANY_CLASSES and plain)
-
     def sees_events(self, block: Block) -> bool:
-        """Whether the same look at the rows of a block tells of their events, too."""
-        return block.by_column and self.sees_columns and self.plan.n_classes > FEW_CLASSES
+        """Whether one look at a block tells of events, too: probabilities of many classes, in columns, without weights."""
+        plain = self.plan.kind == "probabilities" and not self.plan.weighted
+        return block.by_column and plain and self.plan.n_classes in MANY_CLASSES
 
     def _set_bad_apart(
         self, block: Block, weights: np.ndarray | None, status: np.ndarray, events: EventGrids | None = None
@@ -268,8 +261,8 @@ class Statistics:
         status = np.zeros(len(block.values), np.int8)
         codes = []
         rows, addresses, like = block.arrays
-        seen = EventGrids(0, []) if events is None else events
-        turned = addresses is not None and not self.sees_columns  # into rows
+        sees_events = self.sees_events(block)
+        turned = block.by_column and K > FEW_CLASSES and not sees_events  # into rows
         call = max(1, CALL_VALUES // K) if turned else CALL
         for first in range(0, len(status), call):
             part = slice(first, first + call)
@@ -282,8 +275,8 @@ class Statistics:
             if K <= FEW_CLASSES:
                 score: Any = narrow.narrow_logits if kind >= 2 else narrow.narrow_probabilities
                 counted = score(None if rows is None else rows[part], addresses, like, first, *sums)
-            elif addresses is not None and not turned:
-                copied = block.copied or (np.empty(0, np.int64), like)
+            elif sees_events:
+                seen, copied = events or EventGrids(0, []), block.copied or (np.empty(0, np.int64), like)
                 counted = wide_columns.wide_columns(
                     addresses, like, first, *sums, self._largest(like), seen.grids, seen.words, *copied
                 )

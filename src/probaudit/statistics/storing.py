@@ -21,11 +21,13 @@ TEXT = "text."  # arrays of objects, as JSON lists; with their shape if they hav
 
 def pack(header: Mapping[str, Any], arrays: Mapping[str, np.ndarray]) -> bytes:
     """The same bytes for the same content."""
-    plain = {name: np.ascontiguousarray(array) for name, array in arrays.items() if array.dtype.kind != "O"}
-    texts = {f"{TEXT}{name}": _text(name, array) for name, array in arrays.items() if array.dtype.kind == "O"}
+    kept = {}  # in the given order: it must not depend on which columns have turned out to be text
+    for name, array in arrays.items():
+        text = array.dtype.kind == "O"
+        kept[f"{TEXT}{name}" if text else name] = _text(name, array) if text else np.ascontiguousarray(array)
     head = np.frombuffer(json.dumps(header, allow_nan=False).encode(), np.uint8)
     stream = io.BytesIO()
-    np.savez(stream, **{JSON: head}, **plain, **texts)  # type: ignore[arg-type]
+    np.savez(stream, **{JSON: head}, **kept)  # type: ignore[arg-type]
     return stream.getvalue()
 
 
@@ -33,22 +35,26 @@ def unpack(content: bytes, schema: str) -> tuple[dict[str, Any], dict[str, np.nd
     """Header and arrays of bytes that `pack` made; anything else is refused."""
     try:
         with np.load(io.BytesIO(content), allow_pickle=False) as stored:
-            arrays = {name: stored[name] for name in stored.files}
-        header = json.loads(arrays.pop(JSON).tobytes())
+            kept = {name: stored[name] for name in stored.files}
+        header = json.loads(kept.pop(JSON).tobytes())
         found = header["schema"]
         if not isinstance(found, str):
             raise TypeError(found)
-        for name in [name for name in arrays if name.startswith(TEXT)]:
-            values = json.loads(arrays.pop(name).tobytes())
-            shape, values = (values["shape"], values["values"]) if isinstance(values, dict) else (len(values), values)
-            array = np.empty(len(values), object)
-            array[:] = [np.nan if value == {"nan": 1} else value for value in values]
-            arrays[name.removeprefix(TEXT)] = array.reshape(shape)
+        arrays = {name.removeprefix(TEXT): _objects(a) if name.startswith(TEXT) else a for name, a in kept.items()}
     except Exception:  # whatever zip, numpy and JSON raise; what they advise is not for these files
         raise InputError("state", f"must be a whole file of the form {schema}", "damaged, or something else") from None
     if found != schema:
         raise InputError("state", f"must be of the form {schema}", repr(found))
     return header, arrays
+
+
+def _objects(text: np.ndarray) -> np.ndarray:
+    """What `_text` wrote down."""
+    values = json.loads(text.tobytes())
+    shape, values = (values["shape"], values["values"]) if isinstance(values, dict) else (len(values), values)
+    array = np.empty(len(values), object)
+    array[:] = [np.nan if value == {"nan": 1} else value for value in values]
+    return array.reshape(shape)
 
 
 def _text(name: str, array: np.ndarray) -> np.ndarray:
