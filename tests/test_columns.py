@@ -309,3 +309,63 @@ def test_batches_of_a_group_are_few_and_equal(tmp_path, monkeypatch):
     source = row_source.scan(tmp_path / "x.parquet")
     assert [len(rows) for _, rows in source.blocks()] == [67, 67, 66, 50]
     assert source.apart(2).batch_rows == 90
+
+
+@pytest.mark.parametrize("threads", [1, 2, 5])
+@pytest.mark.parametrize("reader_bytes", [0, 2**40], ids=["shared", "each its own"])
+def test_threads_that_share_a_reader_tell_the_first_bad_row(tmp_path, monkeypatch, threads, reader_bytes):
+    monkeypatch.setattr(row_source, "LEAST_ROWS", 1)
+    monkeypatch.setattr(row_source, "MOST_ROWS", 20)
+    monkeypatch.setattr(stream, "READER_BYTES", reader_bytes)
+    y, p = outputs("plain", 3, np.float64, 600)
+    good = pa.table({"label": y} | {f"p_{k}": p[:, k] for k in range(3)})
+    for group in (600, 90):
+        parquet.write_table(good, tmp_path / "x.parquet", row_group_size=group)
+        rows = read(tmp_path / "x.parquet")
+        whole = AuditState.empty(Plan.of(rows)).update(rows).to_bytes()
+        assert stream.stream(row_source.scan(tmp_path / "x.parquet"), threads=threads).to_bytes() == whole
+        for bad in ([599], [0, 21], [130, 155, 300], list(range(77, 600, 20))):
+            y_bad = y.copy()
+            y_bad[bad] = 7
+            table = good.set_column(0, "label", pa.array(y_bad))
+            parquet.write_table(table, tmp_path / "x.parquet", row_group_size=group)
+            with pytest.raises(pb.InputError) as caught:
+                stream.stream(row_source.scan(tmp_path / "x.parquet"), threads=threads)
+            assert caught.value.row == bad[0]
+
+
+def test_a_bad_row_before_damage_is_told_first(tmp_path, monkeypatch):
+    """And the damage, if there is none."""
+    monkeypatch.setattr(row_source, "LEAST_ROWS", 1)
+    monkeypatch.setattr(row_source, "MOST_ROWS", 20)
+    y, p = outputs("plain", 3, np.float64, 600)
+    table = pa.table({"label": y} | {f"p_{k}": p[:, k] for k in range(3)})
+    batches = row_source.RowSource.batches
+
+    def damaged(self, piece, columns=None):
+        for start, batch in batches(self, piece, columns):
+            if start >= 200:
+                raise pb.InputError("source", "must be a readable parquet file", "damaged")
+            yield start, batch
+
+    for bad in (None, 150):
+        y_bad = y.copy()
+        if bad is not None:
+            y_bad[bad] = 7
+        parquet.write_table(table.set_column(0, "label", pa.array(y_bad)), tmp_path / "x.parquet")
+        source = row_source.scan(tmp_path / "x.parquet")
+        source.plan()
+        with monkeypatch.context() as patch:
+            patch.setattr(row_source.RowSource, "batches", damaged)
+            with pytest.raises(pb.InputError) as caught:
+                stream.stream(source, threads=2)
+        assert (caught.value.row, caught.value.value == "damaged") == (bad, bad is None)
+
+
+def test_readers_of_many_columns_are_heavy(tmp_path):
+    rng = np.random.default_rng(0)
+    table = pa.table({"label": np.zeros(300_000, int), "note": rng.random(300_000)} | {"p_0": rng.random(300_000)})
+    parquet.write_table(table.append_column("p_1", table["p_0"]), tmp_path / "x.parquet")
+    source = row_source.scan(tmp_path / "x.parquet", tolerance=0.999)
+    assert 4 * 2**20 < source.held_bytes < 5 * 2**20  # two columns of 2.4 MB, and labels that take next to nothing
+    assert row_source.scan(tmp_path / "x.parquet", probs="p_1", classes=[0, 1]).held_bytes < 2.5 * 2**20

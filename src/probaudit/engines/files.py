@@ -17,6 +17,7 @@ Reached = Callable[[int], None]  # is told how many bytes of a file have been re
 
 GROUP_VALUES = 2**21  # values of an Arrow file that are a group, or one batch of rows if that is more
 CSV_BYTES = 2**23  # of a .csv file are read at a time; no line can be longer
+HELD_BYTES = 2**21 + 2**17  # of a column, at most, are held while it is read
 READ_BYTES = 2**16  # of a column are read at a time
 WIDER = {"null": "int64", "int64": "double"}  # the types that a column of a .csv file may turn out to have; else text
 
@@ -28,6 +29,10 @@ class RowFile(ABC):
     schema: Any
     names: list[str]
     groups: list[int]
+
+    def held_bytes(self, group: int, names: Collection[str]) -> int:
+        """About how much memory it takes to have a group open, beside the rows that are read of it."""
+        return 0
 
     @abstractmethod
     def batches(self, group: int, schema: Any, rows: int) -> Iterator[Any]:
@@ -95,6 +100,13 @@ class ParquetRows(RowFile):
             self._metadata, self.schema = file.metadata, file.schema_arrow
         self.groups = [self._metadata.row_group(i).num_rows for i in range(self._metadata.num_row_groups)]
         check_rows_said(path, self._metadata, sum(self.groups))
+
+    def held_bytes(self, group: int, names: Collection[str]) -> int:
+        """Of each column a page, and a page of distinct values, of 1 MiB unless the column has less."""
+        about = self._metadata.row_group(group)
+        columns = (about.column(i) for i in range(about.num_columns))
+        used = (column for column in columns if column.path_in_schema.split(".")[0] in names)
+        return sum(min(2 * column.total_uncompressed_size, HELD_BYTES) for column in used)
 
     def batches(self, group: int, schema: Any, rows: int) -> Iterator[Any]:
         from pyarrow import parquet

@@ -25,7 +25,7 @@ from .files import RowFile, joint_schema, open_files
 from .progress import Progress
 
 BATCH_VALUES = 2**22  # values read at a time
-APART_VALUES = 2**24  # the same for all threads together, if none of them is copied
+APART_BYTES = 2**26  # the same for all threads together, if no value is copied
 LEAST_ROWS, MOST_ROWS, FEW_ROWS = 2**12, 2**18, 2**10
 
 
@@ -109,11 +109,17 @@ class RowSource:
         Files have the values of a column side by side, and few of each at a time would be read at half the speed. It helps only
         outputs in columns of their own, of one type.
         """
-        kinds = {self.schema.field(name).type for name in self.layout.outputs}
-        if len(self.layout.outputs) == 1 or len(kinds) > 1 or str(kinds.pop()) not in ("float", "double"):
+        kind, *others = {str(self.schema.field(name).type) for name in self.layout.outputs}
+        if len(self.layout.outputs) == 1 or others or kind not in ("float", "double"):
             return self
-        values = max(BATCH_VALUES, APART_VALUES // threads)
+        values = max(BATCH_VALUES, APART_BYTES // (threads * (4 if kind == "float" else 8)))
         return replace(self, batch_rows=max(self.batch_rows, _batch_rows(len(self.schema), values)))
+
+    @property
+    def held_bytes(self) -> int:
+        """About how much memory it takes to have a piece open, beside the rows that are read of it."""
+        first = self.pieces[0]
+        return self.files[first.file].held_bytes(first.group, self.schema.names)
 
     def plan(self, costs: Mapping[str, Cost] | None = None, reject_cost: float = 0.1) -> Plan:
         """The plan for these rows. If they have weights, these are looked at, all of them."""

@@ -25,6 +25,7 @@ from .row_source import Piece, RowSource
 
 SAVE_EVERY = 60.0  # seconds between checkpoints
 LOOK_EVERY = 0.2  # seconds between looks at threads that work: an interrupt is seen in between
+READER_BYTES = 2**27  # that a reader may hold without being shared
 DECODED_WITHIN = 5.0  # seconds to wait, after an interrupt, for rows that are being decoded
 
 
@@ -84,17 +85,21 @@ def stream(
 class _Pass:
     """Threads that add the rows that a state lacks, each to sums of its own; and one that keeps all these from time to time.
 
-    Pieces are handed out in order, and none after a failure, so that the first bad row is the one that is told.
+    Rows are handed out in order, and none beyond a failure, so that the first bad row is the one that is told. Two threads
+    share what they read from if there is not enough for each, or if it would take much memory: to decode rows takes about as
+    long as to add them, so that they hardly wait for each other.
     """
 
     def __init__(self, source: RowSource, state: AuditState, bar: Progress, threads: int) -> None:
-        threads = min(threads, len(source.pieces))
+        threads = min(threads, 2 * len(source.pieces))
         self._source, self._state, self._bar = source.apart(threads), state, bar
         self._pieces = iter(source.pieces)
         self._lock = threading.Lock()
         self._stop = threading.Event()
         self._errors: list[tuple[int, BaseException]] = []
-        self._shares = [_Share(state.plan, self._work) for _ in range(threads)]
+        readers = threads if source.held_bytes <= READER_BYTES else -(-threads // 2)
+        batches = [_Turns(self._batches()) for _ in range(min(readers, len(source.pieces)))]
+        self._shares = [_Share(state.plan, batches[i % len(batches)], self._work) for i in range(threads)]
 
     def run(self, keep: Callable[[AuditState], None], save_every: float | None) -> AuditState:
         """The state of all rows. An interrupt is passed on, but what was added until then is kept."""
@@ -127,23 +132,22 @@ class _Pass:
         raise interrupt
 
     def _work(self, share: _Share) -> None:
-        while not self._stop.is_set() and (piece := self._next()) is not None:
+        while (found := share.batches.next()) is not None:
+            start, batch = found
             try:
-                for start, batch in self._missing(piece):
-                    rows = self._source.predictions(batch, apart=True)
-                    picked, block = self._seen(rows, start)
-                    with share.lock:
-                        if self._stop.is_set():
-                            return
-                        share.torn = True
-                        share.sums.update(block)
-                        with self._lock:
-                            self._state.note(picked, rows, start)
-                        share.torn = False
-                    self._bar.advance(len(rows))
+                rows = self._source.predictions(batch, apart=True)
+                picked, block = self._seen(rows, start)
+                with share.lock:
+                    if self._stop.is_set():
+                        return
+                    share.torn = True
+                    share.sums.update(block)
+                    with self._lock:
+                        self._state.note(picked, rows, start)
+                    share.torn = False
+                self._bar.advance(len(rows))
             except BaseException as error:
-                with self._lock:
-                    self._errors.append((piece.first_row, error))
+                self._fail(start, error)
 
     def _seen(self, rows: Predictions, start: int) -> tuple[dict[str, np.ndarray], Block]:
         """Those of rows that may enter the sample, and all of them, to be added: a look at columns copies the former, too."""
@@ -153,12 +157,32 @@ class _Pass:
         picked = sample.room_for(rows, start)
         return picked, block._replace(copied=(picked[NUMBERS] - start, picked["probs"]))
 
+    def _fail(self, row: int, error: BaseException) -> None:
+        with self._lock:
+            self._errors.append((row, error))
+
+    def _ends_before(self, row: int) -> bool:
+        """Whether no rows from this one on are to be added: the pass has been stopped, or has failed before it."""
+        with self._lock:
+            return self._stop.is_set() or any(failed < row for failed, _ in self._errors)
+
+    def _batches(self) -> Iterator[tuple[int, Any]]:
+        """Rows that the state has not seen, with the number of the first, of one piece after the other."""
+        while (piece := self._next()) is not None:
+            reached = piece.first_row
+            try:
+                for start, batch in self._missing(piece):
+                    reached = start + batch.num_rows
+                    yield start, batch
+            except Exception as error:
+                self._fail(reached, error)
+
     def _next(self) -> Piece | None:
         with self._lock:
-            return None if self._errors else next(self._pieces, None)
+            return None if self._errors or self._stop.is_set() else next(self._pieces, None)
 
     def _missing(self, piece: Piece) -> Iterator[tuple[int, Any]]:
-        """The rows of a piece that the state has not seen, until the pass is stopped."""
+        """The rows of a piece that the state has not seen."""
         with self._lock:
             gaps = self._state.covered.gaps(piece.first_row, piece.first_row + piece.rows)
         if not gaps:
@@ -166,10 +190,10 @@ class _Pass:
         for start, batch in self._source.batches(piece):
             for first, end in gaps:
                 low, high = max(first, start), min(end, start + batch.num_rows)
+                if self._ends_before(low):
+                    return
                 if low < high:
                     yield low, batch.slice(low - start, high - low)
-            if self._stop.is_set():
-                return
 
     def _keep(self, keep: Callable[[AuditState], None], seconds: float) -> None:
         while not self._stop.wait(seconds):
@@ -200,14 +224,25 @@ class _Pass:
         return whole
 
 
+class _Turns:
+    """Batches of rows for threads that take them in turn."""
+
+    def __init__(self, batches: Iterator[tuple[int, Any]]) -> None:
+        self._batches, self._lock = batches, threading.Lock()
+
+    def next(self) -> tuple[int, Any] | None:
+        with self._lock:
+            return next(self._batches, None)
+
+
 class _Share:
-    """A thread and its sums. They are torn while rows are being added, and stay so if that fails.
+    """A thread, where its rows come from, and its sums. They are torn while rows are being added, and stay so if that fails.
 
     ended : to be waited for; Python 3.11 takes a thread to have ended once an interrupt has come while it was joined.
     """
 
-    def __init__(self, plan: Plan, work: Callable[[_Share], None]) -> None:
-        self.sums = EvidenceState(plan)
+    def __init__(self, plan: Plan, batches: _Turns, work: Callable[[_Share], None]) -> None:
+        self.sums, self.batches = EvidenceState(plan), batches
         self.lock = threading.Lock()
         self.torn = False
         self.ended = threading.Event()
