@@ -191,7 +191,7 @@ OTHER_RULES = {
     "column short": ({"columns": {"age": [1]}}, "columns", "column 'age' needs one value per row (3)"),
     "column scalar": ({"columns": {"age": 1}}, "columns", "column 'age'"),
     "columns list": ({"columns": [1, 2, 3]}, "columns", "mapping"),
-    "columns frame": ({"columns": pd.DataFrame({"age": [1, 2, 3]})}, "columns", "mapping"),
+    "columns frame": ({"columns": pd.DataFrame({"age": [1, 2]})}, "columns", "column 'age'"),
     "on_bad_rows": ({"on_bad_rows": "ignore"}, "on_bad_rows", "'ignore'"),
     "two kinds": ({"from_logits": True, "from_log_probs": True}, "from_log_probs", "not both"),
     "pairs of logits": ({"probs": P3[:, 0], "pairs": True, "from_logits": True}, "probs", "a confidence is a probability"),
