@@ -18,6 +18,7 @@ LAYERS = [
     ["predictions", "scores", "kernels"],
     ["lenses", "distances", "partitions"],
     ["selections"],
+    ["paths"],
     ["reading", "simulate"],
     ["statistics"],
     ["engines"],

@@ -93,6 +93,21 @@ def test_one_audit_from_memory_stream_and_cluster(client, frame, tmp_path, optio
         assert audit_evidence(state.finalise()).to_json() == expected
 
 
+def test_columns_of_folders_and_features_of_text(client, frame, tmp_path):
+    rows = frame.assign(day=np.arange(N) // 1000, site=np.array(["north", "south", None], object)[np.arange(N) % 3])
+    rows.to_parquet(tmp_path, partition_cols=["day"])
+    source = scan(tmp_path, features="site,day,f_1", columns="day")
+    expected = in_memory(source.read()).to_bytes()
+    assert engine.gather(FileRows(source), source.plan(), client=client).to_bytes() == expected == stream(source).to_bytes()
+
+
+def test_names_of_columns_that_are_numbers(client, frame):
+    rows = frame[["label", "p_ash", "p_elm", "p_oak"]].set_axis(["label", 0, 1, 2], axis=1)
+    options = {"probs": [0, 1, 2], "classes": ["ash", "elm", "oak"]}
+    found = DaskRows.of_frame(dd.from_pandas(rows, npartitions=3), client=client, **options)
+    assert engine.gather(found, found.plan(), client=client).to_bytes() == in_memory(pb.read(rows, **options)).to_bytes()
+
+
 @pytest.mark.parametrize("form", ["csv", "arrow"])
 def test_other_files(client, frame, tmp_path, form):
     for i in range(3):

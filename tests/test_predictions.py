@@ -107,9 +107,9 @@ def test_classes_absent_from_the_data_keep_their_columns():
 
 @pytest.mark.parametrize(
     ("label", "words"),
-    [(3, "label 3"), (-1, "label -1"), (0.5, "label 0.5"), (np.nan, "label nan"), (np.inf, "label inf"), (1e300, "1e+300"),
-     (None, "label None"), (10**30, "label 1000"), (2**64, "label 18446744073709551616"), (2**32, "label 4294967296"),
-     (pd.NA, "<NA>")],
+    [(3, "label 3"), (-1, "label -1"), (0.5, "label 0.5"), (np.nan, "is missing"), (np.inf, "label inf"), (1e300, "1e+300"),
+     (None, "is missing"), (10**30, "label 1000"), (2**64, "label 18446744073709551616"), (2**32, "label 4294967296"),
+     (pd.NA, "label is missing")],
 )  # fmt: skip
 @pytest.mark.parametrize("at", [0, 1])
 def test_labels_outside_the_classes(label, words, at):
@@ -323,3 +323,49 @@ def test_features_may_be_columns_by_name():
     assert mixed.features.tolist() == [[30, "north"], [40, "south"]]
     with pytest.raises(InputError, match="height"):
         Predictions([0, 1], [0.2, 0.7], features={"age": [30, 40], "height": [1.7]})
+
+
+def test_the_class_order_has_two_names():
+    named = pb.log_score(["a", "c"], P3[:2], labels=["a", "b", "c"])
+    assert pb.log_score(["a", "c"], P3[:2], classes=["a", "b", "c"]) == named
+    calls = {
+        "score": lambda **options: pb.log_score(["a", "c"], P3[:2], **options),
+        "audit": lambda **options: pb.audit(["a", "c"], P3[:2], **options),
+        "compare": lambda **options: pb.compare({"one": P3[:2], "two": P3[:2]}, ["a", "c"], **options),
+    }
+    for call in calls.values():
+        refused(lambda call=call: call(labels=["a", "b", "c"], classes=["a", "b", "c"]), "labels", words="give one of them")
+        with pytest.raises(TypeError, match=r"unknown option `weights`; did you mean `sample_weight`\?"):
+            call(weights=[1, 2])
+        with pytest.raises(TypeError, match="unknown option `xyz`; rows have sample_weight, labels"):
+            call(xyz=1)
+    refused(lambda: pb.log_score(["a", "d"], P3[:2], classes=["a", "b"]), "classes", words="each of the 3 classes")
+
+
+def test_files_and_frames_are_read_first(tmp_path):
+    frame = pd.DataFrame({"label": [0, 1, 2]} | {f"p_{k}": P3[:, k] for k in range(3)})
+    frame.to_parquet(tmp_path / "x.parquet")
+    for source in (frame, str(tmp_path / "x.parquet"), tmp_path / "x.parquet"):
+        refused(lambda source=source: pb.audit(source), "y_true", words="must be read first: `read(...)`")
+    refused(lambda: pb.log_score(pb.scan(tmp_path / "x.parquet")), "y_true", words="scanned rows go to `audit`")
+    refused(lambda: pb.log_score([0, 1, 2]), "y_proba", words="is needed")
+
+
+@pytest.mark.parametrize(
+    ("probs", "words"),
+    [
+        ([[0.333, 0.333, 0.333]], "raise `tolerance` (--tolerance) or use on_bad_rows"),
+        ([[33.3, 33.3, 33.4]], "percentages must be divided by 100"),
+        ([40.0], "percentages must be divided by 100"),
+        ([[2.5, -1.0, 0.0]], "logits must be declared (`from_logits`, or --logits)"),
+        ([140.0], "logits must be declared"),
+    ],
+)
+def test_outputs_that_are_no_probabilities_are_told_with_a_way_out(probs, words):
+    refused(lambda: pb.log_score([0], probs), "y_proba", 0, words)
+
+
+def test_a_gap_is_no_logit():
+    with pytest.raises(InputError) as caught:
+        pb.log_score([0], [[np.nan, 0.5, 0.5]])
+    assert str(caught.value).endswith("must lie between 0 and 1")

@@ -11,7 +11,7 @@ from pyarrow import csv, feather, parquet
 
 import probaudit as pb
 from probaudit import InputError, read
-from probaudit.reading import read_costs
+from probaudit.reading import read_costs, read_outputs
 from probaudit.writing import write_table, write_text
 
 DATA = {"label": ["cat", "dog", "cat"], "p_dog": [0.25, 0.5, 0.125], "p_cat": [0.75, 0.5, 0.875]}
@@ -249,7 +249,7 @@ def test_requests_that_cannot_be_met(options, argument, words):
     refused(lambda: read(pd.DataFrame(EXTRA), **options), argument, words=words)
 
 
-@pytest.mark.parametrize("options", [{"weight": "g"}, {"features": "g"}, {"probs": "g"}, {"confidence": "g", "correct": "ok"}])
+@pytest.mark.parametrize("options", [{"weight": "g"}, {"probs": "g"}, {"confidence": "g", "correct": "ok"}])
 def test_text_where_numbers_belong_is_refused_with_its_row(options):
     refused(lambda: read(pd.DataFrame(EXTRA), **options), "g", 0, "'a'; must hold numbers")
 
@@ -282,8 +282,63 @@ def test_columns_of_one_name(source):
     refused(lambda: read(source), "source", words="must differ")
 
 
-def test_column_names_that_are_not_text():
-    refused(lambda: read(pd.DataFrame({"label": [0], 1: [0.5]})), "source", words="must be text")
+@pytest.mark.parametrize("probs", [[0, 1], "0,1", ["0", "1"]])
+def test_column_names_that_are_numbers_become_text(probs):
+    frame = pd.DataFrame({0: [0.25, 0.5], 1: [0.75, 0.5], "y": [0, 1], 7: [1.0, 2.0], 8: ["a", "b"]})
+    rows = judged(frame, label="y", probs=probs, weight=7, features=[7], columns=8)
+    np.testing.assert_array_equal(rows.probs, [[0.25, 0.75], [0.5, 0.5]])
+    assert (rows.classes, rows.sample_weight.tolist(), list(rows.columns)) == ((0, 1), [1, 2], ["8"])
+    refused(lambda: read(frame.assign(**{"1": 0.5}), label="y", probs=probs), "source", words="two columns '1'")
+
+
+MIXED = BINARY | {"site": ["north", None], "ill": pa.array([True, None]), "empty": pa.nulls(2, pa.string()), "age": [30, 41.5]}
+
+
+@pytest.mark.parametrize("frame", [lambda table: table, pa.Table.to_pandas, pl.from_arrow], ids=["arrow", "pandas", "polars"])
+def test_features_may_be_text(frame):
+    rows = judged(frame(pa.table(MIXED)), features="site,ill,age")
+    assert rows.feature_names == ("site", "ill", "age")
+    assert rows.features[0].tolist() == ["north", 1.0, 30.0]
+    assert rows.features[1, 0] is None
+    assert np.isnan(rows.features[1, 1])
+    assert read(frame(pa.table(MIXED)), features="age").features.dtype == np.float64
+
+
+def test_features_of_mixed_values_are_refused():
+    refused(lambda: read(pd.DataFrame(BINARY | {"f": [1.5, "x"]}), features="f"), "f", 1, "'x'; must hold numbers")
+
+
+SPELLED = {
+    "dates": (["2024-01-02", "2024-01-01"], ["2024-01-01", "2024-01-02"], ("2024-01-01", "2024-01-02")),
+    "times": (["2024-01-01 10:30:00", "2024-01-01 09:00:00"], ["2024-01-01 09:00", "2024-01-01T10:30:00"], None),
+    "floats": (["1.0", "0.0"], ["0.0", "1.0"], (0, 1)),
+    "floats and whole names": (["1.0", "0.0"], ["0", "1"], (0, 1)),
+    "whole numbers and names with a point": (["1", "0"], ["0.0", "1.0"], (0, 1)),
+    "halves": (["1.5", "0.5"], ["0.5", "1.5"], (0.5, 1.5)),
+    "zeros before": (["02", "01"], ["01", "02"], (1, 2)),
+}
+
+
+@pytest.mark.parametrize(("labels", "stars", "classes"), SPELLED.values(), ids=SPELLED)
+@pytest.mark.parametrize("name", ["x.csv", "x.tsv"])
+def test_classes_are_found_however_they_are_spelled(tmp_path, labels, stars, classes, name):
+    lines = [["label", *(f"p_{star}" for star in stars)], *([label, ".5", ".5"] for label in labels)]
+    path = text_file(tmp_path / name, "\n".join(("," if name == "x.csv" else "\t").join(line) for line in lines))
+    for options in ({}, {"classes": stars}):
+        for rows in (judged(path, **options), pb.scan(path, **options).first_rows):
+            assert rows.codes.tolist() == [1, 0]
+            assert rows.classes == (tuple(stars) if classes is None else classes)
+
+
+def test_dates_are_classes_only_of_the_same_moment(tmp_path):
+    frame = pd.DataFrame(
+        {"label": pd.to_datetime(["2024-01-01 00:01", None]), "p_2024-01-01": [0.5] * 2, "p_2024-01-02": [0.5] * 2}
+    )
+    assert read(frame, on_bad_rows="drop").codes.tolist() == [-1, -1]
+    refused(lambda: judged(frame), "label", 0, "label '2024-01-01T00:01")
+    refused(lambda: judged(frame.iloc[1:]), "label", 0, "label is missing")
+    names = frame.set_axis(["label", "p_a", "p_b"], axis=1)
+    refused(lambda: read(names), "label", words="classes are named a, b; pass `classes`")
 
 
 @pytest.mark.parametrize("text", ["\ufefflabel,p_NA,p_b\n", "label,p_NA,p_b\r\n", '"label",p_NA,p_b\n'])
@@ -300,6 +355,15 @@ def test_npz_shapes(tmp_path):
     assert read(tmp_path / "x.npz", probs="two").tolerance == 2.0**-7
     refused(lambda: read(tmp_path / "x.npz", probs="one,two", classes=[0, 1]), "probs", words="is a matrix")
     refused(lambda: read(tmp_path / "x.npz", probs="two", label="long"), "long", words="one label per row")
+
+
+def test_outputs_are_in_the_order_of_classes_however_these_are_spelled():
+    frame = pd.DataFrame({"p_10": [0.1], "p_02": [0.2], "p_01": [0.7], "day": ["x"]})
+    outputs, others = read_outputs(frame, [1, 2, 10], from_logits=False)
+    assert (outputs.tolist(), others.column_names) == ([[0.7, 0.2, 0.1]], ["day"])
+    refused(
+        lambda: read_outputs(frame.assign(p_1=0.0), [1, 2, 10], from_logits=False), "probs", words="needs a column for each"
+    )
 
 
 def test_cost_files(tmp_path):

@@ -11,6 +11,7 @@ from conftest import softmax
 from probaudit import Cost, InputError, Predictions
 from probaudit.engines.memory import gather
 from probaudit.statistics import CELLS, Plan, Statistics
+from probaudit.statistics.bad_rows import WAYS_OUT
 from probaudit.statistics.evidence import EvidenceState
 
 N = 1_500
@@ -131,7 +132,7 @@ def test_the_first_bad_row_is_named_whatever_the_threads(threads):
     with pytest.raises(InputError) as error:
         gather(rows, Plan.of(rows), threads=threads, rows_per_block=50)
     assert error.value.row == 333
-    assert str(error.value) == "`probs`, row 333: sums to 1.5; a row must sum to 1 within 1e-05"
+    assert str(error.value) == "`probs`, row 333: sums to 1.5; a row must sum to 1 within 1e-05; " + WAYS_OUT
 
 
 def oracle(rows: Predictions) -> tuple[np.ndarray, ...]:

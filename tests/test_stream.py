@@ -94,6 +94,26 @@ def test_a_stream_leaves_the_bytes_of_memory(tmp_path, name):
         assert stream(source, threads=threads).to_bytes() == in_memory(path, **options)
 
 
+@pytest.mark.parametrize("name", WRITERS)
+def test_features_may_be_text(tmp_path, name):
+    """Text with gaps, late text, nothing but gaps, and truth values with gaps."""
+    rows = table()
+    late = pa.array([None] * (N - 1) + ["late"])
+    none = pa.nulls(N, pa.string())
+    ill = pa.array(np.array([True, False, None], object)[np.arange(N) % 3])
+    rows = rows.append_column("late", late).append_column("none", none).append_column("ill", ill)
+    path = written(rows, tmp_path / name)
+    for features in ("group", "f_1,group,late,none,ill", "ill", "none,f_1"):
+        source = scan(path, features=features)
+        for threads in (1, 3):
+            assert stream(source, threads=threads).to_bytes() == in_memory(path, features=features)
+    found, memory = (
+        pb.audit(scan(path, features="f_1,group"), repair=False),
+        pb.audit(read(path, features="f_1,group"), repair=False),
+    )
+    assert found.to_json() == memory.to_json()
+
+
 KINDS = {
     "float32": (table(4, np.float32), {}),
     "float16": (table(2, np.float16), {}),

@@ -1,4 +1,4 @@
-"""Files and frames in, `Predictions` out: .npz, .csv, .parquet, .arrow, and frames of any library."""
+"""Files and frames in, `Predictions` out: .npz, .csv, .tsv, .parquet, .arrow, and frames of any library."""
 
 from __future__ import annotations
 
@@ -14,13 +14,15 @@ import numpy as np
 
 from .arrays import as_array, as_numbers, from_arrow, is_missing
 from .errors import InputError
+from .paths import Folders, folders_of, form_of, is_path, separator_of
 from .predictions import OnBadRows, Predictions, class_list
 from .writing import arrow_table, first_line
 
 Pattern = str | Sequence[str]
 
 OUTPUTS = ("probs", "logits", "log_probs", "confidence")
-SUFFIXES = {".npz": "npz", ".csv": "csv", ".parquet": "parquet", ".pq": "parquet", ".arrow": "arrow", ".feather": "arrow"}
+MOMENT = r"\d{4}-\d\d-\d\d([ T]\d\d:\d\d(:\d\d(\.\d+)?)?)?"  # a date, with or without a time
+SAVED_AS = "text must be saved as UTF-8"
 
 
 def read(
@@ -39,17 +41,17 @@ def read(
     on_bad_rows: OnBadRows = "error",
     tolerance: float | None = None,
 ) -> Predictions:
-    """Read predictions from files (.npz, .csv, .parquet, .arrow) or a frame (pandas, polars, pyarrow, ...).
+    """Read predictions from files (.npz, .csv, .tsv, .parquet, .arrow) or a frame (pandas, polars, pyarrow, ...).
 
-    source : a path, a folder, a pattern such as "day-*.parquet", a list of paths, or a frame. Files are taken in the order of
-        their paths.
+    source : a path, a folder, a pattern such as "day-*.parquet" or "runs/**/*.csv", a list of paths, or a frame. Files are
+        taken in the order of their paths. Folders called name=value, inside a folder or pattern, give a column of that name.
 
     label : the column with the true class.
     probs, logits, log_probs : the columns with the outputs, as names or patterns such as "p_*" (the default for probs).
         What the star stands for names the class; one single column belongs to the second of two classes; a column
         of lists, or a 2-D array of an .npz, holds all classes.
     confidence, correct : for systems that only say how sure they are; takes the place of label and outputs.
-    weight, features, columns : sample weights, feature columns, and other columns to keep by name.
+    weight, features, columns : sample weights, feature columns (numbers, booleans or text), other columns to keep by name.
     classes : the class of each output, in order, where the column names do not say it; where they do, the order to use.
 
     >>> import pandas as pd
@@ -61,6 +63,7 @@ def read(
     layout = layout_of(
         table,
         lambda name: table[name],
+        lambda name: _holds_text(table, name),
         label=label,
         probs=probs,
         logits=logits,
@@ -99,6 +102,7 @@ class Layout:
     """Which columns of a table are what. Made of its column names and the type of its labels, before any row is looked at.
 
     kind : one of OUTPUTS. label : the column with the true class or, of a stated confidence, with its correctness.
+    texts : those of the features that hold text; the others are numbers.
     """
 
     kind: str
@@ -106,6 +110,7 @@ class Layout:
     label: str
     weight: str | None
     features: tuple[str, ...] | None
+    texts: tuple[str, ...]
     columns: tuple[str, ...] | None
     classes: tuple[Any, ...] | None
     names: Mapping[str, str]
@@ -115,22 +120,23 @@ class Layout:
     @property
     def numeric(self) -> tuple[str, ...]:
         """The columns that hold numbers, whatever they look like."""
-        weight = () if self.weight is None else (self.weight,)
-        return (*self.outputs, *weight, *(self.features or ()))
+        return self.outputs if self.weight is None else (*self.outputs, self.weight)
 
     @property
     def needed(self) -> tuple[str, ...]:
         """All columns that are read, each once."""
-        return tuple(dict.fromkeys((self.label, *self.numeric, *(self.columns or ()))))
+        return tuple(dict.fromkeys((self.label, *self.numeric, *(self.features or ()), *(self.columns or ()))))
 
     def predictions(self, table: Mapping[str, np.ndarray], matrix: Callable[..., np.ndarray] | None = None) -> Predictions:
         """The rows of a table. `matrix` puts columns side by side; its default in the order of memory of rows."""
         matrix = _matrix if matrix is None else matrix
-        names = None if self.features is None or len(self.features) < 2 else self.features
+        features = self._features(table)
+        named = isinstance(features, dict) or self.features is None or len(self.features) < 2
+        label = _as_classes(table[self.label], self.classes)
         parts: dict[str, Any] = {
             "sample_weight": None if self.weight is None else as_numbers(table[self.weight], self.weight),
-            "features": None if self.features is None else _matrix(table, list(self.features), "features"),
-            "feature_names": names,
+            "features": features,
+            "feature_names": None if named else self.features,
             "columns": None if self.columns is None else {name: table[name] for name in self.columns},
             "classes": self.classes,
             "names": self.names,
@@ -139,18 +145,31 @@ class Layout:
         }
         if self.kind == "confidence":
             stated = as_numbers(table[self.outputs[0]], self.outputs[0])
-            return Predictions.from_confidence(stated, table[self.label], **parts)
+            return Predictions.from_confidence(stated, label, **parts)
         outputs = matrix(table, list(self.outputs), self.kind)
         if outputs.ndim == 2 and outputs.shape[1] == 1:
             outputs = outputs[:, 0]
         logits, log_probs = self.kind == "logits", self.kind == "log_probs"
-        return Predictions(table[self.label], outputs, from_logits=logits, from_log_probs=log_probs, **parts)
+        return Predictions(label, outputs, from_logits=logits, from_log_probs=log_probs, **parts)
+
+    def _features(self, table: Mapping[str, np.ndarray]) -> Any:
+        """A matrix of numbers; or columns by name, if some hold text."""
+        if self.features is None:
+            return None
+        if not self.texts:
+            return _matrix(table, list(self.features), "features")
+        return {name: table[name] if name in self.texts else as_numbers(table[name], name) for name in self.features}
 
 
-def layout_of(table: Collection[str], labels_of: Callable[[str], np.ndarray], **options: Unpack[ReadOptions]) -> Layout:
+def layout_of(
+    table: Collection[str],
+    labels_of: Callable[[str], np.ndarray],
+    holds_text: Callable[[str], bool] = lambda name: False,
+    **options: Unpack[ReadOptions],
+) -> Layout:
     """What the columns of a table are, given the options of `read`.
 
-    labels_of : gives a column of labels, of which only the type is looked at.
+    labels_of : gives a column of labels, of which only the type is looked at. holds_text : says it of a column of features.
     """
     given = {name: options.get(name) for name in OUTPUTS}
     asked = [name for name, value in given.items() if value is not None]
@@ -159,18 +178,20 @@ def layout_of(table: Collection[str], labels_of: Callable[[str], np.ndarray], **
     confidence, correct, weight = options.get("confidence"), options.get("correct"), options.get("weight")
     if (confidence is None) != (correct is None):
         raise InputError("correct", "`confidence` and `correct` go together")
-    features, columns = options.get("features"), options.get("columns")
+    columns, asked_features = options.get("columns"), options.get("features")
+    features = None if asked_features is None else tuple(_match(table, asked_features, "features"))
     parts: dict[str, Any] = {
         "weight": None if weight is None else _one(table, weight, "weight"),
-        "features": None if features is None else tuple(_match(table, features, "features")),
+        "features": features,
+        "texts": tuple(name for name in features or () if holds_text(name)),
         "columns": None if columns is None else tuple(_match(table, columns, "columns")),
         "on_bad_rows": options.get("on_bad_rows", "error"),
         "tolerance": options.get("tolerance"),
     }
-    names = {} if weight is None else {"sample_weight": weight}
+    names = {} if weight is None else {"sample_weight": str(weight)}
     classes = options.get("classes")
     if confidence is not None and correct is not None:
-        names |= {"probs": confidence, "y": correct}
+        names |= {"probs": str(confidence), "y": str(correct)}
         outputs, label = (_one(table, confidence, "confidence"),), _one(table, correct, "correct")
         listed = None if classes is None else tuple(class_list(classes, "classes"))
         return Layout("confidence", outputs, label, classes=listed, names=names, **parts)
@@ -184,14 +205,14 @@ def layout_of(table: Collection[str], labels_of: Callable[[str], np.ndarray], **
     if classes is not None:
         plain = class_list(classes, "classes")
         order = _typed(plain, labels) or tuple(plain)
-        if named and set(named) == set(order):
+        if named and len(named) == len(order) and set(named) == set(order):
             matched = [matched[named.index(c)] for c in order]
     elif len(matched) > 1:
         if named is None:
             rule = "pass `classes`, the label of each output column in order"
             raise InputError(label, rule, f"labels are {labels.dtype}, but classes are named {_listed(stars)}")
         order = named
-    names |= {"y": label, "probs": pattern if isinstance(pattern, str) else ", ".join(pattern)}
+    names |= {"y": label, "probs": pattern if isinstance(pattern, str) else ", ".join(map(str, pattern))}
     return Layout(kind, tuple(matched), label, classes=order, names=names, **parts)
 
 
@@ -218,9 +239,11 @@ def read_outputs(
     table, pattern = _table(source), given[asked[0]] or "p_*"
     matched = _match(table, pattern, asked[0])
     stars = [str(name) for name in _stars(matched, pattern)]
-    wanted_names = [str(c) for c in classes]
+    wanted_names, named = [str(c) for c in classes], _typed(stars, np.array(classes))
     if len(matched) > 1 and sorted(stars) == sorted(wanted_names):
         matched = [matched[stars.index(name)] for name in wanted_names]
+    elif len(matched) > 1 and named is not None and len(named) == len(classes) and set(named) == set(classes):
+        matched = [matched[named.index(c)] for c in classes]
     elif len(matched) > 1 and stars != matched:
         raise InputError(asked[0], f"needs a column for each of {_listed(wanted_names)}", f"found {_listed(stars)}")
     outputs = _matrix(table, matched, asked[0])
@@ -235,8 +258,9 @@ def read_outputs(
 def _table(source: Any) -> Mapping[str, np.ndarray]:
     """Named columns of files or a frame, each read as numpy when it is asked for."""
     if is_path(source):
-        files = files_of(source)
-        return _file(files[0]) if len(files) == 1 else _many(files)
+        files = folders_of(source)
+        path, folders = next(iter(files.items()))
+        return _many(files) if len(files) > 1 or folders else _file(path)
     import narwhals as nw
 
     try:
@@ -246,53 +270,8 @@ def _table(source: Any) -> Mapping[str, np.ndarray]:
         raise InputError("source", "must be a path or a data frame", type(source).__name__) from None
     except nw.exceptions.DuplicateError as problem:
         raise InputError("source", "column names must differ", " ".join(str(problem).split())) from None
-    return _Columns(names, lambda name: _series(frame[name], name), "the frame")
-
-
-def is_path(source: Any) -> bool:
-    """Whether a source is a path or a list of paths."""
-    several = isinstance(source, (list, tuple)) and len(source) > 0 and all(isinstance(p, (str, Path)) for p in source)
-    return several or isinstance(source, (str, Path))
-
-
-def files_of(source: Any) -> tuple[Path, ...]:
-    """The files of a path, a folder, a pattern such as "day-*.parquet", or a list of these; sorted by path, each once.
-
-    Of a folder, those that can be read, in folders inside it too; names that begin with a dot or an underscore are left out.
-    """
-    if not is_path(source):
-        raise InputError("source", "must be a path or a list of paths", type(source).__name__)
-    found: set[Path] = set()
-    for path in [source] if isinstance(source, (str, Path)) else source:
-        found.update(_expanded(Path(path)))
-    return tuple(sorted(found))
-
-
-def _expanded(path: Path) -> list[Path]:
-    if path.is_dir():
-        inside = [p for p in path.rglob("*") if not any(part[0] in "._" for part in p.relative_to(path).parts)]
-        files = [p for p in inside if p.suffix.lower() in SUFFIXES and p.is_file()]
-        if not files:
-            rule = f"must be a file that exists, or a folder with files that end in one of {', '.join(SUFFIXES)}"
-            raise InputError("source", rule, str(path))
-        return files
-    if any(sign in path.name for sign in "*?[") and not path.exists():
-        files = [p for p in path.parent.glob(path.name) if p.suffix.lower() in SUFFIXES and p.is_file()]
-        if not files:
-            raise InputError("source", "must match a file that can be read", str(path))
-        return files
-    form_of(path)
-    if not path.is_file():
-        raise InputError("source", "must be a file that exists", str(path))
-    return [path]
-
-
-def form_of(path: Path) -> str:
-    """What kind of file it is, by its name."""
-    form = SUFFIXES.get(path.suffix.lower())
-    if form is None:
-        raise InputError("source", f"must end in one of {', '.join(SUFFIXES)}", str(path))
-    return form
+    get = frame.get_column
+    return _Columns(names, lambda name: _series(get(name), str(name)), "the frame", lambda name: _type_of_series(get(name)))
 
 
 @contextmanager
@@ -306,6 +285,8 @@ def readable(path: Path) -> Iterator[None]:
     except MemoryError as problem:
         raise InputError("source", rule, f"{path}: needs more memory than there is; {first_line(problem)}") from None
     except (ValueError, OSError, EOFError, KeyError, RuntimeError) as problem:
+        if form_of(path) == "csv" and (isinstance(problem, UnicodeDecodeError) or "invalid UTF8" in str(problem)):
+            raise InputError("source", SAVED_AS, f"{path} is not UTF-8") from None
         raise InputError("source", rule, f"{path}: {first_line(problem)}") from None
     except Exception as problem:  # zipfile.BadZipFile and others that only a damaged file raises
         if type(problem).__module__.split(".")[0] in ("zipfile", "zlib", "pyarrow"):
@@ -313,23 +294,27 @@ def readable(path: Path) -> Iterator[None]:
         raise
 
 
-def _many(files: Sequence[Path]) -> Mapping[str, np.ndarray]:
-    """The columns of several files that have the same ones, one file after the other."""
+def _many(files: Mapping[Path, Folders]) -> Mapping[str, np.ndarray]:
+    """The columns of several files that have the same ones, one file after the other, and those that their folders name."""
     import pyarrow as pa
 
-    tables = []
-    for path in files:
+    tables, first = [], next(iter(files))
+    for path, folders in files.items():
         if form_of(path) == "npz":
             raise InputError("source", "an .npz file must be read alone", str(path))
         with readable(path):
-            tables.append(_arrow(path, form_of(path)))
-            check_same_columns(tables[0].column_names, tables[-1].column_names, path)
-    with readable(files[0]):
+            table = _arrow(path, form_of(path))
+            for name, value in folders.items():
+                if name not in table.column_names:
+                    table = table.append_column(name, pa.repeat(value, len(table)))
+            tables.append(table)
+            check_same_columns(tables[0].column_names, table.column_names, path)
+    with readable(first):
         try:
             table = pa.concat_tables(tables, promote_options="permissive")
         except pa.ArrowTypeError as problem:
             raise InputError("source", "all files need columns of the same types", first_line(problem)) from None
-    return _Columns(table.column_names, lambda name: _column(table[name], name, files[0]), f"{len(files)} files")
+    return _arrow_columns(table, first, f"{len(files)} files")
 
 
 def check_same_columns(first: Sequence[str], names: Sequence[str], path: Path) -> None:
@@ -337,6 +322,31 @@ def check_same_columns(first: Sequence[str], names: Sequence[str], path: Path) -
         odd = sorted(set(first) ^ set(names)) or ["one twice"]
         rule = "all files need the same columns"
         raise InputError("source", rule, f"{path} has {'no' if odd[0] in first else 'another'} column {odd[0]!r}")
+
+
+def is_text(kind: Any) -> bool:
+    """Whether an Arrow type is text, or categories of it."""
+    import pyarrow as pa
+
+    kind = kind.value_type if pa.types.is_dictionary(kind) else kind
+    return str(kind) in ("string", "large_string", "string_view")
+
+
+def _holds_text(table: Mapping[str, np.ndarray], name: str) -> bool:
+    if not isinstance(table, _Columns):
+        return table[name].dtype.kind in "US"
+    kind = table.type_of(name)
+    return kind is not None and is_text(kind)
+
+
+def _type_of_series(series: Any) -> Any:
+    """The Arrow type of a column of a frame; None if its values are of mixed types."""
+    import pyarrow as pa
+
+    try:
+        return series.to_arrow().type
+    except (pa.ArrowInvalid, pa.ArrowTypeError):
+        return None
 
 
 def _series(series: Any, name: str) -> np.ndarray:
@@ -358,13 +368,21 @@ def _file(path: Path) -> Mapping[str, np.ndarray]:
         if form == "npz":
             return _npz(path)
         table = _arrow(path, form)
-        return _Columns(table.column_names, lambda name: _column(table[name], name, path), str(path))
+        return _arrow_columns(table, path, str(path))
+
+
+def _arrow_columns(table: Any, path: Path, source: str) -> _Columns:
+    def type_of(name: str) -> Any:
+        return table.schema.field(name).type
+
+    return _Columns(table.column_names, lambda name: _column(table[name], name, path), source, type_of)
 
 
 def _column(column: Any, name: str, path: Path) -> np.ndarray:
     """A column of a file, checked: to read text whose offsets are damaged would end the process."""
     with readable(path):
         column.validate(full=True)
+        check_text({name: column.type}, path)
     return from_arrow(column, name)
 
 
@@ -381,7 +399,8 @@ def _arrow(path: Path, form: str) -> Any:
     if form == "csv":
         from pyarrow import csv
 
-        return csv.read_csv(path)
+        check_separator(path)
+        return csv.read_csv(path, parse_options=csv.ParseOptions(delimiter=separator_of(path)))
     if form == "parquet":
         from pyarrow import parquet
 
@@ -397,22 +416,50 @@ def _arrow(path: Path, form: str) -> Any:
         return form_of_file(source).read_all()
 
 
+def check_separator(path: Path) -> None:
+    """Raise if the header of a text file has values, but not separated as they should be."""
+    with path.open("rb") as file:
+        header = file.readline(2**16).decode("latin-1")
+    wanted = separator_of(path)
+    found = next((sign for sign in ";\t|," if sign in header and wanted not in header), None)
+    if found is not None and "\0" not in header:
+        rule = f"values must be separated by {'commas' if wanted == ',' else 'tabs'}"
+        raise InputError("source", rule, f"{path}: found {found!r}")
+
+
+def check_text(types: Mapping[str, Any], path: Path) -> None:
+    """Raise if a column of a text file, of which these are the types, is in no encoding that can be read."""
+    odd = [name for name, kind in types.items() if str(kind) in ("binary", "large_binary")]
+    if odd and form_of(path) == "csv":
+        raise InputError("source", SAVED_AS, f"{path}: column {odd[0]!r} is not UTF-8")
+
+
 def check_rows_said(path: Path, metadata: Any, found: int) -> None:
     """A damaged .parquet file may hold other numbers of rows in other places."""
     if metadata.num_rows != found:
         raise InputError("source", "must have as many rows as it says", f"{path} says {metadata.num_rows:,}, has {found:,}")
 
 
-class _Columns(Mapping[str, np.ndarray]):
-    """Named columns, each read as numpy when it is asked for."""
+def column_names(names: Sequence[Any], source: str) -> dict[str, Any]:
+    """The names of columns as text, each with what it was: frames may have numbers for names."""
+    found: dict[str, Any] = {}
+    for name in names:
+        if str(name) in found:
+            raise InputError("source", "column names must differ", f"{source} has two columns {str(name)!r}")
+        found[str(name)] = name
+    return found
 
-    def __init__(self, names: Sequence[str], column: Callable[[str], np.ndarray], source: str) -> None:
-        self._names, self._column = dict.fromkeys(names), column
-        for name in self._names:
-            if not isinstance(name, str):
-                raise InputError("source", "column names must be text", f"{source} has a column {name!r}")
-            if len(names) > len(self._names) and names.count(name) > 1:
-                raise InputError("source", "column names must differ", f"{source} has two columns {name!r}")
+
+class _Columns(Mapping[str, np.ndarray]):
+    """Named columns, each read as numpy when it is asked for. `type_of` gives the Arrow type of one, or None."""
+
+    def __init__(
+        self, names: Sequence[Any], column: Callable[[Any], np.ndarray], source: str, type_of: Callable[[Any], Any]
+    ) -> None:
+        self._names, self._column, self._type_of = column_names(names, source), column, type_of
+
+    def type_of(self, name: str) -> Any:
+        return self._type_of(self._names[name])
 
     def __iter__(self) -> Iterator[str]:
         return iter(self._names)
@@ -424,12 +471,13 @@ class _Columns(Mapping[str, np.ndarray]):
         return name in self._names
 
     def __getitem__(self, name: str) -> np.ndarray:
-        return self._column(name)
+        return self._column(self._names[name])
 
 
 def _match(table: Collection[str], pattern: Pattern, argument: str) -> list[str]:
     """Column names that a pattern names, in the order of the file; several patterns in the order given."""
-    patterns = [part.strip() for part in pattern.split(",")] if isinstance(pattern, str) else list(pattern)
+    listed = [pattern] if isinstance(pattern, int) else pattern
+    patterns = [part.strip() for part in listed.split(",")] if isinstance(listed, str) else [str(part) for part in listed]
     if not patterns:
         raise InputError(argument, "needs at least one column")
     found: list[str] = []
@@ -442,10 +490,11 @@ def _match(table: Collection[str], pattern: Pattern, argument: str) -> list[str]
     return found
 
 
-def _one(table: Collection[str], name: str, argument: str) -> str:
-    if name not in table:
-        raise InputError(argument, f"the columns are {_listed(list(table))}", f"there is no column {name!r}")
-    return name
+def _one(table: Collection[str], name: Any, argument: str) -> str:
+    text = name if name is None else str(name)
+    if text not in table:
+        raise InputError(argument, f"the columns are {_listed(list(table))}", f"there is no column {text!r}")
+    return str(text)
 
 
 def _listed(names: list[str]) -> str:
@@ -471,7 +520,7 @@ def _matrix(table: Mapping[str, np.ndarray], names: list[str], argument: str) ->
 def _stars(names: list[str], pattern: Pattern) -> list[Any]:
     """What the star of a pattern stands for in each name; the names themselves if there is any other wildcard."""
     if not isinstance(pattern, str):
-        pattern = ",".join(pattern)
+        pattern = ",".join(map(str, pattern))
     if pattern.count("*") != 1 or any(sign in pattern for sign in ",?["):
         return list(names)
     before, after = pattern.strip().split("*")
@@ -479,17 +528,46 @@ def _stars(names: list[str], pattern: Pattern) -> list[Any]:
 
 
 def _typed(classes: list[Any], labels: np.ndarray) -> tuple[Any, ...] | None:
-    """Class names of the labels' type: a name in a file is text, the labels may be integers or booleans.
+    """Class names of the labels' type: a name in a file is text, the labels may be numbers or booleans. Where these are dates,
+    it is they that become text (`_as_classes`).
 
     None if the names are not those of such labels.
     """
     kind = _kind(labels)
-    if not all(isinstance(c, str) for c in classes) or kind not in "biuf":
+    if not all(isinstance(c, str) for c in classes) or kind not in "biufM":
         return tuple(classes)
+    if kind == "M":
+        return tuple(classes) if all(re.fullmatch(MOMENT, c) for c in classes) else None
     if kind == "b":
         truth = {"false": False, "true": True, "0": False, "1": True}
-        return tuple(truth[c.lower()] for c in classes) if all(c.lower() in truth for c in classes) else None
-    return tuple(int(c) for c in classes) if all(re.fullmatch(r"-?\d+", c) for c in classes) else None
+        found = [truth.get(c.lower()) for c in classes]
+    else:
+        found = [_number(c, whole=kind != "f") for c in classes]
+    return None if None in found else tuple(found)
+
+
+def _number(text: str, *, whole: bool) -> Any:
+    """The number that a text is, or None; whole numbers as such, however they are spelled.
+
+    >>> _number("01", whole=True), _number("1.0", whole=True), _number("0.5", whole=False), _number("0.5", whole=True)
+    (1, 1, 0.5, None)
+    """
+    if re.fullmatch(r"-?\d+(\.0*)?", text):
+        return int(text.split(".")[0])
+    return float(text) if re.fullmatch(r"-?\d*\.\d+", text) and not whole else None
+
+
+def _as_classes(labels: np.ndarray, classes: tuple[Any, ...] | None) -> np.ndarray:
+    """Labels that are dates as text, if classes are: each in the spelling of the class that is the same moment."""
+    if labels.dtype.kind != "M" or not classes or not all(isinstance(c, str) for c in classes):
+        return labels
+    texts = np.full(labels.shape, None, object)
+    known = ~np.isnat(labels)
+    texts[known] = labels[known].astype(str)
+    for name in classes:
+        if re.fullmatch(MOMENT, name):
+            texts[labels == np.datetime64(name)] = name
+    return texts
 
 
 def _kind(labels: np.ndarray) -> str:

@@ -38,8 +38,8 @@ class Display:
         for name in ("predict_proba", "classes_"):
             if not hasattr(estimator, name):
                 raise InputError("estimator", f"must be a fitted classifier with `{name}`", type(estimator).__name__)
-        labels = choices.pop("labels", estimator.classes_)
-        return cls.from_predictions(y, estimator.predict_proba(X), ax=ax, labels=labels, **choices)
+        order = {} if {"labels", "classes"} & choices.keys() else {"labels": estimator.classes_}
+        return cls.from_predictions(y, estimator.predict_proba(X), ax=ax, **order, **choices)
 
     def plot(self, ax: Any = None) -> Self:
         self.drawing = self.diagram.plot(ax)

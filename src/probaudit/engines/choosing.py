@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal, get_args
 import numpy as np
 
 from ..errors import InputError
-from ..reading import files_of, is_path
+from ..paths import files_of, is_path
 from ..scores import Cost
 from ..statistics import AuditState
 from ..statistics.evidence import Evidence, Job
@@ -111,6 +111,8 @@ def as_source(y: Any, probs: Any, **options: Any) -> RowSource | DaskRows | None
         return None
     from .dask_rows import DaskRows
 
+    if "labels" in given and "classes" in given:
+        raise InputError("labels", "is the same as `classes`; give one of them")
     if "labels" in given:
         given["classes"] = given.pop("labels")
     return DaskRows.of_arrays(y, probs, names={"y": "y_true", "probs": "y_proba"}, **given)

@@ -12,7 +12,7 @@ import numpy as np
 from ..arrays import as_array, as_numbers, is_missing
 from ..errors import InputError
 from ..predictions import Predictions
-from ..reading import ReadOptions, layout_of, read
+from ..reading import ReadOptions, column_names, layout_of, read
 from ..scores import Cost
 from ..statistics import Plan, weight_exponent
 from .cluster import Blocks, Part, Reader, computed, connected, numbered
@@ -48,6 +48,7 @@ class DaskRows:
     @classmethod
     def of_frame(cls, frame: Any, *, client: Client | None = None, **options: Unpack[ReadOptions]) -> DaskRows:
         """Rows of a dask DataFrame; `options` are those of `read`. Labels and weights are looked at once, before the pass."""
+        frame = frame.rename(columns={name: text for text, name in column_names(list(frame.columns), "the frame").items()})
         layout = layout_of(list(frame.columns), lambda name: as_array(frame._meta[name], name), **options)
         looked = [layout.label] if layout.weight is None else [layout.label, layout.weight]
         whole, some = frame[list(layout.needed)].to_delayed(), frame[looked].to_delayed()

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import re
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from ..errors import InputError
-from ..reading import check_rows_said, check_same_columns, files_of, form_of, readable
+from ..paths import Folders, folders_of, form_of, separator_of
+from ..reading import check_rows_said, check_same_columns, check_separator, check_text, readable
 from ..writing import conform, first_line
 from .progress import Progress
 
@@ -23,28 +24,55 @@ WIDER = {"null": "int64", "int64": "double"}  # the types that a column of a .cs
 
 
 class RowFile(ABC):
-    """A file of rows. `groups` are parts that can be read apart: how many rows each has."""
+    """A file of rows. `groups` are parts that can be read apart: how many rows each has.
+
+    folders : values of columns that the file does not have, but the names of its folders say.
+    """
 
     path: Path
     schema: Any
     names: list[str]
     groups: list[int]
+    folders: Folders
+
+    def know(self, folders: Folders) -> None:
+        """Add the columns that folders name, after its own, which come first where both have one."""
+        import pyarrow as pa
+
+        own = list(self.schema.names)  # here, as names of another encoding raise
+        self.folders = {name: value for name, value in folders.items() if name not in own}
+        self.schema = pa.schema([*self.schema, *(pa.field(name, value.type) for name, value in self.folders.items())])
+        self.names = [*own, *self.folders]
 
     def held_bytes(self, group: int, names: Collection[str]) -> int:
         """About how much memory it takes to have a group open, beside the rows that are read of it."""
         return 0
 
-    @abstractmethod
     def batches(self, group: int, schema: Any, rows: int) -> Iterator[Any]:
         """The rows of a group as Arrow batches of some columns, at most so many at a time."""
+        import pyarrow as pa
+
+        if not any(name in self.folders for name in schema.names):
+            yield from self._own_batches(group, schema, rows)
+            return
+        own = [field for field in schema if field.name not in self.folders] or [pa.field(self.names[0], pa.binary())]
+        for batch in self._own_batches(group, pa.schema(own), rows):
+            said = {name: pa.repeat(value, batch.num_rows) for name, value in self.folders.items()}
+            columns = [said[name] if name in said else batch.column(name) for name in schema.names]
+            yield pa.record_batch(columns, names=schema.names)
+
+    @abstractmethod
+    def _own_batches(self, group: int, schema: Any, rows: int) -> Iterator[Any]:
+        """As `batches`, of columns that are in the file, one or more."""
 
 
-def open_files(paths: Sequence[Path]) -> list[RowFile]:
+def open_files(files: Mapping[Path, Folders]) -> list[RowFile]:
     """Files, opened as far as to know their columns, which must be the same. The rows of Arrow files are counted."""
     found: list[RowFile] = []
+    paths = list(files)
     with _bar(paths) as bar:
         for path, reached in _each_of(paths, bar):
-            found.append(_open_file(path, reached))
+            found.append(_open_file(path, files[path], reached))
             check_same_columns(found[0].names, found[-1].names, path)
     names = found[0].names
     if len(set(names)) < len(names):
@@ -53,7 +81,7 @@ def open_files(paths: Sequence[Path]) -> list[RowFile]:
     return found
 
 
-def _open_file(path: Path, reached: Reached) -> RowFile:
+def _open_file(path: Path, folders: Folders, reached: Reached) -> RowFile:
     with readable(path):
         form = form_of(path)
         if form == "npz":
@@ -62,7 +90,7 @@ def _open_file(path: Path, reached: Reached) -> RowFile:
             found: RowFile = ArrowRows(path, reached)
         else:
             found = ParquetRows(path) if form == "parquet" else CsvRows(path)
-        found.names = list(found.schema.names)  # here, as names of another encoding raise
+        found.know(folders)
         return found
 
 
@@ -108,7 +136,7 @@ class ParquetRows(RowFile):
         used = (column for column in columns if column.path_in_schema.split(".")[0] in names)
         return sum(min(2 * column.total_uncompressed_size, HELD_BYTES) for column in used)
 
-    def batches(self, group: int, schema: Any, rows: int) -> Iterator[Any]:
+    def _own_batches(self, group: int, schema: Any, rows: int) -> Iterator[Any]:
         from pyarrow import parquet
 
         count = self.groups[group]
@@ -160,7 +188,7 @@ class ArrowRows(RowFile):
             for i in range(count) if some is None else some:
                 yield reader.get_batch(i), size * (i + 1) // count
 
-    def batches(self, group: int, schema: Any, rows: int) -> Iterator[Any]:
+    def _own_batches(self, group: int, schema: Any, rows: int) -> Iterator[Any]:
         columns = [self.schema.get_field_index(name) for name in schema.names]
         for batch, _ in self._each(columns, self._groups[group]):
             for first in range(0, batch.num_rows, rows):
@@ -190,6 +218,7 @@ class CsvRows(RowFile):
 
     def __init__(self, path: Path) -> None:
         self.path = path
+        check_separator(path)
         with self._opened() as reader:
             self.schema = reader.schema
         self.groups = []
@@ -197,8 +226,9 @@ class CsvRows(RowFile):
     def _opened(self, columns: Sequence[str] | None = None, types: dict[str, Any] | None = None) -> Any:
         from pyarrow import csv
 
+        parse = csv.ParseOptions(delimiter=separator_of(self.path))
         convert = csv.ConvertOptions(include_columns=columns, column_types=types)
-        return csv.open_csv(self.path, csv.ReadOptions(block_size=CSV_BYTES), convert_options=convert)
+        return csv.open_csv(self.path, csv.ReadOptions(block_size=CSV_BYTES), parse, convert)
 
     def look(self, types: dict[str, Any], reached: Reached) -> dict[str, Any]:
         """Count the rows; widen the types of the columns given until they hold every value."""
@@ -220,7 +250,7 @@ class CsvRows(RowFile):
                     raise
                 types = {**types, name: pa.type_for_alias(WIDER.get(str(types[name]), "string"))}
 
-    def batches(self, group: int, schema: Any, rows: int) -> Iterator[Any]:
+    def _own_batches(self, group: int, schema: Any, rows: int) -> Iterator[Any]:
         with self._opened(schema.names, dict(zip(schema.names, schema.types, strict=True))) as reader:
             for batch in reader:
                 for first in range(0, batch.num_rows, rows):
@@ -233,10 +263,10 @@ PART_BYTES = 2**25  # of all columns that are read together
 
 def parts_of(source: Any) -> Iterator[Any]:
     """All columns of files, some rows at a time, as Arrow tables of one schema; an .npz file whole, as its path."""
-    paths = files_of(source)
-    tables = [path for path in paths if form_of(path) != "npz"]
+    paths = folders_of(source)
+    tables = {path: folders for path, folders in paths.items() if form_of(path) != "npz"}
     files = dict(zip(tables, open_files(tables), strict=True)) if tables else {}
-    schema = joint_schema(list(files.values()), files[tables[0]].names) if files else None
+    schema = joint_schema(list(files.values()), next(iter(files.values())).names) if files else None
     for path in paths:
         if path in files:
             yield from _tables(files[path], schema)
@@ -268,12 +298,14 @@ def joint_schema(files: Sequence[RowFile], names: Sequence[str], numeric: Collec
             raise InputError("source", rule, f"{file.path}: {first_line(problem)}") from None
     if not sheets:
         return schema
-    types = {f.name: pa.float64() if f.name in (numeric or ()) else f.type for f in schema}
+    said = {name for sheet in sheets for name in sheet.folders}
+    types = {f.name: pa.float64() if f.name in (numeric or ()) else f.type for f in schema if f.name not in said}
     with _bar([sheet.path for sheet in sheets]) as bar:
         for sheet, (_, reached) in zip(sheets, _each_of([sheet.path for sheet in sheets], bar), strict=True):
             with readable(sheet.path):
                 types = sheet.look(types, reached)
-    return pa.schema([f.with_type(types[f.name]) for f in schema])
+                check_text(types, sheet.path)
+    return pa.schema([f.with_type(types.get(f.name, f.type)) for f in schema])
 
 
 def _tables(file: RowFile, schema: Any) -> Iterator[Any]:

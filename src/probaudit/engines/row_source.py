@@ -8,6 +8,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from fnmatch import fnmatchcase
 from functools import cached_property
 from pathlib import Path
 from typing import Any, NamedTuple, Unpack
@@ -17,8 +18,9 @@ import numpy as np
 from ..arrays import as_numbers, from_arrow
 from ..columns import Columns
 from ..errors import InputError
+from ..paths import SUFFIXES, files_of, fixed_part, folders_of
 from ..predictions import Predictions
-from ..reading import SUFFIXES, Layout, ReadOptions, files_of, layout_of, read, readable
+from ..reading import Layout, ReadOptions, is_text, layout_of, read, readable
 from ..scores import Cost
 from ..statistics import Plan, weight_exponent
 from .files import RowFile, joint_schema, open_files
@@ -74,7 +76,9 @@ class RowSource:
 
     def read(self) -> Predictions:
         """All rows, in memory."""
-        return read([file.path for file in self.files], **self.options)
+        if files_of(self.given) != tuple(file.path for file in self.files):
+            raise InputError("source", "must not change while it is read", "there are other files than before")
+        return read(self.given, **self.options)
 
     def blocks(self, rows: int | None = None) -> Iterator[tuple[int, Predictions]]:
         """The rows in order, some at a time, with the number of the first. With `rows`, so many each time but the last."""
@@ -155,24 +159,24 @@ class RowSource:
 
     def would_read(self, path: Path) -> bool:
         """Whether a file, once it is there, is one of those that are read."""
-        path, given = path.resolve(), [name.resolve() for name in self.given]
-        return path.suffix.lower() in SUFFIXES and any(path.is_relative_to(name) or path.match(str(name)) for name in given)
+        path = path.resolve()
+        return path.suffix.lower() in SUFFIXES and any(_may_name(given, path) for given in self.given)
 
 
 def scan(source: Any, **options: Unpack[ReadOptions]) -> RowSource:
     """As `read`, but the rows stay in their files, which may be larger than memory.
 
-    source : a .parquet, .arrow or .csv file, a folder of them, a pattern such as "day-*.parquet", or a list of paths. Files are
-        taken in the order of their paths.
+    source : a .parquet, .arrow, .csv or .tsv file, a folder of them, a pattern such as "day-*.parquet" or "runs/**/*.csv", or a
+        list of paths. Files are taken in the order of their paths. Folders called name=value give columns, as for `read`.
     options : as for `read`.
     """
-    paths = files_of(source)
+    paths = folders_of(source)
     stamps = tuple(_stamp(path) for path in paths)
     files = tuple(open_files(paths))
     names = files[0].names
-    layout = layout_of(names, lambda name: _labels_like(files[0].schema.field(name).type), **options)
+    layout = _layout(names, files[0].schema, options)
     schema = _schema(files, layout)
-    layout = layout_of(names, lambda name: _labels_like(schema.field(name).type), **options)  # a .csv may have told more
+    layout = _layout(names, schema, options)  # a .csv may have told more
     pieces, first = [], 0
     for i, file in enumerate(files):
         for group, rows in enumerate(file.groups):
@@ -189,6 +193,20 @@ def scan(source: Any, **options: Unpack[ReadOptions]) -> RowSource:
     width = 1 if seen.probs.ndim == 1 else seen.probs.shape[1]
     decided = replace(layout, classes=seen.class_order, tolerance=seen.row_tolerance)
     return replace(found, layout=decided, batch_rows=_batch_rows(len(schema) + width))
+
+
+def _layout(names: Sequence[str], schema: Any, options: ReadOptions) -> Layout:
+    def type_of(name: str) -> Any:
+        return schema.field(name).type
+
+    return layout_of(names, lambda name: _labels_like(type_of(name)), lambda name: is_text(type_of(name)), **options)
+
+
+def _may_name(given: Path, path: Path) -> bool:
+    """Whether a path, a folder or a pattern may name a file; a pattern of folders, any file in its place."""
+    root = fixed_part(given)
+    alike = root == given or given.suffix.lower() not in SUFFIXES or fnmatchcase(path.name, given.name)
+    return alike and path.is_relative_to(root.resolve())
 
 
 def _stamp(path: Path) -> tuple[str, int, int]:
@@ -223,9 +241,7 @@ def _labels_like(kind: Any) -> np.ndarray:
     import pyarrow as pa
 
     kind = kind.value_type if pa.types.is_dictionary(kind) else kind
-    if pa.types.is_string(kind) or pa.types.is_large_string(kind):
-        return np.array([""], object)
-    return np.asarray(pa.array([], kind).to_numpy(zero_copy_only=False))
+    return np.array([""], object) if is_text(kind) else np.asarray(pa.array([], kind).to_numpy(zero_copy_only=False))
 
 
 def _as(batch: Any, schema: Any) -> Any:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Literal, Unpack
 
@@ -192,7 +192,6 @@ def audit(
     features: Any = None,
     columns: Any = None,
     costs: Any = None,
-    classes: Sequence[Any] | None = None,
     reject_cost: float = 0.1,
     repair: Repairing = None,
     regions: Any = None,
@@ -209,22 +208,18 @@ def audit(
         badly served. Columns part the rows into groups, each with its own accuracy and calibration error.
     regions : how rows are parted for that, as in `grouping_loss`: a tree of the features unless given; names of columns.
     costs : matrix [K, M] of what decision j costs when class i is true; adds `cost_risk`.
-    classes : the class of each column, in order (the same as `labels` elsewhere).
     reject_cost : of the reject option, where an error costs 1.
     repair : unless False, a calibrator is tried in cross-validation, and the audit says what it would gain
         (`calibration_loss`). "compare" tries many and recommends one (`repairs`).
     calibrator : the fitted calibrator that made these probabilities, if one did: the audit then says if it is judged on the
         rows that fitted it.
     title : what the audit is of.
+    options : `classes`, `sample_weight` and others, see `RowOptions`.
 
     >>> found = audit([1, 0, 1, 1], [0.9, 0.2, 0.4, 0.7])
     >>> round(found["accuracy"], 2), found["log_score"].n
     (0.75, 4)
     """
-    if classes is not None and options.get("labels") is not None:
-        raise InputError("labels", "is the same as `classes`; give one of them")
-    if classes is not None:
-        options["labels"] = classes
     choices: dict[str, Any] = {"costs": costs, "reject_cost": reject_cost, "repair": repair, "regions": regions}
     choices |= {"calibrator": calibrator, "title": title}
     if isinstance(y_true, AuditState):

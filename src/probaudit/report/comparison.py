@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal, Unpack
@@ -17,7 +17,7 @@ from ..estimates import paired
 from ..estimates.estimate import Estimate
 from ..estimates.fine_grid import FineGrid
 from ..features import features_of
-from ..metrics import RowOptions
+from ..metrics import RowOptions, check_options, class_order_of
 from ..scores import Cost
 from ..statistics import Summary
 from ..version import __version__
@@ -178,7 +178,6 @@ def compare(
     costs: Any = None,
     features: Any = None,
     columns: Any = None,
-    classes: Sequence[Any] | None = None,
     reference: str | None = None,
     score: Literal["log", "brier"] = "log",
     groups: Any = None,
@@ -196,13 +195,13 @@ def compare(
         may stand in another order.
     costs : matrix [K, M] as in `bayes_risk`, its rows in the order of the first model's classes; adds `cost_risk`.
     features, columns, regions : as in `audit`; add a loss budget for each model.
-    classes : the class of each column, in order (the same as `labels` elsewhere).
     reference : the model that the others are compared with; the first unless given.
     score : which proper score decides who is better.
     groups : one value per row; rows of a group hang together, in intervals and in folds.
     cv, repair : the folds of the calibration loss, the same for all models (five unless given, if the rows can be split so);
         whether to estimate it (unless said, for up to 20 million outputs of a model).
     resamples, seed : of the intervals of calibration errors.
+    options : `classes`, `sample_weight` and others, see `RowOptions`.
 
     Differences of scores are linearised row by row, those of calibration errors come from the same resampled rows of both
     models, and allow for what chance may have added to either. Intervals are for one difference at a time.
@@ -215,8 +214,7 @@ def compare(
     >>> found.differences["calibrated"]["log_score"].high < 0
     True
     """
-    if classes is not None and options.get("labels") is not None:
-        raise InputError("labels", "is the same as `classes`; give one of them")
+    check_options(options)
     if score not in ("log", "brier"):
         raise InputError("score", 'must be "log" or "brier"', repr(score))
     if resamples < 2:
@@ -225,8 +223,8 @@ def compare(
         known = ", ".join(map(repr, models)) if isinstance(models, Mapping) else "none"
         raise InputError("reference", f"must name one of the models ({known})", repr(reference))
     given: dict[str, Any] = dict(options)
-    labels = given.pop("labels", None)
-    shared = same_rows(models, y_true, columns=columns, classes=labels if classes is None else classes, **given)
+    classes = class_order_of(given.pop("labels", None), given.pop("classes", None))
+    shared = same_rows(models, y_true, columns=columns, classes=classes, **given)
     cost = None if costs is None else costs if isinstance(costs, Cost) else Cost(as_array(costs, "costs"))
     if cost is not None:
         cost.check_classes(shared.first.n_classes)

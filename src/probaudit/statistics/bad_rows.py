@@ -6,12 +6,14 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from ..arrays import is_missing
 from ..errors import InputError
 from ..predictions import Block
 
 if TYPE_CHECKING:
     from .state import Plan
 
+WAYS_OUT = 'if it is rounded, raise `tolerance` (--tolerance) or use on_bad_rows="drop" (--drop-bad-rows)'
 RULES = ("label", "weight", "value", "sum")  # the kernels' status codes 1, 2, 3, 4
 
 
@@ -26,7 +28,8 @@ def explain(plan: Plan, block: Block, index: int, status: int) -> InputError:
     if rule == "label":
         label = block.raw_labels[index]
         label = label.item() if isinstance(label, np.generic) else label
-        return InputError(name("y"), f"must be one of the classes {_listed(plan.classes)}", f"label {label!r}", row=row)
+        said = "label is missing" if is_missing(label) or label == "" else f"label {label!r}"
+        return InputError(name("y"), f"must be one of the classes {_listed(plan.classes)}", said, row=row)
     if rule == "weight" and block.weights is not None:
         rule = "a weight must be finite and not negative"
         return InputError(name("sample_weight"), rule, f"{block.weights[index]}", row=row)
@@ -34,17 +37,26 @@ def explain(plan: Plan, block: Block, index: int, status: int) -> InputError:
         logs = plan.kind == "log_probabilities"
         total = float(np.exp(values).sum() if logs else values.sum())
         words = "exponentials sum" if logs else "sums"
-        text = f"a row must sum to 1 within {plan.tolerance:g}"
+        text = f"a row must sum to 1 within {plan.tolerance:g}; {WAYS_OUT}"
         return InputError(name("probs"), text, f"{words} to {total:.9g}", row=row)
     if plan.kind in ("logits", "log_probabilities"):
         wrong = ~((np.abs(values) <= 2.0**20) | (values == -np.inf))
         text = "outputs must be numbers between -2^20 and 2^20, or -inf, but not all of them"
     else:
         wrong = ~((values >= 0) & (values <= 1 + plan.tolerance))
-        text = "a probability must lie between 0 and 1"
+        text = f"a probability must lie between 0 and 1{_meant(plan, values)}"
     column = int(np.argmax(wrong))
     place = f" for class {plan.classes[column]!r}" if len(values) == plan.n_classes else ""
     return InputError(name("probs"), text, f"{values[column]:.9g}{place}", row=row)
+
+
+def _meant(plan: Plan, values: np.ndarray) -> str:
+    """A hint at what outputs that are no probabilities may be."""
+    if not np.isfinite(values).all():
+        return ""
+    if values.min() >= 0 and 1.5 <= values.max() <= 100 and (len(values) == 1 or abs(values.sum() - 100) <= 1):
+        return "; percentages must be divided by 100"
+    return "" if plan.kind == "pairs" else "; logits must be declared (`from_logits`, or --logits)"
 
 
 def _listed(classes: tuple[object, ...]) -> str:
