@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
 
 import probaudit as pb
 from probaudit.engines.memory import evidence_of
+from probaudit.estimates.fine_grid import FineGrid
 from probaudit.report import lens_errors
 from probaudit.report.repairs import among
 from probaudit.statistics import Plan
@@ -120,6 +122,79 @@ def test_of_calibrated_models_few_are_found_to_be_wrong():
     # 20 draws at 5%: more than 6 alarms have probability 3e-5.
     assert max(alarms.values()) <= 6
     assert sum(alarms.values()) > 0
+
+
+def near_certain(seed, classes=10, margin=15.0, rows=900):
+    """A model that is nearly certain, and labels drawn from its probabilities."""
+    rng = np.random.default_rng(seed)
+    z = rng.normal(0, 1, (rows, classes))
+    z[np.arange(rows), rng.integers(0, classes, rows)] += margin
+    p = np.exp(z - z.max(axis=1, keepdims=True))
+    p /= p.sum(axis=1, keepdims=True)
+    return (rng.random((rows, 1)) >= np.cumsum(p, axis=1)).sum(axis=1).clip(max=classes - 1), p
+
+
+def binned_errors(rows):
+    sums = evidence(rows)
+    classwise, classes = lens_errors.class_errors(sums)
+    top = lens_errors.binned("ece", FineGrid.of_event(sums.top), lens_errors.WIDTH, "")
+    return {error.name: error.p_value for error in (top, classwise, *lens_errors.rank_errors(sums), *classes)}
+
+
+@pytest.mark.parametrize("seed", [0, 23])
+@pytest.mark.parametrize("logits", [False, True])
+def test_what_nearly_all_calibrated_models_would_get_has_a_p_value_of_nearly_one(seed, logits):
+    """Of 900 rows 0.007 are expected to be wrong, and none is: 99% of calibrated models have just this error."""
+    y, p = near_certain(seed)
+    assert (p.argmax(axis=1) == y).all()
+    found = pb.audit(y, np.log(p) if logits else p, from_logits=logits, repair=False)
+    small = {error.name: error.p_value for error in (*found.errors, *found.class_errors) if error.p_value < 0.9}
+    assert small == {}
+    assert "Miscalibrated" not in found.verdict
+
+
+@pytest.mark.parametrize(("classes", "margin", "weighted"), [(2, 8.0, False), (3, 8.0, True), (10, 9.5, False)])
+def test_p_values_of_near_certain_models_are_not_small(classes, margin, weighted):
+    """A few rows are wrong; p-values may be larger than uniform ones, as errors tie."""
+    found = {}
+    for seed in range(60):
+        y, p = near_certain(seed, classes, margin)
+        w = np.random.default_rng(seed).exponential(size=len(y)) if weighted else None
+        for name, p_value in binned_errors(pb.Predictions(y, p, sample_weight=w)).items():
+            found.setdefault(name, []).append(p_value)
+    shares = {name: float(np.mean(np.array(values) < 0.05)) for name, values in found.items()}
+    assert {name: share for name, share in shares.items() if share > 0.1} == {}
+    assert min(found["classwise_ece"]) < 0.3
+
+
+def test_a_near_certain_model_that_is_wrong_too_often_is_found():
+    y, p = near_certain(0)
+    wrong = np.arange(900) % 60 == 0  # 15 rows, where 0.007 are expected
+    y = np.where(wrong, (y + 1) % 10, y)
+    found = pb.audit(y, p, repair=False)
+    assert "Miscalibrated" in found.verdict
+    assert {error.name for error in found.errors if error.p_value > 0.01} <= {"topk_ece.2", "topk_ece.3", "topk_ece.5"}
+
+
+@pytest.mark.parametrize(("classes", "margin"), [(2, 3.0), (4, 3.0), (4, 9.0)])
+def test_classes_are_drawn_together(classes, margin, monkeypatch):
+    """The null is that of labels drawn row by row, and without the rows it is not far from it."""
+    y, p = near_certain(1, classes, margin)
+    exact = pb.calibration_test(y, p, lens=pb.Classwise(), resamples=999)
+    joint = lens_errors.class_errors(evidence(pb.Predictions(y, p)))[0]
+    assert joint.null_mean == pytest.approx(exact.null_mean, rel=0.05)
+    assert joint.null_high == pytest.approx(exact.null_high, rel=0.15)
+    assert joint.p_value == pytest.approx(exact.p_value, abs=0.1)
+    monkeypatch.setattr(lens_errors, "SURPRISES", 0)
+    apart = lens_errors.class_errors(evidence(pb.Predictions(y, p)))[0]
+    assert apart.null_mean == pytest.approx(exact.null_mean, rel=0.1)
+    assert apart.p_value == pytest.approx(exact.p_value, abs=0.2)
+
+
+def test_an_error_below_what_chance_gives_on_average_is_no_finding(found):
+    rare = replace(found["ece"], p_value=0.001, null_mean=1.0)
+    assert not rare.beyond_chance()
+    assert replace(rare, null_mean=0.0).beyond_chance()
 
 
 def test_intervals_are_those_of_rows_drawn_again(world, found):

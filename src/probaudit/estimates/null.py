@@ -14,6 +14,7 @@ from .cells import Cells, compact, effective_rows
 from .fine_grid import FineGrid
 
 STEPS = 840  # parts of [0, 1] in which all rows of a cell count as equally probable when labels are drawn anew
+ROUNDING, RELATIVE_ROUNDING = 1e-13, 1e-9  # errors of outputs and sums of about 1, added in another order
 
 
 @dataclass(frozen=True)
@@ -46,17 +47,14 @@ class Steps:
 
     def calibrated(self, resamples: int, seed: int = 0) -> Cells:
         """The cells [resamples, m] of a calibrated model with the same outputs. Of equally probable rows binomially many are
-        hits; if rows have weights, the weight of a cell's hits is taken to be normal."""
+        hits; of weighted ones, as many of equal weight as say as much (Kish 1965)."""
         rng, mean = np.random.default_rng(seed), np.clip(self.mean, 0, 1)
         starts = np.flatnonzero(np.r_[True, np.diff(self.cell) > 0])
-        terms = (self.weight, self.weight_squared, self.weight * self.mean, self.weight_squared * mean * (1 - mean))
-        weight, squared, outputs, variance = (np.add.reduceat(term, starts) for term in terms)
-        if np.array_equal(self.weight, self.rows):
-            drawn = rng.binomial(self.rows.astype(np.int64), mean, (resamples, len(mean)))
-            hits = np.add.reduceat(drawn, starts, axis=1) * 1.0
-        else:
-            noise = np.sqrt(variance) * rng.standard_normal((resamples, len(starts)))
-            hits = np.clip(outputs + noise, 0, weight)
+        terms = (self.weight, self.weight_squared, self.weight * self.mean)
+        weight, squared, outputs = (np.add.reduceat(term, starts) for term in terms)
+        size = np.maximum(1, np.rint(effective_rows(self.weight, self.weight_squared))).astype(np.int64)
+        drawn = rng.binomial(size, mean, (resamples, len(mean)))
+        hits = np.add.reduceat(drawn * (self.weight / size), starts, axis=1)
         fixed = (weight, weight, outputs / weight, effective_rows(weight, squared))
         rows, weight, outputs, effective = (np.broadcast_to(field, hits.shape) for field in fixed)
         return Cells(self.cell[starts], rows, weight, outputs, hits / weight, effective)
@@ -66,9 +64,19 @@ class Steps:
         return mean_gap(self.calibrated(resamples, seed), distance)
 
 
+def at_least(null: np.ndarray, value: float) -> int:
+    """How many resampled errors are as large. Errors of near-certain outputs are differences of numbers near 1, and few of them
+    are possible: what differs by the rounding of such a difference ties.
+
+    >>> at_least(np.array([7.45e-6 - 1e-15, 2.0, 0.0]), 7.45e-6)
+    2
+    """
+    return int((null >= value - max(ROUNDING, RELATIVE_ROUNDING * abs(value))).sum())
+
+
 def p_value(value: float, null: np.ndarray) -> float:
     """(1 + how many resampled errors are at least as large) / (1 + resamples)."""
-    return (1 + int((null >= value * (1 - 1e-12)).sum())) / (1 + len(null))
+    return (1 + at_least(null, value)) / (1 + len(null))
 
 
 @dataclass(frozen=True)

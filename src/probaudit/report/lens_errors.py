@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 
+from ..arrays import value_names
 from ..calibration import calibration_test
 from ..distances import L1, TVD, Distance, Squared
 from ..estimates.calibration_error import ONE_ROW, debiased_gap, mean_gap
@@ -22,9 +23,10 @@ from ..estimates.estimate import Estimate
 from ..estimates.fine_grid import FineGrid
 from ..estimates.intervals import percentile
 from ..estimates.kernel import kernel_error
-from ..estimates.null import Steps, p_value
+from ..estimates.null import Steps, at_least, p_value
 from ..estimates.scores import wilson
 from ..estimates.smooth import smooth_error
+from ..estimates.surprises import classwise_chance
 from ..lenses import Binary, Classwise, Full, TopLabel, View
 from ..partitions import EqualMass, EqualWidth, KDTree, Partition
 from ..scores import Brier
@@ -39,7 +41,10 @@ FEWER_RESAMPLES = 199  # where there are many errors, or many cells
 CLASS_CELLS = 105  # cells of a class's grid: seven in each bin
 KERNEL_WIDTH = 0.05
 SMOOTH_WIDTH = 0.01  # of SmoothECE when rows are drawn again, at most: the width of a calibrated model is smaller
+PRECISION = 1e-7  # to which SmoothECE is found: what is nearer ties
 CELLS_PER_WIDTH = 5  # of a kernel, when rows are drawn again
+SURPRISES = 10_000  # expected, times classes, up to which classes are drawn together
+OUTPUTS = 5_000_000  # likewise, of rows times classes
 FULL_CLASSES = 20
 FULL_ROWS = 20_000
 LEVEL = 0.01  # the probability of one false alarm among all errors that are judged together
@@ -92,9 +97,9 @@ class LensError:
         return float(self.estimate) - self.null_mean
 
     def beyond_chance(self, level: float = LEVEL, among: int = 1) -> bool:
-        """Whether the error is larger than chance makes any of so many, but for the given probability (Bonferroni). The p-value
-        must come from at least among / level draws to show it; see `sharpened`."""
-        return self.p_value * among <= level
+        """Whether the error is larger than chance makes any of so many, but for the given probability (Bonferroni), and larger
+        than chance makes it on average. The p-value must come from at least among / level draws to show it; see `sharpened`."""
+        return self.excess > 0 and self.p_value * among <= level
 
     @property
     def title(self) -> str:
@@ -180,9 +185,11 @@ def rank_errors(evidence: Evidence) -> list[LensError]:
 def class_errors(evidence: Evidence) -> tuple[LensError | None, tuple[LensError, ...]]:
     """The mean over classes of each class's error (classwise ECE), and each by itself.
 
-    Each class is drawn apart from the others. That the rows' classes hang together can at most double the variance of the mean:
-    the squared correlations p_k p_l / ((1 - p_k) (1 - p_l)) of one class with all others sum to at most 1, as 1 - p_l >= p_k.
-    So deviations of the mean are widened by the root of 2, which is exact for two classes, as they mirror each other.
+    By itself, each class is drawn apart from the others. For the mean, a label is drawn for each row (`classwise_chance`), as a
+    hit of one class is a miss of another; where that would take long, the classes' draws serve. That the rows' classes hang
+    together can at most double the variance of the mean: the squared correlations p_k p_l / ((1 - p_k) (1 - p_l)) of one class
+    with all others sum to at most 1, as 1 - p_l >= p_k. So deviations of the mean are widened by the root of 2, which is exact
+    for two classes, as they mirror each other.
     """
     if not evidence.classes:
         return None, ()
@@ -200,11 +207,23 @@ def class_errors(evidence: Evidence) -> tuple[LensError | None, tuple[LensError,
         found.append(LensError.of(f"class_ece.{classes[k]}", value, draws[:, k], null[:, k], n, words))
     values = [float(one.estimate) for one in found]
     words = f"{described(Classwise())}, mean of {len(classes)} classes"
-    again, chance = _widened(draws.mean(axis=1)), _widened(null.mean(axis=1))
     mean, by_class = math.fsum(values) / len(values), dict(zip(classes, values, strict=True))
-    return LensError.of("classwise_ece", mean, again, chance, found[0].estimate.n, words, per_class=by_class), sharpened(
-        found, chances
-    )
+    again, chance, n = _widened(draws.mean(axis=1)), null.mean(axis=1), found[0].estimate.n
+    chance = np.maximum(_widened(chance), chance.min())  # most draws may have the least error possible, that of no surprise
+    if joint := _drawn_together(evidence):
+        rows = Rows.of(evidence.sample)
+        together = classwise_chance(rows.probs, rows.labels, rows.weights, WIDTH, FEWER_RESAMPLES)
+        chance = together.errors
+    whole = LensError.of("classwise_ece", mean, again, chance, n, words, per_class=by_class)
+    return replace(whole, p_value=together.p_value) if joint else whole, sharpened(found, chances)
+
+
+def _drawn_together(evidence: Evidence) -> bool:
+    """Whether all rows are at hand, and so few of them not certain that a label can be drawn for each, again and again."""
+    classes, top = evidence.summary.plan.n_classes, evidence.top
+    surprises = float(top.rows.sum() * (1 - top.outputs.sum() / top.weight.sum()))
+    few = surprises * classes <= SURPRISES and len(evidence.sample) * classes <= OUTPUTS
+    return few and not evidence.sampled
 
 
 def full_error(evidence: Evidence) -> LensError | None:
@@ -266,8 +285,7 @@ def _values(column: np.ndarray) -> tuple[list[str], np.ndarray]:
     """The values of a column as text, and the place of each row's among them; none of what is no column of single values."""
     if column.ndim != 1:
         return [], np.empty(0, np.int64)
-    text = column.astype(str) if column.dtype != object else np.array([str(value) for value in column])
-    values, of_row = np.unique(text, return_inverse=True)
+    values, of_row = np.unique(value_names(column), return_inverse=True)
     return values.tolist(), of_row.reshape(-1)
 
 
@@ -309,7 +327,7 @@ def sharpened(errors: Sequence[LensError], chances: Sequence[Chance]) -> tuple[L
         drawn, exceed, value = 0, 0, float(errors[k].estimate)
         while drawn < most and exceed < ENOUGH_EXCEED:
             null = chances[k].errors(min(DRAWN_TOGETHER, most - drawn), FRESH_SEED * (k + 1) + drawn)
-            drawn, exceed = drawn + len(null), exceed + int((null >= value * (1 - 1e-12)).sum())
+            drawn, exceed = drawn + len(null), exceed + at_least(null, value)
         found[k] = replace(errors[k], p_value=(1 + exceed) / (1 + drawn))
     return tuple(found)
 
@@ -351,11 +369,12 @@ def _unbinned(name: str, grid: FineGrid, error: Callable[..., np.ndarray], width
     shift = value - float(of_cells(coarse.cells(cell)))  # of the coarser grid; it is small
     draws = redrawn(coarse.categories(cell), of_cells, FEWER_RESAMPLES) + shift
     null = of_cells(Steps.of_grid(coarse, cell).calibrated(FEWER_RESAMPLES)) + shift
+    null[np.abs(null - value) <= 2 * PRECISION] = value
     return LensError.of(name, value, draws, null, int(grid.rows.sum()), words)
 
 
 def _smooth(weight: np.ndarray, outputs: np.ndarray, targets: np.ndarray) -> np.ndarray:
-    return smooth_error((targets - outputs) / weight.sum(axis=-1, keepdims=True), precision=1e-7)[0]
+    return smooth_error((targets - outputs) / weight.sum(axis=-1, keepdims=True), precision=PRECISION)[0]
 
 
 def _smooth_width(grid: FineGrid) -> float:
