@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from dataclasses import replace
 from types import SimpleNamespace
 
@@ -12,6 +13,7 @@ import pytest
 import probaudit as pb
 from probaudit import simulate
 from probaudit.engines.memory import evidence_of
+from probaudit.report.audit_page import audit_page
 from probaudit.report.gate import Threshold, failures
 from probaudit.report.verdict import RULES, against_chance, hidden_groups, infinite_log_score
 from probaudit.statistics import Plan
@@ -414,6 +416,20 @@ def test_errors_of_two_classes_that_cancel_in_the_most_probable_one_are_told():
     [
         (-0.459, -0.226, -0.051, "note", "Too few rows in each region"),
         (-0.1, 0.01, 0.2, "note", "No grouping loss that these rows could show"),
+        (
+            -0.1,
+            -0.001,
+            0.2,
+            "note",
+            "No grouping loss that these rows could show (95% interval up to 20.0% of the Brier score).",
+        ),
+        (
+            -0.01,
+            -0.001,
+            0.01,
+            "good",
+            "No grouping loss that these rows could show (95% interval up to 1.0% of the Brier score).",
+        ),
         (-0.01, 0.001, 0.01, "good", "No grouping loss to speak of"),
         (0.02, 0.05, 0.08, "warning", "at least 5.0% of the Brier score"),
     ],
@@ -425,6 +441,83 @@ def test_grouping_loss_is_good_news_only_if_it_is_surely_small(low, share, high,
     finding = hidden_groups(SimpleNamespace(budget=budget, summary=summary))
     assert finding.level == level
     assert words in finding.text
+
+
+@pytest.fixture(scope="module")
+def wavy():
+    """Outputs that are too low here and too high there, which no temperature repairs."""
+    rng = np.random.default_rng(0)
+    p = rng.uniform(0.02, 0.98, 6000)
+    y = rng.random(6000) < np.clip(p + 0.15 * np.sin(8 * np.pi * p), 0, 1)
+    return y.astype(int), p
+
+
+def test_one_calibrator_that_gains_nothing_does_not_mean_that_nothing_can_be_repaired(wavy, world):
+    y, p = wavy
+    alone = pb.audit(y, p)
+    said = next(finding for finding in alone.findings if finding.rule == "miscalibration_costs")
+    assert said.level == "note"  # there is miscalibration, so that it is no good news
+    assert said.text.startswith("A bias-corrected temperature would")
+    assert "Other calibrators were not tried" in said.text
+    assert "Nothing to repair" not in alone.verdict
+    assert "compared below" not in " ".join(repr(alone).split())
+    tile = next(tile for tile in audit_page(alone).tiles if tile.name == "a calibrator would remove")
+    assert tile.span.startswith("of the log score: bias-corrected temperature, 95% interval")
+    compared = pb.audit(y, p, repair="compare")
+    said = next(finding for finding in compared.findings if finding.rule == "miscalibration_costs")
+    assert said.text.startswith("Miscalibration costs")
+    assert "by bias-corrected temperature on rows it did not see; other repairs are compared below" in " ".join(
+        repr(compared).split()
+    )
+    fine = next(f for f in pb.audit(world.y, world.cal).findings if f.rule == "miscalibration_costs")
+    assert fine.level == "good"
+    assert fine.text.startswith("A bias-corrected temperature would")
+
+
+@pytest.mark.parametrize("rows", [700, 1200])  # a budget of the top label, and one of all classes
+def test_a_bin_of_outputs_is_no_group_that_is_badly_served(rows):
+    rng = np.random.default_rng(0)
+    y, p = rng.integers(0, 2, rows), rng.random(rows)
+    found = pb.audit(y, p, features={"noise": rng.random(rows)}, repair=False)
+    table = found.budget.found.regions
+    whole = [region for region in table.badly_served() if region.rule.endswith("all")]
+    assert whole  # bins that are wrong, and that no feature parts
+    assert all("noise" in region.rule for region in found.budget.badly_served(len(table)))
+    assert "all: " not in repr(found)
+
+
+def test_a_share_lies_within_the_interval_that_is_shown():
+    rng = np.random.default_rng(0)
+    y = rng.integers(0, 2, 3000)
+    found = pb.audit(y, np.abs(y - rng.uniform(0, 0.001, 3000)), repair=False)
+    shown = re.search(r"is ([\d.]+)% lower \(95% interval ([\d.]+)% to ([\d.]+)%\)", found.verdict)
+    share, low, high = map(float, shown.groups())
+    assert 99 < low <= share <= high < 100.05
+
+
+def test_groups_are_named_as_they_were_given(world):
+    pd = pytest.importorskip("pandas")
+    n = len(world.y)
+    columns = pd.DataFrame(
+        {
+            "site": pd.array(np.resize([1, 2, None], n), "Int64"),
+            "size": np.resize([1.0, 2.0, np.nan], n),
+            "kind": np.resize(np.array(["a", "1.0", None], object), n),
+            "half": np.resize([0.5, 1.0, -3.0], n),
+        }
+    )
+    found = pb.audit(world.y, world.cal, columns=columns, repair=False)
+    named = {name: [group.value for group in found.groups if group.column == name] for name in columns}
+    assert named == {
+        "site": ["(missing)", "1", "2"],
+        "size": ["(missing)", "1", "2"],
+        "kind": ["(missing)", "1.0", "a"],
+        "half": ["-3", "0.5", "1"],
+    }
+    regions = pb.grouping_loss(world.y, world.cal, columns, regions=["site"]).regions
+    assert {regions.rule_of(number) for number in regions.number} == {"site = (missing)", "site = 1", "site = 2"}
+    drawn = pb.diagrams.group_errors_diagram(world.y, world.cal, by=columns["size"], resamples=5)
+    assert set(drawn.name) == {"(missing)", "1", "2"}
 
 
 def test_words_for_stated_confidences(world):

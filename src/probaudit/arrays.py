@@ -11,6 +11,8 @@ from .errors import InputError
 
 # Relative spacing of the formats in which probabilities arrive; numpy has no bfloat16 of its own.
 BFLOAT16_SPACING = 2.0**-7
+MISSING = "(missing)"
+WHOLE_LIMIT = 2.0**53  # beyond it, all floats are whole
 
 
 def bits_of(values: np.ndarray) -> np.ndarray:
@@ -155,3 +157,29 @@ def is_missing(value: Any) -> bool:
         or (isinstance(value, (float, np.floating)) and bool(value != value))
         or type(value).__name__ in ("NAType", "NaTType")
     )
+
+
+def value_name(value: Any) -> str:
+    """What a value is called where it names a group: a whole number has no point, as missing values make it one of floats.
+
+    >>> value_name(2.0), value_name(2.5), value_name("2.0"), value_name(None)
+    ('2', '2.5', '2.0', '(missing)')
+    """
+    if is_missing(value):
+        return MISSING
+    return str(int(value)) if isinstance(value, (float, np.floating)) and _is_whole(value) else str(value)
+
+
+def value_names(column: np.ndarray) -> np.ndarray:
+    """The same of each value of a column."""
+    if column.dtype.kind == "O":
+        return np.array([value_name(value) for value in column], str)
+    text = column.astype(str)
+    if column.dtype.kind == "f":
+        whole = _is_whole(column)
+        text = np.where(whole, np.where(whole, column, 0).astype(np.int64).astype(str), text)
+    return np.where(column != column, MISSING, text)
+
+
+def _is_whole(value: Any) -> Any:
+    return (np.rint(value) == value) & (np.abs(value) < WHOLE_LIMIT)

@@ -19,6 +19,7 @@ from .grouping_loss import GroupingLoss, grouping_loss
 from .lenses import Classwise, Lens, TopLabel
 from .metrics import RowOptions, rows_of
 from .predictions import Predictions
+from .regions import WHOLE
 from .scores import NAMED
 from .selecting import select_calibrator
 from .statistics.evidence import Others
@@ -63,13 +64,14 @@ class Budget:
 
     def badly_served(self, most: int) -> list[Region]:
         """The regions whose stated probability is found to be wrong, the largest losses first. Of two classes, which mirror
-        each other, the second's."""
+        each other, the second's. A bin of outputs that was not parted is left out: that it is wrong is miscalibration."""
         table, classes = self.found.regions, list(self.found.lower_bound.per_class)
+        whole = {WHOLE, *(f"class {name}: {WHOLE}" for name in classes)}
         mirrored = f"class {classes[0]}: " if len(classes) == 2 else None
         found: list[Region] = []
         for place in np.flatnonzero(table.verdict != ""):
             region = table[int(place)]
-            if len(found) < most and not (mirrored and region.rule.startswith(mirrored)):
+            if len(found) < most and region.rule not in whole and not (mirrored and region.rule.startswith(mirrored)):
                 found.append(region)
         return found
 

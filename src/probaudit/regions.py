@@ -10,12 +10,14 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from .arrays import is_missing, named_columns
+from .arrays import is_missing, named_columns, value_name
 from .errors import InputError
 from .features import Features, features_of
 from .parallel import default_threads
 from .partitions import Partition
 from .predictions import Predictions
+
+WHOLE = "all"  # the rule of a region that is a whole level set
 
 
 class Level(NamedTuple):
@@ -41,7 +43,7 @@ class Division(NamedTuple):
     @classmethod
     def whole(cls, rows: int) -> Division:
         """A single region."""
-        return cls(np.zeros(rows, np.int64), lambda _: "all", _nowhere_else, 1)
+        return cls(np.zeros(rows, np.int64), lambda _: WHOLE, _nowhere_else, 1)
 
 
 def _nowhere_else(features: Features, rows: np.ndarray) -> np.ndarray:
@@ -131,7 +133,7 @@ def _path(features: Features, tree: np.ndarray, leaf: int) -> str:
         low, high = bounds.get(column, (-np.inf, np.inf))
         bounds[column] = (low, min(high, cut)) if leaf == tree[parent, 2] else (max(low, cut), high)
         leaf = parent
-    return " and ".join(features.bound(column, *bounds[column]) for column in sorted(bounds)) or "all"
+    return " and ".join(features.bound(column, *bounds[column]) for column in sorted(bounds)) or WHOLE
 
 
 @dataclass(frozen=True)
@@ -185,8 +187,8 @@ class GivenRegions(Regions):
             groups = [known.setdefault(key, len(known)) for key in zip(*values, strict=True)]
         except TypeError as problem:
             raise InputError("regions", "columns must hold single values", f"{', '.join(columns)}: {problem}") from None
-        said = (zip(columns, ("(missing)" if v is None else v for v in key), strict=True) for key in known)
-        names = [" and ".join(f"{name} = {v}" for name, v in key) for key in said]
+        said = (zip(columns, key, strict=True) for key in known)
+        names = [" and ".join(f"{name} = {value_name(v)}" for name, v in key) for key in said]
         return cls(np.array(groups, np.int64), names, known)
 
     def divide(self, features: Features, level: Level) -> Division:

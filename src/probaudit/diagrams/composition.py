@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Unpack
 
 import numpy as np
 
-from ..arrays import as_array
+from ..arrays import as_array, value_names
 from ..calibration_loss import Outputs, shares
 from ..errors import InputError
 from ..estimates.region_table import clopper_pearson
@@ -183,7 +183,7 @@ def _groups(predictions: Predictions, groups: Any, features: Any, partition: int
     values = as_array(groups.values if isinstance(groups, Column) else groups, "groups")
     if values.shape != (len(predictions),):
         raise InputError("groups", f"needs one value per row ({len(predictions)})", f"has shape {values.shape}")
-    known, found = np.unique(np.array([str(value) for value in values.tolist()]), return_inverse=True)
+    known, found = np.unique(value_names(values), return_inverse=True)
     return found.reshape(-1), [str(name) for name in known], np.full(len(known), np.nan)
 
 

@@ -8,7 +8,7 @@ from typing import Any, Unpack
 
 import numpy as np
 
-from ..arrays import as_array
+from ..arrays import as_array, value_names
 from ..calibration import calibration_error, calibration_test
 from ..distances import Distance, as_distance
 from ..errors import InputError
@@ -179,7 +179,7 @@ def selections_of(predictions: Predictions, by: Any) -> tuple[dict[str, Selectio
         values, words = as_array(by, "by"), "group"
     if values.shape != (len(predictions),):
         raise InputError("by", f"needs one value per row ({len(predictions)})", f"has shape {values.shape}")
-    text = np.array([str(value) for value in values.tolist()])
+    text = value_names(values)
     return {str(name): Mask(text == name) for name in np.unique(text)}, words
 
 

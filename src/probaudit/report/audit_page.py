@@ -29,7 +29,7 @@ from ..statistics.sampling import drawn
 from ..version import __version__
 from .finding import percent
 from .page import Control, Facts, Figure, FindingList, Page, Section, Table, Tile, Words
-from .terminal import LABELS, budget_words, interval, is_pairs, number, parted_by
+from .terminal import LABELS, METHOD, budget_words, interval, is_pairs, number, parted_by
 
 if TYPE_CHECKING:
     from .audit import Audit
@@ -92,7 +92,7 @@ def _tiles(audit: Audit) -> list[Tile]:
     if repair is not None and repair.name != "identity":
         found.append(Tile("a calibrator would remove", share(repair.gain), f"of the log score: {repair.title}"))
     elif (loss := audit.estimates.get("calibration_loss.relative")) is not None:
-        found.append(Tile("lost to miscalibration", share(loss), _percents(loss, "of the log score")))
+        found.append(Tile("a calibrator would remove", share(loss), _percents(loss, f"of the log score: {METHOD}")))
     if audit.budget is not None and (loss := audit.estimates.get("grouping_loss.relative")) is not None:
         words = f"of the {score_of(audit.budget, pairs=is_pairs(audit))}"
         found.append(Tile("lost to hidden groups, at least", share(max(0.0, float(loss))), _percents(loss, words)))

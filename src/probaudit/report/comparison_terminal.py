@@ -13,6 +13,7 @@ from rich.text import Text
 
 from ..diagrams.wording import score_of
 from ..estimates.estimate import Estimate
+from .finding import percent
 from .terminal import METHOD, findings, interval, number, number_table
 
 if TYPE_CHECKING:
@@ -92,7 +93,7 @@ def _best(found: Comparison, name: str, *, less: bool) -> float:
 def _cell(x: Estimate | None, name: str, best: float) -> Text:
     if x is None:
         return Text("–")
-    text = f"{x:.1%}" if name.endswith(".relative") and math.isfinite(x) else number(x)
+    text = percent(x) if name.endswith(".relative") and math.isfinite(x) else number(x)
     return Text(text, style="bold" if float(x) == best else "")
 
 

@@ -9,7 +9,7 @@ import numpy as np
 from ..diagrams.wording import score_of
 from ..lenses import TopLabel
 from ..viewing import look
-from .finding import Case, Finding, Rule, between_shares
+from .finding import Case, Finding, Rule, between_shares, percent
 from .repairs import Repair
 
 LOW_ECE = 0.02
@@ -39,7 +39,7 @@ def calibrated_but_not_for_all(case: Case) -> Finding | None:
         "warning",
         "calibrated_but_not_for_all",
         "Right on average, wrong for some: the calibration error is what chance would give, and yet rows with the same output "
-        f"have different chances (at least {low:.1%} of the {score}). Recalibration cannot repair this.",
+        f"have different chances (at least {percent(low)} of the {score}). Recalibration cannot repair this.",
         "Look at who is badly served; calibrate by group, or give the model the features that set them apart.",
         "Perez-Lebel, Le Morvan & Varoquaux 2023, Sections 2 and 4",
     )
@@ -58,7 +58,7 @@ def low_error_high_loss(case: Case) -> Finding | None:
         "warning",
         "low_error_high_loss",
         f"The usual calibration error {size} ({case.ece.estimate:.3g}), and yet a calibrator (bias-corrected temperature) "
-        f"would remove {x:.1%} of the log score ({between_shares(x.low, x.high)}): that error {blind}.",
+        f"would remove {percent(x)} of the log score ({between_shares(x.low, x.high)}): that error {blind}.",
         "Judge by the calibration loss; look at the errors of each class and of the ranks.",
         "Ferrer & Ramos 2025, Section 2.5.2",
     )

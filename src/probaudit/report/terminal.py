@@ -15,6 +15,7 @@ from rich.text import Text
 
 from ..diagrams.wording import score_of
 from ..estimates.estimate import Estimate
+from .finding import percent
 
 if TYPE_CHECKING:
     from ..budget import Budget
@@ -89,9 +90,10 @@ def calibration(audit: Audit) -> Text:
     """What a calibrator would gain."""
     text, loss = Text(), audit.estimates.get("calibration_loss.relative")
     if loss is not None and math.isfinite(loss):
-        span = f" ({loss.low:.1%} to {loss.high:.1%})" if math.isfinite(loss.low) else ""
-        text.append("calibration loss  ").append(f"{loss:.1%}", "bold").append(f" of the log score{span}, ")
+        span = f" ({percent(loss.low)} to {percent(loss.high)})" if math.isfinite(loss.low) else ""
+        text.append("calibration loss  ").append(percent(loss), "bold").append(f" of the log score{span}, ")
         text.append(f"removed by {METHOD} on rows it did not see")
+        text.append("; other repairs are compared below" if audit.repairs else "")
     return text
 
 
@@ -109,7 +111,7 @@ def groups(audit: Audit) -> Table:
     table = number_table("group", "rows", "stated", "right", "95% interval", "")
     for group in audit.groups[:SHOWN_GROUPS]:
         x = group.observed
-        cells = [f"{group.rows:,}", f"{group.stated:.1%}", f"{x:.1%}", f"{x.low:.1%} to {x.high:.1%}", group.verdict]
+        cells = [f"{group.rows:,}", percent(group.stated), percent(x), f"{percent(x.low)} to {percent(x.high)}", group.verdict]
         table.add_row(Text(f"{group.column} = {group.value}"), *cells)
     if len(audit.groups) > SHOWN_GROUPS:
         table.add_row(f"and {len(audit.groups) - SHOWN_GROUPS} more")
@@ -121,7 +123,7 @@ def repairs(audit: Audit) -> Table:
     table = number_table("repair, out of fold", "log", "Brier", "ECE", "accuracy", "gain", "95% interval")
     for repair in audit.repairs:
         gain, mark = repair.gain, "*" if repair.recommended else " "
-        shares = [f"{gain:.1%}", f"{gain.low:.1%} to {gain.high:.1%}"] if math.isfinite(gain.low) else ["–", "–"]
+        shares = [percent(gain), f"{percent(gain.low)} to {percent(gain.high)}"] if math.isfinite(gain.low) else ["–", "–"]
         values = [number(repair.log_score), number(repair.brier_score), number(repair.ece), f"{repair.accuracy:.2%}"]
         table.add_row(f"{mark} {repair.title}", *values, *shares, style="bold" if repair.recommended else "")
     return table
@@ -200,7 +202,7 @@ def budget(found: Budget, score: str) -> Table:
         cells = []
         for one in budgets:
             part = getattr(one, name)
-            cells += [number(part), f"{part / one.total:.1%}" if one.total else ""]
+            cells += [number(part), percent(part / one.total) if one.total else ""]
         table.add_row(label, *cells)
     return table
 

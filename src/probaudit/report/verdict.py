@@ -7,11 +7,12 @@ import math
 import numpy as np
 
 from ..diagrams.wording import score_of
+from ..estimates.estimate import Estimate
 from ..predictions import Predictions
 from ..viewing import survey
 from .finding import LEVELS, Case, Finding, Level, Rule, between, between_shares, percent
 from .lens_errors import MOST_GROUPS, ungrouped_columns
-from .pitfalls import PITFALLS, answer
+from .pitfalls import PITFALLS, answer, miscalibrated_class, miscalibrated_group
 
 FEW_ROWS = 100
 FEW_OF_A_CLASS = 10
@@ -106,7 +107,7 @@ def against_class_frequencies(case: Case) -> Finding | None:
         few = case.summary.rows < FEW_ROWS or x.low < PLAUSIBLE_GAIN
         short = f"so few rows do not show them to be better than {nothing}" if few else f"they are hardly better than {nothing}"
         return Finding("warning", rule, text, advice, reference, short=short)
-    text = f"Better than {naive}: the {words} is {1 - x:.0%} lower ({between_shares(1 - x.high, 1 - x.low)})."
+    text = f"Better than {naive}: the {words} is {percent(1 - x)} lower ({between_shares(1 - x.high, 1 - x.low)})."
     calm = "" if case.ece.p_value < PERHAPS else ", and nothing is seen to be wrong"
     said = "the mean accuracy" if pairs else "no model would"
     return Finding("good", rule, text, reference=reference, short=f"they say more than {said}{calm}")
@@ -180,12 +181,33 @@ def miscalibration_costs(case: Case) -> Finding | None:
         return None
     span = between_shares(x.low, x.high)
     if x.low > WORTH_REPAIRING:
-        text = f"Miscalibration costs {x:.1%} of the log score ({span}): that much is repaired by {method}."
+        text = f"Miscalibration costs {percent(x)} of the log score ({span}): that much is repaired by {method}."
         short = f"{x:.0%} of their log score is lost by miscalibration, which a calibrator repairs"
         return Finding("warning", rule, text, advice, reference, short=short)
-    gain = f"would gain {x:.1%} of the log score" if x > 0 else f"would make the log score {-x:.1%} worse"
-    text = f"Nothing to repair that these rows could show: a calibrator fitted to them {gain} ({span})."
-    return Finding("good" if x.high < SMALL_LOSS else "note", rule, text, reference=reference)
+    if best is not None:
+        text = f"Nothing to repair that these rows could show: {method} {_gain(x)} of the log score ({span})."
+        return Finding(_calm(case, x), rule, text, reference=reference)
+    text = (
+        f"A {method} {_gain(x)} of the log score ({span}): no repair that these rows show to be worth it. Other calibrators "
+        "were not tried; `probaudit calibrate FILE` compares them."
+    )
+    short = f"a {method} would gain nothing that these rows could show"
+    return Finding(_calm(case, x), rule, text, reference=reference, short=short)
+
+
+def _gain(x: Estimate) -> str:
+    return f"would gain {percent(x)}" if x > 0 else f"would lose {percent(-x)}"
+
+
+def _seen_wrong(case: Case) -> bool:
+    """Whether any test of this audit has found miscalibration."""
+    found = (rule(case) for rule in (against_chance, miscalibrated_class, miscalibrated_group))
+    return any(finding is not None and finding.level == "warning" for finding in found)
+
+
+def _calm(case: Case, gain: Estimate) -> Level:
+    """That nothing can be gained is good news only if it is sure, and if nothing is found to be wrong."""
+    return "good" if gain.high < SMALL_LOSS and not _seen_wrong(case) else "note"
 
 
 def _nothing_better(case: Case) -> Finding:
@@ -193,13 +215,12 @@ def _nothing_better(case: Case) -> Finding:
     others = [repair for repair in case.repairs if not repair.control and repair.name != "identity"]
     best = min(others, key=lambda repair: float(repair.log_score))
     x = best.gain
-    gain = f"gains {x:.1%}" if x > 0 else f"loses {-x:.1%}"
+    gain = f"gains {percent(x)}" if x > 0 else f"loses {percent(-x)}"
     text = (
         f"Nothing to repair that these rows could show: of {len(others)} calibrators none is surely better than to leave the "
         f"outputs as they are; the best, {best.title}, {gain} of the log score ({between_shares(x.low, x.high)})."
     )
-    level: Level = "good" if x.high < SMALL_LOSS else "note"
-    return Finding(level, "miscalibration_costs", text, reference="Ferrer & Ramos 2025, Section 2.5.3")
+    return Finding(_calm(case, x), "miscalibration_costs", text, reference="Ferrer & Ramos 2025, Section 2.5.3")
 
 
 def against_chance(case: Case) -> Finding | None:
@@ -210,17 +231,17 @@ def against_chance(case: Case) -> Finding | None:
         return None
     words = f"calibration error of {ece.estimate:.3g}, where chance alone gives {ece.null_mean:.3g}"
     p = f"p = {ece.p_value:.2g}"
-    if ece.p_value < SURELY:
+    if ece.excess > 0 and ece.p_value < SURELY:
         text = f"Miscalibrated: {answer(case)} has a {words} ({p})."
         advice = "Read the reliability diagram for where, and the calibration loss for how much it costs."
         return Finding("warning", "against_chance", text, advice, reference)
     each = next((error for error in case.errors if error.name == "classwise_ece"), None)
-    if each is not None and len(case.class_errors) == 2 and each.p_value < SURELY:
+    if each is not None and len(case.class_errors) == 2 and each.excess > 0 and each.p_value < SURELY:
         hidden = f"{each.estimate:.3g}, where chance alone gives {each.null_mean:.3g} (p = {each.p_value:.2g})"
         text = f"Miscalibrated, though {answer(case)} does not show it: of the two classes the calibration error is {hidden}."
         advice = "Errors of both sides cancel in the most probable class: read the diagrams of the classes."
         return Finding("warning", "against_chance", text, advice, reference)
-    if ece.p_value < PERHAPS:
+    if ece.excess > 0 and ece.p_value < PERHAPS:
         text = f"Perhaps miscalibrated: {answer(case)} has a {words} ({p}), which more rows would confirm or not."
         return Finding("note", "against_chance", text, reference=reference)
     if case.summary.rows < FEW_ROWS or ece.null_high > UNSEEN_ERROR:
@@ -245,6 +266,9 @@ def hidden_groups(case: Case) -> Finding | None:
         left = f"what chance adds was taken off, and left {percent(share)}"
         text = f"Too few rows in each region to estimate the grouping loss: {left}."
         return Finding("note", "hidden_groups", text, "Part the rows into fewer regions, or gather more.", reference)
+    if low <= WORTH_REPAIRING and round(share, 3) <= 0:
+        text = f"No grouping loss that these rows could show (95% interval up to {percent(high)} of the {score})."
+        return Finding("note" if high >= SMALL_LOSS else "good", "hidden_groups", text, reference=reference)
     if low <= WORTH_REPAIRING and high >= SMALL_LOSS:
         text = f"No grouping loss that these rows could show: {percent(share)} of the {score} ({span})."
         return Finding("note", "hidden_groups", text, reference=reference)
