@@ -148,7 +148,11 @@ def test_what_is_fitted_uses_the_sample_and_says_so(world, monkeypatch):
         assert found[name].n == len(world.y)
     for mine, theirs in zip(found.errors[:-1], whole.errors[:-1], strict=True):
         assert mine.name == theirs.name != "full_ece"
-        assert (float(mine.estimate), mine.null_mean) == (float(theirs.estimate), theirs.null_mean)
+        assert float(mine.estimate) == float(theirs.estimate)
+        if mine.name == "classwise_ece":  # classes are drawn together only where all rows are at hand
+            assert mine.null_mean == pytest.approx(theirs.null_mean, rel=0.05)
+        else:
+            assert mine.null_mean == theirs.null_mean
     assert found.fingerprint == whole.fingerprint
     # What is fitted rests on the sample alone, and its definition tells.
     taken = drawn(len(world.y), 1000)
