@@ -13,7 +13,7 @@ ROOT = Path(probaudit.__file__).parent
 
 # A module may import from its own layer and from those before it.
 LAYERS = [
-    ["version", "errors"],
+    ["version", "errors", "words"],
     ["arrays", "columns", "parallel", "writing"],
     ["predictions", "scores", "kernels"],
     ["lenses", "distances", "partitions"],
@@ -40,8 +40,9 @@ LAYERS = [
     ["report"],
     ["states"],
     ["monitor"],
-    ["demo"],
+    ["demo", "command"],
     ["cli"],
+    ["__main__"],
 ]
 RANK = {name: rank for rank, names in enumerate(LAYERS) for name in names}
 

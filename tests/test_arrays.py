@@ -10,7 +10,7 @@ import pytest
 
 import probaudit as pb
 from probaudit import InputError, Predictions
-from probaudit.arrays import BFLOAT16_SPACING, as_array, as_numbers, is_missing, named_columns, spacing
+from probaudit.arrays import BFLOAT16_SPACING, as_array, as_numbers, in_class_order, is_missing, named_columns, spacing
 
 ROWS = [[0.75, 0.25], [0.5, 0.5], [0.125, 0.875]]
 MATRIX = np.array(ROWS)
@@ -337,3 +337,22 @@ def test_names_that_are_numbers_become_text():
 def test_columns_must_have_names():
     with pytest.raises(InputError, match="must be a frame, or a mapping of names to arrays"):
         Predictions([0, 1], [0.2, 0.7], columns=np.ones((2, 2)))
+
+
+@pytest.mark.parametrize(
+    ("names", "classes", "expected"),
+    [
+        (["p_b", "p_a"], ["a", "b"], ["p_a", "p_b"]),
+        (["b", "a"], ["a", "b"], ["a", "b"]),
+        (["cat_p", "car_p"], ["car", "cat"], ["car_p", "cat_p"]),  # classes that begin alike
+        (["x_11_y", "x_1_y"], [1, 11], ["x_1_y", "x_11_y"]),
+        (["aaa", "aa"], ["a", "aa"], ["aa", "aaa"]),
+        (["p_10", "p_9", "p_1"], [1, 9, 10], ["p_1", "p_9", "p_10"]),
+        (["p_a", "q_b"], ["a", "b"], None),
+        (["p_a"], ["a", "b"], None),
+        (["a", "b"], ["aa", "bb"], None),
+        ([], [], None),
+    ],
+)
+def test_names_in_the_order_of_the_classes(names, classes, expected):
+    assert in_class_order(names, classes) == expected

@@ -6,6 +6,7 @@ import pickle
 import warnings
 
 import numpy as np
+import pandas as pd
 import pytest
 from sklearn.base import clone
 from sklearn.utils.estimator_checks import check_estimator
@@ -491,3 +492,20 @@ def test_equal_outputs_stay_equal():
     knots = calibrators.IRM().fit(P, y).knots_
     assert set(np.unique(knots[0])) <= set(P.ravel())
     np.testing.assert_array_equal(calibrators.Identity().fit(P, y).predict_proba(P), P)
+
+
+def test_a_frame_with_the_classes_in_another_order_is_refused():
+    world = pb.simulate.gaussian_posteriors(300, 3, seed=0)
+    names = np.array(["cat", "dog", "owl"])
+    frame, y = pd.DataFrame(world.mcs, columns=names), names[world.y]
+    odd, words = frame[["owl", "cat", "dog"]], "`P`: its columns are the classes in another order: owl, cat, dog"
+    with pytest.raises(pb.InputError, match=words):
+        calibrators.TemperatureScaling().fit(odd, y)
+    for fitted in (calibrators.TemperatureScaling().fit(P, y) for P in (frame, world.mcs)):
+        with pytest.raises(pb.InputError, match=words):
+            fitted.predict_proba(odd)
+    with pytest.raises(pb.InputError, match="another order: owl, dog"):  # the first class left out
+        calibrators.TemperatureScaling(classes=names).fit(frame[["owl", "dog"]], y)
+    found = calibrators.TemperatureScaling(classes=["owl", "cat", "dog"]).fit(odd, y).predict_proba(odd)
+    expected = calibrators.TemperatureScaling().fit(frame, y).predict_proba(frame)
+    np.testing.assert_allclose(found, expected[:, [2, 0, 1]], rtol=1e-6)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import re
+import shlex
 import subprocess
 import sys
 
@@ -95,7 +97,7 @@ def test_bad_rows_stop_or_are_dropped(file):
     assert "`p_*`, row 2: sums to 0.9; a row must sum to 1 within 1e-05" in stopped.output
     dropped = run("audit", file, "--drop-bad-rows")
     assert dropped.exit_code == 0
-    assert "1 of 500 rows was set aside: 1 that do" in dropped.output
+    assert "1 of 500 rows was set aside: 1 whose outputs do" in " ".join(dropped.output.split())
     assert run("audit", file, "--tolerance", "0.2").exit_code == 0
 
 
@@ -110,6 +112,13 @@ def test_bad_rows_stop_or_are_dropped(file):
         (["--confidence", "p_ant"], "go together"),
         (["--reject-cost", "2"], "must lie in [0, 1)"),
         (["--json", "no/such/folder.json"], "folder that exists"),
+        (["--label", "nope"], "`--label`: "),
+        (["--groups", "regn"], "`--groups`: no column matches 'regn'"),
+        (["--confidence", "p_ant"], "`--confidence` and `--correct` go together"),
+        (["--probs", "p_*", "--logits", "p_*"], "`--logits`: 'p_*'; give one kind of output, not also `--probs`"),
+        (["--costs", "none.csv"], "`--costs`: none.csv; must be a file that exists"),
+        (["--reject-cost", "2"], "`--reject-cost`: "),
+        (["--classes", "ant,bee"], "`--classes`: "),
     ],
 )
 def test_bad_input_exits_with_2_and_says_why(file, options, words):
@@ -120,7 +129,9 @@ def test_bad_input_exits_with_2_and_says_why(file, options, words):
 
 
 def test_missing_file_and_unknown_option_exit_with_2(tmp_path):
-    assert run("audit", tmp_path / "none.csv").exit_code == 2
+    missing = run("audit", tmp_path / "none.csv")
+    assert missing.exit_code == 2
+    assert missing.output.startswith("error: `FILE`: ")
     assert run("audit", tmp_path / "none.csv", "--unknown").exit_code == 2
     assert run("nothing").exit_code == 2
 
@@ -165,8 +176,40 @@ def test_demo_trains_audits_and_writes(tmp_path):
     assert json.loads(again.output)["estimates"] == stored["estimates"]
 
 
-def test_the_module_runs_and_knows_its_version():
-    done = subprocess.run([sys.executable, "-m", "probaudit.cli", "--version"], capture_output=True, text=True, check=True)
+def test_names_of_columns_are_no_options(tmp_path):
+    times = pd.to_datetime(["2024-05-01", "2024-05-02"])
+    pd.DataFrame({"label": [0, 1], "score": times, "p_a": [0.1, 0.8], "p_b": [0.9, 0.2]}).to_parquet(tmp_path / "rows.parquet")
+    command = ["calibrate", tmp_path / "rows.parquet", "-o", tmp_path / "cal.json"]
+    assert "`score`: has dtype datetime64" in run(*command, "--probs", "score").output
+    assert "`--score`: " in run(*command, "--classes", "0,1", "--folds", "2", "--score", "ece").output
+    assert "; pass `--classes`, the label" in run(*command).output
+
+
+def test_the_columns_of_a_list_stand_in_the_order_of_their_names(frame, file):
+    """As those of a pattern do: `--classes` says the order of the classes, not what is in columns that have names."""
+    plain = run("audit", file, "--json", "-", "--no-repair")
+    listed = run("audit", file, "--json", "-", "--no-repair", "--probs", "p_cat,p_ant,p_bee", "--classes", "ant,bee,cat")
+    assert json.loads(listed.output)["estimates"] == json.loads(plain.output)["estimates"]
+
+
+def test_advice_can_be_run(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    world = pb.simulate.gaussian_posteriors(1000, 3, seed=0)
+    names = np.array(["ant", "bee", "cat"])
+    columns = {f"proba {name}": world.mcs[:, k] for k, name in enumerate(names)}
+    pd.DataFrame({"target": names[world.y]} | columns).to_csv("my preds.csv", index=False)
+    done = run("audit", "my preds.csv", "--label", "target", "--probs", "proba *", "--json", "audit.json")
+    typed = re.findall("`(probaudit [^`]*)`", " ".join(done.output.split()))
+    assert len(typed) > 1
+    for command in sorted(set(typed), reverse=True):  # calibrate, then apply
+        assert run(*shlex.split(command)[1:]).exit_code == 0, command
+    assert (tmp_path / "calibrated.parquet").exists()
+    assert "probaudit calibrate FILE" in (tmp_path / "audit.json").read_text()  # as Python says it
+
+
+@pytest.mark.parametrize("module", ["probaudit", "probaudit.cli"])
+def test_the_module_runs_and_knows_its_version(module):
+    done = subprocess.run([sys.executable, "-m", module, "--version"], capture_output=True, text=True, check=True)
     assert done.stdout == f"probaudit {pb.__version__}\n"
 
 

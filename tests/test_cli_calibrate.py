@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 import decimal
+import shlex
 
 import numpy as np
 import pandas as pd
@@ -91,10 +92,14 @@ def test_a_binary_column(tmp_path):
     [
         (["calibrate", "{file}", "-o", "{tmp}/cal.json", "--method", "magic"], "must be one of identity"),
         (["calibrate", "{file}", "-o", "{tmp}/none/cal.json", "--method", "temperature"], "folder that exists"),
-        (["calibrate", "{file}", "-o", "{tmp}/cal.json", "--folds", "1"], "`cv`"),
+        (["calibrate", "{file}", "-o", "{tmp}/cal.json", "--folds", "1"], "`--folds`: 1"),
         (["calibrate", "{file}", "-o", "{tmp}/cal.json", "--score", "ece"], "must be one of log, brier"),
+        (["apply", "{tmp}/none.json", "{file}", "-o", "{tmp}/out.csv"], "`CALIBRATOR`: "),
         (["apply", "{tmp}/none.json", "{file}", "-o", "{tmp}/out.csv"], "readable JSON"),
+        (["apply", "{file}", "{file}", "-o", "{tmp}/out.csv"], "preds.csv: "),
         (["apply", "{file}", "{file}", "-o", "{tmp}/out.csv"], "must be JSON"),
+        (["apply", "{tmp}/good.json", "{tmp}/none.csv", "-o", "{tmp}/out.csv"], "`FILE`: "),
+        (["apply", "{tmp}/good.json", "{file}", "-o", "{tmp}/out.csv", "--probs", "p_ant,p_bee"], "no column is of cat"),
         (["apply", "{tmp}/good.json", "{file}", "-o", "{tmp}/none/out.csv"], "folder must exist"),
         (["apply", "{tmp}/good.json", "{file}", "-o", "{tmp}/folder.csv"], "not a folder"),
         (["apply", "{tmp}/good.json", "{file}", "-o", "{tmp}/out.txt"], "must end in .parquet or .csv"),
@@ -115,6 +120,80 @@ def test_bad_input_exits_with_two_and_writes_nothing(file, tmp_path, arguments, 
     assert result.exit_code == 2
     assert words in result.output
     assert sorted(tmp_path.iterdir()) == before
+
+
+@pytest.mark.parametrize("listed", ["p_cat,p_ant,p_bee", "p_[abc]*", "p_cat,p_bee", "p_*"])
+def test_columns_of_a_list_find_their_classes_by_name(file, tmp_path, listed):
+    fresh, saved, out = frame(1), tmp_path / "cal.json", tmp_path / "out.parquet"
+    assert run("calibrate", file, "--method", "vector", "-o", saved).exit_code == 0
+    fresh[["p_cat", "p_ant", "p_bee"]].to_parquet(tmp_path / "new.parquet")
+    done = run("apply", saved, tmp_path / "new.parquet", "--probs", listed, "-o", out)
+    assert done.exit_code == 0, done.output
+    expected = calibrators.load(saved).predict_proba(fresh[[f"p_{name}" for name in NAMES]].to_numpy())
+    np.testing.assert_allclose(pd.read_parquet(out)[[f"p_{name}" for name in NAMES]], expected, atol=1e-3)
+
+
+def test_columns_that_are_not_named_after_classes_go_by_their_places(file, tmp_path):
+    fresh, saved, out = frame(1), tmp_path / "cal.json", tmp_path / "out.parquet"
+    assert run("calibrate", file, "--method", "vector", "-o", saved).exit_code == 0
+    fresh.rename(columns={"p_ant": "x", "p_bee": "y", "p_cat": "z"})[["z", "x", "y"]].to_parquet(tmp_path / "new.parquet")
+    assert run("apply", saved, tmp_path / "new.parquet", "--probs", "x,y,z", "-o", out).exit_code == 0
+    expected = calibrators.load(saved).predict_proba(fresh[[f"p_{name}" for name in NAMES]].to_numpy())
+    np.testing.assert_array_equal(pd.read_parquet(out), expected)
+
+
+def commands(text, start):
+    """The commands that an output proposes, as lists of arguments."""
+    return [shlex.split(line)[1:] for line in text.splitlines() if line.startswith(start)]
+
+
+@pytest.mark.parametrize(
+    ("kind", "options"),
+    [
+        ("proba", ["--probs", "proba_*"]),
+        ("z", ["--logits", "z_*"]),
+        ("p", []),
+        ("proba", ["--probs", "proba_ant,proba_bee,proba_cat", "--classes", "ant,bee,cat"]),
+    ],
+)
+def test_what_calibrate_proposes_can_be_run(tmp_path, monkeypatch, kind, options):
+    monkeypatch.chdir(tmp_path)
+    world = frame(0, "z" if kind == "z" else "p").rename(columns=lambda name: name.replace("p_", f"{kind}_"))
+    world.assign(w=1.0).rename(columns={"label": "the target"}).to_csv("my preds.csv", index=False)
+    options = [*options, "--label", "the target", "--weight", "w"]
+    done = run("calibrate", "my preds.csv", *options, "--method", "temperature", "-o", "cal.json")
+    assert done.exit_code == 0, done.output
+    apply, compare = commands(done.output, "probaudit ")
+    assert run(*apply).exit_code == 0
+    assert "--weight" in compare
+    compared = run(*compare, "--no-repair")
+    assert compared.exit_code == 0, compared.output
+    assert "'calibrated' has the best log score" in compared.output
+
+
+def test_what_calibrate_proposes_for_a_stated_confidence(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    sure = np.random.default_rng(0).random(200)
+    pd.DataFrame({"sure": sure, "right": sure**2 > 0.3}).to_csv("a.csv", index=False)
+    done = run("calibrate", "a.csv", "--confidence", "sure", "--correct", "right", "--method", "temperature", "-o", "cal.json")
+    assert done.exit_code == 0, done.output
+    (apply,) = commands(done.output, "probaudit ")
+    assert run(*apply).exit_code == 0
+
+
+def test_a_bad_row_is_called_by_its_column_and_its_number_in_the_file(tmp_path, saved, monkeypatch):
+    monkeypatch.setattr("probaudit.engines.files.PART_BYTES", 2**14)
+    probs = {name: np.array(column * 300) for name, column in P.items()}
+    probs["p_0"][777] = 0.9
+    parquet.write_table(pa.table({"text": ["x" * 100] * 900, **probs}), tmp_path / "x.parquet")
+    done = run("apply", saved, tmp_path / "x.parquet", "-o", tmp_path / "out.parquet")
+    assert done.exit_code == 2
+    assert "`p_*`, row 777: sums to" in done.output
+
+
+def test_one_row_is_one_row(tmp_path, saved):
+    pd.DataFrame({name: column[:1] for name, column in P.items()}).to_csv(tmp_path / "x.csv", index=False)
+    assert run("apply", saved, tmp_path / "x.csv", "-o", tmp_path / "out.csv").output.startswith("1 row written")
 
 
 @pytest.fixture

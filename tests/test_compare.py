@@ -5,20 +5,17 @@ from __future__ import annotations
 import io
 import json
 from dataclasses import replace
-from pathlib import Path
-from typing import Annotated
 
 import numpy as np
 import pandas as pd
 import pytest
-import typer
 from rich.console import Console
 from typer.testing import CliRunner
 
 import probaudit as pb
 from conftest import softmax
 from probaudit import calibrators
-from probaudit.cli import _bad_input_exits, _console
+from probaudit.cli import app
 from probaudit.diagrams.aligned import AlignedReliability
 from probaudit.diagrams.diagram import number
 from probaudit.estimates import paired
@@ -512,27 +509,8 @@ def test_grids_for_diagrams_hold_the_loss(found):
         assert grid.loss.sum() / grid.weight.sum() == pytest.approx(float(found[name]["brier_score"]), rel=1e-9)
 
 
-app = typer.Typer()
-
-
-@app.command()
-def compare_files(
-    files: Annotated[list[Path], typer.Argument()],
-    label: str = "label",
-    probs: Annotated[list[str], typer.Option()] = [],  # noqa: B006
-    logits: Annotated[list[str], typer.Option()] = [],  # noqa: B006
-    name: Annotated[list[str], typer.Option()] = [],  # noqa: B006
-    json: str | None = None,
-) -> None:
-    with _bad_input_exits():
-        found = compare(read_models(files, probs=probs, logits=logits, names=name, reading={"label": label}), resamples=50)
-        if json is not None:
-            found.to_json(json)
-        _console().print(render(found, ", ".join(found.names)))
-
-
 def run(*arguments):
-    return CliRunner().invoke(app, [str(a) for a in arguments])
+    return CliRunner().invoke(app, ["compare", *(str(a) for a in arguments)])
 
 
 @pytest.fixture
@@ -562,6 +540,41 @@ def test_one_file_with_several_models(world, tmp_path):
     assert "differences from 'old'" in run(path, "--probs", "a_*", "--logits", "b_*", "--name", "old", "--name", "new").output
 
 
+def test_models_are_taken_in_the_order_of_the_command_line(world, tmp_path):
+    path, out = tmp_path / "three.parquet", tmp_path / "out.json"
+    columns = {"a": np.log(world.cal[:300]), "b": np.full((300, 3), 1 / 3), "c": np.log(world.mcs[:300])}
+    named = {f"{name}_{k}": values[:, k] for name, values in columns.items() for k in range(3)}
+    pd.DataFrame({"label": world.y[:300]} | named).to_parquet(path)
+    options = ["--no-repair", "--json", out]
+    for given, order in (
+        (["--logits", "a_*", "--probs", "b_*", "--logits", "c_*"], "abc"),
+        (["--logits=c_*", "--probs=b_*", "--logits=a_*"], "cba"),
+        (["--probs", "b_*", "--logits", "c_*", "--log-probs", "a_*"], "bca"),
+    ):
+        names = [word for name in order for word in ("--name", f"model {name}")]
+        result = run(*given[:2], *names[:2], path, *given[2:], *names[2:], *options)
+        assert result.exit_code == 0, result.output
+        found = json.loads(out.read_text())
+        assert list(found["models"]) == [f"model {name}" for name in order]
+        assert found["reference"] == f"model {order[0]}"
+        uniform = found["models"]["model b"]["estimates"]["log_score"]["value"]
+        assert uniform == pytest.approx(np.log(3))
+
+
+def test_columns_of_each_file(files, world, tmp_path):
+    other = tmp_path / "other.csv"
+    logits = {f"z_{k}": np.log(world.cal[:300, k]) for k in range(3)}
+    pd.DataFrame({"label": world.y[:300]} | logits).to_csv(other, index=False)
+    out = tmp_path / "out.json"
+    result = run(other, files[0], "--logits", "z_*", "--probs", "p_*", "--json", out)
+    assert result.exit_code == 0, result.output
+    found = json.loads(out.read_text())["models"]
+    assert list(found) == ["other", "first"]
+    expected = pb.log_score(world.y[:300], world.cal[:300])
+    assert found["other"]["estimates"]["log_score"]["value"] == pytest.approx(float(expected))
+    assert run(other, files[0], "--probs", "p_*", "--logits", "z_*").exit_code == 2  # the other way round
+
+
 def test_bad_files_end_with_code_2(files, tmp_path):
     frame = pd.read_csv(files[1])
     frame.loc[17, "label"] = (frame.label[17] + 1) % 3
@@ -569,7 +582,8 @@ def test_bad_files_end_with_code_2(files, tmp_path):
     for arguments, words in (
         ([files[0], tmp_path / "other.csv"], "`other`, row 17"),
         ([files[0]], "two sets of columns"),
-        ([*files, "--probs", "p_*", "--probs", "q_*"], "holds for all"),
+        ([*files, "--probs", "p_*", "--probs", "q_*"], "no column matches 'q_*'"),
+        ([*files, *files[:1], "--probs", "p_*", "--probs", "p_*"], "`--probs`: 2 sets; several files need one set"),
         ([*files, "--name", "one"], "one name for each"),
         ([*files, "--name", "one", "--name", "one"], "different names"),
     ):

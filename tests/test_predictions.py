@@ -369,3 +369,28 @@ def test_a_gap_is_no_logit():
     with pytest.raises(InputError) as caught:
         pb.log_score([0], [[np.nan, 0.5, 0.5]])
     assert str(caught.value).endswith("must lie between 0 and 1")
+
+
+@pytest.mark.parametrize("frame_of", [pd.DataFrame, pl.DataFrame, pa.table], ids=["pandas", "polars", "pyarrow"])
+@pytest.mark.parametrize("before", ["", "p_"])
+def test_a_frame_with_the_classes_in_another_order_is_refused(frame_of, before):
+    outputs = {"cat": [0.7, 0.1], "dog": [0.2, 0.1], "owl": [0.1, 0.8]}
+    y, classes = ["cat", "owl"], list(outputs)
+    frame = frame_of({f"{before}{name}": outputs[name] for name in ("owl", "cat", "dog")})
+    with pytest.raises(InputError, match=f"`probs`: its columns are the classes in another order: {before}owl, {before}cat"):
+        Predictions(y, frame, classes=classes)
+    with pytest.raises(InputError, match=r"^`y_proba`: its columns are the classes in another order"):
+        pb.log_score(y, frame, labels=classes)
+    expected = -np.log([0.7, 0.8]).mean()
+    assert pb.log_score(y, frame, labels=["owl", "cat", "dog"]) == pytest.approx(expected)
+    assert pb.log_score(y, frame_of({f"{before}{name}": outputs[name] for name in classes}), labels=classes) == expected
+    assert pb.log_score(y, frame_of({"x": [0.7, 0.1], "y": [0.2, 0.1], "z": [0.1, 0.8]}), labels=classes) == expected
+
+
+def test_a_frame_with_column_numbers_in_another_order_is_refused():
+    frame = pd.DataFrame([[0.7, 0.2, 0.1], [0.1, 0.1, 0.8]])
+    assert pb.log_score([0, 2], frame) == pytest.approx(-np.log([0.7, 0.8]).mean())
+    with pytest.raises(InputError, match="they must stand in the order of the classes: 0, 1, 2"):
+        pb.log_score([0, 2], frame[[2, 0, 1]])
+    with pytest.raises(InputError, match="another order: True, False"):
+        Predictions([True, False], pd.DataFrame({True: [0.9, 0.1], False: [0.1, 0.9]}))

@@ -39,6 +39,7 @@ def test_the_commands_run(command, tmp_path, monkeypatch):
     frame = pd.DataFrame({"label": np.array(["cat", "dog"])[world.y], "p_cat": world.cal[:, 0], "p_dog": world.cal[:, 1]})
     frame.assign(f_0=np.arange(len(frame)) % 7, f_1=world.cal[:, 0]).to_parquet("preds.parquet")
     frame.to_parquet("day-1.parquet")
+    frame.rename(columns={"p_cat": "proba_cat", "p_dog": "proba_dog"}).to_parquet("new.parquet")
     pd.DataFrame({"label": world.y, "p": world.cal[:, 1]}).to_csv("preds.csv", index=False)
     np.savez("preds.npz", labels=world.y, logits=np.log(world.cal))
     pd.DataFrame({"sure": world.cal.max(axis=1), "right": world.y == 0}).to_csv("answers.csv", index=False)
@@ -51,4 +52,4 @@ def test_the_commands_run(command, tmp_path, monkeypatch):
 
 
 def test_there_are_commands():
-    assert len(COMMANDS) == 11
+    assert len(COMMANDS) == 12

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
 from .errors import InputError
+from .words import listed
 
 # Relative spacing of the formats in which probabilities arrive; numpy has no bfloat16 of its own.
 BFLOAT16_SPACING = 2.0**-7
@@ -89,6 +90,40 @@ def named_columns(data: Any, argument: str) -> dict[str, np.ndarray] | None:
 
     frame = nw.from_native(data, eager_only=True)
     return {str(name): _without_na(np.asarray(frame.get_column(name).to_numpy())) for name in frame.columns}
+
+
+def column_names(data: Any) -> list[str]:
+    """The names of a frame's columns, as text; none of anything else."""
+    if isinstance(data, (np.ndarray, Mapping)):
+        return []
+    names = getattr(data, "column_names", getattr(data, "columns", ()))  # the columns of pyarrow are not names
+    return [] if callable(names) else [str(name) for name in names]
+
+
+def in_class_order(names: Sequence[str], classes: Sequence[Any]) -> list[str] | None:
+    """Column names in the order of the classes, if they are the classes but for what all begin and end with.
+
+    >>> in_class_order(["p_owl", "p_cat", "p_dog"], ["cat", "dog", "owl"])
+    ['p_cat', 'p_dog', 'p_owl']
+    """
+    wanted = [str(c) for c in classes]
+    if not names or len(names) != len(wanted):
+        return None
+    first, more = names[0], (len("".join(names)) - len("".join(wanted))) // len(wanted)
+    for start in range(more + 1):
+        ordered = [first[:start] + c + first[len(first) - more + start :] for c in wanted]
+        if sorted(ordered) == sorted(names):
+            return ordered
+    return None
+
+
+def check_column_order(data: Any, classes: Sequence[Any], argument: str) -> None:
+    """Raise if the columns of a frame are the classes by name, in another order. Columns go by their places, not by names."""
+    names = column_names(data)
+    ordered = in_class_order(names, classes)
+    if ordered is not None and ordered != names:
+        found = f"its columns are the classes in another order: {listed(names)}"
+        raise InputError(argument, f"they must stand in the order of the classes: {listed(ordered)}", found)
 
 
 def _without_na(values: np.ndarray) -> np.ndarray:

@@ -6,7 +6,7 @@ import functools
 import inspect
 import math
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Annotated, Any, NamedTuple, Unpack
 
 import typer
 
+from .command import Command, given, in_order, line
 from .engines.choosing import Engine, Passing, is_streamed
-from .engines.cluster import ClusterError
 from .engines.row_source import RowSource
 from .errors import InputError
 from .predictions import Predictions
@@ -24,6 +24,7 @@ from .report.audit import Audit, Repairing, audit_rows, audit_source
 from .report.comparison import Comparison
 from .report.gate import Threshold, failures
 from .version import __version__
+from .words import counted
 
 if TYPE_CHECKING:
     from .calibrators.base import Calibrator
@@ -34,6 +35,11 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     add_completion=False,
 )
+command = functools.partial(app.command, cls=Command)
+
+# Options that say where outputs are, and what else is needed to read the rows again.
+OUTPUTS = ("probs", "logits", "log_probs")
+ROWS = ("label", "weight", "classes", "drop_bad_rows", "tolerance")
 
 File = Annotated[
     Path,
@@ -70,16 +76,6 @@ Scheduler = Annotated[str | None, typer.Option(help="address of a Dask scheduler
 Checkpoint = Annotated[Path | None, typer.Option(help="file for the state of a stream, if it is interrupted (Ctrl-C)")]
 Resume = Annotated[bool, typer.Option("--resume", help="go on from the checkpoint, if there is one")]
 Threads = Annotated[int | None, typer.Option(help="threads to use; the result does not depend on it")]
-
-
-@contextmanager
-def _bad_input_exits() -> Iterator[None]:
-    """Bad input, or a cluster that is lost, is told in one line, with exit code 2."""
-    try:
-        yield
-    except (InputError, ClusterError) as error:
-        typer.echo(f"error: {error}", err=True)
-        raise typer.Exit(2) from None
 
 
 def _console() -> Any:
@@ -211,7 +207,7 @@ def takes(
 
         @functools.wraps(command)
         def run(**options: Any) -> None:
-            with _bad_input_exits(), _checkpointed([] if options["checkpoint"] is None else [options["checkpoint"]]):
+            with _checkpointed([] if options["checkpoint"] is None else [options["checkpoint"]]):
                 _check_outputs(options)
                 if first is not None:
                     first(options)
@@ -258,10 +254,12 @@ def _remove(paths: list[Path]) -> None:
         path.unlink(missing_ok=True)
 
 
-@app.command()
+@command()
 @takes(_open, _audit)
 def audit(
     audit: Audit,
+    file: File,
+    context: typer.Context,
     json: Json = None,
     html: Html = None,
 ) -> None:
@@ -270,8 +268,31 @@ def audit(
 
     _write(audit, json, html)
     if json != "-":
-        _console().print(render(audit, audit.title))
+        _console().print(render(_with_commands(audit, file, context), audit.title))
         _say_where(html)
+
+
+def _applied(context: typer.Context) -> list[str]:
+    """The options with which `apply` finds the outputs that this command was given."""
+    stated = context.params.get("confidence")
+    return given(context, *OUTPUTS) if stated is None else ["--probs", stated]
+
+
+def _with_commands(audit: Audit, file: Path, context: typer.Context) -> Audit:
+    """The same audit with commands in its advice that can be run as they are."""
+    commands = {
+        "probaudit calibrate FILE": line("calibrate", file, *given(context, *ROWS, *OUTPUTS, "confidence", "correct")),
+        "probaudit apply calibrator.json FILE -o OUTPUT": line(
+            "apply", "calibrator.json", file, *_applied(context), "-o", "calibrated.parquet"
+        ),
+    }
+
+    def runnable(advice: str) -> str:
+        for words, typed in commands.items():
+            advice = advice.replace(words, typed)
+        return advice
+
+    return replace(audit, findings=tuple(replace(finding, advice=runnable(finding.advice)) for finding in audit.findings))
 
 
 def _write(found: Audit | Comparison, json: str | None, html: Path | None, title: str = "") -> None:
@@ -309,7 +330,7 @@ def _thresholds(options: dict[str, Any]) -> list[Threshold]:
     return found
 
 
-@app.command()
+@command()
 @takes(_open, _audit, first=_thresholds)
 def check(
     audit: Audit,
@@ -333,17 +354,18 @@ def check(
         raise typer.Exit(1)
 
 
-@app.command()
+@command()
 def compare(
+    context: typer.Context,
     files: Annotated[
         list[Path],
         typer.Argument(help="files with the same rows, a model each; or one with several sets of columns", show_default=False),
     ],
     label: Label = "label",
-    probs: Annotated[list[str], typer.Option(help="columns with probabilities; for one file, once for each model")] = [],  # noqa: B006
+    probs: Annotated[list[str], typer.Option(help="columns with probabilities; once for all files, or for each model")] = [],  # noqa: B006
     logits: Annotated[list[str], typer.Option(help="columns with logits")] = [],  # noqa: B006
     log_probs: Annotated[list[str], typer.Option(help="columns with log-probabilities")] = [],  # noqa: B006
-    name: Annotated[list[str], typer.Option(help="what to call the models, in order")] = [],  # noqa: B006
+    name: Annotated[list[str], typer.Option(help="what to call the models, in the order of files or columns")] = [],  # noqa: B006
     reference: Annotated[
         str | None, typer.Option(help="the model that others are compared with", show_default="the first")
     ] = None,
@@ -378,7 +400,7 @@ def compare(
     from .report.same_rows import read_models
 
     checkpoints: list[Path] = []
-    with _bad_input_exits(), _checkpointed(checkpoints):
+    with _checkpointed(checkpoints):
         _check_outputs({"json": json, "html": html, "checkpoint": checkpoint})
         passing = Passing(engine, scheduler, None, threads, checkpoint, resume)
         if engine == "auto" and any(is_streamed(file, engine, checkpoint) for file in files):
@@ -399,9 +421,7 @@ def compare(
             models = read_models(
                 files,
                 rows_of,
-                probs=probs,
-                logits=logits,
-                log_probs=log_probs,
+                outputs=in_order(context, *OUTPUTS),
                 names=name,
                 reading=_options(groups=groups, classes=classes, drop_bad_rows=drop_bad_rows, **others),
             )
@@ -417,11 +437,12 @@ def compare(
             _say_where(html)
 
 
-@app.command()
+@command()
 @takes(_open)
 def calibrate(
     rows: Rows,
     file: File,
+    context: typer.Context,
     output: Annotated[Path, typer.Option("--output", "-o", help="JSON file for the calibrator", show_default=False)],
     method: Annotated[str, typer.Option(help="auto, or the name of one")] = "auto",
     score: Annotated[str, typer.Option(help="what decides: log or brier")] = "log",
@@ -453,8 +474,12 @@ def calibrate(
     gone = f": {float(found.relative):.1%} of it is gone" if math.isfinite(found.relative) else ""
     typer.echo(f"{score} score {before:.4f} before, {after:.4f} after{gone} (each row out of fold)")
     typer.echo(f"{type(calibrator).__name__}: {calibrator.fit_report_.status}")
-    hint = "with --probs and the column of the confidence" if some.pairs else "with the same --probs or --logits, if given"
-    typer.echo(f"Saved to {output}. Try: probaudit apply {output} {file} -o calibrated.parquet ({hint})")
+    typer.echo(f"Saved to {output}. Try, best with rows that it was not fitted to:")
+    typer.echo(line("apply", output, file, *_applied(context), "-o", "calibrated.parquet"))
+    if not some.pairs:
+        outputs = given(context, *OUTPUTS)
+        each = [*outputs, "--probs", "p_*"] if outputs else []
+        typer.echo(line("compare", file, "calibrated.parquet", *given(context, *ROWS), *each))
 
 
 def _fit_all(calibrator: Calibrator, rows: Rows) -> Calibrator:
@@ -473,7 +498,7 @@ def _fit_all(calibrator: Calibrator, rows: Rows) -> Calibrator:
         return fit_on_cluster(calibrator, FileRows(source), source.plan(), client=client)
 
 
-@app.command()
+@command()
 def apply(
     calibrator: Annotated[Path, typer.Argument(help="JSON file that `calibrate` wrote", show_default=False)],
     file: Annotated[Path, typer.Argument(help=".csv, .parquet, .arrow or .npz with outputs", show_default=False)],
@@ -489,20 +514,31 @@ def apply(
     from .reading import read_outputs
     from .writing import with_columns, write_tables
 
-    with _bad_input_exits():
+    try:
         model = load(calibrator)
-        given = {"probs": probs, "logits": logits, "log_probs": log_probs}
+    except InputError as problem:
+        found = problem.value if problem.argument == "path" else f"{calibrator}: {problem.value}"
+        raise InputError("calibrator", problem.rule, found) from None
+    patterns = {"probs": probs, "logits": logits, "log_probs": log_probs}
 
-        def calibrated(source: Any) -> Any:
-            outputs, others = read_outputs(source, model.classes_.tolist(), from_logits=model.from_logits, **given)
-            found = model.predict_proba(with_first_column(outputs, model.n_features_in_, model.from_logits))
-            return with_columns(others, {f"p_{name}": found[:, k] for k, name in enumerate(model.classes_.tolist())})
+    def calibrated(parts: Iterable[Any]) -> Iterator[Any]:
+        before = 0
+        for part in parts:
+            outputs, others = read_outputs(part, model.classes_.tolist(), from_logits=model.from_logits, **patterns)
+            try:
+                found = model.predict_proba(with_first_column(outputs, model.n_features_in_, model.from_logits))
+            except InputError as problem:
+                name = next(filter(None, patterns.values()), "p_*")
+                row = None if problem.row is None else before + problem.row
+                raise InputError(name, problem.rule, problem.value, row=row) from None
+            yield with_columns(others, {f"p_{name}": found[:, k] for k, name in enumerate(model.classes_.tolist())})
+            before += len(outputs)
 
-        rows = write_tables(output, map(calibrated, parts_of(file)))
-    typer.echo(f"{rows:,} rows written to {output}")
+    rows = write_tables(output, calibrated(parts_of(file)))
+    typer.echo(f"{counted(rows)} written to {output}")
 
 
-@app.command()
+@command()
 def demo(
     output: Annotated[Path, typer.Option(help="folder for the predictions and audits")] = Path("probaudit-demo"),
 ) -> None:
@@ -512,29 +548,28 @@ def demo(
     from .report.terminal import overview, render
 
     console = _console()
-    with _bad_input_exits():
-        output.mkdir(parents=True, exist_ok=True)
-        models: dict[str, dict[str, Predictions]] = {}
-        audits: dict[str, dict[str, Audit]] = {}
-        for data, method, rows in demonstration.trained():
-            title = f"{data}, {method}"
-            found = audit_rows(rows, title=title, repair="compare" if title in demonstration.REPORTS else None)
-            models.setdefault(data, {})[method] = rows
-            audits.setdefault(data, {})[method] = found
-            path = demonstration.save(output, f"{data} {method}", rows)
-            found.to_json(path.with_suffix(".json"))
-            if title in demonstration.REPORTS:
-                found.to_html(path.with_suffix(".html"))
-        for data, found_by_method in audits.items():
-            console.print(f"\n[bold]{data}[/bold]\n")
-            console.print(overview(found_by_method))
-        compared = output / "digits-compared.html"
-        compare_models(models["digits"]).to_html(compared, title="digits, five classifiers")
-        console.print()
-        console.print(render(audits["breast cancer"]["naive Bayes"], demonstration.REPORTS[0]))
-        reports = ", ".join(str(path) for path in sorted(output.glob("*.html")))
-        console.print(f"\nOpen in a browser: {reports}", soft_wrap=True)
-        console.print(f"Then try: probaudit audit {output}/digits-random-forest.parquet --html report.html")
+    output.mkdir(parents=True, exist_ok=True)
+    models: dict[str, dict[str, Predictions]] = {}
+    audits: dict[str, dict[str, Audit]] = {}
+    for data, method, rows in demonstration.trained():
+        title = f"{data}, {method}"
+        found = audit_rows(rows, title=title, repair="compare" if title in demonstration.REPORTS else None)
+        models.setdefault(data, {})[method] = rows
+        audits.setdefault(data, {})[method] = found
+        path = demonstration.save(output, f"{data} {method}", rows)
+        found.to_json(path.with_suffix(".json"))
+        if title in demonstration.REPORTS:
+            found.to_html(path.with_suffix(".html"))
+    for data, found_by_method in audits.items():
+        console.print(f"\n[bold]{data}[/bold]\n")
+        console.print(overview(found_by_method))
+    compared = output / "digits-compared.html"
+    compare_models(models["digits"]).to_html(compared, title="digits, five classifiers")
+    console.print()
+    console.print(render(audits["breast cancer"]["naive Bayes"], demonstration.REPORTS[0]))
+    reports = ", ".join(str(path) for path in sorted(output.glob("*.html")))
+    console.print(f"\nOpen in a browser: {reports}", soft_wrap=True)
+    console.print(f"Then try: probaudit audit {output}/digits-random-forest.parquet --html report.html")
 
 
 if __name__ == "__main__":

@@ -10,9 +10,10 @@ from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
-from .arrays import as_array, as_numbers, is_missing, named_columns, spacing
+from .arrays import as_array, as_numbers, check_column_order, is_missing, named_columns, spacing
 from .columns import Columns
 from .errors import InputError
+from .words import counted
 
 Kind = Literal["probabilities", "pairs", "logits", "log_probabilities"]
 OnBadRows = Literal["error", "drop"]
@@ -54,7 +55,8 @@ class Predictions:
     """What a classifier said about labelled rows.
 
     y : labels, as integers, booleans or strings.
-    probs : [n, K] outputs, or [n] for the second of two classes.
+    probs : [n, K] outputs, or [n] for the second of two classes. A frame whose columns are the classes in another order is
+        refused.
     from_logits, from_log_probs : what the outputs are, if not probabilities. Never guessed.
     classes : the class of each column, in order. Without it the labels are the column numbers 0..K-1.
     sample_weight, features, columns : per row; columns is a frame or a mapping of names to arrays, features such a one or a
@@ -101,6 +103,7 @@ class Predictions:
         if values.ndim == 2 and values.shape[1] < 2:
             rule = "needs two columns or more; give the positive class of a binary problem as one dimension"
             raise InputError(self.name("probs"), rule, f"has shape {values.shape}")
+        given = self.probs
         self._set("probs", values)
         labels = as_array(self.y, self.name("y"))
         if labels.ndim == 2 and labels.shape[1] == 1:
@@ -110,6 +113,7 @@ class Predictions:
         self._set("y", labels)
         self._check_lengths()
         self._set("classes", self._class_order())
+        check_column_order(given, self.class_order, self.name("probs"))
         self._set("memo", {})
 
     memo: dict[Any, Any] = field(init=False, repr=False)  # what was found out about these rows; they must not change
@@ -164,8 +168,8 @@ class Predictions:
 
     def __repr__(self) -> str:
         if self.pairs:
-            return f"Predictions({len(self):,} rows, confidence and correctness)"
-        return f"Predictions({len(self):,} rows, {self.n_classes} classes, {self.kind.replace('_', '-')})"
+            return f"Predictions({counted(len(self))}, confidence and correctness)"
+        return f"Predictions({counted(len(self))}, {self.n_classes} classes, {self.kind.replace('_', '-')})"
 
     def _check_lengths(self) -> None:
         n = len(self)

@@ -12,10 +12,11 @@ from typing import Any, TypedDict, Unpack
 
 import numpy as np
 
-from .arrays import as_array, as_numbers, from_arrow, is_missing
+from .arrays import as_array, as_numbers, from_arrow, in_class_order, is_missing
 from .errors import InputError
 from .paths import Folders, folders_of, form_of, is_path, separator_of
 from .predictions import OnBadRows, Predictions, class_list
+from .words import listed
 from .writing import arrow_table, first_line
 
 Pattern = str | Sequence[str]
@@ -193,8 +194,8 @@ def layout_of(
     if confidence is not None and correct is not None:
         names |= {"probs": str(confidence), "y": str(correct)}
         outputs, label = (_one(table, confidence, "confidence"),), _one(table, correct, "correct")
-        listed = None if classes is None else tuple(class_list(classes, "classes"))
-        return Layout("confidence", outputs, label, classes=listed, names=names, **parts)
+        stated = None if classes is None else tuple(class_list(classes, "classes"))
+        return Layout("confidence", outputs, label, classes=stated, names=names, **parts)
     kind = asked[0] if asked else "probs"
     pattern: Any = given[kind] if asked else "p_*"
     matched = _match(table, pattern, kind)
@@ -207,10 +208,12 @@ def layout_of(
         order = _typed(plain, labels) or tuple(plain)
         if named and len(named) == len(order) and set(named) == set(order):
             matched = [matched[named.index(c)] for c in order]
+        else:
+            matched = in_class_order(matched, plain) or matched
     elif len(matched) > 1:
         if named is None:
             rule = "pass `classes`, the label of each output column in order"
-            raise InputError(label, rule, f"labels are {labels.dtype}, but classes are named {_listed(stars)}")
+            raise InputError(label, rule, f"labels are {labels.dtype}, but classes are named {listed(stars)}")
         order = named
     names |= {"y": label, "probs": pattern if isinstance(pattern, str) else ", ".join(map(str, pattern))}
     return Layout(kind, tuple(matched), label, classes=order, names=names, **parts)
@@ -238,14 +241,8 @@ def read_outputs(
         )
     table, pattern = _table(source), given[asked[0]] or "p_*"
     matched = _match(table, pattern, asked[0])
-    stars = [str(name) for name in _stars(matched, pattern)]
-    wanted_names, named = [str(c) for c in classes], _typed(stars, np.array(classes))
-    if len(matched) > 1 and sorted(stars) == sorted(wanted_names):
-        matched = [matched[stars.index(name)] for name in wanted_names]
-    elif len(matched) > 1 and named is not None and len(named) == len(classes) and set(named) == set(classes):
-        matched = [matched[named.index(c)] for c in classes]
-    elif len(matched) > 1 and stars != matched:
-        raise InputError(asked[0], f"needs a column for each of {_listed(wanted_names)}", f"found {_listed(stars)}")
+    if len(matched) > 1:
+        matched = _for_classes(matched, _stars(matched, pattern), classes, asked[0])
     outputs = _matrix(table, matched, asked[0])
     if outputs.shape[1] not in (len(classes), len(classes) - 1):
         raise InputError(asked[0], f"needs {len(classes)} columns", outputs.shape[1])
@@ -253,6 +250,21 @@ def read_outputs(
         return outputs, source.drop_columns(matched)
     others = {name: table[name] for name in table if name not in matched}
     return outputs, arrow_table({name: column for name, column in others.items() if column.shape[:1] == outputs.shape[:1]})
+
+
+def _for_classes(names: list[str], stars: list[str], classes: Sequence[Any], argument: str) -> list[str]:
+    """Columns in the order of the classes, if their names tell them; as listed, if they tell nothing."""
+    ordered, numbers = in_class_order(names, classes), _typed(stars, np.array(classes))
+    if ordered is None and numbers is not None and len(numbers) == len(classes) and set(numbers) == set(classes):
+        ordered = [names[numbers.index(c)] for c in classes]  # numbers may be spelled in several ways
+    if ordered is None and stars != names:
+        raise InputError(argument, f"needs a column for each of {listed([str(c) for c in classes])}", f"found {listed(stars)}")
+    if ordered is None and len(names) == len(classes) - 1:
+        ordered = in_class_order(names, classes[1:])
+        for c in classes[1:] if ordered is None else ():
+            if in_class_order(names, [other for other in classes if other != c]):
+                raise InputError(argument, f"only the first class, {classes[0]}, may be left out", f"no column is of {c}")
+    return ordered or names
 
 
 def _table(source: Any) -> Mapping[str, np.ndarray]:
@@ -476,15 +488,15 @@ class _Columns(Mapping[str, np.ndarray]):
 
 def _match(table: Collection[str], pattern: Pattern, argument: str) -> list[str]:
     """Column names that a pattern names, in the order of the file; several patterns in the order given."""
-    listed = [pattern] if isinstance(pattern, int) else pattern
-    patterns = [part.strip() for part in listed.split(",")] if isinstance(listed, str) else [str(part) for part in listed]
+    given = [pattern] if isinstance(pattern, int) else pattern
+    patterns = [part.strip() for part in given.split(",")] if isinstance(given, str) else [str(part) for part in given]
     if not patterns:
         raise InputError(argument, "needs at least one column")
     found: list[str] = []
     for part in patterns:
         names = [part] if part in table else [name for name in table if fnmatchcase(name, part)]
         if not names:
-            rule = f"the columns are {_listed(list(table))}"
+            rule = f"the columns are {listed(list(table))}"
             raise InputError(argument, rule, f"no column matches {part!r}")
         found += [name for name in names if name not in found]
     return found
@@ -493,12 +505,8 @@ def _match(table: Collection[str], pattern: Pattern, argument: str) -> list[str]
 def _one(table: Collection[str], name: Any, argument: str) -> str:
     text = name if name is None else str(name)
     if text not in table:
-        raise InputError(argument, f"the columns are {_listed(list(table))}", f"there is no column {text!r}")
+        raise InputError(argument, f"the columns are {listed(list(table))}", f"there is no column {text!r}")
     return str(text)
-
-
-def _listed(names: list[str]) -> str:
-    return ", ".join(names[:12]) + (f", ... ({len(names)} in all)" if len(names) > 12 else "")
 
 
 def _matrix(table: Mapping[str, np.ndarray], names: list[str], argument: str) -> np.ndarray:
@@ -585,7 +593,10 @@ def read_costs(path: Path, classes: Sequence[Any]) -> Any:
     """
     from .scores import Cost
 
-    table = _file(path)
+    try:
+        table = _file(path)
+    except InputError as problem:
+        raise InputError("costs", problem.rule, problem.value) from None
     names = list(table)
     if all(re.fullmatch(r"-?[\d.]+(e-?\d+)?", name.strip()) for name in names):
         raise InputError("costs", "needs a header that names the decisions", f"{path} begins with {', '.join(names)}")
@@ -599,6 +610,6 @@ def read_costs(path: Path, classes: Sequence[Any]) -> Any:
         given = [str(c) for c in first.tolist()]
         wanted = [str(c) for c in classes]
         if sorted(given) != sorted(wanted):
-            raise InputError("costs", f"needs one row for each of {_listed(wanted)}", f"{path} has {_listed(given)}")
+            raise InputError("costs", f"needs one row for each of {listed(wanted)}", f"{path} has {listed(given)}")
         matrix = matrix[[given.index(c) for c in wanted]]
     return Cost(matrix, "cost", tuple(columns))

@@ -18,6 +18,7 @@ from .lenses import Classwise
 from .metrics import RowOptions, rows_of
 from .predictions import Predictions
 from .scores import Score, as_score
+from .words import counted
 
 if TYPE_CHECKING:
     from .calibrators.base import Calibrator
@@ -241,5 +242,5 @@ def _candidate(
         accuracy=accuracy,
         accuracy_change=accuracy - raw_accuracy,
         seconds=seconds,
-        remark="control, never chosen" if control else f"{infinite:,} rows with an infinite score" if infinite else "",
+        remark="control, never chosen" if control else f"{counted(infinite)} with an infinite score" if infinite else "",
     )

@@ -16,6 +16,7 @@ from .predictions import OnBadRows, Predictions, class_list
 from .scores import Cost
 from .statistics import AuditState, Plan, weight_exponent
 from .statistics.covered import Covered
+from .words import counted
 
 if TYPE_CHECKING:
     from .report.audit import Audit
@@ -122,7 +123,7 @@ class State(AuditState):
         return audit_evidence(self.finalise(), repair=repair, regions=regions, title=title)
 
     def __repr__(self) -> str:
-        return f"State({self.rows:,} rows, {self.plan.n_classes} classes, {self.plan.kind.replace('_', '-')})"
+        return f"State({counted(self.rows)}, {self.plan.n_classes} classes, {self.plan.kind.replace('_', '-')})"
 
 
 def rows_for(plan: Plan, y_true: Any, y_proba: Any = None, **rest: Any) -> Predictions | None:

@@ -15,7 +15,7 @@ from sklearn.utils import Tags
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
 
-from ..arrays import as_numbers
+from ..arrays import as_numbers, check_column_order
 from ..engines.memory import good_rows
 from ..errors import InputError
 from ..kernels.rules import LOGIT_LIMIT
@@ -174,6 +174,7 @@ class Calibrator(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
                 warnings.filterwarnings("ignore", message="The number of unique classes", category=UserWarning)  # few rows
                 check_classification_targets(labels)
         self.classes_ = class_order(self.classes, labels, values.shape[1])
+        check_column_order(P, self.classes_.tolist()[-values.shape[1] :], "P")
         codes = label_codes(labels, tuple(self.classes_.tolist()))
         weights = np.asarray(_check_sample_weight(sample_weight, values, ensure_non_negative=True), np.float64)
         if not weights.any():
@@ -190,6 +191,7 @@ class Calibrator(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     def _sample(self, P: Any) -> Sample:
         """Rows to be calibrated, checked."""
         tolerance = sum_tolerance(P)
+        check_column_order(P, self.classes_.tolist()[-self.n_features_in_ :], "P")
         P = _two_dimensional(P) if self.n_features_in_ == 1 else _array(P)
         values = validate_data(self, P, reset=False, dtype=[np.float64, np.float32], ensure_all_finite=False)
         check_finite(values)

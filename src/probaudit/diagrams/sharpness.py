@@ -15,6 +15,7 @@ from ..metrics import RowOptions, rows_of
 from ..scores import NAMED
 from ..statistics import Grid
 from ..viewing import survey
+from ..words import counted
 from .diagram import Diagram, number
 from .picture import Axis, Band, Line, Panel, Picture, Rule
 
@@ -108,7 +109,7 @@ class CalibrationSharpness(Diagram):
     def _caption(self) -> str:
         words = f"{NAMES[self.score]} score: calibration error (CAL) {number(self.calibration)}"
         if self.infinite_rows:
-            rows = "1 row" if self.infinite_rows == 1 else f"{self.infinite_rows:,} rows"
+            rows = counted(self.infinite_rows)
             words += f"; the total loss (TOT) is infinite, as {rows} gave the true class probability 0"
         else:
             words += f" of a total loss (TOT) of {number(self.total)}; the rest is for lack of sharpness"

@@ -85,7 +85,7 @@ def _open_file(path: Path, folders: Folders, reached: Reached) -> RowFile:
     with readable(path):
         form = form_of(path)
         if form == "npz":
-            raise InputError("source", "an .npz file must be read whole; use `read`", str(path))
+            raise InputError("source", "an .npz file must be read whole, in memory", str(path))
         if form == "arrow":
             found: RowFile = ArrowRows(path, reached)
         else:

@@ -23,6 +23,7 @@ from ..predictions import Predictions
 from ..reading import Layout, ReadOptions, is_text, layout_of, read, readable
 from ..scores import Cost
 from ..statistics import Plan, weight_exponent
+from ..words import counted
 from .files import RowFile, joint_schema, open_files
 from .progress import Progress
 
@@ -72,7 +73,7 @@ class RowSource:
 
     def __repr__(self) -> str:
         files = str(self.files[0].path) if len(self.files) == 1 else f"{len(self.files):,} files"
-        return f"RowSource({files}, {self.n:,} rows, {len(self.classes)} classes)"
+        return f"RowSource({files}, {counted(self.n)}, {len(self.classes)} classes)"
 
     def read(self) -> Predictions:
         """All rows, in memory."""

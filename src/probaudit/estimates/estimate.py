@@ -6,6 +6,8 @@ import math
 from collections.abc import Mapping
 from typing import Any
 
+from ..words import counted
+
 
 class Estimate(float):
     """A float that carries its 95% interval, the rows it rests on, and its definition in words.
@@ -53,7 +55,8 @@ class Estimate(float):
         if math.isfinite(self.low):
             text += f" [{self.low:.6g}, {self.high:.6g}]"
         if self.infinite_rows:
-            text += f" ({self.infinite_rows:,} rows gave their true class probability 0)"
+            whose = "its" if self.infinite_rows == 1 else "their"
+            text += f" ({counted(self.infinite_rows)} gave {whose} true class probability 0)"
         return f"{text}  {self.definition}, n = {self.n:,}"
 
     def __reduce__(self) -> tuple[Any, ...]:

@@ -10,6 +10,7 @@ from ..diagrams.score_intervals import ScoreIntervals
 from ..diagrams.sharpness import CalibrationSharpness
 from ..diagrams.wording import in_words, score_of, whole_percent
 from ..estimates.estimate import Estimate
+from ..words import counted
 from .audit_page import share, versions
 from .comparison_terminal import DIFFERENCES, LABELS, MORE, SCORES, is_pairs, judgement, rank, scores_of
 from .page import Control, Facts, Figure, FindingList, Page, Section, Table, Words
@@ -39,7 +40,7 @@ def comparison_summary(found: Comparison) -> Page:
 def facts(found: Comparison) -> str:
     classes = found.summaries[found.reference].plan.classes
     answer = "confidence and correctness" if is_pairs(found) else f"{len(classes):,} classes"
-    return f"{len(found.names)} models, {found.rows:,} rows, {answer}"
+    return f"{len(found.names)} models, {counted(found.rows)}, {answer}"
 
 
 def _verdict(found: Comparison) -> Section:

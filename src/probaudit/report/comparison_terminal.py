@@ -13,6 +13,7 @@ from rich.text import Text
 
 from ..diagrams.wording import score_of
 from ..estimates.estimate import Estimate
+from ..words import counted
 from .finding import percent
 from .terminal import METHOD, findings, interval, number, number_table
 
@@ -132,7 +133,7 @@ def judgement(x: Estimate, name: str) -> tuple[str, str]:
 def render(found: Comparison, title: str = "") -> RenderableType:
     classes = found.summaries[found.reference].plan.classes
     answer = "confidence and correctness" if is_pairs(found) else f"{len(classes)} classes"
-    head = Text.assemble((title or "comparison", "bold"), f"  {len(found.names)} models, {found.rows:,} rows, {answer}")
+    head = Text.assemble((title or "comparison", "bold"), f"  {len(found.names)} models, {counted(found.rows)}, {answer}")
     parts: list[RenderableType] = [head, Padding(findings(found), (1, 0))]
     for columns, ranked in ((SCORES, True), (MORE, False)):
         table = models(found, columns, ranked=ranked)

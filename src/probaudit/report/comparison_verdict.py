@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 from ..estimates.estimate import Estimate
+from ..words import counted
 from .finding import LEVELS, Finding, between
 
 if TYPE_CHECKING:
@@ -55,10 +56,6 @@ def _listed(names: Sequence[str]) -> str:
     return shown[0] if len(shown) == 1 else f"{', '.join(shown[:-1])} and {shown[-1]}"
 
 
-def _rows(count: int) -> str:
-    return "1 row" if count == 1 else f"{count:,} rows"
-
-
 def _others(found: Comparison) -> list[str]:
     return [name for name in found.names if name != found.reference]
 
@@ -75,7 +72,7 @@ def best_by_score(found: Comparison) -> list[Finding]:
         return [Finding("good", rule, f"{best[0]!r} has the best {words}, {found.estimates[best[0]][score]:.4g}: {than}.")]
     text = f"No single model is the best by the {words}: {_listed(best)} "
     same = all(name == found.reference or _identical(found, name) for name in best)
-    return [Finding("note", rule, text + ("are identical." if same else f"cannot be told apart on {_rows(found.rows)}."))]
+    return [Finding("note", rule, text + ("are identical." if same else f"cannot be told apart on {counted(found.rows)}."))]
 
 
 def best_under_costs(found: Comparison) -> list[Finding]:
@@ -212,7 +209,7 @@ def infinite_log_score(found: Comparison) -> list[Finding]:
     for name in found.names:
         count = int(found.summaries[name].log.infinite.sum())
         if count:
-            text = f"{name!r} gave the true class probability 0 in {_rows(count)}: its log score is infinite."
+            text = f"{name!r} gave the true class probability 0 in {counted(count)}: its log score is infinite."
             advice = "What states a probability of exactly 0 must be certain; a finite calibrator, or a floor, avoids it."
             findings.append(
                 Finding("bad", "infinite_log_score", text, advice=advice, reference="Ferrer & Ramos 2025, Section 2.3.3")
@@ -243,7 +240,7 @@ def only_confidence(found: Comparison) -> list[Finding]:
 def few_rows(found: Comparison) -> list[Finding]:
     if found.rows >= FEW_ROWS:
         return []
-    return [Finding("note", "few_rows", f"Only {_rows(found.rows)}: take every interval here as rough.")]
+    return [Finding("note", "few_rows", f"Only {counted(found.rows)}: take every interval here as rough.")]
 
 
 RULES: tuple[Rule, ...] = (

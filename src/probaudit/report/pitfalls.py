@@ -9,6 +9,7 @@ import numpy as np
 from ..diagrams.wording import score_of
 from ..lenses import TopLabel
 from ..viewing import look
+from ..words import counted
 from .finding import Case, Finding, Rule, between_shares, percent
 from .repairs import Repair
 
@@ -203,7 +204,7 @@ def miscalibrated_group(case: Case) -> Finding | None:
     if not wrong:
         return None
     worst = max(wrong, key=lambda group: group.error.excess)
-    who, error = f"where {worst.column} = {worst.value} ({worst.rows:,} rows)", worst.error
+    who, error = f"where {worst.column} = {worst.value} ({counted(worst.rows)})", worst.error
     if worst.verdict:
         said = f"{who}, the model is right {worst.observed:.0%} of the time and says {worst.stated:.0%}."
     else:

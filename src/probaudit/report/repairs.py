@@ -21,6 +21,7 @@ from ..predictions import Predictions
 from ..scores import Brier, Log
 from ..selecting import CONTROL, METHODS, calibrator_named
 from ..statistics.evidence import RANKS, Evidence
+from ..words import counted
 from .lens_errors import FEWER_RESAMPLES, WIDTH, LensError, binned, described
 
 if TYPE_CHECKING:
@@ -222,7 +223,7 @@ def _words(name: str, chosen: str, best: str, gap: Estimate, infinite: int, cont
     if name == chosen:
         return "recommended: the best log score" if name == best else f"recommended: simpler than {title_of(best)}, and as good"
     if infinite:
-        rows = "1 row" if infinite == 1 else f"{infinite:,} rows"
+        rows = counted(infinite)
         return f"in {rows} what happened has probability 0: an infinite log score"
     if name == best:
         return "the best log score, but not surely better than a simpler one"

@@ -78,32 +78,31 @@ def read_models(
     files: Sequence[str | Path],
     reader: Callable[..., Predictions] = read,
     *,
-    probs: Sequence[str] = (),
-    logits: Sequence[str] = (),
-    log_probs: Sequence[str] = (),
+    outputs: Sequence[tuple[str, str]] = (),
     names: Sequence[str] = (),
     reading: Mapping[str, Any] | None = None,
 ) -> dict[str, Predictions]:
     """Models from files: one of each of several files, or one of each set of columns of a single file.
 
-    probs, logits, log_probs : patterns of columns, as in `read`; for several files, one that holds for all of them.
-    names : of the models, in order (of one file: probs, logits, log_probs); unless given, files are called by their names and
-        columns by the text of their pattern without the star.
+    outputs : what outputs are, "probs", "logits" or "log_probs", with the pattern of their columns, as in `read`; for several
+        files, one that holds for all of them, or one for each in their order.
+    names : of the models, in order of the outputs or files; unless given, files are called by their names and columns by the
+        text of their pattern without the star.
     reader, reading : how a file is read: `read`, or what takes the same; and its other options.
     """
-    given = {"probs": probs, "logits": logits, "log_probs": log_probs}
-    sets = [(kind, pattern) for kind, patterns in given.items() for pattern in patterns]
     if len(files) == 1:
-        if len(sets) < 2:
+        if len(outputs) < 2:
             raise InputError(
-                "probs", "one file needs two sets of columns or more, such as --probs 'a_*' --probs 'b_*'", len(sets)
+                "probs", "one file needs two sets of columns or more, such as --probs 'a_*' --probs 'b_*'", len(outputs)
             )
-        sources: list[tuple[str | Path, dict[str, Any]]] = [(files[0], {kind: pattern}) for kind, pattern in sets]
-        called = [pattern.replace("*", "").strip("_-. ") or pattern for _, pattern in sets]
+        sources: list[tuple[str | Path, dict[str, Any]]] = [(files[0], {kind: pattern}) for kind, pattern in outputs]
+        called = [pattern.replace("*", "").strip("_-. ") or pattern for _, pattern in outputs]
     else:
-        if len(sets) > 1:
-            raise InputError(sets[1][0], "several files need one set of columns, that holds for all", sets[1][1])
-        sources = [(file, dict(sets)) for file in files]
+        if len(outputs) not in (0, 1, len(files)):
+            rule = f"several files need one set of columns that holds for all, or one for each of the {len(files)}"
+            raise InputError(outputs[-1][0], rule, f"{len(outputs)} sets")
+        each = list(outputs) * len(files) if len(outputs) == 1 else list(outputs)
+        sources = [(file, dict(each[k : k + 1])) for k, file in enumerate(files)]
         stems = [Path(file).stem for file in files]
         called = stems if len(set(stems)) == len(stems) else [str(file) for file in files]
     if names and len(names) != len(sources):

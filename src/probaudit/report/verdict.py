@@ -10,6 +10,7 @@ from ..diagrams.wording import score_of
 from ..estimates.estimate import Estimate
 from ..predictions import Predictions
 from ..viewing import survey
+from ..words import counted
 from .finding import LEVELS, Case, Finding, Level, Rule, between, between_shares, percent
 from .lens_errors import MOST_GROUPS, ungrouped_columns
 from .pitfalls import PITFALLS, answer, miscalibrated_class, miscalibrated_group
@@ -26,7 +27,7 @@ BAD_ROWS = {
     "label": "with a label that is no class",
     "weight": "with a weight that is no weight",
     "value": "with an output out of range",
-    "sum": "that do not sum to 1",
+    "sum": "whose outputs do not sum to 1",
 }
 OPENINGS: dict[Level, str] = {
     "bad": "Do not use these probabilities as they are",
@@ -58,7 +59,7 @@ def infinite_log_score(case: Case) -> Finding | None:
     which = "" if len(numbers) == count else "the first of the sample: " if case.evidence.sampled else "the first: "
     listed = f"{'row' if len(numbers) == 1 else 'rows'} {', '.join(map(str, numbers))}"
     shown = f" ({which}{listed}, counted from 0)" if numbers else ""
-    rows = "In 1 row" if count == 1 else f"In {count:,} rows"
+    rows = f"In {counted(count)}"
     happened = "what came true" if case.summary.plan.kind == "pairs" else "the true class"
     return Finding(
         "bad",

@@ -1,0 +1,7 @@
+"""`python -m probaudit` is the command line."""
+
+from __future__ import annotations
+
+from .cli import app
+
+app(prog_name="probaudit")
