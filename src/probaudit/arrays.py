@@ -207,8 +207,8 @@ def value_name(value: Any) -> str:
 
 def value_names(column: np.ndarray) -> np.ndarray:
     """The same of each value of a column."""
-    if column.dtype.kind == "O":
-        return np.array([value_name(value) for value in column], str)
+    if column.dtype.kind in "OTV":
+        return np.array([value_name(value) for value in column.tolist()], str)
     text = column.astype(str)
     if column.dtype.kind == "f":
         whole = _is_whole(column)
