@@ -12,9 +12,10 @@ import numpy as np
 from ..arrays import as_array, as_numbers, is_missing
 from ..errors import InputError
 from ..predictions import Predictions
-from ..reading import ReadOptions, column_names, layout_of, read
+from ..reading import ReadOptions, layout_of, read
 from ..scores import Cost
 from ..statistics import Plan, weight_exponent
+from ..tables import column_names
 from .cluster import Blocks, Part, Reader, computed, connected, numbered
 from .files import runs_of
 from .row_source import Piece, RowSource

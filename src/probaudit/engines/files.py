@@ -10,7 +10,7 @@ from typing import Any
 
 from ..errors import InputError
 from ..paths import Folders, folders_of, form_of, separator_of
-from ..reading import check_rows_said, check_same_columns, check_separator, check_text, readable
+from ..tables import check_rows_said, check_same_columns, check_separator, check_text, readable
 from ..writing import conform, first_line
 from .progress import Progress
 

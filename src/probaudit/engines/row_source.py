@@ -20,9 +20,10 @@ from ..columns import Columns
 from ..errors import InputError
 from ..paths import SUFFIXES, files_of, fixed_part, folders_of
 from ..predictions import Predictions
-from ..reading import Layout, ReadOptions, is_text, layout_of, read, readable
+from ..reading import Layout, ReadOptions, layout_of, read
 from ..scores import Cost
 from ..statistics import Plan, weight_exponent
+from ..tables import is_text, readable
 from ..words import counted
 from .files import RowFile, joint_schema, open_files
 from .progress import Progress
