@@ -27,7 +27,8 @@ from ..statistics.evidence import Evidence
 from ..version import __version__
 from . import lens_errors
 from .finding import Case, Finding
-from .lens_errors import Group, LensError
+from .groups import Group, group_errors
+from .lens_errors import LensError
 from .pitfalls import LOOKED_FOR
 from .plain import plain
 from .repairs import FOLDS, Repair, compare_repairs
@@ -299,7 +300,7 @@ def audit_evidence(
         classwise, class_errors = lens_errors.class_errors(evidence)
         errors = [*lens_errors.top_label_errors(evidence), classwise, *lens_errors.rank_errors(evidence)]
         errors.append(lens_errors.full_error(evidence))
-        groups = lens_errors.group_errors(evidence) if sample.columns else ()
+        groups = group_errors(evidence) if sample.columns else ()
     tried, tried_words = _tried(evidence, repair)
     estimates |= _calibration_loss(tried, evidence.sample_words)
     repairs = compare_repairs(evidence, tried, progress=progress) if repair == "compare" and tried is not None else ()

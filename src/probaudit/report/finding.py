@@ -10,7 +10,8 @@ from ..budget import Budget
 from ..estimates.estimate import Estimate
 from ..statistics import Summary
 from ..statistics.evidence import Evidence
-from .lens_errors import Group, LensError
+from .groups import Group
+from .lens_errors import LensError
 from .repairs import Repair
 
 if TYPE_CHECKING:

@@ -14,7 +14,6 @@ from typing import Any
 
 import numpy as np
 
-from ..arrays import value_names
 from ..calibration import calibration_test
 from ..distances import L1, TVD, Distance, Squared
 from ..estimates.calibration_error import ONE_ROW, debiased_gap, mean_gap
@@ -24,15 +23,14 @@ from ..estimates.fine_grid import FineGrid
 from ..estimates.intervals import percentile
 from ..estimates.kernel import kernel_error
 from ..estimates.null import Steps, at_least, p_value
-from ..estimates.scores import wilson
 from ..estimates.smooth import smooth_error
 from ..estimates.surprises import classwise_chance
-from ..lenses import Binary, Classwise, Full, TopLabel, View
+from ..lenses import Classwise, Full, TopLabel, View
 from ..partitions import EqualMass, EqualWidth, KDTree, Partition
 from ..scores import Brier
 from ..statistics.evidence import Evidence
 from ..statistics.sampling import drawn
-from ..viewing import Rows, look
+from ..viewing import Rows
 
 BINS = 15
 WIDTH, MASS, ABSOLUTE = EqualWidth(BINS), EqualMass(BINS), L1()
@@ -54,7 +52,6 @@ LEAST_DRAWS = 5_000  # of a candidate: with just enough for the level, alarms wo
 FRESH_SEED = 1_000_000  # beyond the seeds of classes, so that the draws that chose a candidate do not judge it
 ENOUGH_EXCEED = 10  # draws as large as the error, after which more would say the same
 FEWEST_EVENTS = 5  # hits, and misses, without which nothing is said
-MOST_GROUPS = 50  # values of a column beyond which it does not part the rows into groups
 TITLES = {
     "ece": "{event}, 15 equal bins (ECE)",
     "ece.equal_mass": "{event}, 15 bins of equal mass (ACE)",
@@ -117,31 +114,6 @@ class LensError:
         return {"name": self.name, "title": self.title} | self.estimate.to_dict() | null
 
 
-@dataclass(frozen=True)
-class Group:
-    """Rows that share a value of a column: how sure the model is of its answers there, how often they are right, and the
-    calibration error."""
-
-    column: str
-    value: str
-    rows: int
-    stated: float
-    observed: Estimate
-    error: LensError
-
-    @property
-    def verdict(self) -> str:
-        """Which way the stated confidence is wrong, if it lies outside the interval of what was observed."""
-        if self.stated > self.observed.high:
-            return "overconfident"
-        return "underconfident" if self.stated < self.observed.low else ""
-
-    def to_dict(self) -> dict[str, Any]:
-        """Plain values for JSON."""
-        who = {"column": self.column, "value": self.value, "rows": self.rows, "stated": self.stated, "verdict": self.verdict}
-        return who | {"observed": self.observed.to_dict(), "error": self.error.to_dict()}
-
-
 CellError = Callable[[Cells], np.ndarray]
 
 
@@ -166,10 +138,10 @@ def top_label_errors(evidence: Evidence) -> list[LensError]:
     if (grid.cells(cell).effective > ONE_ROW).any():
         words = f"root of {described(TopLabel(), MASS, Squared())}, debiased"
         found.append(binned("rms_error", grid, MASS, words, error=_root_mean_square))
-    return [replace(error, event=_event(evidence)) for error in found]
+    return [replace(error, event=event_of(evidence)) for error in found]
 
 
-def _event(evidence: Evidence) -> str:
+def event_of(evidence: Evidence) -> str:
     """What the usual calibration error looks at."""
     return "stated confidence" if evidence.sample.pairs else "top label"
 
@@ -241,52 +213,6 @@ def full_error(evidence: Evidence) -> LensError | None:
     words += f", on a sample of {len(rows):,} rows" if few else evidence.sample_words
     found = LensError.of("full_ece", test.value, draws, np.array([test.null_mean]), test.n, words)
     return LensError("full_ece", found.estimate, test.null_mean, test.null_high, test.p_value)
-
-
-def group_errors(evidence: Evidence) -> tuple[Group, ...]:
-    """For each value of each column that has at most 50 values: stated and observed accuracy, and the calibration error; of two
-    classes, that of the second, as errors of both sides can cancel in the most probable one."""
-    (seen,), found, chances = look(evidence.sample, TopLabel()), [], []
-    two = evidence.sample.n_classes == 2 and not evidence.sample.pairs
-    (judged,) = look(evidence.sample, Binary()) if two else (seen,)
-    event = f"class {evidence.summary.plan.classes[1]}" if two else _event(evidence)
-    for name, column in (evidence.sample.columns or {}).items():
-        values, of_row = _values(column[seen.rows])
-        for number, value in enumerate(values if len(values) <= MOST_GROUPS else ()):
-            inside = np.flatnonzero(of_row == number)
-            weights, where = seen.weights[inside], f"where {name} = {value}{evidence.sample_words}"
-            share = weights / weights.sum()
-            observed, stated = float(share @ seen.view.labels[inside]), float(share @ seen.view.outputs[inside])
-            low, high = wilson(observed, 1 / float(share @ share))
-            words = f"share of rows {'stated correct' if evidence.sample.pairs else 'whose argmax is right'}, {where}"
-            grid = FineGrid.of_view(View(judged.view.outputs[inside], judged.view.labels[inside]), weights)
-            said = f"{described(Binary() if two else TopLabel())}, {where}"
-            chances.append(Chance.of_rough(grid))
-            error = replace(binned("ece", grid, WIDTH, said, resamples=FEWER_RESAMPLES), event=event)
-            rate = Estimate(observed, low=low, high=high, n=len(inside), definition=words)
-            found.append(Group(name, value, len(inside), stated, rate, error))
-    errors = sharpened([group.error for group in found], chances)
-    return tuple(replace(group, error=error) for group, error in zip(found, errors, strict=True))
-
-
-def ungrouped_columns(evidence: Evidence) -> dict[str, str]:
-    """The columns that `group_errors` leaves out, and why: they part the rows into more than 50 groups, or have no single value
-    in each row."""
-    found = {}
-    for name, column in (evidence.sample.columns or {}).items():
-        if column.ndim != 1:
-            found[name] = f"has {' x '.join(f'{size:,}' for size in column.shape[1:])} values in each row"
-        elif (count := len(_values(column)[0])) > MOST_GROUPS:
-            found[name] = f"has {count:,} values"
-    return found
-
-
-def _values(column: np.ndarray) -> tuple[list[str], np.ndarray]:
-    """The values of a column as text, and the place of each row's among them; none of what is no column of single values."""
-    if column.ndim != 1:
-        return [], np.empty(0, np.int64)
-    values, of_row = np.unique(value_names(column), return_inverse=True)
-    return values.tolist(), of_row.reshape(-1)
 
 
 @dataclass(frozen=True)

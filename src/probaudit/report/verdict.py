@@ -12,7 +12,7 @@ from ..predictions import Predictions
 from ..viewing import survey
 from ..words import counted
 from .finding import LEVELS, Case, Finding, Level, Rule, between, between_shares, percent
-from .lens_errors import MOST_GROUPS, ungrouped_columns
+from .groups import MOST_GROUPS, ungrouped_columns
 from .pitfalls import PITFALLS, answer, miscalibrated_class, miscalibrated_group
 
 FEW_ROWS = 100
