@@ -41,7 +41,8 @@ LAYERS = [
     ["report"],
     ["states"],
     ["monitor"],
-    ["demo", "command"],
+    ["demo", "command", "options"],
+    ["opening"],
     ["cli"],
     ["__main__"],
 ]

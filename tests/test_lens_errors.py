@@ -11,7 +11,7 @@ import pytest
 import probaudit as pb
 from probaudit.engines.memory import evidence_of
 from probaudit.estimates.fine_grid import FineGrid
-from probaudit.report import lens_errors
+from probaudit.report import groups, lens_errors
 from probaudit.report.repairs import among
 from probaudit.statistics import Plan
 
@@ -351,8 +351,8 @@ def test_columns_that_are_no_groups_are_named_with_the_reason():
     world = pb.simulate.gaussian_posteriors(400, 2, seed=0)
     columns = {"zip": np.arange(400) % 80, "site": np.arange(400) % 50, "place": np.zeros((400, 2))}
     sums = evidence(pb.Predictions(world.y, world.cal, columns=columns))
-    assert lens_errors.ungrouped_columns(sums) == {"zip": "has 80 values", "place": "has 2 values in each row"}
-    assert len(lens_errors.group_errors(sums)) == 50
+    assert groups.ungrouped_columns(sums) == {"zip": "has 80 values", "place": "has 2 values in each row"}
+    assert len(groups.group_errors(sums)) == 50
 
 
 def test_a_column_of_two_dimensions_is_not_skipped_in_silence():

@@ -3,23 +3,49 @@
 from __future__ import annotations
 
 import functools
-import inspect
 import math
 import sys
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, NamedTuple, Unpack
+from typing import TYPE_CHECKING, Annotated, Any, Unpack
 
 import typer
 
-from .command import Command, given, in_order, line
-from .engines.choosing import Engine, Passing, is_streamed
+from .command import Command, check_outputs, checkpointed, given, in_order, line, takes
+from .engines.choosing import Passing, is_streamed
 from .engines.row_source import RowSource
 from .errors import InputError
+from .opening import Rows, open_rows, read_options
+from .options import (
+    OUTPUTS,
+    ROWS,
+    Classes,
+    Confidence,
+    Correct,
+    Costs,
+    Drop,
+    EngineName,
+    FeatureColumns,
+    File,
+    GroupColumns,
+    Html,
+    Json,
+    Label,
+    Logits,
+    LogProbs,
+    Probs,
+    Reject,
+    Repair,
+    Scheduler,
+    Threads,
+    Title,
+    Tolerance,
+    Weight,
+)
 from .predictions import Predictions
-from .reading import ReadOptions, read, read_costs
+from .reading import ReadOptions, read_costs
 from .report.audit import Audit, Repairing, audit_rows, audit_source
 from .report.comparison import Comparison
 from .report.gate import Threshold, failures
@@ -36,46 +62,6 @@ app = typer.Typer(
     add_completion=False,
 )
 command = functools.partial(app.command, cls=Command)
-
-# Options that say where outputs are, and what else is needed to read the rows again.
-OUTPUTS = ("probs", "logits", "log_probs")
-ROWS = ("label", "weight", "classes", "drop_bad_rows", "tolerance")
-
-File = Annotated[
-    Path,
-    typer.Argument(help=".csv, .parquet, .arrow or .npz with labels and outputs; or a folder or pattern", show_default=False),
-]
-Label = Annotated[str, typer.Option(help="column with the true class")]
-Probs = Annotated[str | None, typer.Option(help="columns with probabilities, as names or a pattern", show_default="p_*")]
-Logits = Annotated[str | None, typer.Option(help="columns with logits")]
-LogProbs = Annotated[str | None, typer.Option(help="columns with log-probabilities")]
-Confidence = Annotated[str | None, typer.Option(help="column with a stated confidence; goes with --correct")]
-Correct = Annotated[str | None, typer.Option(help="column that says if the answer was right")]
-Weight = Annotated[str | None, typer.Option(help="column with sample weights")]
-FeatureColumns = Annotated[
-    str | None, typer.Option("--features", help="columns with features, for the loss budget and who is badly served")
-]
-GroupColumns = Annotated[str | None, typer.Option("--groups", help="columns with groups, judged in place of learned regions")]
-Classes = Annotated[str | None, typer.Option(help="the class of each output in order, separated by commas")]
-Costs = Annotated[
-    Path | None,
-    typer.Option(help="CSV of costs: a header with the decisions, a row for each class, its name in the first column"),
-]
-Reject = Annotated[float, typer.Option(help="cost of the reject option, where an error costs 1")]
-Drop = Annotated[bool, typer.Option("--drop-bad-rows", help="leave bad rows out and count them, instead of stopping")]
-Tolerance = Annotated[float | None, typer.Option(help="how far a row of probabilities may sum from 1")]
-Json = Annotated[str | None, typer.Option(help="write JSON to this file, or to - for standard output")]
-Html = Annotated[Path | None, typer.Option(help="write a report to this file: one page, to be opened in any browser")]
-Title = Annotated[str, typer.Option(help="of the report; the file's name unless given")]
-Repair = Annotated[bool | None, typer.Option(help="try a calibrator in cross-validation; a report (--html) compares many")]
-EngineName = Annotated[
-    Engine,
-    typer.Option("--engine", help="memory, stream or dask; auto streams several or large files. Audits say the same"),
-]
-Scheduler = Annotated[str | None, typer.Option(help="address of a Dask scheduler; goes with --engine dask")]
-Checkpoint = Annotated[Path | None, typer.Option(help="file for the state of a stream, if it is interrupted (Ctrl-C)")]
-Resume = Annotated[bool, typer.Option("--resume", help="go on from the checkpoint, if there is one")]
-Threads = Annotated[int | None, typer.Option(help="threads to use; the result does not depend on it")]
 
 
 def _console() -> Any:
@@ -95,78 +81,6 @@ def main(
     version: Annotated[bool, typer.Option("--version", callback=_version, is_eager=True, help="show the version")] = False,
 ) -> None:
     pass
-
-
-def _open(
-    file: File,
-    label: Label = "label",
-    probs: Probs = None,
-    logits: Logits = None,
-    log_probs: LogProbs = None,
-    confidence: Confidence = None,
-    correct: Correct = None,
-    weight: Weight = None,
-    classes: Classes = None,
-    features: FeatureColumns = None,
-    groups: GroupColumns = None,
-    drop_bad_rows: Drop = False,
-    tolerance: Tolerance = None,
-    engine: EngineName = "auto",
-    scheduler: Scheduler = None,
-    checkpoint: Checkpoint = None,
-    resume: Resume = False,
-    threads: Threads = None,
-) -> Rows:
-    passing = Passing(engine, scheduler, None, threads, checkpoint, resume)
-    options = _options(
-        label=label,
-        probs=probs,
-        logits=logits,
-        log_probs=log_probs,
-        confidence=confidence,
-        correct=correct,
-        weight=weight,
-        features=features,
-        groups=groups,
-        classes=classes,
-        drop_bad_rows=drop_bad_rows,
-        tolerance=tolerance,
-    )
-    return Rows.of(file, passing, options)
-
-
-def _options(*, groups: str | None, classes: str | None, drop_bad_rows: bool, **others: Any) -> ReadOptions:
-    """What `read` and `scan` take."""
-    names = None if classes is None else [name.strip() for name in classes.split(",")]
-    chosen = {"columns": groups, "classes": names, "on_bad_rows": "drop" if drop_bad_rows else "error"}
-    return ReadOptions(**chosen, **others)  # type: ignore[typeddict-item]
-
-
-class Rows(NamedTuple):
-    """What a command works on, and how a pass over it is made if it is not in memory."""
-
-    given: Predictions | RowSource
-    passing: Passing
-
-    @classmethod
-    def of(cls, file: Path, passing: Passing, options: ReadOptions) -> Rows:
-        """In memory; or where they are, if there are many or that was asked for."""
-        if not is_streamed(file, passing.engine, passing.checkpoint):
-            return cls(read(file, **options), passing)
-        from .engines.row_source import scan
-
-        return cls(scan(file, **options), passing)
-
-    @property
-    def first(self) -> Predictions:
-        """Some of the rows, which tell what all are."""
-        return self.given if isinstance(self.given, Predictions) else self.given.first_rows
-
-    def in_memory(self) -> Predictions:
-        """All rows, or a sample if they are more than fits are made of."""
-        if isinstance(self.given, Predictions):
-            return self.given
-        return self.passing.gather(self.given, {}, 0.1).finalise().sample
 
 
 def _audit(
@@ -192,70 +106,8 @@ def _audit(
     return audit_source(given, passing=passing, **choices)
 
 
-def takes(
-    *makers: Callable[..., Any], first: Callable[[dict[str, Any]], Any] | None = None
-) -> Callable[[Callable[..., None]], Callable[..., None]]:
-    """Give a command the options of functions that make its first argument, each from what the one before it made.
-
-    first : looks at all options before any work.
-    """
-
-    def decorate(command: Callable[..., None]) -> Callable[..., None]:
-        chain = [dict(inspect.signature(f, eval_str=True).parameters) for f in (*makers, command)]
-        for parameters in chain[1:]:
-            del parameters[next(iter(parameters))]  # made by the one before
-
-        @functools.wraps(command)
-        def run(**options: Any) -> None:
-            with _checkpointed([] if options["checkpoint"] is None else [options["checkpoint"]]):
-                _check_outputs(options)
-                if first is not None:
-                    first(options)
-                made: tuple[Any, ...] = ()
-                for function, parameters in zip((*makers, command), chain, strict=True):
-                    made = (function(*made, **{name: options[name] for name in parameters}),)
-
-        merged = {"file": chain[0]["file"]} | chain[-1] | chain[0]
-        for parameters in chain[1:-1]:
-            merged |= parameters
-        run.__signature__ = inspect.Signature(list(merged.values()))  # type: ignore[attr-defined]
-        run.__annotations__ = {name: parameter.annotation for name, parameter in merged.items()}
-        return run
-
-    return decorate
-
-
-def _check_outputs(options: dict[str, Any]) -> None:
-    """Before any work, that files can be written where they are wanted."""
-    for name in ("json", "html", "output", "checkpoint"):
-        path = options.get(name)
-        if path is not None and path != "-" and (Path(path).is_dir() or not Path(path).parent.is_dir()):
-            raise InputError(name, "must be a file in a folder that exists", str(path))
-
-
-@contextmanager
-def _checkpointed(paths: list[Path]) -> Iterator[None]:
-    """What is left of checkpoints is of use until the work is done, outputs written."""
-    try:
-        yield
-    except KeyboardInterrupt:
-        kept = ", ".join(str(path) for path in paths if path.exists())
-        if kept:
-            typer.echo(f"\nInterrupted. What was done is kept in {kept}: give the same command with --resume.", err=True)
-        raise
-    except typer.Exit:  # a check that has failed is done too
-        _remove(paths)
-        raise
-    _remove(paths)
-
-
-def _remove(paths: list[Path]) -> None:
-    for path in paths:
-        path.unlink(missing_ok=True)
-
-
 @command()
-@takes(_open, _audit)
+@takes(open_rows, _audit)
 def audit(
     audit: Audit,
     file: File,
@@ -331,7 +183,7 @@ def _thresholds(options: dict[str, Any]) -> list[Threshold]:
 
 
 @command()
-@takes(_open, _audit, first=_thresholds)
+@takes(open_rows, _audit, first=_thresholds)
 def check(
     audit: Audit,
     maximum: Annotated[list[str], typer.Option("--max", metavar="NAME=VALUE", help="fail if the value is above")] = [],  # noqa: B006
@@ -400,8 +252,8 @@ def compare(
     from .report.same_rows import read_models
 
     checkpoints: list[Path] = []
-    with _checkpointed(checkpoints):
-        _check_outputs({"json": json, "html": html, "checkpoint": checkpoint})
+    with checkpointed(checkpoints):
+        check_outputs({"json": json, "html": html, "checkpoint": checkpoint})
         passing = Passing(engine, scheduler, None, threads, checkpoint, resume)
         if engine == "auto" and any(is_streamed(file, engine, checkpoint) for file in files):
             passing = replace(passing, engine="stream")  # all or none, so that samples have the same rows
@@ -423,7 +275,7 @@ def compare(
                 rows_of,
                 outputs=in_order(context, *OUTPUTS),
                 names=name,
-                reading=_options(groups=groups, classes=classes, drop_bad_rows=drop_bad_rows, **others),
+                reading=read_options(groups=groups, classes=classes, drop_bad_rows=drop_bad_rows, **others),
             )
         first = next(iter(models.values()))
         matrix = None if costs is None else read_costs(costs, first.class_order)
@@ -438,7 +290,7 @@ def compare(
 
 
 @command()
-@takes(_open)
+@takes(open_rows)
 def calibrate(
     rows: Rows,
     file: File,

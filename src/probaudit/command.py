@@ -1,10 +1,14 @@
-"""What the commands of the command line share: options in the order given, and errors that speak of options."""
+"""What commands share: how they are put together, options in the order given, and errors that speak of options."""
 
 from __future__ import annotations
 
+import functools
+import inspect
 import re
 import shlex
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
 import typer
@@ -90,3 +94,65 @@ def _names(params: Mapping[str, Any]) -> set[str]:
 def _spelled(parameter: Any) -> str:
     """An option with its dashes; an argument as the help shows it."""
     return max(parameter.opts, key=len) if parameter.param_type_name == "option" else str(parameter.name).upper()
+
+
+def takes(
+    *makers: Callable[..., Any], first: Callable[[dict[str, Any]], Any] | None = None
+) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    """Give a command the options of functions that make its first argument, each from what the one before it made.
+
+    first : looks at all options before any work.
+    """
+
+    def decorate(command: Callable[..., None]) -> Callable[..., None]:
+        chain = [dict(inspect.signature(f, eval_str=True).parameters) for f in (*makers, command)]
+        for parameters in chain[1:]:
+            del parameters[next(iter(parameters))]  # made by the one before
+
+        @functools.wraps(command)
+        def run(**options: Any) -> None:
+            with checkpointed([] if options["checkpoint"] is None else [options["checkpoint"]]):
+                check_outputs(options)
+                if first is not None:
+                    first(options)
+                made: tuple[Any, ...] = ()
+                for function, parameters in zip((*makers, command), chain, strict=True):
+                    made = (function(*made, **{name: options[name] for name in parameters}),)
+
+        merged = {"file": chain[0]["file"]} | chain[-1] | chain[0]
+        for parameters in chain[1:-1]:
+            merged |= parameters
+        run.__signature__ = inspect.Signature(list(merged.values()))  # type: ignore[attr-defined]
+        run.__annotations__ = {name: parameter.annotation for name, parameter in merged.items()}
+        return run
+
+    return decorate
+
+
+def check_outputs(options: dict[str, Any]) -> None:
+    """Before any work, that files can be written where they are wanted."""
+    for name in ("json", "html", "output", "checkpoint"):
+        path = options.get(name)
+        if path is not None and path != "-" and (Path(path).is_dir() or not Path(path).parent.is_dir()):
+            raise InputError(name, "must be a file in a folder that exists", str(path))
+
+
+@contextmanager
+def checkpointed(paths: list[Path]) -> Iterator[None]:
+    """What is left of checkpoints is of use until the work is done, outputs written."""
+    try:
+        yield
+    except KeyboardInterrupt:
+        kept = ", ".join(str(path) for path in paths if path.exists())
+        if kept:
+            typer.echo(f"\nInterrupted. What was done is kept in {kept}: give the same command with --resume.", err=True)
+        raise
+    except typer.Exit:  # a check that has failed is done too
+        _remove(paths)
+        raise
+    _remove(paths)
+
+
+def _remove(paths: list[Path]) -> None:
+    for path in paths:
+        path.unlink(missing_ok=True)
