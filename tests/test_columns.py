@@ -21,7 +21,7 @@ from probaudit.statistics.sampling import drawn, likely_bound, priority
 from probaudit.statistics.seats import Seats
 
 TOLERANCE = 0.02
-KINDS = ("plain", "sharp", "rounded", "zeros of both signs", "above one", "bad")
+KINDS = ("plain", "sharp", "rounded", "zeros of both signs", "above one", "at edges", "bad")
 
 
 def outputs(kind: str, K: int, dtype: type, n: int, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
@@ -39,6 +39,13 @@ def outputs(kind: str, K: int, dtype: type, n: int, seed: int = 0) -> tuple[np.n
         y[::3] = rng.integers(0, K, len(y[::3]))
     if kind == "above one":  # by more than a word of a grid has room for
         p[::7] *= dtype(1 + TOLERANCE / 2)
+    if kind == "at edges":  # of the cells of a grid, or so near below that a sum of float64 would be on them
+        edges = rng.integers(0, 841, p.shape) / 840
+        below = np.where(rng.random(p.shape) < 0.5, np.nextafter(edges.astype(dtype), dtype(0)), edges - 1e-14)
+        p = np.clip(np.where(rng.random(p.shape) < 0.3, edges, below), 0, 1).astype(dtype)
+        p[:, 1:] *= rng.random((n, K - 1)) < 1.5 / K
+        p[:, 0] = np.clip(1 - p[:, 1:].sum(axis=1), 0, 1)
+        p = np.where(np.abs(p.sum(axis=1, keepdims=True) - 1) < TOLERANCE, p, np.eye(K, dtype=dtype)[:1])
     if kind == "bad":
         p[5 % n, 0], p[n // 2, 1], p[-1] = np.nan, -0.5, 1.0
         y[n // 3] = K
@@ -316,7 +323,7 @@ def test_batches_of_a_group_are_few_and_equal(tmp_path, monkeypatch):
 def test_threads_that_share_a_reader_tell_the_first_bad_row(tmp_path, monkeypatch, threads, reader_bytes):
     monkeypatch.setattr(row_source, "LEAST_ROWS", 1)
     monkeypatch.setattr(row_source, "MOST_ROWS", 20)
-    monkeypatch.setattr(stream, "READER_BYTES", reader_bytes)
+    monkeypatch.setattr(stream, "READERS_BYTES", reader_bytes)
     y, p = outputs("plain", 3, np.float64, 600)
     good = pa.table({"label": y} | {f"p_{k}": p[:, k] for k in range(3)})
     for group in (600, 90):

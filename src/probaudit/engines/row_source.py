@@ -29,7 +29,8 @@ from .files import RowFile, joint_schema, open_files
 from .progress import Progress
 
 BATCH_VALUES = 2**22  # values read at a time
-APART_BYTES = 2**26  # the same for all threads together, if no value is copied
+APART_BYTES = 2**26  # the same for all threads together, if no value is copied; half of it if they hold much besides
+MUCH_HELD = 2**28
 LEAST_ROWS, MOST_ROWS, FEW_ROWS = 2**12, 2**18, 2**10
 
 
@@ -118,7 +119,8 @@ class RowSource:
         kind, *others = {str(self.schema.field(name).type) for name in self.layout.outputs}
         if len(self.layout.outputs) == 1 or others or kind not in ("float", "double"):
             return self
-        values = max(BATCH_VALUES, APART_BYTES // (threads * (4 if kind == "float" else 8)))
+        size = APART_BYTES if threads * self.held_bytes <= MUCH_HELD else APART_BYTES // 2
+        values = max(BATCH_VALUES, size // (threads * (4 if kind == "float" else 8)))
         return replace(self, batch_rows=max(self.batch_rows, _batch_rows(len(self.schema), values)))
 
     @property
@@ -315,13 +317,13 @@ class _Batch(Mapping[str, np.ndarray]):
     """The columns of an Arrow batch as numpy."""
 
     def __init__(self, batch: Any) -> None:
-        self._batch = batch
+        self._columns = dict(zip(batch.schema.names, batch.columns, strict=True))
 
     def __getitem__(self, name: str) -> np.ndarray:
-        return from_arrow(self._batch.column(name), name)
+        return from_arrow(self._columns[name], name)
 
     def __iter__(self) -> Iterator[str]:
-        return iter(self._batch.schema.names)
+        return iter(self._columns)
 
     def __len__(self) -> int:
-        return len(self._batch.schema.names)
+        return len(self._columns)

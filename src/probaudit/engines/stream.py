@@ -6,6 +6,7 @@ import sys
 import threading
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -25,7 +26,7 @@ from .row_source import Piece, RowSource
 
 SAVE_EVERY = 60.0  # seconds between checkpoints
 LOOK_EVERY = 0.2  # seconds between looks at threads that work: an interrupt is seen in between
-READER_BYTES = 2**27  # that a reader may hold without being shared
+READERS_BYTES = 2**29  # that all readers may hold, before two threads share one
 DECODED_WITHIN = 5.0  # seconds to wait, after an interrupt, for rows that are being decoded
 
 
@@ -87,7 +88,7 @@ class _Pass:
 
     Rows are handed out in order, and none beyond a failure, so that the first bad row is the one that is told. Two threads
     share what they read from if there is not enough for each, or if it would take much memory: to decode rows takes about as
-    long as to add them, so that they hardly wait for each other.
+    long as to add them, so that they hardly wait for each other. A thread that has no more rows of its own helps another.
     """
 
     def __init__(self, source: RowSource, state: AuditState, bar: Progress, threads: int) -> None:
@@ -97,9 +98,10 @@ class _Pass:
         self._lock = threading.Lock()
         self._stop = threading.Event()
         self._errors: list[tuple[int, BaseException]] = []
-        readers = threads if source.held_bytes <= READER_BYTES else -(-threads // 2)
+        readers = max(-(-threads // 2), min(threads, READERS_BYTES // max(1, source.held_bytes)))
         batches = [_Turns(self._batches()) for _ in range(min(readers, len(source.pieces)))]
-        self._shares = [_Share(state.plan, batches[i % len(batches)], self._work) for i in range(threads)]
+        firsts = (i % len(batches) for i in range(threads))
+        self._shares = [_Share(state.plan, batches[i:] + batches[:i], self._work) for i in firsts]
 
     def run(self, keep: Callable[[AuditState], None], save_every: float | None) -> AuditState:
         """The state of all rows. An interrupt is passed on, but what was added until then is kept."""
@@ -132,8 +134,7 @@ class _Pass:
         raise interrupt
 
     def _work(self, share: _Share) -> None:
-        while (found := share.batches.next()) is not None:
-            start, batch = found
+        for start, batch in chain.from_iterable(share.batches):
             try:
                 rows = self._source.predictions(batch, apart=True)
                 picked, block = self._seen(rows, start)
@@ -224,24 +225,25 @@ class _Pass:
         return whole
 
 
-class _Turns:
+class _Turns(Iterator[tuple[int, Any]]):
     """Batches of rows for threads that take them in turn."""
 
     def __init__(self, batches: Iterator[tuple[int, Any]]) -> None:
         self._batches, self._lock = batches, threading.Lock()
 
-    def next(self) -> tuple[int, Any] | None:
+    def __next__(self) -> tuple[int, Any]:
         with self._lock:
-            return next(self._batches, None)
+            return next(self._batches)
 
 
 class _Share:
     """A thread, where its rows come from, and its sums. They are torn while rows are being added, and stay so if that fails.
 
+    batches : its own first, then those of others, which it helps once it has no more.
     ended : to be waited for; Python 3.11 takes a thread to have ended once an interrupt has come while it was joined.
     """
 
-    def __init__(self, plan: Plan, batches: _Turns, work: Callable[[_Share], None]) -> None:
+    def __init__(self, plan: Plan, batches: list[_Turns], work: Callable[[_Share], None]) -> None:
         self.sums, self.batches = EvidenceState(plan), batches
         self.lock = threading.Lock()
         self.torn = False

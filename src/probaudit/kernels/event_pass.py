@@ -8,15 +8,13 @@ import numpy as np
 
 from .compiling import allocator, inline, kernel
 from .elementary import exp
-from .fixed_point import number, tick
-from .gridding import OFFSET_SCALE
+from .gridding import offset_tick
 from .narrow import load_columns
 from .sixteen import ROWS, largest_ten
-from .tallies import cell_of
-from .vectors import add_two
+from .tallies import TILE, cell_of
+from .vectors import add_four, add_two
 
-TILE = 64  # rows whose outputs stay in the nearest cache
-TURNS = 4  # classes whose rows are added in turn
+TURNS = 8  # classes whose rows are added in turn
 
 
 class Grids(NamedTuple):
@@ -25,29 +23,31 @@ class Grids(NamedTuple):
     lines: np.ndarray  # [K, G, 2] by the probability of each class: rows, and distances from the middle of the cell
     hits: np.ndarray  # [K, G] rows of that class
     ranks: np.ndarray  # k, rising: the event that the true class is among the k most probable
-    rank_lines: np.ndarray
-    rank_hits: np.ndarray
+    rank_lines: np.ndarray  # [ranks, G, 4] rows, distances, hits and nothing: a row needs but one line of a cache
 
 
 class Room(NamedTuple):
     """A tile of rows, and room to work on it."""
 
     table: np.ndarray  # [K, TILE] the outputs of each class
+    strip: np.ndarray  # [K, ROWS] those of a few rows
     labels: np.ndarray
     rank: np.ndarray  # how many classes stand before the true one
     truth: np.ndarray  # the true class's output
     top: np.ndarray  # [k, TILE] the k largest outputs, falling
     total: np.ndarray
     cell: np.ndarray
-    offset: np.ndarray
+    flags: np.ndarray
     place: np.ndarray
     terms: np.ndarray
+    raised: np.ndarray
 
 
 @allocator
 def new_room(dtype, K, top):
     return Room(
         np.zeros((K, TILE), dtype),
+        np.zeros((K, ROWS), dtype),
         np.zeros(TILE, np.int64),
         np.zeros(TILE, np.int64),
         np.zeros(TILE, dtype),
@@ -57,6 +57,7 @@ def new_room(dtype, K, top):
         np.zeros(TILE, np.int64),
         np.zeros(TURNS * TILE, np.uint64),
         np.zeros(2 * TURNS * TILE, np.int64),
+        np.zeros(TURNS * TILE, np.float64),
     )
 
 
@@ -83,26 +84,26 @@ def close_gaps(table, labels, status, start, m):
 
 
 @inline
-def _add_event(outputs, m, cell, offset, lines):
-    """Count rows by the cell of an event's probability, and sum the distances from the cell's middle; lines [G, 2]."""
-    G, step = lines.shape[0], 1.0 / lines.shape[0]
+def _add_event(outputs, hits, m, cell, terms, lines):
+    """Count rows, and those that hit, by the cell of an event's probability, and sum the distances from the cell's middle."""
+    G = lines.shape[0]
     for r in range(TILE):
-        p = np.float64(outputs[r])
-        p = p if p > 0.0 else 0.0
-        g = cell_of(p, G)
+        p = outputs[r]
+        g, i = cell_of(p, G), np.uint64(4 * r)
         cell[r] = g
-        offset[r] = tick(p - (number(g) + 0.5) * step, OFFSET_SCALE)
+        terms[i] = 1
+        terms[i + np.uint64(1)] = offset_tick(p, g, G)
+        terms[i + np.uint64(2)] = hits[r]
+        terms[i + np.uint64(3)] = 0
     for r in range(m):
-        line = lines[np.uint64(cell[r])]
-        line[0] += 1
-        line[1] += offset[r]
+        add_four(lines, 4 * cell[r], terms, 4 * r)
 
 
 @inline
 def _add_classes(table, first, count, m, place, terms, lines):
     """As _add_event for some classes, lines [K, G, 2]. Rows of one class often share a cell, the lowest, and an addition there
     would wait for the one before; so the classes take turns."""
-    G, step = lines.shape[1], 1.0 / lines.shape[1]
+    G = lines.shape[1]
     for j in range(count):
         row, places, pairs = table[first + j], place[j * TILE : (j + 1) * TILE], terms[2 * j * TILE : 2 * (j + 1) * TILE]
         base = (first + j) * G
@@ -112,7 +113,7 @@ def _add_classes(table, first, count, m, place, terms, lines):
             g = cell_of(p, G)
             places[r] = np.uint64(2 * (base + g))
             pairs[np.uint64(2 * r)] = 1
-            pairs[np.uint64(2 * r + 1)] = tick(p - (number(g) + 0.5) * step, OFFSET_SCALE)
+            pairs[np.uint64(2 * r + 1)] = offset_tick(p, g, G)
     if count == TURNS:
         for r in range(m):
             for j in range(TURNS):
@@ -124,8 +125,12 @@ def _add_classes(table, first, count, m, place, terms, lines):
 
 
 @inline
-def _largest(table, top):
+def find_largest(table, top):
     """The largest values of each row, in order: each value in turn sinks to its place. A line of `top` for each place."""
+    if top.shape[0] == 10:
+        for r in range(0, TILE, ROWS):
+            largest_ten(table, r, top, r)
+        return
     for j in range(top.shape[0]):
         for r in range(TILE):
             top[j, r] = -1.0
@@ -166,19 +171,17 @@ def add_classes(room, m, grids):
 @inline
 def add_hits(room, m, grids):
     """Count of which class the first m rows of a tile are, by the probability of that class."""
+    G, cell, hits = grids.hits.shape[1], room.cell, grids.hits.reshape(grids.hits.size)
+    for r in range(TILE):
+        cell[r] = room.labels[r] * G + cell_of(np.float64(room.truth[r]), G)
     for r in range(m):
-        grids.hits[room.labels[r], cell_of(max(np.float64(room.truth[r]), 0.0), grids.hits.shape[1])] += 1
+        hits[np.uint64(cell[r])] += 1
 
 
 @inline
 def add_ranks(room, m, grids):
-    """Add the first m rows of a tile, whose ranks are known, to the grids of ranks."""
-    table, rank, top, cell, offset, total = room.table, room.rank, room.top, room.cell, room.offset, room.total
-    if top.shape[0] == 10:
-        for r in range(0, TILE, ROWS):
-            largest_ten(table, r, top)
-    else:
-        _largest(table, top)
+    """Add the first m rows of a tile, whose ranks and largest outputs are known, to the grids of ranks."""
+    rank, top, hits, total = room.rank, room.top, room.flags, room.total
     for r in range(TILE):
         total[r] = 0.0
     i = 0
@@ -187,9 +190,9 @@ def add_ranks(room, m, grids):
         for r in range(TILE):
             total[r] += np.float64(row[r])
         if j + 1 == grids.ranks[i]:
-            _add_event(total, m, cell, offset, grids.rank_lines[i])
-            for r in range(m):
-                grids.rank_hits[i, cell[r]] += np.int64(rank[r] <= j)
+            for r in range(TILE):
+                hits[r] = rank[r] <= j
+            _add_event(total, hits, m, room.cell, room.terms, grids.rank_lines[i])
             i += 1
 
 
@@ -218,6 +221,7 @@ def tally_events(values, addresses, like, y, status, grids):
             add_hits(room, m, grids)
         if grids.ranks.size > 0:
             _ahead(table, labels, truth, room.rank)
+            find_largest(table, room.top)
             add_ranks(room, m, grids)
 
 

@@ -31,16 +31,22 @@ def column_at(typing_context, addresses, k, size, like):
     return column(addresses, types.intp, types.intp, like), generate
 
 
+def ask_for(builder, address, cache):
+    """Ask for the line of memory at an address, which need not exist, ahead of its use; into cache 3, the nearest, or 2."""
+    byte, number = ir.IntType(8), ir.IntType(32)
+    function_type = ir.FunctionType(ir.VoidType(), [byte.as_pointer(), number, number, number])
+    function = cgutils.get_or_insert_function(builder.module, function_type, "llvm.prefetch.p0")
+    builder.call(
+        function, [builder.bitcast(address, byte.as_pointer()), number(0), number(cache), number(1)]
+    )  # to read, as data
+
+
 @intrinsic
 def prefetch(typing_context, array, i):
     """Ask for the cache line of element i of a contiguous array ahead of its use; it need not exist."""
 
     def generate(context, builder, signature, arguments):
-        byte, number = ir.IntType(8), ir.IntType(32)
-        address = address_of(context, builder, signature, arguments, 0, 1, byte)
-        function_type = ir.FunctionType(ir.VoidType(), [byte.as_pointer(), number, number, number])
-        function = cgutils.get_or_insert_function(builder.module, function_type, "llvm.prefetch.p0")
-        builder.call(function, [address, number(0), number(3), number(1)])  # to read, to keep, as data
+        ask_for(builder, address_of(context, builder, signature, arguments, 0, 1, ir.IntType(8)), 3)
         return context.get_dummy_value()
 
     return types.void(array, i), generate

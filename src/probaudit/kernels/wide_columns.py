@@ -1,6 +1,7 @@
 """The fused pass for the probabilities of many classes, in columns: all sums, and the grids of all events.
 
-A tile of rows is loaded once. Sums within a row are of integers, so that they are those of `wide`, which runs along rows.
+A tile of rows is looked at where it is, and laid into a table only if a closer look is needed. Sums within a row are of
+integers, so that they are those of `wide`, which runs along rows.
 """
 
 from __future__ import annotations
@@ -11,18 +12,19 @@ import numpy as np
 
 from .compiling import allocator, inline, kernel
 from .elementary import log
-from .event_pass import TILE, TURNS, add_classes, add_hits, add_ranks, close_gaps, new_room
+from .event_pass import TURNS, add_classes, add_hits, add_ranks, close_gaps, find_largest, new_room
 from .fixed_point import ROUND_BITS, raised_tick
-from .gridding import OFFSET_SCALE
+from .gridding import OFFSET_BITS
 from .rules import GOOD, row_status
-from .sixteen import LANES, ROWS, look_at_sixteen
-from .tallies import FLUSH, OUTPUT, add_tile, flush_classes, new_tile
-from .tallies import TILE as FULL
-from .vectors import column_at, prefetch
+from .sixteen import LANES, ROWS, largest_ten, look_at_sixteen
+from .tallies import FLUSH, OUTPUT, TILE, add_tile, flush_classes, new_tile
+from .vectors import column_at
 from .wide import brier_of
 
 COUNT_BITS = 48  # of a word of a grid, from which on rows are counted; below is the sum of their offsets
-WORD_ROWS = 2**14  # rows that fit into a word, as long as no probability is above MOST, and no offset above 2^-9
+WORD_ROWS = 2**16 - 1  # rows that fit into a word, as long as no probability is above MOST
+RAISE = 1.5 * 2.0 ** (52 - OFFSET_BITS)  # added to p G, it leaves the cell, and the offset below it, in the number's bits
+RAISED_CELL = np.uint64(np.float64(RAISE).view(np.int64) >> OFFSET_BITS)
 MOST = 1.0 + 2.0**-10
 SCALE = 2.0**OUTPUT  # of ticks within a row: the sum of fewer than 2^11 probabilities fits
 
@@ -32,7 +34,6 @@ class Look(NamedTuple):
 
     total: np.ndarray
     squares: np.ndarray
-    sign: np.ndarray
     best: np.ndarray
     arg: np.ndarray
     before: np.ndarray
@@ -47,7 +48,6 @@ def new_look(K, like, most):
         np.zeros(TILE, np.int64),
         np.zeros(TILE, np.int64),
         np.zeros(TILE, most.dtype),
-        np.zeros(TILE, most.dtype),
         np.zeros(TILE, np.uint32),
         np.zeros(TILE, np.uint32),
         np.zeros(TILE, np.uint32),
@@ -58,144 +58,171 @@ def new_look(K, like, most):
 
 @inline
 def _load(addresses, start, m, table):
-    """A tile of m rows; -0 becomes 0."""
-    zero = table.dtype.type(0)
+    """Put m rows of columns, which may be those of the table itself, into a table; what it holds beyond is 0."""
     for k in range(table.shape[0]):
-        row, part = table[k], column_at(addresses, k, start + m, table)[start : start + m]
+        row, column = table[k], column_at(addresses, k, start + m, table)
         for r in range(m):
-            row[r] = part[r] + zero
-
-
-@inline
-def _clear(table, m):
-    """What the rows from m on hold is 0."""
-    for k in range(table.shape[0]):
+            row[r] = column[start + r]
         for r in range(m, TILE):
-            table[k, r] = 0
+            row[r] = 0
 
 
 @inline
-def _copy(addresses, like, first, end, copied, rows, out):
-    """Copy those of some rows, from number `copied` on, that lie in [first, end); which is the next."""
-    while copied < rows.size and rows[copied] < end:
-        i = rows[copied]
-        if i >= first:
-            for k in range(addresses.size):
-                out[copied, k] = column_at(addresses, k, i + 1, like)[i]
+def _copy(strip, first, copied, rows, out):
+    """Copy those of some rows, from number `copied` on, that a strip from row `first` on holds; which is the next."""
+    while copied < rows.size and rows[copied] < first + ROWS:
+        r = rows[copied] - first
+        if r >= 0:
+            for k in range(strip.shape[0]):
+                out[copied, k] = strip[k, r]
         copied += 1
     return copied
 
 
 @inline
-def _look(room, m, look):
-    table, labels, truth, K = room.table, room.labels, room.truth, room.table.shape[0]
+def _look(addresses, start, room, m, look, number, copied, rows, out):
+    """Look at a tile, in columns, of which m rows count; and ask for the next. `number` is that of its first row, for the copy
+    of some rows (see _copy)."""
+    labels, truth, top, K = room.labels, room.truth, room.top, room.table.shape[0]
+    zero = truth.dtype.type(0)
     for r in range(m):
-        label = labels[r]
-        truth[r] = table[label if 0 <= label < K else 0, r]
+        label = labels[r] if 0 <= labels[r] < K else 0
+        truth[r] = column_at(addresses, label, start + m, truth)[start + r] + zero
     for r in range(0, TILE, ROWS):
         look_at_sixteen(
-            *(table, r, truth, SCALE, look.total, look.squares, look.sign),
+            *(addresses, start + r, room.strip, r, truth, SCALE, look.total, look.squares),
             *(look.best, look.arg, look.before, look.equal, look.outputs),
         )
+        if top.shape[0] == 10:
+            largest_ten(room.strip, 0, top, r)
+        copied = _copy(room.strip, number + r, copied, rows, out)
+    return copied
 
 
 @inline
-def _take_back(table, outputs):
+def _take_back(addresses, start, like, outputs):
     """Undo what a look added to the outputs."""
-    for k in range(table.shape[0]):
+    for k in range(addresses.size):
+        column = column_at(addresses, k, start + TILE, like)
         for r in range(TILE):
-            outputs[k, 0] -= raised_tick(np.float64(table[k, r]), SCALE)
+            outputs[k, 0] -= raised_tick(np.float64(column[start + r]), SCALE)
 
 
 @inline
-def _judge(room, m, look, most, tolerance, kind, status):
+def _judge(addresses, start, room, m, look, most, tolerance, kind, status):
     """The status of m rows; how many are bad."""
-    table, labels, K, row = room.table, room.labels, room.table.shape[0], look.row
-    bad = 0
-    for r in range(m):
+    labels, odd, K, row = room.labels, room.flags, addresses.size, look.row
+    found = np.int64(0)
+    for r in range(TILE):
         near = abs((look.total[r] - K * ROUND_BITS) / SCALE - 1.0) <= tolerance
-        if not ((0 <= labels[r] < K) & (look.sign[r] >= 0) & (look.best[r] <= most) & near):
-            for k in range(K):
-                row[k] = table[k, r]
-            status[r] = row_status(row, labels[r], 1.0, K, tolerance, kind)
-            bad += status[r] != GOOD
+        odd[r] = not ((labels[r] >= 0) & (labels[r] < K) & (look.best[r] <= most) & near)
+        found += odd[r]
+    bad = 0
+    if found > 0:
+        for r in range(m):
+            if odd[r]:
+                for k in range(K):
+                    row[k] = column_at(addresses, k, start + m, row)[start + r]
+                status[r] = row_status(row, labels[r], 1.0, K, tolerance, kind)
+                bad += status[r] != GOOD
     return bad
 
 
 @inline
-def _rank(room, m, look):
+def _rank(addresses, start, room, m, look):
     """How many classes stand before the true one; of equal probabilities the lower index stands first."""
-    table, labels, rank = room.table, room.labels, room.rank
+    labels, truth, rank = room.labels, room.truth, room.rank
+    ties = np.uint32(0)
     for r in range(TILE):
         rank[r] = look.before[r]
-    for r in range(m):
-        if look.equal[r] > 1:
-            for k in range(labels[r]):
-                rank[r] += table[k, r] == table[labels[r], r]
+        ties |= look.equal[r]
+    if ties > 1:
+        for r in range(m):
+            if look.equal[r] > 1:
+                for k in range(labels[r]):
+                    rank[r] += column_at(addresses, k, start + m, truth)[start + r] == truth[r]
 
 
 @inline
-def _score(room, m, look, tile, held):
-    """Put what is known of m rows behind the rows that a tile of the sums holds; the largest confidence."""
-    K, squares = room.table.shape[0], look.squares
-    largest = 0.0
+def _score(room, look, tile):
+    """Put what is known of the rows into a tile of the sums; how many have a probability above MOST."""
+    raised, best = room.table.shape[0] * ROUND_BITS, look.best.view(room.table.dtype)
+    above = 0
     for r in range(TILE):
-        p, i = np.float64(room.truth[r]), held + r
-        tile.labels[i] = room.labels[r]
-        tile.rank[i] = room.rank[r]
-        tile.argmax[i] = look.arg[r]
-        tile.logs[i] = -log(p) if p > 0.0 else np.inf
-        tile.brier[i] = brier_of(squares[r] - K * ROUND_BITS, p, SCALE)
-    for r in range(m):
-        confidence = np.float64(room.table[look.arg[r], r])
-        tile.confidence[held + r] = confidence
-        largest = max(largest, confidence)
-    return largest
+        tile.labels[r] = room.labels[r]
+        tile.rank[r] = room.rank[r]
+        tile.argmax[r] = look.arg[r]
+        tile.confidence[r] = best[r]
+        above += best[r] > MOST
+    for r in range(TILE):
+        p = np.float64(room.truth[r])
+        s = -log(p)
+        tile.logs[r] = s if p > 0.0 else np.inf
+        tile.brier[r] = brier_of(look.squares[r] - raised, p, SCALE)
+    return above
 
 
 @inline
-def _add_words(room, m, words, addresses, next_row):
-    """As add_classes, but a word for each cell [K, G], that counts rows and sums their offsets: half as much to add.
-
-    Meanwhile the next tile is asked for: at once it would have to be waited for, as no column is looked at for long.
-    """
-    K, G = words.shape
-    table, place, terms, flat = room.table, room.place, room.terms, words.reshape(words.size)
-    step, raised_one = 1.0 / G, (np.int64(1) << COUNT_BITS) - ROUND_BITS
+def _add_words(addresses, start, room, m, words):
+    """As add_classes, but a word for each cell [K, G + 1], that counts rows and sums how far above its lower edge they are:
+    half as much to add, and both are read off the bits of p G + RAISE."""
+    K, cells = words.shape
+    G, flat, raised = np.float64(cells - 1), words.reshape(words.size), room.raised
+    bits, shift, below = raised.view(np.uint64), np.uint64(OFFSET_BITS), np.uint64(2**OFFSET_BITS - 1)
+    one = np.uint64(1) << np.uint64(COUNT_BITS)
     for first in range(0, K, TURNS):
         count = min(TURNS, K - first)
         for j in range(count):
-            column = column_at(addresses, first + j, next_row + TILE, table)
-            for r in range(next_row, next_row + TILE, 64 // table.itemsize):
-                prefetch(column, r)
-            row, places, sums = table[first + j], place[j * TILE : (j + 1) * TILE], terms[j * TILE : (j + 1) * TILE]
-            base = (first + j) * G - ROUND_BITS
+            column = column_at(addresses, first + j, start + TILE, room.truth)[start : start + TILE]
+            sums, by = raised[j * TILE : (j + 1) * TILE], RAISE + j * cells
             for r in range(TILE):
-                p = np.float64(row[r])
-                g = min(np.floor(p * G), G - 1.0)
-                places[r] = np.uint64(raised_tick(g, 1.0) + base)
-                sums[r] = raised_tick(p - (g + 0.5) * step, OFFSET_SCALE) + raised_one
+                sums[r] = np.float64(column[r]) * G + by
+            if column.itemsize == 8:
+                _move_down(column, m, sums, by, words[first + j])
+        base = np.uint64(first * cells) - RAISED_CELL
         if count == TURNS:
             for r in range(m):
                 for j in range(TURNS):
-                    flat[place[j * TILE + r]] += terms[j * TILE + r]
+                    found = bits[np.uint64(j * TILE + r)]
+                    flat[base + (found >> shift)] += one | (found & below)
         else:
             for r in range(m):
                 for j in range(count):
-                    flat[place[j * TILE + r]] += terms[j * TILE + r]
+                    found = bits[np.uint64(j * TILE + r)]
+                    flat[base + (found >> shift)] += one | (found & below)
+
+
+@inline
+def _move_down(column, m, sums, by, line):
+    """Those of m rows that lie so little below the edge of a cell that their sums are on it: move them from the cell above,
+    where they are going to be counted, to the upper edge of their own. A float32 is never so near to an edge."""
+    G = np.float64(line.size - 1)
+    odd = 0
+    for r in range(TILE):
+        edge = sums[r] - by
+        odd += (edge > np.float64(column[r]) * G) & (edge == np.floor(edge))
+    if odd > 0:
+        for r in range(m):
+            edge = sums[r] - by
+            if (edge > np.float64(column[r]) * G) & (edge == np.floor(edge)):
+                one, g = np.uint64(1) << np.uint64(COUNT_BITS), np.uint64(edge)
+                line[g] -= one
+                line[g - np.uint64(1)] += one | np.uint64(2**OFFSET_BITS)
 
 
 @inline
 def _flush_words(words, lines):
-    """Move the words of at most WORD_ROWS rows into the grids."""
-    flat, pairs, above = words.reshape(words.size), lines.reshape(lines.size), 64 - COUNT_BITS
-    for i in range(flat.size):
-        word = flat[i]
-        if word != 0:
-            offsets = (word << above) >> above
-            pairs[2 * i] += (word - offsets) >> COUNT_BITS
-            pairs[2 * i + 1] += offsets
-            flat[i] = 0
+    """Move the words of at most WORD_ROWS rows into the grids, where offsets are from the middles of cells."""
+    K, G = lines.shape[:2]
+    half, below = np.int64(2 ** (OFFSET_BITS - 1)), np.uint64(2**COUNT_BITS - 1)
+    for k in range(K):
+        for g in range(G + 1):
+            word = words[k, g]
+            if word != 0:
+                line, rows = lines[k, min(g, G - 1)], np.int64(word >> np.uint64(COUNT_BITS))
+                line[0] += rows
+                line[1] += np.int64(word & below) + (rows * half if g == G else -rows * half)
+                words[k, g] = 0
 
 
 @inline
@@ -214,46 +241,55 @@ def _flush(outputs, slots, run, t):
 def wide_columns(addresses, like, first, y, w, t, run, status, codes, kind, tolerance, reject, most, grids, words, rows, out):
     """Add rows of probabilities, without weights, from number `first` on of columns, of the type of `like`, at `addresses`.
 
-    As wide_probabilities for the sums, and as tally_events for the grids. `words` are zeros [K, G], and are left so. The
+    As wide_probabilities for the sums, and as tally_events for the grids. `words` are zeros [K, G + 1], and are left so. The
     outputs of some `rows`, rising numbers, are copied to `out` in passing.
     """
     K, n = t.ranks.size, y.size
     room, tile = new_room(like.dtype, K, grids.ranks[-1] if grids.ranks.size else 1), new_tile(np.float64, 0)
     look = new_look(K, like, most)
-    filled, since_flush, slots, held, in_words, copied = 0, 0, 0, 0, 0, 0
+    here = np.empty(K, np.uint64)  # the addresses of the table's columns
+    for k in range(K):
+        here[k] = room.table[k].ctypes.data
+    filled, since_flush, slots, in_words, copied = 0, 0, 0, 0, 0
     for start in range(0, n, TILE):
         m, last = min(TILE, n - start), start + TILE >= n
-        _load(addresses, first + start, m, room.table)
-        _clear(room.table, m)
-        copied = _copy(addresses, like, first + start, first + start + m, copied, rows, out)
+        columns, at = addresses, first + start
+        number = at
         for r in range(m):
             room.labels[r] = y[start + r]
-        _look(room, m, look)
+        if m < TILE:
+            _load(columns, at, m, room.table)
+            columns, at = here, 0
+        copied = _look(columns, at, room, m, look, number, copied, rows, out)
         slots += TILE
-        if _judge(room, m, look, most[0], tolerance, kind, status[start : start + m]) > 0:
-            _take_back(room.table, look.outputs)
+        if _judge(columns, at, room, m, look, most[0], tolerance, kind, status[start : start + m]) > 0:
+            _take_back(columns, at, like, look.outputs)
+            _load(columns, at, m, room.table)
             m = close_gaps(room.table, room.labels, status, start, m)
-            _clear(room.table, m)
-            _look(room, m, look)
-        _rank(room, m, look)
-        largest = _score(room, m, look, tile, held)
-        held += m
+            _load(here, 0, m, room.table)
+            columns, at = here, 0
+            _look(columns, at, room, m, look, number, rows.size, rows, out)
+        _rank(columns, at, room, m, look)
+        above = _score(room, look, tile)
         if words.size > 0:
-            if largest <= MOST:
-                _add_words(room, m, words, addresses, first + start + TILE)
+            if above == 0:
+                _add_words(columns, at, room, m, words)
                 in_words += m
             else:
+                _load(columns, at, m, room.table)
                 add_classes(room, m, grids)
             if last or in_words + TILE > WORD_ROWS:
                 _flush_words(words, grids.lines)
                 in_words = 0
             add_hits(room, m, grids)
         if grids.ranks.size > 0:
+            if room.top.shape[0] != 10:
+                _load(columns, at, m, room.table)
+                find_largest(room.table, room.top)
             add_ranks(room, m, grids)
-        if last or held + TILE > FULL:
-            add_tile(tile, held, run, t, codes, filled, reject, w)
-            filled, since_flush, held = filled + held, since_flush + held, 0
-            if last or since_flush + FULL > FLUSH:
-                _flush(look.outputs, slots, run, t)
-                since_flush, slots = 0, 0
+        add_tile(tile, m, run, t, codes, filled, reject, w)
+        filled, since_flush = filled + m, since_flush + m
+        if last or since_flush + TILE > FLUSH:
+            _flush(look.outputs, slots, run, t)
+            since_flush, slots = 0, 0
     return filled

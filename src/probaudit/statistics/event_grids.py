@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from ..predictions import Block
-from .events import CELLS, COARSE_CELLS, EventSums
+from .events import CELLS, COARSE_CELLS, EventSums, counted_sums
 
 if TYPE_CHECKING:
     from ..kernels.event_pass import Grids
@@ -32,7 +32,7 @@ class EventGrids:
 
         self._ranks = np.array(ranks, np.int64)
         self.lines, self.hits = zeros(classes, cells_for(classes), 2), zeros(classes, cells_for(classes))
-        self.rank_lines, self.rank_hits = zeros(len(ranks), CELLS, 2), zeros(len(ranks), CELLS)
+        self.rank_lines = zeros(len(ranks), CELLS, 4)
 
     def update(self, block: Block, status: np.ndarray) -> None:
         """Add the good rows of a block of probabilities."""
@@ -45,19 +45,20 @@ class EventGrids:
         """The arrays, as kernels take them."""
         from ..kernels.event_pass import Grids
 
-        return Grids(self.lines, self.hits, self._ranks, self.rank_lines, self.rank_hits)
+        return Grids(self.lines, self.hits, self._ranks, self.rank_lines)
 
     @cached_property
     def words(self) -> np.ndarray:
-        """Room for a kernel: zeros, a word for each cell of each class."""
-        return np.zeros(self.hits.shape, np.int64)
+        """Room for a kernel: zeros, a word for each cell of each class, and one for probabilities from 1 on."""
+        classes, cells = self.hits.shape
+        return np.zeros((classes, cells + 1), np.uint64)
 
     def like(self) -> EventGrids:
         """Grids of the same events, of no rows."""
         return EventGrids(len(self.lines), self._ranks.tolist())
 
     def arrays(self) -> dict[str, np.ndarray]:
-        names = ("lines", "hits", "rank_lines", "rank_hits")
+        names = ("lines", "hits", "rank_lines")
         return {f"events.{name}": getattr(self, name) for name in names}
 
     def restore(self, stored: Mapping[str, np.ndarray]) -> None:
@@ -71,18 +72,10 @@ class EventGrids:
 
     def finalise(self) -> tuple[tuple[EventSums, ...], dict[int, EventSums]]:
         """The sums of each class, and of each rank."""
-        classes = tuple(_sums(*grid) for grid in zip(self.lines, self.hits, strict=True))
-        ranks = [_sums(*grid) for grid in zip(self.rank_lines, self.rank_hits, strict=True)]
+        classes = tuple(_sums(lines, hits) for lines, hits in zip(self.lines, self.hits, strict=True))
+        ranks = [_sums(lines, lines[:, 2]) for lines in self.rank_lines]
         return classes, dict(zip(self._ranks.tolist(), ranks, strict=True))
 
 
 def _sums(lines: np.ndarray, hits: np.ndarray) -> EventSums:
-    from ..kernels.gridding import OFFSET_SCALE
-
-    return event_sums(lines[:, 0].copy(), hits.copy(), lines[:, 1] / OFFSET_SCALE)
-
-
-def event_sums(rows: np.ndarray, hits: np.ndarray, offsets: np.ndarray) -> EventSums:
-    """Sums of rows without weights, given those of the distances of outputs from the middles of their cells."""
-    weight, middle = rows * 1.0, (np.arange(len(rows)) + 0.5) / len(rows)
-    return EventSums(rows, hits, weight, weight, weight * middle + offsets, hits * 1.0)
+    return counted_sums(lines[:, 0].copy(), hits.copy(), lines[:, 1])

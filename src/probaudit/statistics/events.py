@@ -65,12 +65,25 @@ class EventGrid:
 
     def finalise(self) -> EventSums:
         """The state as plain numbers."""
-        from ..kernels.gridding import OFFSET_SCALE
-
         rows, hit_rows = self._cells.T.copy()
-        middle = (np.arange(len(rows)) + 0.5) / len(rows)
-        if self.weighted:
-            weight, squared, hits, offset = numbers(self._sums).T
-        else:
-            weight, squared, hits, offset = rows * 1.0, rows * 1.0, hit_rows * 1.0, self._offsets / OFFSET_SCALE
-        return EventSums(rows, hit_rows, weight, squared, weight * middle + offset, hits)
+        if not self.weighted:
+            return counted_sums(rows, hit_rows, self._offsets)
+        weight, squared, hits, offset = numbers(self._sums).T
+        return EventSums(rows, hit_rows, weight, squared, weight * _middles(rows) + offset, hits)
+
+
+def counted_sums(rows: np.ndarray, hits: np.ndarray, offsets: np.ndarray) -> EventSums:
+    """Sums of rows without weights, given the sums of ticks of the distances of outputs from the middles of their cells."""
+    from ..kernels.gridding import OFFSET_BITS
+
+    return event_sums(rows, hits, offsets / (2.0**OFFSET_BITS * len(rows)))
+
+
+def event_sums(rows: np.ndarray, hits: np.ndarray, offsets: np.ndarray) -> EventSums:
+    """Sums of rows without weights, given those of the distances of outputs from the middles of their cells."""
+    weight = rows * 1.0
+    return EventSums(rows, hits, weight, weight, weight * _middles(rows) + offsets, hits * 1.0)
+
+
+def _middles(cells: np.ndarray) -> np.ndarray:
+    return (np.arange(len(cells)) + 0.5) / len(cells)

@@ -12,8 +12,8 @@ from ..errors import InputError
 from ..lenses import Binary, TopK, TopLabel
 from ..predictions import Block, Predictions
 from .event_grids import MANY_EVENTS as MANY_EVENTS
-from .event_grids import EventGrids, cells_for, event_sums
-from .events import EventGrid, EventSums
+from .event_grids import EventGrids, cells_for
+from .events import EventGrid, EventSums, event_sums
 from .exact import numbers
 from .sampling import priority
 from .state import Plan, Statistics, rows_of

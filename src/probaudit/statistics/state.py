@@ -277,9 +277,8 @@ class Statistics:
                 counted = score(None if rows is None else rows[part], addresses, like, first, *sums)
             elif sees_events:
                 seen, copied = events or EventGrids(0, []), block.copied or (np.empty(0, np.int64), like)
-                counted = wide_columns.wide_columns(
-                    addresses, like, first, *sums, self._largest(like), seen.grids, seen.words, *copied
-                )
+                most = self._largest(like).view(f"u{like.itemsize}")
+                counted = wide_columns.wide_columns(addresses, like, first, *sums, most, seen.grids, seen.words, *copied)
             else:
                 values = rows_of(block, part, self._room)
                 if turned and len(values) == call:
