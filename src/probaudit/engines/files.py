@@ -26,6 +26,7 @@ WIDER = {"null": "int64", "int64": "double"}  # the types that a column of a .cs
 class RowFile(ABC):
     """A file of rows. `groups` are parts that can be read apart: how many rows each has.
 
+    columns_apart : whether some columns are read without reading the others.
     folders : values of columns that the file does not have, but the names of its folders say.
     """
 
@@ -34,6 +35,7 @@ class RowFile(ABC):
     names: list[str]
     groups: list[int]
     folders: Folders
+    columns_apart = False
 
     def know(self, folders: Folders) -> None:
         """Add the columns that folders name, after its own, which come first where both have one."""
@@ -119,6 +121,8 @@ def _each_of(paths: Sequence[Path], bar: Progress) -> Iterator[tuple[Path, Reach
 
 class ParquetRows(RowFile):
     """The groups are row groups."""
+
+    columns_apart = True
 
     def __init__(self, path: Path) -> None:
         from pyarrow import parquet

@@ -6,7 +6,7 @@ import sys
 import threading
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
-from itertools import chain
+from itertools import chain, count, islice
 from pathlib import Path
 from typing import Any
 
@@ -23,10 +23,11 @@ from ..statistics.row_sample import NUMBERS
 from . import checkpoint as checkpoints
 from .progress import Progress
 from .row_source import Piece, RowSource
+from .sides import Batch, Sides
 
 SAVE_EVERY = 60.0  # seconds between checkpoints
 LOOK_EVERY = 0.2  # seconds between looks at threads that work: an interrupt is seen in between
-READERS_BYTES = 2**29  # that all readers may hold, before two threads share one
+READERS_BYTES = 2**28  # that all readers may hold, before two threads share one
 DECODED_WITHIN = 5.0  # seconds to wait, after an interrupt, for rows that are being decoded
 
 
@@ -87,21 +88,29 @@ class _Pass:
     """Threads that add the rows that a state lacks, each to sums of its own; and one that keeps all these from time to time.
 
     Rows are handed out in order, and none beyond a failure, so that the first bad row is the one that is told. Two threads
-    share what they read from if there is not enough for each, or if it would take much memory: to decode rows takes about as
-    long as to add them, so that they hardly wait for each other. A thread that has no more rows of its own helps another.
+    share what they read from if there is not enough for each, or if it would take much memory. A thread that has no more rows
+    of its own helps another.
     """
 
     def __init__(self, source: RowSource, state: AuditState, bar: Progress, threads: int) -> None:
         threads = min(threads, 2 * len(source.pieces))
-        self._source, self._state, self._bar = source.apart(threads), state, bar
+        own = threads <= len(source.pieces) and threads * source.held_bytes <= READERS_BYTES
+        readers = threads if own else -(-threads // 2)
+        self._sharing = -(-threads // readers)
+        self._source, self._state, self._bar = source.apart(readers), state, bar
         self._pieces = iter(source.pieces)
         self._lock = threading.Lock()
         self._stop = threading.Event()
         self._errors: list[tuple[int, BaseException]] = []
-        readers = max(-(-threads // 2), min(threads, READERS_BYTES // max(1, source.held_bytes)))
-        batches = [_Turns(self._batches()) for _ in range(min(readers, len(source.pieces)))]
+        batches = [self._reader() for _ in range(readers)]
         firsts = (i % len(batches) for i in range(threads))
         self._shares = [_Share(state.plan, batches[i:] + batches[:i], self._work) for i in firsts]
+
+    def _reader(self) -> Sides:
+        """Some pieces, one after the other; more are taken as they are needed."""
+        pieces: list[Piece] = []
+        sides = [self._side(pieces, columns) for columns in self._source.sides(self._sharing)]
+        return Sides(sides, self._source.schema, self._missing)
 
     def run(self, keep: Callable[[AuditState], None], save_every: float | None) -> AuditState:
         """The state of all rows. An interrupt is passed on, but what was added until then is kept."""
@@ -167,34 +176,42 @@ class _Pass:
         with self._lock:
             return self._stop.is_set() or any(failed < row for failed, _ in self._errors)
 
-    def _batches(self) -> Iterator[tuple[int, Any]]:
-        """Rows that the state has not seen, with the number of the first, of one piece after the other."""
-        while (piece := self._next()) is not None:
+    def _side(self, pieces: list[Piece], columns: list[str]) -> Iterator[Batch]:
+        """Some columns of one piece after the other, with the number of the first row. `pieces` are those that a side of the
+        same rows has come to: as others go through them, too."""
+        for i in count():
+            piece = self._piece(pieces, i)
+            if piece is None:
+                return
             reached = piece.first_row
             try:
-                for start, batch in self._missing(piece):
+                for start, batch in self._source.batches(piece, columns) if self._gaps(reached, piece.rows) else ():
+                    if self._ends_before(start):
+                        return
                     reached = start + batch.num_rows
                     yield start, batch
             except Exception as error:
                 self._fail(reached, error)
+                return
 
-    def _next(self) -> Piece | None:
+    def _piece(self, pieces: list[Piece], i: int) -> Piece | None:
+        """One of these pieces, or the next of all, unless the pass has failed: that lies beyond."""
         with self._lock:
-            return None if self._errors or self._stop.is_set() else next(self._pieces, None)
+            if i == len(pieces) and not self._errors:
+                pieces.extend(islice(self._pieces, 1))
+            return pieces[i] if i < len(pieces) and not self._stop.is_set() else None
 
-    def _missing(self, piece: Piece) -> Iterator[tuple[int, Any]]:
-        """The rows of a piece that the state has not seen."""
+    def _gaps(self, start: int, rows: int) -> list[tuple[int, int]]:
         with self._lock:
-            gaps = self._state.covered.gaps(piece.first_row, piece.first_row + piece.rows)
-        if not gaps:
-            return
-        for start, batch in self._source.batches(piece):
-            for first, end in gaps:
-                low, high = max(first, start), min(end, start + batch.num_rows)
-                if self._ends_before(low):
-                    return
-                if low < high:
-                    yield low, batch.slice(low - start, high - low)
+            return self._state.covered.gaps(start, start + rows)
+
+    def _missing(self, start: int, batch: Any) -> Iterator[Batch]:
+        """The rows of a batch that the state has not seen, in parts for all threads that share what they read from."""
+        rows = -(-batch.num_rows // self._sharing)
+        for first, end in self._gaps(start, batch.num_rows):
+            for low in range(first, end, rows):
+                if not self._ends_before(low):
+                    yield low, batch.slice(low - start, min(rows, end - low))
 
     def _keep(self, keep: Callable[[AuditState], None], seconds: float) -> None:
         while not self._stop.wait(seconds):
@@ -225,17 +242,6 @@ class _Pass:
         return whole
 
 
-class _Turns(Iterator[tuple[int, Any]]):
-    """Batches of rows for threads that take them in turn."""
-
-    def __init__(self, batches: Iterator[tuple[int, Any]]) -> None:
-        self._batches, self._lock = batches, threading.Lock()
-
-    def __next__(self) -> tuple[int, Any]:
-        with self._lock:
-            return next(self._batches)
-
-
 class _Share:
     """A thread, where its rows come from, and its sums. They are torn while rows are being added, and stay so if that fails.
 
@@ -243,7 +249,7 @@ class _Share:
     ended : to be waited for; Python 3.11 takes a thread to have ended once an interrupt has come while it was joined.
     """
 
-    def __init__(self, plan: Plan, batches: list[_Turns], work: Callable[[_Share], None]) -> None:
+    def __init__(self, plan: Plan, batches: list[Sides], work: Callable[[_Share], None]) -> None:
         self.sums, self.batches = EvidenceState(plan), batches
         self.lock = threading.Lock()
         self.torn = False
