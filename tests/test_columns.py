@@ -376,3 +376,29 @@ def test_readers_of_many_columns_are_heavy(tmp_path):
     source = row_source.scan(tmp_path / "x.parquet", tolerance=0.999)
     assert 4 * 2**20 < source.held_bytes < 5 * 2**20  # two columns of 2.4 MB, and labels that take next to nothing
     assert row_source.scan(tmp_path / "x.parquet", probs="p_1", classes=[0, 1]).held_bytes < 2.5 * 2**20
+
+
+@pytest.mark.parametrize("second", [0.0, -0.0])
+def test_a_sum_at_the_tolerance_is_judged_alike_with_a_zero_of_either_sign(second):
+    p = np.zeros((1, 40))
+    p[0, :2] = 1.02, second
+    states = []
+    for rows, by_column in ((p, False), (in_columns(p), True)):
+        given = Predictions([0], rows, tolerance=0.02, on_bad_rows="drop")
+        state = EvidenceState(Plan.of(given))
+        state.update(given.block(0, 1, by_column=by_column))
+        states.append({name: array.tolist() for name, array in state.arrays().items()})
+    assert states[0] == states[1]
+    assert sum(states[0]["ranks"]) == 1
+
+
+def test_many_rows_far_above_one_do_not_overflow():
+    """The sums of their offsets are the largest."""
+    n = 700_000
+    p = np.zeros((n, 4), np.float32)
+    p[:, 0], p[:, 1] = 0.95, 0.94
+    rows = Predictions(np.arange(n) % 4, p, tolerance=0.9)
+    state = EvidenceState(Plan.of(rows))
+    state.update(rows.block(0, n))
+    outputs = state._events.finalise()[1][2].outputs
+    assert outputs[-1] == pytest.approx(n * 1.89, rel=1e-6)

@@ -119,3 +119,25 @@ def test_a_bad_row_before_a_damaged_column_is_told_first(tmp_path, monkeypatch, 
             with pytest.raises(pb.InputError) as caught:
                 stream.stream(source, threads=4)
         assert caught.value.row == told
+
+
+@pytest.mark.parametrize("threads", [1, 2, 4])
+def test_what_fails_between_rows_is_told(tmp_path, monkeypatch, threads):
+    """And no thread waits for ever."""
+    monkeypatch.setattr(row_source, "LEAST_ROWS", 1)
+    monkeypatch.setattr(row_source, "MOST_ROWS", 50)
+    monkeypatch.setattr(stream, "READERS_BYTES", 0)
+    parquet.write_table(
+        pa.table({"label": np.zeros(600, int), "p_0": np.full(600, 0.5), "p_1": np.full(600, 0.5)}), tmp_path / "x.parquet"
+    )
+    source, join, calls = row_source.scan(tmp_path / "x.parquet"), Sides._join, []
+
+    def failing(self):
+        calls.append(1)
+        if len(calls) == 5:
+            raise MemoryError("no room to join")
+        join(self)
+
+    monkeypatch.setattr(Sides, "_join", failing)
+    with pytest.raises(MemoryError, match="no room"):
+        stream.stream(source, threads=threads)

@@ -15,7 +15,7 @@ class Sides(Iterator[Batch]):
 
     Each side gives some of the columns of the same rows, in order. A thread that finds no rows that are whole reads on at a
     side that no other thread reads, and that has none waiting for the others: as many threads as there are sides decode at
-    once, and what is held is no more than if one did. If a side ends, as it fails, rows that need it are not handed out.
+    once, and what is held is no more than if one did. Once a side has ended, what waits on the others is not handed out.
 
     schema : of all columns, in the order of the sides. cut : what is handed out of joint rows.
     """
@@ -42,9 +42,8 @@ class Sides(Iterator[Batch]):
             finally:
                 with self._changed:
                     side.busy, side.ended, side.waiting = False, found is None, found
-                    found = None  # a thread must not hold rows while it reads others
-                    self._join()
                     self._changed.notify_all()
+                    self._join()
 
     def _free(self) -> _Side | None:
         return next((side for side in self._sides if not (side.busy or side.ended or side.waiting)), None)

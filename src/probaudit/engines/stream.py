@@ -77,6 +77,8 @@ def stream(
     state.sample_for(source.first_rows).expect_here(source.n)
     with Progress(source.n, progress, done=state.rows) as bar:
         state = _Pass(source, state, bar, threads).run(keep, None if path is None else save_every)
+    if state.rows != source.n:
+        raise RuntimeError(f"{source.n - state.rows} rows have not been added")
     sample = state.sample_for(source.first_rows)
     if len(sample.numbers) < min(source.n, sample.size):
         raise RuntimeError("too few rows have a small priority")  # see likely_bound
@@ -96,7 +98,7 @@ class _Pass:
         threads = min(threads, 2 * len(source.pieces))
         own = threads <= len(source.pieces) and threads * source.held_bytes <= READERS_BYTES
         readers = threads if own else -(-threads // 2)
-        self._sharing = -(-threads // readers)
+        self._sharing = -(-threads // readers)  # threads of a reader: so many decode at once, and share out what is decoded
         self._source, self._state, self._bar = source.apart(readers), state, bar
         self._pieces = iter(source.pieces)
         self._lock = threading.Lock()
@@ -143,21 +145,27 @@ class _Pass:
         raise interrupt
 
     def _work(self, share: _Share) -> None:
-        for start, batch in chain.from_iterable(share.batches):
-            try:
-                rows = self._source.predictions(batch, apart=True)
-                picked, block = self._seen(rows, start)
-                with share.lock:
-                    if self._stop.is_set():
-                        return
-                    share.torn = True
-                    share.sums.update(block)
-                    with self._lock:
-                        self._state.note(picked, rows, start)
-                    share.torn = False
-                self._bar.advance(len(rows))
-            except BaseException as error:
-                self._fail(start, error)
+        try:
+            for start, batch in chain.from_iterable(share.batches):
+                self._add(share, start, batch)
+        except BaseException as error:  # not of any row
+            self._fail(-1, error)
+
+    def _add(self, share: _Share, start: int, batch: Any) -> None:
+        try:
+            rows = self._source.predictions(batch, apart=True)
+            picked, block = self._seen(rows, start)
+            with share.lock:
+                if self._stop.is_set():
+                    return
+                share.torn = True
+                share.sums.update(block)
+                with self._lock:
+                    self._state.note(picked, rows, start)
+                share.torn = False
+            self._bar.advance(len(rows))
+        except BaseException as error:
+            self._fail(start, error)
 
     def _seen(self, rows: Predictions, start: int) -> tuple[dict[str, np.ndarray], Block]:
         """Those of rows that may enter the sample, and all of them, to be added: a look at columns copies the former, too."""

@@ -7,14 +7,25 @@ import numpy as np
 from .compiling import inline, kernel
 from .fixed_point import add, add_number, tick
 
-OFFSET_BITS = 30  # an offset is in 2^-30 of a cell, and at most half of one, so that 2^34 rows fit into an int64
+OFFSET_BITS, FINE_BITS, COARSE = 30, 26, 2**10  # an offset is in 2^-30 of a cell, or in 2^-26 where there are more than 2^10
 WEIGHTED_BITS = 58
+
+
+def offset_bits(cells: int) -> int:
+    """Of an offset, after the point. It is at most half a cell, so that 2^34 rows of a cell, or 2^38, fit into an int64; only
+    probabilities above 1, of the last cell, take more."""
+    return OFFSET_BITS if cells <= COARSE else FINE_BITS
+
+
+_offset_bits = inline(offset_bits)
 
 
 @inline
 def offset_tick(p, g, G):
-    """How far p lies from the middle of cell g of G, in 2^-OFFSET_BITS of a cell."""
-    return tick(p * G, 2.0**OFFSET_BITS) - ((np.int64(g) << OFFSET_BITS) + (np.int64(1) << (OFFSET_BITS - 1)))
+    """How far p lies from the middle of cell g of G."""
+    bits = _offset_bits(G)
+    one = np.int64(1) << bits
+    return tick(p * G, np.float64(one)) - ((np.int64(g) << bits) + (one >> 1))
 
 
 @kernel

@@ -40,6 +40,8 @@ def look_at_sixteen(typing_context, addresses, i, strip, r, truth, scale, total,
         where it is first.
     before, equal : how many bit patterns are larger than that of truth, and how many the same.
     outputs : [K, LANES] to which the raised ticks of p of each class are added.
+
+    The rows that lie AHEAD are asked for meanwhile.
     """
 
     def generate(context, builder, signature, arguments):

@@ -36,9 +36,8 @@ def ask_for(builder, address, cache):
     byte, number = ir.IntType(8), ir.IntType(32)
     function_type = ir.FunctionType(ir.VoidType(), [byte.as_pointer(), number, number, number])
     function = cgutils.get_or_insert_function(builder.module, function_type, "llvm.prefetch.p0")
-    builder.call(
-        function, [builder.bitcast(address, byte.as_pointer()), number(0), number(cache), number(1)]
-    )  # to read, as data
+    read, data = number(0), number(1)
+    builder.call(function, [builder.bitcast(address, byte.as_pointer()), read, number(cache), data])
 
 
 @intrinsic

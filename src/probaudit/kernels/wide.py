@@ -7,7 +7,7 @@ import numpy as np
 from .compiling import inline, kernel
 from .elementary import exp, log
 from .fixed_point import ROUND_BITS, raised_tick, tick
-from .rules import GOOD, LOG_PROBABILITIES, LOGIT_LIMIT, row_status
+from .rules import BAD_SUM, GOOD, LOG_PROBABILITIES, LOGIT_LIMIT, row_status
 from .tallies import FLUSH, OUTPUT, TILE, add_tile, flush_classes, new_tile
 
 
@@ -98,9 +98,11 @@ def wide_probabilities(values, bits, y, w, t, run, status, codes, kind, toleranc
             status[i] = row_status(row, label, weight, K, tolerance, kind)
             continue
         total, squares, smallest, largest = _sums_in_row(row, bits[i], w, weight, scale, run.outputs)
-        if smallest < 0 or largest > most[0] or not abs(total / scale - 1.0) <= tolerance:
-            status[i] = row_status(row, label, weight, K, tolerance, kind)
-            if status[i] != GOOD:
+        near = abs(total / scale - 1.0) <= tolerance
+        if smallest < 0 or largest > most[0] or not near:
+            found = row_status(row, label, weight, K, tolerance, kind)
+            if found != GOOD and not (near and found == BAD_SUM):  # as of the same row without -0
+                status[i] = found
                 _take_back(row, weight, run.outputs)
                 continue
         truth = np.float64(row[label])

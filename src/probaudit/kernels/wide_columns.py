@@ -15,7 +15,7 @@ from .elementary import log
 from .event_pass import TURNS, add_classes, add_hits, add_ranks, close_gaps, find_largest, new_room
 from .fixed_point import ROUND_BITS, raised_tick
 from .gridding import OFFSET_BITS
-from .rules import GOOD, row_status
+from .rules import BAD_SUM, GOOD, row_status
 from .sixteen import LANES, ROWS, largest_ten, look_at_sixteen
 from .tallies import FLUSH, OUTPUT, TILE, add_tile, flush_classes, new_tile
 from .vectors import column_at
@@ -81,8 +81,7 @@ def _copy(strip, first, copied, rows, out):
 
 @inline
 def _look(addresses, start, room, m, look, number, copied, rows, out):
-    """Look at a tile, in columns, of which m rows count; and ask for the next. `number` is that of its first row, for the copy
-    of some rows (see _copy)."""
+    """Look at a tile, in columns, of which m rows count. `number` is that of its first row, for the copy of some (_copy)."""
     labels, truth, top, K = room.labels, room.truth, room.top, room.table.shape[0]
     zero = truth.dtype.type(0)
     for r in range(m):
@@ -112,20 +111,27 @@ def _take_back(addresses, start, like, outputs):
 def _judge(addresses, start, room, m, look, most, tolerance, kind, status):
     """The status of m rows; how many are bad."""
     labels, odd, K, row = room.labels, room.flags, addresses.size, look.row
-    found = np.int64(0)
+    any_odd = np.int64(0)
     for r in range(TILE):
-        near = abs((look.total[r] - K * ROUND_BITS) / SCALE - 1.0) <= tolerance
-        odd[r] = not ((labels[r] >= 0) & (labels[r] < K) & (look.best[r] <= most) & near)
-        found += odd[r]
+        odd[r] = not ((labels[r] >= 0) & (labels[r] < K) & (look.best[r] <= most) & _near(look.total[r], K, tolerance))
+        any_odd += odd[r]
     bad = 0
-    if found > 0:
+    if any_odd > 0:
         for r in range(m):
             if odd[r]:
                 for k in range(K):
                     row[k] = column_at(addresses, k, start + m, row)[start + r]
-                status[r] = row_status(row, labels[r], 1.0, K, tolerance, kind)
-                bad += status[r] != GOOD
+                found = row_status(row, labels[r], 1.0, K, tolerance, kind)
+                if found != GOOD and not (found == BAD_SUM and _near(look.total[r], K, tolerance)):
+                    status[r] = found
+                    bad += 1
     return bad
+
+
+@inline
+def _near(total, K, tolerance):
+    """Whether K probabilities sum to 1, by the ticks of their sum, as `wide` has it."""
+    return abs((total - K * ROUND_BITS) / SCALE - 1.0) <= tolerance
 
 
 @inline

@@ -74,9 +74,9 @@ class EventGrid:
 
 def counted_sums(rows: np.ndarray, hits: np.ndarray, offsets: np.ndarray) -> EventSums:
     """Sums of rows without weights, given the sums of ticks of the distances of outputs from the middles of their cells."""
-    from ..kernels.gridding import OFFSET_BITS
+    from ..kernels.gridding import offset_bits
 
-    return event_sums(rows, hits, offsets / (2.0**OFFSET_BITS * len(rows)))
+    return event_sums(rows, hits, offsets / (2.0 ** offset_bits(len(rows)) * len(rows)))
 
 
 def event_sums(rows: np.ndarray, hits: np.ndarray, offsets: np.ndarray) -> EventSums:
