@@ -8,14 +8,16 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 Batch = tuple[int, Any]  # the number of the first row, and rows of Arrow
+MOST_WAITING = 2  # batches of a side: enough that threads of uneven speed seldom wait
 
 
 class Sides(Iterator[Batch]):
     """Batches of rows for threads that take them in turn.
 
     Each side gives some of the columns of the same rows, in order. A thread that finds no rows that are whole reads on at a
-    side that no other thread reads, and that has none waiting for the others: as many threads as there are sides decode at
-    once, and what is held is no more than if one did. Once a side has ended, what waits on the others is not handed out.
+    side that no other thread reads, and that has not MOST_WAITING batches waiting for the others: as many threads as there are
+    sides decode at once, and hold little more than if one did. Once a side has ended, what waits on the others is not handed
+    out.
 
     schema : of all columns, in the order of the sides. cut : what is handed out of joint rows.
     """
@@ -41,19 +43,22 @@ class Sides(Iterator[Batch]):
                 found = next(side.batches, None)
             finally:
                 with self._changed:
-                    side.busy, side.ended, side.waiting = False, found is None, found
+                    side.busy, side.ended = False, found is None
+                    side.waiting.extend(() if found is None else (found,))
                     self._changed.notify_all()
                     self._join()
 
     def _free(self) -> _Side | None:
-        return next((side for side in self._sides if not (side.busy or side.ended or side.waiting)), None)
+        """The side that is farthest behind, of those that can be read."""
+        free = [side for side in self._sides if not (side.busy or side.ended or len(side.waiting) >= MOST_WAITING)]
+        return min(free, key=lambda side: len(side.waiting), default=None)
 
     def _join(self) -> None:
         """Make what waits on all sides whole. A side may have fewer rows in a batch than another."""
         import pyarrow as pa
 
         while all(side.waiting for side in self._sides):
-            waiting = [side.waiting for side in self._sides if side.waiting]
+            waiting = [side.waiting.popleft() for side in self._sides]
             start, rows = waiting[0][0], min(batch.num_rows for _, batch in waiting)
             if any(first != start for first, _ in waiting):
                 raise RuntimeError(f"sides must give the same rows, not from {[first for first, _ in waiting]} on")
@@ -63,12 +68,13 @@ class Sides(Iterator[Batch]):
                 columns = [column.slice(0, rows) for _, batch in waiting for column in batch.columns]
                 whole = pa.record_batch(columns, schema=self._schema)
             for side, (_, batch) in zip(self._sides, waiting, strict=True):
-                side.waiting = (start + rows, batch.slice(rows)) if batch.num_rows > rows else None
+                if batch.num_rows > rows:
+                    side.waiting.appendleft((start + rows, batch.slice(rows)))
             self._whole.extend(self._cut(start, whole))
 
 
 class _Side:
     def __init__(self, batches: Iterator[Batch]) -> None:
         self.batches = batches
-        self.waiting: Batch | None = None
+        self.waiting: deque[Batch] = deque()
         self.busy = self.ended = False

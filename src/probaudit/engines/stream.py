@@ -99,7 +99,7 @@ class _Pass:
         own = threads <= len(source.pieces) and threads * source.held_bytes <= READERS_BYTES
         readers = threads if own else -(-threads // 2)
         self._sharing = -(-threads // readers)  # threads of a reader: so many decode at once, and share out what is decoded
-        self._source, self._state, self._bar = source.apart(readers), state, bar
+        self._source, self._state, self._bar = source.apart(threads), state, bar
         self._pieces = iter(source.pieces)
         self._lock = threading.Lock()
         self._stop = threading.Event()
