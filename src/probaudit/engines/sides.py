@@ -65,7 +65,7 @@ class Sides(Iterator[Batch]):
             if len(waiting) == 1:
                 whole = waiting[0][1]
             else:
-                columns = [column.slice(0, rows) for _, batch in waiting for column in batch.columns]
+                columns = [column for _, batch in waiting for column in batch.slice(0, rows).columns]
                 whole = pa.record_batch(columns, schema=self._schema)
             for side, (_, batch) in zip(self._sides, waiting, strict=True):
                 if batch.num_rows > rows:
