@@ -262,7 +262,7 @@ def test_lists_are_not_read_in_larger_batches(tmp_path):
     lists = pa.FixedSizeListArray.from_arrays(pa.array(np.full(4_000 * 50, 0.02)), 50)
     parquet.write_table(pa.table({"label": np.zeros(4_000, int), "probs": lists}), tmp_path / "x.parquet")
     source = row_source.scan(tmp_path / "x.parquet", probs="probs")
-    assert source.apart(1) is source
+    assert source.apart(1, 1) is source
 
 
 def test_a_group_without_rows_and_columns_nobody_asked_for(tmp_path):
@@ -315,7 +315,7 @@ def test_batches_of_a_group_are_few_and_equal(tmp_path, monkeypatch):
     parquet.write_table(table, tmp_path / "x.parquet", row_group_size=200)
     source = row_source.scan(tmp_path / "x.parquet")
     assert [len(rows) for _, rows in source.blocks()] == [67, 67, 66, 50]
-    assert source.apart(2).batch_rows == 90
+    assert source.apart(2, 2).batch_rows == 90
 
 
 @pytest.mark.parametrize("threads", [1, 2, 5])

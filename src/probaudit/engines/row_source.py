@@ -29,7 +29,8 @@ from .files import RowFile, joint_schema, open_files
 from .progress import Progress
 
 BATCH_VALUES = 2**22  # values read at a time
-APART_BYTES = 2**26  # the same for all threads together, if no value is copied
+APART_BYTES = 2**26  # the same for all threads together, if no value is copied; half of it where readers hold much
+MUCH_HELD = 2**28
 LEAST_ROWS, MOST_ROWS, FEW_ROWS = 2**12, 2**18, 2**10
 
 
@@ -109,7 +110,7 @@ class RowSource:
         """The rows of an Arrow batch. Outputs are a matrix, by column; or `Columns` where they are, if these may be `apart`."""
         return self.layout.predictions(_Batch(batch), _columns_apart if apart else _by_column)
 
-    def apart(self, threads: int) -> RowSource:
+    def apart(self, threads: int, readers: int) -> RowSource:
         """The same rows, to be read by so many threads and left where they are (`predictions`): more at a time.
 
         Files have the values of a column side by side, and few of each at a time would be read at half the speed. It helps only
@@ -118,7 +119,8 @@ class RowSource:
         kind, *others = {str(self.schema.field(name).type) for name in self.layout.outputs}
         if len(self.layout.outputs) == 1 or others or kind not in ("float", "double"):
             return self
-        values = max(BATCH_VALUES, APART_BYTES // (threads * (4 if kind == "float" else 8)))
+        size = APART_BYTES if readers * self.held_bytes <= MUCH_HELD else APART_BYTES // 2
+        values = max(BATCH_VALUES, size // (threads * (4 if kind == "float" else 8)))
         return replace(self, batch_rows=max(self.batch_rows, _batch_rows(len(self.schema), values)))
 
     def sides(self, count: int) -> list[list[str]]:

@@ -27,7 +27,7 @@ from .sides import Batch, Sides
 
 SAVE_EVERY = 60.0  # seconds between checkpoints
 LOOK_EVERY = 0.2  # seconds between looks at threads that work: an interrupt is seen in between
-READERS_BYTES = 2**28  # that all readers may hold, before two threads share one
+READERS_BYTES = 3 * 2**27  # that all readers may hold, before two threads share one
 DECODED_WITHIN = 5.0  # seconds to wait, after an interrupt, for rows that are being decoded
 
 
@@ -99,7 +99,7 @@ class _Pass:
         own = threads <= len(source.pieces) and threads * source.held_bytes <= READERS_BYTES
         readers = threads if own else -(-threads // 2)
         self._sharing = -(-threads // readers)  # threads of a reader: so many decode at once, and share out what is decoded
-        self._source, self._state, self._bar = source.apart(threads), state, bar
+        self._source, self._state, self._bar = source.apart(threads, readers), state, bar
         self._pieces = iter(source.pieces)
         self._lock = threading.Lock()
         self._stop = threading.Event()
