@@ -337,7 +337,7 @@ def test_the_class_order_has_two_names():
         refused(lambda call=call: call(labels=["a", "b", "c"], classes=["a", "b", "c"]), "labels", words="give one of them")
         with pytest.raises(TypeError, match=r"unknown option `weights`; did you mean `sample_weight`\?"):
             call(weights=[1, 2])
-        with pytest.raises(TypeError, match="unknown option `xyz`; rows have sample_weight, labels"):
+        with pytest.raises(TypeError, match="unknown option `xyz`; rows have sample_weight, clusters, labels"):
             call(xyz=1)
     refused(lambda: pb.log_score(["a", "d"], P3[:2], classes=["a", "b"]), "classes", words="each of the 3 classes")
 
@@ -394,3 +394,18 @@ def test_a_frame_with_column_numbers_in_another_order_is_refused():
         pb.log_score([0, 2], frame[[2, 0, 1]])
     with pytest.raises(InputError, match="another order: True, False"):
         Predictions([True, False], pd.DataFrame({True: [0.9, 0.1], False: [0.1, 0.9]}))
+
+
+def test_clusters_are_one_value_for_each_row() -> None:
+    rows = pb.Predictions([1, 0, 1], [0.9, 0.2, 0.4], clusters=["b", "a", "b"])
+    assert rows.cluster_numbers is not None
+    assert rows.cluster_numbers.tolist() == [0, 1, 0]
+    assert rows.take([0, 2]).clusters.tolist() == ["b", "b"]
+    cases = (([1, 2], None, "needs one value per row"), ([1.0, np.nan, 2], 1, "every row needs a cluster"))
+    for clusters, row, words in cases:
+
+        def call(clusters: list[float] = clusters) -> pb.Predictions:
+            return pb.Predictions([1, 0, 1], [0.9, 0.2, 0.4], clusters=clusters)
+
+        refused(call, "clusters", row, words)
+    refused(lambda: pb.log_score(rows, clusters=[1, 2, 3]), "clusters", words="Predictions already")

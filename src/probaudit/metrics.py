@@ -25,6 +25,7 @@ class RowOptions(TypedDict, total=False):
     """How rows are given, for every function of (y_true, y_proba).
 
     sample_weight : one weight per row, not negative.
+    clusters : one value per row; rows with the same value are dependent, see `Predictions`.
     labels, or classes : the class of each column, in order. Without it, labels are the column numbers 0..K-1.
     from_logits, from_log_probs : what `y_proba` holds, if not probabilities. Never guessed.
     on_bad_rows : "error" (default), or "drop" to leave out rows that break a rule.
@@ -32,6 +33,7 @@ class RowOptions(TypedDict, total=False):
     """
 
     sample_weight: Any
+    clusters: Any
     labels: Sequence[Any] | None
     classes: Sequence[Any] | None
     from_logits: bool
@@ -45,6 +47,7 @@ def rows_of(
     y_proba: Any = None,
     *,
     sample_weight: Any = None,
+    clusters: Any = None,
     labels: Sequence[Any] | None = None,
     classes: Sequence[Any] | None = None,
     from_logits: bool = False,
@@ -66,6 +69,7 @@ def rows_of(
         given = {
             "y_proba": y_proba,
             "sample_weight": sample_weight,
+            "clusters": clusters,
             names["classes"]: labels,
             "features": features,
             "columns": columns,
@@ -81,6 +85,7 @@ def rows_of(
         y_true,
         y_proba,
         sample_weight=sample_weight,
+        clusters=clusters,
         classes=labels,
         from_logits=from_logits,
         from_log_probs=from_log_probs,

@@ -61,6 +61,8 @@ class Predictions:
     classes : the class of each column, in order. Without it the labels are the column numbers 0..K-1.
     sample_weight, features, columns : per row; columns is a frame or a mapping of names to arrays, features such a one or a
         matrix (with feature_names, if it has names).
+    clusters : one value per row; rows with the same value are dependent (a patient's visits, an image's pixels). Intervals,
+        tests and folds then treat each cluster as one unit. Not to be confused with groups, which are judged.
     on_bad_rows : "error" stops at the first bad row; "drop" leaves bad rows out and counts them.
     tolerance : how far a row of probabilities may sum from 1 (see `sum_tolerance`).
 
@@ -80,6 +82,7 @@ class Predictions:
     features: Any = field(default=None, kw_only=True)
     feature_names: Sequence[str] | None = field(default=None, kw_only=True)
     columns: Any = field(default=None, kw_only=True)
+    clusters: Any = field(default=None, kw_only=True)
     on_bad_rows: OnBadRows = field(default="error", kw_only=True)
     tolerance: float | None = field(default=None, kw_only=True)
     names: Mapping[str, str] = field(default_factory=dict, kw_only=True)
@@ -159,6 +162,15 @@ class Predictions:
         """As `codes`, of some rows; the others are not looked at."""
         return label_codes(self.y[rows], self.class_order)
 
+    @cached_property
+    def cluster_numbers(self) -> np.ndarray | None:
+        """The number of each row's cluster, from 0 without gaps; None if rows are independent.
+
+        >>> Predictions([1, 0, 1], [0.9, 0.2, 0.4], clusters=["b", "a", "b"]).cluster_numbers
+        array([0, 1, 0])
+        """
+        return None if self.clusters is None else numbered(self.clusters)
+
     @property
     def n_classes(self) -> int:
         return 2 if self.probs.ndim == 1 else int(self.probs.shape[1])
@@ -205,6 +217,8 @@ class Predictions:
                     rule = f"column {name!r} needs one value per row ({n})"
                     raise InputError("columns", rule, f"has shape {column.shape}")
             self._set("columns", columns)
+        if self.clusters is not None:
+            self._set("clusters", _one_cluster_per_row(self.clusters, n, self.name("clusters")))
 
     def _class_order(self) -> tuple[Any, ...]:
         K = self.n_classes
@@ -293,6 +307,7 @@ class Predictions:
             sample_weight=pick(self.sample_weight),
             features=pick(self.features),
             columns=columns,
+            clusters=pick(self.clusters),
         )
 
 
@@ -350,6 +365,38 @@ def _hashable(value: Any) -> Any:
     except TypeError:
         return None
     return value
+
+
+def numbered(values: np.ndarray) -> np.ndarray:
+    """The number of each row's value, in order of first appearance.
+
+    >>> numbered(np.array(["b", "a", "b"]))
+    array([0, 1, 0])
+    """
+    if values.dtype.kind == "O":
+        known: dict[Any, int] = {}
+        return np.fromiter((known.setdefault(value, len(known)) for value in values.tolist()), np.int64, len(values))
+    _, first, place = np.unique(values, return_index=True, return_inverse=True)
+    rank = np.empty(len(first), np.int64)
+    rank[np.argsort(first, kind="stable")] = np.arange(len(first))
+    return rank[place.reshape(-1)]
+
+
+def _one_cluster_per_row(clusters: Any, rows: int, argument: str) -> np.ndarray:
+    values = as_array(clusters, argument)
+    if values.shape != (rows,):
+        raise InputError(argument, f"needs one value per row ({rows})", f"has shape {values.shape}")
+    if values.dtype.kind in "fcOMm":
+        missing = next((row for row, value in enumerate(values.tolist()) if is_missing(value)), None)
+        if missing is not None:
+            rule = "every row needs a cluster; give rows that stand alone a value of their own"
+            raise InputError(argument, rule, repr(values[missing]), row=missing)
+    if values.dtype.kind == "O":
+        try:
+            set(values.tolist())
+        except TypeError as problem:
+            raise InputError(argument, "a cluster must be a single value", str(problem)) from None
+    return values
 
 
 def _side_by_side(columns: Mapping[str, np.ndarray], rows: int, argument: str) -> np.ndarray:
