@@ -60,6 +60,50 @@ def test_calibration_goes_and_grouping_stays():
     assert found.after.total < found.total
 
 
+def shifted_world(n, seed=0):
+    """Five classes; the outputs are the true probabilities with wrong priors. The truth is a function of the outputs."""
+    rng = np.random.default_rng(seed)
+    truth = np.exp(rng.normal(size=(n, 5)))
+    truth /= truth.sum(axis=1, keepdims=True)
+    y = (rng.random((n, 1)) > truth.cumsum(axis=1)).sum(axis=1).clip(max=4)
+    outputs = truth * np.exp([2, 1, 0, -1, -2])
+    return y, outputs / outputs.sum(axis=1, keepdims=True), truth
+
+
+def test_repairable_miscalibration_of_several_classes_is_no_grouping_loss():
+    y, outputs, truth = shifted_world(8000)
+    found = loss_budget(y, outputs, np.log(outputs), resamples=50)
+    known = float(((outputs - truth) ** 2).sum(axis=1).mean())
+    assert found.calibrator == "BiasCorrectedTemperature"
+    assert found.grouping.low < 0 < found.grouping.high
+    assert found.calibration.low < known < found.calibration.high
+    assert float(found.grouping) == float(found.after.grouping)
+    assert float(found.rest) == float(found.after.rest)
+    unrepaired = loss_budget(y, outputs, np.log(outputs), resamples=50, calibrator="none")
+    assert unrepaired.grouping.low > 0.005  # what a budget without recalibration would claim
+    assert "not recalibrated" in unrepaired.definition
+
+
+def test_the_event_of_a_top_label_budget_stays_the_original_one():
+    y, outputs, _ = shifted_world(2000, seed=1)
+    found = loss_budget(y, outputs, np.log(outputs), lens=pb.TopLabel(), resamples=20)
+    repaired = pb.calibration_loss(y, outputs)
+    chosen = outputs.argmax(axis=1)
+    confidence = repaired.posteriors[np.arange(len(y)), chosen]
+    assert found.after.total == pytest.approx(float(((confidence - (chosen == y)) ** 2).mean()))
+    with pytest.raises(pb.InputError, match="may change the event"):
+        loss_budget(y, outputs, np.log(outputs), lens=pb.TopK(2) | pb.Groups([[2], [0, 1]]) | pb.Binary())
+
+
+def test_a_calibration_loss_at_hand_is_not_fitted_again():
+    y, outputs, _ = shifted_world(1500, seed=2)
+    repaired = pb.calibration_loss(y, outputs, calibrator=pb.calibrators.VectorScaling())
+    found = loss_budget(y, outputs, np.log(outputs), calibrator=repaired, resamples=20)
+    assert found.calibrator == "VectorScaling"
+    again = loss_budget(y, outputs, np.log(outputs), calibrator=pb.calibrators.VectorScaling(), resamples=20)
+    assert float(found.calibration) == float(again.calibration)
+
+
 def test_the_best_calibrator():
     world = simulate.neural_outputs(3000, seed=3)
     bent = world.scores**2

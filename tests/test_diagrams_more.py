@@ -52,7 +52,7 @@ def budget(grouped):
 
 def test_a_waterfall_leads_from_the_total_to_the_rest(budget):
     found = diagrams.LossBudget.of_budget(budget)
-    for stage, one in (("as it is", budget), ("after calibration", budget.after)):
+    for stage, one in (("original", budget), ("after calibration", budget.after)):
         at = {part: np.flatnonzero((found.stage == stage) & (found.part == part))[0] for part in diagrams.budget.PARTS}
         for part, row in at.items():
             estimate = getattr(one, part)
@@ -68,7 +68,7 @@ def test_a_waterfall_leads_from_the_total_to_the_rest(budget):
 def test_the_waterfall_is_drawn_as_it_is_found(budget):
     found = diagrams.LossBudget.of_budget(budget)
     first, second = found.picture().panels
-    assert (first.title, second.title) == ("as it is", "after calibration")
+    assert (first.title, second.title) == ("original", "after calibration")
     bars = [bar for panel in (first, second) for bar in marks(panel, Bars)]
     np.testing.assert_array_equal([bar.left[0] for bar in bars], np.minimum(found.start, found.end))
     np.testing.assert_array_equal([bar.right[0] for bar in bars], np.maximum(found.start, found.end))
@@ -217,7 +217,7 @@ def test_figure_4_of_paper_2():
         areas = np.delete(found.drawn, 2000, axis=1)[:-1].mean(axis=1)
         scores = [score(world.y, p) for p in (world.cal[:, 1], *others.values())]
         np.testing.assert_allclose(areas, scores, rtol=2e-3)  # of the midpoint rule, with 1 / t at the ends
-    assert found.names == ("as it is", "mcs-u", "mcs-o")
+    assert found.names == ("original", "mcs-u", "mcs-o")
     assert [line.role for line in marks(found.picture().panels[0], Line)] == ["reference", "model", "series 1", "series 2"]
     assert (found.scores[1:] > 1.1 * found.scores[0]).all()
 
@@ -233,7 +233,7 @@ def test_risk_curves_refuse_what_has_no_meaning(binary):
     with pytest.raises(pb.InputError, match="`calibrator`"):
         diagrams.risk_curve_diagram(y, p, calibrator="best")
     with pytest.raises(pb.InputError, match="`others`"):
-        diagrams.risk_curve_diagram(y, p, others={"as it is": p})
+        diagrams.risk_curve_diagram(y, p, others={"original": p})
     curves = {"a": pb.risk_curve(y, p), "b": pb.risk_curve(y, p, thresholds=[0.5])}
     with pytest.raises(pb.InputError, match="`curves`"):
         diagrams.RiskCurves.of_curves(curves)

@@ -31,6 +31,7 @@ class CalibrationLoss:
     divergence, refinement : the classic decomposition for comparison (paper 2, Eq. 24-25): the mean divergence of the outputs
         from the calibrated ones, and the mean entropy of these. Their sum is the expected score if the calibrated ones were
         true (`semi_empirical`, Table 1), which is the score itself only as far as they are.
+    calibrator : the name of its class.
     posteriors : the calibrated probabilities of the rows that count, each from a calibrator that did not see its row; `rows`
         are their numbers and `folds` the fold of each.
     """
@@ -44,6 +45,7 @@ class CalibrationLoss:
     posteriors: np.ndarray
     rows: np.ndarray
     folds: np.ndarray
+    calibrator: str
     definition: str
 
     @property
@@ -166,7 +168,8 @@ def calibration_loss(
     posteriors = calibrated(outputs.weights) if known is None else _held_out(known, outputs, chosen)
     before, after = rule.score(raw, outputs.codes), rule.score(posteriors, outputs.codes)
     kind = "fitted to other rows" if known is not None else f"{len(np.unique(folds))} folds"
-    words = f"{rule.name} score, {type(chosen).__name__}, {kind}"
+    name = type(chosen).__name__
+    words = f"{rule.name} score, {name}, {kind}"
     found = _estimates(before, after, outputs.weights, words, paired=interval == "paired", units=units)
     if interval == "bootstrap":
         draws = []
@@ -179,7 +182,7 @@ def calibration_loss(
             estimate.low, estimate.high = percentile(finite) if len(finite) > 1 else (np.nan, np.nan)
     share = shares(outputs.weights)
     divergence, refinement = float(share @ rule.divergence(posteriors, raw)), float(share @ rule.entropy(posteriors))
-    return CalibrationLoss(*found, divergence, refinement, posteriors, outputs.rows, folds, f"calibration loss, {words}")
+    return CalibrationLoss(*found, divergence, refinement, posteriors, outputs.rows, folds, name, f"calibration loss, {words}")
 
 
 def default_calibrator() -> Calibrator:

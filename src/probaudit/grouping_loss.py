@@ -60,6 +60,7 @@ class GroupingLoss:
     regions : who is badly served, see `RegionTable`; `region_of` gives the region of each row, -1 if it was not used.
     thin_regions : regions of one row, left out.
     recalibrated : the same after isotonic regression on the other half of the rows, if asked for.
+    deviations : of the resamples behind the intervals from their mean, [resamples, level_sets.PARTS].
     """
 
     lower_bound: Estimate
@@ -79,6 +80,7 @@ class GroupingLoss:
     diagram: GroupingDiagram | None
     definition: str
     recalibrated: GroupingLoss | None = None
+    deviations: np.ndarray | None = None
 
     def __float__(self) -> float:
         return float(self.lower_bound)
@@ -227,13 +229,14 @@ def _assemble(
     thin = sum(int(one.explained.thin.sum()) for one in measured)
     words += f", {thin} regions of one row left out" if thin else ""
     estimates: dict[str, Any] = {}
+    with np.errstate(invalid="ignore"):  # a resample contains the bias of the rows and its own
+        deviations = None if draws is None else narrower * (draws - _finite_means(draws))
     for k, (name, value) in enumerate(zip(PARTS, values, strict=True)):
         classes = {} if names is None else dict(zip(names, by_event[:, k].tolist(), strict=True))
         n = judged if name == "calibration_loss" else rated
         found = Estimate(value, n=n, definition=f"{name.replace('_', ' ')}, {words}", per_class=classes)
-        if draws is not None and np.isfinite(value) and np.isfinite(draws[:, k]).any():
-            drawn = draws[np.isfinite(draws[:, k]), k]
-            found.low, found.high = percentile(narrower * (drawn - drawn.mean()) + value)  # a resample adds chance of its own
+        if deviations is not None and np.isfinite(value) and np.isfinite(deviations[:, k]).any():
+            found.low, found.high = percentile(deviations[np.isfinite(deviations[:, k]), k] + value)
         estimates[name] = found
     table, region_of = _table(measured, names)
     single = len(measured) == 1
@@ -250,7 +253,14 @@ def _assemble(
         thin_regions=thin,
         diagram=_diagram(measured[0]) if single else None,
         definition=f"grouping loss, {words}",
+        deviations=deviations,
     )
+
+
+def _finite_means(draws: np.ndarray) -> np.ndarray:
+    """The mean of each column's finite values."""
+    finite = np.isfinite(draws)
+    return np.asarray(np.where(finite, draws, 0.0).sum(axis=0) / np.maximum(finite.sum(axis=0), 1))
 
 
 def _table(measured: list[Measured], names: Sequence[Any] | None) -> tuple[RegionTable, np.ndarray]:

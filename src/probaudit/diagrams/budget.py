@@ -16,14 +16,14 @@ from .wording import score_of, whole_percent
 PARTS = {"total": "total", "calibration": "calibration", "grouping": "grouping, at least", "rest": "the rest"}
 ROLES = {"total": "model", "calibration": "calibration", "grouping": "grouping", "rest": "rest"}
 NOISE = 15  # decimals beyond which there is only rounding
-STAGES = ("as it is", "after calibration")
+STAGES = ("original", "after calibration")
 
 
 @dataclass(frozen=True, eq=False)
 class LossBudget(Diagram):
     """Bars of a waterfall: the total from 0; calibration and grouping, each hanging where the last one ends; the rest from 0.
 
-    stage, part : "as it is" or "after calibration", and which part of the budget.
+    stage, part : "original" or "after calibration", and which part of the budget.
     value, low, high : the part and its 95% interval; share : of the total.
     start, end : the bar, from its free end (left for calibration and grouping) to the other.
     """
@@ -106,7 +106,7 @@ class LossBudget(Diagram):
 
     def _caption(self) -> str:
         return (
-            "A calibrator removes the calibration part; a model that used the features better would remove at least the"
+            "Recalibration removes the calibration part; a model that used the features better would remove at least the"
             f" grouping part. Lines are 95% intervals. {self.definition[:1].upper()}{self.definition[1:]}."
         )
 

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 Against = Literal["log-odds", "threshold"]
 
-ROLES = {"as it is": "model", "after calibration": "calibration"}
+ROLES = {"original": "model", "after calibration": "calibration"}
 EVEN = RiskWeighted(1.0, 1.0)
 STEPS = 121
 EXTREME = float(np.log(99.0))  # of the log-odds of a threshold: 1% and 99%
@@ -153,7 +153,7 @@ def risk_curve_diagram(
     seed: int = 0,
     **options: Unpack[RowOptions],
 ) -> RiskCurves:
-    """The Bayes risk of a two-class problem at every threshold: as it is, after calibration out of fold, and without looking.
+    """The Bayes risk of a two-class problem at every threshold: original, after calibration out of fold, and without looking.
 
     calibrator, cv : as in `calibration_loss`; calibrator "none" to leave the calibrated curve out.
     others : more outputs for the same rows, by name (the systems of paper 2, Figure 4).
@@ -164,13 +164,13 @@ def risk_curve_diagram(
     >>> from probaudit.simulate import gaussian_posteriors
     >>> world = gaussian_posteriors(2000, 2)
     >>> risk_curve_diagram(world.y, world.mcs).names
-    ('as it is', 'after calibration')
+    ('original', 'after calibration')
     """
     rows = rows_of(y_true, y_proba, **options)
     if thresholds is None:
         steps = np.linspace(-EXTREME, EXTREME, STEPS)
         thresholds = 1 / (1 + np.exp(-steps)) if against == "log-odds" else np.linspace(0.01, 0.99, 99)
-    systems = {"as it is": rows}
+    systems = {"original": rows}
     if isinstance(calibrator, str) and calibrator != "none":
         raise InputError("calibrator", 'must be a calibrator, None or "none"', repr(calibrator))
     if calibrator != "none":

@@ -7,6 +7,8 @@ import re
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 
+from ..lenses import Classwise, Full
+
 if TYPE_CHECKING:
     from ..budget import Budget
 
@@ -21,6 +23,7 @@ PHRASES = {
     "whose argmax is right": "whose most probable class is the true one",
     "BiasCorrectedTemperature": "bias-corrected temperature",
 }
+SCORES = {"brier": "Brier", "log": "log"}
 PAIRS = {  # a stated confidence is no class
     "most probable class": "stated confidence",
     "second class": "stated confidence",
@@ -127,9 +130,10 @@ def score_of(budget: Budget, *, pairs: bool = False) -> str:
     """Which score a budget splits: that of the whole forecast, or of the one event that its lens shows.
 
     >>> from types import SimpleNamespace
-    >>> score_of(SimpleNamespace(definition="loss budget of the brier score, TopLabel()"))
+    >>> from probaudit.lenses import TopLabel
+    >>> score_of(SimpleNamespace(score="brier", lens=TopLabel()))
     'Brier score of the most probable class'
     """
-    said = in_words(budget.definition, pairs=pairs).removeprefix("loss budget of the ")
-    score, _, event = said.partition(", ")
-    return score if event == CHOICES["Classwise"] else f"{score} of the {event}"
+    score = f"{SCORES[budget.score]} score"
+    whole = isinstance(budget.lens, (Classwise, Full))
+    return score if whole else f"{score} of the {in_words(repr(budget.lens), pairs=pairs)}"

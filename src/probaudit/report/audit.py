@@ -306,13 +306,8 @@ def audit_evidence(
     repairs = compare_repairs(evidence, tried, progress=progress) if repair == "compare" and tried is not None else ()
     budget = None
     if sample.features is not None or regions is not None:
-        budget = loss_budget(
-            sample,
-            regions="tree" if regions is None else regions,
-            calibrator="none" if tried is None else None,
-            others=evidence.others,
-        )
-        estimates |= _grouping_loss(budget, evidence.sample_words if evidence.others is None else "")
+        budget = loss_budget(sample, regions="tree" if regions is None else regions, calibrator=tried)
+        estimates |= _grouping_loss(budget, evidence.sample_words)
     evidence = replace(evidence, total=None)  # which would keep all rows in memory
     case = Case(
         evidence=evidence,

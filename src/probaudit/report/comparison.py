@@ -292,7 +292,7 @@ def _some_rows(data: Any, shared: SameRows, argument: str) -> Any:
 
 
 def _budgets(shared: SameRows, features: Any, regions: Any, seed: int) -> dict[str, Budget]:
-    """The loss budget of each model, if there is anything to part rows by: what was given, or what came with a model's rows."""
+    """The loss budget of each model, if there are features or regions, given or with a model's rows."""
     source = next((rows for rows in shared.models.values() if rows.features is not None), None)
     if features is None and source is not None:
         features = features_of(source)
@@ -303,6 +303,6 @@ def _budgets(shared: SameRows, features: Any, regions: Any, seed: int) -> dict[s
     with Progress(len(shared.models), unit="loss budgets") as bar:
         for name, rows in shared.models.items():
             own = rows if rows.columns or columns is None else replace(rows, columns=columns)
-            found[name] = loss_budget(own, features=features, regions=chosen, calibrator="none", seed=seed)
+            found[name] = loss_budget(own, features=features, regions=chosen, seed=seed)
             bar.advance(1)
     return found

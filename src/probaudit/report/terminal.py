@@ -13,7 +13,7 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
-from ..diagrams.wording import score_of
+from ..diagrams.wording import in_words, score_of
 from ..estimates.estimate import Estimate
 from ..words import counted
 from .finding import percent
@@ -182,8 +182,10 @@ def budget_words(audit: Audit, found: Budget) -> list[str]:
     """Why the numbers of a budget are not those of the verdict and of the scores."""
     pairs = is_pairs(audit)
     words = [
-        "calibration in the budget: what a perfect map of the outputs would take off, without what chance adds; "
-        "the calibration loss is what a fitted calibrator takes off the log score"
+        f"calibration in the budget: removed by {in_words(found.calibrator)} on rows it was not fitted to, plus the "
+        "calibration error left after it (without finite-sample bias); grouping and rest are those of the recalibrated outputs"
+        if found.calibrator
+        else "calibration in the budget: without finite-sample bias; outputs were not recalibrated"
     ]
     if (score := score_of(found, pairs=pairs)) != "Brier score":
         summed = "right and wrong" if pairs else "all classes"
@@ -196,7 +198,7 @@ def budget(found: Budget, score: str) -> Table:
     table = Table(box=box.SIMPLE_HEAD, show_edge=False, header_style="dim", pad_edge=False, collapse_padding=True)
     table.add_column(score, overflow="fold")
     budgets = [found] if found.after is None else [found, found.after]
-    for title in ("as it is", "after calibration")[: len(budgets)]:
+    for title in ("original", "after calibration")[: len(budgets)]:
         table.add_column(title, justify="right", no_wrap=True)
         table.add_column("", justify="right", no_wrap=True)
     for label, name in BUDGET.items():
