@@ -24,10 +24,13 @@ from .cells import BATCH, Cells
 RIDGE = 0.03  # rows of the output's own log odds that each line is pulled to: a window without misses stays finite
 LARGEST = 40.0  # log odds beyond which outputs count as equal
 CELLS_PER_WIDTH = 2  # of a kernel; a cell at log odds t is 1 + |t| times as wide as one at 0
+WIDEST = 0.05  # kernel for which cells are made
 NARROWEST = 0.01  # kernel for which cells are narrow enough
 STEP = 3.0  # of Newton's method, at most
 STEPS = 100
-PRECISION = 1e-10
+HALVINGS = 30
+PRECISION = 1e-9
+ROUNDING = 1e-12
 LEAST_LEFT = 0.05  # of the information of a window, when a row is left out
 
 
@@ -62,7 +65,7 @@ class EventOdds:
     def cell_numbers(self, bandwidth: float) -> np.ndarray:
         """The cell of each row, numbered from 0 without gaps: equal steps of sign(t) log(1 + |t|)."""
         scale = np.sign(self.log_odds) * np.log1p(np.abs(self.log_odds))
-        cell = np.floor(scale * CELLS_PER_WIDTH / min(bandwidth, 1.0)).astype(np.int64)
+        cell = np.floor(scale * CELLS_PER_WIDTH / min(bandwidth, WIDEST)).astype(np.int64)
         return np.asarray(np.unique(cell, return_inverse=True)[1]).reshape(-1)
 
 
@@ -107,11 +110,36 @@ class LocalLogistic:
         found = cls._at(log_odds, none, none, near, distance, ridge)
         for _ in range(STEPS):
             level, slope, _ = found._step(sums)
-            moved = max(np.abs(level - found.level).max(), np.abs(slope - found.slope).max())
-            found = cls._at(log_odds, level, slope, near, distance, ridge)
-            if moved <= PRECISION:
+            move = level - found.level, slope - found.slope
+            if max(np.abs(move).max(axis=1)) <= PRECISION:
                 break
+            found = found._moved(sums, *move)
         return found
+
+    def _moved(self, sums: Sums, level: np.ndarray, slope: np.ndarray) -> LocalLogistic:
+        """A step, halved in windows where it would raise the loss."""
+        before, share = self._objective(sums), np.ones(len(level))
+        for _ in range(HALVINGS):
+            found = self._at(
+                self.log_odds,
+                self.level + share * level,
+                self.slope + share * slope,
+                self.near,
+                self.distance,
+                self.ridge,
+            )
+            worse = found._objective(sums) > before * (1 + ROUNDING)
+            if not worse.any():
+                break
+            share[worse] /= 2
+        return found
+
+    def _objective(self, sums: Sums) -> np.ndarray:
+        """The penalised loss in each window, without what does not depend on the fit."""
+        odds = self.log_odds + self.level[:, None] + self.slope[:, None] * self.distance
+        hits = sums.hits / np.where(sums.weight > 0, sums.weight, 1.0)
+        loss = hits * softplus(-odds) + (1 - hits) * softplus(odds)
+        return np.asarray((self.near * loss) @ sums.weight + self.ridge * (self.level**2 + self.slope**2) / 2)
 
     @classmethod
     def _at(
