@@ -55,9 +55,7 @@ def smooth_calibration_error(
         raise InputError("sigma", "must be positive and finite", sigma)
     lens = TopLabel() if lens is None else lens
     predictions = rows_of(y_true, y_proba, **options)
-    bootstrap = _bootstrap(
-        interval, predictions, options, resamples, seed, bias_removed=1 if interval == "percentile" else 0
-    )
+    bootstrap = _bootstrap(interval, predictions, options, resamples, seed, bias_removed=1 if interval == "percentile" else 0)
     grids = grids_of(predictions, lens)
     found = [smooth_error((grid.targets - grid.outputs) / grid.weight.sum(), sigma) for grid in grids]
     narrowest = min(float(width) for _, width in found)
@@ -99,14 +97,13 @@ def kernel_calibration_error(
     >>> round(kernel_calibration_error([1, 1, 0, 0], [0.5, 0.5, 0.5, 0.5]), 6)
     0.0
     """
-    _check(score, kernel, bandwidth)
+    check_kernel(score, kernel, bandwidth)
     lens = TopLabel() if lens is None else lens
     predictions = rows_of(y_true, y_proba, **options)
     words = f"kernel calibration error, {lens}, {score}, {kernel} of width {bandwidth:g}" + (", reflected" if reflect else "")
     if score == "log":
         bootstrap = _bootstrap(interval, predictions, {}, resamples, seed, bias_removed=1)
-        words += ", local logistic regression, debiased"
-        return _log_estimate(log_calibration(predictions, lens, kernel, bandwidth, reflect=reflect), words, bootstrap)
+        return _log_estimate(_log_calibration(predictions, lens, kernel, bandwidth, reflect=reflect), words, bootstrap)
     bootstrap = _bootstrap(interval, predictions, options, resamples, seed, bias_removed=2)
     grids = grids_of(predictions, lens)
     error = partial(kernel_error, kernel=kernel, bandwidth=bandwidth, reflect=reflect)
@@ -135,18 +132,26 @@ def kernel_calibration_curve(
     >>> curve.regression.round(3)
     array([0.213])
     """
-    _check(score, kernel, bandwidth)
+    check_kernel(score, kernel, bandwidth)
     at = np.linspace(0, 1, 101) if x is None else np.atleast_1d(as_numbers(x, "x")).astype(np.float64)
     predictions = rows_of(y_true, y_proba, **options)
     grid = FineGrid.of_summary(survey(predictions).summary.grid, score)
-    unexplained = None
-    if score == "log":
-        (found,) = log_calibration(predictions, TopLabel(), kernel, bandwidth)
-        unexplained = unexplained_loss(predictions, found)
+    unexplained = log_sharpness(predictions, kernel, bandwidth)[1] if score == "log" else None
     return kernel_curve(grid, at, kernel=kernel, bandwidth=bandwidth, unexplained=unexplained)
 
 
-def log_calibration(
+def log_sharpness(
+    predictions: Predictions, kernel: str, bandwidth: float, *, interval: Method | None = None, resamples: int = 1000
+) -> tuple[Estimate, FineGrid]:
+    """The calibration error of the most probable class by the log score, and on the grid of confidences what it leaves of the
+    loss of each row: what the recalibrated confidence loses, and what is lost among the other classes."""
+    (found,) = _log_calibration(predictions, TopLabel(), kernel, bandwidth)
+    bootstrap = _bootstrap(interval, predictions, {}, resamples, 0, bias_removed=1)
+    words = f"kernel calibration error, {TopLabel()}, log, {kernel} of width {bandwidth:g}"
+    return _log_estimate([found], words, bootstrap), _unexplained_loss(predictions, found)
+
+
+def _log_calibration(
     predictions: Predictions, lens: Lens, kernel: str = "gaussian", bandwidth: float = 0.05, *, reflect: bool = False
 ) -> list[LogCalibration]:
     """The calibration error by the log score of each event that a lens shows."""
@@ -157,9 +162,8 @@ def log_calibration(
     ]
 
 
-def unexplained_loss(predictions: Predictions, found: LogCalibration) -> FineGrid:
-    """On the grid of confidences, the log loss of each row over all classes less its part of the calibration error of the most
-    probable class: what the recalibrated confidence loses, and what is lost among the other classes."""
+def _unexplained_loss(predictions: Predictions, found: LogCalibration) -> FineGrid:
+    """The log loss of each row over all classes, less its part of the calibration error of the most probable class."""
     rows = Rows.of(predictions)
     place = np.searchsorted(rows.places, found.odds.places)
     with np.errstate(divide="ignore"):
@@ -177,7 +181,7 @@ def unexplained_loss(predictions: Predictions, found: LogCalibration) -> FineGri
     return FineGrid(count, none, total(weights), none, total(weights * top), none, total(weights * rest))
 
 
-def _check(score: str, kernel: str, bandwidth: float) -> None:
+def check_kernel(score: str, kernel: str, bandwidth: float) -> None:
     if score not in NAMED:
         raise InputError("score", f"must be one of {', '.join(NAMED)}", repr(score))
     if not 0 < bandwidth < np.inf:
@@ -230,6 +234,7 @@ def _log_estimate(found: list[LogCalibration], words: str, bootstrap: Bootstrap 
     """The mean over events; its interval from resamples of the cells of log odds."""
     value = math.fsum(event.value for event in found) / len(found)
     n, infinite = max(len(event.cell) for event in found), max(event.odds.infinite_rows for event in found)
+    words += ", local logistic regression, debiased"
     estimate = Estimate(value, n=n, definition=words, infinite_rows=infinite)
     if bootstrap is None or infinite:
         return estimate

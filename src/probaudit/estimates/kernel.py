@@ -43,9 +43,7 @@ class KernelCurve:
     sharpness_gap: np.ndarray
 
 
-def smoothed(
-    values: np.ndarray, kernel: str, bandwidth: float, *, reflect: bool = False, power: int = 1
-) -> np.ndarray:
+def smoothed(values: np.ndarray, kernel: str, bandwidth: float, *, reflect: bool = False, power: int = 1) -> np.ndarray:
     """sum_j K((x_i - x_j) / bandwidth)^power values_j at the middles x of the cells [..., G], by FFT; with `reflect`, the
     values are mirrored at 0 and 1."""
     from scipy.fft import irfft, next_fast_len, rfft
@@ -121,9 +119,7 @@ def kernel_curve(
     return KernelCurve(x, regression, loss, density, gap * density)
 
 
-def _regression(
-    grid: FineGrid, x: np.ndarray, kernel: str, bandwidth: float, *sums: np.ndarray
-) -> tuple[np.ndarray, ...]:
+def _regression(grid: FineGrid, x: np.ndarray, kernel: str, bandwidth: float, *sums: np.ndarray) -> tuple[np.ndarray, ...]:
     """The weight under the kernel at each x, and the means of sums there."""
     kept = grid.kept
     weights = kernel_function(kernel)((x[:, None] - grid.place[None, :]) / bandwidth)

@@ -135,10 +135,10 @@ class LocalLogistic:
         return found
 
     def _objective(self, sums: Sums) -> np.ndarray:
-        """The penalised loss in each window, without what does not depend on the fit."""
+        """The penalised loss in each window."""
         odds = self.log_odds + self.level[:, None] + self.slope[:, None] * self.distance
         hits = sums.hits / np.where(sums.weight > 0, sums.weight, 1.0)
-        loss = hits * softplus(-odds) + (1 - hits) * softplus(odds)
+        loss = softplus(odds) - hits * odds
         return np.asarray((self.near * loss) @ sums.weight + self.ridge * (self.level**2 + self.slope**2) / 2)
 
     @classmethod
@@ -278,4 +278,5 @@ def logistic(t: np.ndarray) -> np.ndarray:
 
 
 def softplus(t: np.ndarray) -> np.ndarray:
-    return np.logaddexp(0.0, t)
+    """log(1 + exp(t)); faster than numpy's logaddexp."""
+    return np.asarray(np.maximum(t, 0.0) + np.log1p(np.exp(-np.abs(t))))
