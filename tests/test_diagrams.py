@@ -271,6 +271,7 @@ def test_sharpness_against_the_reference(shared):
             assert column[at][thick] == pytest.approx(np.array(curve[key])[thick], rel=5e-3), (name, key)
         words = f"calibration error (CAL) {found.calibration:.4f} of a total loss (TOT) of {found.total:.4f}"
         assert words in found.picture().caption
+        assert f"Expected CAL if calibrated: {found.expected:.4f}" in found.picture().caption
 
 
 def test_panels_side_by_side_name_all_that_any_of_them_shows():
@@ -299,6 +300,8 @@ def test_a_budget_shows_no_rounding():
 def test_an_infinite_log_score_is_said():
     found = diagrams.calibration_sharpness_diagram([0, 1, 1], [[0, 1], [0.1, 0.9], [0.4, 0.6]], score="log")
     assert math.isinf(found.total)
+    assert math.isinf(found.calibration)
+    assert np.isfinite(found.sharpness_gap).all()
     assert "(TOT) is infinite, as 1 row gave" in found.picture().caption
     assert "lack of sharpness" not in found.picture().caption
     scores = diagrams.score_intervals_diagram([0, 1, 1], [[0, 1], [0.1, 0.9], [0.4, 0.6]])

@@ -146,7 +146,7 @@ def test_kernel_curves(shared):
         rows = pb.Predictions(y, p)
         grid = FineGrid.of_summary(gather(rows, Plan.of(rows)).finalise().grid)
         curve, x = case["curve_bw0.05"], np.array(case["curve_bw0.05"]["x"])
-        found = kernel_curve(grid, pb.Brier().one_dimensional(), x)
+        found = kernel_curve(grid, x)
         seen = np.array(curve["kde"]) > 1e-6
         for ours, theirs in (
             (found.regression, "reg"),

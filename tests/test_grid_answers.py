@@ -17,7 +17,6 @@ from probaudit.estimates.intervals import sampling_units
 from probaudit.estimates.kernel import kernel_error
 from probaudit.estimates.null import binned_error
 from probaudit.parallel import default_threads
-from probaudit.scores import Brier
 from probaudit.statistics import CELLS, EventGrid
 from probaudit.viewing import grids_of
 
@@ -177,7 +176,7 @@ def noiseless(bandwidth):
     p = np.random.default_rng(9).beta(1.5, 1.5, 1_000_000)
     cell = np.minimum((p * CELLS).astype(int), CELLS - 1)
     sums = (np.bincount(cell, terms, minlength=CELLS) for terms in (np.ones(len(p)), p, curve(p)))
-    return float(kernel_error(*sums, Brier().one_dimensional(), bandwidth=bandwidth))
+    return float(kernel_error(*sums, bandwidth=bandwidth))
 
 
 def truths():

@@ -3,24 +3,27 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Unpack
 
 import numpy as np
 
 from ..errors import InputError
 from ..estimates.fine_grid import FineGrid
-from ..estimates.kernel import kernel_curve, kernel_error, kernel_function
+from ..estimates.kernel import KernelCurve, expected_if_calibrated, kernel_curve, kernel_error, kernel_function
+from ..lenses import TopLabel
 from ..metrics import RowOptions, rows_of
-from ..scores import NAMED
+from ..predictions import Predictions
+from ..smoothing import check_kernel, log_sharpness
 from ..statistics import Grid
-from ..viewing import survey
+from ..viewing import grids_of, survey
 from ..words import counted
-from .diagram import Diagram, number
+from .diagram import Diagram
 from .picture import Axis, Band, Line, Panel, Picture, Rule
 
 POINTS = 101
-NAMES = {"brier": "Brier", "log": "log"}
+NAMES = {"brier": "Brier score", "log": "log loss"}
+RESAMPLES = 499
 FEWEST = 0.5  # rows under the kernel, for a curve to be drawn
 
 
@@ -29,9 +32,12 @@ class CalibrationSharpness(Diagram):
     """At each confidence, by kernel regression: how often the most probable class is right, the density of confidences, and the
     pointwise sharpness gap times that density (Eq. 4.7, scaled as Appendix D does).
 
-    calibration : the calibration error by kernel regression, CAL. total : the mean score over all classes, TOT; infinite if
-        `infinite_rows` gave their true class probability 0, which are then left out of the gap.
+    calibration : the calibration error by kernel regression, CAL (see `kernel_calibration_error`); low, high : its 95%
+        interval, by the log score. expected : its mean if the model were calibrated; NaN if not known.
+    total : the mean score over all classes, TOT; infinite if `infinite_rows` gave their true class probability 0, which are
+        then left out of the gap.
     rows : how many rows the kernel covers at each confidence, each counting as much as it is near.
+    sampled : how many rows CAL and the gap come from, if not from all.
     event : what is right or not, in words.
     """
 
@@ -41,47 +47,69 @@ class CalibrationSharpness(Diagram):
     sharpness_gap: np.ndarray
     rows: np.ndarray
     calibration: float
+    low: float
+    high: float
+    expected: float
     total: float
     infinite_rows: int
     n: int
     score: str
     kernel: str
     event: str = "the most probable class"
+    sampled: int = 0
 
     @classmethod
     def of_grid(
         cls,
         grid: Grid,
         *,
-        score: str = "brier",
+        squared: np.ndarray | None = None,
         kernel: str = "gaussian",
         bandwidth: float = 0.05,
         event: str = "the most probable class",
     ) -> CalibrationSharpness:
-        """From the grid of confidences that a pass leaves behind."""
-        if score not in NAMED:
-            raise InputError("score", f"must be one of {', '.join(NAMED)}", repr(score))
-        if not 0 < bandwidth < np.inf:
-            raise InputError("bandwidth", "must be positive and finite", bandwidth)
-        rule, fine = NAMED[score].one_dimensional(), FineGrid.of_summary(grid, score)
-        infinite = int(grid.infinite.sum()) if score == "log" else 0
-        curve = kernel_curve(fine, rule, np.linspace(0, 1, POINTS), kernel=kernel, bandwidth=bandwidth)
-        error = kernel_error(fine.weight, fine.outputs, fine.targets, rule, kernel=kernel, bandwidth=bandwidth)
+        """By the Brier score, from the grid of confidences that a pass leaves behind.
+
+        squared : sums of squared weights in its cells, which it does not have itself if rows are weighted.
+        """
+        fine = FineGrid.of_summary(grid)
+        fine = fine if squared is None else replace(fine, weight_squared=squared)
+        options: dict[str, Any] = {"kernel": kernel, "bandwidth": bandwidth}
+        calibration = float(kernel_error(fine.weight, fine.outputs, fine.targets, **options))
+        expected = expected_if_calibrated(fine, **options)
+        curve = kernel_curve(fine, np.linspace(0, 1, POINTS), **options)
+        fields = {"calibration": calibration, "low": math.nan, "high": math.nan, "expected": expected}
+        fields |= {"total": float(fine.loss.sum() / fine.weight.sum()), "infinite_rows": 0}
+        return cls._of_curve(curve, grid, kernel, bandwidth, score="brier", event=event, **fields)
+
+    @classmethod
+    def of_rows(
+        cls,
+        grid: Grid,
+        rows: Predictions,
+        *,
+        kernel: str = "gaussian",
+        bandwidth: float = 0.05,
+        event: str = "the most probable class",
+    ) -> CalibrationSharpness:
+        """By the log score. CAL and the gap come from rows, or a sample of them: cells of the grid are too wide for the losses
+        of outputs near 1."""
+        fine, infinite = FineGrid.of_summary(grid, "log"), int(grid.infinite.sum())
+        error, unexplained = log_sharpness(rows, kernel, bandwidth, interval="percentile", resamples=RESAMPLES)
+        x = np.linspace(0, 1, POINTS)
+        curve = kernel_curve(fine, x, kernel=kernel, bandwidth=bandwidth, unexplained=unexplained)
+        total = math.inf if infinite else float(fine.loss.sum() / fine.weight.sum())
+        fields = {"calibration": float(error), "low": error.low, "high": error.high, "expected": 0.0}
+        fields |= {"total": total, "infinite_rows": infinite}
+        fields |= {"sampled": error.n if error.n < grid.rows.sum() else 0}
+        return cls._of_curve(curve, grid, kernel, bandwidth, score="log", event=event, **fields)
+
+    @classmethod
+    def _of_curve(cls, curve: KernelCurve, grid: Grid, kernel: str, bandwidth: float, **fields: Any) -> CalibrationSharpness:
         n = int(grid.rows.sum())
-        return cls(
-            curve.x,
-            curve.regression,
-            curve.density,
-            curve.sharpness_gap,
-            curve.density * bandwidth * n / float(kernel_function(kernel)(np.zeros(1))[0]),
-            float(error),
-            math.inf if infinite else float(fine.loss.sum() / fine.weight.sum()),
-            infinite,
-            n,
-            score,
-            f"{kernel} kernel of width {bandwidth:g}",
-            event,
-        )
+        near = curve.density * bandwidth * n / float(kernel_function(kernel)(np.zeros(1))[0])
+        columns = (curve.x, curve.regression, curve.density, curve.sharpness_gap, near)
+        return cls(*columns, n=n, kernel=f"{kernel} kernel of width {bandwidth:g}", **fields)
 
     @property
     def band(self) -> tuple[np.ndarray, np.ndarray]:
@@ -107,12 +135,18 @@ class CalibrationSharpness(Diagram):
         return Picture((above, below), "Calibration and sharpness", self._description(), self._caption())
 
     def _caption(self) -> str:
-        words = f"{NAMES[self.score]} score: calibration error (CAL) {number(self.calibration)}"
+        words = f"{NAMES[self.score]}: calibration error (CAL) {_amount(self.calibration)}"
+        if math.isfinite(self.low):
+            words += f" (95% interval {_amount(self.low)} to {_amount(self.high)})"
         if self.infinite_rows:
             rows = counted(self.infinite_rows)
             words += f"; the total loss (TOT) is infinite, as {rows} gave the true class probability 0"
         else:
-            words += f" of a total loss (TOT) of {number(self.total)}; the rest is for lack of sharpness"
+            words += f" of a total loss (TOT) of {_amount(self.total)}; the rest is for lack of sharpness"
+        if math.isfinite(self.expected):
+            words += f". Expected CAL if calibrated: {_amount(self.expected)}"
+        if self.sampled:
+            words += f". CAL and the gap are from a sample of {self.sampled:,} rows"
         return f"{words[0].upper()}{words[1:]}. {self.kernel.capitalize()}, {self.n:,} rows."
 
     def _description(self) -> str:
@@ -121,6 +155,15 @@ class CalibrationSharpness(Diagram):
             f"Calibration-sharpness diagram. {self._caption()} Confidences are densest near {self.confidence[peak]:.2f}, where "
             f"{self.event} is right {self.accuracy[peak]:.1%} of the time."
         )
+
+
+def _amount(value: float) -> str:
+    """A loss in a caption.
+
+    >>> _amount(0.00031), _amount(-0.0012), _amount(math.inf)
+    ('0.0003', '−0.0012', 'infinite')
+    """
+    return "infinite" if math.isinf(value) else f"{value:.4f}".replace("-0.0000", "0.0000").replace("-", "−")
 
 
 def calibration_sharpness_diagram(
@@ -141,9 +184,13 @@ def calibration_sharpness_diagram(
     >>> round(found.total, 4), len(found.confidence)
     (0.35, 101)
     """
+    check_kernel(score, kernel, bandwidth)
     predictions = rows_of(y_true, y_proba, **options)
     grid = survey(predictions).summary.grid
     if not grid.rows.any():
         raise InputError(predictions.name("probs"), "no row is left to judge")
     event = "the stated answer" if predictions.pairs else "the most probable class"
-    return CalibrationSharpness.of_grid(grid, score=score, kernel=kernel, bandwidth=bandwidth, event=event)
+    if score == "log":
+        return CalibrationSharpness.of_rows(grid, predictions, kernel=kernel, bandwidth=bandwidth, event=event)
+    squared = grids_of(predictions, TopLabel())[0].weight_squared
+    return CalibrationSharpness.of_grid(grid, squared=squared, kernel=kernel, bandwidth=bandwidth, event=event)

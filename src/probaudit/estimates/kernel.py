@@ -9,7 +9,6 @@ from typing import Literal
 import numpy as np
 
 from ..errors import InputError
-from ..scores import OneDimensional
 from .fine_grid import FineGrid
 
 Kernel = Literal["gaussian", "epanechnikov"]
@@ -34,7 +33,8 @@ def kernel_function(name: str) -> Callable[[np.ndarray], np.ndarray]:
 
 @dataclass(frozen=True)
 class KernelCurve:
-    """At each x: E[target | output = x], E[loss | output = x], the density of outputs, and the pointwise sharpness gap."""
+    """At each x: E[target | output = x], E[loss | output = x], the density of outputs, and the pointwise sharpness gap times
+    that density. NaN where the kernel finds no row."""
 
     x: np.ndarray
     regression: np.ndarray
@@ -43,15 +43,15 @@ class KernelCurve:
     sharpness_gap: np.ndarray
 
 
-def smoothed(values: np.ndarray, kernel: str, bandwidth: float, *, reflect: bool = False) -> np.ndarray:
-    """sum_j K((x_i - x_j) / bandwidth) values_j at the middles x of the cells [..., G], by FFT; with `reflect`, mirrored at 0
-    and 1."""
+def smoothed(values: np.ndarray, kernel: str, bandwidth: float, *, reflect: bool = False, power: int = 1) -> np.ndarray:
+    """sum_j K((x_i - x_j) / bandwidth)^power values_j at the middles x of the cells [..., G], by FFT; with `reflect`, the
+    values are mirrored at 0 and 1."""
     from scipy.fft import irfft, next_fast_len, rfft
 
     n = values.shape[-1]
     far = 2 * n if reflect else n  # a mirrored point is up to twice as far away
     reach = np.arange(-far + 1, far) / n
-    weights = kernel_function(kernel)(reach / bandwidth)
+    weights = kernel_function(kernel)(reach / bandwidth) ** power
     spread = np.concatenate([values[..., ::-1], values, values[..., ::-1]], axis=-1) if reflect else values
     size = next_fast_len(spread.shape[-1] + len(weights) - 1, real=True)
     full = irfft(rfft(spread, size) * rfft(weights, size), size)
@@ -63,36 +63,66 @@ def kernel_error(
     weight: np.ndarray,
     outputs: np.ndarray,
     targets: np.ndarray,
-    score: OneDimensional,
     *,
     kernel: str = "gaussian",
     bandwidth: float = 0.05,
     reflect: bool = False,
 ) -> np.ndarray:
-    """The mean divergence of E[target | output] from the output (paper 5, Theorem C.4), by Nadaraya-Watson on the grid.
+    """The mean square of E[target | output] - output, with the regression by Nadaraya-Watson on the grid, as the reference of
+    paper 5 computes it: its Theorem C.4 with m in the third term of Eq. C.3 where the theorem has the label.
 
-    Sums over the cells, [..., G]. The regression includes the point itself, as the reference does.
+    Sums over the cells, [..., G]. The regression includes the point itself, as the reference does. For the log score this
+    plug-in is biased by outputs near 0 and 1: see `local_logistic`.
     """
     kept = weight > 0
     mass = np.where(kept, smoothed(weight, kernel, bandwidth, reflect=reflect), 1.0)
     hits = np.where(kept, smoothed(targets, kernel, bandwidth, reflect=reflect), 0.0)
     place = np.divide(outputs, weight, out=np.zeros_like(outputs), where=kept)
-    gaps = score.divergence(np.clip(hits / mass, 0, 1), np.clip(place, 0, 1))
+    gaps = (np.clip(hits / mass, 0, 1) - np.clip(place, 0, 1)) ** 2
     return np.asarray(np.where(kept, weight * gaps, 0.0).sum(axis=-1) / weight.sum(axis=-1))
 
 
+def expected_if_calibrated(grid: FineGrid, *, kernel: str = "gaussian", bandwidth: float = 0.05) -> float:
+    """The mean of `kernel_error` over labels drawn from the outputs: squared bias plus variance of the regression. NaN if the
+    squared weights are not known."""
+    kept = grid.kept
+    mass = smoothed(grid.weight, kernel, bandwidth)[kept]
+    bias = smoothed(grid.outputs, kernel, bandwidth)[kept] / mass - grid.place
+    spread = np.zeros(len(grid.weight))
+    spread[kept] = grid.weight_squared[kept] * np.clip(grid.place * (1 - grid.place), 0, 1)
+    variance = smoothed(spread, kernel, bandwidth, power=2)[kept] / mass**2
+    return float(((bias**2 + variance) * grid.share).sum())
+
+
 def kernel_curve(
-    grid: FineGrid, score: OneDimensional, x: np.ndarray, *, kernel: str = "gaussian", bandwidth: float = 0.05
+    grid: FineGrid,
+    x: np.ndarray,
+    *,
+    kernel: str = "gaussian",
+    bandwidth: float = 0.05,
+    unexplained: FineGrid | None = None,
 ) -> KernelCurve:
     """The curve at given places, each summed directly, so that it is right where there are hardly any rows.
 
-    The sharpness gap is (E[loss | x] - d(E[target | x], x)) times the density (paper 5, Eq. 4.7, as drawn in its diagrams).
+    The sharpness gap is (E[loss | x] - d(E[target | x], x)) times the density (paper 5, Eq. 4.7, as drawn in its diagrams), by
+    the Brier score.
+    unexplained : the loss of each row less its part of the calibration error, whose regression then is the gap. (By the log
+        score d is infinite at 0 and 1, while the losses under a kernel there are those of neighbours.)
     """
+    mass, regression, loss = _regression(grid, x, kernel, bandwidth, grid.targets, grid.loss)
+    density = mass / (grid.weight.sum() * bandwidth)
+    if unexplained is None:
+        gap = loss - (np.clip(regression, 0, 1) - x) ** 2
+    else:
+        _, gap = _regression(unexplained, x, kernel, bandwidth, unexplained.loss)
+        gap = np.maximum(gap, 0.0)  # below 0 by the noise that was taken off the fit, at most
+    return KernelCurve(x, regression, loss, density, gap * density)
+
+
+def _regression(grid: FineGrid, x: np.ndarray, kernel: str, bandwidth: float, *sums: np.ndarray) -> tuple[np.ndarray, ...]:
+    """The weight under the kernel at each x, and the means of sums there."""
     kept = grid.kept
     weights = kernel_function(kernel)((x[:, None] - grid.place[None, :]) / bandwidth)
     mass = weights @ grid.weight[kept]
     with np.errstate(invalid="ignore", divide="ignore"):
-        regression, loss = (weights @ sums[kept] / mass for sums in (grid.targets, grid.loss))
-    density = mass / (grid.weight.sum() * bandwidth)
-    gap = (loss - score.divergence(np.clip(regression, 0, 1), x)) * density
-    return KernelCurve(x, regression, loss, density, gap)
+        return mass, *(weights @ values[kept] / mass for values in sums)

@@ -15,7 +15,6 @@ import numpy as np
 from ..distances import L1
 from ..lenses import View
 from ..partitions import EqualMass, EqualWidth
-from ..scores import Brier
 from .calibration_error import mean_gap
 from .cells import Cells
 from .intervals import percentile
@@ -197,7 +196,7 @@ def resampled_errors(
     spread = np.sqrt(np.bincount(fine, _noise(view, weights), minlength=cells))
     calibrated = spread * np.random.default_rng(seed).standard_normal((CALIBRATED, cells))
     smooth, null = (smooth_error(r, precision=PRECISION)[0] for r in ((targets - outputs) / total, calibrated))
-    kernel = kernel_error(weight, outputs, targets, Brier().one_dimensional())
+    kernel = kernel_error(weight, outputs, targets)
     mean_loss = counts @ np.bincount(units, weights * loss, minlength=size) / total[:, 0]
     return {
         "ece": resampled_bins(view, EqualWidth(BINS), weights, units, counts),

@@ -207,12 +207,12 @@ def _diagrams(audit: Audit) -> Section:
     }
     controls = [Control("of", tuple(events)), Control("bins", tuple(VIEWS))]
     blocks: list[Words | Figure] = [Figure("reliability", variants, controls)]
-    scores = {"Brier score": "brier", "log score": "log"}
+    grid, event, evidence = audit.summary.grid, _event(audit), audit.evidence
     sharpness = {
-        (name,): CalibrationSharpness.of_grid(audit.summary.grid, score=score, event=_event(audit))
-        for name, score in scores.items()
+        ("Brier score",): CalibrationSharpness.of_grid(grid, squared=evidence.top.weight_squared, event=event),
+        ("log loss",): CalibrationSharpness.of_rows(grid, evidence.sample, event=event),
     }
-    blocks.append(Figure("sharpness", sharpness, [Control("by", tuple(scores))]))
+    blocks.append(Figure("sharpness", sharpness, [Control("by", tuple(name for (name,) in sharpness))]))
     if len(audit.evidence.classes) > 2:
         classes = [FineGrid.of_event(sums) for sums in audit.evidence.classes]
         found = ClasswiseReliability.of_grids(classes, [str(c) for c in audit.summary.plan.classes])

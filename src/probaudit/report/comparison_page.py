@@ -99,7 +99,10 @@ def _diagrams(found: Comparison) -> Section:
     }
     event = "the stated answer" if is_pairs(found) else "the most probable class"
     control = Control("of", tuple(label for (label,) in intervals))
-    sharpness = {(m,): CalibrationSharpness.of_grid(found.summaries[m].grid, event=event) for m in found.names}
+    sharpness = {
+        (m,): CalibrationSharpness.of_grid(found.summaries[m].grid, squared=found.grids[m].weight_squared, event=event)
+        for m in found.names
+    }
     blocks = [
         Figure("aligned", {(): AlignedReliability.of_grids(found.grids, event=event)}),
         Figure("intervals", intervals, [control]),

@@ -27,7 +27,6 @@ from ..estimates.smooth import smooth_error
 from ..estimates.surprises import classwise_chance
 from ..lenses import Classwise, Full, TopLabel, View
 from ..partitions import EqualMass, EqualWidth, KDTree, Partition
-from ..scores import Brier
 from ..statistics.evidence import Evidence
 from ..statistics.sampling import drawn
 from ..viewing import Rows
@@ -308,7 +307,7 @@ def _smooth_width(grid: FineGrid) -> float:
 
 
 def _kernel(weight: np.ndarray, outputs: np.ndarray, targets: np.ndarray) -> np.ndarray:
-    return kernel_error(weight, outputs, targets, Brier().one_dimensional(), bandwidth=KERNEL_WIDTH)
+    return kernel_error(weight, outputs, targets, bandwidth=KERNEL_WIDTH)
 
 
 def _root_mean_square(cells: Cells) -> np.ndarray:
