@@ -135,7 +135,8 @@ def test_no_rows(shape, dtype):
     none = np.empty(shape, dtype)
     for tree in (pb.KDTree(), pb.KDTree(min_rows=1, split="median")):
         cells, nodes, cuts = tree._grown(none)
-        assert cells.shape == (0,) and nodes.tolist() == [[-1, 0]] and cuts.tolist() == [0.0]
+        assert cells.shape == (0,)
+        assert (nodes.tolist(), cuts.tolist()) == ([[-1, 0]], [0.0])
         columns = 1 if none.ndim == 1 else shape[1]
         later = tree.placed(none).cells(np.full((3, columns), 0.5, dtype).squeeze())
         assert later.tolist() == [0, 0, 0]
