@@ -11,6 +11,7 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.utils.estimator_checks import check_estimator
 
 from conftest import softmax
+from probaudit.calibrators import dirichlet
 from probaudit.calibrators.beta import BetaCalibration
 from probaudit.calibrators.binning import BBQ, HistogramBinning
 from probaudit.calibrators.dirichlet import DirichletCalibration
@@ -439,6 +440,37 @@ def test_dirichlet_with_many_classes():
     fit = DirichletCalibration(odir=10.0, from_logits=True).fit(z, y)
     check_probabilities(fit.predict_proba(z), z.shape)
     assert fit.fit_report_.score_after < fit.fit_report_.score_before
+
+
+def extreme_world(n=2000, K=9, scale=1000.0):
+    """Confident and sometimes wrong, with margins of hundreds: L-BFGS alone has not converged after 2000 steps."""
+    rng = np.random.default_rng(0)
+    y = rng.choice(K, n, p=rng.dirichlet(np.full(K, 2.0)))
+    z = (rng.normal(size=(K, K)) * scale / 6)[y] + rng.standard_t(3, (n, K)) * scale / 12
+    z[np.arange(n), y] += scale / 2
+    wrong = rng.random(n) < 0.04
+    return np.clip(z, -scale, scale), np.where(wrong, rng.integers(0, K, n), y)
+
+
+def test_dirichlet_reaches_its_optimum_with_extreme_logits():
+    z, y = extreme_world()
+    fit = DirichletCalibration(odir=1e-3, from_logits=True).fit(z, y)
+    assert fit.fit_report_.converged
+    X = np.column_stack([z - z.max(axis=1, keepdims=True), np.ones(len(z))])  # log p, but for rounding
+    X[:, :-1] -= np.log(np.exp(X[:, :-1]).sum(axis=1, keepdims=True))
+    theta, penalty = np.column_stack([fit.weights_, fit.intercept_]), np.full((9, 10), 1e-3)
+    np.fill_diagonal(penalty, 0)
+    slope = (softmax(X @ theta.T) - np.eye(9)[y]).T @ X / len(z) + 2 * penalty * theta
+    # at the optimum of a convex function no direction leads down; L-BFGS alone left 3e-3
+    assert np.abs(slope).max() < 1e-7
+
+
+def test_dirichlet_warns_if_it_has_not_converged(monkeypatch):
+    monkeypatch.setattr(dirichlet, "MOST_NEWTON", 0)
+    monkeypatch.setattr(dirichlet, "STEPS", 5)
+    with pytest.warns(UserWarning, match="did not converge in 5 steps"):
+        fit = DirichletCalibration(from_logits=True).fit(*extreme_world(200))
+    assert not fit.fit_report_.converged
 
 
 # --- Gaussian process

@@ -126,3 +126,17 @@ def test_float32_is_not_copied():
         assert tracemalloc.get_traced_memory()[1] < points.nbytes / 2
     finally:
         tracemalloc.stop()
+
+
+@pytest.mark.parametrize("shape", [(0,), (0, 2), (0, 10)])
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_no_rows(shape, dtype):
+    """The root of an empty tree has no first row to read its number from."""
+    none = np.empty(shape, dtype)
+    for tree in (pb.KDTree(), pb.KDTree(min_rows=1, split="median")):
+        cells, nodes, cuts = tree._grown(none)
+        assert cells.shape == (0,)
+        assert (nodes.tolist(), cuts.tolist()) == ([[-1, 0]], [0.0])
+        columns = 1 if none.ndim == 1 else shape[1]
+        later = tree.placed(none).cells(np.full((3, columns), 0.5, dtype).squeeze())
+        assert later.tolist() == [0, 0, 0]

@@ -14,16 +14,17 @@ from ..errors import InputError
 from ..scores import Brier, Cost, Log, Score
 from ..statistics import ClassSums, Decisions, Summary
 from .estimate import Estimate
-
-Z95 = 1.959963984540054
+from .score_intervals import Z95, ClassParts, score_interval
 
 
 @dataclass(frozen=True)
 class Mean:
-    """A mean score, its standard error, and the score of the best constant forecast under the same priors."""
+    """A mean score with its 95% interval, the score of the base-rate forecast under the same priors,
+    and the mean of each class."""
 
     value: float
-    error: float
+    low: float
+    high: float
     naive: float
     by_class: np.ndarray
 
@@ -44,11 +45,11 @@ def check_priors(priors: Any, classes: Sequence[Any], weight: np.ndarray) -> np.
 
 
 def mean_score(sums: ClassSums, score: Score, *, normalize: bool = False, priors: np.ndarray | None = None) -> Mean:
-    """The mean of a score from its class sums, with a standard error by linearisation.
+    """The mean of a score from its class sums, with its 95% interval (see `score_intervals`).
 
     With given priors it is sum_c P_c m_c, m_c the mean over the rows of class c (paper 2, Eq. 36-37); then classes are
     fixed and only their means vary. Without, the rows are a simple sample: m = sum w s / sum w. Divided by the
-    naive score H(P), it becomes a ratio whose error follows from u_i = s_i - (m / H) S(P, y_i): for a proper score the
+    naive score H(P), it becomes a ratio whose variance follows from u_i = s_i - (m / H) S(P, y_i): for a proper score the
     derivative of H in the direction of a row of class y is S(P, y) - H.
     """
     weight, total = sums.weight, sums.weight.sum()
@@ -63,19 +64,64 @@ def mean_score(sums: ClassSums, score: Score, *, normalize: bool = False, priors
     naive = float((P[present] * naive_scores[present]).sum())
     value = math.fsum(P[present] * means[present])
     if (infinite & (present | (priors is None))).any():  # a weight may be positive and yet too small to show in P
-        value, error = math.inf, math.nan
-    elif priors is None:
-        offset = value / naive * np.where(present, naive_scores, 0.0) if normalize and naive > 0 else value
-        error = math.sqrt(_spread(sums, offset).sum() * _correction(sums.rows.sum())) / total
-    else:
-        spread = _spread(sums, np.where(sums.rows > 0, means, 0.0)) * _correction(sums.rows)
-        with np.errstate(invalid="ignore", divide="ignore"):
-            error = math.sqrt((P**2 * np.where(present, spread / weight**2, 0.0)).sum())
-    if normalize and naive > 0:
-        value, error = value / naive, error / naive
-    elif normalize:  # a naive forecast that costs nothing, or earns, is no yardstick
-        value, error = (math.inf if naive == 0 and value > 0 else math.nan), math.nan
-    return Mean(value, error, naive, means)
+        value = math.inf
+    scale = naive if normalize else 1.0
+    if normalize and naive <= 0:  # a naive forecast that costs nothing, or earns, is no yardstick
+        value = math.inf if naive == 0 and value > 0 else math.nan
+        return Mean(value, math.nan, math.nan, naive, means)
+    value /= scale
+    if not math.isfinite(value) or sums.rows.sum() < 2:
+        return Mean(value, math.nan, math.nan, naive, means)
+    offset = value * naive_scores if normalize else np.full(len(P), value)
+    parts = _parts(sums, score, P, np.where(present, means, 0.0), None if priors is not None else offset, scale)
+    if parts is None:
+        return Mean(value, math.nan, math.nan, naive, means)
+    low, high = score_interval(value, parts)
+    if normalize and priors is None:
+        missing = _naive_bias(score, P, total**2 / sums.weight_squared.sum())
+        low -= value * missing / (naive + missing)
+    return Mean(value, low, high, naive, means)
+
+
+def _naive_bias(score: Score, P: np.ndarray, rows: float) -> float:
+    """By how much H falls short on average when its priors are estimated: for the log score, with few rows for each of many
+    classes, by more than it varies (Miller 1955)."""
+    if isinstance(score, Log):
+        return float((np.count_nonzero(P) - 1) / (2 * rows))
+    return float((1 - (P**2).sum()) / rows) if isinstance(score, Brier) else 0.0
+
+
+def _parts(
+    sums: ClassSums, score: Score, P: np.ndarray, means: np.ndarray, offset: np.ndarray | None, scale: float
+) -> ClassParts | None:
+    """What each class adds. Without an offset the counts of the classes are fixed, and a class of one row, whose variation is
+    unknown, leaves the interval unknown."""
+    some = (P > 0) & (sums.weight_squared > 0)
+    least, most = _bounds(score, len(P))
+    if offset is None and (sums.rows[some] < 2).any():
+        return None
+    weight, squared = sums.weight[some], sums.weight_squared[some]
+    within = _spread(sums, means)[some]
+    about = within if offset is None else np.maximum(_spread(sums, offset)[some], within)
+    share, unit = P[some] / scale, (P[some] / weight / scale) ** 2
+    rows = sums.rows[some]
+    return ClassParts(
+        share=share,
+        mean=means[some],
+        rows=weight**2 / squared,
+        within=unit * within * np.where(rows > 1, rows / np.maximum(rows - 1, 1), 1.0),
+        counts=unit * (about - within),
+        rising=np.zeros(len(rows), bool) if offset is None else means[some] > offset[some],
+        least=least[some],
+        most=most[some],
+    )
+
+
+def _bounds(score: Score, classes: int) -> tuple[np.ndarray, np.ndarray]:
+    """The least and largest score that a row of each class can have."""
+    if isinstance(score, Cost):
+        return score.matrix.min(axis=1), score.matrix.max(axis=1)
+    return np.zeros(classes), np.full(classes, np.inf)
 
 
 def _spread(sums: ClassSums, offset: Any) -> np.ndarray:
@@ -83,13 +129,6 @@ def _spread(sums: ClassSums, offset: Any) -> np.ndarray:
     with np.errstate(over="ignore", invalid="ignore"):  # scores whose square is no finite number have no finite spread
         spread = sums.score_squared - 2 * offset * sums.score_cross + np.square(offset) * sums.weight_squared
     return np.maximum(spread, 0.0)  # rounding may leave a constant score with a spread just below zero
-
-
-def _correction(rows: Any) -> Any:
-    """n / (n - 1); a single row says nothing about its own variation."""
-    rows = np.asarray(rows, np.float64)
-    with np.errstate(divide="ignore", invalid="ignore"):
-        return np.where(rows > 1, rows / (rows - 1), np.nan)
 
 
 def score_sums(summary: Summary, score: Score) -> ClassSums:
@@ -126,11 +165,10 @@ def estimate_score(
         words.append("under given priors")
     if summary.plan.weighted:
         words.append("weighted")
-    low, high = found.value - Z95 * found.error, found.value + Z95 * found.error
     return Estimate(
         found.value,
-        low=0.0 if low < 0 and _non_negative(score) else low,
-        high=high,
+        low=0.0 if found.low < 0 and _non_negative(score) else found.low,
+        high=found.high,
         n=summary.rows,
         definition=", ".join(words),
         per_class=dict(zip(classes, found.by_class.tolist(), strict=True)),

@@ -125,7 +125,7 @@ def tree_cells(points, least, at_median):
         found[rows[i]] = cell
     for i in range(known):
         if nodes[i, 0] < 0:
-            nodes[i, 1] = found[rows[nodes[i, 1]]]
+            nodes[i, 1] = found[rows[nodes[i, 1]]] if n > 0 else 0  # no rows: the root is the only box
     return found, nodes[:known].copy(), cuts[:known].copy()
 
 
