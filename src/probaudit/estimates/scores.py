@@ -13,9 +13,9 @@ from ..arrays import as_numbers
 from ..errors import InputError
 from ..scores import Brier, Cost, Log, Score
 from ..statistics import ClassSums, Decisions, Summary
+from .clusters import Z95 as Z95
+from .clusters import ClusteredRows
 from .estimate import Estimate
-
-Z95 = 1.959963984540054
 
 
 @dataclass(frozen=True)
@@ -110,9 +110,15 @@ def _cost_sums(decisions: Decisions, matrix: np.ndarray, summary: Summary) -> Cl
 
 
 def estimate_score(
-    summary: Summary, score: Score, *, normalize: bool = False, priors: Any = None, sums: ClassSums | None = None
+    summary: Summary,
+    score: Score,
+    *,
+    normalize: bool = False,
+    priors: Any = None,
+    sums: ClassSums | None = None,
+    clustered: ClusteredRows | None = None,
 ) -> Estimate:
-    """A mean score as an estimate."""
+    """A mean score as an estimate; `clustered` are the rows, or a sample of them, if they are dependent."""
     sums = score_sums(summary, score) if sums is None else sums
     classes = summary.plan.classes
     P = None if priors is None else check_priors(priors, classes, sums.weight)
@@ -126,7 +132,11 @@ def estimate_score(
         words.append("under given priors")
     if summary.plan.weighted:
         words.append("weighted")
-    low, high = found.value - Z95 * found.error, found.value + Z95 * found.error
+    half = Z95 * found.error
+    if clustered is not None:
+        words.append(clustered.words)
+        half *= clustered.clusters.widening(_influence(clustered, score, normalize, P))
+    low, high = found.value - half, found.value + half
     return Estimate(
         found.value,
         low=0.0 if low < 0 and _non_negative(score) else low,
@@ -139,6 +149,20 @@ def estimate_score(
     )
 
 
+def _influence(rows: ClusteredRows, score: Score, normalize: bool, priors: np.ndarray | None) -> np.ndarray:
+    """How much each row moves the mean score, as in `mean_score`, but for a constant factor."""
+    values, codes, share = rows.scores(score), rows.codes, rows.clusters.share
+    with np.errstate(invalid="ignore", divide="ignore"):
+        if priors is not None:
+            weight = np.bincount(codes, share, minlength=len(priors))
+            means = np.bincount(codes, share * values, minlength=len(priors)) / weight
+            return np.asarray((priors / weight)[codes] * (values - means[codes]))
+        base = np.ones(len(values))
+        if normalize:
+            base = score.by_class(score.naive(np.bincount(codes, share, minlength=rows.rows.n_classes)))[codes]
+        return np.asarray(values - (share @ values) / (share @ base) * base)
+
+
 def _non_negative(score: Score) -> bool:
     return not isinstance(score, Cost) or bool((score.matrix >= 0).all())
 
@@ -147,41 +171,49 @@ def _shape(cost: Cost) -> str:
     return cost.name if cost.name != "cost" else "{} x {}".format(*cost.matrix.shape)
 
 
-def zero_one(summary: Summary, *, normalize: bool = False, priors: Any = None) -> Estimate:
+def zero_one(
+    summary: Summary, *, normalize: bool = False, priors: Any = None, clustered: ClusteredRows | None = None
+) -> Estimate:
     """Bayes risk under 0-1 costs: the error rate of the argmax decisions."""
     cost = Cost.zero_one(len(summary.plan.classes))
-    return estimate_score(
-        summary, cost, normalize=normalize, priors=priors, sums=_cost_sums(summary.argmax, cost.matrix, summary)
-    )
+    sums = _cost_sums(summary.argmax, cost.matrix, summary)
+    return estimate_score(summary, cost, normalize=normalize, priors=priors, sums=sums, clustered=clustered)
 
 
-def zero_one_reject(summary: Summary, *, normalize: bool = False, priors: Any = None) -> Estimate:
+def zero_one_reject(
+    summary: Summary, *, normalize: bool = False, priors: Any = None, clustered: ClusteredRows | None = None
+) -> Estimate:
     """Bayes risk when an error costs 1 and to reject costs what the plan says."""
     cost = Cost.zero_one(len(summary.plan.classes), reject=summary.plan.reject_cost)
-    return estimate_score(
-        summary, cost, normalize=normalize, priors=priors, sums=_cost_sums(summary.reject, cost.matrix, summary)
-    )
+    sums = _cost_sums(summary.reject, cost.matrix, summary)
+    return estimate_score(summary, cost, normalize=normalize, priors=priors, sums=sums, clustered=clustered)
 
 
-def accuracy(summary: Summary) -> Estimate:
+def accuracy(summary: Summary, clustered: ClusteredRows | None = None) -> Estimate:
     """The share of rows whose most probable class is the true one, with a Wilson interval.
 
-    Weighted rows count as (sum w)^2 / sum w^2 rows of equal weight.
+    Weighted rows count as (sum w)^2 / sum w^2 rows of equal weight, and clustered ones as so many divided by the design effect.
     """
     hits = summary.argmax.true == summary.argmax.decision
     weight = summary.log.weight.sum()
     share = float(summary.argmax.weight[hits].sum() / weight)
-    low, high = wilson(share, float(weight**2 / summary.log.weight_squared.sum()))
+    size = float(weight**2 / summary.log.weight_squared.sum())
     words = "share of rows stated correct" if summary.plan.kind == "pairs" else "share of rows whose argmax is right"
+    if clustered is not None:
+        words, hits = f"{words}, {clustered.words}", clustered.hits
+        size /= clustered.clusters.widening(hits - clustered.clusters.share @ hits) ** 2
+    low, high = wilson(share, size)
     return Estimate(share, low=low, high=high, n=summary.rows, definition=words)
 
 
 def wilson(share: float, n: float) -> tuple[float, float]:
-    """Wilson's 95% interval of a proportion.
+    """Wilson's 95% interval of a proportion; unknown if the number of rows is not.
 
     >>> tuple(round(x, 4) for x in wilson(0.0, 10))
     (0.0, 0.2775)
     """
+    if not n > 0:
+        return math.nan, math.nan
     centre = (share + Z95**2 / (2 * n)) / (1 + Z95**2 / n)
     half = Z95 / (1 + Z95**2 / n) * math.sqrt(max(0.0, share * (1 - share)) / n + Z95**2 / (4 * n**2))
     return max(0.0, centre - half), min(1.0, centre + half)

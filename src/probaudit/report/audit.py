@@ -16,6 +16,7 @@ from ..engines.choosing import Passing, as_source
 from ..engines.memory import evidence_of
 from ..errors import InputError
 from ..estimates import scores
+from ..estimates.clusters import ClusteredRows
 from ..estimates.estimate import Estimate
 from ..estimates.fine_grid import FineGrid
 from ..estimates.null import BinnedError
@@ -26,6 +27,7 @@ from ..statistics import AuditState, Plan, Summary
 from ..statistics.evidence import Evidence
 from ..version import __version__
 from . import lens_errors
+from .dependence import clustered_rows
 from .finding import Case, Finding
 from .groups import Group, group_errors
 from .lens_errors import LensError
@@ -295,7 +297,8 @@ def audit_evidence(
     """The audit of what a pass has left behind; costs and the cost of rejecting are in its plan."""
     _check_choices(repair, calibrator)
     summary, sample = evidence.summary, evidence.sample
-    estimates = _estimates(summary)
+    clustered = clustered_rows(evidence)
+    estimates = _estimates(summary, clustered)
     with np.errstate(divide="ignore"):  # squares of weights that are small beside the largest are lost
         classwise, class_errors = lens_errors.class_errors(evidence)
         errors = [*lens_errors.top_label_errors(evidence), classwise, *lens_errors.rank_errors(evidence)]
@@ -392,20 +395,21 @@ def _said(x: Estimate, words: str) -> Estimate:
     return Estimate(x, low=x.low, high=x.high, n=x.n, definition=words, per_class=x.per_class)
 
 
-def _estimates(summary: Summary) -> dict[str, Estimate]:
-    right, cost = scores.accuracy(summary), summary.plan.costs.get("costs")
-    found = {"accuracy": right}
+def _estimates(summary: Summary, clustered: ClusteredRows | None) -> dict[str, Estimate]:
+    right, cost = scores.accuracy(summary, clustered), summary.plan.costs.get("costs")
+    found, of_rows = {"accuracy": right}, {"clustered": clustered}
     for name, score in (("log_score", Log()), ("brier_score", Brier())):
-        found[name] = scores.estimate_score(summary, score)
-        found[f"{name}.normalized"] = scores.estimate_score(summary, score, normalize=True)
+        found[name] = scores.estimate_score(summary, score, **of_rows)
+        found[f"{name}.normalized"] = scores.estimate_score(summary, score, normalize=True, **of_rows)
     if summary.plan.kind != "pairs":  # a stated confidence allows no other decision than the one already made
-        found["error_rate"] = _within(scores.zero_one(summary), 1 - right.high, 1 - right.low)
-        found["error_rate.normalized"] = scores.zero_one(summary, normalize=True)
-        found["reject_risk"] = _clipped(scores.zero_one_reject(summary), 0, 1)
-        found["reject_risk.normalized"] = scores.zero_one_reject(summary, normalize=True)
+        found["error_rate"] = _within(scores.zero_one(summary, **of_rows), 1 - right.high, 1 - right.low)
+        found["error_rate.normalized"] = scores.zero_one(summary, normalize=True, **of_rows)
+        found["reject_risk"] = _clipped(scores.zero_one_reject(summary, **of_rows), 0, 1)
+        found["reject_risk.normalized"] = scores.zero_one_reject(summary, normalize=True, **of_rows)
     if cost is not None:
-        found["cost_risk"] = _clipped(scores.estimate_score(summary, cost), cost.matrix.min(), cost.matrix.max())
-        found["cost_risk.normalized"] = scores.estimate_score(summary, cost, normalize=True)
+        risk = scores.estimate_score(summary, cost, **of_rows)
+        found["cost_risk"] = _clipped(risk, cost.matrix.min(), cost.matrix.max())
+        found["cost_risk.normalized"] = scores.estimate_score(summary, cost, normalize=True, **of_rows)
     return {name: _no_yardstick(x) if name.endswith(".normalized") and x.naive == 0 else x for name, x in found.items()}
 
 
