@@ -11,6 +11,7 @@ import numpy as np
 from .calibration_loss import calibration_loss
 from .engines.choosing import Passing, as_source
 from .errors import InputError
+from .estimates.clusters import ClusteredRows
 from .estimates.estimate import Estimate
 from .estimates.region_table import Region
 from .estimates.scores import Z95, estimate_score
@@ -145,6 +146,7 @@ def loss_budget(
         predictions.codes[rows],
         np.clip(repaired.posteriors, 0, 1),
         sample_weight=weights,
+        clusters=None if predictions.clusters is None else predictions.clusters[rows],
         columns=None if predictions.columns is None else {name: column[rows] for name, column in predictions.columns.items()},
     )
     later = _budget(after, None if features is None else _taken(features, rows), score, chosen, choices)
@@ -172,7 +174,10 @@ def _budget(
 ) -> Budget:
     found = grouping_loss(predictions, features=features, lens=lens, score=score, others=others, **choices)
     if others is not None and isinstance(lens, Classwise):
-        total = estimate_score(others.summary, NAMED[score])
+        good, clustered = survey(predictions).good, None
+        if predictions.clusters is not None:
+            clustered = ClusteredRows(predictions, good, len(good) / others.summary.rows)
+        total = estimate_score(others.summary, NAMED[score], clustered=clustered)
     else:
         total = _total(predictions, score, lens)
     rest = float(total) - float(found.calibration_loss) - float(found.lower_bound)
@@ -196,4 +201,6 @@ def _total(predictions: Predictions, score: str, lens: Lens) -> Estimate:
         values = rule.one_dimensional().divergence(seen.view.labels, p)
     mean = float(share @ values)
     half = Z95 * float(np.sqrt((share**2 * (values - mean) ** 2).sum())) if math.isfinite(mean) else math.nan
+    if predictions.clusters is not None:
+        half *= ClusteredRows(predictions, views[0].rows).clusters.widening(values - mean)
     return Estimate(mean, low=mean - half, high=mean + half, n=len(values), definition=f"mean {score} score, {lens!r}")

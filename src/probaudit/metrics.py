@@ -268,6 +268,8 @@ def risk_curve(
     >>> risk_curve([1, 0, 1], [0.9, 0.2, 0.4], thresholds=[0.5]).risk
     array([0.66666667])
     """
+    if options.get("clusters") is not None:
+        raise InputError("clusters", "have no effect on a risk curve, which has no interval; leave them out")
     t = np.linspace(0.01, 0.99, 99) if thresholds is None else np.atleast_1d(as_numbers(thresholds, "thresholds"))
     if not ((t > 0) & (t < 1)).all():
         raise InputError("thresholds", "must lie inside (0, 1)", t[~((t > 0) & (t < 1))][0])

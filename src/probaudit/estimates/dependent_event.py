@@ -43,10 +43,8 @@ class DependentEvent:
         wide = np.flatnonzero(grid.kept) * SHARED_CELLS // len(grid.rows)  # whose parts share the noise by their weight
         found = self.clusters.shared_noise(residuals, self._cells(grid, wide), SHARED_CELLS)
         weight = grid.weight[grid.kept]
-        part = weight / np.bincount(wide, weight)[wide]
-        shared = np.zeros((len(found), size))
-        np.add.at(shared, (slice(None), cell), found[:, wide] * part)
-        return shared
+        parts = found[:, wide] * (weight / np.bincount(wide, weight)[wide])
+        return np.array([np.bincount(cell, part, minlength=size) for part in parts]).reshape(-1, size)
 
     def _cells(self, grid: FineGrid, cell: np.ndarray) -> np.ndarray:
         """The cell of each row."""

@@ -47,6 +47,7 @@ class Comparison(Result):
     grids, summaries : by model: the grid of its most probable class, and the sums of the pass.
     budgets : by model, if there are features or regions.
     dropped : by model, how many rows break which rule; a row that breaks one for any model is left out for all.
+    clusters : how many clusters of dependent rows there are; None if rows are independent.
     """
 
     names: tuple[str, ...]
@@ -63,6 +64,7 @@ class Comparison(Result):
     dropped_rows: int
     settings: Mapping[str, Any]
     fingerprints: Mapping[str, str]
+    clusters: int | None = None
 
     @property
     def rows(self) -> int:
@@ -142,6 +144,7 @@ class Comparison(Result):
             "version": __version__,
             "headline": self.headline,
             "rows": self.rows,
+            "clusters": self.clusters,
             "dropped_rows": self.dropped_rows,
             "classes": [plain(c) for c in summary.plan.classes],
             "class_rows": summary.log.rows.tolist(),
@@ -269,6 +272,7 @@ def compare(
         dropped_rows=shared.set_aside,
         settings=settings,
         fingerprints={m: judged[m].fingerprint for m in names},
+        clusters=None if ground.clusters is None else int(ground.clusters.max()) + 1,
     )
 
 

@@ -38,7 +38,7 @@ REPAIRED_VALUES = 20_000_000  # outputs of a model beyond which no calibrator is
 class Ground:
     """What all models are judged by: the rows that count, which of them are dependent, how they are resampled, folds, costs.
 
-    clusters : the cluster of each row that counts, if rows have clusters. units : the unit of each, of those that are resampled.
+    clusters : the cluster of each row that counts, if rows have clusters. units : the unit of each that is resampled.
     folds : the fold of each of all rows; None if no calibrator is tried, and `why_no_repair` says why.
     chosen : whether the folds were given; those that do not fit the rows are then refused, and not just left out.
     """

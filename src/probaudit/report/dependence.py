@@ -1,4 +1,4 @@
-"""The clusters of an audit's rows, as its sample shows them."""
+"""The clusters of an audit's rows, as its sample shows them, and what follows from them in words."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from ..estimates.dependent_event import DependentEvent
 from ..lenses import View
 from ..statistics.evidence import Evidence
 from ..viewing import survey
+from ..words import counted
 
 
 def clustered_rows(evidence: Evidence) -> ClusteredRows | None:
@@ -25,3 +26,22 @@ def clustered_rows(evidence: Evidence) -> ClusteredRows | None:
 def dependent_event(rows: ClusteredRows | None, view: View) -> DependentEvent | None:
     """What all these rows say about an event, if they are in clusters."""
     return None if rows is None else DependentEvent(view, rows.clusters)
+
+
+def cluster_words(evidence: Evidence) -> str:
+    """How many clusters the rows are in, and by which column, if that has a name."""
+    rows, name = clustered_rows(evidence), evidence.sample.name("clusters")
+    if rows is None:
+        return ""
+    return rows.words if name == "clusters" else f"{rows.words} (column {name})"
+
+
+def rows_words(evidence: Evidence) -> str:
+    """How many rows were judged, and in how many clusters.
+
+    >>> from probaudit import Predictions, audit
+    >>> rows_words(audit(Predictions([1, 0, 1], [0.9, 0.2, 0.7], clusters=["a", "b", "b"]), repair=False).evidence)
+    '3 rows in 2 clusters'
+    """
+    clusters = cluster_words(evidence)
+    return counted(evidence.summary.rows) + (f" in {clusters}" if clusters else "")

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 
 from ..arrays import value_names
-from ..estimates.estimate import Estimate
 from ..estimates.dependent_event import DependentEvent
+from ..estimates.estimate import Estimate
 from ..estimates.fine_grid import FineGrid
 from ..estimates.scores import wilson
 from ..lenses import Binary, TopLabel, View
