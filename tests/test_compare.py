@@ -98,13 +98,13 @@ def test_normalised_differences_against_a_bootstrap(world, found):
     assert (got.high - got.low) / 2 == pytest.approx(1.96 * np.std(draws), rel=0.06)
 
 
-def test_groups_of_rows_widen_the_intervals(world):
-    """Rows repeated four times are no more rows than they were, if groups say so."""
+def test_clusters_of_rows_widen_the_intervals(world):
+    """Rows repeated four times are no more rows than they were, if clusters say so."""
     y, models = np.repeat(world.y, 4), {"raw": world.mcs, "cal": world.cal}
     options = {"repair": False, "resamples": 200}
     once = compare(models, world.y, **options)
     more = {name: np.repeat(p, 4, axis=0) for name, p in models.items()}
-    grouped = compare(more, y, groups=np.repeat(np.arange(len(world.y)), 4), **options)
+    grouped = compare(more, y, clusters=np.repeat(np.arange(len(world.y)), 4), **options)
     naive = compare(more, y, **options)
     for name in ("log_score", "accuracy", "brier_score.normalized"):
         width = [c.differences["cal"][name].high - c.differences["cal"][name].low for c in (once, grouped, naive)]
@@ -336,8 +336,8 @@ def test_what_is_enough_for_an_audit_is_enough_here(n):
 
 def test_folds_that_leave_one_class_to_learn_from_are_not_tried():
     p, y = np.random.default_rng(0).random(12), np.r_[np.ones(1, int), np.zeros(11, int)]
-    groups = np.arange(12)
-    got = compare({"a": p, "b": 1 - p}, y, classes=[0, 1], groups=groups, resamples=20)
+    clusters = np.arange(12)
+    got = compare({"a": p, "b": 1 - p}, y, classes=[0, 1], clusters=clusters, resamples=20)
     assert got.settings["calibration_loss"].startswith("not tried: ")
     with pytest.raises(pb.InputError, match="two classes"):
         compare({"a": p, "b": 1 - p}, y, classes=[0, 1], cv=np.arange(12), resamples=20)
@@ -400,7 +400,7 @@ def test_a_row_that_is_bad_for_one_is_left_out_for_all(world):
     bad[3] = [0.5, 0.4, 0.4]
     features = pd.DataFrame({"f": np.arange(2000.0)})
     options = {"on_bad_rows": "drop", "repair": False, "resamples": 50}
-    got = compare({"a": world.cal, "b": bad}, world.y, features=features, groups=np.arange(2000), **options)
+    got = compare({"a": world.cal, "b": bad}, world.y, features=features, clusters=np.arange(2000), **options)
     assert got.rows == 1999
     assert got.dropped == {"a": {}, "b": {"sum": 1}}
     assert texts(got, "rows_set_aside")
@@ -423,7 +423,7 @@ P, Y = np.full((6, 2), 0.5), np.array([0, 1, 0, 1, 0, 1])
         ({"a": P, "b": P[:5]}, {"y_true": Y}, "needs one label per row"),
         ({"a": P, "b": P}, {"y_true": Y, "reference": "c"}, "must name one of the models"),
         ({"a": P, "b": P}, {"y_true": Y, "score": "ece"}, 'must be "log" or "brier"'),
-        ({"a": P, "b": P}, {"y_true": Y, "groups": [1, 2]}, "needs one value per row"),
+        ({"a": P, "b": P}, {"y_true": Y, "clusters": [1, 2]}, "needs one value per row"),
         ({"a": P, "b": P}, {"y_true": Y, "features": P[:2]}, "needs one value per row"),
         ({"a": P, "b": P}, {"y_true": Y, "costs": np.eye(3)}, "one row for each of the 2 classes"),
         ({"a": P, "b": P}, {"y_true": Y, "labels": [0, 1], "classes": [0, 1]}, "give one of them"),

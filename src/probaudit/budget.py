@@ -13,7 +13,7 @@ from .engines.choosing import Passing, as_source
 from .errors import InputError
 from .estimates.estimate import Estimate
 from .estimates.intervals import percentile, sampling_units
-from .estimates.paired import draw_counts, half_width, mean_influence, unit_terms
+from .estimates.paired import draw_counts, half_width, mean_influence, quantile, unit_terms
 from .estimates.region_table import Region
 from .estimates.scores import estimate_score
 from .features import features_of
@@ -242,7 +242,8 @@ class _Judged:
         """A mean over rows with its interval by linearisation, by cluster where rows have clusters."""
         value = math.inf if np.isinf(values).any() else float(self.share @ values)
         influence = mean_influence(values, self.share)
-        half = half_width(unit_terms(influence, self.share, self.rows.cluster_numbers))
+        terms = unit_terms(influence, self.share, self.rows.cluster_numbers)
+        half = half_width(terms, quantile(self.rows.cluster_numbers))
         n = int((self.share > 0).sum())
         return Estimate(value, low=value - half, high=value + half, n=n, definition=definition)
 

@@ -14,7 +14,7 @@ from .arrays import as_array
 from .errors import InputError
 from .estimates.estimate import Estimate
 from .estimates.intervals import percentile
-from .estimates.scores import Z95
+from .estimates.score_intervals import Z95
 from .metrics import RowOptions, rows_of
 from .predictions import Predictions, sum_tolerance
 from .scores import Cost, Score, as_score

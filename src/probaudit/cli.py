@@ -22,6 +22,7 @@ from .options import (
     OUTPUTS,
     ROWS,
     Classes,
+    ClusterColumn,
     Confidence,
     Correct,
     Costs,
@@ -228,6 +229,7 @@ def compare(
     classes: Classes = None,
     features: FeatureColumns = None,
     groups: GroupColumns = None,
+    clusters: ClusterColumn = None,
     costs: Costs = None,
     drop_bad_rows: Drop = False,
     tolerance: Tolerance = None,
@@ -258,7 +260,7 @@ def compare(
         if engine == "auto" and any(is_streamed(file, engine, checkpoint) for file in files):
             passing = replace(passing, engine="stream")  # all or none, so that samples have the same rows
         others: dict[str, Any] = {"label": label, "confidence": confidence, "correct": correct, "weight": weight}
-        others |= {"features": features, "tolerance": tolerance}
+        others |= {"features": features, "clusters": clusters, "tolerance": tolerance}
         sources: list[Rows] = []
 
         def rows_of(file: Path, **options: Unpack[ReadOptions]) -> Predictions:

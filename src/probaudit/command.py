@@ -18,7 +18,7 @@ from .engines.cluster import ClusterError
 from .errors import InputError
 
 ORDER = "probaudit.order"
-NAMING = ("label", "probs", "logits", "log_probs", "confidence", "correct", "weight", "features", "groups", "name")
+NAMING = ("label", "probs", "logits", "log_probs", "confidence", "correct", "weight", "features", "groups", "clusters", "name")
 # What Python calls an argument, and the parameter that it is here; of two, the one that a command has.
 PARAMETERS = (
     ("calibrator", "method"),

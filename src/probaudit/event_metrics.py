@@ -33,11 +33,15 @@ class _Event:
         return self.seen.order
 
 
-def _event(y_true: Any, y_proba: Any, lens: Lens | None, options: RowOptions, *, weighted: bool = True) -> _Event:
-    """Outputs, labels and weights of the event that a lens shows."""
+def _event(
+    y_true: Any, y_proba: Any, lens: Lens | None, options: RowOptions, *, weighted: bool = True, tested: bool = False
+) -> _Event:
+    """Outputs, labels and weights of the event that a lens shows. `tested` if rows must be independent."""
     if not weighted and options.get("sample_weight") is not None:
         raise InputError("sample_weight", "this measure is defined for rows of equal weight")
     predictions = rows_of(y_true, y_proba, **options)
+    if tested and predictions.clusters is not None:
+        raise InputError("clusters", "this needs independent rows; `calibration_test` and `audit` take clusters")
     if lens is None and predictions.n_classes != 2:
         raise InputError("lens", "with more than two classes, say which event: TopLabel() or OneVsRest(k)")
     seen = look_at_event(predictions, Binary() if lens is None else lens)
@@ -54,7 +58,7 @@ def spiegelhalter_test(
     >>> spiegelhalter_test(rng.random(1000) < p, p).p_value > 0.05
     True
     """
-    rows = _event(y_true, y_proba, lens, options, weighted=False)
+    rows = _event(y_true, y_proba, lens, options, weighted=False, tested=True)
     return event.spiegelhalter(rows.p, rows.y)
 
 
@@ -62,7 +66,7 @@ def hosmer_lemeshow_test(
     y_true: Any, y_proba: Any = None, *, groups: int = 10, lens: Lens | None = None, **options: Unpack[RowOptions]
 ) -> event.Test:
     """Observed against expected events in groups of equally many rows."""
-    rows = _event(y_true, y_proba, lens, options, weighted=False)
+    rows = _event(y_true, y_proba, lens, options, weighted=False, tested=True)
     return event.hosmer_lemeshow(rows.p, rows.y, EqualMass(groups).cells(rows.p, rows.order))
 
 
@@ -81,7 +85,7 @@ def calibration_line(
     y_true: Any, y_proba: Any = None, *, lens: Lens | None = None, **options: Unpack[RowOptions]
 ) -> event.Line:
     """Calibration slope and intercept (Cox 1958), and calibration in the large."""
-    rows = _event(y_true, y_proba, lens, options)
+    rows = _event(y_true, y_proba, lens, options, tested=True)
     return event.calibration_line(rows.p, rows.y, rows.w)
 
 

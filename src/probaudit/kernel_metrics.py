@@ -56,5 +56,8 @@ def kernel_calibration_test(
         raise InputError("pairs", 'must be "all" or "disjoint"', repr(pairs))
     if options.get("sample_weight") is not None:
         raise InputError("sample_weight", "this test is defined for rows of equal weight")
-    (seen,) = look(rows_of(y_true, y_proba, **options), Full() if lens is None else lens)
+    predictions = rows_of(y_true, y_proba, **options)
+    if predictions.clusters is not None:
+        raise InputError("clusters", "this test needs independent rows; `calibration_test` and `audit` take clusters")
+    (seen,) = look(predictions, Full() if lens is None else lens)
     return skce(seen.view, width) if pairs == "all" else linear_skce(seen.view, width)

@@ -12,8 +12,9 @@ from typing import Any, TypedDict, Unpack
 import numpy as np
 
 from .arrays import as_numbers
-from .engines.memory import good_rows, summary
+from .engines.memory import good_rows, sample_of, summary
 from .errors import InputError
+from .estimates.clusters import ClusteredRows
 from .estimates.estimate import Estimate
 from .estimates.scores import estimate_score
 from .predictions import OnBadRows, Predictions
@@ -203,7 +204,17 @@ def _score(
 ) -> Estimate:
     rows = rows_of(y_true, y_proba, **options)
     costs = {"costs": score} if isinstance(score, Cost) else {}
-    return estimate_score(summary(rows, Plan.of(rows, costs), threads=threads), score, normalize=normalize, priors=priors)
+    found = summary(rows, Plan.of(rows, costs), threads=threads)
+    return estimate_score(found, score, normalize=normalize, priors=priors, clustered=_clustered(rows, found))
+
+
+def _clustered(rows: Predictions, found: Summary) -> ClusteredRows | None:
+    """The rows that an interval of dependent rows rests on: as in an audit, a sample if they are many."""
+    if rows.clusters is None:
+        return None
+    sample, places = sample_of(rows)
+    good = good_rows(sample, Plan.of(sample))
+    return ClusteredRows(sample, good, 1.0 if places is None else len(good) / found.rows)
 
 
 def risk_weighted_score(
@@ -226,9 +237,11 @@ def risk_weighted_score(
     0.273333
     """
     score = RiskWeighted(a, b)
-    forecast, labels, weights, found = _good_binary_rows(rows_of(y_true, y_proba, **options), threads)
-    values = score.score(forecast, labels)
-    return estimate_score(found, score, normalize=normalize, priors=priors, sums=_sums(values, labels, weights))
+    rows = rows_of(y_true, y_proba, **options)
+    forecast, labels, weights, found = _good_binary_rows(rows, threads)
+    sums = _sums(score.score(forecast, labels), labels, weights)
+    clustered = _clustered(rows, found)
+    return estimate_score(found, score, normalize=normalize, priors=priors, sums=sums, clustered=clustered)
 
 
 @dataclass(frozen=True)
@@ -255,6 +268,8 @@ def risk_curve(
     >>> risk_curve([1, 0, 1], [0.9, 0.2, 0.4], thresholds=[0.5]).risk
     array([0.66666667])
     """
+    if options.get("clusters") is not None:
+        raise InputError("clusters", "have no effect on a risk curve, which has no interval; leave them out")
     t = np.linspace(0.01, 0.99, 99) if thresholds is None else np.atleast_1d(as_numbers(thresholds, "thresholds"))
     if not ((t > 0) & (t < 1)).all():
         raise InputError("thresholds", "must lie inside (0, 1)", t[~((t > 0) & (t < 1))][0])

@@ -106,6 +106,7 @@ class Monitor:
             raise InputError("reference", "must be `Predictions` or a state", type(reference).__name__)
         self._reference_state = reference if isinstance(reference, AuditState) else statistics(reference)
         self.reference = Reference(self._reference_state.finalise())
+        _refuse_clusters(self.reference.evidence.sample)
         self.ignore = _checked(ignore, self.reference.measures)
         self.window_size, self.every, self.by = window, every, by
         self.alpha, self.horizon = float(alpha), horizon
@@ -156,6 +157,7 @@ class Monitor:
         rest = {"sample_weight": sample_weight, "features": features, "feature_names": feature_names, "columns": columns}
         rows = rows_for(self.plan, y_true, y_proba, **rest)
         if rows is not None:
+            _refuse_clusters(rows)
             check_rows(self.plan, rows, self.rows)
             for pane in (*self._panes, self._open):
                 if pane.sample is not None:
@@ -286,6 +288,12 @@ class Monitor:
 
 def _looks(count: int) -> str:
     return "1 look" if count == 1 else f"{count:,} looks"
+
+
+def _refuse_clusters(rows: Predictions) -> None:
+    if rows.clusters is not None:
+        rule = "the tests of a monitor need independent rows: leave clusters out, and pass one row of each"
+        raise InputError("clusters", rule)
 
 
 def _checked(ignore: Mapping[str, float] | None, measures: Sequence[str]) -> dict[str, float]:

@@ -10,6 +10,7 @@ from .engines.row_source import RowSource
 from .options import (
     Checkpoint,
     Classes,
+    ClusterColumn,
     Confidence,
     Correct,
     Drop,
@@ -43,6 +44,7 @@ def open_rows(
     classes: Classes = None,
     features: FeatureColumns = None,
     groups: GroupColumns = None,
+    clusters: ClusterColumn = None,
     drop_bad_rows: Drop = False,
     tolerance: Tolerance = None,
     engine: EngineName = "auto",
@@ -62,6 +64,7 @@ def open_rows(
         weight=weight,
         features=features,
         groups=groups,
+        clusters=clusters,
         classes=classes,
         drop_bad_rows=drop_bad_rows,
         tolerance=tolerance,

@@ -11,7 +11,7 @@ from .engines.choosing import Engine
 
 # Options that say where outputs are, and what else is needed to read the rows again.
 OUTPUTS = ("probs", "logits", "log_probs")
-ROWS = ("label", "weight", "classes", "drop_bad_rows", "tolerance")
+ROWS = ("label", "weight", "clusters", "classes", "drop_bad_rows", "tolerance")
 
 File = Annotated[
     Path,
@@ -28,6 +28,12 @@ FeatureColumns = Annotated[
     str | None, typer.Option("--features", help="columns with features, for the loss budget and who is badly served")
 ]
 GroupColumns = Annotated[str | None, typer.Option("--groups", help="columns with groups, judged in place of learned regions")]
+ClusterColumn = Annotated[
+    str | None,
+    typer.Option(
+        "--clusters", help="column whose equal values are dependent rows, such as a patient's visits", metavar="COLUMN"
+    ),
+]
 Classes = Annotated[str | None, typer.Option(help="the class of each output in order, separated by commas")]
 Costs = Annotated[
     Path | None,

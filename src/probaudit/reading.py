@@ -34,6 +34,7 @@ def read(
     weight: str | None = None,
     features: Pattern | None = None,
     columns: Pattern | None = None,
+    clusters: str | None = None,
     classes: Sequence[Any] | None = None,
     on_bad_rows: OnBadRows = "error",
     tolerance: float | None = None,
@@ -49,6 +50,8 @@ def read(
         of lists, or a 2-D array of an .npz, holds all classes.
     confidence, correct : for systems that only say how sure they are; takes the place of label and outputs.
     weight, features, columns : sample weights, feature columns (numbers, booleans or text), other columns to keep by name.
+    clusters : the column that says which rows are dependent, such as a patient's visits: rows with the same value are one
+        cluster, the unit of intervals, tests and folds.
     classes : the class of each output, in order, where the column names do not say it; where they do, the order to use.
 
     >>> import pandas as pd
@@ -70,6 +73,7 @@ def read(
         weight=weight,
         features=features,
         columns=columns,
+        clusters=clusters,
         classes=classes,
         on_bad_rows=on_bad_rows,
         tolerance=tolerance,
@@ -89,6 +93,7 @@ class ReadOptions(TypedDict, total=False):
     weight: str | None
     features: Pattern | None
     columns: Pattern | None
+    clusters: str | None
     classes: Sequence[Any] | None
     on_bad_rows: OnBadRows
     tolerance: float | None
@@ -109,6 +114,7 @@ class Layout:
     features: tuple[str, ...] | None
     texts: tuple[str, ...]
     columns: tuple[str, ...] | None
+    clusters: str | None
     classes: tuple[Any, ...] | None
     names: Mapping[str, str]
     on_bad_rows: OnBadRows
@@ -122,7 +128,8 @@ class Layout:
     @property
     def needed(self) -> tuple[str, ...]:
         """All columns that are read, each once."""
-        return tuple(dict.fromkeys((self.label, *self.numeric, *(self.features or ()), *(self.columns or ()))))
+        units = () if self.clusters is None else (self.clusters,)
+        return tuple(dict.fromkeys((self.label, *self.numeric, *(self.features or ()), *(self.columns or ()), *units)))
 
     def predictions(self, table: Mapping[str, np.ndarray], matrix: Callable[..., np.ndarray] | None = None) -> Predictions:
         """The rows of a table. `matrix` puts columns side by side; its default in the order of memory of rows."""
@@ -135,6 +142,7 @@ class Layout:
             "features": features,
             "feature_names": None if named else self.features,
             "columns": None if self.columns is None else {name: table[name] for name in self.columns},
+            "clusters": None if self.clusters is None else table[self.clusters],
             "classes": self.classes,
             "names": self.names,
             "on_bad_rows": self.on_bad_rows,
@@ -175,23 +183,25 @@ def layout_of(
     confidence, correct, weight = options.get("confidence"), options.get("correct"), options.get("weight")
     if (confidence is None) != (correct is None):
         raise InputError("correct", "`confidence` and `correct` go together")
-    columns, asked_features = options.get("columns"), options.get("features")
+    columns, asked_features, clusters = options.get("columns"), options.get("features"), options.get("clusters")
     features = None if asked_features is None else tuple(_match(table, asked_features, "features"))
     parts: dict[str, Any] = {
         "weight": None if weight is None else _one(table, weight, "weight"),
         "features": features,
         "texts": tuple(name for name in features or () if holds_text(name)),
         "columns": None if columns is None else tuple(_match(table, columns, "columns")),
+        "clusters": None if clusters is None else _one(table, clusters, "clusters"),
         "on_bad_rows": options.get("on_bad_rows", "error"),
         "tolerance": options.get("tolerance"),
     }
     names = {} if weight is None else {"sample_weight": str(weight)}
+    names |= {} if clusters is None else {"clusters": str(clusters)}
     classes = options.get("classes")
     if confidence is not None and correct is not None:
         names |= {"probs": str(confidence), "y": str(correct)}
         outputs, label = (_one(table, confidence, "confidence"),), _one(table, correct, "correct")
         stated = None if classes is None else tuple(class_list(classes, "classes"))
-        return Layout("confidence", outputs, label, classes=stated, names=names, **parts)
+        return _checked(Layout("confidence", outputs, label, classes=stated, names=names, **parts))
     kind = asked[0] if asked else "probs"
     pattern: Any = given[kind] if asked else "p_*"
     matched = _match(table, pattern, kind)
@@ -212,7 +222,16 @@ def layout_of(
             raise InputError(label, rule, f"labels are {labels.dtype}, but classes are named {listed(stars)}")
         order = named
     names |= {"y": label, "probs": pattern if isinstance(pattern, str) else ", ".join(map(str, pattern))}
-    return Layout(kind, tuple(matched), label, classes=order, names=names, **parts)
+    return _checked(Layout(kind, tuple(matched), label, classes=order, names=names, **parts))
+
+
+def _checked(layout: Layout) -> Layout:
+    """The layout, unless its clusters are a column that must mean something else."""
+    others = {layout.label: "labels", layout.weight: "weights"} | dict.fromkeys(layout.outputs, "outputs")
+    if layout.clusters is not None and layout.clusters in others:
+        rule = f"must not be the column of the {others[layout.clusters]}: name the column that says which rows are dependent"
+        raise InputError("clusters", rule, repr(layout.clusters))
+    return layout
 
 
 def read_outputs(

@@ -13,7 +13,7 @@ import numpy as np
 from .calibration import calibration_error
 from .calibration_loss import Outputs, checked_calibrator, folds_of, group_of_rows, out_of_fold, shares
 from .errors import InputError
-from .estimates.scores import Z95
+from .estimates.score_intervals import Z95
 from .lenses import Classwise
 from .metrics import RowOptions, rows_of
 from .predictions import Predictions

@@ -47,6 +47,7 @@ class State(AuditState):
         features: Any = None,
         feature_names: Sequence[str] | None = None,
         columns: Any = None,
+        clusters: Any = None,
     ) -> State:
         """Add rows: labels and outputs, or `Predictions` alone. A block without rows adds nothing.
 
@@ -54,6 +55,8 @@ class State(AuditState):
 
         start : the number of the first row; unless given, the one after the last row so far.
         numbers : of every row, where these do not follow each other. Each run of them costs a call.
+        clusters : one value per row; rows with the same value are dependent, in this state and in those it is merged with.
+            All rows of a state need them, or none.
 
         >>> state = statistics(classes=2).update([1, 0], [0.9, 0.2]).update([], [])
         >>> state.update(Predictions([1], [0.4]))
@@ -67,6 +70,7 @@ class State(AuditState):
             features=features,
             feature_names=feature_names,
             columns=columns,
+            clusters=clusters,
         )
         if rows is None:
             return self

@@ -11,7 +11,7 @@ import numpy as np
 from .calibration import calibration_error
 from .distances import Distance
 from .errors import InputError
-from .estimates.scores import Z95
+from .estimates.score_intervals import Z95
 from .lenses import Full, Lens
 from .metrics import RowOptions, rows_of
 from .partitions import KDTree, Partition

@@ -26,7 +26,14 @@ class Judged:
     def of(cls, given: Predictions, lens: Lens) -> Judged:
         rows = Rows.of(given)
         weights = None if given.sample_weight is None else rows.weights
-        plain = Predictions(rows.labels, rows.probs, sample_weight=weights, tolerance=given.row_tolerance, names=given.names)
+        plain = Predictions(
+            rows.labels,
+            rows.probs,
+            sample_weight=weights,
+            clusters=None if given.clusters is None else given.clusters[rows.places],
+            tolerance=given.row_tolerance,
+            names=given.names,
+        )
         return cls(plain, lens_of(given, lens), rows)
 
     def partition(self, partition: Partition) -> Partition:

@@ -188,4 +188,6 @@ def _calibrated(rows: Predictions, calibrator: Any, cv: Any, seed: int) -> Predi
     """Out of fold, of the rows that count."""
     found = calibration_loss(rows, calibrator=calibrator, cv=cv, seed=seed, interval=None)
     weights = None if rows.sample_weight is None else rows.sample_weight[found.rows]
-    return Predictions(rows.codes[found.rows], np.clip(found.posteriors, 0, 1), sample_weight=weights)
+    clusters = None if rows.clusters is None else rows.clusters[found.rows]
+    posteriors = np.clip(found.posteriors, 0, 1)
+    return Predictions(rows.codes[found.rows], posteriors, sample_weight=weights, clusters=clusters)

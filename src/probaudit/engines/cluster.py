@@ -169,15 +169,6 @@ def blocks_of_part(reader: Reader, content: Any, start: int, rows: int, version:
         raise InputError("source", "must not change while it is read", f"{found} from row {start} on")
 
 
-def numbered(read: Callable[[Any], Predictions], content: Any, start: int) -> Predictions:
-    """Rows read, the first of which has this number: what is wrong with one of them is said with its number among all."""
-    try:
-        return read(content)
-    except InputError as problem:
-        row = None if problem.row is None else problem.row + start
-        raise InputError(problem.argument, problem.rule, problem.value, row=row) from None
-
-
 def _state(reader: Reader, content: Any, start: int, rows: int, version: str, plan: Plan, total: int) -> bytes:
     state = AuditState.empty(plan)
     for first, block in blocks_of_part(reader, content, start, rows, version):
@@ -260,6 +251,7 @@ def _joined(blocks: list[Predictions]) -> Predictions:
         features=None,
         feature_names=None,
         columns=None,
+        clusters=None,
     )
 
 

@@ -16,9 +16,9 @@ from ..reading import ReadOptions, layout_of, read
 from ..scores import Cost
 from ..statistics import Plan, weight_exponent
 from ..tables import column_names
-from .cluster import Blocks, Part, Reader, computed, connected, numbered
+from .cluster import Blocks, Part, Reader, computed, connected
 from .files import runs_of
-from .row_source import Piece, RowSource
+from .row_source import Piece, RowSource, numbered
 
 if TYPE_CHECKING:
     from distributed import Client
@@ -58,9 +58,9 @@ class DaskRows:
 
     @classmethod
     def of_arrays(cls, y: Any, probs: Any, *, client: Client | None = None, **options: Any) -> DaskRows:
-        """Rows of dask arrays: labels [n], outputs [n] or [n, K]. `options` are those of `Predictions`; `sample_weight` and
-        `features` may be dask arrays too."""
-        names = [name for name in ("sample_weight", "features") if options.get(name) is not None]
+        """Rows of dask arrays: labels [n], outputs [n] or [n, K]. `options` are those of `Predictions`; `sample_weight`,
+        `features` and `clusters` may be dask arrays too."""
+        names = [name for name in ("sample_weight", "features", "clusters") if options.get(name) is not None]
         whole = _chunks_of_rows({"y": y, "probs": probs} | {name: options.pop(name) for name in names})
         some = [{name: chunk[name] for name in ("y", "sample_weight") if name in chunk} for chunk in whole]
         return _surveyed(whole, some, _look_at_arrays, _one_row_of_arrays, partial(_read_arrays, options), client)

@@ -59,11 +59,19 @@ def gather(rows: Predictions, plan: Plan, **options: Unpack[PassOptions]) -> Sta
 def evidence_of(rows: Predictions, plan: Plan, **options: Unpack[PassOptions]) -> Evidence:
     """One pass over the rows for all that an audit needs: sums over all of them, and a sample."""
     state = run(rows, partial(EvidenceState, plan), **options)
+    sample, places = sample_of(rows)
+    if places is None:
+        return state.evidence(rows)
+    return replace(state.evidence(sample, places), total=partial(total_of_rows, rows, options.get("threads")))
+
+
+def sample_of(rows: Predictions) -> tuple[Predictions, np.ndarray | None]:
+    """The rows, if they are few enough to fit to; else a sample of them, and the number of each of its rows."""
     size = sample_size(rows.n_classes, 0 if rows.features is None else rows.features.shape[1])
     if len(rows) <= size:
-        return state.evidence(rows)
+        return rows, None
     places = drawn(len(rows), size)
-    return replace(state.evidence(rows.take(places), places), total=partial(total_of_rows, rows, options.get("threads")))
+    return rows.take(places), places
 
 
 class PassOptions(TypedDict, total=False):

@@ -6,7 +6,7 @@ Files are taken in the order of their paths. Rows are numbered through them in t
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
 from functools import cached_property
@@ -87,7 +87,7 @@ class RowSource:
         """The rows in order, some at a time, with the number of the first. With `rows`, so many each time but the last."""
         batches = (part for piece in self.pieces for part in self.batches(piece))
         for start, batch in batches if rows is None else _cut(batches, rows):
-            yield start, self.predictions(batch)
+            yield start, numbered(self.predictions, batch, start)
 
     def batches(self, piece: Piece, columns: Sequence[str] | None = None) -> Iterator[tuple[int, Any]]:
         """The rows of a piece as Arrow batches, with the number of the first; of some columns only, if they are named."""
@@ -203,6 +203,15 @@ def scan(source: Any, **options: Unpack[ReadOptions]) -> RowSource:
     width = 1 if seen.probs.ndim == 1 else seen.probs.shape[1]
     decided = replace(layout, classes=seen.class_order, tolerance=seen.row_tolerance)
     return replace(found, layout=decided, batch_rows=_batch_rows(len(schema) + width))
+
+
+def numbered(read: Callable[[Any], Predictions], content: Any, start: int) -> Predictions:
+    """Rows read, the first of which has this number: an error names a row by its number among all rows."""
+    try:
+        return read(content)
+    except InputError as problem:
+        row = None if problem.row is None else problem.row + start
+        raise InputError(problem.argument, problem.rule, problem.value, row=row) from None
 
 
 def _layout(names: Sequence[str], schema: Any, options: ReadOptions) -> Layout:

@@ -6,6 +6,7 @@ import sys
 import threading
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
+from functools import partial
 from itertools import chain, count, islice
 from pathlib import Path
 from typing import Any
@@ -22,7 +23,7 @@ from ..statistics.evidence import EvidenceState
 from ..statistics.row_sample import NUMBERS
 from . import checkpoint as checkpoints
 from .progress import Progress
-from .row_source import Piece, RowSource
+from .row_source import Piece, RowSource, numbered
 from .sides import Batch, Sides
 
 SAVE_EVERY = 60.0  # seconds between checkpoints
@@ -153,7 +154,7 @@ class _Pass:
 
     def _add(self, share: _Share, start: int, batch: Any) -> None:
         try:
-            rows = self._source.predictions(batch, apart=True)
+            rows = numbered(partial(self._source.predictions, apart=True), batch, start)
             picked, block = self._seen(rows, start)
             with share.lock:
                 if self._stop.is_set():

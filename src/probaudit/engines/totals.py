@@ -15,7 +15,7 @@ from ..parallel import default_threads
 from ..predictions import Predictions
 from ..statistics.evidence import Job
 from .progress import Progress
-from .row_source import RowSource
+from .row_source import RowSource, numbered
 
 BLOCK_ROWS = 2**16
 TICKS = 2.0**28  # parts of 1, and of each of these again, that the sums of 2^34 rows can count in 63 bits
@@ -72,7 +72,7 @@ def total_of_source(source: RowSource, threads: int | None, progress: bool | Non
             if piece is None:
                 return
             for start, batch in source.batches(piece):
-                yield start, source.predictions(batch)
+                yield start, numbered(source.predictions, batch, start)
 
     def work(_: int) -> list[np.ndarray]:
         totals: list[np.ndarray] = []

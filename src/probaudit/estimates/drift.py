@@ -19,7 +19,8 @@ import numpy as np
 
 from ..statistics import ClassSums, EventSums, Evidence, Grid, Summary
 from .fine_grid import FineGrid
-from .scores import Z95, wilson
+from .score_intervals import Z95
+from .scores import wilson
 from .smooth import smooth_error
 
 SMOOTH_CELLS = 420  # cells of confidence on which SmoothECE is drawn again

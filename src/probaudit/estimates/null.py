@@ -45,9 +45,10 @@ class Steps:
         rows, weight, squared, outputs = (np.add.reduceat(field[kept], starts) for field in fields)
         return cls(cell[starts], rows, weight, squared, outputs / weight)
 
-    def calibrated(self, resamples: int, seed: int = 0) -> Cells:
+    def calibrated(self, resamples: int, seed: int = 0, shared: np.ndarray | None = None) -> Cells:
         """The cells [resamples, m] of a calibrated model with the same outputs. Of equally probable rows binomially many are
-        hits; of weighted ones, as many of equal weight as say as much (Kish 1965)."""
+        hits; of weighted ones, as many of equal weight as say as much (Kish 1965). `shared` is what clusters of dependent rows
+        add to the noise, [k, cells] (`Clusters.shared_noise`)."""
         rng, mean = np.random.default_rng(seed), np.clip(self.mean, 0, 1)
         starts = np.flatnonzero(np.r_[True, np.diff(self.cell) > 0])
         terms = (self.weight, self.weight_squared, self.weight * self.mean)
@@ -55,13 +56,16 @@ class Steps:
         size = np.maximum(1, np.rint(effective_rows(self.weight, self.weight_squared))).astype(np.int64)
         drawn = rng.binomial(size, mean, (resamples, len(mean)))
         hits = np.add.reduceat(drawn * (self.weight / size), starts, axis=1)
+        if shared is not None:
+            noise = np.random.default_rng([seed, 1]).standard_normal((resamples, len(shared))) @ shared[:, self.cell[starts]]
+            hits = np.clip(hits + noise * weight.sum(), 0, weight)
         fixed = (weight, weight, outputs / weight, effective_rows(weight, squared))
         rows, weight, outputs, effective = (np.broadcast_to(field, hits.shape) for field in fixed)
         return Cells(self.cell[starts], rows, weight, outputs, hits / weight, effective)
 
-    def null(self, distance: Distance, resamples: int, seed: int) -> np.ndarray:
+    def null(self, distance: Distance, resamples: int, seed: int, shared: np.ndarray | None = None) -> np.ndarray:
         """Errors of a calibrated model."""
-        return mean_gap(self.calibrated(resamples, seed), distance)
+        return mean_gap(self.calibrated(resamples, seed, shared), distance)
 
 
 def at_least(null: np.ndarray, value: float) -> int:

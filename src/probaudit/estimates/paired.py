@@ -19,7 +19,7 @@ from .calibration_error import mean_gap
 from .cells import Cells
 from .intervals import percentile
 from .kernel import kernel_error
-from .scores import Z95
+from .score_intervals import Z95, t95
 from .smooth import smooth_error
 
 BINS = 15
@@ -47,19 +47,28 @@ def ratio_influence(values: np.ndarray, base: np.ndarray, share: np.ndarray) -> 
 
 
 def unit_terms(influence: np.ndarray, share: np.ndarray, units: np.ndarray | None) -> np.ndarray:
-    """The terms whose sum is the error of an estimate: one for each row, or for each group of rows that hang together."""
+    """The terms whose sum is the error of an estimate: one for each row, or for each cluster of dependent rows."""
     with np.errstate(invalid="ignore"):
         return share * influence if units is None else np.bincount(units, share * influence)
 
 
-def half_width(terms: np.ndarray) -> float:
+def quantile(clusters: np.ndarray | None) -> float:
+    """Of the normal distribution; for rows in G clusters, of Student's with G - 1 degrees of freedom.
+
+    >>> round(quantile(None), 2), round(quantile(np.array([0, 1, 2, 2])), 2)
+    (1.96, 4.3)
+    """
+    return Z95 if clusters is None or clusters.max() < 1 else t95(int(clusters.max()))
+
+
+def half_width(terms: np.ndarray, quantile: float = Z95) -> float:
     """Half of the 95% interval of an estimate whose error is a sum of independent terms."""
     m = len(terms)
-    width = Z95 * math.sqrt(float((terms**2).sum()) * m / (m - 1)) if m > 1 else math.nan
+    width = quantile * math.sqrt(float((terms**2).sum()) * m / (m - 1)) if m > 1 else math.nan
     return width if math.isfinite(width) else math.nan
 
 
-def clearly_lower(values: np.ndarray, terms: np.ndarray) -> np.ndarray:
+def clearly_lower(values: np.ndarray, terms: np.ndarray, quantile: float = Z95) -> np.ndarray:
     """[M, M]: whether the i-th of M estimates is lower than the j-th, by more than a paired 95% interval allows for.
 
     `terms` are [M, units]. A finite estimate is lower than an infinite one; two infinite ones cannot be told apart.
@@ -76,7 +85,7 @@ def clearly_lower(values: np.ndarray, terms: np.ndarray) -> np.ndarray:
         products = apart @ apart.T * (m / (m - 1))
         variance = np.maximum(np.diag(products)[:, None] + np.diag(products)[None, :] - 2 * products, 0)
         gap = values[some, None] - values[None, some]
-        lower[np.ix_(some, some)] = gap + Z95 * np.sqrt(variance) < 0
+        lower[np.ix_(some, some)] = gap + quantile * np.sqrt(variance) < 0
     return lower
 
 

@@ -19,7 +19,7 @@ With many rows of each class all three meet the linearised interval.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -49,6 +49,11 @@ class ClassParts:
     rising: np.ndarray
     least: np.ndarray
     most: np.ndarray
+
+    def dependent(self, effect: float) -> ClassParts:
+        """The same parts of rows whose dependence has this design effect."""
+        changed = {"rows": self.rows / effect, "within": self.within * effect, "counts": self.counts * effect}
+        return replace(self, **changed)
 
 
 def score_interval(value: float, parts: ClassParts) -> tuple[float, float]:
@@ -110,14 +115,19 @@ def _unbounded_sides(parts: ClassParts, some: np.ndarray) -> tuple[np.ndarray, n
     alike = total**2 / math.fsum(within**2)
     size = alike * math.fsum(within * part) / total
     freedom = total**2 / math.fsum(within**2 / np.maximum(rows - 1, 1.0))
-    half = -_student(freedom) * math.sqrt(total)
+    half = t95(max(freedom, 1.0)) * math.sqrt(total)
     if not size > 0:
         return np.array([half]), np.array([half])
     with np.errstate(over="ignore"):
         return np.array([-size * np.expm1(-half / size)]), np.array([size * np.expm1(half / size)])
 
 
-def _student(freedom: float) -> float:
+def t95(freedom: float) -> float:
+    """The 97.5% point of Student's distribution.
+
+    >>> round(t95(9), 3), round(t95(1e9), 3)
+    (2.262, 1.96)
+    """
     from scipy.special import stdtrit
 
-    return float(stdtrit(max(freedom, 1.0), TAIL))
+    return float(stdtrit(freedom, 1 - TAIL))

@@ -13,6 +13,7 @@ from ..arrays import as_numbers
 from ..errors import InputError
 from ..scores import Brier, Cost, Log, Score
 from ..statistics import ClassSums, Decisions, Summary
+from .clusters import ClusteredRows
 from .estimate import Estimate
 from .score_intervals import Z95, ClassParts, score_interval
 
@@ -44,13 +45,22 @@ def check_priors(priors: Any, classes: Sequence[Any], weight: np.ndarray) -> np.
     return values / values.sum()
 
 
-def mean_score(sums: ClassSums, score: Score, *, normalize: bool = False, priors: np.ndarray | None = None) -> Mean:
+def mean_score(
+    sums: ClassSums,
+    score: Score,
+    *,
+    normalize: bool = False,
+    priors: np.ndarray | None = None,
+    effect: float = 1.0,
+) -> Mean:
     """The mean of a score from its class sums, with its 95% interval (see `score_intervals`).
 
     With given priors it is sum_c P_c m_c, m_c the mean over the rows of class c (paper 2, Eq. 36-37); then classes are
     fixed and only their means vary. Without, the rows are a simple sample: m = sum w s / sum w. Divided by the
     naive score H(P), it becomes a ratio whose variance follows from u_i = s_i - (m / H) S(P, y_i): for a proper score the
     derivative of H in the direction of a row of class y is S(P, y) - H.
+
+    effect : the design effect of dependent rows; NaN if it is unknown, and so is the interval.
     """
     weight, total = sums.weight, sums.weight.sum()
     infinite = sums.infinite > 0
@@ -74,9 +84,9 @@ def mean_score(sums: ClassSums, score: Score, *, normalize: bool = False, priors
         return Mean(value, math.nan, math.nan, naive, means)
     offset = value * naive_scores if normalize else np.full(len(P), value)
     parts = _parts(sums, score, P, np.where(present, means, 0.0), None if priors is not None else offset, scale)
-    if parts is None:
+    if parts is None or math.isnan(effect):
         return Mean(value, math.nan, math.nan, naive, means)
-    low, high = score_interval(value, parts)
+    low, high = score_interval(value, parts.dependent(effect))
     if normalize and priors is None:
         missing = _naive_bias(score, P, total**2 / sums.weight_squared.sum())
         low -= value * missing / (naive + missing)
@@ -149,13 +159,22 @@ def _cost_sums(decisions: Decisions, matrix: np.ndarray, summary: Summary) -> Cl
 
 
 def estimate_score(
-    summary: Summary, score: Score, *, normalize: bool = False, priors: Any = None, sums: ClassSums | None = None
+    summary: Summary,
+    score: Score,
+    *,
+    normalize: bool = False,
+    priors: Any = None,
+    sums: ClassSums | None = None,
+    clustered: ClusteredRows | None = None,
 ) -> Estimate:
-    """A mean score as an estimate."""
+    """A mean score as an estimate; `clustered` are the rows, or a sample of them, if they are dependent."""
     sums = score_sums(summary, score) if sums is None else sums
     classes = summary.plan.classes
     P = None if priors is None else check_priors(priors, classes, sums.weight)
-    found = mean_score(sums, score, normalize=normalize, priors=P)
+    effect = 1.0
+    if clustered is not None:
+        effect = clustered.clusters.widening(_influence(clustered, score, normalize, P)) ** 2
+    found = mean_score(sums, score, normalize=normalize, priors=P, effect=effect)
     words = [f"mean {score.name} score" if not isinstance(score, Cost) else f"Bayes risk, costs {_shape(score)}"]
     if isinstance(score, Brier):
         words.append("summed over classes")
@@ -165,6 +184,8 @@ def estimate_score(
         words.append("under given priors")
     if summary.plan.weighted:
         words.append("weighted")
+    if clustered is not None:
+        words.append(clustered.words)
     return Estimate(
         found.value,
         low=0.0 if found.low < 0 and _non_negative(score) else found.low,
@@ -177,6 +198,20 @@ def estimate_score(
     )
 
 
+def _influence(rows: ClusteredRows, score: Score, normalize: bool, priors: np.ndarray | None) -> np.ndarray:
+    """How much each row moves the mean score, as in `mean_score`, but for a constant factor."""
+    values, codes, share = rows.scores(score), rows.codes, rows.clusters.share
+    with np.errstate(invalid="ignore", divide="ignore"):
+        if priors is not None:
+            weight = np.bincount(codes, share, minlength=len(priors))
+            means = np.bincount(codes, share * values, minlength=len(priors)) / weight
+            return np.asarray((priors / weight)[codes] * (values - means[codes]))
+        base = np.ones(len(values))
+        if normalize:
+            base = score.by_class(score.naive(np.bincount(codes, share, minlength=rows.rows.n_classes)))[codes]
+        return np.asarray(values - (share @ values) / (share @ base) * base)
+
+
 def _non_negative(score: Score) -> bool:
     return not isinstance(score, Cost) or bool((score.matrix >= 0).all())
 
@@ -185,41 +220,49 @@ def _shape(cost: Cost) -> str:
     return cost.name if cost.name != "cost" else "{} x {}".format(*cost.matrix.shape)
 
 
-def zero_one(summary: Summary, *, normalize: bool = False, priors: Any = None) -> Estimate:
+def zero_one(
+    summary: Summary, *, normalize: bool = False, priors: Any = None, clustered: ClusteredRows | None = None
+) -> Estimate:
     """Bayes risk under 0-1 costs: the error rate of the argmax decisions."""
     cost = Cost.zero_one(len(summary.plan.classes))
-    return estimate_score(
-        summary, cost, normalize=normalize, priors=priors, sums=_cost_sums(summary.argmax, cost.matrix, summary)
-    )
+    sums = _cost_sums(summary.argmax, cost.matrix, summary)
+    return estimate_score(summary, cost, normalize=normalize, priors=priors, sums=sums, clustered=clustered)
 
 
-def zero_one_reject(summary: Summary, *, normalize: bool = False, priors: Any = None) -> Estimate:
+def zero_one_reject(
+    summary: Summary, *, normalize: bool = False, priors: Any = None, clustered: ClusteredRows | None = None
+) -> Estimate:
     """Bayes risk when an error costs 1 and to reject costs what the plan says."""
     cost = Cost.zero_one(len(summary.plan.classes), reject=summary.plan.reject_cost)
-    return estimate_score(
-        summary, cost, normalize=normalize, priors=priors, sums=_cost_sums(summary.reject, cost.matrix, summary)
-    )
+    sums = _cost_sums(summary.reject, cost.matrix, summary)
+    return estimate_score(summary, cost, normalize=normalize, priors=priors, sums=sums, clustered=clustered)
 
 
-def accuracy(summary: Summary) -> Estimate:
+def accuracy(summary: Summary, clustered: ClusteredRows | None = None) -> Estimate:
     """The share of rows whose most probable class is the true one, with a Wilson interval.
 
-    Weighted rows count as (sum w)^2 / sum w^2 rows of equal weight.
+    Weighted rows count as (sum w)^2 / sum w^2 rows of equal weight, and clustered ones as so many divided by the design effect.
     """
     hits = summary.argmax.true == summary.argmax.decision
     weight = summary.log.weight.sum()
     share = float(summary.argmax.weight[hits].sum() / weight)
-    low, high = wilson(share, float(weight**2 / summary.log.weight_squared.sum()))
+    size = float(weight**2 / summary.log.weight_squared.sum())
     words = "share of rows stated correct" if summary.plan.kind == "pairs" else "share of rows whose argmax is right"
+    if clustered is not None:
+        words, hits = f"{words}, {clustered.words}", clustered.hits
+        size /= clustered.clusters.widening(hits - clustered.clusters.share @ hits) ** 2
+    low, high = wilson(share, size)
     return Estimate(share, low=low, high=high, n=summary.rows, definition=words)
 
 
 def wilson(share: float, n: float) -> tuple[float, float]:
-    """Wilson's 95% interval of a proportion.
+    """Wilson's 95% interval of a proportion; unknown if the number of rows is not.
 
     >>> tuple(round(x, 4) for x in wilson(0.0, 10))
     (0.0, 0.2775)
     """
+    if not n > 0:
+        return math.nan, math.nan
     centre = (share + Z95**2 / (2 * n)) / (1 + Z95**2 / n)
     half = Z95 / (1 + Z95**2 / n) * math.sqrt(max(0.0, share * (1 - share)) / n + Z95**2 / (4 * n**2))
     return max(0.0, centre - half), min(1.0, centre + half)

@@ -16,6 +16,7 @@ from ..engines.choosing import Passing, as_source
 from ..engines.memory import evidence_of
 from ..errors import InputError
 from ..estimates import scores
+from ..estimates.clusters import ClusteredRows
 from ..estimates.estimate import Estimate
 from ..estimates.fine_grid import FineGrid
 from ..estimates.null import BinnedError
@@ -26,6 +27,7 @@ from ..statistics import AuditState, Plan, Summary
 from ..statistics.evidence import Evidence
 from ..version import __version__
 from . import lens_errors
+from .dependence import cluster_words, clustered_rows
 from .finding import Case, Finding
 from .groups import Group, group_errors
 from .lens_errors import LensError
@@ -83,6 +85,12 @@ class Audit(Result):
     @property
     def costs(self) -> Cost | None:
         return self.summary.plan.costs.get("costs")
+
+    @property
+    def clusters(self) -> int | None:
+        """How many clusters the rows are in (of a sample, those of its rows); None if rows are independent."""
+        rows = clustered_rows(self.evidence)
+        return None if rows is None else rows.clusters.count
 
     @property
     def calibration(self) -> BinnedError:
@@ -143,6 +151,7 @@ class Audit(Result):
             "rows": self.summary.rows,
             "dropped_rows": {rule: count for rule, count in self.summary.bad.items() if count},
             "sample_rows": len(sample),
+            "clusters": self.clusters,
             "classes": [plain(c) for c in plan.classes],
             "class_rows": self.summary.log.rows.tolist(),
             "kind": plan.kind,
@@ -215,7 +224,8 @@ def audit(
     calibrator : the fitted calibrator that made these probabilities, if one did: the audit then says if it is judged on the
         rows that fitted it.
     title : what the audit is of.
-    options : `classes`, `sample_weight` and others, see `RowOptions`.
+    options : `classes`, `sample_weight`, `clusters` and others, see `RowOptions`. Rows of a cluster are dependent: intervals,
+        tests and folds then treat each cluster as one unit.
 
     >>> found = audit([1, 0, 1, 1], [0.9, 0.2, 0.4, 0.7])
     >>> round(found["accuracy"], 2), found["log_score"].n
@@ -295,7 +305,8 @@ def audit_evidence(
     """The audit of what a pass has left behind; costs and the cost of rejecting are in its plan."""
     _check_choices(repair, calibrator)
     summary, sample = evidence.summary, evidence.sample
-    estimates = _estimates(summary)
+    clustered = clustered_rows(evidence)
+    estimates = _estimates(summary, clustered)
     with np.errstate(divide="ignore"):  # squares of weights that are small beside the largest are lost
         classwise, class_errors = lens_errors.class_errors(evidence)
         errors = [*lens_errors.top_label_errors(evidence), classwise, *lens_errors.rank_errors(evidence)]
@@ -325,10 +336,12 @@ def audit_evidence(
         "reject_cost": summary.plan.reject_cost,
         "on_bad_rows": summary.plan.on_bad_rows,
         "row_sum_tolerance": summary.plan.tolerance,
-        "interval": "95%, by linearisation (accuracy: Wilson; calibration errors: bootstrap)",
-        "calibration": f"{event} ECE, {lens_errors.BINS} equal bins, {lens_errors.RESAMPLES} consistency resamples, seed 0",
+        "interval": _interval_words(clustered),
+        "calibration": f"{event} ECE, {lens_errors.BINS} equal bins, {lens_errors.RESAMPLES} consistency resamples"
+        + (", seed 0" if clustered is None else " with noise that clusters share, seed 0"),
         "sample": f"{len(sample):,} rows, by row number" if evidence.sampled else "all rows",
     }
+    settings |= {} if clustered is None else {"clusters": cluster_words(evidence)}
     return Audit(
         estimates=estimates,
         errors=case.errors,
@@ -341,6 +354,15 @@ def audit_evidence(
         budget=budget,
         title=title,
         choices={} if regions is None else {"regions": regions},
+    )
+
+
+def _interval_words(clustered: ClusteredRows | None) -> str:
+    if clustered is None:
+        return "95%, by linearisation (accuracy: Wilson; calibration errors: bootstrap)"
+    return (
+        "95%, cluster-robust by linearisation, Student's t (accuracy: Wilson on effective rows; "
+        "calibration errors: bootstrap, widened by the root of the design effect)"
     )
 
 
@@ -387,20 +409,22 @@ def _said(x: Estimate, words: str) -> Estimate:
     return Estimate(x, low=x.low, high=x.high, n=x.n, definition=words, per_class=x.per_class)
 
 
-def _estimates(summary: Summary) -> dict[str, Estimate]:
-    right, cost = scores.accuracy(summary), summary.plan.costs.get("costs")
+def _estimates(summary: Summary, clustered: ClusteredRows | None) -> dict[str, Estimate]:
+    right, cost = scores.accuracy(summary, clustered), summary.plan.costs.get("costs")
     found = {"accuracy": right}
+    of_rows: Any = {"clustered": clustered}
     for name, score in (("log_score", Log()), ("brier_score", Brier())):
-        found[name] = scores.estimate_score(summary, score)
-        found[f"{name}.normalized"] = scores.estimate_score(summary, score, normalize=True)
+        found[name] = scores.estimate_score(summary, score, **of_rows)
+        found[f"{name}.normalized"] = scores.estimate_score(summary, score, normalize=True, **of_rows)
     if summary.plan.kind != "pairs":  # a stated confidence allows no other decision than the one already made
-        found["error_rate"] = _within(scores.zero_one(summary), 1 - right.high, 1 - right.low)
-        found["error_rate.normalized"] = scores.zero_one(summary, normalize=True)
-        found["reject_risk"] = _clipped(scores.zero_one_reject(summary), 0, 1)
-        found["reject_risk.normalized"] = scores.zero_one_reject(summary, normalize=True)
+        found["error_rate"] = _within(scores.zero_one(summary, **of_rows), 1 - right.high, 1 - right.low)
+        found["error_rate.normalized"] = scores.zero_one(summary, normalize=True, **of_rows)
+        found["reject_risk"] = _clipped(scores.zero_one_reject(summary, **of_rows), 0, 1)
+        found["reject_risk.normalized"] = scores.zero_one_reject(summary, normalize=True, **of_rows)
     if cost is not None:
-        found["cost_risk"] = _clipped(scores.estimate_score(summary, cost), cost.matrix.min(), cost.matrix.max())
-        found["cost_risk.normalized"] = scores.estimate_score(summary, cost, normalize=True)
+        risk = scores.estimate_score(summary, cost, **of_rows)
+        found["cost_risk"] = _clipped(risk, cost.matrix.min(), cost.matrix.max())
+        found["cost_risk.normalized"] = scores.estimate_score(summary, cost, normalize=True, **of_rows)
     return {name: _no_yardstick(x) if name.endswith(".normalized") and x.naive == 0 else x for name, x in found.items()}
 
 

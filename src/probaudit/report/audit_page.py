@@ -27,7 +27,7 @@ from ..estimates.fine_grid import FineGrid
 from ..partitions import EqualMass, EqualWidth
 from ..statistics.sampling import drawn
 from ..version import __version__
-from ..words import counted
+from .dependence import rows_words
 from .finding import percent
 from .page import Control, Facts, Figure, FindingList, Page, Section, Table, Tile, Words
 from .terminal import LABELS, METHOD, budget_words, interval, is_pairs, number, parted_by
@@ -64,7 +64,7 @@ def audit_page(audit: Audit, title: str = "") -> Page:
 
 def _facts(audit: Audit) -> str:
     answer = "confidence and correctness" if is_pairs(audit) else f"{len(audit.summary.plan.classes):,} classes"
-    return f"{counted(audit.summary.rows)}, {answer}"
+    return f"{rows_words(audit.evidence)}, {answer}"
 
 
 def audit_summary(audit: Audit) -> Page:

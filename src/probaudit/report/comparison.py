@@ -47,6 +47,7 @@ class Comparison(Result):
     grids, summaries : by model: the grid of its most probable class, and the sums of the pass.
     budgets : by model, if there are features or regions.
     dropped : by model, how many rows break which rule; a row that breaks one for any model is left out for all.
+    clusters : how many clusters of dependent rows there are; None if rows are independent.
     """
 
     names: tuple[str, ...]
@@ -63,6 +64,7 @@ class Comparison(Result):
     dropped_rows: int
     settings: Mapping[str, Any]
     fingerprints: Mapping[str, str]
+    clusters: int | None = None
 
     @property
     def rows(self) -> int:
@@ -142,6 +144,7 @@ class Comparison(Result):
             "version": __version__,
             "headline": self.headline,
             "rows": self.rows,
+            "clusters": self.clusters,
             "dropped_rows": self.dropped_rows,
             "classes": [plain(c) for c in summary.plan.classes],
             "class_rows": summary.log.rows.tolist(),
@@ -180,7 +183,6 @@ def compare(
     columns: Any = None,
     reference: str | None = None,
     score: Literal["log", "brier"] = "log",
-    groups: Any = None,
     cv: Any = None,
     repair: bool | None = None,
     regions: Any = None,
@@ -197,11 +199,11 @@ def compare(
     features, columns, regions : as in `audit`; add a loss budget for each model.
     reference : the model that the others are compared with; the first unless given.
     score : which proper score decides who is better.
-    groups : one value per row; rows of a group hang together, in intervals and in folds.
     cv, repair : the folds of the calibration loss, the same for all models (five unless given, if the rows can be split so);
         whether to estimate it (unless said, for up to 20 million outputs of a model).
     resamples, seed : of the intervals of calibration errors.
-    options : `classes`, `sample_weight` and others, see `RowOptions`.
+    options : `classes`, `sample_weight`, `clusters` and others, see `RowOptions`. With clusters, differences are summed
+        within clusters, clusters are resampled whole, and none is split by folds.
 
     Differences of scores are linearised row by row, those of calibration errors come from the same resampled rows of both
     models, and allow for what chance may have added to either. Intervals are for one difference at a time.
@@ -232,7 +234,6 @@ def compare(
     ground = Ground.of(
         shared.first,
         cost=cost,
-        groups=_some_rows(groups, shared, "groups"),
         cv=_some_rows(cv, shared, "cv") if isinstance(cv, (list, np.ndarray)) else cv,
         repair=repair,
         resamples=resamples,
@@ -254,8 +255,7 @@ def compare(
         "score": score,
         "seed": seed,
         "resamples": resamples,
-        "groups": groups is not None,
-        "interval": "95%, paired: scores by linearisation, errors from resamples of the same rows",
+        "interval": _interval_words(ground.clusters),
     }
     return Comparison(
         names=names,
@@ -272,7 +272,13 @@ def compare(
         dropped_rows=shared.set_aside,
         settings=settings,
         fingerprints={m: judged[m].fingerprint for m in names},
+        clusters=None if ground.clusters is None else int(ground.clusters.max()) + 1,
     )
+
+
+def _interval_words(clusters: np.ndarray | None) -> str:
+    units = "rows" if clusters is None else f"{clusters.max() + 1:,} clusters"
+    return f"95%, paired: scores by linearisation, errors from resamples of the same {units}"
 
 
 def _some_rows(data: Any, shared: SameRows, argument: str) -> Any:

@@ -11,16 +11,17 @@ from typing import Any
 
 import numpy as np
 
-from ..arrays import as_array
 from ..calibration import calibration_error
 from ..calibration_loss import CalibrationLoss, Outputs, calibration_loss, folds_of, shares
 from ..engines.memory import summary
 from ..errors import InputError
 from ..estimates import paired, scores
+from ..estimates.clusters import ClusteredRows
 from ..estimates.estimate import Estimate
 from ..estimates.fine_grid import FineGrid
 from ..estimates.intervals import sampling_units
 from ..estimates.paired import Drawn
+from ..estimates.row_scores import of_true_class, row_hits, row_scores
 from ..lenses import TopLabel
 from ..partitions import EqualMass, EqualWidth
 from ..predictions import Predictions
@@ -31,14 +32,13 @@ from ..viewing import grids_of, look_at_event, survey
 from .repairs import FOLDS
 
 REPAIRED_VALUES = 20_000_000  # outputs of a model beyond which no calibrator is tried unless asked for
-CHUNK = 2**20  # outputs that are scored at a time
 
 
 @dataclass(frozen=True, eq=False)
 class Ground:
-    """What all models are judged by: the rows that count, which of them hang together, how they are drawn again, folds, costs.
+    """What all models are judged by: the rows that count, which of them are dependent, how they are resampled, folds, costs.
 
-    clusters : the group of each row that counts, if rows come in groups. units : the unit of each, of those that are drawn.
+    clusters : the cluster of each row that counts, if rows have clusters. units : the unit of each that is resampled.
     folds : the fold of each of all rows; None if no calibrator is tried, and `why_no_repair` says why.
     chosen : whether the folds were given; those that do not fit the rows are then refused, and not just left out.
     """
@@ -48,24 +48,18 @@ class Ground:
     units: np.ndarray
     counts: np.ndarray
     folds: np.ndarray | None
-    groups: np.ndarray | None
     cost: Cost | None
     seed: int
     why_no_repair: str = ""
     chosen: bool = False
 
     @classmethod
-    def of(
-        cls, rows: Predictions, *, cost: Cost | None, groups: Any, cv: Any, repair: bool | None, resamples: int, seed: int
-    ) -> Ground:
+    def of(cls, rows: Predictions, *, cost: Cost | None, cv: Any, repair: bool | None, resamples: int, seed: int) -> Ground:
         good = survey(rows).good
         weights = (
             np.ones(len(good)) if rows.sample_weight is None else rows.sample_weight[good] / rows.sample_weight[good].max()
         )
-        given = None if groups is None else as_array(groups, "groups")
-        if given is not None and given.shape != (len(rows),):
-            raise InputError("groups", f"needs one value per row ({len(rows)})", f"has shape {given.shape}")
-        clusters = None if given is None else np.unique(given[good], return_inverse=True)[1].reshape(-1)
+        clusters = None if rows.clusters is None else ClusteredRows(rows, good).clusters.number
         units = sampling_units(len(good), seed, clusters)
         counts = paired.draw_counts(int(units.max()) + 1, resamples, seed)
         why, folds = _why_no_repair(rows, repair), None
@@ -79,7 +73,7 @@ class Ground:
             else:
                 folds = np.zeros(len(rows), np.int64)
                 folds[good] = found
-        return cls(weights, clusters, units, counts, folds, given, cost, seed, why, cv is not None)
+        return cls(weights, clusters, units, counts, folds, cost, seed, why, cv is not None)
 
     @cached_property
     def share(self) -> np.ndarray:
@@ -113,7 +107,7 @@ class Contestant:
 def judge_model(rows: Predictions, ground: Ground) -> Contestant:
     """All estimates of one model."""
     seen, found = look_at_event(rows, TopLabel()), survey(rows)
-    row_scores = _row_scores(rows, found.good, ground.cost)
+    in_rows = _row_scores(rows, found.good, ground.cost)
     estimates = _scores(rows, found.summary, ground.cost)
     loss, tried = _tried(rows, ground)
     if loss is not None:
@@ -121,11 +115,11 @@ def judge_model(rows: Predictions, ground: Ground) -> Contestant:
         if math.isfinite(loss.raw):  # of an infinite score no share can be lost
             estimates |= {"calibration_loss": loss.loss, "calibration_loss.relative": loss.relative}
         with np.errstate(divide="ignore"):
-            row_scores["log_score.calibrated"] = -np.log(_true(loss.posteriors, rows.codes[found.good]))
+            in_rows["log_score.calibrated"] = -np.log(of_true_class(loss.posteriors, rows.codes[found.good]))
     errors, plain = {}, _errors(rows, estimates["brier_score"])
     width = float(plain["smooth_ece"])  # the fixed point that SmoothECE is
     drawn = paired.resampled_errors(
-        seen.view, ground.weights, row_scores["brier_score"], ground.units, ground.counts, width=width, seed=ground.seed
+        seen.view, ground.weights, in_rows["brier_score"], ground.units, ground.counts, width=width, seed=ground.seed
     )
     for name, x in plain.items():
         errors[name] = Drawn.of(float(x), *drawn[name])
@@ -133,22 +127,25 @@ def judge_model(rows: Predictions, ground: Ground) -> Contestant:
         estimates[name] = x
     grid = replace(grids_of(rows, TopLabel())[0], loss=found.summary.grid.brier)
     fingerprint = hashlib.sha256(found.state.to_bytes()).hexdigest()[:16]
-    contestant = Contestant(estimates, rows.codes[found.good], row_scores, errors, grid, found.summary, fingerprint, tried)
-    if ground.clusters is not None:
-        for name, influence in influences(contestant, ground):
-            x, half = estimates[name], paired.half_width(paired.unit_terms(influence, ground.share, ground.clusters))
-            x.low, x.high = x - half, x + half
-    return contestant
+    return Contestant(estimates, rows.codes[found.good], in_rows, errors, grid, found.summary, fingerprint, tried)
+
+
+def _row_scores(rows: Predictions, good: np.ndarray, cost: Cost | None) -> dict[str, np.ndarray]:
+    """What the model scores in each row."""
+    rules: dict[str, Score] = {"log_score": Log(), "brier_score": Brier()}
+    rules |= {} if cost is None else {"cost_risk": cost}
+    return {"accuracy": row_hits(rows, good)} | row_scores(rows, good, rules)
 
 
 def _scores(rows: Predictions, found: Summary, cost: Cost | None) -> dict[str, Estimate]:
-    estimates = {"accuracy": scores.accuracy(found)}
+    clustered = None if rows.clusters is None else ClusteredRows(rows, survey(rows).good)
+    estimates = {"accuracy": scores.accuracy(found, clustered)}
     rules: list[tuple[str, Score, Summary]] = [("log_score", Log(), found), ("brier_score", Brier(), found)]
     if cost is not None:
         rules.append(("cost_risk", cost, summary(rows, Plan.of(rows, {"costs": cost}))))
     for name, rule, of in rules:
-        estimates[name] = scores.estimate_score(of, rule)
-        estimates[f"{name}.normalized"] = scores.estimate_score(of, rule, normalize=True)
+        estimates[name] = scores.estimate_score(of, rule, clustered=clustered)
+        estimates[f"{name}.normalized"] = scores.estimate_score(of, rule, normalize=True, clustered=clustered)
     return estimates
 
 
@@ -171,46 +168,12 @@ def _tried(rows: Predictions, ground: Ground) -> tuple[CalibrationLoss | None, s
     if ground.folds is None:
         return None, ground.why_no_repair
     try:
-        found = calibration_loss(rows, cv=ground.folds, groups=ground.groups)
+        found = calibration_loss(rows, cv=ground.folds)
     except InputError as problem:
         if ground.chosen:
             raise
         return None, f"not tried: {problem.rule}"
     return found, found.definition
-
-
-def _row_scores(rows: Predictions, good: np.ndarray, cost: Cost | None) -> dict[str, np.ndarray]:
-    """What the model scores in each row, some rows at a time."""
-    names = ("accuracy", "log_score", "brier_score", *(() if cost is None else ("cost_risk",)))
-    found = {name: np.empty(len(good)) for name in names}
-    step = max(1, CHUNK // rows.n_classes)
-    for first in range(0, len(good), step):
-        part = slice(first, first + step)
-        at = good[part]
-        p, y = rows.probabilities(at).astype(np.float64, copy=False), rows.codes[at]
-        true = _true(p, y)
-        found["accuracy"][part] = p.argmax(axis=1) == y if not rows.pairs else y
-        found["log_score"][part] = _log_scores(rows, at, true)
-        found["brier_score"][part] = np.einsum("ij,ij->i", p, p) - true**2 + (1 - true) ** 2
-        if cost is not None:
-            found["cost_risk"][part] = cost.matrix[y, cost.decide(p)]
-    return found
-
-
-def _log_scores(rows: Predictions, at: np.ndarray, true: np.ndarray) -> np.ndarray:
-    """-log of the true class's probability; of logits without the detour over probabilities, which may be too small."""
-    if rows.kind != "logits":
-        with np.errstate(divide="ignore"):
-            return np.asarray(-np.log(true))
-    z = rows.probs[at].astype(np.float64)
-    z = z if z.ndim == 2 else np.column_stack([np.zeros(len(z)), z])
-    z = z - z.max(axis=1, keepdims=True)
-    return np.asarray(np.log(np.exp(z).sum(axis=1)) - _true(z, rows.codes[at]))
-
-
-def _true(values: np.ndarray, codes: np.ndarray) -> np.ndarray:
-    """The value of each row's true class."""
-    return np.asarray(values[np.arange(len(codes)), codes])
 
 
 def influences(model: Contestant, ground: Ground) -> Iterator[tuple[str, np.ndarray]]:
@@ -245,7 +208,8 @@ def difference(model: Contestant, base: Contestant, words: str, ground: Ground) 
         a, b = model.estimates[name], base.estimates[name]
         value = float(np.subtract(float(a), float(b))) if math.isfinite(a) or math.isfinite(b) else math.nan
         with np.errstate(invalid="ignore"):
-            half = paired.half_width(paired.unit_terms(influence - others[name], ground.share, ground.clusters))
+            terms = paired.unit_terms(influence - others[name], ground.share, ground.clusters)
+            half = paired.half_width(terms, paired.quantile(ground.clusters))
         if value == 0 and np.array_equal(influence, others[name]):  # the same in every row, and so in any rows
             half = 0.0
         half = half if math.isfinite(value) else math.nan
@@ -262,7 +226,8 @@ def lower_scores(models: Sequence[Contestant], name: str, ground: Ground) -> np.
     share, values = ground.share, np.array([float(model.estimates[name]) for model in models])
     rows = (paired.mean_influence(model.row_scores[name], share) for model in models)
     with np.errstate(invalid="ignore"):
-        return paired.clearly_lower(values, np.array([paired.unit_terms(row, share, ground.clusters) for row in rows]))
+        terms = np.array([paired.unit_terms(row, share, ground.clusters) for row in rows])
+        return paired.clearly_lower(values, terms, paired.quantile(ground.clusters))
 
 
 def lower_errors(models: Sequence[Contestant], name: str) -> np.ndarray:

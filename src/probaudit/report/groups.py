@@ -8,12 +8,14 @@ from typing import Any
 import numpy as np
 
 from ..arrays import value_names
+from ..estimates.dependent_event import DependentEvent
 from ..estimates.estimate import Estimate
 from ..estimates.fine_grid import FineGrid
 from ..estimates.scores import wilson
 from ..lenses import Binary, TopLabel, View
 from ..statistics.evidence import Evidence
 from ..viewing import look
+from .dependence import clustered_rows
 from .lens_errors import FEWER_RESAMPLES, WIDTH, Chance, LensError, binned, described, event_of, sharpened
 
 MOST_GROUPS = 50  # values of a column beyond which it does not part the rows into groups
@@ -51,6 +53,7 @@ def group_errors(evidence: Evidence) -> tuple[Group, ...]:
     two = evidence.sample.n_classes == 2 and not evidence.sample.pairs
     (judged,) = look(evidence.sample, Binary()) if two else (seen,)
     event = f"class {evidence.summary.plan.classes[1]}" if two else event_of(evidence)
+    rows = clustered_rows(evidence)
     for name, column in (evidence.sample.columns or {}).items():
         values, of_row = _values(column[seen.rows])
         for number, value in enumerate(values if len(values) <= MOST_GROUPS else ()):
@@ -58,12 +61,18 @@ def group_errors(evidence: Evidence) -> tuple[Group, ...]:
             weights, where = seen.weights[inside], f"where {name} = {value}{evidence.sample_words}"
             share = weights / weights.sum()
             observed, stated = float(share @ seen.view.labels[inside]), float(share @ seen.view.outputs[inside])
-            low, high = wilson(observed, 1 / float(share @ share))
+            clusters = None if rows is None else rows.clusters.part(inside)
+            wider = 1.0 if clusters is None else clusters.widening(seen.view.labels[inside] - observed)
+            low, high = wilson(observed, 1 / float(share @ share) / wider**2)
             words = f"share of rows {'stated correct' if evidence.sample.pairs else 'whose argmax is right'}, {where}"
-            grid = FineGrid.of_view(View(judged.view.outputs[inside], judged.view.labels[inside]), weights)
+            view = View(judged.view.outputs[inside], judged.view.labels[inside])
+            grid, dependent = FineGrid.of_view(view, weights), None
+            if clusters is not None:
+                words, dependent = f"{words}, {clusters.count:,} clusters", DependentEvent(view, clusters)
             said = f"{described(Binary() if two else TopLabel())}, {where}"
-            chances.append(Chance.of_rough(grid))
-            error = replace(binned("ece", grid, WIDTH, said, resamples=FEWER_RESAMPLES), event=event)
+            chances.append(Chance.of_rough(grid, dependent))
+            error = binned("ece", grid, WIDTH, said, resamples=FEWER_RESAMPLES, event=dependent)
+            error = replace(error, event=event)
             rate = Estimate(observed, low=low, high=high, n=len(inside), definition=words)
             found.append(Group(name, value, len(inside), stated, rate, error))
     errors = sharpened([group.error for group in found], chances)

@@ -18,6 +18,8 @@ from ..calibration import calibration_test
 from ..distances import L1, TVD, Distance, Squared
 from ..estimates.calibration_error import ONE_ROW, debiased_gap, mean_gap
 from ..estimates.cells import Categories, Cells, gather_categories
+from ..estimates.clusters import ClusteredRows
+from ..estimates.dependent_event import DependentEvent
 from ..estimates.estimate import Estimate
 from ..estimates.fine_grid import FineGrid
 from ..estimates.intervals import percentile
@@ -25,11 +27,13 @@ from ..estimates.kernel import kernel_error
 from ..estimates.null import Steps, at_least, p_value
 from ..estimates.smooth import smooth_error
 from ..estimates.surprises import classwise_chance
-from ..lenses import Classwise, Full, TopLabel, View
+from ..lenses import Classwise, Full, OneVsRest, TopK, TopLabel, View
 from ..partitions import EqualMass, EqualWidth, KDTree, Partition
+from ..predictions import Predictions
 from ..statistics.evidence import Evidence
 from ..statistics.sampling import drawn
-from ..viewing import Rows
+from ..viewing import Rows, look
+from .dependence import clustered_rows, dependent_event
 
 BINS = 15
 WIDTH, MASS, ABSOLUTE = EqualWidth(BINS), EqualMass(BINS), L1()
@@ -76,13 +80,23 @@ class LensError:
 
     @classmethod
     def of(
-        cls, name: str, value: float, draws: np.ndarray, null: np.ndarray, n: int, definition: str, **more: Any
+        cls,
+        name: str,
+        value: float,
+        draws: np.ndarray,
+        null: np.ndarray,
+        n: int,
+        definition: str,
+        *,
+        widening: float = 1.0,
+        **more: Any,
     ) -> LensError:
-        """From errors of rows drawn again, which are moved to lie around the value, and from those of a calibrated model."""
+        """From errors of resampled rows, which are moved to lie around the value, and from those of a calibrated model.
+        `widening` is of the interval of dependent rows."""
         finite = draws[np.isfinite(draws)]
         low, high = math.nan, math.nan
-        if n > 1 and len(finite):  # a single row, drawn again, is always the same
-            low, high = percentile(finite - finite.mean() + value)
+        if n > 1 and len(finite) and math.isfinite(widening):  # a single row, resampled, is always the same
+            low, high = percentile(widening * (finite - finite.mean()) + value)
             low, high = max(0.0, min(low, value)), max(high, value)
         found = Estimate(value, low=low, high=high, n=n, definition=definition, **more)
         return cls(name, found, float(null.mean()), float(np.quantile(null, 0.95)), p_value(value, null))
@@ -123,20 +137,21 @@ def described(what: Any, partition: Partition = WIDTH, distance: Distance = ABSO
 
 def top_label_errors(evidence: Evidence) -> list[LensError]:
     """Of the most probable class, or of the stated confidence: binned, debiased, and without bins."""
-    grid = FineGrid.of_event(evidence.top)
+    grid, rows = FineGrid.of_event(evidence.top), clustered_rows(evidence)
+    event = None if rows is None else dependent_event(rows, look(evidence.sample, TopLabel())[0].view)
     found = [
-        binned("ece", grid, WIDTH, described(TopLabel())),
-        binned("ece.equal_mass", grid, MASS, described(TopLabel(), MASS)),
+        binned("ece", grid, WIDTH, described(TopLabel()), event=event),
+        binned("ece.equal_mass", grid, MASS, described(TopLabel(), MASS), event=event),
     ]
     width = min(_smooth_width(grid), SMOOTH_WIDTH)
     words = "SmoothECE, TopLabel(), reflected Gaussian of width its fixed point"
-    found.append(_unbinned("smooth_ece", grid, _smooth, width, words))
+    found.append(_unbinned("smooth_ece", grid, _smooth, width, words, event))
     words = f"kernel calibration error, TopLabel(), brier, gaussian of width {KERNEL_WIDTH:g}"
-    found.append(_unbinned("kernel_error", grid, _kernel, KERNEL_WIDTH, words))
+    found.append(_unbinned("kernel_error", grid, _kernel, KERNEL_WIDTH, words, event, squared=True))
     cell = MASS.grid_cells(grid.place, grid.rows[grid.kept])
     if (grid.cells(cell).effective > ONE_ROW).any():
         words = f"root of {described(TopLabel(), MASS, Squared())}, debiased"
-        found.append(binned("rms_error", grid, MASS, words, error=_root_mean_square))
+        found.append(binned("rms_error", grid, MASS, words, error=_root_mean_square, event=event, squared=True))
     return [replace(error, event=event_of(evidence)) for error in found]
 
 
@@ -147,10 +162,19 @@ def event_of(evidence: Evidence) -> str:
 
 def rank_errors(evidence: Evidence) -> list[LensError]:
     """Of the event that the true class is among the k most probable (paper 3, Eq. 4, as one event)."""
-    what = "true class among the {} most probable against their summed probability"
-    return [
-        binned(f"topk_ece.{k}", FineGrid.of_event(sums), WIDTH, described(what.format(k))) for k, sums in evidence.ranks.items()
-    ]
+    what, found = "true class among the {} most probable against their summed probability", []
+    clustered = clustered_rows(evidence)
+    rows = None if clustered is None else Rows.of(evidence.sample)
+    for k, sums in evidence.ranks.items():
+        event = None if rows is None else dependent_event(clustered, _among(k, rows))
+        found.append(binned(f"topk_ece.{k}", FineGrid.of_event(sums), WIDTH, described(what.format(k)), event=event))
+    return found
+
+
+def _among(k: int, rows: Rows) -> View:
+    """The event that the true class is among the k most probable."""
+    largest, place = TopK(k).view(rows.probs, rows.labels)
+    return View(np.minimum(1.0, largest.sum(axis=1)), (place < k).astype(np.int64))
 
 
 def class_errors(evidence: Evidence) -> tuple[LensError | None, tuple[LensError, ...]]:
@@ -166,26 +190,32 @@ def class_errors(evidence: Evidence) -> tuple[LensError | None, tuple[LensError,
         return None, ()
     classes, found, chances = evidence.summary.plan.classes, [], []
     draws, null = np.empty((2, FEWER_RESAMPLES, len(classes)))
-    error = partial(mean_gap, distance=ABSOLUTE)
+    error, clustered = partial(mean_gap, distance=ABSOLUTE), clustered_rows(evidence)
+    rows = None if clustered is None else Rows.of(evidence.sample)
+    moved: Any = 0.0
     for k, sums in enumerate(evidence.classes):
         grid = FineGrid.of_event(sums).coarse(CLASS_CELLS)
         cell = WIDTH.grid_cells(grid.place, grid.rows[grid.kept])
         draws[:, k] = redrawn(grid.categories(cell), error, FEWER_RESAMPLES, k)
-        chances.append(Chance.of(grid, cell))
+        event = None if rows is None else dependent_event(clustered, OneVsRest(k).view(rows.probs, rows.labels))
+        moved = 0.0 if event is None else moved + event.influence(grid, cell)
+        chances.append(Chance.of(grid, cell, event))
         null[:, k] = chances[k].errors(FEWER_RESAMPLES, k)
         words = described(f"class {classes[k]} against all others")
         value, n = float(error(grid.cells(cell))), int(grid.rows.sum())
-        found.append(LensError.of(f"class_ece.{classes[k]}", value, draws[:, k], null[:, k], n, words))
+        wider = 1.0 if event is None else event.widening(grid, cell)
+        found.append(LensError.of(f"class_ece.{classes[k]}", value, draws[:, k], null[:, k], n, words, widening=wider))
     values = [float(one.estimate) for one in found]
     words = f"{described(Classwise())}, mean of {len(classes)} classes"
     mean, by_class = math.fsum(values) / len(values), dict(zip(classes, values, strict=True))
     again, chance, n = _widened(draws.mean(axis=1)), null.mean(axis=1), found[0].estimate.n
     chance = np.maximum(_widened(chance), chance.min())  # most draws may have the least error possible, that of no surprise
-    if joint := _drawn_together(evidence):
+    if joint := clustered is None and _drawn_together(evidence):
         rows = Rows.of(evidence.sample)
         together = classwise_chance(rows.probs, rows.labels, rows.weights, WIDTH, FEWER_RESAMPLES)
         chance = together.errors
-    whole = LensError.of("classwise_ece", mean, again, chance, n, words, per_class=by_class)
+    wider = 1.0 if clustered is None else clustered.clusters.widening(moved)
+    whole = LensError.of("classwise_ece", mean, again, chance, n, words, widening=wider, per_class=by_class)
     return replace(whole, p_value=together.p_value) if joint else whole, sharpened(found, chances)
 
 
@@ -210,34 +240,48 @@ def full_error(evidence: Evidence) -> LensError | None:
     draws = redrawn(categories, partial(mean_gap, distance=distance), FEWER_RESAMPLES)
     words = described(Full(), tree, distance)
     words += f", on a sample of {len(rows):,} rows" if few else evidence.sample_words
-    found = LensError.of("full_ece", test.value, draws, np.array([test.null_mean]), test.n, words)
+    wider = 1.0 if rows.clusters is None else _full_widening(rows, good, tree)
+    found = LensError.of("full_ece", test.value, draws, np.array([test.null_mean]), test.n, words, widening=wider)
     return LensError("full_ece", found.estimate, test.null_mean, test.null_high, test.p_value)
+
+
+def _full_widening(rows: Predictions, good: Rows, tree: Partition) -> float:
+    """As `DependentEvent.widening`, for the total variation distance of all classes: the rows are all that it is of."""
+    residuals, cell = np.eye(good.probs.shape[1])[good.labels] - good.probs, tree.cells(good.probs)
+    clusters = ClusteredRows(rows, good.places).clusters
+    gap = np.zeros((int(cell.max()) + 1, residuals.shape[1]))
+    np.add.at(gap, cell, clusters.share[:, None] * residuals)
+    moved = (np.sign(gap)[cell] * residuals).sum(axis=1) / 2
+    return clusters.widening(moved - clusters.share @ moved)
 
 
 @dataclass(frozen=True)
 class Chance:
     """What is needed to draw the error of a calibrated model once more; `telling` if there are hits and misses enough, seen or
-    expected, to say anything, and any hit at all: of an event that never happened it is said elsewhere that it is absent."""
+    expected, to say anything, and any hit at all: of an event that never happened it is said elsewhere that it is absent.
+    `shared` is the noise of clusters."""
 
     steps: Steps
     telling: bool
+    shared: np.ndarray | None = None
 
     @classmethod
-    def of(cls, grid: FineGrid, cell: np.ndarray) -> Chance:
+    def of(cls, grid: FineGrid, cell: np.ndarray, event: DependentEvent | None = None) -> Chance:
         """Of the bins that a grid's kept cells lie in."""
         n, hits = float(grid.rows.sum()), float(grid.hit_rows.sum())
         stated = n * float(grid.outputs.sum() / grid.weight.sum())
         enough = max(hits, stated) >= FEWEST_EVENTS and n - min(hits, stated) >= FEWEST_EVENTS
-        return cls(Steps.of_grid(grid, cell), hits > 0 and enough)
+        shared = None if event is None else event.shared_noise(grid, cell)
+        return cls(Steps.of_grid(grid, cell), hits > 0 and enough, shared)
 
     @classmethod
-    def of_rough(cls, grid: FineGrid) -> Chance:
+    def of_rough(cls, grid: FineGrid, event: DependentEvent | None = None) -> Chance:
         """Of equal bins, on as rough a grid as `binned` takes for a few resamples."""
         grid = grid.coarse(CLASS_CELLS)
-        return cls.of(grid, WIDTH.grid_cells(grid.place, grid.rows[grid.kept]))
+        return cls.of(grid, WIDTH.grid_cells(grid.place, grid.rows[grid.kept]), event)
 
     def errors(self, resamples: int, seed: int) -> np.ndarray:
-        return self.steps.null(ABSOLUTE, resamples, seed)
+        return self.steps.null(ABSOLUTE, resamples, seed, self.shared)
 
 
 def sharpened(errors: Sequence[LensError], chances: Sequence[Chance]) -> tuple[LensError, ...]:
@@ -271,18 +315,35 @@ def binned(
     *,
     error: CellError | None = None,
     resamples: int = RESAMPLES,
+    event: DependentEvent | None = None,
+    squared: bool = False,
 ) -> LensError:
-    """An error over the cells of a partition of a grid."""
+    """An error over the cells of a partition of a grid.
+
+    event : the rows, or a sample of them, if they are in clusters. squared : whether the error is one of squares.
+    """
     error = partial(mean_gap, distance=ABSOLUTE) if error is None else error
     grid = grid if resamples == RESAMPLES else grid.coarse(CLASS_CELLS)
     cell = partition.grid_cells(grid.place, grid.rows[grid.kept])
-    null = error(Steps.of_grid(grid, cell).calibrated(resamples))
+    shared = None if event is None else event.shared_noise(grid, cell)
+    null = error(Steps.of_grid(grid, cell).calibrated(resamples, shared=shared))
     draws = redrawn(grid.categories(cell), error, resamples)
-    return LensError.of(name, float(error(grid.cells(cell))), draws, null, int(grid.rows.sum()), words)
+    wider = 1.0 if event is None else event.widening(grid, cell, squared=squared)
+    return LensError.of(name, float(error(grid.cells(cell))), draws, null, int(grid.rows.sum()), words, widening=wider)
 
 
-def _unbinned(name: str, grid: FineGrid, error: Callable[..., np.ndarray], width: float, words: str) -> LensError:
-    """An error that a kernel of a width smooths. Rows are drawn again on a grid whose cells are small beside that width."""
+def _unbinned(
+    name: str,
+    grid: FineGrid,
+    error: Callable[..., np.ndarray],
+    width: float,
+    words: str,
+    event: DependentEvent | None = None,
+    *,
+    squared: bool = False,
+) -> LensError:
+    """An error that a kernel of a width smooths. Rows are resampled on a grid whose cells are small beside that width.
+    Intervals of dependent rows are widened as those of 15 equal bins are."""
     value = float(error(grid.weight, grid.outputs, grid.targets))
     coarse = grid.coarse(int(min(len(grid.rows), CELLS_PER_WIDTH / max(width, 1e-9))))
     cell = np.flatnonzero(coarse.kept)
@@ -293,9 +354,12 @@ def _unbinned(name: str, grid: FineGrid, error: Callable[..., np.ndarray], width
 
     shift = value - float(of_cells(coarse.cells(cell)))  # of the coarser grid; it is small
     draws = redrawn(coarse.categories(cell), of_cells, FEWER_RESAMPLES) + shift
-    null = of_cells(Steps.of_grid(coarse, cell).calibrated(FEWER_RESAMPLES)) + shift
+    shared = None if event is None else event.shared_noise(coarse, cell)
+    null = of_cells(Steps.of_grid(coarse, cell).calibrated(FEWER_RESAMPLES, shared=shared)) + shift
     null[np.abs(null - value) <= 2 * PRECISION] = value
-    return LensError.of(name, value, draws, null, int(grid.rows.sum()), words)
+    bins = WIDTH.grid_cells(grid.place, grid.rows[grid.kept])
+    wider = 1.0 if event is None else event.widening(grid, bins, squared=squared)
+    return LensError.of(name, value, draws, null, int(grid.rows.sum()), words, widening=wider)
 
 
 def _smooth(weight: np.ndarray, outputs: np.ndarray, targets: np.ndarray) -> np.ndarray:

@@ -13,9 +13,12 @@ from ..calibration import calibration_error
 from ..calibration_loss import CalibrationLoss, calibration_loss, default_calibrator, shares
 from ..engines.progress import Progress
 from ..estimates import paired
+from ..estimates.clusters import ClusteredRows, Clusters
+from ..estimates.dependent_event import DependentEvent
 from ..estimates.estimate import Estimate
 from ..estimates.fine_grid import FineGrid
-from ..estimates.scores import Z95, wilson
+from ..estimates.score_intervals import Z95
+from ..estimates.scores import wilson
 from ..lenses import Binary, Classwise, Groups, Lens, TopK, TopLabel
 from ..predictions import Predictions
 from ..scores import Brier, Log
@@ -120,12 +123,13 @@ def candidates(classes: int, *, pairs: bool = False) -> dict[str, Calibrator]:
 
 @dataclass(frozen=True, eq=False)
 class Trial:
-    """What a calibrator made of the sample: its log and Brier scores row by row, the share of each row, and all but a
-    comparison."""
+    """What a calibrator made of the sample: its log and Brier scores row by row, the share of each row, their clusters if they
+    have any, and all but a comparison."""
 
     log: np.ndarray
     brier: np.ndarray
     share: np.ndarray
+    clusters: Clusters | None
     numbers: dict[str, Any]
 
 
@@ -143,9 +147,9 @@ def compare_repairs(
     allowed = [name for name in trials if name in METHODS and name != CONTROL]
     best = min(allowed, key=lambda name: float(trials[name].numbers["log_score"]))
     raw, words = trials["identity"].brier, f"Brier score less that of the outputs as they are, paired rows, {where}"
-    changes = {name: _gap(trial.brier, raw, trial.share, words) for name, trial in trials.items()}
+    changes = {name: _gap(trial.brier, raw, trial, words) for name, trial in trials.items()}
     lowest, words = trials[best].log, f"log score less that of the best repair, paired rows, {where}"
-    gaps = {name: _gap(trial.log, lowest, trial.share, words) for name, trial in trials.items()}
+    gaps = {name: _gap(trial.log, lowest, trial, words) for name, trial in trials.items()}
     first = next((name for name in allowed if gaps[name] <= (gaps[name].high - gaps[name]) / Z95), "")
     found = []
     for name, trial in trials.items():
@@ -163,10 +167,17 @@ def _trial(sample: Predictions, calibrator: Calibrator, tried: CalibrationLoss |
         warnings.simplefilter("ignore")  # what becomes of a fit is seen in its scores
         found = calibration_loss(sample, calibrator=calibrator, cv=FOLDS) if known is None else known
     weights = None if sample.sample_weight is None else sample.sample_weight[found.rows]
-    seen = Predictions(sample.codes[found.rows], np.clip(found.posteriors, 0, 1), sample_weight=weights, tolerance=1e-6)
+    seen = Predictions(
+        sample.codes[found.rows],
+        np.clip(found.posteriors, 0, 1),
+        sample_weight=weights,
+        clusters=None if sample.clusters is None else sample.clusters[found.rows],
+        tolerance=1e-6,
+    )
     share = shares(np.ones(len(seen)) if weights is None else weights)
     log, brier = (rule.score(seen.probs, seen.codes) for rule in (Log(), Brier()))
-    return Trial(log, brier, share, _numbers(seen, share, log, brier, found, where, pairs=sample.pairs))
+    clusters = None if seen.clusters is None else ClusteredRows(seen, np.arange(len(seen))).clusters
+    return Trial(log, brier, share, clusters, _numbers(seen, share, log, brier, found, where, clusters, pairs=sample.pairs))
 
 
 def _numbers(
@@ -176,23 +187,26 @@ def _numbers(
     brier: np.ndarray,
     found: CalibrationLoss,
     where: str,
+    clusters: Clusters | None,
     *,
     pairs: bool,
 ) -> dict[str, Any]:
     """pairs : of a stated confidence, whose answer is right or wrong whatever becomes of the confidence."""
     n, k = len(seen), _rank(seen.n_classes)
     after, infinite = found.calibrated, int(np.isinf(log).sum())
-    hits = float(share @ (seen.codes == 1 if pairs else seen.probs.argmax(axis=1) == seen.codes))
+    in_rows = seen.codes == 1 if pairs else seen.probs.argmax(axis=1) == seen.codes
+    hits = float(share @ in_rows)
     right = "share of rows stated correct" if pairs else "share of rows whose argmax is right"
-    low, high = wilson(hits, 1 / float(share @ share))
-    top = _error(seen, Binary() if pairs else TopLabel(), f"{described(TopLabel())}, {where}")
-    rank = _error(seen, among(k), f"{described(f'true class among the {k} most probable')}, {where}") if k else None
+    low, high = wilson(hits, 1 / float(share @ share) / _widening(clusters, in_rows - hits) ** 2)
+    top = _error(seen, Binary() if pairs else TopLabel(), f"{described(TopLabel())}, {where}", clusters)
+    words = f"{described(f'true class among the {k} most probable')}, {where}"
+    rank = _error(seen, among(k), words, clusters) if k else None
     classwise = math.nan if pairs else float(calibration_error(seen, lens=Classwise()))
     return {
         "log_score": Estimate(
             after, low=after.low, high=after.high, n=n, definition=f"mean log score, {where}", infinite_rows=infinite
         ),
-        "brier_score": _mean(brier, share, f"mean Brier score, summed over classes, {where}"),
+        "brier_score": _mean(brier, share, clusters, f"mean Brier score, summed over classes, {where}"),
         "accuracy": Estimate(hits, low=low, high=high, n=n, definition=f"{right}, {where}"),
         "gain": _tidy(found.relative, f"share of the log score removed, {where}"),
         "ece": _tidy(top.estimate, top.estimate.definition),
@@ -209,11 +223,17 @@ def _tidy(x: Estimate, words: str) -> Estimate:
     return Estimate(value, low=low, high=high, n=x.n, definition=words)
 
 
-def _gap(scores: np.ndarray, others: np.ndarray, share: np.ndarray, words: str) -> Estimate:
+def _widening(clusters: Clusters | None, influence: np.ndarray) -> float:
+    return 1.0 if clusters is None else clusters.widening(influence)
+
+
+def _gap(scores: np.ndarray, others: np.ndarray, trial: Trial, words: str) -> Estimate:
     """The mean of paired differences; infinite scores have no interval."""
+    share, number = trial.share, None if trial.clusters is None else trial.clusters.number
     with np.errstate(invalid="ignore"):
         value = float(share @ scores) - float(share @ others)
-        half = paired.half_width(paired.unit_terms(paired.mean_influence(scores - others, share), share, None))
+        terms = paired.unit_terms(paired.mean_influence(scores - others, share), share, number)
+        half = paired.half_width(terms, paired.quantile(number))
     return Estimate(value, low=value - half, high=value + half, n=len(scores), definition=words)
 
 
@@ -230,9 +250,9 @@ def _words(name: str, chosen: str, best: str, gap: Estimate, infinite: int, cont
     return "not surely worse than the best" if gap.low <= 0 else "worse than the best"
 
 
-def _mean(values: np.ndarray, share: np.ndarray, words: str) -> Estimate:
+def _mean(values: np.ndarray, share: np.ndarray, clusters: Clusters | None, words: str) -> Estimate:
     mean = float(share @ values)
-    half = Z95 * math.sqrt(float((share**2 * (values - mean) ** 2).sum()))
+    half = Z95 * math.sqrt(float((share**2 * (values - mean) ** 2).sum())) * _widening(clusters, values - mean)
     return Estimate(mean, low=max(0.0, mean - half), high=mean + half, n=len(values), definition=words)
 
 
@@ -246,7 +266,8 @@ def among(k: int) -> Lens:
     return TopK(k) | Groups([[k], list(range(k))]) | Binary()
 
 
-def _error(seen: Predictions, lens: Lens, words: str) -> LensError:
+def _error(seen: Predictions, lens: Lens, words: str, clusters: Clusters | None) -> LensError:
     (view,) = lens.views(seen.probs, seen.codes)
     weights = np.ones(len(seen)) if seen.sample_weight is None else seen.sample_weight / seen.sample_weight.max()
-    return binned("ece", FineGrid.of_view(view, weights), WIDTH, words, resamples=FEWER_RESAMPLES)
+    event = None if clusters is None else DependentEvent(view, clusters)
+    return binned("ece", FineGrid.of_view(view, weights), WIDTH, words, resamples=FEWER_RESAMPLES, event=event)

@@ -144,6 +144,14 @@ def _aligned(name: str, rows: Predictions, first_name: str, first: Predictions) 
             row = int(differ[0])
             found = f"{rows.sample_weight[row]}, not {first.sample_weight[row]}"
             raise InputError(name, f"weights must be those of {first_name!r}", found, row=row)
+    if (rows.clusters is None) != (first.clusters is None):
+        raise InputError(name, f"must have clusters if {first_name!r} has, and only then")
+    if rows.cluster_numbers is not None and first.cluster_numbers is not None:
+        differ = np.flatnonzero(rows.cluster_numbers != first.cluster_numbers)
+        if len(differ):
+            row = int(differ[0])
+            found = f"{_shown(rows.clusters[row])}, not {_shown(first.clusters[row])}"
+            raise InputError(name, f"clusters must be those of {first_name!r}", found, row=row)
     return rows
 
 

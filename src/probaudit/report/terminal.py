@@ -15,7 +15,7 @@ from rich.text import Text
 
 from ..diagrams.wording import in_words, score_of
 from ..estimates.estimate import Estimate
-from ..words import counted
+from .dependence import rows_words
 from .finding import percent
 
 if TYPE_CHECKING:
@@ -133,7 +133,7 @@ def repairs(audit: Audit) -> Table:
 def render(audit: Audit, title: str = "") -> RenderableType:
     summary = audit.summary
     answer = "confidence and correctness" if summary.plan.kind == "pairs" else f"{len(summary.plan.classes)} classes"
-    head = Text.assemble((title or audit.title or "audit", "bold"), f"  {counted(summary.rows)}, {answer}")
+    head = Text.assemble((title or audit.title or "audit", "bold"), f"  {rows_words(audit.evidence)}, {answer}")
     foot = [
         "normalised: divided by the best constant forecast (or decision); below 1 is better than not looking",
         "chance alone: the error of a calibrated model with the same outputs, on average and at most (95%)",

@@ -7,10 +7,12 @@ import math
 import numpy as np
 
 from ..diagrams.wording import score_of
+from ..estimates.clusters import FEW_CLUSTERS
 from ..estimates.estimate import Estimate
 from ..predictions import Predictions
 from ..viewing import survey
 from ..words import counted
+from .dependence import clustered_rows
 from .finding import LEVELS, Case, Finding, Level, Rule, between, between_shares, percent
 from .groups import MOST_GROUPS, ungrouped_columns
 from .pitfalls import PITFALLS, answer, miscalibrated_class, miscalibrated_group
@@ -366,6 +368,22 @@ def columns_not_grouped(case: Case) -> Finding | None:
     return Finding("note", "columns_not_grouped", text, "Put values together that belong together, and audit again.")
 
 
+def few_clusters(case: Case) -> Finding | None:
+    """Intervals of dependent rows rest on clusters, however many rows there are (Cameron, Gelbach & Miller 2008)."""
+    rows = clustered_rows(case.evidence)
+    if rows is None or rows.clusters.count >= FEW_CLUSTERS:
+        return None
+    count, reference = rows.clusters.count, "Cameron, Gelbach & Miller 2008"
+    if count == 1:
+        text = "All rows are in one cluster: they are no independent evidence, and no interval can be given."
+        return Finding("warning", "few_clusters", text, "Add rows of other clusters.", reference)
+    text = (
+        f"The rows are in only {count} clusters: intervals (Student's t with {count - 1} degrees of freedom) and tests of "
+        f"calibration are approximate below {FEW_CLUSTERS}."
+    )
+    return Finding("note", "few_clusters", text, "Add rows of other clusters.", reference)
+
+
 RULES: tuple[Rule, ...] = (
     infinite_log_score,
     against_class_frequencies,
@@ -379,6 +397,7 @@ RULES: tuple[Rule, ...] = (
     against_chance,
     hidden_groups,
     few_rows,
+    few_clusters,
     absent_classes,
     columns_not_grouped,
 )

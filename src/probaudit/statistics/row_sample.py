@@ -150,7 +150,7 @@ class RowSample:
         """The sample as rows to be judged."""
         rows = self.settle()
         columns = {name.removeprefix(COLUMN): column for name, column in rows.items() if name.startswith(COLUMN)}
-        options: dict[str, Any] = {name: rows[name] for name in ("sample_weight", "features") if name in rows}
+        options: dict[str, Any] = {name: rows[name] for name in ("sample_weight", "features", "clusters") if name in rows}
         return Predictions(
             labels_of(rows["codes"], plan.classes),
             rows["probs"],
@@ -169,7 +169,7 @@ class RowSample:
 
 def _part(rows: Predictions, inside: Any, outputs: np.ndarray) -> dict[str, np.ndarray]:
     """All that belongs to some of the rows, by name; their outputs are given."""
-    whole = {"sample_weight": rows.sample_weight, "features": rows.features}
+    whole = {"sample_weight": rows.sample_weight, "features": rows.features, "clusters": rows.clusters}
     whole |= {f"{COLUMN}{name}": column for name, column in (rows.columns or {}).items()}
     part = {name: _kept(name, array[inside]) for name, array in whole.items() if array is not None}
     return {"codes": rows.codes_of(inside), "probs": outputs} | part
