@@ -84,11 +84,13 @@ def kernel_calibration_error(
     """The mean divergence of E[target | output] from the output, by kernel regression (paper 5, Theorem C.4).
 
     score : "brier" for squared differences, by Nadaraya-Watson regression as in the paper's reference: never negative, and
-        above zero by chance (the audit prints the value expected if calibrated beside it). "log" for the binary
-        Kullback-Leibler divergence: log loss of the outputs less that of a local logistic regression, for rows left out of
-        its fit, with the noise of the fit removed. (Eq. C.3 with a Nadaraya-Watson regression is off by up to a third in
-        worlds of known truth, and its plug-in by more; the reference has no log score that runs.) Its mean is zero for a
-        calibrated model, so that it may be slightly negative. It is infinite if an outcome was given probability 0.
+        above zero by chance (the audit prints the value expected if calibrated beside it). It is the error of outputs and
+        targets smoothed by the kernel; that of models whose outputs mostly lie within a bandwidth of 1 can be twice as large.
+        "log" for the binary Kullback-Leibler divergence: log loss of the outputs less that of a local logistic regression,
+        for rows left out of its fit, with the noise of the fit removed (see `estimates.local_logistic`). Eq. C.3 with a
+        Nadaraya-Watson regression is too low by up to a quarter in worlds of known truth, and its plug-in too high; the
+        reference has no log score that runs. The error is zero on average for a calibrated model, so that it may be slightly
+        negative, and infinite if an outcome was given probability 0.
     kernel, bandwidth : of the window, on the scale of the outputs.
     reflect : mirror the kernel at 0 and 1.
     interval, resamples, seed : as in `calibration_error`. Clusters are resampled as a whole. Chance adds to the error by the
@@ -168,8 +170,7 @@ def _unexplained_loss(predictions: Predictions, found: LogCalibration) -> FineGr
     place = np.searchsorted(rows.places, found.odds.places)
     with np.errstate(divide="ignore"):
         loss = -np.log(rows.probs[place, rows.labels[place]].astype(np.float64))
-    top = rows.probs[place].max(axis=1) if not predictions.pairs else rows.probs[place, 1]
-    some, weights = np.isfinite(loss), found.odds.weights
+    some, weights, top = np.isfinite(loss), found.odds.weights, found.odds.outputs
     rest = np.where(some, loss - np.where(some, found.odds.loss, 0.0), 0.0) + found.refined
     cell = np.minimum((np.clip(top, 0, 1) * CELLS).astype(np.int64), CELLS - 1)[some]
 

@@ -26,7 +26,8 @@ LARGEST = 40.0  # log odds beyond which outputs count as equal
 CELLS_PER_WIDTH = 2  # of a kernel; a cell at log odds t is 1 + |t| times as wide as one at 0
 WIDEST = 0.05  # kernel for which cells are made
 NARROWEST = 0.01  # kernel for which cells are narrow enough
-STEP = 3.0  # of Newton's method, at most
+STEP = 3.0  # of Newton's method, at most; halved where it is too long
+ALONE = 0.5  # of a single step, whose length is not checked: resamples then are as those of fits of their own
 STEPS = 100
 HALVINGS = 30
 PRECISION = 1e-9
@@ -36,9 +37,10 @@ LEAST_LEFT = 0.05  # of the information of a window, when a row is left out
 
 @dataclass(frozen=True)
 class EventOdds:
-    """Rows of one event: log odds of the output, the loss -log of what the outcome was given, labels 0 or 1, weights (positive,
-    at most 1), and the places of the rows among all `total`."""
+    """Rows of one event: the outputs and their log odds, the loss -log of what the outcome was given, labels 0 or 1, weights
+    (positive, at most 1), and the places of the rows among all `total`."""
 
+    outputs: np.ndarray
     log_odds: np.ndarray
     loss: np.ndarray
     labels: np.ndarray
@@ -56,7 +58,7 @@ class EventOdds:
         some = weights > 0
         odds = np.clip(np.where(others > 0, happens - np.where(others > 0, fails, 0.0), np.inf), -LARGEST, LARGEST)
         loss = np.where(labels == 1, -happens, -fails) + 0.0
-        return cls(odds[some], loss[some], labels[some], weights[some], places[some], total)
+        return cls(outputs[some], odds[some], loss[some], labels[some], weights[some], places[some], total)
 
     @property
     def infinite_rows(self) -> int:
@@ -109,7 +111,7 @@ class LocalLogistic:
         none = np.zeros(len(log_odds))
         found = cls._at(log_odds, none, none, near, distance, ridge)
         for _ in range(STEPS):
-            level, slope, _ = found._step(sums)
+            level, slope, _ = found._step(sums, STEP)
             move = level - found.level, slope - found.slope
             if max(np.abs(move).max(axis=1)) <= PRECISION:
                 break
@@ -148,7 +150,7 @@ class LocalLogistic:
         p = logistic(log_odds + level[:, None] + slope[:, None] * distance)
         return cls(log_odds, level, slope, near, distance, near * p, near * p * (1 - p), ridge)
 
-    def _step(self, sums: Sums) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    def _step(self, sums: Sums, longest: float = ALONE) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Level and slope after one step of Newton's method on other sums of the same cells, [..., G], and how far a unit of
         residual at the middle of a window moves its level."""
         near, x = self.near, self.distance
@@ -158,7 +160,7 @@ class LocalLogistic:
         a, c = a + self.ridge, c + self.ridge
         scale = a * c - b**2
         level, slope = (c * score - b * tilt) / scale, (a * tilt - b * score) / scale
-        far = np.maximum(1.0, np.maximum(np.abs(level), np.abs(slope)) / STEP)
+        far = np.maximum(1.0, np.maximum(np.abs(level), np.abs(slope)) / longest)
         return self.level + level / far, self.slope + slope / far, c / scale
 
     def left_out_losses(self, sums: Sums) -> tuple[np.ndarray, np.ndarray]:
