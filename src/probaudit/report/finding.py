@@ -4,10 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
 
 from ..budget import Budget
 from ..estimates.estimate import Estimate
+from ..estimates.families import holm
 from ..statistics import Summary
 from ..statistics.evidence import Evidence
 from .groups import Group
@@ -19,6 +23,7 @@ if TYPE_CHECKING:
 
 Level = Literal["bad", "warning", "good", "note"]
 LEVELS: tuple[Level, ...] = ("bad", "warning", "good", "note")
+DECIDING = ("ece", "classwise_ece", "topk_ece", "full_ece")  # errors whose tests decide; others repeat their events
 
 
 @dataclass(frozen=True)
@@ -72,8 +77,50 @@ class Case:
     def repair(self, name: str) -> Repair | None:
         return next((repair for repair in self.repairs if repair.name == name), None)
 
+    @cached_property
+    def tests(self) -> tuple[Test, ...]:
+        """The tests of calibration that decide: one for each event (ECE over equal bins and over
+        bins of equal mass stand for the most probable class), the mean over classes, all classes together, the worst class
+        and the worst group. p-values are adjusted for all of them (Holm 1979)."""
+        found = [(error, error.p_value) for error in self.errors if error.name.partition(".")[0] in DECIDING]
+        two = len(self.class_errors) == 2  # which mirror each other
+        families = [self.class_errors[1:] if two else self.class_errors, tuple(group.error for group in self.groups)]
+        for family in filter(None, families):
+            worst = min(family, key=lambda error: (error.adjusted, -error.excess))
+            found.append((worst, worst.p_value if two and family is families[0] else worst.adjusted))
+        p_values = np.array([p if error.excess > 0 else 1.0 for error, p in found])
+        return tuple(Test(error, p) for (error, _), p in zip(found, holm(p_values).tolist(), strict=True))
+
+
+@dataclass(frozen=True)
+class Test:
+    """A calibration error, and its p-value adjusted for all tests of the audit."""
+
+    __test__ = False  # not a test case
+
+    error: LensError
+    p_value: float
+
 
 Rule = Callable[[Case], Finding | None]
+
+
+def number(x: float) -> str:
+    """An error or a score in a sentence.
+
+    >>> number(0.12345), number(0.0002), number(0.0)
+    ('0.123', '< 0.001', '0.000')
+    """
+    return "< 0.001" if 0 < abs(x) < 0.0005 else f"{x:.3f}"
+
+
+def p_words(p: float) -> str:
+    """A p-value in a sentence.
+
+    >>> p_words(0.0321), p_words(1e-9), p_words(0.0042)
+    ('p = 0.03', 'p < 0.001', 'p = 0.004')
+    """
+    return "p < 0.001" if p < 0.001 else f"p = {p:.3f}" if p < 0.0095 else f"p = {p:.2f}"
 
 
 def between(estimate: Estimate) -> str:

@@ -1,4 +1,4 @@
-"""Groups of rows that share a value of a column, and how well each is told the truth."""
+"""Groups of rows that share a value of a column, and how well each is calibrated."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from ..viewing import look
 from .dependence import clustered_rows
 from .lens_errors import FEWER_RESAMPLES, WIDTH, Chance, LensError, binned, described, event_of, sharpened
 
-MOST_GROUPS = 50  # values of a column beyond which it does not part the rows into groups
+MOST_GROUPS = 50  # values of a column beyond which it does not split the rows into groups
 
 
 @dataclass(frozen=True)
@@ -35,10 +35,13 @@ class Group:
 
     @property
     def verdict(self) -> str:
-        """Which way the stated confidence is wrong, if it lies outside the interval of what was observed."""
+        """Which way the predicted confidence is wrong, if the calibration error of the group is beyond chance after Holm's
+        correction for the number of groups; the same decision as the finding `miscalibrated_group`."""
+        if not self.error.miscalibrated:
+            return ""
         if self.stated > self.observed.high:
             return "overconfident"
-        return "underconfident" if self.stated < self.observed.low else ""
+        return "underconfident" if self.stated < self.observed.low else "miscalibrated"
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values for JSON."""
@@ -80,8 +83,8 @@ def group_errors(evidence: Evidence) -> tuple[Group, ...]:
 
 
 def ungrouped_columns(evidence: Evidence) -> dict[str, str]:
-    """The columns that `group_errors` leaves out, and why: they part the rows into more than 50 groups, or have no single value
-    in each row."""
+    """The columns that `group_errors` leaves out, and why: they split the rows into more than 50
+    groups, or have no single value in each row."""
     found = {}
     for name, column in (evidence.sample.columns or {}).items():
         if column.ndim != 1:

@@ -21,10 +21,12 @@ from ..estimates.cells import Categories, Cells, gather_categories
 from ..estimates.clusters import ClusteredRows
 from ..estimates.dependent_event import DependentEvent
 from ..estimates.estimate import Estimate
+from ..estimates.families import holm
 from ..estimates.fine_grid import FineGrid
+from ..estimates.gap_tails import exceedance
 from ..estimates.intervals import percentile
 from ..estimates.kernel import kernel_error
-from ..estimates.null import Steps, at_least, p_value
+from ..estimates.null import Steps, p_value
 from ..estimates.smooth import smooth_error
 from ..estimates.surprises import classwise_chance
 from ..lenses import Classwise, Full, OneVsRest, TopK, TopLabel, View
@@ -49,11 +51,6 @@ OUTPUTS = 5_000_000  # likewise, of rows times classes
 FULL_CLASSES = 20
 FULL_ROWS = 20_000
 LEVEL = 0.01  # the probability of one false alarm among all errors that are judged together
-CANDIDATES = 3  # errors, of many, that are drawn as often as it takes to tell them from chance
-DRAWN_TOGETHER = 2_000
-LEAST_DRAWS = 5_000  # of a candidate: with just enough for the level, alarms would hang on the largest single draw
-FRESH_SEED = 1_000_000  # beyond the seeds of classes, so that the draws that chose a candidate do not judge it
-ENOUGH_EXCEED = 10  # draws as large as the error, after which more would say the same
 FEWEST_EVENTS = 5  # hits, and misses, without which nothing is said
 TITLES = {
     "ece": "{event}, 15 equal bins (ECE)",
@@ -69,7 +66,8 @@ TITLES = {
 @dataclass(frozen=True)
 class LensError:
     """A calibration error with its interval and definition; its mean and 95% point if the model were calibrated (labels drawn
-    anew from the forecasts), and how probable so large an error then is. `event` is what it looks at, if that is one event."""
+    anew from the forecasts), and how probable so large an error then is. `event` is what it looks at, if that is one event;
+    `adjusted` the p-value corrected for the number of errors that are judged together, if there are several."""
 
     name: str
     estimate: Estimate
@@ -77,6 +75,7 @@ class LensError:
     null_high: float
     p_value: float
     event: str = "top label"
+    adjusted: float = math.nan
 
     @classmethod
     def of(
@@ -106,10 +105,11 @@ class LensError:
         """The error without what chance alone gives, on average."""
         return float(self.estimate) - self.null_mean
 
-    def beyond_chance(self, level: float = LEVEL, among: int = 1) -> bool:
-        """Whether the error is larger than chance makes any of so many, but for the given probability (Bonferroni), and larger
-        than chance makes it on average. The p-value must come from at least among / level draws to show it; see `sharpened`."""
-        return self.excess > 0 and self.p_value * among <= level
+    @property
+    def miscalibrated(self) -> bool:
+        """Whether the error is larger than a calibrated model's, at a family-wise error rate of 1%: the one decision that
+        tables, diagrams and findings report."""
+        return self.excess > 0 and (self.p_value if math.isnan(self.adjusted) else self.adjusted) <= LEVEL
 
     @property
     def title(self) -> str:
@@ -124,6 +124,8 @@ class LensError:
     def to_dict(self) -> dict[str, Any]:
         """Plain values for JSON."""
         null = {"null_mean": self.null_mean, "null_high": self.null_high, "p_value": self.p_value, "excess": self.excess}
+        if not math.isnan(self.adjusted):
+            null |= {"adjusted_p_value": self.adjusted, "miscalibrated": self.miscalibrated}
         return {"name": self.name, "title": self.title} | self.estimate.to_dict() | null
 
 
@@ -285,26 +287,15 @@ class Chance:
 
 
 def sharpened(errors: Sequence[LensError], chances: Sequence[Chance]) -> tuple[LensError, ...]:
-    """The same errors; the few that are furthest beyond chance with a p-value from as many fresh draws as it takes to tell the
-    largest of so many from chance. (The tail of an error of few hits is far from normal, and no formula is needed for it.)
-
-    Drawing stops once enough draws are as large as the error (Besag & Clifford 1991).
-    """
-    found, most = list(errors), max(LEAST_DRAWS, math.ceil(len(errors) / LEVEL))
-    telling = [k for k, chance in enumerate(chances) if chance.telling and errors[k].estimate > errors[k].null_high]
-    for k in sorted(telling, key=lambda k: -_distance(errors[k]))[:CANDIDATES]:
-        drawn, exceed, value = 0, 0, float(errors[k].estimate)
-        while drawn < most and exceed < ENOUGH_EXCEED:
-            null = chances[k].errors(min(DRAWN_TOGETHER, most - drawn), FRESH_SEED * (k + 1) + drawn)
-            drawn, exceed = drawn + len(null), exceed + at_least(null, value)
-        found[k] = replace(errors[k], p_value=(1 + exceed) / (1 + drawn))
-    return tuple(found)
-
-
-def _distance(error: LensError) -> float:
-    """The excess beside what chance varies by."""
-    spread = error.null_high - error.null_mean
-    return error.excess / spread if spread > 0 else math.inf
+    """The same errors, judged together: those beyond the 95% limit get the exact tail probability as p-value, where 199
+    resamples could not tell them apart, and all the p-value adjusted for their number (Holm 1979)."""
+    found = list(errors)
+    some = [k for k, chance in enumerate(chances) if chance.telling and errors[k].estimate > errors[k].null_high]
+    tails = exceedance([chances[k].steps for k in some], [float(errors[k].estimate) for k in some])
+    for k, tail in zip(some, tails.tolist(), strict=True):
+        found[k] = replace(errors[k], p_value=tail)
+    decides = np.array([error.p_value if chance.telling else 1.0 for error, chance in zip(found, chances, strict=True)])
+    return tuple(replace(error, adjusted=p) for error, p in zip(found, holm(decides).tolist(), strict=True))
 
 
 def binned(

@@ -10,7 +10,7 @@ from ..diagrams.wording import score_of
 from ..lenses import TopLabel
 from ..viewing import look
 from ..words import counted
-from .finding import Case, Finding, Rule, between_shares, percent
+from .finding import Case, Finding, Rule, between_shares, number, percent
 from .repairs import Repair
 
 LOW_ECE = 0.02
@@ -181,18 +181,19 @@ def miscalibrated_class(case: Case) -> Finding | None:
     K = len(case.class_errors)
     if K <= 2:
         return None
-    wrong = [error for error in case.class_errors if error.beyond_chance(among=K)]
+    wrong = [error for error in case.class_errors if error.miscalibrated]
     if not wrong:
         return None
     worst = max(wrong, key=lambda error: error.excess)
     name = f"class {worst.name.partition('.')[2]}"
-    who = f"One of the {K} classes is miscalibrated beyond chance, {name}"
+    who = f"1 of the {K} classes is miscalibrated, {name}"
     if len(wrong) > 1:
-        who = f"{len(wrong)} of the {K} classes are miscalibrated beyond chance, {name} most"
+        who = f"{len(wrong)} of the {K} classes are miscalibrated, {name} most"
     return Finding(
         "warning",
         "miscalibrated_class",
-        f"{who}: its calibration error is {worst.estimate:.3g}, where chance alone gives {worst.null_mean:.3g}.",
+        f"{who}: its calibration error is {number(worst.estimate)}, {number(worst.null_mean)} expected if calibrated "
+        "(Holm's correction, family-wise level 1%).",
         "Look at its reliability diagram; vector scaling and Dirichlet calibration repair single classes.",
         "Kirchenbauer, Oaks & Heim 2022, Appendix A.1",
     )
@@ -200,19 +201,20 @@ def miscalibrated_class(case: Case) -> Finding | None:
 
 def miscalibrated_group(case: Case) -> Finding | None:
     """Paper 4, Section 3: calibration within each group of rows; a model calibrated over all can be wrong in each."""
-    wrong = [group for group in case.groups if group.error.beyond_chance(among=len(case.groups))]
+    wrong = [group for group in case.groups if group.error.miscalibrated]
     if not wrong:
         return None
     worst = max(wrong, key=lambda group: group.error.excess)
-    who, error = f"where {worst.column} = {worst.value} ({counted(worst.rows)})", worst.error
-    if worst.verdict:
-        said = f"{who}, the model is right {worst.observed:.0%} of the time and says {worst.stated:.0%}."
+    who, error = f"{worst.column} = {worst.value} ({counted(worst.rows)})", worst.error
+    if worst.verdict == "miscalibrated":
+        said = f"calibration error {number(error.estimate)}, {number(error.null_mean)} expected if calibrated"
     else:
-        said = f"{who}, the calibration error is {error.estimate:.3g}, where chance alone gives {error.null_mean:.3g}."
+        said = f"{worst.verdict}, predicts {worst.stated:.0%}, right {worst.observed:.0%}"
+    others = f" ({len(wrong)} of {len(case.groups)} groups are miscalibrated)" if len(wrong) > 1 else ""
     return Finding(
         "warning",
         "miscalibrated_group",
-        f"Not all groups are told the truth: {said}",
+        f"Worst group: {who}: {said}{others}.",
         "Calibrate each group by itself (`calibrators.PerGroup`), and audit the groups again.",
         "Yang, Zhan & Gan 2023, Section 3",
     )
@@ -245,8 +247,8 @@ LOOKED_FOR: dict[Rule, str] = {
     low_error_high_loss: "a low calibration error beside a high calibration loss",
     blind_temperature: "temperature scaling that misses a shift of the class frequencies",
     few_confidences: "constant or few different confidences",
-    miscalibrated_group: "groups that are told something else than the truth",
-    miscalibrated_class: "single classes that a mean hides",
+    miscalibrated_group: "groups the model misjudges",
+    miscalibrated_class: "miscalibrated classes that a mean over classes hides",
     better_error_worse_score: "repairs that lower the calibration error and worsen the score",
     top_better_rest_worse: "repairs that help the first guess and harm the next ones",
 }

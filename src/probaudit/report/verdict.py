@@ -13,14 +13,15 @@ from ..predictions import Predictions
 from ..viewing import survey
 from ..words import counted
 from .dependence import clustered_rows
-from .finding import LEVELS, Case, Finding, Level, Rule, between, between_shares, percent
+from .finding import LEVELS, Case, Finding, Level, Rule, between, between_shares, number, p_words, percent
 from .groups import MOST_GROUPS, ungrouped_columns
+from .lens_errors import LensError
 from .pitfalls import PITFALLS, answer, miscalibrated_class, miscalibrated_group
 
 FEW_ROWS = 100
 FEW_OF_A_CLASS = 10
 SURELY, PERHAPS = 0.01, 0.05  # p-values below which an error is called one, or may be one
-UNSEEN_ERROR = 0.05  # a calibration error that chance alone can give is too large to claim anything
+UNSEEN_ERROR = 0.05  # 95% limit of a calibrated model's error beyond which nothing is claimed
 WORTH_REPAIRING = 0.005  # the share of a score that a calibrator must surely gain to be recommended
 SMALL_LOSS = 0.05  # the share of a score that must surely not be lost, to say that it is not
 PLAUSIBLE_GAIN = 0.9  # a normalised score that these rows would have to rule out before a model is called hardly better
@@ -37,6 +38,7 @@ OPENINGS: dict[Level, str] = {
     "good": "As far as these rows show, these probabilities can be used",
     "note": "These rows say little",
 }
+UNDECIDED = "Cannot tell from these rows whether these probabilities can be used"
 
 
 def judge(case: Case) -> tuple[Finding, ...]:
@@ -46,10 +48,14 @@ def judge(case: Case) -> tuple[Finding, ...]:
 
 
 def headline(findings: tuple[Finding, ...]) -> str:
-    """The gravest finding in one sentence, with what it means for those who want to use the probabilities."""
+    """The gravest finding in one sentence, with what it means for those who want to use the probabilities. Good news from rows
+    that could not have shown a problem is none."""
     gravest = findings[0]
-    clause = gravest.short or gravest.text.split(":")[0].rstrip(".")
-    return f"{OPENINGS[gravest.level]}: {clause[0].lower()}{clause[1:]}."
+    few = next((finding for finding in findings if finding.rule == "few_rows"), None)
+    undecided = gravest.level == "good" and few is not None
+    shown = few if undecided and few is not None else gravest
+    clause = shown.short or shown.text.split(":")[0].rstrip(".")
+    return f"{UNDECIDED if undecided else OPENINGS[gravest.level]}: {clause[0].lower()}{clause[1:]}."
 
 
 def infinite_log_score(case: Case) -> Finding | None:
@@ -111,7 +117,7 @@ def against_class_frequencies(case: Case) -> Finding | None:
         short = f"so few rows do not show them to be better than {nothing}" if few else f"they are hardly better than {nothing}"
         return Finding("warning", rule, text, advice, reference, short=short)
     text = f"Better than {naive}: the {words} is {percent(1 - x)} lower ({between_shares(1 - x.high, 1 - x.low)})."
-    calm = "" if case.ece.p_value < PERHAPS else ", and nothing is seen to be wrong"
+    calm = "" if _seen_wrong(case) or _perhaps_wrong(case) else f", and no miscalibration is detected ({_tests(case)})"
     said = "the mean accuracy" if pairs else "no model would"
     return Finding("good", rule, text, reference=reference, short=f"they say more than {said}{calm}")
 
@@ -159,7 +165,7 @@ def rejecting_all_is_better(case: Case) -> Finding | None:
         "warning",
         "rejecting_all_is_better",
         f"With a reject option at {case.summary.plan.reject_cost:g} of the cost of an error, deciding by these probabilities "
-        f"costs {x:.3g} times as much as the best constant decision ({between(x)}): they are too sure of themselves.",
+        f"costs {x:.3g} times as much as the best constant decision ({between(x)}): they are overconfident.",
         "Recalibrate before these probabilities decide which cases a person should see.",
         "Ferrer & Ramos 2025, Section 3.2",
     )
@@ -208,6 +214,14 @@ def _seen_wrong(case: Case) -> bool:
     return any(finding is not None and finding.level == "warning" for finding in found)
 
 
+def _perhaps_wrong(case: Case) -> bool:
+    return any(test.p_value < PERHAPS for test in case.tests)
+
+
+def _tests(case: Case) -> str:
+    return "1 test" if len(case.tests) == 1 else f"{len(case.tests)} tests"
+
+
 def _calm(case: Case, gain: Estimate) -> Level:
     """That nothing can be gained is good news only if it is sure, and if nothing is found to be wrong."""
     return "good" if gain.high < SMALL_LOSS and not _seen_wrong(case) else "note"
@@ -227,33 +241,52 @@ def _nothing_better(case: Case) -> Finding:
 
 
 def against_chance(case: Case) -> Finding | None:
-    """A calibrated model too has a calibration error, by chance (consistency resampling: Broecker & Smith 2007); only what
-    exceeds it says anything."""
-    ece, reference = case.ece, "Bröcker & Smith 2007 (consistency resampling); Vaicenavicius et al. 2019"
-    if math.isnan(ece.p_value):
+    """A calibrated model has a calibration error too (consistency resampling: Broecker & Smith 2007); only what exceeds it says
+    anything. All tests of the audit decide together."""
+    reference = "Bröcker & Smith 2007 (consistency resampling); Vaicenavicius et al. 2019"
+    if math.isnan(case.ece.p_value):
         return None
-    words = f"calibration error of {ece.estimate:.3g}, where chance alone gives {ece.null_mean:.3g}"
-    p = f"p = {ece.p_value:.2g}"
-    if ece.excess > 0 and ece.p_value < SURELY:
-        text = f"Miscalibrated: {answer(case)} has a {words} ({p})."
-        advice = "Read the reliability diagram for where, and the calibration loss for how much it costs."
-        return Finding("warning", "against_chance", text, advice, reference)
-    each = next((error for error in case.errors if error.name == "classwise_ece"), None)
-    if each is not None and len(case.class_errors) == 2 and each.excess > 0 and each.p_value < SURELY:
-        hidden = f"{each.estimate:.3g}, where chance alone gives {each.null_mean:.3g} (p = {each.p_value:.2g})"
-        text = f"Miscalibrated, though {answer(case)} does not show it: of the two classes the calibration error is {hidden}."
-        advice = "Errors of both sides cancel in the most probable class: read the diagrams of the classes."
-        return Finding("warning", "against_chance", text, advice, reference)
-    if ece.excess > 0 and ece.p_value < PERHAPS:
-        text = f"Perhaps miscalibrated: {answer(case)} has a {words} ({p}), which more rows would confirm or not."
-        return Finding("note", "against_chance", text, reference=reference)
-    if case.summary.rows < FEW_ROWS or ece.null_high > UNSEEN_ERROR:
+    worst = next((test for test in case.tests if test.p_value < SURELY), min(case.tests, key=lambda test: test.p_value))
+    size = f"{number(worst.error.estimate)}, {number(worst.error.null_mean)} expected if calibrated"
+    p = f"{p_words(worst.p_value)}, corrected for {_tests(case)}" if len(case.tests) > 1 else p_words(worst.p_value)
+    if worst.p_value < SURELY:
+        text = f"Miscalibrated: {_event(case, worst.error)} has a calibration error of {size} ({p})."
+        advice = "The reliability diagrams show where, the calibration loss how much it costs."
+        short = f"{_event(case, worst.error)} has a calibration error of {size}"
+        return Finding("warning", "against_chance", text, advice, reference, short=short)
+    if worst.p_value < PERHAPS:
         text = (
-            f"No miscalibration that so few rows could show: {answer(case)} has a {words}, and up to {ece.null_high:.3g} ({p})."
+            f"Perhaps miscalibrated: {_event(case, worst.error)} has a calibration error of {size} ({p}). More rows would tell."
         )
         return Finding("note", "against_chance", text, reference=reference)
-    text = f"No miscalibration to be seen in {answer(case)}: a {words} ({p})."
+    ece = case.ece
+    size = f"{number(ece.estimate)}, {number(ece.null_mean)} expected if calibrated"
+    if _too_few(case):
+        text = (
+            f"No miscalibration detected, but these rows are too few: {answer(case)} has a calibration "
+            f"error of {size} (95% limit {number(ece.null_high)})."
+        )
+        return Finding("note", "against_chance", text, reference=reference)
+    text = f"No miscalibration detected ({_tests(case)}): {answer(case)} has a calibration error of {size}."
     return Finding("good", "against_chance", text, reference=reference)
+
+
+def _event(case: Case, error: LensError) -> str:
+    """What an error is of, in a sentence."""
+    group = next((group for group in case.groups if group.error is error), None)
+    if group is not None:
+        return f"{group.column} = {group.value}"
+    if error.name.startswith("ece"):
+        return answer(case)
+    return {
+        "classwise_ece": "the mean over classes",
+        "full_ece": "the vector of all classes",
+    }.get(error.name, error.title)
+
+
+def _too_few(case: Case) -> bool:
+    """Whether an error of five points could go undetected."""
+    return case.summary.rows < FEW_ROWS or case.ece.null_high > UNSEEN_ERROR
 
 
 def hidden_groups(case: Case) -> Finding | None:
@@ -327,25 +360,32 @@ def only_confidence(case: Case) -> Finding | None:
 
 
 def few_rows(case: Case) -> Finding | None:
-    """Too few rows for a claim: in all, of a class, or to tell a calibrated model from one that is off by five points."""
-    summary, present = case.summary, case.summary.log.rows[case.summary.log.rows > 0]
+    """Too few rows for a claim: in all, or to tell a calibrated model from one that is off by five points."""
     advice = "Gather more labelled rows before you claim or repair anything."
-    if summary.rows < FEW_ROWS:
-        text = f"Only {summary.rows} {'row' if summary.rows == 1 else 'rows'}: take every interval here as rough."
-        return Finding("note", "few_rows", text, advice)
-    if case.ece.null_high > UNSEEN_ERROR:
-        text = f"Too few rows to see small errors: chance alone gives calibration errors up to {case.ece.null_high:.2g}."
-        return Finding("note", "few_rows", text, advice)
-    if len(present) > 1 and present.min() < FEW_OF_A_CLASS:
-        if summary.plan.kind == "pairs":
-            kind = "right" if summary.log.rows[1] < summary.log.rows[0] else "wrong"
-            text = f"Fewer than {FEW_OF_A_CLASS} answers are {kind}: little can be said about them."
-            return Finding("note", "few_rows", text, advice)
-        thin = int((present < FEW_OF_A_CLASS).sum())
-        classes = "1 class has" if thin == 1 else f"{thin} classes have"
-        text = f"{classes} fewer than {FEW_OF_A_CLASS} rows: little can be said about them."
-        return Finding("note", "few_rows", text, advice)
-    return None
+    if case.summary.rows < FEW_ROWS:
+        rows = f"only {counted(case.summary.rows)}"
+        text = f"{rows[0].upper()}{rows[1:]}: every interval here is rough."
+        return Finding("note", "few_rows", text, advice, short=rows)
+    if not _too_few(case):
+        return None
+    limit = f"a calibrated model has errors up to {number(case.ece.null_high)} here"
+    text = f"Too few rows to detect small calibration errors: {limit} (95% limit)."
+    return Finding("note", "few_rows", text, advice, short=f"{counted(case.summary.rows)} are too few, {limit}")
+
+
+def few_of_a_class(case: Case) -> Finding | None:
+    """Classes whose rows are too few to say anything about them."""
+    present = case.summary.log.rows[case.summary.log.rows > 0]
+    if len(present) < 2 or present.min() >= FEW_OF_A_CLASS:
+        return None
+    advice = "Gather more labelled rows of these classes before you claim anything about them."
+    if case.summary.plan.kind == "pairs":
+        kind = "right" if case.summary.log.rows[1] < case.summary.log.rows[0] else "wrong"
+        text, advice = f"Fewer than {FEW_OF_A_CLASS} answers are {kind}.", "Gather more labelled rows."
+        return Finding("note", "few_of_a_class", text, advice)
+    thin = int((present < FEW_OF_A_CLASS).sum())
+    text = f"{'1 class has' if thin == 1 else f'{thin} classes have'} fewer than {FEW_OF_A_CLASS} rows."
+    return Finding("note", "few_of_a_class", text, advice)
 
 
 def absent_classes(case: Case) -> Finding | None:
@@ -364,7 +404,7 @@ def columns_not_grouped(case: Case) -> Finding | None:
     if not left_out:
         return None
     said = ", ".join(f"{name} {why}" for name, why in left_out.items())
-    text = f"Not all columns part the rows into groups: {said}; groups are shown up to {MOST_GROUPS}, by one value in each row."
+    text = f"Not all columns split the rows into groups: {said}; the limit is {MOST_GROUPS} values, one in each row."
     return Finding("note", "columns_not_grouped", text, "Put values together that belong together, and audit again.")
 
 
@@ -398,6 +438,7 @@ RULES: tuple[Rule, ...] = (
     hidden_groups,
     few_rows,
     few_clusters,
+    few_of_a_class,
     absent_classes,
     columns_not_grouped,
 )
