@@ -303,7 +303,9 @@ def audit_evidence(
         groups = group_errors(evidence) if sample.columns else ()
     tried, tried_words = _tried(evidence, repair)
     estimates |= _calibration_loss(tried, evidence.sample_words)
-    repairs = compare_repairs(evidence, tried, progress=progress) if repair == "compare" and tried is not None else ()
+    repairs: tuple[Repair, ...] = ()
+    if repair == "compare" and tried is not None:
+        repairs = compare_repairs(evidence, tried, regions=regions, progress=progress)
     budget = None
     if sample.features is not None or regions is not None:
         budget = loss_budget(

@@ -13,7 +13,7 @@ import numpy as np
 
 from ..arrays import as_array
 from ..calibration import calibration_error
-from ..calibration_loss import CalibrationLoss, Outputs, calibration_loss, folds_of, shares
+from ..calibration_loss import CalibrationLoss, Folds, Outputs, calibration_loss, folds_of, shares
 from ..engines.memory import summary
 from ..errors import InputError
 from ..estimates import paired, scores
@@ -39,7 +39,7 @@ class Ground:
     """What all models are judged by: the rows that count, which of them hang together, how they are drawn again, folds, costs.
 
     clusters : the group of each row that counts, if rows come in groups. units : the unit of each, of those that are drawn.
-    folds : the fold of each of all rows; None if no calibrator is tried, and `why_no_repair` says why.
+    folds : the fold of each row that counts; None if no calibrator is tried, and `why_no_repair` says why.
     chosen : whether the folds were given; those that do not fit the rows are then refused, and not just left out.
     """
 
@@ -47,7 +47,7 @@ class Ground:
     clusters: np.ndarray | None
     units: np.ndarray
     counts: np.ndarray
-    folds: np.ndarray | None
+    folds: Folds | None
     groups: np.ndarray | None
     cost: Cost | None
     seed: int
@@ -71,19 +71,21 @@ class Ground:
         why, folds = _why_no_repair(rows, repair), None
         if not why:
             try:
-                found = folds_of(Outputs.of(rows), FOLDS if cv is None else cv, clusters, len(rows), seed)
+                outputs = Outputs.of(_with_clusters(rows, given))
+                folds = folds_of(outputs, FOLDS if cv is None else cv, len(rows), seed)
             except InputError as problem:
                 if cv is not None:
                     raise
                 why = f"not tried: {problem.rule}"
-            else:
-                folds = np.zeros(len(rows), np.int64)
-                folds[good] = found
         return cls(weights, clusters, units, counts, folds, given, cost, seed, why, cv is not None)
 
     @cached_property
     def share(self) -> np.ndarray:
         return shares(self.weights)
+
+
+def _with_clusters(rows: Predictions, clusters: np.ndarray | None) -> Predictions:
+    return rows if clusters is None else replace(rows, clusters=clusters)
 
 
 def _why_no_repair(rows: Predictions, asked: bool | None) -> str:
@@ -171,7 +173,7 @@ def _tried(rows: Predictions, ground: Ground) -> tuple[CalibrationLoss | None, s
     if ground.folds is None:
         return None, ground.why_no_repair
     try:
-        found = calibration_loss(rows, cv=ground.folds, groups=ground.groups)
+        found = calibration_loss(_with_clusters(rows, ground.groups), cv=ground.folds)
     except InputError as problem:
         if ground.chosen:
             raise
