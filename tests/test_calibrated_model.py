@@ -140,7 +140,7 @@ def test_rows_of_a_cluster_share_a_fold() -> None:
     X, y = world(300, classes=2)
     X, y, clusters = np.repeat(X, 4, axis=0), np.repeat(y, 4), np.repeat(np.arange(300), 4)
     leaky, honest = (CalibratedModel(KNeighborsClassifier(1)).fit(X, y, clusters=c) for c in (None, clusters))
-    assert leaky.fit_report_.score_after < 0.01 < 0.2 < honest.fit_report_.score_after
+    assert leaky.fit_report_.score_after < 0.05 < 0.2 < honest.fit_report_.score_after
     by_splitter = CalibratedModel(KNeighborsClassifier(1), cv=GroupKFold(5)).fit(X, y, clusters=clusters)
     assert by_splitter.fit_report_.score_after == pytest.approx(honest.fit_report_.score_after, abs=0.1)
 

@@ -31,7 +31,7 @@ from .groups import Group, group_errors
 from .lens_errors import LensError
 from .pitfalls import LOOKED_FOR
 from .plain import plain
-from .repairs import FOLDS, Repair, compare_repairs
+from .repairs import FOLDS, Repair, compare_repairs, too_few
 from .result import Result
 from .verdict import headline, judge
 
@@ -363,8 +363,8 @@ def _tried(evidence: Evidence, asked: Repairing) -> tuple[CalibrationLoss | None
     summary, sample = evidence.summary, evidence.sample
     if asked is False:
         return None, "not asked for"
-    if (summary.log.rows > 0).sum() < 2 or summary.rows < FOLDS:
-        return None, "not tried: it needs two classes and five rows"
+    if why := too_few(summary.log.rows):
+        return None, why
     try:
         found = calibration_loss(sample, cv=FOLDS)
     except InputError as problem:

@@ -28,7 +28,7 @@ from ..scores import Brier, Cost, Log, Score
 from ..smoothing import kernel_calibration_error, smooth_calibration_error
 from ..statistics import Plan, Summary
 from ..viewing import grids_of, look_at_event, survey
-from .repairs import FOLDS
+from .repairs import FOLDS, too_few
 
 REPAIRED_VALUES = 20_000_000  # outputs of a model beyond which no calibrator is tried unless asked for
 CHUNK = 2**20  # outputs that are scored at a time
@@ -68,7 +68,7 @@ class Ground:
         clusters = None if given is None else np.unique(given[good], return_inverse=True)[1].reshape(-1)
         units = sampling_units(len(good), seed, clusters)
         counts = paired.draw_counts(int(units.max()) + 1, resamples, seed)
-        why, folds = _why_no_repair(rows, repair), None
+        why, folds = _why_no_repair(rows, repair, chosen=cv is not None), None
         if not why:
             try:
                 outputs = Outputs.of(_with_clusters(rows, given))
@@ -88,13 +88,13 @@ def _with_clusters(rows: Predictions, clusters: np.ndarray | None) -> Prediction
     return rows if clusters is None else replace(rows, clusters=clusters)
 
 
-def _why_no_repair(rows: Predictions, asked: bool | None) -> str:
+def _why_no_repair(rows: Predictions, asked: bool | None, *, chosen: bool) -> str:
     found = survey(rows).summary
     if asked is False:
         return "not asked for"
     if asked is None and rows.probs.size > REPAIRED_VALUES:
         return f"not tried: more than {REPAIRED_VALUES:,} outputs"
-    return "not tried: it needs two classes and five rows" if (found.log.rows > 0).sum() < 2 or found.rows < 5 else ""
+    return "" if chosen else too_few(found.log.rows)
 
 
 @dataclass(frozen=True, eq=False)

@@ -125,6 +125,16 @@ def candidates(classes: int, *, pairs: bool = False, aware: Sequence[str] = ()) 
     return {name: special[name] if name in special else calibrator_named(name) for name in [*names, *aware, CONTROL]}
 
 
+def too_few(rows_by_class: np.ndarray) -> str:
+    """Why rows are too few to try a calibrator on them; nothing if they are enough.
+
+    >>> too_few(np.array([7, 1])), too_few(np.array([7, 2]))
+    ('not tried: it needs two classes of two rows or more, one of them of five', '')
+    """
+    enough = (rows_by_class >= 2).sum() >= 2 and rows_by_class.max() >= FOLDS
+    return "" if enough else "not tried: it needs two classes of two rows or more, one of them of five"
+
+
 @dataclass(frozen=True, eq=False)
 class Trial:
     """What a calibrator made of the sample: its log and Brier scores row by row, the share of each row and its cluster, and
