@@ -114,7 +114,7 @@ def test_what_a_calibrator_would_gain(world):
     assert audit["calibration_loss"] == loss.loss
     assert audit["calibration_loss.relative"] == loss.relative
     assert audit.flat()["log_score.calibrated"] == loss.calibrated
-    assert "BiasCorrectedTemperature, 5 folds" in audit.settings["calibration_loss"]
+    assert "BiasCorrectedTemperature, 5 random folds" in audit.settings["calibration_loss"]
     assert rules(pb.audit(world.y, world.cal))["miscalibration_costs"] == "good"
     certain = world.cal.copy()
     certain[np.flatnonzero(world.y == 1)[:1]] = 1, 0

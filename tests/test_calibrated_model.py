@@ -10,7 +10,7 @@ import pytest
 from sklearn.base import BaseEstimator, ClassifierMixin, clone
 from sklearn.datasets import make_classification
 from sklearn.linear_model import LogisticRegression
-from sklearn.model_selection import GroupKFold, RepeatedKFold, StratifiedKFold, cross_val_predict
+from sklearn.model_selection import GroupKFold, KFold, RepeatedKFold, StratifiedKFold, cross_val_predict
 from sklearn.naive_bayes import GaussianNB
 from sklearn.neighbors import KNeighborsClassifier
 from sklearn.pipeline import make_pipeline
@@ -20,7 +20,7 @@ from sklearn.utils.estimator_checks import check_estimator
 from threadpoolctl import threadpool_limits
 
 import probaudit as pb
-from probaudit.calibrators import BiasCorrectedTemperature, CalibratedModel, TemperatureScaling
+from probaudit.calibrators import BiasCorrectedTemperature, CalibratedModel, PerGroup, TemperatureScaling
 from probaudit.errors import InputError
 
 
@@ -59,14 +59,19 @@ def test_scikit_learn_contract(model: CalibratedModel) -> None:
 def test_the_calibrator_sees_only_rows_left_out() -> None:
     X, y = world()
     model = CalibratedModel(GaussianNB()).fit(X, y)
-    left_out = cross_val_predict(
-        GaussianNB(), X, y, cv=StratifiedKFold(5, shuffle=True, random_state=0), method="predict_proba"
-    )
+    left_out = cross_val_predict(GaussianNB(), X, y, cv=KFold(5, shuffle=True, random_state=0), method="predict_proba")
     direct = BiasCorrectedTemperature().fit(left_out, y)
     expected = direct.predict_proba(GaussianNB().fit(X, y).predict_proba(X))
     np.testing.assert_allclose(model.predict_proba(X), expected, atol=1e-12)
     np.testing.assert_array_equal(model.predict(X), expected.argmax(axis=1))
     assert model.fit_report_ == direct.fit_report_
+    stratified = CalibratedModel(GaussianNB(), stratify=True).fit(X, y)
+    by_splitter = CalibratedModel(GaussianNB(), cv=StratifiedKFold(5, shuffle=True, random_state=0)).fit(X, y)
+    assert stratified.fit_report_ == by_splitter.fit_report_ != model.fit_report_
+    with pytest.raises(InputError, match="`stratify`"):
+        CalibratedModel(GaussianNB(), cv=GroupKFold(3), stratify=True).fit(X, y)
+    with pytest.raises(InputError, match=r"`calibrator`.*PerGroup"):
+        CalibratedModel(GaussianNB(), PerGroup()).fit(X, y)
 
 
 def test_it_improves_an_overconfident_model() -> None:
@@ -130,13 +135,13 @@ def test_weights_reach_both_and_zero_is_absent() -> None:
     assert piped.fit_report_.n == (w > 0).sum()
 
 
-def test_rows_of_a_group_share_a_fold() -> None:
+def test_rows_of_a_cluster_share_a_fold() -> None:
     """Copies of rows in both parts would let one neighbour look sure of everything."""
     X, y = world(300, classes=2)
-    X, y, groups = np.repeat(X, 4, axis=0), np.repeat(y, 4), np.repeat(np.arange(300), 4)
-    leaky, honest = (CalibratedModel(KNeighborsClassifier(1)).fit(X, y, groups=g) for g in (None, groups))
-    assert leaky.fit_report_.score_after < 0.01 < 0.2 < honest.fit_report_.score_after
-    by_splitter = CalibratedModel(KNeighborsClassifier(1), cv=GroupKFold(5)).fit(X, y, groups=groups)
+    X, y, clusters = np.repeat(X, 4, axis=0), np.repeat(y, 4), np.repeat(np.arange(300), 4)
+    leaky, honest = (CalibratedModel(KNeighborsClassifier(1)).fit(X, y, clusters=c) for c in (None, clusters))
+    assert leaky.fit_report_.score_after < 0.05 < 0.2 < honest.fit_report_.score_after
+    by_splitter = CalibratedModel(KNeighborsClassifier(1), cv=GroupKFold(5)).fit(X, y, clusters=clusters)
     assert by_splitter.fit_report_.score_after == pytest.approx(honest.fit_report_.score_after, abs=0.1)
 
 

@@ -16,6 +16,7 @@ from typer.testing import CliRunner
 import probaudit as pb
 from probaudit import calibrators
 from probaudit.cli import app
+from test_calibration_loss import hidden_groups
 
 NAMES = np.array(["ant", "bee", "cat"])
 
@@ -44,7 +45,8 @@ def test_calibrate_then_apply_repairs(file, tmp_path):
     assert result.exit_code == 0, result.output
     assert "mean_replacement" in result.output
     assert "never chosen" in result.output
-    assert "of it is gone" in result.output
+    assert "removes" in result.output
+    assert "corrected for choosing among 8 calibrators" in result.output
     fresh = frame(1)
     shuffled = fresh[["p_cat", "id", "p_ant", "label", "p_bee"]]  # columns find their classes by name
     shuffled.to_parquet(other)
@@ -335,3 +337,84 @@ def test_parts_have_few_bytes(tmp_path, saved, monkeypatch):
     assert applied(saved, tmp_path / "x.parquet", tmp_path / "out.parquet").equals(table.select(["text"]))
     written = parquet.ParquetFile(tmp_path / "out.parquet").metadata
     assert max(written.row_group(i).num_rows for i in range(written.num_row_groups)) <= 2**14 // 100
+
+
+# --- features and groups
+
+
+def grouped_frame(seed, n=1200):
+    y, p, features, hidden = hidden_groups(n, seed)
+    sides = {"f_side": features[:, 0], "f_noise": features[:, 1], "site": np.array(["north", "south"])[hidden]}
+    return pd.DataFrame({"label": y, "p_0": 1 - p, "p_1": p} | sides)
+
+
+@pytest.mark.parametrize(
+    ("method", "options"),
+    [
+        ("per_group", ["--groups", "site"]),
+        ("auto", ["--groups", "site"]),
+        ("group_calibration", ["--features", "f_*"]),
+        ("group_calibration", ["--features", "f_side"]),
+    ],
+)
+def test_features_and_groups_from_fit_to_apply(tmp_path, method, options):
+    file, saved, out = tmp_path / "a.csv", tmp_path / "cal.json", tmp_path / "out.parquet"
+    grouped_frame(0).to_csv(file, index=False)
+    done = run("calibrate", file, "--method", method, *options, "-o", saved)
+    assert done.exit_code == 0, done.output
+    fresh = grouped_frame(1)
+    fresh[["f_noise", "site", "p_1", "f_side", "label", "p_0"]].to_parquet(tmp_path / "new.parquet")  # found by name
+    applied = run("apply", saved, tmp_path / "new.parquet", "-o", out)
+    assert applied.exit_code == 0, applied.output
+    assert "not seen" not in applied.output
+    before, after = (pb.log_score(pb.read(data)) for data in (fresh, pd.read_parquet(out)))
+    assert after < 0.9 * before
+    model = calibrators.load(saved)
+    columns = fresh["site"] if model.takes == "groups" else fresh[model.columns_.tolist()]
+    expected = model.predict_proba(fresh[["p_0", "p_1"]].to_numpy(), **{model.takes: columns.to_numpy()})
+    np.testing.assert_array_equal(pd.read_parquet(out)[["p_0", "p_1"]], expected)
+    fresh.drop(columns=["site", "f_side"]).to_parquet(tmp_path / "less.parquet")
+    lacking = run("apply", saved, tmp_path / "less.parquet", "-o", out)
+    assert lacking.exit_code == 2
+    assert f"`--{model.takes}`" in lacking.output
+
+
+def test_unseen_groups_are_counted(tmp_path):
+    file, saved, out = tmp_path / "a.csv", tmp_path / "cal.json", tmp_path / "out.parquet"
+    grouped_frame(0).to_csv(file, index=False)
+    assert run("calibrate", file, "--method", "per_group_bias", "--groups", "site", "-o", saved).exit_code == 0
+    fresh = grouped_frame(1, 30)
+    fresh.loc[:6, "site"] = "east"
+    fresh.rename(columns={"site": "place"}).to_csv(file, index=False)
+    done = run("apply", saved, file, "--groups", "place", "-o", out)
+    assert done.exit_code == 0, done.output
+    assert "7 rows of groups that the fit had not seen" in done.output
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        (["--method", "temperature", "--features", "f_*"], "`--features`"),
+        (["--method", "temperature", "--groups", "site"], "`--groups`"),
+        (["--method", "per_group"], "`--groups`"),
+        (["--method", "group_calibration"], "`--features`"),
+        (["--method", "group_calibration", "--features", "site"], "must hold numbers"),
+        (["--features", "site"], "must hold numbers"),
+        (["--groups", "site,label"], "must be one column"),
+    ],
+)
+def test_options_without_effect_are_refused(tmp_path, options, words):
+    file, saved = tmp_path / "a.csv", tmp_path / "cal.json"
+    grouped_frame(0, 200).to_csv(file, index=False)
+    done = run("calibrate", file, *options, "-o", saved)
+    assert done.exit_code == 2, done.output
+    assert words in done.output
+    assert not saved.exists()
+
+
+def test_apply_refuses_what_it_does_not_use(tmp_path, saved):
+    pd.DataFrame(P).to_csv(tmp_path / "x.csv", index=False)
+    for option in ("--features", "--groups"):
+        done = run("apply", saved, tmp_path / "x.csv", option, "p_0", "-o", tmp_path / "out.csv")
+        assert done.exit_code == 2
+        assert f"`{option}`" in done.output

@@ -329,8 +329,11 @@ def test_what_is_enough_for_an_audit_is_enough_here(n):
     assert "calibration_loss" not in got["a"]
     assert got.to_json()
     assert got.to_html()
-    if n >= 5:
-        with pytest.raises(pb.InputError, match="cannot be split"):
+    if n >= 5:  # folds that are asked for are tried
+        asked = compare({"a": p, "b": p}, y, classes=classes, cv=5)
+        assert np.isfinite(asked["a"]["calibration_loss"])
+    elif n > 1:
+        with pytest.raises(pb.InputError, match="number of rows"):
             compare({"a": p, "b": p}, y, classes=classes, cv=5)
 
 
@@ -339,8 +342,10 @@ def test_folds_that_leave_one_class_to_learn_from_are_not_tried():
     clusters = np.arange(12)
     got = compare({"a": p, "b": 1 - p}, y, classes=[0, 1], clusters=clusters, resamples=20)
     assert got.settings["calibration_loss"].startswith("not tried: ")
+    asked = compare({"a": p, "b": 1 - p}, y, classes=[0, 1], cv=np.arange(12), resamples=20)
+    assert np.isfinite(asked["a"]["calibration_loss"])  # the fold of the only positive keeps its output
     with pytest.raises(pb.InputError, match="two classes"):
-        compare({"a": p, "b": 1 - p}, y, classes=[0, 1], cv=np.arange(12), resamples=20)
+        compare({"a": p, "b": 1 - p}, y, classes=[0, 1], cv=y, resamples=20)
 
 
 def test_few_rows_and_accuracy(world):

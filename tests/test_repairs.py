@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
 
 import probaudit as pb
 from probaudit.engines.memory import evidence_of
-from probaudit.report.repairs import PLAIN_ISOTONIC, among, candidates, compare_repairs
+from probaudit.report.repairs import PLAIN_ISOTONIC, among, candidates, compare_repairs, group_column_of
 from probaudit.selecting import CONTROL, METHODS, calibrator_named
 from probaudit.statistics import Plan
+from test_calibration_loss import hidden_groups
 
 
 def compared(rows: pb.Predictions):
@@ -33,8 +35,10 @@ def test_each_is_what_calibration_loss_finds(world, found):
         loss = pb.calibration_loss(world.y, world.mcs, calibrator=calibrator_named(name))
         repair = found[name]
         assert repair.log_score == loss.calibrated
-        assert repair.gain == pytest.approx(loss.relative)
-        assert repair.gain.interval == pytest.approx(loss.relative.interval)
+        assert not repair.recommended or name == "temperature"  # a clear choice, of which there is little to correct
+        assert repair.gain == pytest.approx(loss.relative, abs=1e-3 if repair.recommended else 1e-12)
+        half = loss.relative.high - loss.relative
+        assert repair.gain.interval == pytest.approx((repair.gain - half, repair.gain + half))
         after = pb.Predictions(world.y, loss.posteriors)
         assert repair.brier_score == pytest.approx(pb.brier_score(after))
         assert repair.brier_score.interval == pytest.approx(pb.brier_score(after).interval, rel=1e-3)
@@ -60,7 +64,7 @@ def test_identity_is_the_outputs_as_they_are(world, found):
     assert raw.log_score == pytest.approx(pb.log_score(world.y, world.mcs))
     assert (raw.gain, *raw.gain.interval) == (0, 0, 0)
     assert (raw.brier_change, *raw.brier_change.interval) == (0, 0, 0)
-    assert raw.title == "as it is"
+    assert raw.title == "original (uncalibrated)"
 
 
 @pytest.mark.parametrize("outputs", ["cal", "mcs", "mcp", "mcps"])
@@ -72,6 +76,12 @@ def test_the_recommended_one_is_that_of_select_calibrator(outputs, classes):
     names = [name for name in repairs if name in METHODS]
     choice = pb.select_calibrator(rows, candidates=names)
     assert [name for name, repair in repairs.items() if repair.recommended] == [choice.chosen]
+    recommended = repairs[choice.chosen]
+    assert float(recommended.gain) == pytest.approx(choice.gain, abs=1e-9)
+    assert recommended.gain.interval == pytest.approx(choice.gain.interval, abs=1e-9)
+    if choice.chosen != "identity":
+        assert f"removed by {recommended.title}" in recommended.gain.definition
+        assert f"corrected for choosing among {len(names) - 1} calibrators" in recommended.gain.definition
     for candidate in choice.candidates:
         repair = repairs[candidate.name]
         assert float(repair.log_score) == pytest.approx(candidate.score, rel=1e-9)
@@ -190,8 +200,9 @@ def test_a_stated_confidence_is_no_class():
     assert "stated correct" in raw.accuracy.definition
     assert all(math.isnan(repair.classwise_ece) for repair in audit.repairs)
     assert {float(repair.accuracy) for repair in audit.repairs} == {float(raw.accuracy)}
-    control, share = repairs[CONTROL], right.mean()  # the mean accuracy for all has its entropy as log score
-    assert control.log_score == pytest.approx(-share * math.log(share) - (1 - share) * math.log(1 - share), abs=1e-3)
+    control, folds = repairs[CONTROL], pb.calibration_loss(right.astype(int), confidence).folds
+    share = np.array([right[folds != number].mean() for number in range(5)])[folds]  # what the other folds tell everybody
+    assert control.log_score == pytest.approx(-np.log(np.where(right, share, 1 - share)).mean(), abs=1e-9)
     assert control.control
     assert not control.recommended
     assert candidates(2)[CONTROL].__class__.__name__ == "MeanReplacement"
@@ -201,3 +212,28 @@ def test_words_are_those_of_the_table():
     world = pb.simulate.gaussian_posteriors(200, 2, seed=0)
     words = [repair.words for repair in compared(pb.Predictions(world.y, world.mcs)).values()]
     assert not any("_" in one for one in words)
+
+
+def test_features_and_groups_are_offered_and_priced():
+    y, p, features, hidden = hidden_groups(2000)
+    rows = pb.Predictions(y, p, features=features, columns={"hidden": hidden})
+    found = compared(rows)
+    assert list(found)[-4:] == ["per_group", "per_group_bias", "group_calibration", CONTROL]
+    assert found["per_group"].recommended
+    assert found["per_group"].gain.low > 0.1
+    assert found["group_calibration"].gain.low > 0.1
+    assert found["bias_corrected_temperature"].gain.high < 0.05
+    assert group_column_of(rows) == group_column_of(rows, "hidden") == group_column_of(rows, ["hidden"]) == "hidden"
+    two = replace(rows, columns={"hidden": hidden, "other": hidden})
+    assert group_column_of(two) is None
+    assert group_column_of(two, ["other"]) == "other"
+    assert group_column_of(two, pb.Whole()) is None
+
+
+def test_clusters_widen_every_interval(world):
+    y, p = np.repeat(world.y[:300], 4), np.repeat(world.mcs[:300], 4, axis=0)
+    alone = compared(pb.Predictions(y, p))
+    together = compared(pb.Predictions(y, p, clusters=np.repeat(np.arange(300), 4)))
+    for name in ("log_score", "brier_score", "gain", "brier_change", "accuracy"):
+        one, other = (getattr(found["vector"], name) for found in (alone, together))
+        assert other.high - other.low == pytest.approx(2 * (one.high - one.low), rel=0.25), name

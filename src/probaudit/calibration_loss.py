@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal, Unpack
 
@@ -12,11 +12,11 @@ import numpy as np
 
 from .arrays import as_array
 from .errors import InputError
+from .estimates import paired
 from .estimates.estimate import Estimate
 from .estimates.intervals import percentile
-from .estimates.score_intervals import Z95
 from .metrics import RowOptions, rows_of
-from .predictions import Predictions, sum_tolerance
+from .predictions import Predictions, numbered, sum_tolerance
 from .scores import Cost, Score, as_score
 from .viewing import survey
 
@@ -69,6 +69,8 @@ class Outputs:
 
     Logits of minus infinity, which calibrators do not take, make all outputs probabilities. Rows that a wide `tolerance` let
     in are scaled to sum to 1.
+
+    features, groups : for calibrators that use them (`Calibrator.takes`). clusters : the number of each row's cluster.
     """
 
     values: np.ndarray
@@ -77,9 +79,13 @@ class Outputs:
     weights: np.ndarray
     rows: np.ndarray
     classes: tuple[Any, ...]
+    features: np.ndarray | None = None
+    groups: np.ndarray | None = None
+    clusters: np.ndarray | None = None
 
     @classmethod
-    def of(cls, predictions: Predictions) -> Outputs:
+    def of(cls, predictions: Predictions, groups: Any = None) -> Outputs:
+        """groups : one value per row, or the name of a column of the rows."""
         rows = survey(predictions).good
         weights = np.ones(len(rows)) if predictions.sample_weight is None else predictions.sample_weight[rows]
         values = predictions.probs[rows]
@@ -90,7 +96,11 @@ class Outputs:
             values, logits = predictions.probabilities(rows), False
         if not logits and predictions.row_tolerance > sum_tolerance(values):
             values = values / values.sum(axis=1, keepdims=True, dtype=np.float64)
-        return cls(np.ascontiguousarray(values), logits, predictions.codes[rows], weights, rows, predictions.class_order)
+        known = None if groups is None else _groups_of(predictions, groups)[rows]
+        clusters = None if predictions.cluster_numbers is None else numbered(predictions.cluster_numbers[rows])
+        features = None if predictions.features is None else predictions.features[rows]
+        codes, classes = predictions.codes[rows], predictions.class_order
+        return cls(np.ascontiguousarray(values), logits, codes, weights, rows, classes, features, known, clusters)
 
     @property
     def n_classes(self) -> int:
@@ -103,13 +113,55 @@ class Outputs:
         e = np.exp(z - z.max(axis=1, keepdims=True))
         return np.asarray(e / e.sum(axis=1, keepdims=True))
 
-    def fitted(self, calibrator: Calibrator, rows: np.ndarray, weights: np.ndarray | None = None) -> Calibrator:
-        """A fresh copy of a calibrator, fitted to some rows, for all the columns."""
+    def besides(self, calibrator: Calibrator, rows: Any = slice(None)) -> dict[str, np.ndarray]:
+        """What a calibrator is given of some rows besides their outputs: features, groups, or nothing."""
+        if calibrator.takes is None:
+            return {}
+        found = {"features": self.features, "groups": self.groups}[calibrator.takes]
+        return {} if found is None else {calibrator.takes: found[rows]}
+
+    def fitted(
+        self, calibrator: Calibrator, rows: Any = slice(None), weights: np.ndarray | None = None, *, named: bool = False
+    ) -> Calibrator:
+        """A fresh copy of a calibrator, fitted to some rows, for all the columns.
+
+        named : whether it knows the classes by their names, as it must to be kept; else by their columns.
+        """
         from sklearn.base import clone
 
-        copy = clone(calibrator).set_params(from_logits=self.from_logits, classes=list(range(self.n_classes)))
-        found: Calibrator = copy.fit(self.values[rows], self.codes[rows], (self.weights if weights is None else weights)[rows])
+        classes = list(self.classes) if named else list(range(self.n_classes))
+        labels = np.array(classes)[self.codes[rows]] if named else self.codes[rows]
+        copy = clone(calibrator).set_params(from_logits=self.from_logits, classes=classes)
+        weight = (self.weights if weights is None else weights)[rows]
+        found: Calibrator = copy.fit(self.values[rows], labels, weight, **self.besides(calibrator, rows))
         return found
+
+    def calibrated(self, fitted: Calibrator, rows: Any = slice(None)) -> np.ndarray:
+        """What a fitted calibrator makes of some rows."""
+        return fitted.predict_proba(self.values[rows], **self.besides(fitted, rows))
+
+    def check_use(self, calibrator: Calibrator, **given: Any) -> None:
+        """Raise if a calibrator lacks what it needs, or if it has no use for what the caller has given."""
+        name = type(calibrator).__name__
+        if calibrator.takes == "groups" and self.groups is None:
+            raise InputError("groups", f"{name} needs the group of each row; pass `groups`", "none")
+        for argument, value in given.items():
+            if value is not None and calibrator.takes != argument:
+                known = {"features": "GroupCalibration", "groups": "PerGroup"}[argument]
+                rule = f"only a calibrator that uses them takes `{argument}`; pass {known}, or leave them out"
+                raise InputError(argument, rule, name)
+
+
+def _groups_of(predictions: Predictions, groups: Any) -> np.ndarray:
+    from .calibrators.combining import group_column
+
+    if isinstance(groups, str):
+        columns = predictions.columns or {}
+        if groups not in columns:
+            rule = f"must be one value per row, or one of the columns ({', '.join(columns) or 'there are none'})"
+            raise InputError("groups", rule, repr(groups))
+        groups = columns[groups]
+    return group_column(groups, len(predictions))
 
 
 def calibration_loss(
@@ -119,6 +171,8 @@ def calibration_loss(
     calibrator: Calibrator | None = None,
     score: str | Score = "log",
     cv: Any = 5,
+    stratify: bool = False,
+    features: Any = None,
     groups: Any = None,
     train: Any = None,
     interval: Literal["paired", "bootstrap"] | None = "paired",
@@ -131,12 +185,17 @@ def calibration_loss(
     calibrator : any of `probaudit.calibrators`; `DirectionPreserving()` (bias-corrected temperature) unless given. Another
         choice asks another question: temperature scaling is blind to wrong priors. It sees logits if the rows are logits.
     score : "log", "brier", a cost matrix as `Cost`, or any other Score.
-    cv : the number of folds, stratified by class; or the fold of each row; or a scikit-learn splitter. The posteriors of all
-        folds are pooled and scored together.
-    groups : one value per row; rows of a group stay in one fold (and are drawn together).
+    cv : the number of folds, to which rows (or whole clusters) go at random; or the fold of each row; or a scikit-learn
+        splitter. The posteriors of all folds are pooled and scored together. A fold whose training rows are all of one class
+        keeps its outputs.
+    stratify : whether folds have the class frequencies of all rows, as in the published values of paper 2. The training folds
+        then tell the class frequencies of the test fold, so that a calibrator with a bias for each class looks better than it
+        is: by 2% of the score for 1,000 rows of 100 classes.
+    features : [n, d] numbers, for `GroupCalibration`; those of `Predictions` unless given.
+    groups : one value per row, or the name of a column of `Predictions`, for `PerGroup`.
     train : (y, outputs) of other rows, or `Predictions`: the calibrator is fitted to them, and there are no folds.
     interval : "paired", by linearisation with the calibrators held fixed; "bootstrap", in which every resample fits them again
-        with rows kept in their folds (paper 2, Appendix E); or None.
+        with rows kept in their folds (paper 2, Appendix E); or None. Clusters are resampled whole.
     options : see `RowOptions`.
 
     A negative loss means that the calibrator overfits: there was less to repair than it costs to learn how.
@@ -153,27 +212,29 @@ def calibration_loss(
     if resamples < 2:
         raise InputError("resamples", "must be at least 2", resamples)
     chosen = default_calibrator() if calibrator is None else checked_calibrator(calibrator, "calibrator")
-    predictions = rows_of(y_true, y_proba, **options)
-    outputs = Outputs.of(predictions)
+    predictions = rows_of(y_true, y_proba, features=features, **options)
+    outputs = Outputs.of(predictions, groups)
+    outputs.check_use(chosen, features=features, groups=groups)
     if isinstance(rule, Cost):
         rule.check_classes(outputs.n_classes)
-    units = group_of_rows(groups, predictions, outputs)
-    known = None if train is None else Outputs.of(_training_rows(train, options))
-    folds = np.full(len(outputs.codes), -1) if known is not None else folds_of(outputs, cv, units, len(predictions), seed)
+    known = None if train is None else _training_outputs(train, options, outputs, chosen)
+    if known is None:
+        folds = folds_of(outputs, cv, len(predictions), seed, stratify=stratify)
+    else:
+        folds = Folds(np.full(len(outputs.codes), -1), "fitted to other rows")
     raw = outputs.probabilities()
 
     def calibrated(weights: np.ndarray) -> np.ndarray:
-        return out_of_fold(outputs, folds, lambda rows: outputs.fitted(chosen, rows, weights))
+        return out_of_fold(outputs, folds.numbers, chosen, weights)
 
-    posteriors = calibrated(outputs.weights) if known is None else _held_out(known, outputs, chosen)
+    posteriors = calibrated(outputs.weights) if known is None else outputs.calibrated(known.fitted(chosen))
     before, after = rule.score(raw, outputs.codes), rule.score(posteriors, outputs.codes)
-    kind = "fitted to other rows" if known is not None else f"{len(np.unique(folds))} folds"
     name = type(chosen).__name__
-    words = f"{rule.name} score, {name}, {kind}"
-    found = _estimates(before, after, outputs.weights, words, paired=interval == "paired", units=units)
+    words = f"{rule.name} score, {name}, {folds.words}"
+    found = _estimates(before, after, outputs, words, with_interval=interval == "paired")
     if interval == "bootstrap":
         draws = []
-        for w in _resampled_weights(outputs.weights, units, resamples, seed):
+        for w in _resampled_weights(outputs.weights, outputs.clusters, resamples, seed):
             with contextlib.suppress(InputError):  # few rows: a draw can leave one class to learn from
                 refitted = posteriors if known is not None else calibrated(w)
                 draws.append(_point(before, rule.score(refitted, outputs.codes), w))
@@ -182,7 +243,8 @@ def calibration_loss(
             estimate.low, estimate.high = percentile(finite) if len(finite) > 1 else (np.nan, np.nan)
     share = shares(outputs.weights)
     divergence, refinement = float(share @ rule.divergence(posteriors, raw)), float(share @ rule.entropy(posteriors))
-    return CalibrationLoss(*found, divergence, refinement, posteriors, outputs.rows, folds, name, f"calibration loss, {words}")
+    definition = f"calibration loss, {words}"
+    return CalibrationLoss(*found, divergence, refinement, posteriors, outputs.rows, folds.numbers, name, definition)
 
 
 def default_calibrator() -> Calibrator:
@@ -199,82 +261,120 @@ def checked_calibrator(calibrator: Any, argument: str) -> Calibrator:
     return found
 
 
-def _training_rows(train: Any, options: RowOptions) -> Predictions:
-    """Other rows, read as the rows to be judged are; weights of theirs need Predictions."""
+def _training_outputs(train: Any, options: RowOptions, judged: Outputs, calibrator: Calibrator) -> Outputs:
+    """Other rows, read as the rows to be judged are; weights and features of theirs need Predictions."""
     if isinstance(train, Predictions):
-        return train
-    if not (isinstance(train, (tuple, list)) and len(train) == 2):
+        rows = train
+    elif isinstance(train, (tuple, list)) and len(train) == 2:
+        left_out = ("sample_weight", "clusters")
+        others: Any = {name: value for name, value in options.items() if name not in left_out}
+        rows = rows_of(*train, **others)
+    else:
         raise InputError("train", "must be (y, outputs) or Predictions", repr(train)[:80])
-    others: Any = {name: value for name, value in options.items() if name != "sample_weight"}
-    return rows_of(*train, **others)
+    found = Outputs.of(rows)
+    if found.classes != judged.classes or found.from_logits != judged.from_logits:
+        kind = "logits" if found.from_logits else "probabilities"
+        classes = f"{kind} of {', '.join(map(repr, found.classes[:5]))}{' ...' * (len(found.classes) > 5)}"
+        raise InputError("train", "must have the same classes and kind of outputs as the rows", classes)
+    if calibrator.takes == "groups":
+        raise InputError("train", "has no groups; fit PerGroup yourself and compare its outputs with `compare`")
+    if calibrator.takes == "features" and (found.features is None) != (judged.features is None):
+        raise InputError("train", "must have features if the rows have them: pass Predictions with features")
+    return found
 
 
-def group_of_rows(groups: Any, predictions: Predictions, outputs: Outputs) -> np.ndarray | None:
-    """The number of each counted row's group."""
-    if groups is None:
-        return None
-    values = as_array(groups, "groups")
-    if values.shape != (len(predictions),):
-        raise InputError("groups", f"needs one value per row ({len(predictions)})", f"has shape {values.shape}")
-    return np.unique(values[outputs.rows], return_inverse=True)[1].reshape(-1)
+@dataclass(frozen=True, eq=False)
+class Folds:
+    """The fold of each row that counts, and in words how folds were made."""
+
+    numbers: np.ndarray
+    words: str
 
 
-def folds_of(outputs: Outputs, cv: Any, units: np.ndarray | None, total: int, seed: int) -> np.ndarray:
-    """The fold of each row: as given, or stratified by class with whole groups."""
-    from sklearn.model_selection import StratifiedGroupKFold, StratifiedKFold
+def folds_of(outputs: Outputs, cv: Any, total: int, seed: int, *, stratify: bool = False) -> Folds:
+    """The fold of each row: as given, or at random with whole clusters.
 
+    cv : as in `calibration_loss`; or `Folds` of the same rows.
+    """
+    from .calibrators.folding import fold_numbers, fold_words
+
+    if not isinstance(stratify, (bool, np.bool_)):
+        raise InputError("stratify", "must be True or False", repr(stratify))
     if isinstance(cv, (int, np.integer)) and not isinstance(cv, bool):
-        if cv < 2 or cv > len(outputs.codes):
-            raise InputError("cv", f"must be at least 2 and at most the number of rows ({len(outputs.codes)})", cv)
-        splitter: Any = StratifiedKFold if units is None else StratifiedGroupKFold
-        splits = splitter(int(cv), shuffle=True, random_state=seed)
+        numbers = fold_numbers(int(cv), outputs.codes, outputs.clusters, seed, stratify=bool(stratify))
+        return Folds(numbers, fold_words(int(cv), clustered=outputs.clusters is not None, stratify=bool(stratify)))
+    if stratify:
+        raise InputError("stratify", "goes with a number of folds; these are given by `cv`", repr(cv)[:80])
+    if isinstance(cv, Folds):
+        if len(cv.numbers) != len(outputs.codes):
+            raise InputError("cv", f"must be folds of the rows that count ({len(outputs.codes)})", len(cv.numbers))
+        numbers, words = cv.numbers, cv.words
     elif hasattr(cv, "split"):
-        splits = cv
+        numbers = _split(cv, outputs)
+        words = f"{numbers.max() + 1} folds of {type(cv).__name__}"
     else:
         given = as_array(cv, "cv")
         if given.shape != (total,):
             raise InputError("cv", f"must be a number of folds, a splitter, or the fold of each row ({total})", repr(cv)[:80])
-        folds = np.unique(given[outputs.rows], return_inverse=True)[1].reshape(-1)
-        if folds.max() < 1:
-            raise InputError("cv", "needs two folds or more", 1)
-        return folds
+        numbers = np.unique(given[outputs.rows], return_inverse=True)[1].reshape(-1)
+        words = f"{numbers.max() + 1} given folds"
+    if numbers.max() < 1:
+        raise InputError("cv", "needs two folds or more", 1)
+    _check_clusters(numbers, outputs)
+    return Folds(numbers, words)
+
+
+def _split(splitter: Any, outputs: Outputs) -> np.ndarray:
+    """The fold of each row by a scikit-learn splitter, for which clusters are its groups."""
     folds = np.full(len(outputs.codes), -1)
     with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", message="The least populated class", category=UserWarning)
+        warnings.filterwarnings("ignore", message="The groups parameter is ignored")  # whole clusters are checked later
+        warnings.filterwarnings("ignore", message="The least populated class")  # calibrators can lack a class
         try:
-            for number, (_, test) in enumerate(splits.split(outputs.values, outputs.codes, units)):
-                if (folds[test] >= 0).any():
-                    raise InputError("cv", "every row must be in a test fold once", f"fold {number} has rows of another")
-                folds[test] = number
-        except InputError:
-            raise
+            tests = [test for _, test in splitter.split(outputs.values, outputs.codes, outputs.clusters)]
         except ValueError as problem:
             raise InputError("cv", "the rows cannot be split so", str(problem)) from None
+    for number, test in enumerate(tests):
+        if (folds[test] >= 0).any():
+            raise InputError("cv", "every row must be in a test fold once", f"fold {number} has rows of another")
+        folds[test] = number
     if (folds < 0).any():
         raise InputError("cv", "every row must be in a test fold once", f"row {int(outputs.rows[folds < 0][0])} is in none")
     return folds
 
 
-def out_of_fold(outputs: Outputs, folds: np.ndarray, fit: Callable[[np.ndarray], Calibrator]) -> np.ndarray:
-    """Pooled posteriors, each row's from the calibrator that was fitted to the other folds."""
+def _check_clusters(folds: np.ndarray, outputs: Outputs) -> None:
+    if outputs.clusters is None:
+        return
+    first = np.full(int(outputs.clusters.max()) + 1, -1)
+    first[outputs.clusters[::-1]] = folds[::-1]
+    apart = np.flatnonzero(first[outputs.clusters] != folds)
+    if len(apart):
+        rule = "rows of a cluster must share a fold; use a splitter of groups, or a number of folds"
+        raise InputError("cv", rule, "its cluster is in two folds", row=int(outputs.rows[apart[0]]))
+
+
+def out_of_fold(outputs: Outputs, folds: np.ndarray, calibrator: Calibrator, weights: np.ndarray | None = None) -> np.ndarray:
+    """Pooled posteriors, each row's from the calibrator that was fitted to the other folds.
+
+    Training rows of one class teach nothing: the fold then keeps its outputs. A class that only some training folds lack is
+    the calibrator's to handle; all of them leave it the probabilities, or the log-odds, that it had.
+    """
+    weight = outputs.weights if weights is None else weights
     found = np.empty(outputs.values.shape)
-    for number in np.unique(folds):
+    numbers = np.unique(folds)
+    kept = 0
+    for number in numbers:
         test = folds == number
         rows = np.flatnonzero(~test)
-        if len(np.unique(outputs.codes[rows])) < 2:
-            raise InputError(
-                "cv", "every set of training folds needs rows of two classes", f"without fold {number} there is one"
-            )
-        found[test] = fit(rows).predict_proba(outputs.values[test])
+        if len(np.unique(outputs.codes[rows[weight[rows] > 0]])) < 2:
+            found[test] = outputs.probabilities()[test]
+            kept += 1
+        else:
+            found[test] = outputs.calibrated(outputs.fitted(calibrator, rows, weight), test)
+    if kept == len(numbers):
+        raise InputError("cv", "needs training folds with rows of two classes", "each has one class")
     return found
-
-
-def _held_out(train: Outputs, outputs: Outputs, calibrator: Calibrator) -> np.ndarray:
-    if train.classes != outputs.classes or train.from_logits != outputs.from_logits:
-        kind = "logits" if train.from_logits else "probabilities"
-        found = f"{kind} of {', '.join(map(repr, train.classes[:5]))}{' ...' * (len(train.classes) > 5)}"
-        raise InputError("train", "must have the same classes and kind of outputs as the rows", found)
-    return train.fitted(calibrator, np.arange(len(train.codes))).predict_proba(outputs.values)
 
 
 def shares(weights: np.ndarray) -> np.ndarray:
@@ -294,28 +394,26 @@ def _point(before: np.ndarray, after: np.ndarray, weights: np.ndarray) -> tuple[
 
 
 def _estimates(
-    before: np.ndarray, after: np.ndarray, weights: np.ndarray, words: str, *, paired: bool, units: np.ndarray | None
+    before: np.ndarray, after: np.ndarray, outputs: Outputs, words: str, *, with_interval: bool
 ) -> tuple[Estimate, Estimate, Estimate, Estimate]:
     """The four estimates, with intervals by linearisation: the relative loss is a ratio of means."""
-    values = _point(before, after, weights)
-    share, n = shares(weights), int((weights > 0).sum())
+    values = _point(before, after, outputs.weights)
+    share, n = shares(outputs.weights), int((outputs.weights > 0).sum())
     names = ("before calibration", "after calibration", "calibration loss", "relative calibration loss")
     with np.errstate(invalid="ignore", divide="ignore"):
         rest = after - before * (values[1] / values[0]) if values[0] else np.full(len(before), np.nan)
         influences = (before - values[0], after - values[1], before - after - values[2], -rest / values[0])
     found = []
     for name, value, influence in zip(names, values, influences, strict=True):
-        terms = share * influence if units is None else np.bincount(units, share * influence)
-        half = Z95 * float(np.sqrt((terms**2).sum() * len(terms) / max(len(terms) - 1, 1))) if paired else np.nan
-        half = half if np.isfinite(half) else np.nan
+        half = paired.half_width(paired.unit_terms(influence, share, outputs.clusters)) if with_interval else np.nan
         found.append(Estimate(value, low=value - half, high=value + half, n=n, definition=f"{name}, {words}"))
     return found[0], found[1], found[2], found[3]
 
 
-def _resampled_weights(weights: np.ndarray, units: np.ndarray | None, resamples: int, seed: int) -> Iterator[np.ndarray]:
-    """Weights of the rows if they, or whole groups of them, were drawn again."""
+def _resampled_weights(weights: np.ndarray, clusters: np.ndarray | None, resamples: int, seed: int) -> Iterator[np.ndarray]:
+    """Weights of the rows after resampling them, or whole clusters of them."""
     rng = np.random.default_rng(seed)
-    size = len(weights) if units is None else int(units.max()) + 1
+    size = len(weights) if clusters is None else int(clusters.max()) + 1
     for _ in range(resamples):
         counts = rng.multinomial(size, np.full(size, 1 / size))
-        yield weights * (counts if units is None else counts[units])
+        yield weights * (counts if clusters is None else counts[clusters])

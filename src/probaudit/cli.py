@@ -11,6 +11,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Unpack
 
+import numpy as np
 import typer
 
 from .command import Command, check_outputs, checkpointed, given, in_order, line, takes
@@ -302,31 +303,28 @@ def calibrate(
     score: Annotated[str, typer.Option(help="what decides: log or brier")] = "log",
     folds: Annotated[int, typer.Option(help="folds of the cross-validation")] = 5,
     seed: Annotated[int, typer.Option(help="of the folds")] = 0,
+    features: FeatureColumns = None,
 ) -> None:
     """Fit a calibrator to the outputs in a file, and save it as JSON for `apply`.
 
     With --method auto the one with the best cross-validated score is chosen, or a simpler one that is as good within one
-    standard error. Scores are out of fold: each row is judged by a calibrator that did not see it.
+    standard error. Scores are out of fold: each row is judged by a calibrator that did not see it. --groups, one column, also
+    tries a calibrator for each group; --features also tries group calibration, which learns groups from them.
     """
-    from .calibration_loss import calibration_loss
     from .calibrators import save
-    from .selecting import calibrator_named, fit_calibrator, select_calibrator
 
     some = rows.in_memory()
-    if method == "auto":
-        choice = select_calibrator(some, score=score, cv=folds, seed=seed)
-        typer.echo(f"{choice!r}\n")
-        calibrator = choice.calibrator
-    else:
-        calibrator = fit_calibrator(some, calibrator_named(method))
-    found = calibration_loss(some, calibrator=calibrator, score=score, cv=folds, seed=seed)
+    groups = _one_group_column(some)
+    calibrator, gain = _calibrated(some, groups, features is not None, method, score, folds, seed)
     if isinstance(rows.given, RowSource) and len(rows.given) > len(some):
         calibrator = _fit_all(calibrator, rows)
         typer.echo(f"Compared on a sample of {len(some):,} of {len(rows.given):,} rows.")
+    if calibrator.takes == "groups":
+        calibrator.columns_ = np.array([groups])
+    elif calibrator.takes == "features" and features is not None:
+        calibrator.columns_ = np.array(some.feature_names or [features])
     save(calibrator, output)
-    before, after = float(found.raw), float(found.calibrated)
-    gone = f": {float(found.relative):.1%} of it is gone" if math.isfinite(found.relative) else ""
-    typer.echo(f"{score} score {before:.4f} before, {after:.4f} after{gone} (each row out of fold)")
+    typer.echo(f"{gain} (each row out of fold)")
     typer.echo(f"{type(calibrator).__name__}: {calibrator.fit_report_.status}")
     typer.echo(f"Saved to {output}. Try, best with rows that it was not fitted to:")
     typer.echo(line("apply", output, file, *_applied(context), "-o", "calibrated.parquet"))
@@ -334,6 +332,40 @@ def calibrate(
         outputs = given(context, *OUTPUTS)
         each = [*outputs, "--probs", "p_*"] if outputs else []
         typer.echo(line("compare", file, "calibrated.parquet", *given(context, *ROWS), *each))
+
+
+def _one_group_column(rows: Predictions) -> str | None:
+    """The column of groups that may get calibrators of their own."""
+    names = list(rows.columns or ())
+    if len(names) > 1:
+        raise InputError("groups", "must be one column, whose groups may get calibrators of their own", ", ".join(names))
+    return names[0] if names else None
+
+
+def _calibrated(
+    rows: Predictions, groups: str | None, with_features: bool, method: str, score: str, folds: int, seed: int
+) -> tuple[Calibrator, str]:
+    """The calibrator chosen or asked for, fitted to all rows; and in words what it gains."""
+    from .calibration_loss import Outputs, calibration_loss
+    from .selecting import calibrator_named, fit_calibrator, select_calibrator, usual_names
+
+    if method == "auto":
+        names = usual_names(Outputs.of(rows, groups), features_given=with_features)
+        choice = select_calibrator(rows, candidates=names, score=score, cv=folds, seed=seed, groups=groups)
+        typer.echo(f"{choice!r}\n")
+        scores = {candidate.name: candidate.score for candidate in choice.candidates}
+        return choice.calibrator, f"{score} score {scores['identity']:.4f} before, {scores[choice.chosen]:.4f} after"
+    unfitted = calibrator_named(method)
+    asked = {"features": with_features, "groups": groups is not None}
+    for name, value in asked.items():
+        if value and unfitted.takes != name:
+            raise InputError(name, "this method does not use them; leave them out", method)
+    if unfitted.takes == "features" and not with_features:
+        raise InputError("features", "are needed: the columns that groups are learned from", "none")
+    found = calibration_loss(rows, calibrator=unfitted, score=score, cv=folds, seed=seed, groups=groups)
+    gone = f", {method} removes {float(found.relative):.1%} of it" if math.isfinite(found.relative) else ""
+    words = f"{score} score {float(found.raw):.4f} before, {float(found.calibrated):.4f} after{gone}"
+    return fit_calibrator(rows, unfitted, groups=groups), words
 
 
 def _fit_all(calibrator: Calibrator, rows: Rows) -> Calibrator:
@@ -360,12 +392,19 @@ def apply(
     probs: Probs = None,
     logits: Logits = None,
     log_probs: LogProbs = None,
+    features: Annotated[
+        str | None, typer.Option(help="columns with features, in the order of the fit; the same as in the fit unless given")
+    ] = None,
+    groups: Annotated[str | None, typer.Option(help="column with groups; the same as in the fit unless given")] = None,
 ) -> None:
-    """Calibrate the outputs in a file; no labels are needed. Other columns are kept, and outputs become p_<class>."""
+    """Calibrate the outputs in a file; no labels are needed. Other columns are kept, and outputs become p_<class>.
+
+    A calibrator that was fitted with features or groups reads the columns of the same names.
+    """
     from .calibrators import load
     from .calibrators.base import with_first_column
     from .engines.files import parts_of
-    from .reading import read_outputs
+    from .reading import read_besides, read_outputs
     from .writing import with_columns, write_tables
 
     try:
@@ -374,15 +413,20 @@ def apply(
         found = problem.value if problem.argument == "path" else f"{calibrator}: {problem.value}"
         raise InputError("calibrator", problem.rule, found) from None
     patterns = {"probs": probs, "logits": logits, "log_probs": log_probs}
+    columns = _columns_besides(model, {"features": features, "groups": groups})
+    unseen = 0
 
     def calibrated(parts: Iterable[Any]) -> Iterator[Any]:
+        nonlocal unseen
         before = 0
         for part in parts:
             outputs, others = read_outputs(part, model.classes_.tolist(), from_logits=model.from_logits, **patterns)
+            besides = {name: read_besides(part, name, which) for name, which in columns.items()}
+            unseen += _unseen(model, besides)
             try:
-                found = model.predict_proba(with_first_column(outputs, model.n_features_in_, model.from_logits))
+                found = model.predict_proba(with_first_column(outputs, model.n_features_in_, model.from_logits), **besides)
             except InputError as problem:
-                name = next(filter(None, patterns.values()), "p_*")
+                name = next(filter(None, patterns.values()), "p_*") if problem.argument == "P" else problem.argument
                 row = None if problem.row is None else before + problem.row
                 raise InputError(name, problem.rule, problem.value, row=row) from None
             yield with_columns(others, {f"p_{name}": found[:, k] for k, name in enumerate(model.classes_.tolist())})
@@ -390,6 +434,30 @@ def apply(
 
     rows = write_tables(output, calibrated(parts_of(file)))
     typer.echo(f"{counted(rows)} written to {output}")
+    if unseen:
+        typer.echo(f"{counted(unseen)} of groups that the fit had not seen: they share the calibrator of all rows")
+
+
+def _columns_besides(model: Calibrator, asked: dict[str, str | None]) -> dict[str, Any]:
+    """The columns that a calibrator needs besides outputs, by what it takes them for: as asked for, or as in its fit."""
+    for name, value in asked.items():
+        if value is not None and model.takes != name:
+            raise InputError(name, "this calibrator does not use them; leave them out", type(model).__name__)
+    if model.takes is None or getattr(model, "grouped_by_", "features") == "outputs":
+        return {}
+    wanted = asked[model.takes]
+    if wanted is None and not hasattr(model, "columns_"):
+        raise InputError(model.takes, "are needed: the calibrator was fitted with them, from columns it does not name", "none")
+    return {model.takes: model.columns_.tolist() if wanted is None else wanted}
+
+
+def _unseen(model: Calibrator, besides: dict[str, Any]) -> int:
+    """Rows of groups that a calibrator was not fitted to."""
+    from .calibrators.combining import PerGroup
+
+    if not isinstance(model, PerGroup):
+        return 0
+    return int((model.places(besides["groups"]) == len(model.groups_)).sum())
 
 
 @command()

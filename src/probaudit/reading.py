@@ -267,6 +267,17 @@ def read_outputs(
     return outputs, arrow_table({name: column for name, column in others.items() if column.shape[:1] == outputs.shape[:1]})
 
 
+def read_besides(source: Any, takes: str, columns: Pattern) -> np.ndarray:
+    """Columns that a calibrator takes besides outputs (`Calibrator.takes`): features as a matrix, or one column of groups."""
+    table = table_of(source)
+    names = _match(table, columns, takes)
+    if takes == "features":
+        return _matrix(table, names, takes)
+    if len(names) > 1:
+        raise InputError(takes, "must be one column", ", ".join(names))
+    return table[names[0]]
+
+
 def _match(table: Collection[str], pattern: Pattern, argument: str) -> list[str]:
     """Column names that a pattern names, in the order of the file; several patterns in the order given."""
     given = [pattern] if isinstance(pattern, int) else pattern

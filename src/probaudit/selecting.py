@@ -11,9 +11,11 @@ from typing import TYPE_CHECKING, Any, Unpack
 import numpy as np
 
 from .calibration import calibration_error
-from .calibration_loss import Outputs, checked_calibrator, folds_of, group_of_rows, out_of_fold, shares
+from .calibration_loss import Outputs, checked_calibrator, folds_of, out_of_fold, shares
 from .errors import InputError
+from .estimates.estimate import Estimate
 from .estimates.score_intervals import Z95
+from .estimates.selection import RESAMPLES, Choice, choose, corrected_gain, mean_losses
 from .lenses import Classwise
 from .metrics import RowOptions, rows_of
 from .predictions import Predictions
@@ -41,9 +43,15 @@ METHODS: dict[str, tuple[str, dict[str, Any]]] = {
     "dirichlet": ("DirichletCalibration", {}),
     "matrix": ("MatrixScaling", {}),
     "gaussian_process": ("GaussianProcessCalibration", {}),
+    "per_group": ("PerGroup", {}),
+    "per_group_bias": ("PerGroup", {"base": "BiasCorrectedTemperature"}),
+    "group_calibration": ("GroupCalibration", {}),
     CONTROL: ("MeanReplacement", {}),
 }
 USUAL = ("identity", "temperature", "ensemble_temperature", "bias_corrected_temperature", "beta", "vector", "isotonic", CONTROL)
+BY_GROUPS = ("per_group", "per_group_bias")  # need the group of each row
+BY_FEATURES = ("group_calibration",)  # use features where there are some
+MOST_GROUPED_VALUES = 5_000_000  # outputs beyond which group calibration, the slowest of all, is not among the usual
 DENSE_CLASSES = 20  # beyond which one-vs-rest calibrators and those with K^2 parameters are not among the usual
 
 
@@ -67,12 +75,17 @@ class Candidate:
     accuracy: float
     accuracy_change: float
     seconds: float
+    control: bool
     remark: str
 
 
 @dataclass(frozen=True, eq=False)
 class CalibratorChoice:
-    """The candidates, which of them was chosen and why, and that one fitted to all rows (`calibrator`)."""
+    """The candidates, which of them was chosen and why, and that one fitted to all rows (`calibrator`).
+
+    gain : the share of the score that choosing removes, corrected for the choice (see `estimates.selection.corrected_gain`);
+        its definition names the calibrator and the folds.
+    """
 
     candidates: tuple[Candidate, ...]
     chosen: str
@@ -80,6 +93,7 @@ class CalibratorChoice:
     score: str
     n: int
     why: str
+    gain: Estimate
 
     def table(self) -> dict[str, list[Any]]:
         """The candidates as columns, for any frame."""
@@ -96,7 +110,22 @@ class CalibratorChoice:
                 f"{mark} {c.name:25}{c.score:9.4f}{gap:>27}{c.normalized:12.4f}{c.ece:8.4f}{c.classwise_ece:11.4f}"
                 f"{c.accuracy:10.4f}{c.seconds:7.2f}" + (f"  {c.remark}" if c.remark else "")
             )
-        return "\n".join([*lines, self.why])
+        return "\n".join([*lines, self.why, *self._gain_line()])
+
+    def _gain_line(self) -> list[str]:
+        if not np.isfinite(self.gain.low):
+            return []
+        ends = " to ".join(_percent(end) for end in self.gain.interval)
+        tried = len([c for c in self.candidates if not c.control])
+        return [
+            f"{self.chosen} removes {_percent(self.gain)} of the {self.score} score (95% interval {ends}),"
+            f" corrected for choosing among {tried} calibrators"
+        ]
+
+
+def _percent(value: float) -> str:
+    """A share to 0.1%, with a real minus sign and no minus zero."""
+    return f"{round(100 * value, 1) + 0.0:.1f}%".replace("-", "\u2212")
 
 
 def select_calibrator(
@@ -106,6 +135,8 @@ def select_calibrator(
     candidates: Sequence[str] | Mapping[str, Calibrator] | None = None,
     score: str | Score = "log",
     cv: Any = 5,
+    stratify: bool = False,
+    features: Any = None,
     groups: Any = None,
     seed: int = 0,
     **options: Unpack[RowOptions],
@@ -115,7 +146,10 @@ def select_calibrator(
     candidates : names (`selecting.METHODS`), or calibrators by name, from simple to flexible; the usual ones unless given.
         "identity" is the choice to leave the outputs alone. Mean replacement is shown as a control and never chosen: it gives
         everybody the same confidence, which makes ECE and accuracy look perfect and the score poor.
-    score, cv, groups, seed, options : as in `calibration_loss`.
+    features : as in `calibration_loss`; "group_calibration" is then among the usual candidates.
+    groups : as in `calibration_loss`; "per_group" and "per_group_bias" (a temperature for each group, or with a bias for each
+        class as well) are then among the usual candidates.
+    score, cv, stratify, seed, options : as in `calibration_loss`.
 
     >>> from probaudit.simulate import gaussian_posteriors
     >>> world = gaussian_posteriors(2000, 3)
@@ -123,37 +157,46 @@ def select_calibrator(
     'temperature'
     """
     rule = as_score(score)
-    predictions = rows_of(y_true, y_proba, **options)
-    outputs = Outputs.of(predictions)
-    chosen = _candidates(candidates, outputs.n_classes)
-    units = group_of_rows(groups, predictions, outputs)
-    folds = folds_of(outputs, cv, units, len(predictions), seed)
-    share = shares(outputs.weights)
+    predictions = rows_of(y_true, y_proba, features=features, **options)
+    outputs = Outputs.of(predictions, groups)
+    tried = _candidates(candidates, outputs, features=features, groups=groups)
+    folds = folds_of(outputs, cv, len(predictions), seed, stratify=stratify)
+    share, raw = shares(outputs.weights), outputs.probabilities()
+    trials = [_tried(calibrator, outputs, folds.numbers) for calibrator in tried.values()]
+    losses = np.column_stack([rule.score(posteriors, outputs.codes) for posteriors, _ in trials])
+    eligible = [place for place, calibrator in enumerate(tried.values()) if not is_control(calibrator)]
+    found = choose(losses, share, outputs.clusters, eligible)
+    if found is None:
+        raise InputError("candidates", "none of them has a finite score", ", ".join(tried))
+    names = list(tried)
+    means = mean_losses(losses, share)
     naive = float(rule.entropy(np.bincount(outputs.codes, share, minlength=outputs.n_classes)))
-    raw_accuracy = float(share @ (outputs.probabilities().argmax(axis=1) == outputs.codes))
-    losses, trials = {}, {}
-    for name, calibrator in chosen.items():
-        start = time.perf_counter()
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            posteriors = out_of_fold(outputs, folds, lambda rows, c=calibrator: outputs.fitted(c, rows))  # type: ignore[misc]
-        trials[name] = posteriors, time.perf_counter() - start
-        losses[name] = rule.score(posteriors, outputs.codes)
-    means = {name: float(share @ loss) if np.isfinite(loss).all() else np.inf for name, loss in losses.items()}
-    controls = {name for name, calibrator in chosen.items() if is_control(calibrator)}
-    allowed = [name for name in chosen if name not in controls and np.isfinite(means[name])]
-    if not allowed:
-        raise InputError("candidates", "none of them has a finite score", ", ".join(chosen))
-    best = min(allowed, key=lambda name: means[name])
+    accuracy = float(share @ (raw.argmax(axis=1) == outputs.codes))
     table = tuple(
-        _candidate(name, losses, means, best, *trials[name], outputs, share, units, naive, raw_accuracy, name in controls)
-        for name in chosen
+        _candidate(name, k, found, losses[:, k], float(means[k]), trials[k], outputs, share, naive, accuracy, k not in eligible)
+        for k, name in enumerate(names)
     )
-    tied = [candidate.name for candidate in table if candidate.tied and candidate.name in allowed]
-    first = tied[0]
+    first, best = names[found.chosen], names[found.best]
     why = f"{first}: the best" if first == best else f"{first}: simpler than {best}, and within one standard error of it"
-    fitted = _fitted(predictions, chosen[first], outputs)
-    return CalibratorChoice(table, first, fitted, rule.name, len(outputs.codes), why)
+    value, low, high = corrected_gain(losses, rule.score(raw, outputs.codes), share, outputs.clusters, eligible, seed=seed)
+    words = f"share of the {rule.name} score removed by {first}, {folds.words}, {correction_words(len(eligible))}"
+    gain = Estimate(value, low=low, high=high, n=len(outputs.codes), definition=words)
+    fitted = outputs.fitted(tried[first], named=True)
+    return CalibratorChoice(table, first, fitted, rule.name, len(outputs.codes), why, gain)
+
+
+def correction_words(tried: int) -> str:
+    """How a gain was corrected, for its definition."""
+    return f"corrected for choosing among {tried} calibrators (bootstrap bias-corrected, {RESAMPLES} resamples)"
+
+
+def _tried(calibrator: Calibrator, outputs: Outputs, folds: np.ndarray) -> tuple[np.ndarray, float]:
+    """Out-of-fold posteriors, and the seconds that they took."""
+    start = time.perf_counter()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # what becomes of a fit is seen in its scores
+        posteriors = out_of_fold(outputs, folds, calibrator)
+    return posteriors, time.perf_counter() - start
 
 
 def is_control(calibrator: Calibrator) -> bool:
@@ -170,77 +213,102 @@ def calibrator_named(name: str) -> Calibrator:
     if name not in METHODS:
         raise InputError("method", f"must be one of {', '.join(METHODS)}", repr(name))
     kind, choices = METHODS[name]
-    found: Calibrator = calibrators.named(kind)(**choices)
+    made = {key: calibrators.named(value)() if key == "base" else value for key, value in choices.items()}
+    found: Calibrator = calibrators.named(kind)(**made)
     return found
 
 
-def fit_calibrator(predictions: Predictions, calibrator: Calibrator) -> Calibrator:
-    """A calibrator fitted to all rows that count, with their own classes."""
-    return _fitted(predictions, calibrator, Outputs.of(predictions))
+def fit_calibrator(predictions: Predictions, calibrator: Calibrator, *, groups: Any = None) -> Calibrator:
+    """A calibrator fitted to all rows that count, with their own classes, and with features if it uses them.
+
+    groups : as in `calibration_loss`.
+    """
+    outputs = Outputs.of(predictions, groups)
+    outputs.check_use(calibrator, groups=groups)
+    return outputs.fitted(calibrator, named=True)
 
 
-def _fitted(predictions: Predictions, calibrator: Calibrator, outputs: Outputs) -> Calibrator:
-    from sklearn.base import clone
+def aware_names(outputs: Outputs, *, features_given: bool = False) -> list[str]:
+    """The candidates that use groups or features of the rows, as far as the rows have some.
 
-    classes = list(predictions.class_order)
-    labels = np.array(classes)[outputs.codes]
-    found: Calibrator = clone(calibrator).set_params(from_logits=outputs.from_logits, classes=classes)
-    return found.fit(outputs.values, labels, outputs.weights)
+    features_given : whether the caller asks for features to be used: they must then be numbers, and no number of rows is too
+        large. Else features that cannot be used are left alone.
+    """
+    from .calibrators.grouping import feature_table
+
+    names = [] if outputs.groups is None else list(BY_GROUPS)
+    if outputs.features is None or (outputs.values.size > MOST_GROUPED_VALUES and not features_given):
+        return names
+    try:
+        feature_table(outputs.features, None, None)
+    except InputError:
+        if features_given:
+            raise
+        return names
+    return [*names, *BY_FEATURES]
 
 
-def _candidates(given: Sequence[str] | Mapping[str, Calibrator] | None, classes: int) -> dict[str, Calibrator]:
+def _candidates(
+    given: Sequence[str] | Mapping[str, Calibrator] | None, outputs: Outputs, **besides: Any
+) -> dict[str, Calibrator]:
+    """By name, in order; `besides` are features and groups as the caller gave them, which one of them must use."""
     if isinstance(given, Mapping):
         found = {name: checked_calibrator(calibrator, "candidates") for name, calibrator in given.items()}
     else:
-        names = given
-        if names is None:
-            few = (*USUAL[:-1], "dirichlet", CONTROL) if classes <= DENSE_CLASSES else USUAL
-            names = [name for name in few if classes <= DENSE_CLASSES or name not in ("beta", "isotonic")]
+        names = usual_names(outputs, features_given=besides["features"] is not None) if given is None else given
         unknown = [name for name in names if name not in METHODS] if not isinstance(names, str) else [names]
         if unknown:
             raise InputError("candidates", f"must be a list of {', '.join(METHODS)}, or calibrators by name", repr(unknown[0]))
         found = {name: calibrator_named(name) for name in names}
     if all(is_control(calibrator) for calibrator in found.values()):
         raise InputError("candidates", "needs at least one calibrator besides the control", list(found))
+    for calibrator in found.values():
+        outputs.check_use(calibrator)
+    for argument, value in besides.items():
+        if value is not None and not any(calibrator.takes == argument for calibrator in found.values()):
+            raise InputError(argument, "none of the candidates uses them", ", ".join(found))
     return found
+
+
+def usual_names(outputs: Outputs, *, features_given: bool = False) -> list[str]:
+    """The candidates unless others are given, from the simplest to the most flexible; see `aware_names`."""
+    dense = outputs.n_classes <= DENSE_CLASSES
+    names = [name for name in USUAL[:-1] if dense or name not in ("beta", "isotonic")]
+    aware = aware_names(outputs, features_given=features_given)
+    return [*names, *(["dirichlet"] if dense else []), *aware, CONTROL]
 
 
 def _candidate(
     name: str,
-    losses: Mapping[str, np.ndarray],
-    means: Mapping[str, float],
-    best: str,
-    posteriors: np.ndarray,
-    seconds: float,
+    place: int,
+    choice: Choice,
+    losses: np.ndarray,
+    mean: float,
+    trial: tuple[np.ndarray, float],
     outputs: Outputs,
     share: np.ndarray,
-    units: np.ndarray | None,
     naive: float,
     raw_accuracy: float,
     control: bool,
 ) -> Candidate:
-    gap = means[name] - means[best]
-    if np.isfinite(gap):
-        terms = share * (losses[name] - losses[best] - gap)
-        terms = terms if units is None else np.bincount(units, terms)
-        error = float(np.sqrt((terms**2).sum() * len(terms) / max(len(terms) - 1, 1)))
-    else:
-        error = 0.0
-    infinite = int((~np.isfinite(losses[name])).sum())
+    posteriors, seconds = trial
+    gap, error = float(choice.gaps[place]), float(choice.errors[place])
+    infinite = int((~np.isfinite(losses)).sum())
     seen = Predictions(outputs.codes, np.clip(posteriors, 0, 1), sample_weight=outputs.weights, tolerance=1e-6)
     accuracy = float(share @ (posteriors.argmax(axis=1) == outputs.codes))
     return Candidate(
         name=name,
-        score=means[name],
-        normalized=means[name] / naive if naive else np.nan,
+        score=mean,
+        normalized=mean / naive if naive else np.nan,
         worse_by=gap,
         low=gap - Z95 * error,
         high=gap + Z95 * error,
-        tied=bool(gap <= error),
+        tied=bool(choice.tied[place]),
         ece=float(calibration_error(seen)),
         classwise_ece=float(calibration_error(seen, lens=Classwise())),
         accuracy=accuracy,
         accuracy_change=accuracy - raw_accuracy,
         seconds=seconds,
+        control=control,
         remark="control, never chosen" if control else f"{counted(infinite)} with an infinite score" if infinite else "",
     )

@@ -7,7 +7,7 @@ from abc import abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
 from sklearn.base import BaseEstimator, ClassifierMixin
@@ -122,15 +122,19 @@ class Calibrator(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     `Sample`, and `_transform`, which gives probabilities. `_fitted` lists the attributes that hold all it has learned, so that
     it can be saved, each with its form: float, str, Calibrator, the shape of an array ("K" is the number of classes, another
     letter any number, the same wherever it stands, None any but 0), or a list of one of these.
+
+    `columns_`, if set, names the columns of a file that features or groups were read from; `save` keeps them for `apply`.
     """
 
     accuracy_preserving: ClassVar[bool] = False  # whether the most probable class can never change
+    takes: ClassVar[Literal["features", "groups"] | None] = None  # what `fit` and `predict_proba` take besides outputs
     _fitted: ClassVar[Mapping[str, Any]] = {}
 
     from_logits: bool
     classes: Any
     classes_: np.ndarray
     fit_report_: FitReport
+    columns_: np.ndarray
 
     @abstractmethod
     def _fit(self, sample: Sample) -> tuple[bool, str]:

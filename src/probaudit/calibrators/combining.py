@@ -75,6 +75,7 @@ class PerGroup(Calibrator):
     array([0.667, 0.5  , 0.5  ])
     """
 
+    takes = "groups"
     _fitted: ClassVar[Mapping[str, Any]] = {
         "groups_": ("G",),
         "member_of_": ("G",),
@@ -144,6 +145,11 @@ class PerGroup(Calibrator):
             status += f"; {listed}: fewer than {self.min_rows} rows or one class"
         return converged, f"{status}; all others, unseen groups too, share the calibrator of all rows; {words}"
 
+    def places(self, groups: np.ndarray) -> np.ndarray:
+        """The place of each row's group in `groups_`; one past the last for a group that the fit did not see."""
+        codes = label_codes(groups, tuple(self.groups_.tolist()))
+        return np.where((codes < 0) | (codes >= len(self.groups_)), len(self.groups_), codes)
+
     def _check_learned(self) -> None:
         check_places(self.member_of_, self.members_)
 
@@ -155,9 +161,7 @@ class PerGroup(Calibrator):
             if len(self.groups_):
                 raise InputError("groups", "must be given: there is a calibrator for each group")
             return self.whole_._transform(sample)
-        codes = label_codes(groups, tuple(self.groups_.tolist()))
-        codes[(codes < 0) | (codes >= len(self.groups_))] = len(self.groups_)  # unseen
-        member = np.append(self.member_of_, -1)[codes]
+        member = np.append(self.member_of_, -1)[self.places(groups)]
         probs = np.empty(sample.values.shape)
         for k in np.unique(member):
             rows = np.flatnonzero(member == k)

@@ -53,6 +53,7 @@ class GroupCalibration(Calibrator):
     [0.3, 2.7]
     """
 
+    takes = "features"
     _fitted: ClassVar[Mapping[str, Any]] = {
         "weights_": ("U", "G", "D"),
         "intercepts_": ("U", "G"),

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any, Self
 
 import numpy as np
 from sklearn.base import BaseEstimator, ClassifierMixin, MetaEstimatorMixin, clone
-from sklearn.model_selection import StratifiedGroupKFold, StratifiedKFold, check_cv
+from sklearn.model_selection import check_cv
 from sklearn.utils import Tags, _safe_indexing, column_or_1d, get_tags, indexable
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import _check_sample_weight, _num_samples, check_is_fitted, has_fit_parameter
@@ -17,6 +16,7 @@ from sklearn.utils.validation import _check_sample_weight, _num_samples, check_i
 from ..errors import InputError
 from .base import Calibrator, FitReport
 from .combining import check_calibrator
+from .folding import fold_numbers
 from .temperature import BiasCorrectedTemperature
 
 METHODS = ("predict_proba", "decision_function")
@@ -30,8 +30,9 @@ class CalibratedModel(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):  # ty
 
     estimator : a scikit-learn classifier.
     calibrator : BiasCorrectedTemperature unless given. Its `from_logits` and `classes` follow from `method` and from y.
-    cv : the number of stratified folds, or what scikit-learn's `check_cv` takes. With `groups` in `fit`, rows of a group share
-        a fold.
+    cv : the number of random folds, or what scikit-learn's `check_cv` takes. With `clusters` in `fit`, the rows of a cluster
+        share a fold.
+    stratify : whether folds have the class frequencies of all rows; goes with a number of folds.
     method : the estimator's outputs to be calibrated: "predict_proba", or "decision_function" as logits.
     seed : of the folds.
 
@@ -57,22 +58,30 @@ class CalibratedModel(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):  # ty
         cv: Any = 5,
         *,
         method: str = "predict_proba",
+        stratify: bool = False,
         seed: int = 0,
     ) -> None:
         self.estimator = estimator
         self.calibrator = calibrator
         self.cv = cv
         self.method = method
+        self.stratify = stratify
         self.seed = seed
 
-    def fit(self, X: Any, y: Any, sample_weight: Any = None, groups: Any = None) -> Self:
-        """Fit the model and its calibrator. Weights go to the estimator, if it takes them, and to the calibrator."""
+    def fit(self, X: Any, y: Any, sample_weight: Any = None, clusters: Any = None) -> Self:
+        """Fit the model and its calibrator. Weights go to the estimator, if it takes them, and to the calibrator.
+
+        clusters : one value per row; rows with the same value are dependent and share a fold.
+        """
         if self.method not in METHODS:
             raise InputError("method", 'must be "predict_proba" or "decision_function"', repr(self.method))
         calibrator = BiasCorrectedTemperature() if self.calibrator is None else self.calibrator
         check_calibrator(calibrator, "calibrator")
+        if calibrator.takes == "groups":
+            rule = "must not need the groups of rows; fit such a calibrator to the outputs of the model"
+            raise InputError("calibrator", rule, type(calibrator).__name__)
         check_classification_targets(y)
-        X, y, groups = indexable(X, y, groups)
+        X, y, clusters = indexable(X, y, clusters)
         y = column_or_1d(y, warn=True)
         if _num_samples(X) == 0:
             raise InputError("X", "needs rows; found 0 sample(s)")
@@ -84,7 +93,7 @@ class CalibratedModel(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):  # ty
         if len(self.classes_) < 2:
             raise InputError("y", "needs rows of two classes or more; found one class", f"{self.classes_.tolist()}")
         passed = None if sample_weight is None else weights
-        outputs = self._left_out(X, y, passed, groups, counted)
+        outputs = self._left_out(X, y, passed, clusters, counted)
         rows = counted[np.isfinite(outputs[counted, codes])]
         self.calibrator_ = clone(calibrator).set_params(
             from_logits=self.method == "decision_function", classes=self.classes_.tolist()
@@ -127,10 +136,10 @@ class CalibratedModel(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):  # ty
             raise InputError("estimator", rule, f"has shape {outputs.shape}")
         return outputs
 
-    def _left_out(self, X: Any, y: np.ndarray, weights: np.ndarray | None, groups: Any, counted: np.ndarray) -> np.ndarray:
+    def _left_out(self, X: Any, y: np.ndarray, weights: np.ndarray | None, clusters: Any, counted: np.ndarray) -> np.ndarray:
         """Outputs of models for the rows they were not fitted to, [n, K]; NaN where there are none."""
         outputs = np.full((len(y), len(self.classes_)), np.nan)
-        for train, test in self._folds(X, y, groups, counted):
+        for train, test in self._folds(X, y, clusters, counted):
             test = np.intersect1d(test, counted)
             if not np.isnan(outputs[test]).all():
                 raise InputError("cv", "must leave each row out once at most")
@@ -149,24 +158,22 @@ class CalibratedModel(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):  # ty
         least = np.nanmin(outputs, axis=1, keepdims=True) if self.method == "decision_function" else 0.0
         return np.where(np.isnan(outputs), least, outputs)
 
-    def _folds(self, X: Any, y: np.ndarray, groups: Any, counted: np.ndarray) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+    def _folds(self, X: Any, y: np.ndarray, clusters: Any, counted: np.ndarray) -> Iterator[tuple[np.ndarray, np.ndarray]]:
         """Rows to fit and rows left out."""
         if not isinstance(self.cv, (int, np.integer)):
-            yield from check_cv(self.cv, y, classifier=True).split(X, y, groups)
+            if self.stratify:
+                raise InputError("stratify", "goes with a number of folds; let the splitter stratify", repr(self.cv)[:80])
+            yield from check_cv(self.cv, y, classifier=True).split(X, y, clusters)
             return
-        if self.cv < 2:
-            raise InputError("cv", "needs two folds or more", self.cv)
-        largest = int(np.unique(y[counted], return_counts=True)[1].max())
+        codes = np.unique(y[counted], return_inverse=True)[1].reshape(-1)
+        largest = int(np.bincount(codes).max())
         if largest < 2:
             raise InputError("y", "needs a class with two rows or more")
-        splitter = StratifiedKFold if groups is None else StratifiedGroupKFold
-        folds = splitter(min(self.cv, largest), shuffle=True, random_state=self.seed)
-        some = None if groups is None else _safe_indexing(groups, counted)
-        with warnings.catch_warnings():  # a class with fewer rows than folds is dealt with above
-            warnings.filterwarnings("ignore", message="The least populated class", category=UserWarning)
-            parts = list(folds.split(counted, y[counted], some))
-        for train, test in parts:
-            yield counted[train], counted[test]
+        some = None if clusters is None else np.asarray(_safe_indexing(clusters, counted))
+        most = largest if self.stratify else len(counted)
+        folds = fold_numbers(min(int(self.cv), most), codes, some, self.seed, stratify=self.stratify)
+        for number in np.unique(folds):
+            yield counted[folds != number], counted[folds == number]
 
     def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()

@@ -30,7 +30,8 @@ ITEMS: dict[str, tuple[type, ...]] = {
     "object": (str, int, float, bool),
 }
 REPORT = {"converged": bool, "status": str, "score_before": float, "score_after": float, "n": int}
-LABELS = ("classes_", "groups_", "feature_names_in_")  # arrays of any type
+LABELS = ("classes_", "groups_", "feature_names_in_", "columns_")  # arrays of any type
+OPTIONAL = ("feature_names_in_", "columns_")  # names of columns, where these are known
 NUMBERS = {"nan": math.nan, "inf": math.inf, "-inf": -math.inf}  # those that JSON has not
 
 
@@ -101,7 +102,7 @@ def _encoded_calibrator(calibrator: Calibrator, fitted: bool) -> dict[str, Any]:
     fields = ["classes_", "n_features_in_", *calibrator._fitted]
     if not all(hasattr(calibrator, field) for field in (*fields, "fit_report_")):
         raise InputError("calibrator", "must be fitted before it is saved", name)
-    fields += ["feature_names_in_"] * hasattr(calibrator, "feature_names_in_")
+    fields += [field for field in OPTIONAL if hasattr(calibrator, field)]
     learned = {field: _encoded(getattr(calibrator, field)) for field in fields}
     report = {field: _encoded(value) for field, value in asdict(calibrator.fit_report_).items()}
     return content | {"learned": learned, "report": report}
@@ -164,7 +165,7 @@ def _report(fields: dict[str, Any]) -> FitReport:
 
 
 def _known(field: str, calibrator: Calibrator) -> str:
-    if field not in ("classes_", "n_features_in_", "feature_names_in_", *calibrator._fitted):
+    if field not in ("classes_", "n_features_in_", *OPTIONAL, *calibrator._fitted):
         raise ValueError(f"{type(calibrator).__name__} has no part {field!r}")
     return field
 
@@ -175,6 +176,8 @@ def _check_forms(calibrator: Calibrator) -> None:
     forms = {"classes_": ("K",)} | dict(calibrator._fitted)
     if hasattr(calibrator, "feature_names_in_"):
         forms["feature_names_in_"] = (calibrator.n_features_in_,)
+    if hasattr(calibrator, "columns_"):
+        forms["columns_"] = (None,)
     for field, form in forms.items():
         if not _fits(getattr(calibrator, field), form, sizes, labels=field in LABELS):
             raise ValueError(f"{field} is not what {type(calibrator).__name__} learns")

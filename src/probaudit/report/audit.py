@@ -11,7 +11,7 @@ import numpy as np
 
 from ..arrays import as_array, named_columns
 from ..budget import Budget, loss_budget
-from ..calibration_loss import CalibrationLoss, calibration_loss
+from ..calibration_loss import CalibrationLoss, calibration_loss, default_calibrator
 from ..engines.choosing import Passing, as_source
 from ..engines.memory import evidence_of
 from ..errors import InputError
@@ -23,6 +23,7 @@ from ..estimates.null import BinnedError
 from ..metrics import RowOptions, rows_of
 from ..predictions import Predictions
 from ..scores import Brier, Cost, Log
+from ..selecting import calibrator_named
 from ..statistics import AuditState, Plan, Summary
 from ..statistics.evidence import Evidence
 from ..version import __version__
@@ -33,7 +34,7 @@ from .groups import Group, group_errors
 from .lens_errors import LensError
 from .pitfalls import LOOKED_FOR
 from .plain import plain
-from .repairs import FOLDS, Repair, compare_repairs
+from .repairs import FOLDS, Repair, compare_repairs, too_few
 from .result import Result
 from .verdict import headline, judge
 
@@ -314,10 +315,15 @@ def audit_evidence(
         groups = group_errors(evidence) if sample.columns else ()
     tried, tried_words = _tried(evidence, repair)
     estimates |= _calibration_loss(tried, evidence.sample_words)
-    repairs = compare_repairs(evidence, tried, progress=progress) if repair == "compare" and tried is not None else ()
+    repairs: tuple[Repair, ...] = ()
+    if repair == "compare" and tried is not None:
+        repairs = compare_repairs(evidence, tried, regions=regions, progress=progress)
     budget = None
     if sample.features is not None or regions is not None:
-        budget = loss_budget(sample, regions="tree" if regions is None else regions, calibrator=tried)
+        recalibration = _recalibration(sample, tried, repairs)
+        others = evidence.others if recalibration == "none" else None
+        chosen = "tree" if regions is None else regions
+        budget = loss_budget(sample, regions=chosen, calibrator=recalibration, others=others)
         estimates |= _grouping_loss(budget, evidence.sample_words)
     evidence = replace(evidence, total=None)  # which would keep all rows in memory
     case = Case(
@@ -378,13 +384,29 @@ def _tried(evidence: Evidence, asked: Repairing) -> tuple[CalibrationLoss | None
     summary, sample = evidence.summary, evidence.sample
     if asked is False:
         return None, "not asked for"
-    if (summary.log.rows > 0).sum() < 2 or summary.rows < FOLDS:
-        return None, "not tried: it needs two classes and five rows"
+    if why := too_few(summary.log.rows):
+        return None, why
     try:
         found = calibration_loss(sample, cv=FOLDS)
     except InputError as problem:
         return None, f"not tried: {problem.rule}"
     return found, found.definition + evidence.sample_words
+
+
+def _recalibration(
+    sample: Predictions, tried: CalibrationLoss | None, repairs: tuple[Repair, ...]
+) -> CalibrationLoss | Literal["none"] | None:
+    """What the loss budget recalibrates by: the recommended calibrator, or else the usual one.
+
+    Of a calibrator that sees features or groups the gain would not be calibration alone.
+    """
+    name = next((repair.name for repair in repairs if repair.recommended), "")
+    if name == "identity":
+        return "none"
+    calibrator = calibrator_named(name) if name else default_calibrator()
+    if calibrator.takes is not None or type(calibrator) is type(default_calibrator()):
+        return tried
+    return calibration_loss(sample, calibrator=calibrator, cv=FOLDS, interval=None)
 
 
 def _calibration_loss(found: CalibrationLoss | None, sample_words: str) -> dict[str, Estimate]:

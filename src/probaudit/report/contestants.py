@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from ..calibration import calibration_error
-from ..calibration_loss import CalibrationLoss, Outputs, calibration_loss, folds_of, shares
+from ..calibration_loss import CalibrationLoss, Folds, Outputs, calibration_loss, folds_of, shares
 from ..engines.memory import summary
 from ..errors import InputError
 from ..estimates import paired, scores
@@ -29,7 +29,7 @@ from ..scores import Brier, Cost, Log, Score
 from ..smoothing import kernel_calibration_error, smooth_calibration_error
 from ..statistics import Plan, Summary
 from ..viewing import grids_of, look_at_event, survey
-from .repairs import FOLDS
+from .repairs import FOLDS, too_few
 
 REPAIRED_VALUES = 20_000_000  # outputs of a model beyond which no calibrator is tried unless asked for
 
@@ -39,7 +39,7 @@ class Ground:
     """What all models are judged by: the rows that count, which of them are dependent, how they are resampled, folds, costs.
 
     clusters : the cluster of each row that counts, if rows have clusters. units : the unit of each that is resampled.
-    folds : the fold of each of all rows; None if no calibrator is tried, and `why_no_repair` says why.
+    folds : the fold of each row that counts; None if no calibrator is tried, and `why_no_repair` says why.
     chosen : whether the folds were given; those that do not fit the rows are then refused, and not just left out.
     """
 
@@ -47,7 +47,7 @@ class Ground:
     clusters: np.ndarray | None
     units: np.ndarray
     counts: np.ndarray
-    folds: np.ndarray | None
+    folds: Folds | None
     cost: Cost | None
     seed: int
     why_no_repair: str = ""
@@ -62,17 +62,14 @@ class Ground:
         clusters = None if rows.clusters is None else ClusteredRows(rows, good).clusters.number
         units = sampling_units(len(good), seed, clusters)
         counts = paired.draw_counts(int(units.max()) + 1, resamples, seed)
-        why, folds = _why_no_repair(rows, repair), None
+        why, folds = _why_no_repair(rows, repair, chosen=cv is not None), None
         if not why:
             try:
-                found = folds_of(Outputs.of(rows), FOLDS if cv is None else cv, clusters, len(rows), seed)
+                folds = folds_of(Outputs.of(rows), FOLDS if cv is None else cv, len(rows), seed)
             except InputError as problem:
                 if cv is not None:
                     raise
                 why = f"not tried: {problem.rule}"
-            else:
-                folds = np.zeros(len(rows), np.int64)
-                folds[good] = found
         return cls(weights, clusters, units, counts, folds, cost, seed, why, cv is not None)
 
     @cached_property
@@ -80,13 +77,13 @@ class Ground:
         return shares(self.weights)
 
 
-def _why_no_repair(rows: Predictions, asked: bool | None) -> str:
+def _why_no_repair(rows: Predictions, asked: bool | None, *, chosen: bool) -> str:
     found = survey(rows).summary
     if asked is False:
         return "not asked for"
     if asked is None and rows.probs.size > REPAIRED_VALUES:
         return f"not tried: more than {REPAIRED_VALUES:,} outputs"
-    return "not tried: it needs two classes and five rows" if (found.log.rows > 0).sum() < 2 or found.rows < 5 else ""
+    return "" if chosen else too_few(found.log.rows)
 
 
 @dataclass(frozen=True, eq=False)

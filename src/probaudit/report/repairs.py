@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import math
 import warnings
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from ..calibration import calibration_error
-from ..calibration_loss import CalibrationLoss, calibration_loss, default_calibrator, shares
+from ..calibration_loss import CalibrationLoss, Outputs, calibration_loss, default_calibrator, shares
 from ..engines.progress import Progress
 from ..estimates import paired
 from ..estimates.clusters import ClusteredRows, Clusters
@@ -19,10 +20,11 @@ from ..estimates.estimate import Estimate
 from ..estimates.fine_grid import FineGrid
 from ..estimates.score_intervals import Z95
 from ..estimates.scores import wilson
+from ..estimates.selection import choose, corrected_gain
 from ..lenses import Binary, Classwise, Groups, Lens, TopK, TopLabel
 from ..predictions import Predictions
 from ..scores import Brier, Log
-from ..selecting import CONTROL, METHODS, calibrator_named
+from ..selecting import CONTROL, METHODS, aware_names, calibrator_named, correction_words
 from ..statistics.evidence import RANKS, Evidence
 from ..words import counted
 from .lens_errors import FEWER_RESAMPLES, WIDTH, LensError, binned, described
@@ -37,7 +39,7 @@ PLAIN_ISOTONIC = "isotonic_plain"
 SHOWN_RANK = 5
 ROUNDING = 1e-12
 TITLES = {
-    "identity": "as it is",
+    "identity": "original (uncalibrated)",
     "temperature": "temperature scaling",
     "ensemble_temperature": "ensemble temperature",
     "bias_corrected_temperature": "bias-corrected temperature",
@@ -47,17 +49,21 @@ TITLES = {
     PLAIN_ISOTONIC: "isotonic regression",
     "histogram": "histogram binning",
     "dirichlet": "Dirichlet calibration",
+    "per_group": "temperature of each group",
+    "per_group_bias": "bias-corrected temperature of each group",
+    "group_calibration": "group calibration by features",
     CONTROL: "mean replacement (control)",
 }
 
 
 @dataclass(frozen=True, eq=False)
 class Repair:
-    """A calibrator as its out-of-fold probabilities show it; "identity" is to leave the outputs as they are.
+    """A calibrator as its out-of-fold probabilities show it; "identity" leaves the outputs uncalibrated.
 
-    gain : the share of the log score that it removes.
-    worse_by : the log score less that of the best, for paired rows. brier_change : the Brier score less that of the outputs as
-        they are, likewise.
+    gain : the share of the log score that it removes. That of the recommended one is corrected for the choice (see
+        `estimates.selection.corrected_gain`), unless it is "identity", which gains nothing.
+    worse_by : the log score less that of the best, for paired rows. brier_change : the Brier score less that of the
+        uncalibrated outputs, likewise.
     ece, topk_ece : of the top label, and of the true class being among the k most probable (5, or 2 where there are few
         classes), with 15 equal bins; `ece_chance`, `topk_chance` the 95% point of the same for a calibrated model.
     recommended : by the rule of `select_calibrator`: the simplest whose log score is within one standard error of the best.
@@ -104,10 +110,11 @@ def title_of(name: str) -> str:
     return TITLES.get(name, name.replace("_", " "))
 
 
-def candidates(classes: int, *, pairs: bool = False) -> dict[str, Calibrator]:
+def candidates(classes: int, *, pairs: bool = False, aware: Sequence[str] = ()) -> dict[str, Calibrator]:
     """The calibrators that are compared, from the simplest to the most flexible: fewer where they would take long.
 
     pairs : of a stated confidence; to replace it by the mean accuracy is then to put all rows into one bin.
+    aware : names of calibrators that use features or groups of the rows.
     """
     from ..calibrators.binning import HistogramBinning
     from ..calibrators.isotonic import IsotonicCalibration
@@ -118,7 +125,17 @@ def candidates(classes: int, *, pairs: bool = False) -> dict[str, Calibrator]:
     names += ["beta", "vector"] if classes <= FEW_CLASSES else []
     names += ["isotonic", PLAIN_ISOTONIC, "histogram"] if classes <= SOME_CLASSES else []
     names += ["dirichlet"] if classes <= FEW_CLASSES else []
-    return {name: special[name] if name in special else calibrator_named(name) for name in [*names, CONTROL]}
+    return {name: special[name] if name in special else calibrator_named(name) for name in [*names, *aware, CONTROL]}
+
+
+def too_few(rows_by_class: np.ndarray) -> str:
+    """Why rows are too few to try a calibrator on them; nothing if they are enough.
+
+    >>> too_few(np.array([7, 1])), too_few(np.array([7, 2]))
+    ('not tried: it needs two classes of two rows or more, one of them of five', '')
+    """
+    enough = (rows_by_class >= 2).sum() >= 2 and rows_by_class.max() >= FOLDS
+    return "" if enough else "not tried: it needs two classes of two rows or more, one of them of five"
 
 
 @dataclass(frozen=True, eq=False)
@@ -133,24 +150,37 @@ class Trial:
     numbers: dict[str, Any]
 
 
+def group_column_of(sample: Predictions, regions: Any = None) -> str | None:
+    """The column whose groups may have calibrators of their own: the one that `regions` names, or the only one there is."""
+    columns = list(sample.columns or ())
+    named = [regions] if isinstance(regions, str) else list(regions) if isinstance(regions, (list, tuple)) else columns
+    known = [name for name in named if isinstance(name, str) and name in columns]
+    return known[0] if len(known) == len(named) == 1 else None
+
+
 def compare_repairs(
-    evidence: Evidence, tried: CalibrationLoss | None = None, *, progress: bool | None = None
+    evidence: Evidence, tried: CalibrationLoss | None = None, *, regions: Any = None, progress: bool | None = None
 ) -> tuple[Repair, ...]:
-    """All candidates on the sample, out of the same folds. `tried` is what the usual calibrator has shown already."""
-    chosen = candidates(evidence.summary.plan.n_classes, pairs=evidence.sample.pairs)
+    """All candidates on the sample, out of the same folds. `tried` is what the usual calibrator has shown already.
+
+    regions : as in `audit`; a single column, named there or the only one of the rows, offers a calibrator for each of its
+        groups. Features of the rows offer group calibration.
+    """
+    sample, groups = evidence.sample, group_column_of(evidence.sample, regions)
+    aware = aware_names(Outputs.of(sample, groups))
+    chosen = candidates(evidence.summary.plan.n_classes, pairs=sample.pairs, aware=aware)
     where = f"out of fold{evidence.sample_words}"
     trials = {}
     with Progress(len(chosen), progress, unit="calibrators") as bar:
         for name, calibrator in chosen.items():
-            trials[name] = _trial(evidence.sample, calibrator, tried, where)
+            own = groups if calibrator.takes == "groups" else None
+            trials[name] = _trial(sample, calibrator, own, tried, where)
             bar.advance(1)
-    allowed = [name for name in trials if name in METHODS and name != CONTROL]
-    best = min(allowed, key=lambda name: float(trials[name].numbers["log_score"]))
-    raw, words = trials["identity"].brier, f"Brier score less that of the outputs as they are, paired rows, {where}"
+    first, best = _choose(trials, where)
+    raw, words = trials["identity"].brier, f"Brier score less that of the uncalibrated outputs, paired rows, {where}"
     changes = {name: _gap(trial.brier, raw, trial, words) for name, trial in trials.items()}
-    lowest, words = trials[best].log, f"log score less that of the best repair, paired rows, {where}"
+    lowest, words = trials[best or "identity"].log, f"log score less that of the best repair, paired rows, {where}"
     gaps = {name: _gap(trial.log, lowest, trial, words) for name, trial in trials.items()}
-    first = next((name for name in allowed if gaps[name] <= (gaps[name].high - gaps[name]) / Z95), "")
     found = []
     for name, trial in trials.items():
         control = name == CONTROL
@@ -160,12 +190,32 @@ def compare_repairs(
     return tuple(found)
 
 
-def _trial(sample: Predictions, calibrator: Calibrator, tried: CalibrationLoss | None, where: str) -> Trial:
+def _choose(trials: dict[str, Trial], where: str) -> tuple[str, str]:
+    """The names of the recommended and of the best one, by the rule of `select_calibrator`; corrects the gain of the former."""
+    names = [name for name in trials if name in METHODS and name != CONTROL]
+    losses = np.column_stack([trials[name].log for name in names])
+    any_trial = trials[names[0]]
+    everyone = range(len(names))
+    clusters = None if any_trial.clusters is None else any_trial.clusters.number
+    found = choose(losses, any_trial.share, clusters, everyone)
+    if found is None:
+        return "", ""
+    first = names[found.chosen]
+    if first != "identity":
+        value, low, high = corrected_gain(losses, trials["identity"].log, any_trial.share, clusters, everyone)
+        if math.isfinite(value):
+            words = f"share of the log score removed by {title_of(first)}, {where}, {correction_words(len(names))}"
+            gain = Estimate(value, low=low, high=high, n=len(losses), definition=words)
+            trials[first].numbers["gain"] = gain
+    return first, names[found.best]
+
+
+def _trial(sample: Predictions, calibrator: Calibrator, groups: str | None, tried: CalibrationLoss | None, where: str) -> Trial:
     """Large arrays are let go of before the next is tried."""
     known = tried if type(calibrator) is type(default_calibrator()) else None
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # what becomes of a fit is seen in its scores
-        found = calibration_loss(sample, calibrator=calibrator, cv=FOLDS) if known is None else known
+        found = calibration_loss(sample, calibrator=calibrator, groups=groups, cv=FOLDS) if known is None else known
     weights = None if sample.sample_weight is None else sample.sample_weight[found.rows]
     seen = Predictions(
         sample.codes[found.rows],
@@ -175,9 +225,10 @@ def _trial(sample: Predictions, calibrator: Calibrator, tried: CalibrationLoss |
         tolerance=1e-6,
     )
     share = shares(np.ones(len(seen)) if weights is None else weights)
-    log, brier = (rule.score(seen.probs, seen.codes) for rule in (Log(), Brier()))
     clusters = None if seen.clusters is None else ClusteredRows(seen, np.arange(len(seen))).clusters
-    return Trial(log, brier, share, clusters, _numbers(seen, share, log, brier, found, where, clusters, pairs=sample.pairs))
+    log, brier = (rule.score(seen.probs, seen.codes) for rule in (Log(), Brier()))
+    numbers = _numbers(seen, share, log, brier, found, where, clusters, pairs=sample.pairs)
+    return Trial(log, brier, share, clusters, numbers)
 
 
 def _numbers(
@@ -241,13 +292,13 @@ def _words(name: str, chosen: str, best: str, gap: Estimate, infinite: int, cont
     if control:
         return "control: everybody gets the same confidence, which no calibration error punishes; never recommended"
     if name == chosen:
-        return "recommended: the best log score" if name == best else f"recommended: simpler than {title_of(best)}, and as good"
+        return "recommended: the best log loss" if name == best else f"recommended: simpler than {title_of(best)}, and as good"
     if infinite:
         rows = counted(infinite)
-        return f"in {rows} what happened has probability 0: an infinite log score"
+        return f"in {rows} what happened has probability 0: an infinite log loss"
     if name == best:
-        return "the best log score, but not surely better than a simpler one"
-    return "not surely worse than the best" if gap.low <= 0 else "worse than the best"
+        return "the best log loss, but tied with a simpler one"
+    return "tied with the best" if gap.low <= 0 else "worse than the best"
 
 
 def _mean(values: np.ndarray, share: np.ndarray, clusters: Clusters | None, words: str) -> Estimate:
