@@ -15,12 +15,15 @@ import hashlib
 import json
 import math
 import os
+import signal
+import sys
 import tempfile
 import time
 import warnings
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from concurrent.futures import ProcessPoolExecutor, as_completed
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
 from fnmatch import fnmatchcase
 from multiprocessing import get_context
@@ -207,21 +210,21 @@ def run(chosen: list[Case], asked: int, path: Path, *, processes: int, keep_old:
     return known
 
 
-class _Here:
-    """In place of a pool: calls in this process."""
-
-    def __enter__(self) -> None:
-        return None
-
-    def __exit__(self, *problem: object) -> None:
-        return None
-
-
-def _pool(processes: int) -> Any:
+@contextmanager
+def _pool(processes: int) -> Iterator[ProcessPoolExecutor | None]:
+    """Processes, or None for calls in this one. If the run is stopped, tasks that have not begun are dropped."""
+    if processes == 1:
+        yield None
+        return
     for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "NUMBA_NUM_THREADS"):
         os.environ.setdefault(name, "1")  # of the processes to come: threads of theirs would only compete
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit("stopped; run again to go on"))
     # Spawned, as threads of compiled code do not survive a fork.
-    return _Here() if processes == 1 else ProcessPoolExecutor(processes, mp_context=get_context("spawn"))
+    pool = ProcessPoolExecutor(processes, mp_context=get_context("spawn"))
+    try:
+        yield pool
+    finally:
+        pool.shutdown(cancel_futures=True)
 
 
 def _each(pool: ProcessPoolExecutor | None, calls: list[tuple[Any, tuple]], words: str) -> Iterator[Any]:

@@ -10,13 +10,15 @@ from functools import cache, partial
 from typing import Any, Literal
 
 import numpy as np
+from scipy.special import xlogy
 
 import probaudit as pb
 from known_truth_worlds import REJECT, Draw, Truth, population, reference_rows, worlds
 from probaudit import Binary, Classwise, Cost, EqualMass, Full, Groups, KDTree, TopK
 
 Z95 = 1.959963984540054
-FITS, FIT_ROWS = 100, 5_000  # training samples, and rows of the reference sample, behind the truth of a calibration loss
+FITS, FRESH_VALUES = 60, 400_000  # training samples, and outputs of fresh rows, behind the truth of a calibration loss
+CHOICE_VALUES = 50_000  # outputs of fresh rows that each chosen calibrator is judged by
 LEVEL = 0.05
 
 Kind = Literal["interval", "bound", "test", "rate"]
@@ -250,32 +252,37 @@ def _lines() -> Family:
 def fitted_loss(world: str, n: int) -> dict[str, Truth]:
     """What the default calibrator gains on fresh rows if it is fitted to 4/5 of n rows, as in five folds.
 
-    A mean over FITS training samples; gains are computed from the true probabilities of FIT_ROWS reference rows.
+    A mean over FITS training samples; gains are computed from the true probabilities of fresh rows.
     """
     from probaudit.calibrators import DirectionPreserving
 
-    fresh = reference_rows(world, FIT_ROWS)
-    raw = _expected(fresh.p, fresh.truth)
-    gains = []
+    fresh = fresh_rows(world, FRESH_VALUES)
+    before, gains, rows = _expected(fresh.p, fresh.truth), [], np.zeros(2)
     for number in range(FITS):
         train = worlds()[world].sample(n * 4 // 5, 10**6 + number)
         try:
             model = DirectionPreserving(classes=list(range(train.p.shape[1]))).fit(train.p, train.y)
         except pb.InputError:  # one class only
             continue
-        gains.append(raw - _expected(model.predict_proba(fresh.p), fresh.truth))
-    values = np.array(gains)
-    mean, error = values.mean(axis=0), values.std(axis=0, ddof=1) / math.sqrt(len(values))
+        gain = before - _expected(model.predict_proba(fresh.p), fresh.truth)
+        gains.append(gain.mean(axis=0))
+        rows = gain.std(axis=0) / math.sqrt(len(gain))
+    raw, values = before.mean(axis=0), np.array(gains)
+    mean, error = values.mean(axis=0), np.hypot(values.std(axis=0, ddof=1) / math.sqrt(len(values)), rows)
     names = ("log", "brier")
     found = {name: Truth(float(m), float(e)) for name, m, e in zip(names, mean, error, strict=True)}
     return found | {"relative": Truth(float(mean[0] / raw[0]), float(error[0] / raw[0]))}
 
 
+def fresh_rows(world: str, values: int) -> Draw:
+    classes = worlds()[world].sample(2, 0).p.shape[1]
+    return reference_rows(world, values // classes)
+
+
 def _expected(p: np.ndarray, truth: np.ndarray) -> np.ndarray:
-    """Expected log and Brier score."""
-    with np.errstate(divide="ignore", invalid="ignore"):
-        log = -np.where(truth > 0, truth * np.log(p), 0.0).sum(axis=1).mean()
-    return np.array([log, ((p**2).sum(axis=1) - 2 * (p * truth).sum(axis=1) + 1).mean()])
+    """Expected log and Brier score of each row, [n, 2]."""
+    brier = (p**2).sum(axis=1) - 2 * (p * truth).sum(axis=1) + 1
+    return np.column_stack([-xlogy(truth, p).sum(axis=1), brier])
 
 
 def _fitted(key: str) -> Callable[[str, int], Truth]:
@@ -303,9 +310,9 @@ CANDIDATES = ("identity", "temperature", "bias_corrected_temperature", "vector")
 
 def _selected(draw: Draw) -> dict[str, Found]:
     choice = pb.select_calibrator(draw.y, draw.p, candidates=list(CANDIDATES))
-    fresh = reference_rows(draw.world, FIT_ROWS)
-    after = _expected(choice.calibrator.predict_proba(fresh.p), fresh.truth)[0]
-    truth = float(1 - after / _expected(fresh.p, fresh.truth)[0])
+    fresh = fresh_rows(draw.world, CHOICE_VALUES)
+    after = _expected(choice.calibrator.predict_proba(fresh.p), fresh.truth)[:, 0].mean()
+    truth = float(1 - after / _expected(fresh.p, fresh.truth)[:, 0].mean())
     chosen = Found(reported=float(choice.chosen != "identity"))
     if hasattr(choice, "gain"):
         gain = Found(float(choice.gain), choice.gain.low, choice.gain.high, truth=truth)
@@ -453,7 +460,7 @@ def _clustered() -> Family:
         "calibration_test, clusters ignored": (Item("test"), _p_value(pb.calibration_test)),
     }
     words = (
-        "100 clusters of equal size, with `clusters=`. Lines marked `clusters ignored` treat the rows as independent, for"
+        "100 clusters of 20 rows, with `clusters=`. Lines marked `clusters ignored` treat the rows as independent, for"
         " contrast: they show what is lost."
     )
     return _family("clusters", "Dependent rows", words, items)
@@ -585,20 +592,22 @@ def _scaled(*classes: int) -> list[str]:
 
 @cache
 def cases() -> tuple[Case, ...]:
-    """Every case. Shares are chosen by cost: 1,000 replications in all take about 25 minutes on two cores."""
+    """Every case. Shares are chosen by cost, so that 1,000 replications take about half an hour on two idle cores."""
     gaussians = [f"Gaussian {kind}" for kind in ("cal", "mcs", "mcp", "mcps")]
     found = [
         *_at("scores", ["calibrated, K = 2", "calibrated, K = 10", "logits x 1.7, K = 2", "rare positives"], ALL),
         *_at("scores", ["calibrated, K = 3", "calibrated, K = 100", "constant, K = 2", *gaussians], [1_000]),
-        *_at("binned errors", _scaled(2, 10), ALL),
+        *_at("binned errors", _scaled(2, 10), [300, 1_000]),
+        *_at("binned errors", _scaled(2, 10), [5_000], 0.5),
         *_at("binned errors", ["calibrated, K = 100", "constant, K = 2", "Gaussian mcs", "Gaussian mcps"], [1_000]),
-        *_at("class errors", _scaled(10), [300, 1_000], 0.4),
-        *_at("class errors", _scaled(10), [5_000], 0.2),
-        *_at("class errors", _scaled(3), [1_000], 0.4),
-        *_at("smooth errors", _scaled(2, 10), [1_000], 0.5),
-        *_at("smooth errors", gaussians, [1_000], 0.3),
-        *_at("smooth errors", _scaled(2), [300, 5_000], 0.3),
-        *_at("calibration line", ["calibrated, K = 2", "logits x 1.7, K = 2", "Gaussian mcps"], [300, 1_000]),
+        *_at("class errors", _scaled(10), [300, 1_000], 0.3),
+        *_at("class errors", _scaled(10), [5_000], 0.1),
+        *_at("class errors", _scaled(3), [1_000], 0.2),
+        *_at("smooth errors", _scaled(2), [1_000], 0.4),
+        *_at("smooth errors", _scaled(10), [1_000], 0.2),
+        *_at("smooth errors", gaussians, [1_000], 0.2),
+        *_at("smooth errors", _scaled(2), [300, 5_000], 0.2),
+        *_at("calibration line", ["calibrated, K = 2", "logits x 1.7, K = 2", "Gaussian mcp"], [300, 1_000]),
         *_at("calibration loss", _scaled(2), [300, 1_000], 0.5),
         *_at("calibration loss", _scaled(10), [1_000], 0.5),
         *_at("calibration loss", ["calibrated, K = 100", "constant, K = 100"], [1_000], 0.2),

@@ -22,7 +22,8 @@ BINS = 15
 BLOCKS, BLOCK_VALUES = 8, 250_000  # of the reference sample: blocks, and outputs in each
 REJECT = 0.1  # cost of the reject option
 BANDWIDTH, CELLS = 0.05, 600  # of the kernel error, and of the grid for smoothed values
-CLUSTERS, CORRELATION = 100, 0.3
+CLUSTER_ROWS, CORRELATION = 20, 0.3
+MANY_ROWS = 20_000  # beyond which fixed class counts do no harm
 
 
 @dataclass(frozen=True)
@@ -105,10 +106,10 @@ def constant(probabilities: np.ndarray) -> Callable[[int, np.random.Generator], 
 
 def gaussian(kind: str) -> Callable[[int, np.random.Generator], Draw]:
     """Posteriors of two Gaussian classes (Ferrer & Ramos 2025, Section 3). `simulate` fixes the class counts; taking one row
-    in twenty makes them nearly as random as those of independent rows."""
+    in twenty makes them nearly as random as those of independent rows. The reference sample does without."""
 
     def draw(n: int, rng: np.random.Generator) -> Draw:
-        world = simulate.gaussian_posteriors(20 * n, 2, seed=int(rng.integers(2**31)))
+        world = simulate.gaussian_posteriors(n if n > MANY_ROWS else 20 * n, 2, seed=int(rng.integers(2**31)))
         y, truth, p = world.y[:n], world.cal[:n], getattr(world, kind)[:n]
         return Draw(y, p, truth, other=world.cal[:n])
 
@@ -139,10 +140,11 @@ def clustered(scale: float) -> Callable[[int, np.random.Generator], Draw]:
     CORRELATION of 1 in all, so that each label follows its own probability exactly: calibrated, but dependent."""
 
     def draw(n: int, rng: np.random.Generator) -> Draw:
-        cluster = np.arange(n) * CLUSTERS // n
-        z = 1.4 * rng.standard_normal(CLUSTERS)[cluster] + 1.4 * rng.standard_normal(n)
+        cluster = np.arange(n) // CLUSTER_ROWS
+        size = int(cluster[-1]) + 1
+        z = 1.4 * rng.standard_normal(size)[cluster] + 1.4 * rng.standard_normal(n)
         truth = 1 / (1 + np.exp(-z))
-        latent = np.sqrt(CORRELATION) * rng.standard_normal(CLUSTERS)[cluster]
+        latent = np.sqrt(CORRELATION) * rng.standard_normal(size)[cluster]
         latent += np.sqrt(1 - CORRELATION) * rng.standard_normal(n)
         y = (latent < ndtri(truth)).astype(np.int64)
         p = 1 / (1 + np.exp(-scale * z))
@@ -227,7 +229,7 @@ def worlds() -> dict[str, World]:
         World("joint, K = 3", "Dirichlet(2, 2, 2) outputs; a hidden sign moves probability between two classes", joint),
     ]
     for name, scale in (("clustered", 1.0), ("clustered, logits x 1.7", 1.7)):
-        words = f"{CLUSTERS} clusters; outputs and labels depend within clusters" + (
+        words = f"clusters of {CLUSTER_ROWS} rows; outputs and labels depend within clusters" + (
             "" if scale == 1 else "; logits multiplied by 1.7"
         )
         found.append(World(name, words, clustered(scale)))
@@ -341,8 +343,8 @@ def _divergences(outputs: np.ndarray, hits: np.ndarray) -> tuple[float, float]:
 
 def _line(z: np.ndarray, hits: np.ndarray) -> tuple[float, float]:
     """Cox intercept and slope, by Newton steps."""
-    design, theta = np.column_stack([np.ones(len(z)), z]), np.array([0.0, 1.0])
-    for _ in range(8):
+    design, theta = np.column_stack([np.ones(len(z)), z]), np.zeros(2)
+    for _ in range(15):
         mean = 1 / (1 + np.exp(-design @ theta))
         theta = theta + np.linalg.solve((design.T * (mean * (1 - mean))) @ design, design.T @ (hits - mean))
     return float(theta[0]), float(theta[1])
