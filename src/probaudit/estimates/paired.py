@@ -17,6 +17,7 @@ from ..lenses import View
 from ..partitions import EqualMass, EqualWidth
 from .calibration_error import mean_gap
 from .cells import Cells
+from .clusters import Clusters
 from .intervals import percentile
 from .kernel import kernel_error
 from .score_intervals import Z95, t95
@@ -178,8 +179,25 @@ def _noise(view: View, weights: np.ndarray) -> np.ndarray:
     return np.asarray((weights / weights.sum()) ** 2 * p * (1 - p))
 
 
+def _shared_noise(view: View, weights: np.ndarray, clusters: np.ndarray | None, cell: np.ndarray, cells: int) -> np.ndarray:
+    """What clusters add to the noise of cells, [k, cells] (`Clusters.shared_noise`): found for BINS wide cells, whose parts
+    share it by their weight."""
+    if clusters is None:
+        return np.zeros((0, cells))
+    wide = np.arange(cells) * BINS // cells
+    found = Clusters(clusters, weights / weights.sum()).shared_noise(view.labels - view.outputs, wide[cell], BINS)
+    weight = np.bincount(cell, weights, minlength=cells)
+    total = np.bincount(wide, weight, minlength=BINS)[wide]
+    return np.asarray(found[:, wide] * np.divide(weight, total, out=np.zeros(cells), where=total > 0))
+
+
 def resampled_bins(
-    view: View, partition: EqualWidth | EqualMass, weights: np.ndarray, units: np.ndarray, counts: np.ndarray
+    view: View,
+    partition: EqualWidth | EqualMass,
+    weights: np.ndarray,
+    units: np.ndarray,
+    counts: np.ndarray,
+    clusters: np.ndarray | None = None,
 ) -> tuple[np.ndarray, float]:
     """The calibration error over bins in each resample, the bins held fixed, and its mean if the model were calibrated."""
     cell = partition.cells(view.outputs)
@@ -187,11 +205,21 @@ def resampled_bins(
     weight, outputs, targets = sums.drawn(counts)
     scale = np.where(weight > 0, weight, 1.0)
     errors = mean_gap(Cells(np.arange(partition.bins), weight, weight, outputs / scale, targets / scale, weight), L1())
-    return errors, float(np.sqrt(np.bincount(cell, _noise(view, weights)) * 2 / np.pi).sum())  # E|Z| is sqrt(2 / pi)
+    variance = np.bincount(cell, _noise(view, weights), minlength=partition.bins)
+    variance += (_shared_noise(view, weights, clusters, cell, partition.bins) ** 2).sum(axis=0)
+    return errors, float(np.sqrt(variance * 2 / np.pi).sum())  # E|Z| is sqrt(2 / pi)
 
 
 def resampled_errors(
-    view: View, weights: np.ndarray, loss: np.ndarray, units: np.ndarray, counts: np.ndarray, *, width: float, seed: int
+    view: View,
+    weights: np.ndarray,
+    loss: np.ndarray,
+    units: np.ndarray,
+    counts: np.ndarray,
+    *,
+    width: float,
+    seed: int,
+    clusters: np.ndarray | None = None,
 ) -> dict[str, tuple[np.ndarray, float | None]]:
     """Errors of the most probable class in each resample, and the mean error of a calibrated model where it is needed: ECE and
     ACE over bins that are held fixed, SmoothECE, the kernel calibration error (a mean of squares), and the sharpness gap,
@@ -203,13 +231,15 @@ def resampled_errors(
     weight, outputs, targets = UnitSums.of(view, fine, cells, weights, units, size).drawn(counts)
     total = weight.sum(axis=1, keepdims=True)
     spread = np.sqrt(np.bincount(fine, _noise(view, weights), minlength=cells))
-    calibrated = spread * np.random.default_rng(seed).standard_normal((CALIBRATED, cells))
+    shared, rng = _shared_noise(view, weights, clusters, fine, cells), np.random.default_rng(seed)
+    calibrated = spread * rng.standard_normal((CALIBRATED, cells))
+    calibrated += rng.standard_normal((CALIBRATED, len(shared))) @ shared
     smooth, null = (smooth_error(r, precision=PRECISION)[0] for r in ((targets - outputs) / total, calibrated))
     kernel = kernel_error(weight, outputs, targets)
     mean_loss = counts @ np.bincount(units, weights * loss, minlength=size) / total[:, 0]
     return {
-        "ece": resampled_bins(view, EqualWidth(BINS), weights, units, counts),
-        "ace": resampled_bins(view, EqualMass(BINS), weights, units, counts),
+        "ece": resampled_bins(view, EqualWidth(BINS), weights, units, counts, clusters),
+        "ace": resampled_bins(view, EqualMass(BINS), weights, units, counts, clusters),
         "smooth_ece": (smooth, float(null.mean())),
         "kernel_calibration_error": (kernel, None),
         "sharpness_gap": (mean_loss - kernel, None),

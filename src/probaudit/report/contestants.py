@@ -116,7 +116,14 @@ def judge_model(rows: Predictions, ground: Ground) -> Contestant:
     errors, plain = {}, _errors(rows, estimates["brier_score"])
     width = float(plain["smooth_ece"])  # the fixed point that SmoothECE is
     drawn = paired.resampled_errors(
-        seen.view, ground.weights, in_rows["brier_score"], ground.units, ground.counts, width=width, seed=ground.seed
+        seen.view,
+        ground.weights,
+        in_rows["brier_score"],
+        ground.units,
+        ground.counts,
+        width=width,
+        seed=ground.seed,
+        clusters=ground.clusters,
     )
     for name, x in plain.items():
         errors[name] = Drawn.of(float(x), *drawn[name])

@@ -176,7 +176,7 @@ def rank_errors(evidence: Evidence) -> list[LensError]:
 def _among(k: int, rows: Rows) -> View:
     """The event that the true class is among the k most probable."""
     largest, place = TopK(k).view(rows.probs, rows.labels)
-    return View(np.minimum(1.0, largest.sum(axis=1)), (place < k).astype(np.int64))
+    return View(np.minimum(1.0, largest[:, :k].sum(axis=1)), (place < k).astype(np.int64))
 
 
 def class_errors(evidence: Evidence) -> tuple[LensError | None, tuple[LensError, ...]]:
