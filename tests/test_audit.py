@@ -152,7 +152,7 @@ def test_given_groups_are_found_to_be_badly_served():
     assert "group = " in audit.verdict
     fair = simulate.unfair_groups(6000, {"a": 0.0, "b": 0.0})
     calm = pb.audit(fair.y, fair.scores, columns={"group": fair.group}, regions=["group"])
-    assert rules(calm)["hidden_groups"] == "good"
+    assert rules(calm)["hidden_groups"] == "note"
 
 
 def test_json_needs_an_existing_folder(world, tmp_path):
@@ -412,35 +412,34 @@ def test_errors_of_two_classes_that_cancel_in_the_most_probable_one_are_told():
 
 
 @pytest.mark.parametrize(
-    ("low", "share", "high", "level", "words"),
+    ("low", "share", "high", "searched", "level", "words"),
     [
-        (-0.459, -0.226, -0.051, "note", "Too few rows in each region"),
-        (-0.1, 0.01, 0.2, "note", "No grouping loss that these rows could show"),
-        (
-            -0.1,
-            -0.001,
-            0.2,
-            "note",
-            "No grouping loss that these rows could show (95% interval up to 20.0% of the Brier score).",
-        ),
-        (
-            -0.01,
-            -0.001,
-            0.01,
-            "good",
-            "No grouping loss that these rows could show (95% interval up to 1.0% of the Brier score).",
-        ),
-        (-0.01, 0.001, 0.01, "good", "No grouping loss to speak of"),
-        (0.02, 0.05, 0.08, "warning", "at least 5.0% of the Brier score"),
+        (-0.459, -0.226, -0.051, 1.0, "note", "No hidden groups detected with these features: they cost at least 0.0%"),
+        (-0.1, 0.01, 0.2, 1.0, "note", "at least 1.0% of the Brier score, a lower bound"),
+        (-0.01, -0.001, 0.01, 1.0, "note", "not ruled out"),
+        (-0.01, 0.001, 0.01, 0.4, "note", "Only 40.0% of the rows were searched"),
+        (0.0, 0.0, 0.0, 0.0, "note", "Too few rows to look for hidden groups."),
+        (0.02, 0.05, 0.08, 1.0, "warning", "at least 5.0% of the Brier score"),
     ],
 )
-def test_grouping_loss_is_good_news_only_if_it_is_surely_small(low, share, high, level, words):
+def test_a_lower_bound_is_never_good_news(low, share, high, searched, level, words):
     budget = SimpleNamespace(total=1.0, grouping=pb.Estimate(share, low=low, high=high), badly_served=lambda n: ())
-    budget.definition, budget.found = "loss budget of the brier score, Classwise()", SimpleNamespace(definition="tree")
+    budget.definition = "loss budget of the brier score, Classwise()"
+    budget.found = SimpleNamespace(definition="tree", searched=searched)
     summary = SimpleNamespace(plan=SimpleNamespace(kind="probabilities"))
     finding = hidden_groups(SimpleNamespace(budget=budget, summary=summary))
     assert finding.level == level
     assert words in finding.text
+    assert "up to" not in finding.text
+
+
+def test_hidden_groups_are_looked_for_in_small_bins_and_silence_is_no_good_news():
+    """Half of the Brier score is lost to one hidden group; bins of 100 rows are too few for regions of 30."""
+    world = simulate.linked_scores(1500, lambda s: np.minimum(1, 2 * s), seed=11)
+    assert rules(pb.audit(world.y, world.scores, features=world.features, repair=False))["hidden_groups"] == "warning"
+    few = pb.audit(world.y[:60], world.scores[:60], features=world.features[:60], repair=False)
+    assert few.budget.found.searched == 0
+    assert "Too few rows to look for hidden groups" in few.verdict
 
 
 @pytest.fixture(scope="module")
@@ -478,10 +477,12 @@ def test_one_calibrator_that_gains_nothing_does_not_mean_that_nothing_can_be_rep
 def test_a_bin_of_outputs_is_no_group_that_is_badly_served(rows):
     rng = np.random.default_rng(0)
     y, p = rng.integers(0, 2, rows), rng.random(rows)
-    found = pb.audit(y, p, features={"noise": rng.random(rows)}, repair=False)
+    noise = np.where(np.abs(p - 0.5) > 0.25, rng.random(rows), 0)  # constant in the bins between
+    found = pb.audit(y, p, features={"noise": noise}, repair=False)
     table = found.budget.found.regions
     whole = [region for region in table.badly_served() if region.rule.endswith("all")]
-    assert whole  # bins that are wrong, and that no feature parts
+    assert whole  # bins that are wrong, and that no feature splits
+    assert found.budget.badly_served(len(table))
     assert all("noise" in region.rule for region in found.budget.badly_served(len(table)))
     assert "all: " not in repr(found)
 

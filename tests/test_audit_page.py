@@ -180,7 +180,7 @@ def test_shares_say_of_what(found, world):
     (tile,) = (tile for tile in audit_page(top).tiles if "hidden groups" in tile.name)
     assert tile.span.startswith("of the Brier score of the most probable class, 95% interval")
     whole = pb.audit(world.y, world.mcs, features=np.c_[world.y], repair=False)
-    assert "of the Brier score is lost" in whole.verdict
+    assert "% of the Brier score (95%" in whole.verdict
     assert "counted once" not in repr(whole)
 
 

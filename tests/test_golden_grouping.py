@@ -13,7 +13,7 @@ from conftest import softmax
 from probaudit import Binary, Edges, EqualWidth, TopLabel
 from probaudit.estimates.grouping import BRIER, RegionCounts, explained_loss
 from probaudit.grouping_loss import grouping_loss
-from probaudit.regions import Division, Regions
+from probaudit.regions import BalancedStump, Division, Regions
 
 # The region counts of `fig4_seed0_uniform15_kmeans2` are not stored and k-means does not come out the same; see below.
 TREES = [
@@ -109,6 +109,21 @@ def test_every_case_with_the_reference_split_and_tree(shared, golden, name):
     assert found.lower_bound == pytest.approx(expected["LB_final"], abs=1e-9)
     assert len(found.regions) == expected["n_clusters"]
     assert found.thin_regions == expected["n_size_one"]
+
+
+@pytest.mark.parametrize("regions", ["balanced_stump", BalancedStump()])
+def test_the_balanced_stump_of_the_paper(shared, golden, regions):
+    """Halves at the median: the bound is 0.00397."""
+    y, outputs, features, lens = case(shared, "fig4_seed0")
+    expected = golden["cases"]["fig4_seed0_uniform15_tree_maxclusters2"]
+    split = reference_split(EqualWidth(15).cells(outputs))
+    options = {"split": split, "curve": "knn", "induced": "bins", "interval": None}
+    found = grouping_loss(y, outputs, features, lens=lens, regions=regions, **options)
+    assert found.plugin == pytest.approx(expected["LB_biased"], abs=1e-9)
+    assert found.bias == pytest.approx(expected["bias"], abs=1e-9)
+    assert found.lower_bound == pytest.approx(expected["LB_final"], abs=1e-9)
+    assert len(found.regions) == expected["n_clusters"]
+    assert "f_" in found.regions[0].rule
 
 
 @pytest.mark.parametrize("name", [name for name in TREES if name.endswith("nspcb30")])

@@ -10,7 +10,7 @@ from sklearn.tree import DecisionTreeRegressor
 
 import probaudit as pb
 from probaudit.estimates.calibration_curve import Points, local_regression, nearest_neighbours
-from probaudit.estimates.grouping import BRIER, CLASS_LOG, LOG, Generator, RegionCounts, explained_loss
+from probaudit.estimates.grouping import BRIER, CLASS_LOG, LOG, Moments, RegionCounts, explained_loss
 from probaudit.estimates.region_table import binomial_test, clopper_pearson, false_discovery
 from probaudit.features import Features
 from probaudit.grouping_loss import grouping_diagram, grouping_loss
@@ -92,11 +92,14 @@ def test_parts_add_up():
     assert f.regions.share.sum() == pytest.approx(1)
 
 
-def test_the_jackknife_is_proposition_4_3():
-    squares = Generator("squares", BRIER.value, BRIER.curvature, BRIER.divergence)
-    hits, size = np.array([0.0, 1, 7, 12]), np.array([2.0, 5, 12, 12])
-    rate = hits / size
-    assert squares.chance(rate, size) == pytest.approx(rate * (1 - rate) / (size - 1), abs=1e-14)
+def test_clusters_of_one_row_have_the_variance_of_proposition_4_3():
+    rng = np.random.default_rng(0)
+    cell, hits = np.repeat([0, 1, 2], [2, 7, 40]), rng.integers(0, 2, 49).astype(float)
+    size, rate = np.bincount(cell), np.bincount(cell, hits) / np.bincount(cell)
+    moments = Moments.of(cell, np.arange(49), np.ones(49), hits, 3)
+    assert moments.variance(rate, size.astype(float)) == pytest.approx(rate * (1 - rate) / (size - 1), abs=1e-14)
+    twice = Moments.of(np.tile(cell, 2), np.tile(np.arange(49), 2), np.ones(98), np.tile(hits, 2), 3)
+    assert twice.variance(rate, 2.0 * size) == pytest.approx(rate * (1 - rate) / (size - 1), abs=1e-14)
 
 
 @pytest.mark.parametrize("rule", [BRIER, LOG, CLASS_LOG])
@@ -335,14 +338,63 @@ def test_intervals_cover():
     assert inside < 100
 
 
-def test_groups_of_rows_are_drawn_together():
+def test_copies_of_rows_in_clusters_count_once():
     w = unfair_groups(500, seed=0)
     rows = np.repeat(np.arange(500), 8)
-    y, p, group = w.y[rows], w.scores[rows], w.group[rows]
-    alone = grouping_loss(y, p, regions=pb.Column(group), lens=pb.Binary(), bins=5).lower_bound
-    together = grouping_loss(y, p, regions=pb.Column(group), lens=pb.Binary(), bins=5, groups=rows).lower_bound
-    assert together == alone
-    assert together.high - together.low > 1.8 * (alone.high - alone.low)
+    lens, bins = pb.Binary(), 5
+    once = grouping_loss(w.y, w.scores, regions=pb.Column(w.group), lens=lens, bins=bins)
+    copies = w.y[rows], w.scores[rows]
+    alone, together = (
+        grouping_loss(*copies, regions=pb.Column(w.group[rows]), lens=lens, bins=bins, clusters=clusters)
+        for clusters in (None, rows)
+    )
+    assert together.plugin == pytest.approx(once.plugin)
+    assert together.bias == pytest.approx(once.bias)
+    assert together.calibration_bias == pytest.approx(once.calibration_bias)
+    assert together.calibration_induced == pytest.approx(once.calibration_induced, rel=0.05)
+    for one, other in zip(together.regions, once.regions, strict=True):
+        assert (one.low, one.high, one.q_value) == pytest.approx((other.low, other.high, other.q_value), abs=0.01)
+    assert alone.bias < 0.2 * once.bias
+    width, expected = (f.lower_bound.high - f.lower_bound.low for f in (together, once))
+    assert width == pytest.approx(expected, rel=0.25)
+    assert width > 1.8 * (alone.lower_bound.high - alone.lower_bound.low)
+
+
+def patients(seed, number=40, visits=20):
+    """Calibrated on average over patients, each with an effect of its own; features are noise that stays with the patient."""
+    rng = np.random.default_rng(seed)
+    patient = np.repeat(np.arange(number), visits)
+    scores = rng.random(number * visits)
+    effect = rng.choice([-0.9, 0.9], number)[patient]
+    y = rng.random(len(scores)) < scores + effect * np.minimum(scores, 1 - scores)
+    return y.astype(int), scores, rng.standard_normal((number, 3))[patient], patient
+
+
+@pytest.mark.parametrize("score", ["brier", "log"])
+def test_patients_are_no_hidden_groups(score):
+    found = {name: [] for name in ("alone", "together")}
+    for seed in range(30):
+        y, p, x, patient = patients(seed)
+        for name, clusters in (("alone", None), ("together", patient)):
+            options = {"lens": pb.Binary(), "bins": 5, "score": score, "clusters": clusters, "resamples": 60}
+            found[name].append(grouping_loss(y, p, x, **options).lower_bound)
+    lower = np.array(found["together"], float)
+    assert lower.mean() < 2 * lower.std(ddof=1) / np.sqrt(len(lower))
+    assert np.mean([bound.low > 0 for bound in found["together"]]) <= 0.1
+    alone = np.array(found["alone"], float)  # rows of a patient are in both halves, and agree by more than chance
+    assert alone.mean() > 3 * alone.std(ddof=1) / np.sqrt(len(alone))
+
+
+def test_clusters_stay_whole():
+    y, p, x, patient = patients(0)
+    half = halves(np.zeros(len(y), int), 0, patient)
+    assert all(len(np.unique(half[patient == number])) == 1 for number in range(40))
+    assert half.mean() == 0.5
+    with pytest.raises(pb.InputError, match="clusters whole"):
+        grouping_loss(y, p, x, lens=pb.Binary(), clusters=patient, split=np.arange(len(y)) % 2 == 0)
+    grouping_loss(y, p, x, lens=pb.Binary(), clusters=patient, split=patient % 2 == 0, interval=None)
+    with pytest.raises(pb.InputError, match="two or more"):
+        grouping_loss(y, p, x, lens=pb.Binary(), clusters=np.zeros(len(y)))
 
 
 # Scores, lenses, weights
@@ -579,8 +631,7 @@ def test_a_certain_mistake_is_infinite_only_in_the_log_score():
         ({"induced": "all"}, "induced"),
         ({"interval": "bca"}, "interval"),
         ({"resamples": 0}, "resamples"),
-        ({"groups": [1, 2]}, "groups"),
-        ({"lens": pb.Full()}, "single event"),
+        ({"clusters": [1, 2]}, "clusters"),
         ({"features": None}, "features"),
         ({"features": np.ones((3, 2))}, "features"),
         ({"features": np.ones(4)}, "features"),

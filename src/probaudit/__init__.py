@@ -32,7 +32,7 @@ from .monitor import Alarm, Monitor
 from .partitions import Column, Each, Edges, EqualMass, EqualWidth, KDTree, Partition, Whole
 from .predictions import Predictions
 from .reading import read
-from .regions import KMeansRegions, Regions, StumpRegions, TreeRegions
+from .regions import BalancedStump, KMeansRegions, Regions, StumpRegions, TreeRegions
 from .report.audit import Audit, audit
 from .report.comparison import Comparison, compare
 from .scores import Brier, Cost, Log, RiskWeighted
@@ -48,6 +48,7 @@ __all__ = [
     "TVD",
     "Alarm",
     "Audit",
+    "BalancedStump",
     "Binary",
     "Brier",
     "Budget",

@@ -12,8 +12,8 @@ from .arrays import as_array
 from .engines.choosing import Passing, as_source
 from .errors import InputError
 from .estimates.estimate import Estimate
-from .estimates.grouping import BRIER, CLASS_LOG, LOG, Bounds, Generator
-from .estimates.intervals import percentile
+from .estimates.grouping import BRIER, CLASS_LOG, LOG, Bounds, Generator, Moments
+from .estimates.intervals import percentile, sampling_units
 from .estimates.region_table import RegionTable, clopper_pearson
 from .lenses import Classwise, Lens, TopLabel
 from .level_sets import PARTS, Event, Measured, Plan, measure, resampled, those
@@ -22,7 +22,6 @@ from .partitions import Column, Edges, EqualMass, EqualWidth, Partition
 from .predictions import Predictions
 from .region_counting import counted
 from .regions import GivenRegions, Regions, chosen_regions
-from .resampling import Bootstrap
 from .scores import Brier, Log, Score
 from .statistics.evidence import Others
 from .viewing import look, survey
@@ -57,10 +56,15 @@ class GroupingLoss:
     calibration_loss : of the outputs themselves: that of the bins without chance, less what binning adds to it.
     binned_calibration_loss, calibration_bias, calibration_induced : its parts.
     bounds : of CL_induced + GL_induced and of the squared error (Theorem C.1, Corollary C.2); for the Brier score of one event.
-    regions : who is badly served, see `RegionTable`; `region_of` gives the region of each row, -1 if it was not used.
-    thin_regions : regions of one row, left out.
+    regions : groups the model misjudges, see `RegionTable`; `region_of` gives the region of each row, -1 if it was not used.
+    thin_regions : regions of one row (or one cluster), left out.
+    searched : the share of the rows in level sets with enough rows to look for regions. Where it is 0, a bound of 0 means
+        nothing; below 1, the rest of the rows may hide any loss.
     recalibrated : the same after isotonic regression on the other half of the rows, if asked for.
     deviations : of the resamples behind the intervals from their mean, [resamples, level_sets.PARTS].
+
+    An interval is that of the lower bound. Its upper end does not cap the grouping loss, which may be larger where the features
+    do not show it.
     """
 
     lower_bound: Estimate
@@ -77,6 +81,7 @@ class GroupingLoss:
     regions: RegionTable
     region_of: np.ndarray
     thin_regions: int
+    searched: float
     diagram: GroupingDiagram | None
     definition: str
     recalibrated: GroupingLoss | None = None
@@ -88,6 +93,8 @@ class GroupingLoss:
     def __repr__(self) -> str:
         low, high = self.lower_bound.interval
         span = f" [{low:.6g}, {high:.6g}]" if np.isfinite(low) else ""
+        if not self.searched:
+            return f"too few rows to look for hidden groups  ({self.definition}, n = {self.lower_bound.n:,})"
         return (
             f"at least {float(self.lower_bound):.6g}{span} is lost by grouping, {float(self.calibration_loss):.6g} by"
             f" miscalibration  ({self.definition}, n = {self.lower_bound.n:,})"
@@ -109,29 +116,31 @@ def grouping_loss(
     induced: Literal["regions", "bins"] = "regions",
     recalibrate: bool = False,
     interval: Literal["percentile"] | None = "percentile",
-    groups: Any = None,
     resamples: int = 200,
     seed: int = 0,
     others: Others | None = None,
     **options: Unpack[RowOptions],
 ) -> GroupingLoss:
-    """How much is lost, at least, because rows with the same output differ in what they should be told (paper 1, Section 4).
+    """How much is lost, at least, because rows with the same output have different probabilities (paper 1, Section 4).
 
     features : [rows, d] in any number format, a frame, or a mapping of columns (text and booleans are categories); those of the
         `Predictions` unless given.
     lens : `TopLabel()` unless given; any that shows a single event, or `Classwise()`, which sums over classes (Appendix C.9).
-    score : "brier", or "log", whose bias is found by the jackknife.
+    score : "brier", without bias (Proposition 4.3); or "log", less what regions without a difference give on average.
     bins : so many of equal width, or `EqualWidth`, `EqualMass` or `Edges`.
-    regions : "tree", with one region for `region_ratio` rows or more; "stump"; "kmeans"; a list of names of columns, of the
-        features or of the `Predictions`; any `Partition` that a calibration error takes; or a `Regions` choice.
+    regions : "tree", with one region for `region_ratio` rows or more (a bin with too few rows for two is
+        split once, if each side keeps 5); "stump", two regions of two fifths of the rows or more;
+        "balanced_stump", the paper's halves; "kmeans"; a list of names of columns, of the features or of the
+        `Predictions`; any `Partition` that a calibration error takes; or a `Regions` choice.
     split : "cross-fit", where regions are learned from one half of the rows of each bin and rated by the other, both ways;
-        "half", one way only, as in the paper; or a boolean mask of the rows that rate. Known groups need no split.
+        "half", one way only, as in the paper; or a boolean mask of the rows that rate. Known groups need no split. Clusters are
+        never split.
     curve : the continuous calibration curve: "local", local regression, with what chance adds to its variance taken off; or
         "knn", the nearest tenth of the rows (at most 2,000), as the paper's code does.
     induced : what binning adds to the explained loss: "regions", as far as these regions see it; or "bins", all of it, as in
         the paper, whose bound is lower. Without any grouping loss the first bound is 0 on average, the second is negative.
     recalibrate : find the same after isotonic recalibration too.
-    interval, groups, resamples : 95% intervals from rows (or whole groups of them) drawn again, with the regions held fixed.
+    interval, resamples : 95% intervals from resampled rows (or clusters, see `Predictions`), with the regions held fixed.
     others : the rows of which these are a sample. They are then counted too, in the regions of the sample, and the interval of
         the sample becomes narrower by the root of the ratio of rows. So it is if `y_true` is what `scan` makes of files or of a
         dask DataFrame that have more rows than a sample.
@@ -154,9 +163,10 @@ def grouping_loss(
         raise InputError("induced", 'must be "regions" or "bins"', repr(induced))
     if interval not in ("percentile", None):
         raise InputError("interval", 'must be "percentile" or None', repr(interval))
-    bootstrap = Bootstrap.of(interval, groups, resamples, seed)
+    if resamples < 1:
+        raise InputError("resamples", "must be at least 1", resamples)
     if (source := as_source(y_true, y_proba, **options)) is not None:
-        per_row = {"features": features, "groups": groups, "split": None if isinstance(split, str) else split}
+        per_row = {"features": features, "split": None if isinstance(split, str) else split}
         for name, given in per_row.items():
             if given is not None:
                 raise InputError(name, "per row needs rows in memory; columns of a source are named in `scan`")
@@ -167,8 +177,9 @@ def grouping_loss(
     choice, known = chosen_regions(regions, region_ratio, features, predictions)
     halving, mask = _split(split, len(predictions)), not isinstance(split, str)
     plan = Plan(rule, binning, choice, known, halving, curve == "knn", induced == "bins", seed)
-    units = None if bootstrap is None else bootstrap.units(len(predictions))
-    events = [Event.of(seen) for seen in look(predictions, lens)]
+    clusters = _clusters(predictions)
+    units = None if interval is None else sampling_units(len(predictions), seed, clusters)
+    events = [event for seen in look(predictions, lens) for event in Event.of(seen, clusters)]
     names = predictions.class_order if isinstance(lens, Classwise) else None
     words = f"{lens!r}, {rule.name} score, {binning!r}, {_said(choice)}, {curve} curve, induced in {induced}"
     words += "" if isinstance(choice, (GivenRegions, Partition)) else ", given split" if mask else f", {split}"
@@ -177,7 +188,7 @@ def grouping_loss(
         measured = [measure(event, plan) for event in events]
         draws = None if units is None else resampled(measured, units, resamples, seed)
         said = words + (", after isotonic regression" if plan.recalibrate else "")
-        if others is not None and groups is None:
+        if others is not None and clusters is None:
             columns = tuple(regions) if isinstance(regions, (list, tuple)) else ()
             if (more := counted(measured, others, lens, columns, _scale(predictions, others))) is not None:
                 return _of_all(measured, *more, names, draws, said)
@@ -186,6 +197,14 @@ def grouping_loss(
 
     raw = found(plan)
     return raw if not recalibrate else replace(raw, recalibrated=found(replace(plan, recalibrate=True)))
+
+
+def _clusters(predictions: Predictions) -> np.ndarray | None:
+    """The cluster of each row, if rows depend on each other."""
+    clusters = predictions.cluster_numbers
+    if clusters is not None and not (clusters[survey(predictions).good] != clusters[0]).any():
+        raise InputError("clusters", "need two or more for a grouping loss: the rows of one say nothing about chance")
+    return clusters
 
 
 def _scale(sample: Predictions, others: Others) -> float:
@@ -227,7 +246,10 @@ def _assemble(
     values = by_event.sum(axis=0)
     rated, judged = int(measured[0].rows.sum()), int(measured[0].bin_sums.rows.sum())
     thin = sum(int(one.explained.thin.sum()) for one in measured)
-    words += f", {thin} regions of one row left out" if thin else ""
+    unit = "row" if measured[0].event.clusters is None else "cluster"
+    words += f", {thin} regions of one {unit} left out" if thin else ""
+    searched = float(np.mean([one.searched for one in measured]))
+    words += f", {searched:.0%} of the rows searched" if searched < 1 else ""
     estimates: dict[str, Any] = {}
     with np.errstate(invalid="ignore"):  # a resample contains the bias of the rows and its own
         deviations = None if draws is None else narrower * (draws - _finite_means(draws))
@@ -251,6 +273,7 @@ def _assemble(
         regions=table,
         region_of=region_of[:, 0] if single else region_of,
         thin_regions=thin,
+        searched=searched,
         diagram=_diagram(measured[0]) if single else None,
         definition=f"grouping loss, {words}",
         deviations=deviations,
@@ -265,7 +288,7 @@ def _finite_means(draws: np.ndarray) -> np.ndarray:
 
 def _table(measured: list[Measured], names: Sequence[Any] | None) -> tuple[RegionTable, np.ndarray]:
     """All groups of all events, and the group of each row for each event."""
-    first, sums, origin = 0, [], []
+    first, sums, sizes, origin = 0, [], [], []
     group_of = np.full((measured[0].event.total, len(measured)), -1)
     for k, one in enumerate(measured):
         event, parting, rated = one.event, one.parting, those(one.parting.region >= 0)
@@ -284,11 +307,12 @@ def _table(measured: list[Measured], names: Sequence[Any] | None) -> tuple[Regio
         ]
         sums.append(np.stack([np.bincount(number, part) for part in by_region]))
         group_of[event.places[rated], k] = first + number[region]
+        sizes.append(_size(one, rated, number[region], sums[-1]))
         in_one_bin = np.array_equal(parting.group, np.arange(len(number)))
         spans = _spans(one, rated) if in_one_bin else [""] * len(known)
         origin += [(one, int(own), k, span) for own, span in zip(known, spans, strict=True)]
         first += len(known)
-    rows, weight, squared, stated, expected, hits, loss = np.concatenate(sums, axis=1)
+    rows, weight, _, stated, expected, hits, loss = np.concatenate(sums, axis=1)
 
     def rule(number: int) -> str:
         one, own, k, _ = origin[number]
@@ -299,13 +323,23 @@ def _table(measured: list[Measured], names: Sequence[Any] | None) -> tuple[Regio
         rule,
         lambda number: origin[number][3],
         rows,
-        weight**2 / squared,
+        np.concatenate(sizes),
         stated / weight,
         expected / weight,
         hits / weight,
         share,
     )
     return table, group_of
+
+
+def _size(one: Measured, rated: Any, group: np.ndarray, sums: np.ndarray) -> np.ndarray:
+    """The effective number of rows of each group, as exact intervals and tests take it."""
+    _, weight, squared, _, _, hits, _ = sums
+    rows, event = weight**2 / squared, one.event
+    if event.clusters is None:
+        return rows
+    moments = Moments.of(group, event.clusters[rated], event.weights[rated], event.hits[rated], len(weight))
+    return moments.tested_size(hits / weight, weight, rows)
 
 
 def _spans(one: Measured, rated: Any) -> list[str]:
@@ -322,6 +356,8 @@ def _spans(one: Measured, rated: Any) -> list[str]:
 def _diagram(one: Measured) -> GroupingDiagram:
     parting, counts, sums = one.parting, one.counts, one.bin_sums
     observed, size = counts.hits / counts.weight, counts.weight**2 / counts.squared
+    if counts.moments is not None:
+        size = counts.moments[0].tested_size(observed, counts.weight, size)
     low, high = clopper_pearson(observed, size)
     level_rate = np.bincount(parting.level, counts.hits) / np.bincount(parting.level, counts.weight)
     expected = level_rate[parting.level]

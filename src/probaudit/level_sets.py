@@ -1,9 +1,9 @@
-"""Rows of an event in bins and regions, what they lose by grouping, and how that varies when rows are drawn again."""
+"""Rows of an event in bins and regions, what they lose by grouping, and how that varies when rows are resampled."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -12,10 +12,12 @@ from .errors import InputError
 from .estimates.calibration_curve import Points, nearest_neighbours
 from .estimates.grouping import (
     BRIER,
+    ONE_ROW,
     Averages,
     Bounds,
     Explained,
     Generator,
+    Moments,
     RegionCounts,
     binned_calibration_loss,
     curve_noise,
@@ -23,6 +25,7 @@ from .estimates.grouping import (
     induced_bounds,
     induced_losses,
 )
+from .estimates.intervals import sampling_units
 from .features import Features
 from .partitions import Column, EqualWidth, Partition
 from .regions import GivenRegions, Level, Parting, Regions, halves, part_rows
@@ -54,21 +57,28 @@ class Plan:
 
 @dataclass(frozen=True, eq=False)
 class Event:
-    """Rows of positive weight: outputs, whether the event happened (0 or 1), weights, places among all `total` rows."""
+    """Rows of positive weight: outputs, whether the event happened (0 or 1), weights, places among all `total` rows, and the
+    cluster of each row, if rows depend on each other."""
 
     outputs: np.ndarray
     hits: np.ndarray
     weights: np.ndarray
     places: np.ndarray
     total: int
+    clusters: np.ndarray | None = None
 
     @classmethod
-    def of(cls, seen: Seen) -> Event:
-        if seen.view.outputs.ndim != 1:
-            raise InputError("lens", "must show a single event, or be Classwise()")
+    def of(cls, seen: Seen, clusters: np.ndarray | None = None) -> list[Event]:
+        """The event that is seen; of several classes, one for each. clusters : of all rows."""
         chosen = those(seen.weights > 0)
-        hits, places = seen.view.labels.astype(np.float64), seen.rows.astype(np.int64, copy=False)
-        return cls(seen.view.outputs[chosen], hits[chosen], seen.weights[chosen], places[chosen], seen.total)
+        outputs, labels, places = seen.view.outputs[chosen], seen.view.labels[chosen], seen.rows[chosen]
+        rows = places.astype(np.int64, copy=False), seen.total, None if clusters is None else clusters[places]
+        if outputs.ndim == 1:
+            return [cls(outputs, labels.astype(np.float64), seen.weights[chosen], *rows)]
+        return [
+            cls(np.ascontiguousarray(outputs[:, k]), (labels == k).astype(np.float64), seen.weights[chosen], *rows)
+            for k in range(outputs.shape[1])
+        ]
 
     def everywhere(self, values: np.ndarray) -> np.ndarray:
         """Values of these rows among all."""
@@ -98,7 +108,8 @@ class Event:
 
 @dataclass(frozen=True, eq=False)
 class BinSums:
-    """Of each bin that has rows: its number, its rows, and the sums of weights, squared weights, outputs and hits."""
+    """Of each bin that has rows: its number, its rows, the sums of weights, squared weights, outputs and
+    hits; and, if rows are dependent, the moments of clusters."""
 
     number: np.ndarray
     rows: np.ndarray
@@ -106,17 +117,22 @@ class BinSums:
     squared: np.ndarray
     stated: np.ndarray
     hits: np.ndarray
+    moments: Moments | None = None
 
     @classmethod
     def of(cls, bins: np.ndarray, *sums: np.ndarray) -> BinSums:
         """From the bins of rows or regions, and what each of these adds to the sums, in their order."""
         number, place = np.unique(bins, return_inverse=True)
-        return cls(number, *(np.bincount(place.reshape(-1), part) for part in sums))
+        rows, weight, squared, stated, hits = (np.bincount(place.reshape(-1), part) for part in sums)
+        return cls(number, rows, weight, squared, stated, hits)
 
     def calibration(self, rule: Generator) -> tuple[float, float]:
         """The calibration loss of the bins, and its bias."""
         size, share = self.weight**2 / self.squared, self.weight / self.weight.sum()
-        binned, bias = binned_calibration_loss(self.hits / self.weight, self.stated / self.weight, size, share, rule)
+        rate = self.hits / self.weight
+        if self.moments is not None:
+            size = self.moments.size(rate, self.weight, size)
+        binned, bias = binned_calibration_loss(rate, self.stated / self.weight, size, share, rule)
         return float(binned), float(bias)
 
 
@@ -149,6 +165,13 @@ class Measured:
     plan: Plan
 
     @property
+    def searched(self) -> float:
+        """The share of the rows that rate in level sets where regions were looked for."""
+        weight = np.bincount(self.parting.level, self.counts.weight)
+        looked = np.array([division.searched for _, _, division in self.parting.divisions])
+        return float(weight[looked].sum() / weight.sum())
+
+    @property
     def values(self) -> np.ndarray:
         """In the order of PARTS."""
         induced = self.induced if self.plan.whole else self.explained.induced
@@ -160,14 +183,14 @@ def _parts(explained: Explained, induced: Any, binned: Any, bias: Any, added: An
         calibration = np.asarray(binned - bias - added)
     calibration = np.where(np.isnan(calibration), np.inf, calibration)  # outputs of 0 or 1 that were wrong, in the log score
     debiased = explained.debiased
-    return np.stack([debiased - induced, debiased, explained.plugin, explained.bias, induced + 0 * debiased, calibration])
+    parts = (debiased - induced, debiased, explained.plugin, explained.bias, induced, calibration)
+    return np.stack(np.broadcast_arrays(*parts))
 
 
 def measure(event: Event, plan: Plan) -> Measured:
-    """The rows of each bin parted into regions, fold by fold, and all that follows."""
-    bins, regions, split = plan.bins.cells(event.outputs), event.regions(plan.regions), plan.split
-    second = halves(bins, plan.seed) if isinstance(split, str) else ~split[event.places]
-    tests = [second == 0, second == 1] if isinstance(split, str) and split == "cross-fit" else [second == 0]
+    """The rows of each bin split into regions, fold by fold, and all that follows."""
+    bins, regions = plan.bins.cells(event.outputs), event.regions(plan.regions)
+    tests = _tests(event, bins, plan)
     outputs, folds, judged = event.outputs, [bins] * len(tests), np.ones(len(bins), bool)
     if plan.recalibrate:
         if not all((~test).any() for test in tests):
@@ -180,7 +203,11 @@ def measure(event: Event, plan: Plan) -> Measured:
     kept = those(judged)
     o, h, w, b = (part[kept] for part in (outputs, event.hits, event.weights, bins))
     points = Points.of(o, h, w, b)
-    curve, x, averages, noise = _near(o, h, w, b, plan) if plan.neighbours else local_curve(points, plan)
+    c = None if event.clusters is None else event.clusters[kept]
+    if plan.neighbours:
+        curve, x, averages, noise = _near(o, h, w, b, plan)
+    else:
+        curve, x, averages, noise = local_curve(points, plan, None if c is None else (h, w, c))
     weights, hits = event.everywhere(event.weights), event.everywhere(event.weights * event.hits)
     known = Level(event.places, event.places[:0], weights, hits, plan.rule.name == "log", plan.seed)
     parting = part_rows(regions, plan.features, folds, tests, known)
@@ -189,7 +216,7 @@ def measure(event: Event, plan: Plan) -> Measured:
     counts, rows, stated = _counts(event, parting, outputs, np.interp(outputs, *line))
     explained = explained_loss(counts, plan.rule)
     grouping, added = induced_losses(curve, x, averages, plan.rule)
-    sums = BinSums.of(b, np.ones(len(b)), w, w * w, w * o, w * h)
+    sums = _bin_sums(o, h, w, b, c)
     binned, bias = sums.calibration(plan.rule)
     bounds = bounds_of(curve, x, averages, binned - bias + float(explained.debiased), plan)
     return Measured(
@@ -212,6 +239,28 @@ def measure(event: Event, plan: Plan) -> Measured:
     )
 
 
+def _tests(event: Event, bins: np.ndarray, plan: Plan) -> list[np.ndarray]:
+    """The rows that rate regions, for each fold."""
+    split = plan.split
+    if isinstance(split, str):
+        second = halves(bins, plan.seed, event.clusters)
+        return [second == 0, second == 1] if split == "cross-fit" else [second == 0]
+    test = split[event.places]
+    if event.clusters is not None:
+        rates, learns = np.bincount(event.clusters, test), np.bincount(event.clusters, ~test)
+        if ((rates > 0) & (learns > 0)).any():
+            broken = int(((rates > 0) & (learns > 0)).sum())
+            raise InputError("split", "must leave clusters whole, all rows of one True or all False", f"{broken} are split")
+    return [test]
+
+
+def _bin_sums(o: np.ndarray, h: np.ndarray, w: np.ndarray, b: np.ndarray, clusters: np.ndarray | None) -> BinSums:
+    sums = BinSums.of(b, np.ones(len(b)), w, w * w, w * o, w * h)
+    if clusters is None:
+        return sums
+    return replace(sums, moments=Moments.of(np.searchsorted(sums.number, b), clusters, w, h, len(sums.number)))
+
+
 def bounds_of(curve: np.ndarray, x: np.ndarray, averages: Averages, binned: float, plan: Plan) -> Bounds | None:
     """For the Brier score; see `Bounds`."""
     if plan.rule is not BRIER:
@@ -226,16 +275,39 @@ def _counts(
     rated = those(parting.region >= 0)
     region, w, h, o = (part[rated] for part in (parting.region, event.weights, event.hits, outputs))
     weight, hits, squared, sums, stated = (np.bincount(region, part) for part in (w, w * h, w * w, w * curve[rated], w * o))
-    return RegionCounts(parting.level, weight, hits, squared, sums / weight), np.bincount(region), stated
+    moments = None
+    if event.clusters is not None:
+        c = event.clusters[rated]
+        of_regions = Moments.of(region, c, w, h, len(weight))
+        thin = of_regions.clusters(weight) <= ONE_ROW
+        level = np.where(thin, -1, parting.level)[region]
+        moments = of_regions, Moments.of(level, c, w, h, int(parting.level[-1]) + 1)
+    return RegionCounts(parting.level, weight, hits, squared, sums / weight, moments), np.bincount(region), stated
 
 
 Curve = tuple[np.ndarray, np.ndarray, Averages, float]  # its values, where, means over bins there, and what chance adds
 
 
-def local_curve(points: Points, plan: Plan) -> Curve:
-    """By local regression."""
+def local_curve(points: Points, plan: Plan, dependent: tuple[np.ndarray, np.ndarray, np.ndarray] | None = None) -> Curve:
+    """By local regression.
+
+    dependent : the hits, weights and clusters of rows, if these depend on each other.
+    """
     curve = points.curve(points.rates, plan.rule.name == "log")
-    return curve, points.outputs, Averages(points.level, points.weight), curve_noise(curve, points, plan.rule)
+    residuals = None if dependent is None else _residuals(points, curve, *dependent, plan.seed)
+    noise = curve_noise(curve, points, plan.rule, residuals)
+    return curve, points.outputs, Averages(points.level, points.weight), noise
+
+
+def _residuals(
+    points: Points, curve: np.ndarray, hits: np.ndarray, weights: np.ndarray, clusters: np.ndarray, seed: int
+) -> np.ndarray:
+    """How far each unit of rows moves the rate of each point from the curve, [points, units]."""
+    unit = sampling_units(len(hits), seed, clusters)
+    units, place = int(unit.max()) + 1, points.of_row
+    moved = weights * (hits - curve[place]) / points.weight[place]
+    found = np.bincount(place * units + unit, moved, len(curve) * units).reshape(len(curve), units)
+    return np.asarray(found * np.sqrt(units / max(1, units - 1)))
 
 
 def _near(o: np.ndarray, h: np.ndarray, w: np.ndarray, b: np.ndarray, plan: Plan) -> Curve:
@@ -246,7 +318,7 @@ def _near(o: np.ndarray, h: np.ndarray, w: np.ndarray, b: np.ndarray, plan: Plan
 
 
 def resampled(measured: Sequence[Measured], units: np.ndarray, resamples: int, seed: int) -> np.ndarray:
-    """PARTS summed over events, [resamples, parts], if units of rows are drawn again. Regions, and what the curve is fitted to,
+    """PARTS summed over events, [resamples, parts], if units of rows are resampled. Regions, and what the curve is fitted to,
     stay where they are. `units` gives the unit of each of all rows."""
     size, rng = int(units.max()) + 1, np.random.default_rng(seed)
     redraws = [_Redraw(one, units, size) for one in measured]
@@ -263,6 +335,10 @@ class _Redraw:
 
     def __init__(self, measured: Measured, units: np.ndarray, size: int) -> None:
         self.measured, self.rule, self.points = measured, measured.plan.rule, measured.points
+        # Resamples vary in bias by an order less than in the plugin. Only the closed form of independent rows is found again.
+        known = measured.event.clusters is not None or self.rule.name != "brier"
+        found = measured.explained.bias, np.asarray(measured.calibration[1])
+        self.biases = found if known else (None, None)
         self.averages = Averages(self.points.level, self.points.weight)
         event, rated = measured.event, those(measured.parting.region >= 0)
         unit = units[event.places]
@@ -272,8 +348,10 @@ class _Redraw:
     def parts(self, counts: np.ndarray) -> np.ndarray:
         points, averages = self.points, self.averages
         known = self.measured.counts
-        weight, hits, squared = self.regions.drawn(counts)
-        explained = explained_loss(RegionCounts(known.level, weight, hits, squared, known.curve), self.rule)
+        kept = ~self.measured.explained.thin
+        weight, hits, squared = (part * kept for part in self.regions.drawn(counts))
+        redrawn = RegionCounts(known.level, weight, hits, squared, known.curve)
+        explained = explained_loss(redrawn, self.rule, self.biases[0])
         weight, hits, squared = self.rows.drawn(counts)
         rates = np.where(weight > 0, hits / np.where(weight > 0, weight, 1.0), points.rates)
         curve = points.curve(np.clip(rates, 0, 1), self.rule.name == "log")
@@ -282,7 +360,8 @@ class _Redraw:
         some = np.where(total > 0, total, 1.0)
         share, bin_size = total / total.sum(axis=1, keepdims=True), total**2 / np.where(total > 0, squares, 1.0)
         rate = np.clip(happened / some, 0, 1)
-        binned, bias = binned_calibration_loss(rate, np.where(total > 0, stated / some, rate), bin_size, share, self.rule)
+        claimed = np.where(total > 0, stated / some, rate)
+        binned, bias = binned_calibration_loss(rate, claimed, bin_size, share, self.rule, self.biases[1])
         return _parts(explained, induced if self.measured.plan.whole else explained.induced, binned, bias, added)
 
 

@@ -20,30 +20,35 @@ from .predictions import Predictions
 WHOLE = "all"  # the rule of a region that is a whole level set
 
 
+LEAST_ROWS = 5  # of each side, if a level set with too few rows for `region_ratio` is split once
+
+
 class Level(NamedTuple):
-    """The rows of a level set: those to learn regions from, those to be parted, and, for all rows, weights and hits."""
+    """The rows of a level set: those to learn regions from, those to be split, and, for all rows, weights and hits."""
 
     train: np.ndarray
     test: np.ndarray
     weights: np.ndarray
-    hits: np.ndarray  # the weight of the row, or 0
+    hits: np.ndarray  # the weight of the row, or 0; of several classes, [rows, classes]
     by_log: bool
     seed: int
 
 
 class Division(NamedTuple):
-    """The region of each row that was to be parted, numbered from 0; the rule of each region in words; and, if it is known, the
-    region of any other rows, by their places among features of the same form, and how many regions there may be."""
+    """The region of each row that was to be split, numbered from 0; the rule of each region in words; if it is known, the
+    region of any other rows, by their places among features of the same form, and how many regions there may be; and whether
+    there were rows enough to look for regions at all."""
 
     region: np.ndarray
     rule: Callable[[int], str]
     place: Callable[[Features, np.ndarray], np.ndarray] | None = None
     size: int = 0
+    searched: bool = True
 
     @classmethod
     def whole(cls, rows: int) -> Division:
-        """A single region."""
-        return cls(np.zeros(rows, np.int64), lambda _: WHOLE, _nowhere_else, 1)
+        """A single region, as there are too few rows to look for more."""
+        return cls(np.zeros(rows, np.int64), lambda _: WHOLE, _nowhere_else, 1, searched=False)
 
 
 def _nowhere_else(features: Features, rows: np.ndarray) -> np.ndarray:
@@ -91,7 +96,10 @@ class Regions(ABC):
 @dataclass(frozen=True)
 class TreeRegions(Regions):
     """The leaves of a decision tree for the event, by the loss that is asked for: at most one for each `ratio` rows, each with
-    about as many rows or more. Splits are at 255 values of each feature."""
+    about as many rows or more. Splits are at 255 values of each feature.
+
+    A level set with too few rows for two such regions is split once, into regions of two fifths of the rows or more, as long as
+    each keeps 5 rows."""
 
     ratio: float = 30
 
@@ -103,25 +111,90 @@ class TreeRegions(Regions):
         _ = features.codes
 
     def least(self, level: Level) -> float:
-        return len(level.train) // max(1, len(level.test) // self.ratio)
+        """How many rows to learn from each region must hold."""
+        regions = len(level.test) // self.ratio
+        return len(level.train) // regions if regions > 1 else _stump_least(level)
 
     def divide(self, features: Features, level: Level) -> Division:
-        from .kernels.regions import grow_tree
-
         least = self.least(level)
-        if len(level.train) < 2 * least or not least:
+        if len(level.train) < max(2, 2 * least) or not least:
             return Division.whole(len(level.test))
-        tree = grow_tree(features.codes, level.train, level.weights, level.hits, float(least), level.by_log)
+        tree = _grown(features, level, least)
         leaves = Leaves(tree)
         return Division(leaves(features, level.test), lambda leaf: _path(features, tree, leaf), leaves, len(tree))
 
 
+def _stump_least(level: Level) -> float:
+    """For one split: two fifths of the rows, and never fewer than a rate needs to be told from chance."""
+    few = min(len(level.train), len(level.test)) < 2 * LEAST_ROWS
+    return float(len(level.train)) if few else max(0.4 * len(level.train), LEAST_ROWS)
+
+
 @dataclass(frozen=True)
 class StumpRegions(TreeRegions):
-    """Two regions by one feature, each with at least two fifths of the rows: for diagrams (paper 1, Figure 5)."""
+    """Two regions by one feature, each with at least two fifths of the rows: for diagrams."""
 
     def least(self, level: Level) -> float:
         return 0.4 * len(level.train)
+
+
+def _grown(features: Features, level: Level, least: float) -> np.ndarray:
+    """A tree as `grow_tree` grows it; for several classes, by the sum of their squared errors."""
+    from .kernels.regions import grow_tree
+
+    if level.hits.ndim == 1:
+        return np.asarray(grow_tree(features.codes, level.train, level.weights, level.hits, float(least), level.by_log))
+    from sklearn.tree import DecisionTreeRegressor
+
+    rows, w = level.train, level.weights[level.train]
+    model = DecisionTreeRegressor(min_weight_fraction_leaf=least / len(rows) * (1 - 1e-9), random_state=level.seed)
+    grown = model.fit(features.codes[rows], level.hits[rows] / w[:, None], sample_weight=w).tree_
+    number, found = {0: 0}, np.full((grown.node_count, 3), -1, np.int32)
+    for node in range(grown.node_count):  # parents come before their children
+        left, right = int(grown.children_left[node]), int(grown.children_right[node])
+        if left >= 0:
+            first = len(number)
+            number[left], number[right] = first, first + 1
+            found[number[node]] = (grown.feature[node], int(np.floor(grown.threshold[node])), first)
+    return found
+
+
+def _single_precision(values: np.ndarray) -> np.ndarray:
+    """Features as scikit-learn's trees take them; a missing value lies above all."""
+    return np.asarray(np.nan_to_num(values.astype(np.float32), nan=np.inf))
+
+
+@dataclass(frozen=True, eq=False)
+class Side:
+    """On which side of a cut a row lies: 0 if the feature is not above it, else 1."""
+
+    column: int
+    cut: float
+
+    def __call__(self, features: Features, rows: np.ndarray) -> np.ndarray:
+        return (_single_precision(features.values[rows, self.column]) > self.cut).astype(np.int64)
+
+
+@dataclass(frozen=True)
+class BalancedStump(Regions):
+    """Two halves of the rows that regions are learned from, split at the median of the feature that tells most about the event:
+    scikit-learn's tree with half of the rows in each leaf, as in the paper (Figures 5 to 8, Appendix D). A feature with ties at
+    its median gives no halves. Between equally good features the seed decides."""
+
+    def divide(self, features: Features, level: Level) -> Division:
+        from sklearn.tree import DecisionTreeRegressor
+
+        rows, w = level.train, level.weights[level.train]
+        if len(rows) < 2:
+            return Division.whole(len(level.test))
+        hits = level.hits[rows] / (w if level.hits.ndim == 1 else w[:, None])
+        model = DecisionTreeRegressor(min_samples_leaf=len(rows) // 2, random_state=level.seed)
+        tree = model.fit(_single_precision(features.values[rows]), hits, sample_weight=w).tree_
+        if tree.node_count == 1:
+            return Division(np.zeros(len(level.test), np.int64), lambda _: WHOLE, _nowhere_else, 1)
+        side = Side(int(tree.feature[0]), float(tree.threshold[0]))
+        ends = ((-np.inf, side.cut), (side.cut, np.inf))
+        return Division(side(features, level.test), lambda number: features.bound(side.column, *ends[number]), side, 2)
 
 
 def _path(features: Features, tree: np.ndarray, leaf: int) -> str:
@@ -192,7 +265,9 @@ class GivenRegions(Regions):
         return cls(np.array(groups, np.int64), names, known)
 
     def divide(self, features: Features, level: Level) -> Division:
-        return Division(self.groups[level.test], lambda number: self.names[number], size=len(self.names))
+        groups = self.groups[level.test]
+        several = bool(len(groups)) and bool((groups != groups[0]).any())
+        return Division(groups, lambda number: self.names[number], size=len(self.names), searched=several)
 
 
 def given_regions(names: Sequence[str], predictions: Predictions, features: Any = None) -> GivenRegions:
@@ -217,7 +292,12 @@ def chosen_regions(regions: Any, ratio: float, features: Any, predictions: Predi
         return regions, Features.none(rows)
     if isinstance(regions, (list, tuple)):
         return given_regions(regions, predictions, features), Features.none(rows)
-    named = {"tree": TreeRegions(ratio), "stump": StumpRegions(), "kmeans": KMeansRegions()}
+    named = {
+        "tree": TreeRegions(ratio),
+        "stump": StumpRegions(),
+        "balanced_stump": BalancedStump(),
+        "kmeans": KMeansRegions(),
+    }
     if not isinstance(regions, Regions) and (not isinstance(regions, str) or regions not in named):
         raise InputError("regions", f"must be one of {', '.join(named)}, names of columns, or a Regions choice", repr(regions))
     choice = regions if isinstance(regions, Regions) else named[regions]
@@ -246,9 +326,18 @@ class Parting:
     divisions: Sequence[tuple[int, int, Division]]
 
 
-def halves(bins: np.ndarray, seed: int) -> np.ndarray:
-    """The half, 0 or 1, of each row: the rows of every bin are shuffled and parted; an odd one goes to half 0."""
-    order = np.random.default_rng(seed).permutation(len(bins))
+def halves(bins: np.ndarray, seed: int, clusters: np.ndarray | None = None) -> np.ndarray:
+    """The half, 0 or 1, of each row: the rows of every bin are shuffled and split; an odd one goes to half 0. With clusters,
+    whole clusters go to either half, so that both have about as many rows."""
+    rng = np.random.default_rng(seed)
+    if clusters is not None:
+        sizes = np.bincount(clusters)
+        order = np.lexsort((rng.permutation(len(sizes)), -sizes))
+        order = order[sizes[order] > 0]
+        half_of = np.zeros(len(sizes), np.int64)
+        half_of[order] = np.tile([0, 1, 1, 0], len(order) // 4 + 1)[: len(order)]  # the largest are paired
+        return half_of[clusters]
+    order = rng.permutation(len(bins))
     order = order[np.argsort(bins[order], kind="stable")]
     sizes = np.bincount(bins)
     place = np.arange(len(bins)) - np.repeat(np.cumsum(sizes) - sizes, sizes)

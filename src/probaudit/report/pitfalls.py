@@ -39,9 +39,10 @@ def calibrated_but_not_for_all(case: Case) -> Finding | None:
     return Finding(
         "warning",
         "calibrated_but_not_for_all",
-        "Right on average, wrong for some: the calibration error is what chance would give, and yet rows with the same output "
-        f"have different chances (at least {percent(low)} of the {score}). Recalibration cannot repair this.",
-        "Look at who is badly served; calibrate by group, or give the model the features that set them apart.",
+        "Right on average, wrong for some: the calibration error is what is expected if calibrated, and yet hidden groups with "
+        f"the same prediction have different outcomes (at least {percent(low)} of the {score}). Recalibration cannot repair "
+        "this.",
+        "See the groups the model misjudges; calibrate by group, or give the model the features that set them apart.",
         "Perez-Lebel, Le Morvan & Varoquaux 2023, Sections 2 and 4",
     )
 

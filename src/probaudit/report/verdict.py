@@ -25,6 +25,7 @@ UNSEEN_ERROR = 0.05  # 95% limit of a calibrated model's error beyond which noth
 WORTH_REPAIRING = 0.005  # the share of a score that a calibrator must surely gain to be recommended
 SMALL_LOSS = 0.05  # the share of a score that must surely not be lost, to say that it is not
 PLAUSIBLE_GAIN = 0.9  # a normalised score that these rows would have to rule out before a model is called hardly better
+MOST_ROWS = 0.9  # a search for hidden groups in a smaller share of the rows is reported with its share
 SHOWN_ROWS = 5
 BAD_ROWS = {
     "label": "with a label that is no class",
@@ -290,36 +291,37 @@ def _too_few(case: Case) -> bool:
 
 
 def hidden_groups(case: Case) -> Finding | None:
-    """Paper 1: calibrated on average, and yet wrong for those who share an output; only differences beyond chance count."""
+    """Paper 1: calibrated on average, and yet wrong for groups of rows that share an output. The estimate is a lower bound, so
+    that its interval never shows that there are none."""
     budget = case.budget
     if budget is None:
         return None
     share, low, high = (float(x) / budget.total for x in (budget.grouping, *budget.grouping.interval))
     score = score_of(budget, pairs=case.summary.plan.kind == "pairs")
     span, reference = between_shares(low, high), "Perez-Lebel, Le Morvan & Varoquaux 2023, Section 4"
-    served = next(iter(budget.badly_served(1)), None)
-    if high < 0:
-        left = f"what chance adds was taken off, and left {percent(share)}"
-        text = f"Too few rows in each region to estimate the grouping loss: {left}."
-        return Finding("note", "hidden_groups", text, "Part the rows into fewer regions, or gather more.", reference)
-    if low <= WORTH_REPAIRING and round(share, 3) <= 0:
-        text = f"No grouping loss that these rows could show (95% interval up to {percent(high)} of the {score})."
-        return Finding("note" if high >= SMALL_LOSS else "good", "hidden_groups", text, reference=reference)
-    if low <= WORTH_REPAIRING and high >= SMALL_LOSS:
-        text = f"No grouping loss that these rows could show: {percent(share)} of the {score} ({span})."
-        return Finding("note", "hidden_groups", text, reference=reference)
+    if not budget.found.searched:
+        advice = "Use more rows, fewer bins, or groups that are known (`regions=[column]`)."
+        return Finding("note", "hidden_groups", "Too few rows to look for hidden groups.", advice, reference)
     if low <= WORTH_REPAIRING:
-        text = f"No grouping loss to speak of: {percent(share)} of the {score} ({span})."
-        return Finding("good", "hidden_groups", text, reference=reference)
-    text = f"Rows with the same output have different chances: at least {percent(share)} of the {score} is lost by it ({span})."
+        text = (
+            f"No hidden groups detected with these features: they cost at least {percent(max(share, 0.0))} of the {score},"
+            f" a lower bound ({span}). Groups that these features do not show are not ruled out."
+        )
+        if budget.found.searched < MOST_ROWS:
+            text += f" Only {percent(budget.found.searched)} of the rows were searched: the other bins have too few."
+        return Finding("note", "hidden_groups", text, reference=reference)
+    text = "Hidden groups, with the same prediction but different outcomes, cost at least"
+    text += f" {percent(share)} of the {score} ({span})."
+    served = next(iter(budget.badly_served(1)), None)
     if served is not None:
         text += (
-            f" Among the worst served are {served.rows:,} rows ({served.rule}): stated {served.stated:.2f},"
+            f" Among the most misjudged are {served.rows:,} rows ({served.rule}): predicted {served.stated:.2f},"
             f" observed {served.observed:.2f}."
         )
     better = "know what sets these groups apart" if "given groups" in budget.found.definition else "use these features"
     advice = f"A better model would {better}; until then, calibrate by group (`calibrators.PerGroup`, `GroupCalibration`)."
-    return Finding("warning", "hidden_groups", text, advice, reference)
+    short = "rows with the same prediction have different outcomes"
+    return Finding("warning", "hidden_groups", text, advice, reference, short=short)
 
 
 def one_class(case: Case) -> Finding | None:
