@@ -148,7 +148,7 @@ def clustered(scale: float) -> Callable[[int, np.random.Generator], Draw]:
         latent += np.sqrt(1 - CORRELATION) * rng.standard_normal(n)
         y = (latent < ndtri(truth)).astype(np.int64)
         p = 1 / (1 + np.exp(-scale * z))
-        other = 1 / (1 + np.exp(-1.7 * z))
+        other = 1 / (1 + np.exp(-(1.7 if scale == 1 else 1.0) * z))
         return Draw(y, _binary(p), _binary(truth), clusters=cluster, other=_binary(other))
 
     return draw
