@@ -1,4 +1,5 @@
-"""The kernel calibration error by the log score, where the truth is known; the sharpness gap that goes with it."""
+"""The kernel calibration error by the log score, where the truth is known; the sharpness gap that
+goes with it."""
 
 from __future__ import annotations
 
@@ -59,7 +60,8 @@ def wave(rng, n):
 
 @pytest.mark.parametrize("world", [temperature, prior, square, wave])
 def test_known_errors(world):
-    """Beside the truth of the same rows and labels, whose chance is shared, the bias of 20 worlds of 2,000 rows is seen."""
+    """Beside the truth of the same rows and labels, whose chance is shared, the bias of 20 worlds
+    of 2,000 rows is seen."""
     gaps = []
     for seed in range(20):
         rng = np.random.default_rng(seed)
