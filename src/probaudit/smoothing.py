@@ -1,4 +1,5 @@
-"""Calibration errors without bins, as functions of (y_true, y_proba): SmoothECE and kernel regression."""
+"""Calibration errors without bins, as functions of (y_true, y_proba): SmoothECE and kernel
+regression."""
 
 from __future__ import annotations
 
@@ -81,20 +82,24 @@ def kernel_calibration_error(
     seed: int = 0,
     **options: Unpack[RowOptions],
 ) -> Estimate:
-    """The mean divergence of E[target | output] from the output, by kernel regression (paper 5, Theorem C.4).
+    """The mean divergence of E[target | output] from the output, by kernel regression (paper 5,
+    Theorem C.4).
 
-    score : "brier" for squared differences, by Nadaraya-Watson regression as in the paper's reference: never negative, and
-        above zero by chance (the audit prints the value expected if calibrated beside it). It is the error of outputs and
-        targets smoothed by the kernel; that of models whose outputs mostly lie within a bandwidth of 1 can be twice as large.
-        "log" for the binary Kullback-Leibler divergence: log loss of the outputs less that of a local logistic regression,
-        for rows left out of its fit, with the noise of the fit removed (see `estimates.local_logistic`). Eq. C.3 with a
-        Nadaraya-Watson regression is too low by up to a quarter in worlds of known truth, and its plug-in too high; the
-        reference has no log score that runs. The error is zero on average for a calibrated model, so that it may be slightly
+    score : "brier" for squared differences, by Nadaraya-Watson regression as in the paper's
+        reference: never negative, and above zero by chance (the audit prints the value expected if
+        calibrated beside it). It is the error of outputs and targets smoothed by the kernel; that
+        of models whose outputs mostly lie within a bandwidth of 1 can be twice as large. "log" for
+        the binary Kullback-Leibler divergence: log loss of the outputs less that of a local
+        logistic regression, for rows left out of its fit, with the noise of the fit removed (see
+        `estimates.local_logistic`). Eq. C.3 with a Nadaraya-Watson regression is too low by a
+        quarter or more in worlds of known truth, and its plug-in too high; the reference has no log score
+        that runs. The error is zero on average for a calibrated model, so that it may be slightly
         negative, and infinite if an outcome was given probability 0.
     kernel, bandwidth : of the window, on the scale of the outputs.
     reflect : mirror the kernel at 0 and 1.
-    interval, resamples, seed : as in `calibration_error`. Clusters are resampled as a whole. Chance adds to the error by the
-        Brier score, and adds again in each resample; both are taken off the ends of the interval, not off the error.
+    interval, resamples, seed : as in `calibration_error`. Clusters are resampled as a whole. Chance
+        adds to the error by the Brier score, and adds again in each resample; both are taken off
+        the ends of the interval, not off the error.
 
     >>> round(kernel_calibration_error([1, 1, 0, 0], [0.5, 0.5, 0.5, 0.5]), 6)
     0.0
@@ -126,9 +131,10 @@ def kernel_calibration_curve(
     """How often the most probable class is right, and the mean loss, at each confidence: kernel regression (paper 5, Eq. 4.7).
 
     x : confidences to look at; 101 of them from 0 to 1 unless given.
-    score : "brier" or "log": the loss, over all classes, and the divergence. The sharpness gap by the log score is the
-        regression of the loss of each row less its part of `kernel_calibration_error`, so that it is finite and not negative
-        (Proposition 4.8); rows with an infinite loss are left out.
+    score : "brier" or "log": the loss, over all classes, and the divergence. The sharpness gap by
+        the log score is the regression of the loss of each row less its part of
+        `kernel_calibration_error`, so that it is finite and not negative (Proposition 4.8); rows
+        with an infinite loss are left out.
 
     >>> curve = kernel_calibration_curve([1, 0, 1, 1], [0.8, 0.7, 0.6, 0.9], x=[0.7])
     >>> curve.regression.round(3)
@@ -145,8 +151,9 @@ def kernel_calibration_curve(
 def log_sharpness(
     predictions: Predictions, kernel: str, bandwidth: float, *, interval: Method | None = None, resamples: int = 1000
 ) -> tuple[Estimate, FineGrid]:
-    """The calibration error of the most probable class by the log score, and on the grid of confidences what it leaves of the
-    loss of each row: what the recalibrated confidence loses, and what is lost among the other classes."""
+    """The calibration error of the most probable class by the log score, and on the grid of
+    confidences what it leaves of the loss of each row: what the recalibrated confidence loses, and
+    what is lost among the other classes."""
     (found,) = _log_calibration(predictions, TopLabel(), kernel, bandwidth)
     bootstrap = _bootstrap(interval, predictions, {}, resamples, 0, bias_removed=1)
     words = f"kernel calibration error, {TopLabel()}, log, {kernel} of width {bandwidth:g}"
@@ -165,7 +172,8 @@ def _log_calibration(
 
 
 def _unexplained_loss(predictions: Predictions, found: LogCalibration) -> FineGrid:
-    """The log loss of each row over all classes, less its part of the calibration error of the most probable class."""
+    """The log loss of each row over all classes, less its part of the calibration error of the most
+    probable class."""
     rows = Rows.of(predictions)
     place = np.searchsorted(rows.places, found.odds.places)
     with np.errstate(divide="ignore"):
@@ -195,7 +203,8 @@ def check_kernel(score: str, kernel: str, bandwidth: float) -> None:
 def _bootstrap(
     interval: Any, predictions: Predictions, options: Any, resamples: int, seed: int, *, bias_removed: int
 ) -> Bootstrap | None:
-    """How the interval is found, by the rows' clusters; clusters that would have no effect are refused."""
+    """How the interval is found, by the rows' clusters; clusters that would have no effect are
+    refused."""
     if interval is None and options.get("clusters") is not None:
         raise InputError("clusters", 'needs interval="percentile" or "bca"')
     clusters = None if interval is None else predictions.cluster_numbers
@@ -218,8 +227,8 @@ def _event_odds(predictions: Predictions, lens: Lens) -> list[EventOdds]:
 
 
 def _others(probs: np.ndarray, lens: Lens, number: int, outputs: np.ndarray) -> np.ndarray:
-    """The probability that an event does not happen: the sum of the other classes where they are known, as 1 - p loses the
-    smallest probabilities."""
+    """The probability that an event does not happen: the sum of the other classes where they are
+    known, as 1 - p loses the smallest probabilities."""
     if type(lens) not in (TopLabel, Binary, OneVsRest, Classwise):
         return np.clip(1 - outputs, 0, 1)
     column = {Binary: 1, Classwise: number}.get(type(lens), getattr(lens, "index", None))

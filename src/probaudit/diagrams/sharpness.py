@@ -32,10 +32,11 @@ class CalibrationSharpness(Diagram):
     """At each confidence, by kernel regression: how often the most probable class is right, the density of confidences, and the
     pointwise sharpness gap times that density (Eq. 4.7, scaled as Appendix D does).
 
-    calibration : the calibration error by kernel regression, CAL (see `kernel_calibration_error`); low, high : its 95%
-        interval, by the log score. expected : its mean if the model were calibrated; NaN if not known.
-    total : the mean score over all classes, TOT; infinite if `infinite_rows` gave their true class probability 0, which are
-        then left out of the gap.
+    calibration : the calibration error by kernel regression, CAL (see `kernel_calibration_error`);
+        low, high : its 95% interval, by the log score. expected : its mean if the model were
+        calibrated; NaN if not known.
+    total : the mean score over all classes, TOT; infinite if `infinite_rows` gave their true class
+        probability 0, which are then left out of the gap.
     rows : how many rows the kernel covers at each confidence, each counting as much as it is near.
     sampled : how many rows CAL and the gap come from, if not from all.
     event : what is right or not, in words.
@@ -70,7 +71,8 @@ class CalibrationSharpness(Diagram):
     ) -> CalibrationSharpness:
         """By the Brier score, from the grid of confidences that a pass leaves behind.
 
-        squared : sums of squared weights in its cells, which it does not have itself if rows are weighted.
+        squared : sums of squared weights in its cells, which it does not have itself if rows are
+            weighted.
         """
         fine = FineGrid.of_summary(grid)
         fine = fine if squared is None else replace(fine, weight_squared=squared)
@@ -92,8 +94,8 @@ class CalibrationSharpness(Diagram):
         bandwidth: float = 0.05,
         event: str = "the most probable class",
     ) -> CalibrationSharpness:
-        """By the log score. CAL and the gap come from rows, or a sample of them: cells of the grid are too wide for the losses
-        of outputs near 1."""
+        """By the log score. CAL and the gap come from rows, or a sample of them: cells of the grid
+        are too wide for the losses of outputs near 1."""
         fine, infinite = FineGrid.of_summary(grid, "log"), int(grid.infinite.sum())
         error, unexplained = log_sharpness(rows, kernel, bandwidth, interval="percentile", resamples=RESAMPLES)
         x = np.linspace(0, 1, POINTS)

@@ -33,8 +33,8 @@ def kernel_function(name: str) -> Callable[[np.ndarray], np.ndarray]:
 
 @dataclass(frozen=True)
 class KernelCurve:
-    """At each x: E[target | output = x], E[loss | output = x], the density of outputs, and the pointwise sharpness gap times
-    that density. NaN where the kernel finds no row."""
+    """At each x: E[target | output = x], E[loss | output = x], the density of outputs, and the
+    pointwise sharpness gap times that density. NaN where the kernel finds no row."""
 
     x: np.ndarray
     regression: np.ndarray
@@ -44,8 +44,8 @@ class KernelCurve:
 
 
 def smoothed(values: np.ndarray, kernel: str, bandwidth: float, *, reflect: bool = False, power: int = 1) -> np.ndarray:
-    """sum_j K((x_i - x_j) / bandwidth)^power values_j at the middles x of the cells [..., G], by FFT; with `reflect`, the
-    values are mirrored at 0 and 1."""
+    """sum_j K((x_i - x_j) / bandwidth)^power values_j at the middles x of the cells [..., G], by
+    FFT; with `reflect`, the values are mirrored at 0 and 1."""
     from scipy.fft import irfft, next_fast_len, rfft
 
     n = values.shape[-1]
@@ -68,11 +68,12 @@ def kernel_error(
     bandwidth: float = 0.05,
     reflect: bool = False,
 ) -> np.ndarray:
-    """The mean square of E[target | output] - output, with the regression by Nadaraya-Watson on the grid, as the reference of
-    paper 5 computes it: its Theorem C.4 with m in the third term of Eq. C.3 where the theorem has the label.
+    """The mean square of E[target | output] - output, with the regression by Nadaraya-Watson on the
+    grid, as the reference of paper 5 computes it: its Theorem C.4 with m in the third term of Eq.
+    C.3 where the theorem has the label.
 
-    Sums over the cells, [..., G]. The regression includes the point itself, as the reference does. For the log score this
-    plug-in is biased by outputs near 0 and 1: see `local_logistic`.
+    Sums over the cells, [..., G]. The regression includes the point itself, as the reference does.
+    For the log score this plug-in is biased by outputs near 0 and 1: see `local_logistic`.
     """
     kept = weight > 0
     mass = np.where(kept, smoothed(weight, kernel, bandwidth, reflect=reflect), 1.0)
@@ -83,8 +84,8 @@ def kernel_error(
 
 
 def expected_if_calibrated(grid: FineGrid, *, kernel: str = "gaussian", bandwidth: float = 0.05) -> float:
-    """The mean of `kernel_error` over labels drawn from the outputs: squared bias plus variance of the regression. NaN if the
-    squared weights are not known."""
+    """The mean of `kernel_error` over labels drawn from the outputs: squared bias plus variance of
+    the regression. NaN if the squared weights are not known."""
     kept = grid.kept
     mass = smoothed(grid.weight, kernel, bandwidth)[kept]
     bias = smoothed(grid.outputs, kernel, bandwidth)[kept] / mass - grid.place
@@ -104,10 +105,11 @@ def kernel_curve(
 ) -> KernelCurve:
     """The curve at given places, each summed directly, so that it is right where there are hardly any rows.
 
-    The sharpness gap is (E[loss | x] - d(E[target | x], x)) times the density (paper 5, Eq. 4.7, as drawn in its diagrams), by
-    the Brier score.
-    unexplained : the loss of each row less its part of the calibration error, whose regression then is the gap. (By the log
-        score d is infinite at 0 and 1, while the losses under a kernel there are those of neighbours.)
+    The sharpness gap is (E[loss | x] - d(E[target | x], x)) times the density (paper 5, Eq. 4.7, as
+    drawn in its diagrams), by the Brier score.
+    unexplained : the loss of each row less its part of the calibration error, whose regression then
+        is the gap. (By the log score d is infinite at 0 and 1, while the losses under a kernel
+        there are those of neighbours.)
     """
     mass, regression, loss = _regression(grid, x, kernel, bandwidth, grid.targets, grid.loss)
     density = mass / (grid.weight.sum() * bandwidth)

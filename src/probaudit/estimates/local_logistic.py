@@ -1,15 +1,21 @@
-"""The calibration error of a single event by the log score: local logistic regression on the log odds of the outputs.
+"""The calibration error of a single event by the log score: local logistic regression on the log
+odds of the outputs.
 
-Paper 5 (Theorem C.4) estimates E d(E[target | output], output) from a kernel regression m of the targets. For the log score
+Paper 5 (Theorem C.4) estimates E d(E[target | output], output) from a kernel regression m of the
+targets. For the log score
 
-    E d(m(p), p) = E[loss of p] - E[loss of m(p)],                  loss of p = -log p if the event happened, else -log(1 - p),
+    E d(m(p), p) = E[loss of p] - E[loss of m(p)],
 
-where the first mean needs no regression at all. Its Eq. C.3 takes the second as the mean entropy of m. With the Nadaraya-Watson
-regression of the reference this is biased: a kernel of width 0.05 mixes outputs near 0 and 1, whose losses differ most.
+    loss of p = -log p if the event happened, else -log(1 - p),
 
-Here log odds of targets are a line in log odds of outputs within each kernel (local likelihood, Loader 1999), so that a
-calibrated model, a wrong temperature and wrong priors are fitted without bias. The loss of m is that of rows left out of its
-fit; what the noise of m adds to it is then taken off, to first order.
+where the first mean needs no regression at all. Its Eq. C.3 takes the second as the mean entropy of
+m. With the Nadaraya-Watson regression of the reference this is biased: a kernel of width 0.05 mixes
+outputs near 0 and 1, whose losses differ most.
+
+Here log odds of targets are a line in log odds of outputs within each kernel (local likelihood,
+Loader 1999), so that a calibrated model, a wrong temperature and wrong priors are fitted without
+bias. The loss of m is that of rows left out of its fit; what the noise of m adds to it is then
+taken off, to first order.
 """
 
 from __future__ import annotations
@@ -21,13 +27,13 @@ import numpy as np
 
 from .cells import BATCH, Cells
 
-RIDGE = 0.03  # rows of the output's own log odds that each line is pulled to: a window without misses stays finite
+RIDGE = 0.03  # rows that pull each line to no change of the outputs: a window without misses stays finite
 LARGEST = 40.0  # log odds beyond which outputs count as equal
 CELLS_PER_WIDTH = 2  # of a kernel; a cell at log odds t is 1 + |t| times as wide as one at 0
 WIDEST = 0.05  # kernel for which cells are made
 NARROWEST = 0.01  # kernel for which cells are narrow enough
 STEP = 3.0  # of Newton's method, at most; halved where it is too long
-ALONE = 0.5  # of a single step, whose length is not checked: resamples then are as those of fits of their own
+ALONE = 0.5  # of a single step, which is not checked: resamples then agree with full fits
 STEPS = 100
 HALVINGS = 30
 PRECISION = 1e-9
@@ -37,8 +43,9 @@ LEAST_LEFT = 0.05  # of the information of a window, when a row is left out
 
 @dataclass(frozen=True)
 class EventOdds:
-    """Rows of one event: the outputs and their log odds, the loss -log of what the outcome was given, labels 0 or 1, weights
-    (positive, at most 1), and the places of the rows among all `total`."""
+    """Rows of one event: the outputs and their log odds, the loss -log of what the outcome was
+    given, labels 0 or 1, weights (positive, at most 1), and the places of the rows among all
+    `total`."""
 
     outputs: np.ndarray
     log_odds: np.ndarray
@@ -52,7 +59,8 @@ class EventOdds:
     def of(
         cls, outputs: np.ndarray, others: np.ndarray, labels: np.ndarray, weights: np.ndarray, places: np.ndarray, total: int
     ) -> EventOdds:
-        """From the probabilities that the event happens and that it does not: 1 - p would lose the smallest ones."""
+        """From the probabilities that the event happens and that it does not: 1 - p would lose the
+        smallest ones."""
         with np.errstate(divide="ignore"):
             happens, fails = np.log(outputs), np.log(others)
         some = weights > 0
@@ -65,7 +73,8 @@ class EventOdds:
         return int(np.isinf(self.loss).sum())
 
     def cell_numbers(self, bandwidth: float) -> np.ndarray:
-        """The cell of each row, numbered from 0 without gaps: equal steps of sign(t) log(1 + |t|)."""
+        """The cell of each row, numbered from 0 without gaps: equal steps of sign(t) log(1 +
+        |t|)."""
         scale = np.sign(self.log_odds) * np.log1p(np.abs(self.log_odds))
         cell = np.floor(scale * CELLS_PER_WIDTH / min(bandwidth, WIDEST)).astype(np.int64)
         return np.asarray(np.unique(cell, return_inverse=True)[1]).reshape(-1)
@@ -73,7 +82,8 @@ class EventOdds:
 
 @dataclass(frozen=True)
 class Sums:
-    """Over the rows of each cell: weights, weights where the event happened, and squared weights. Arrays [..., G]."""
+    """Over the rows of each cell: weights, weights where the event happened, and squared weights.
+    Arrays [..., G]."""
 
     weight: np.ndarray
     hits: np.ndarray
@@ -87,9 +97,11 @@ class Sums:
 
 @dataclass(frozen=True)
 class LocalLogistic:
-    """In the window around each of G cells: target log odds = output log odds + level + slope x distance in log odds.
+    """In the window around each of G cells: target log odds = output log odds + level + slope x
+    distance in log odds.
 
-    fitted, spread : K p and K p (1 - p) in the window of a row [G], at each cell [G]. distance : on the scale of the window.
+    fitted, spread : K p and K p (1 - p) in the window of a row [G], at each cell [G]. distance : on
+        the scale of the window.
     """
 
     log_odds: np.ndarray
@@ -151,8 +163,8 @@ class LocalLogistic:
         return cls(log_odds, level, slope, near, distance, near * p, near * p * (1 - p), ridge)
 
     def _step(self, sums: Sums, longest: float = ALONE) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Level and slope after one step of Newton's method on other sums of the same cells, [..., G], and how far a unit of
-        residual at the middle of a window moves its level."""
+        """Level and slope after one step of Newton's method on other sums of the same cells, [...,
+        G], and how far a unit of residual at the middle of a window moves its level."""
         near, x = self.near, self.distance
         score = sums.hits @ near.T - sums.weight @ self.fitted.T - self.ridge * self.level
         tilt = sums.hits @ (near * x).T - sums.weight @ (self.fitted * x).T - self.ridge * self.slope
@@ -164,8 +176,8 @@ class LocalLogistic:
         return self.level + level / far, self.slope + slope / far, c / scale
 
     def left_out_losses(self, sums: Sums) -> tuple[np.ndarray, np.ndarray]:
-        """The loss of a row of each cell if the event fails, and if it happens, by a fit without the row: one step of Newton's
-        method from the fit with it."""
+        """The loss of a row of each cell if the event fails, and if it happens, by a fit without
+        the row: one step of Newton's method from the fit with it."""
         level, _, influence = self._step(sums)
         odds = self.log_odds + level
         p = logistic(odds)
@@ -175,7 +187,8 @@ class LocalLogistic:
         return softplus(odds + influence * p), softplus(influence * (1 - p) - odds)
 
     def noise(self, sums: Sums) -> np.ndarray:
-        """By how much the noise of the fit raises the loss of rows left out: half of p (1 - p) times its variance."""
+        """By how much the noise of the fit raises the loss of rows left out: half of p (1 - p)
+        times its variance."""
         x, spread = self.distance, self.near * self.spread
         _, _, first = self._step(sums)
         second = -first * (sums.weight @ (self.spread * x).T) / (sums.weight @ (self.spread * x**2).T + self.ridge)
@@ -187,8 +200,8 @@ class LocalLogistic:
         return np.asarray(p * (1 - p) * variance / 2)
 
     def without_clusters(self, sums: Sums, part: Callable[[slice], Sums], clusters: int) -> float:
-        """The mean loss of rows left out, less the noise of the fit, where the rows of a cluster are left out together. `part`
-        gives the sums of some clusters, [C, G]."""
+        """The mean loss of rows left out, less the noise of the fit, where the rows of a cluster
+        are left out together. `part` gives the sums of some clusters, [C, G]."""
         loss, variance = 0.0, np.zeros(len(self.level))
         step = max(1, BATCH // len(self.level))
         for first in range(0, clusters, step):
@@ -203,9 +216,11 @@ class LocalLogistic:
 
 @dataclass(frozen=True)
 class LogCalibration:
-    """The calibration error of an event by the log score; it may be negative by chance, as no noise is left in it.
+    """The calibration error of an event by the log score; it may be negative by chance, as no noise
+    is left in it.
 
-    cell : of each row. refined : the loss of each row by a fit without it, less the noise of the fit.
+    cell : of each row. refined : the loss of each row by a fit without it, less the noise of the
+        fit.
     """
 
     value: float
@@ -248,7 +263,8 @@ class LogCalibration:
         return cls(value, odds, cell, refined, fit, losses)
 
     def of_resample(self, cells: Cells) -> np.ndarray:
-        """The error, but for the noise of the fit, of other rows of the same cells: one step of Newton's method away."""
+        """The error, but for the noise of the fit, of other rows of the same cells: one step of
+        Newton's method away."""
         sums = Sums.of_cells(cells)
         fails, happens = self.fit.left_out_losses(sums)
         before = sums.hits * self.losses[:, 1] + (sums.weight - sums.hits) * self.losses[:, 0]
