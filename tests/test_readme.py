@@ -35,7 +35,7 @@ COMMANDS = re.findall(r"^probaudit (?!demo)(.*?)(?:\s+#.*)?$", README, re.MULTIL
 @pytest.mark.parametrize("command", COMMANDS)
 def test_the_commands_run(command, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    world = pb.simulate.gaussian_posteriors(300, 2, variance=0.05, seed=0)
+    world = pb.simulate.gaussian_posteriors(600, 2, variance=0.15, seed=0)
     frame = pd.DataFrame({"label": np.array(["cat", "dog"])[world.y], "p_cat": world.cal[:, 0], "p_dog": world.cal[:, 1]})
     frame.assign(f_0=np.arange(len(frame)) % 7, f_1=world.cal[:, 0]).to_parquet("preds.parquet")
     frame.to_parquet("day-1.parquet")
@@ -52,4 +52,4 @@ def test_the_commands_run(command, tmp_path, monkeypatch):
 
 
 def test_there_are_commands():
-    assert len(COMMANDS) == 12
+    assert len(COMMANDS) == 13

@@ -51,7 +51,7 @@ METHODS: dict[str, tuple[str, dict[str, Any]]] = {
 USUAL = ("identity", "temperature", "ensemble_temperature", "bias_corrected_temperature", "beta", "vector", "isotonic", CONTROL)
 BY_GROUPS = ("per_group", "per_group_bias")  # need the group of each row
 BY_FEATURES = ("group_calibration",)  # use features where there are some
-MOST_GROUPED_VALUES = 5_000_000  # outputs beyond which group calibration, the slowest of all, is not among the usual
+MOST_GROUPED_VALUES = 2_000_000  # outputs beyond which group calibration, the slowest of all, is not among the usual
 DENSE_CLASSES = 20  # beyond which one-vs-rest calibrators and those with K^2 parameters are not among the usual
 
 

@@ -21,7 +21,7 @@ def fold_numbers(
     training folds tell those of the test fold: a calibrator with a bias for each class then looks better than it is.
 
     >>> fold_numbers(2, np.zeros(6, int), np.array([7, 7, 7, 8, 9, 9]), seed=0).tolist()
-    [1, 1, 1, 0, 0, 0]
+    [0, 0, 0, 1, 1, 1]
     """
     units = len(codes) if clusters is None else len(np.unique(clusters))
     if not 2 <= count <= units:
