@@ -223,6 +223,11 @@ def _diagrams(audit: Audit) -> Section:
         blocks.append(Figure("top-k", {(): top_k_diagram(rows, ks=ks, resamples=50)}))
     blocks.append(Figure("interval-wise", {(): interval_wise_diagram(rows)}))
     lead = "Bands show where a calibrated model would be, by chance. Hover for numbers; every chart is also a table."
+    if audit.clusters is not None:
+        lead += (
+            " Bars, bands and p-values of reliability diagrams treat rows as independent: for rows in clusters they are too "
+            "narrow. The tables take clusters into account."
+        )
     return Section("diagrams", "Diagrams", blocks, lead)
 
 
