@@ -159,7 +159,7 @@ def test_hosmer_lemeshow_keeps_its_level_with_confident_outputs():
 @pytest.mark.parametrize("measure", [pb.spiegelhalter_test, pb.hosmer_lemeshow_test, pb.calibration_line])
 def test_tests_of_independent_rows_refuse_clusters(measure):
     y, p = world(200)
-    with pytest.raises(pb.InputError, match="clusters: .* needs independent rows"):
+    with pytest.raises(pb.InputError, match="needs independent rows"):
         measure(y, p, clusters=np.arange(200) // 2)
     with pytest.raises(pb.InputError, match="clusters"):
         measure(pb.Predictions(y, p, clusters=np.arange(200) // 2))
