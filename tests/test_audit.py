@@ -14,6 +14,7 @@ import probaudit as pb
 from probaudit import simulate
 from probaudit.engines.memory import evidence_of
 from probaudit.report.audit_page import audit_page
+from probaudit.report.finding import Case
 from probaudit.report.gate import Threshold, failures
 from probaudit.report.verdict import RULES, against_chance, hidden_groups, infinite_log_score
 from probaudit.statistics import Plan
@@ -196,6 +197,11 @@ FIRING = {
     "against_chance": (lambda w: pb.audit(w.y, w.mcs), "warning", lambda w: None),  # it always says something
     "hidden_groups": (lambda w: unfair(), "warning", calibrated),
     "few_rows": (lambda w: pb.audit(w.y[:50], w.cal[:50]), "note", calibrated),
+    "few_of_a_class": (
+        lambda w: pb.audit(np.where(np.arange(len(w.y)) < 3, 1, 0), np.full(len(w.y), 0.01), repair=False),
+        "note",
+        calibrated,
+    ),
     "absent_classes": (
         lambda w: pb.audit(w.y, np.column_stack([w.cal, np.zeros(len(w.y))]), classes=[0, 1, 2]),
         "note",
@@ -266,7 +272,7 @@ def test_rules_fire_and_do_not_fire(world, rule):
 
 def test_few_rows_are_those_that_cannot_show_an_error_of_five_points(world):
     text = next(finding.text for finding in pb.audit(world.y[:150], world.cal[:150]).findings if finding.rule == "few_rows")
-    assert "chance alone gives calibration errors up to" in text
+    assert "a calibrated model has errors up to" in text
     rare = np.where(np.arange(len(world.y)) < 3, 2, world.y)
     thin = pb.audit(rare, np.column_stack([world.cal * 0.998, np.full(len(world.y), 0.002)]))
     assert "1 class has fewer than 10 rows" in thin.verdict
@@ -395,10 +401,10 @@ def test_of_one_class_there_is_no_normalised_score():
 def test_a_test_that_could_see_nothing_is_no_good_news(world):
     few = next(f for f in pb.audit(world.y[:60], world.cal[:60]).findings if f.rule == "against_chance")
     assert few.level == "note"
-    assert "so few rows" in few.text
-    error = pb.audit(world.y, world.cal, repair=False).errors[0]
-    summary = pb.audit(world.y, world.cal, repair=False).summary
-    perhaps = against_chance(SimpleNamespace(ece=replace(error, p_value=0.03), summary=summary, errors=(), class_errors=()))
+    assert "these rows are too few" in few.text
+    found = pb.audit(world.y, world.cal, repair=False)
+    one = Case(found.evidence, found.estimates, (replace(found.errors[0], p_value=0.03, null_mean=0.0),))
+    perhaps = against_chance(one)
     assert perhaps.level == "note"
     assert perhaps.text.startswith("Perhaps miscalibrated")
 
@@ -408,7 +414,28 @@ def test_errors_of_two_classes_that_cancel_in_the_most_probable_one_are_told():
     p = rng.uniform(0.05, 0.9, 4000)
     found = next(f for f in pb.audit(rng.random(4000) < p + 0.05, p, repair=False).findings if f.rule == "against_chance")
     assert found.level == "warning"
-    assert "though the most probable class does not show it" in found.text
+    assert found.text.startswith("Miscalibrated: class 1 has a calibration error of 0.0")
+
+
+def test_two_rows_cannot_tell():
+    for y, p in (([0, 1], [0.2, 0.8]), (np.arange(60) % 2, np.tile([0.2, 0.8], 30))):
+        assert "can be used, " not in pb.audit(y, p).headline
+        assert "These probabilities can be used" not in pb.audit(y, p).headline
+    assert pb.audit(y, p, repair=False).headline == (
+        "Cannot tell from these rows whether these probabilities can be used: only 60 rows."
+    )
+
+
+def test_the_headline_considers_every_test(world):
+    """Errors that cancel in the most probable class: the second and third class share their probability wrongly."""
+    rng = np.random.default_rng(0)
+    top = rng.uniform(0.5, 0.95, 6000)
+    y = np.where(rng.random(6000) < top, 0, 1 + (rng.random(6000) < 0.5))
+    p = np.column_stack([top, 0.9 * (1 - top), 0.1 * (1 - top)])
+    found = pb.audit(y, p, repair=False)
+    assert found.errors[0].p_value > 0.05
+    assert rules(found)["against_chance"] == "warning"
+    assert found.headline.startswith("Use these probabilities with care")
 
 
 @pytest.mark.parametrize(

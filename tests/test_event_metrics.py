@@ -141,3 +141,33 @@ def test_more_classes_need_a_lens():
 def test_tests_refuse_weights():
     with pytest.raises(pb.InputError, match="equal weight"):
         pb.spiegelhalter_test([0, 1], [0.2, 0.7], sample_weight=[1, 2])
+
+
+def test_hosmer_lemeshow_keeps_its_level_with_confident_outputs():
+    """Most groups expect fewer than five events, and their deviations are far from normal."""
+    rng, rejected, plain = np.random.default_rng(0), 0, 0
+    for _ in range(300):
+        p = 1 / (1 + np.exp(-rng.normal(0, 12, 400)))
+        found = pb.hosmer_lemeshow_test((rng.random(400) < p).astype(int), p)
+        rejected += found.p_value <= 0.01
+        plain += chi2.sf(found.statistic, 10) <= 0.01
+    assert rejected <= 9  # P(more) = 0.1% at level 1%
+    assert plain >= 12
+    assert "fewer than 5 expected events resampled" in found.definition
+
+
+@pytest.mark.parametrize("measure", [pb.spiegelhalter_test, pb.hosmer_lemeshow_test, pb.calibration_line])
+def test_tests_of_independent_rows_refuse_clusters(measure):
+    y, p = world(200)
+    with pytest.raises(pb.InputError, match="needs independent rows"):
+        measure(y, p, clusters=np.arange(200) // 2)
+    with pytest.raises(pb.InputError, match="clusters"):
+        measure(pb.Predictions(y, p, clusters=np.arange(200) // 2))
+
+
+@pytest.mark.parametrize("measure", [pb.cumulative_differences, pb.score_decomposition, pb.sweep_calibration_error])
+def test_measures_without_a_test_refuse_clusters_that_have_no_effect(measure):
+    y, p = world(200)
+    with pytest.raises(pb.InputError, match="has no effect here"):
+        measure(y, p, clusters=np.arange(200) // 2)
+    assert measure(pb.Predictions(y, p, clusters=np.arange(200) // 2)) is not None

@@ -35,6 +35,7 @@ from .reading import read
 from .regions import BalancedStump, KMeansRegions, Regions, StumpRegions, TreeRegions
 from .report.audit import Audit, audit
 from .report.comparison import Comparison, compare
+from .score_divergence import score_divergence
 from .scores import Brier, Cost, Log, RiskWeighted
 from .selecting import CalibratorChoice, select_calibrator
 from .selections import LabelIs, Mask, OutputIn, PredictedIs, Selection
@@ -130,6 +131,7 @@ __all__ = [
     "rms_calibration_error",
     "scan",
     "score_decomposition",
+    "score_divergence",
     "select_calibrator",
     "simulate",
     "smooth_calibration_error",

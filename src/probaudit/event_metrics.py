@@ -34,14 +34,24 @@ class _Event:
 
 
 def _event(
-    y_true: Any, y_proba: Any, lens: Lens | None, options: RowOptions, *, weighted: bool = True, tested: bool = False
+    y_true: Any,
+    y_proba: Any,
+    lens: Lens | None,
+    options: RowOptions,
+    *,
+    weighted: bool = True,
+    independent: str = "",
 ) -> _Event:
-    """Outputs, labels and weights of the event that a lens shows. `tested` if rows must be independent."""
+    """Outputs, labels and weights of the event that a lens shows. `independent` names a test or a standard error that holds for
+    independent rows only."""
     if not weighted and options.get("sample_weight") is not None:
         raise InputError("sample_weight", "this measure is defined for rows of equal weight")
     predictions = rows_of(y_true, y_proba, **options)
-    if tested and predictions.clusters is not None:
-        raise InputError("clusters", "this needs independent rows; `calibration_test` and `audit` take clusters")
+    if independent and predictions.cluster_numbers is not None:
+        rule = f"{independent} needs independent rows; `calibration_test` takes clusters"
+        raise InputError("clusters", rule)
+    if not independent and options.get("clusters") is not None:
+        raise InputError("clusters", "has no effect here: this measure has neither interval nor test")
     if lens is None and predictions.n_classes != 2:
         raise InputError("lens", "with more than two classes, say which event: TopLabel() or OneVsRest(k)")
     seen = look_at_event(predictions, Binary() if lens is None else lens)
@@ -58,15 +68,23 @@ def spiegelhalter_test(
     >>> spiegelhalter_test(rng.random(1000) < p, p).p_value > 0.05
     True
     """
-    rows = _event(y_true, y_proba, lens, options, weighted=False, tested=True)
+    rows = _event(y_true, y_proba, lens, options, weighted=False, independent="Spiegelhalter's test")
     return event.spiegelhalter(rows.p, rows.y)
 
 
 def hosmer_lemeshow_test(
     y_true: Any, y_proba: Any = None, *, groups: int = 10, lens: Lens | None = None, **options: Unpack[RowOptions]
 ) -> event.Test:
-    """Observed against expected events in groups of equally many rows."""
-    rows = _event(y_true, y_proba, lens, options, weighted=False, tested=True)
+    """Observed against expected events in groups of equally many rows (Hosmer & Lemeshow 1980).
+
+    Counts of groups with fewer than five expected events, or non-events, are resampled from their exact distribution.
+
+    >>> rng = np.random.default_rng(0)
+    >>> p = rng.beta(0.05, 0.05, 1000)
+    >>> hosmer_lemeshow_test(rng.random(1000) < p, p).p_value > 0.05
+    True
+    """
+    rows = _event(y_true, y_proba, lens, options, weighted=False, independent="the Hosmer-Lemeshow test")
     return event.hosmer_lemeshow(rows.p, rows.y, EqualMass(groups).cells(rows.p, rows.order))
 
 
@@ -85,7 +103,7 @@ def calibration_line(
     y_true: Any, y_proba: Any = None, *, lens: Lens | None = None, **options: Unpack[RowOptions]
 ) -> event.Line:
     """Calibration slope and intercept (Cox 1958), and calibration in the large."""
-    rows = _event(y_true, y_proba, lens, options, tested=True)
+    rows = _event(y_true, y_proba, lens, options, independent="a standard error of the calibration line")
     return event.calibration_line(rows.p, rows.y, rows.w)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from statistics import NormalDist
 from typing import Any, Unpack
 
 import numpy as np
@@ -34,8 +35,8 @@ PIECE = 2**16  # cumulated probabilities in memory at a time
 @dataclass(frozen=True, eq=False)
 class GroupErrors(Diagram):
     """Of each group, the largest excess over chance first: its rows, the error with a 95% interval (see `around`), and for a
-    calibrated model with the same outputs the mean and the 95% point of that error. `overall` is the error of all rows,
-    `groups` how many groups there are, the smallest of which may be left out."""
+    calibrated model with the same outputs the mean and the 95% limit of that error, corrected for the number of groups shown.
+    `overall` is the error of all rows, `groups` how many groups there are, the smallest of which may be left out."""
 
     name: np.ndarray
     rows: np.ndarray
@@ -59,13 +60,20 @@ class GroupErrors(Diagram):
             "group": self.name,
             "rows": self.rows,
             "error": self.error,
-            "chance": self.null,
-            "chance, up to": self.null_high,
+            "expected if calibrated": self.null,
+            "95% limit": self.null_high,
         }
         marks = (
             Bars.lying(at, zero, self.error, thickness=0.6, role="observed", detail=detail),
             Bars.lying(
-                at, zero, self.null_high, thickness=0.85, faint=True, role="chance", name="chance alone, up to", detail=detail
+                at,
+                zero,
+                self.null_high,
+                thickness=0.85,
+                faint=True,
+                role="chance",
+                name="95% limit if calibrated",
+                detail=detail,
             ),
             Points(self.error, at, self.low, self.high, across=True, role="reference"),
             Rule(x=self.overall, role="reference", name="all rows"),
@@ -73,12 +81,15 @@ class GroupErrors(Diagram):
         names = Axis("", categories=tuple(f"{name} ({rows:,})" for name, rows in zip(self.name, self.rows, strict=True)))
         panel = Panel(marks, Axis("calibration error", 0.0), names, share=min(1.0, 0.25 + 0.07 * len(self.name)))
         some = f" The {len(self.name)} largest of {self.groups} groups." if len(self.name) < self.groups else ""
-        caption = f"Bars beyond the grey area are more than chance; lines are 95% intervals; rows in brackets.{some}"
-        return Picture((panel,), f"Who is served worst, by {self.by}", self._said(), caption)
+        caption = (
+            "Grey: 95% limit of a calibrated model, corrected for the number of groups (Bonferroni). "
+            f"Lines: 95% intervals. In brackets: rows.{some}"
+        )
+        return Picture((panel,), f"Groups the model misjudges, by {self.by}", self._said(), caption)
 
     def _said(self) -> str:
         words = [
-            f"{name}: {error:.3g} (chance up to {high:.3g})"
+            f"{name}: {error:.3g} (95% limit {high:.3g})"
             for name, error, high in zip(self.name, self.error, self.null_high, strict=True)
         ]
         return f"Calibration errors by {self.by}, {self.overall:.3g} for all rows, {self.definition}. " + "; ".join(words) + "."
@@ -134,6 +145,7 @@ def group_errors_diagram(
     order = np.argsort(np.nan_to_num(nulls[:, 0]) - [float(error) for error in errors], kind="stable")
     error, low, high = np.array([around(found) for found in errors])[order].T
     null, null_high = nulls[order].T
+    null_high = null + (null_high - null) * _family_factor(len(shown))
     return GroupErrors(
         np.array(shown)[order],
         np.array([counts[name] for name in shown])[order],
@@ -147,6 +159,17 @@ def group_errors_diagram(
         words,
         definition=in_words(f"{judged.lens}, {partition!r}, {as_distance(distance)!r}", pairs=given.pairs),
     )
+
+
+def _family_factor(groups: int) -> float:
+    """The distance of the 95% limit of the largest of so many errors (Bonferroni), beside that of one error; as if these were
+    normal, as no quantile so far out is known from a few hundred resamples.
+
+    >>> round(_family_factor(1), 6), round(_family_factor(20), 3)
+    (1.0, 1.707)
+    """
+    normal = NormalDist()
+    return normal.inv_cdf(1 - 0.05 / groups) / normal.inv_cdf(0.95)
 
 
 def around(error: Estimate) -> tuple[float, float, float]:
