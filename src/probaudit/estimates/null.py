@@ -1,4 +1,8 @@
-"""What a calibrated model with the same outputs would get: labels drawn anew from the forecasts (consistency resampling)."""
+"""What a calibrated model with the same outputs would get.
+
+Labels of independent rows are simulated from the forecasts (consistency resampling). Those of dependent rows cannot be, as
+their joint distribution is unknown: there the residuals of whole clusters change sign (`cluster_null`).
+"""
 
 from __future__ import annotations
 
@@ -7,11 +11,13 @@ from dataclasses import dataclass
 import numpy as np
 
 from ..distances import L1, Distance
+from ..errors import InputError
 from ..lenses import View
 from ..partitions import EqualWidth, Partition
 from .calibration_error import mean_gap
 from .cells import Cells, compact, effective_rows
 from .fine_grid import FineGrid
+from .intervals import sampling_units
 
 STEPS = 840  # parts of [0, 1] in which all rows of a cell count as equally probable when labels are drawn anew
 ROUNDING, RELATIVE_ROUNDING = 1e-13, 1e-9  # errors of outputs and sums of about 1, added in another order
@@ -62,6 +68,54 @@ class Steps:
     def null(self, distance: Distance, resamples: int, seed: int) -> np.ndarray:
         """Errors of a calibrated model."""
         return mean_gap(self.calibrated(resamples, seed), distance)
+
+
+def cluster_null(
+    view: View,
+    cell: np.ndarray,
+    weights: np.ndarray,
+    clusters: np.ndarray,
+    distance: Distance,
+    resamples: int = 999,
+    seed: int = 0,
+) -> np.ndarray:
+    """Errors [resamples] of a calibrated model whose rows depend on each other within clusters.
+
+    A wild cluster bootstrap (Cameron, Gelbach & Miller 2008) with the null imposed: the residuals target - output of a cluster,
+    summed by cell, get one random sign. Residuals are not centred at the gaps of cells: a cell of one cluster would then have
+    no chance at all (in null worlds of 100 clusters of 20 rows a test at 5% rejects 6%, and 8% with centred residuals).
+
+    cell : the cell of each row. clusters : the cluster of each row, as whole numbers from 0.
+
+    The signs depend on `seed` and the clusters alone, so that calls for several views of the same rows may be averaged, draw by
+    draw. More than 1,000 clusters are merged at random into 1,000.
+
+    >>> view = View(np.array([0.5, 0.5, 0.5, 0.5]), np.array([1, 1, 0, 0]))
+    >>> np.unique(cluster_null(view, np.zeros(4, int), np.ones(4), np.array([0, 0, 1, 1]), L1()))
+    array([0. , 0.5])
+    """
+    from scipy.sparse import csr_array
+
+    if len(np.unique(clusters)) < 2:
+        raise InputError("clusters", "needs two clusters or more for a test", 1)
+    units = sampling_units(len(cell), seed, clusters)
+    size, m = int(units.max()) + 1, int(cell.max()) + 1
+    rows = csr_array((weights, (cell, np.arange(len(cell)))), shape=(m, len(cell)))
+    weight = np.asarray(rows.sum(axis=1)).reshape(-1)
+    scale = np.where(weight > 0, weight, 1.0)[:, None]
+    columns = view.outputs.reshape(len(cell), -1)
+    outputs, residuals = rows @ columns / scale, view.targets.reshape(len(cell), -1) - columns
+    table = csr_array((weights, (units * m + cell, np.arange(len(cell)))), shape=(size * m, len(cell)))
+    sums = (table @ residuals).reshape(size, -1)
+    signs = np.random.default_rng(seed).integers(0, 2, (resamples, size)) * 2.0 - 1
+    gaps = (signs @ sums).reshape(resamples, m, -1) / scale
+    shape = (resamples, *weight.shape, *view.outputs.shape[1:])
+    means = (np.broadcast_to(field, gaps.shape).reshape(shape) for field in (outputs, outputs + gaps))
+    share = np.broadcast_to(weight, (resamples, m))
+    null = mean_gap(Cells(np.arange(m), share, share, *means, share), distance)
+    if not np.isfinite(null).all():
+        raise InputError("distance", "must be finite for any difference, as l1, for rows in clusters", repr(distance))
+    return null
 
 
 def at_least(null: np.ndarray, value: float) -> int:
