@@ -15,7 +15,7 @@ from ..errors import InputError
 from ..lenses import View
 from ..partitions import EqualWidth, Partition
 from .calibration_error import mean_gap
-from .cells import Cells, compact, effective_rows
+from .cells import Cells, compact, effective_rows, exact_sums
 from .fine_grid import FineGrid
 from .intervals import sampling_units
 
@@ -34,12 +34,23 @@ class Steps:
     mean: np.ndarray
 
     @classmethod
-    def of_view(cls, view: View, cell: np.ndarray) -> Steps:
-        """Of rows without weights."""
-        step = np.minimum((np.clip(view.outputs, 0, 1) * STEPS).astype(np.int64), STEPS - 1)
-        codes, of_row = compact(cell * STEPS + step)
+    def of_view(cls, view: View, cell: np.ndarray, weights: np.ndarray | None = None) -> Steps:
+        """Of a single event."""
+        codes, of_row = compact(cell * STEPS + EqualWidth(STEPS).cells(np.clip(view.outputs, 0, 1)))
         rows = np.bincount(of_row)
-        return cls(codes // STEPS, rows, rows * 1.0, rows * 1.0, np.bincount(of_row, view.outputs) / rows)
+        if weights is None or np.ptp(weights) == 0:
+            weight = squared = rows * 1.0
+            return cls(codes // STEPS, rows, weight, squared, exact_sums(of_row, view.outputs, len(codes)) / rows)
+        weight, squared, outputs = (
+            exact_sums(of_row, part, len(codes)) for part in (weights, weights**2, weights * view.outputs)
+        )
+        return cls(codes // STEPS, rows, weight, squared, outputs / weight)
+
+    @classmethod
+    def of_cells(cls, cells: Cells) -> Steps:
+        """With all rows of a cell as equally probable."""
+        squared = np.divide(cells.weight**2, cells.effective, out=np.zeros(len(cells.weight)), where=cells.effective > 0)
+        return cls(cells.number, cells.rows, cells.weight, squared, cells.outputs)
 
     @classmethod
     def of_grid(cls, grid: FineGrid, cell: np.ndarray) -> Steps:
@@ -54,16 +65,31 @@ class Steps:
     def calibrated(self, resamples: int, seed: int = 0) -> Cells:
         """The cells [resamples, m] of a calibrated model with the same outputs. Of equally probable rows binomially many are
         hits; of weighted ones, as many of equal weight as say as much (Kish 1965)."""
-        rng, mean = np.random.default_rng(seed), np.clip(self.mean, 0, 1)
-        starts = np.flatnonzero(np.r_[True, np.diff(self.cell) > 0])
+        starts = self._starts
         terms = (self.weight, self.weight_squared, self.weight * self.mean)
         weight, squared, outputs = (np.add.reduceat(term, starts) for term in terms)
-        size = np.maximum(1, np.rint(effective_rows(self.weight, self.weight_squared))).astype(np.int64)
-        drawn = rng.binomial(size, mean, (resamples, len(mean)))
-        hits = np.add.reduceat(drawn * (self.weight / size), starts, axis=1)
+        hits = self._hits(np.clip(self.mean, 0, 1), resamples, seed)
         fixed = (weight, weight, outputs / weight, effective_rows(weight, squared))
         rows, weight, outputs, effective = (np.broadcast_to(field, hits.shape) for field in fixed)
         return Cells(self.cell[starts], rows, weight, outputs, hits / weight, effective)
+
+    @property
+    def _starts(self) -> np.ndarray:
+        return np.flatnonzero(np.r_[True, np.diff(self.cell) > 0])
+
+    def _hits(self, mean: np.ndarray, resamples: int, seed: int) -> np.ndarray:
+        """Simulated sums of targets [resamples, m], given the probability of each step."""
+        size = np.maximum(1, np.rint(effective_rows(self.weight, self.weight_squared))).astype(np.int64)
+        drawn = np.random.default_rng(seed).binomial(size, mean, (resamples, len(mean)))
+        return np.add.reduceat(drawn * (self.weight / size), self._starts, axis=1)
+
+    def noise(self, gaps: np.ndarray, resamples: int, seed: int) -> np.ndarray:
+        """Deviations [resamples, m] of the gaps of samples from those of a population, [m]."""
+        starts = self._starts
+        rows = np.diff(np.r_[starts, len(self.cell)])
+        mean = np.clip(np.clip(self.mean, 0, 1) - np.repeat(gaps, rows), 0, 1)
+        weight, expected = (np.add.reduceat(term, starts) for term in (self.weight, self.weight * mean))
+        return (expected - self._hits(mean, resamples, seed)) / weight
 
     def null(self, distance: Distance, resamples: int, seed: int) -> np.ndarray:
         """Errors of a calibrated model."""

@@ -14,27 +14,29 @@ from typing import Any
 
 import numpy as np
 
-from ..calibration import calibration_test
+from ..calibration import calibration_error, calibration_test, class_term
 from ..distances import L1, TVD, Distance, Squared
 from ..estimates.calibration_error import ONE_ROW, debiased_gap, mean_gap
-from ..estimates.cells import Categories, Cells, gather_categories
+from ..estimates.cells import Categories, Cells
 from ..estimates.estimate import Estimate
 from ..estimates.fine_grid import FineGrid
 from ..estimates.intervals import percentile
 from ..estimates.kernel import kernel_error
 from ..estimates.null import Steps, at_least, p_value
+from ..estimates.population import Part, Population, population_error
 from ..estimates.smooth import smooth_error
 from ..estimates.surprises import classwise_chance
-from ..lenses import Classwise, Full, TopLabel, View
+from ..lenses import Classwise, Full, TopLabel
 from ..partitions import EqualMass, EqualWidth, KDTree, Partition
 from ..scores import Brier
 from ..statistics.evidence import Evidence
 from ..statistics.sampling import drawn
-from ..viewing import Rows
+from ..resampling import dependence
+from ..viewing import Rows, look_at_event
 
 BINS = 15
 WIDTH, MASS, ABSOLUTE = EqualWidth(BINS), EqualMass(BINS), L1()
-RESAMPLES = 999
+RESAMPLES = 999  # as `calibration_error` has, so that its interval is the same
 FEWER_RESAMPLES = 199  # where there are many errors, or many cells
 CLASS_CELLS = 105  # cells of a class's grid: seven in each bin
 KERNEL_WIDTH = 0.05
@@ -45,6 +47,7 @@ SURPRISES = 10_000  # expected, times classes, up to which classes are drawn tog
 OUTPUTS = 5_000_000  # likewise, of rows times classes
 FULL_CLASSES = 20
 FULL_ROWS = 20_000
+DEPENDENCE_ROWS = 20_000  # of which it is found how much the errors of classes vary together
 LEVEL = 0.01  # the probability of one false alarm among all errors that are judged together
 CANDIDATES = 3  # errors, of many, that are drawn as often as it takes to tell them from chance
 DRAWN_TOGETHER = 2_000
@@ -65,8 +68,9 @@ TITLES = {
 
 @dataclass(frozen=True)
 class LensError:
-    """A calibration error with its interval and definition; its mean and 95% point if the model were calibrated (labels drawn
-    anew from the forecasts), and how probable so large an error then is. `event` is what it looks at, if that is one event."""
+    """A calibration error with its definition; a 95% interval for the error of the population, which chance does not raise; its
+    mean and 95% point if the model were calibrated (labels simulated from the forecasts), and how probable so large an error
+    then is. `event` is what it looks at, if that is one event."""
 
     name: str
     estimate: Estimate
@@ -77,16 +81,12 @@ class LensError:
 
     @classmethod
     def of(
-        cls, name: str, value: float, draws: np.ndarray, null: np.ndarray, n: int, definition: str, **more: Any
+        cls, name: str, value: float, found: Population, null: np.ndarray, n: int, definition: str, **more: Any
     ) -> LensError:
-        """From errors of rows drawn again, which are moved to lie around the value, and from those of a calibrated model."""
-        finite = draws[np.isfinite(draws)]
-        low, high = math.nan, math.nan
-        if n > 1 and len(finite):  # a single row, drawn again, is always the same
-            low, high = percentile(finite - finite.mean() + value)
-            low, high = max(0.0, min(low, value)), max(high, value)
-        found = Estimate(value, low=low, high=high, n=n, definition=definition, **more)
-        return cls(name, found, float(null.mean()), float(np.quantile(null, 0.95)), p_value(value, null))
+        """From the error of the population, and errors of a calibrated model."""
+        ends = {"low": found.low, "high": found.high, "debiased": found.debiased}
+        estimate = Estimate(value, **ends, n=n, definition=definition, **more)
+        return cls(name, estimate, float(null.mean()), float(np.quantile(null, 0.95)), p_value(value, null))
 
     @property
     def excess(self) -> float:
@@ -125,20 +125,34 @@ def described(what: Any, partition: Partition = WIDTH, distance: Distance = ABSO
 def top_label_errors(evidence: Evidence) -> list[LensError]:
     """Of the most probable class, or of the stated confidence: binned, debiased, and without bins."""
     grid = FineGrid.of_event(evidence.top)
+    grid_words = f", from a grid of {len(grid.rows):,} cells" if evidence.sampled else ""
     found = [
-        binned("ece", grid, WIDTH, described(TopLabel())),
-        binned("ece.equal_mass", grid, MASS, described(TopLabel(), MASS)),
+        _judged("ece", *_top_cells(evidence, grid, WIDTH), described(TopLabel()), RESAMPLES),
+        _judged("ece.equal_mass", *_top_cells(evidence, grid, MASS), described(TopLabel(), MASS) + grid_words, RESAMPLES),
     ]
     width = min(_smooth_width(grid), SMOOTH_WIDTH)
     words = "SmoothECE, TopLabel(), reflected Gaussian of width its fixed point"
     found.append(_unbinned("smooth_ece", grid, _smooth, width, words))
     words = f"kernel calibration error, TopLabel(), brier, gaussian of width {KERNEL_WIDTH:g}"
     found.append(_unbinned("kernel_error", grid, _kernel, KERNEL_WIDTH, words))
-    cell = MASS.grid_cells(grid.place, grid.rows[grid.kept])
-    if (grid.cells(cell).effective > ONE_ROW).any():
-        words = f"root of {described(TopLabel(), MASS, Squared())}, debiased"
-        found.append(binned("rms_error", grid, MASS, words, error=_root_mean_square))
+    cells, steps = _top_cells(evidence, grid, MASS)
+    if (cells.effective > ONE_ROW).any():
+        words = f"root of {described(TopLabel(), MASS, Squared())}, debiased{grid_words}"
+        found.append(_judged("rms_error", cells, steps, words, RESAMPLES, root=True))
     return [replace(error, event=event_of(evidence)) for error in found]
+
+
+def _top_cells(evidence: Evidence, grid: FineGrid, partition: Partition) -> tuple[Cells, Steps]:
+    """The cells of the rows themselves if all are at hand, as `calibration_error` has them; else those of the grid."""
+    if evidence.sampled:
+        return _grid_cells(grid, partition)
+    seen = look_at_event(evidence.sample, TopLabel())
+    return seen.gather(partition), Steps.of_view(seen.view, seen.cells(partition), seen.weights)
+
+
+def _grid_cells(grid: FineGrid, partition: Partition) -> tuple[Cells, Steps]:
+    cell = partition.grid_cells(grid.place, grid.rows[grid.kept])
+    return grid.cells(cell), Steps.of_grid(grid, cell)
 
 
 def event_of(evidence: Evidence) -> str:
@@ -157,37 +171,47 @@ def rank_errors(evidence: Evidence) -> list[LensError]:
 def class_errors(evidence: Evidence) -> tuple[LensError | None, tuple[LensError, ...]]:
     """The mean over classes of each class's error (classwise ECE), and each by itself.
 
-    By itself, each class is drawn apart from the others. For the mean, a label is drawn for each row (`classwise_chance`), as a
-    hit of one class is a miss of another; where that would take long, the classes' draws serve. That the rows' classes hang
-    together can at most double the variance of the mean: the squared correlations p_k p_l / ((1 - p_k) (1 - p_l)) of one class
-    with all others sum to at most 1, as 1 - p_l >= p_k. So deviations of the mean are widened by the root of 2, which is exact
-    for two classes, as they mirror each other.
+    By itself, each class is simulated apart from the others. For the interval of the mean, resampled rows show how much the
+    errors of classes vary together (`dependence`). For its null, a label is simulated for each row (`classwise_chance`), as a
+    hit of one class is a miss of another; where that would take long, the simulations of classes serve. That the rows' classes
+    are dependent can at most double the variance of the mean: the squared correlations p_k p_l / ((1 - p_k) (1 - p_l)) of one
+    class with all others sum to at most 1, as 1 - p_l >= p_k. So deviations of the mean are widened by the root of 2, which is
+    exact for two classes, as they mirror each other.
     """
     if not evidence.classes:
         return None, ()
-    classes, found, chances = evidence.summary.plan.classes, [], []
-    draws, null = np.empty((2, FEWER_RESAMPLES, len(classes)))
-    error = partial(mean_gap, distance=ABSOLUTE)
+    classes, found, chances, parts = evidence.summary.plan.classes, [], [], []
+    null, error = np.empty((FEWER_RESAMPLES, len(classes))), partial(mean_gap, distance=ABSOLUTE)
     for k, sums in enumerate(evidence.classes):
         grid = FineGrid.of_event(sums).coarse(CLASS_CELLS)
         cell = WIDTH.grid_cells(grid.place, grid.rows[grid.kept])
-        draws[:, k] = redrawn(grid.categories(cell), error, FEWER_RESAMPLES, k)
         chances.append(Chance.of(grid, cell))
+        parts.append(Part(grid.cells(cell), 1.0, partial(_noise, chances[k].steps, FEWER_RESAMPLES, k)))
         null[:, k] = chances[k].errors(FEWER_RESAMPLES, k)
         words = described(f"class {classes[k]} against all others")
-        value, n = float(error(grid.cells(cell))), int(grid.rows.sum())
-        found.append(LensError.of(f"class_ece.{classes[k]}", value, draws[:, k], null[:, k], n, words))
+        value, n = float(error(parts[k].cells)), int(grid.rows.sum())
+        alone = population_error([parts[k]], ABSOLUTE, seed=k)
+        found.append(LensError.of(f"class_ece.{classes[k]}", value, alone, null[:, k], n, words))
     values = [float(one.estimate) for one in found]
     words = f"{described(Classwise())}, mean of {len(classes)} classes"
+    parts = [replace(part, share=1 / len(classes)) for part in parts]
+    whole = population_error(parts, ABSOLUTE, widened=_dependence(evidence))
     mean, by_class = math.fsum(values) / len(values), dict(zip(classes, values, strict=True))
-    again, chance, n = _widened(draws.mean(axis=1)), null.mean(axis=1), found[0].estimate.n
+    chance, n = null.mean(axis=1), found[0].estimate.n
     chance = np.maximum(_widened(chance), chance.min())  # most draws may have the least error possible, that of no surprise
     if joint := _drawn_together(evidence):
         rows = Rows.of(evidence.sample)
         together = classwise_chance(rows.probs, rows.labels, rows.weights, WIDTH, FEWER_RESAMPLES)
         chance = together.errors
-    whole = LensError.of("classwise_ece", mean, again, chance, n, words, per_class=by_class)
-    return replace(whole, p_value=together.p_value) if joint else whole, sharpened(found, chances)
+    average = LensError.of("classwise_ece", mean, whole, chance, n, words, per_class=by_class)
+    return replace(average, p_value=together.p_value) if joint else average, sharpened(found, chances)
+
+
+def _dependence(evidence: Evidence) -> float:
+    """How much more the mean error of all classes varies than if they were independent."""
+    rows = evidence.sample
+    rows = rows.take(drawn(len(rows), DEPENDENCE_ROWS)) if len(rows) > DEPENDENCE_ROWS else rows
+    return dependence([class_term(rows, WIDTH)], ABSOLUTE, seed=0)
 
 
 def _drawn_together(evidence: Evidence) -> bool:
@@ -205,14 +229,13 @@ def full_error(evidence: Evidence) -> LensError | None:
     rows, tree, distance = evidence.sample, KDTree(2**-4), TVD()
     few = len(rows) > FULL_ROWS
     rows = rows.take(drawn(len(rows), FULL_ROWS)) if few else rows
-    test = calibration_test(rows, lens=Full(), partition=tree, distance=distance, resamples=FEWER_RESAMPLES)
-    good = Rows.of(rows)
-    categories = gather_categories(View(good.probs, good.labels), tree.cells(good.probs), good.weights)
-    draws = redrawn(categories, partial(mean_gap, distance=distance), FEWER_RESAMPLES)
+    options: dict[str, Any] = {"lens": Full(), "partition": tree, "distance": distance, "resamples": FEWER_RESAMPLES}
+    test, found = calibration_test(rows, **options), calibration_error(rows, interval=True, **options)
     words = described(Full(), tree, distance)
     words += f", on a sample of {len(rows):,} rows" if few else evidence.sample_words
-    found = LensError.of("full_ece", test.value, draws, np.array([test.null_mean]), test.n, words)
-    return LensError("full_ece", found.estimate, test.null_mean, test.null_high, test.p_value)
+    ends = {"low": found.low, "high": found.high, "debiased": found.debiased}
+    estimate = Estimate(test.value, **ends, n=test.n, definition=words)
+    return LensError("full_ece", estimate, test.null_mean, test.null_high, test.p_value)
 
 
 @dataclass(frozen=True)
@@ -270,16 +293,24 @@ def binned(
     partition: Partition,
     words: str,
     *,
-    error: CellError | None = None,
     resamples: int = RESAMPLES,
 ) -> LensError:
     """An error over the cells of a partition of a grid."""
-    error = partial(mean_gap, distance=ABSOLUTE) if error is None else error
     grid = grid if resamples == RESAMPLES else grid.coarse(CLASS_CELLS)
-    cell = partition.grid_cells(grid.place, grid.rows[grid.kept])
-    null = error(Steps.of_grid(grid, cell).calibrated(resamples))
-    draws = redrawn(grid.categories(cell), error, resamples)
-    return LensError.of(name, float(error(grid.cells(cell))), draws, null, int(grid.rows.sum()), words)
+    return _judged(name, *_grid_cells(grid, partition), words, resamples)
+
+
+def _judged(name: str, cells: Cells, steps: Steps, words: str, resamples: int, *, root: bool = False) -> LensError:
+    """The mean error over cells; with `root`, the root of the debiased mean square."""
+    error, distance = (_root_mean_square, Squared()) if root else (partial(mean_gap, distance=ABSOLUTE), ABSOLUTE)
+    null = error(steps.calibrated(resamples))
+    found = population_error([Part(cells, 1.0, partial(_noise, steps, resamples, 0))], distance)
+    found = found.root() if root else found
+    return LensError.of(name, float(error(cells)), found, null, int(cells.rows.sum()), words)
+
+
+def _noise(steps: Steps, resamples: int, seed: int, gaps: np.ndarray) -> np.ndarray:
+    return steps.noise(gaps, resamples, seed)
 
 
 def _unbinned(name: str, grid: FineGrid, error: Callable[..., np.ndarray], width: float, words: str) -> LensError:
@@ -296,7 +327,16 @@ def _unbinned(name: str, grid: FineGrid, error: Callable[..., np.ndarray], width
     draws = redrawn(coarse.categories(cell), of_cells, FEWER_RESAMPLES) + shift
     null = of_cells(Steps.of_grid(coarse, cell).calibrated(FEWER_RESAMPLES)) + shift
     null[np.abs(null - value) <= 2 * PRECISION] = value
-    return LensError.of(name, value, draws, null, int(grid.rows.sum()), words)
+    return LensError.of(name, value, _around(value, draws, int(grid.rows.sum())), null, int(grid.rows.sum()), words)
+
+
+def _around(value: float, draws: np.ndarray, n: int) -> Population:
+    """From errors of resampled rows, which are moved to lie around the value."""
+    finite = draws[np.isfinite(draws)]
+    if n < 2 or not len(finite):  # a single row, resampled, is always the same
+        return Population()
+    low, high = percentile(finite - finite.mean() + value)
+    return Population(math.nan, max(0.0, min(low, value)), max(high, value))
 
 
 def _smooth(weight: np.ndarray, outputs: np.ndarray, targets: np.ndarray) -> np.ndarray:
@@ -317,7 +357,7 @@ def _root_mean_square(cells: Cells) -> np.ndarray:
 
 
 def redrawn(categories: Categories, error: CellError, resamples: int, seed: int = 0) -> np.ndarray:
-    """Errors of rows drawn again, with the cells held fixed."""
+    """Errors of resampled rows, with the cells held fixed."""
     n = int(categories.counts.sum())
     counts = np.random.default_rng(seed).multinomial(n, categories.counts / n, resamples)
     return np.concatenate([np.atleast_1d(error(cells)) for cells in categories.resampled(counts)])
