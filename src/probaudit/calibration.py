@@ -113,7 +113,7 @@ def calibration_error(
             raise InputError("interval", "of several events, or of rows in clusters, needs rows in memory")
         sample_words = f"cells of a sample of {len(predictions):,} rows" if decided else ""
     elif exact:
-        terms = _terms(predictions, lens, partition, where)
+        terms = terms_of(predictions, lens, partition, where)
     else:
         terms = _grid_terms(predictions, lens, partition, where)
     summary = survey(predictions).summary if evidence is None else evidence.summary
@@ -168,7 +168,7 @@ def _shared(terms: list[Term], lens: Lens, priors: np.ndarray) -> list[Term]:
     return [replace(term, share=share) for term, share in zip(terms, shares.tolist(), strict=True)]
 
 
-def _terms(predictions: Predictions, lens: Lens, partition: Partition, where: Any) -> list[Term]:
+def terms_of(predictions: Predictions, lens: Lens, partition: Partition, where: Any) -> list[Term]:
     """A term for each view of the lens, from the rows themselves."""
     if isinstance(lens, Classwise) and isinstance(partition, EqualWidth) and where is None:
         return [class_term(predictions, partition)]
@@ -246,7 +246,7 @@ def partitioned_calibration_error(
     terms = [
         replace(term, share=share * term.share)
         for partition, share in zip(chosen, shares, strict=True)
-        for term in _shared(_terms(predictions, lens, partition, where), lens, priors)
+        for term in _shared(terms_of(predictions, lens, partition, where), lens, priors)
     ]
     cells = [term.cells for term in terms]
     words = [f"partitioned calibration error, {lens}", f"{len(chosen)} partitions", repr(metric)]
@@ -283,8 +283,10 @@ def calibration_test(
     seed: int = 0,
     **options: Unpack[RowOptions],
 ) -> CalibrationTest:
-    """Is the error larger than expected if calibrated? Labels are simulated from the forecasts (consistency resampling); of rows
-    in `clusters`, the residuals of each cluster get a random sign (`estimates.null.cluster_null`).
+    """Is the error larger than expected if calibrated? Labels are simulated from the forecasts (consistency resampling).
+
+    Labels of rows in `clusters` depend on each other; there the residuals of each cluster get a random sign (a wild cluster
+    bootstrap, `estimates.null.cluster_null`).
 
     The p-value is (1 + the number of resamples with an error at least as large) / (1 + resamples); `excess` is the error
     less its mean under calibration, `null_high` the 95% point.
@@ -300,7 +302,7 @@ def calibration_test(
     metric = as_distance(distance)
     predictions = rows_of(y_true, y_proba, **options)
     priors, seen = survey(predictions).summary.priors, look(predictions, _even(lens))
-    terms = _shared(_terms(predictions, lens, partition, None), lens, priors)
+    terms = _shared(terms_of(predictions, lens, partition, None), lens, priors)
     value = math.fsum(term.share * term.mean(mean_gap(term.cells, metric)) for term in terms)
     cells = [s.cells(partition) for s in seen]
     shares = [share for term in terms for _, share, _, _ in term.each]
@@ -328,8 +330,8 @@ def _row_null(
     resamples: int,
     seed: int,
 ) -> np.ndarray:
-    """Errors under calibration, with a label simulated for each row. Those of several problems come from one simulation, as they
-    are dependent."""
+    """Errors under calibration, with a label simulated for each row. Those of several problems are dependent, and come from one
+    simulation."""
     rng, null = np.random.default_rng(seed), np.empty(resamples)
     rows = Rows.of(predictions) if len(seen) > 1 else None
     for i in range(resamples):

@@ -97,7 +97,7 @@ class OutputIn(Selection):
                 raise InputError("index", "is for a lens that shows several outputs", repr(self.index))
             return outputs
         if self.index is None:
-            rule = "OutputIn needs index=, the number of an output or \"max\", for a lens that shows several"
+            rule = 'OutputIn needs index=, the number of an output or "max", for a lens that shows several'
             raise InputError("where", rule, f"{outputs.shape[1]} outputs")
         if self.index == "max":
             return np.asarray(outputs.max(axis=1))

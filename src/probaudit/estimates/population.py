@@ -129,9 +129,7 @@ class _Sum:
         cells = Cells(np.arange(len(rows)), rows, weight, outputs, targets, effective)
         measure = worst_gap if worst else mean_gap
         share = math.fsum(part.share for part in parts)
-        return cls(
-            cells, np.concatenate(shapes), np.concatenate(noises, axis=1), drawn, lambda c: measure(c, distance), share
-        )
+        return cls(cells, np.concatenate(shapes), np.concatenate(noises, axis=1), drawn, lambda c: measure(c, distance), share)
 
     @property
     def observed(self) -> float:

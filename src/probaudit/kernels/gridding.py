@@ -10,8 +10,8 @@ from .fixed_point import add, add_number, tick
 OFFSET_BITS, FINE_BITS, COARSE = 30, 26, 2**10  # an offset is in 2^-30 of a cell, or in 2^-26 where there are more than 2^10
 WEIGHTED_BITS = 58
 
-# An output that lies below the edge of a cell by no more than SLACK of itself, as float32(0.7) does below 0.7, is at the edge: cell g of G is
-# [g / G, (g + 1) / G) x (1 - SLACK). The rule is the same for every number of cells, and for outputs of either precision.
+# An output below the edge of a cell by no more than SLACK of itself, as float32(0.7) is below 0.7, is at the edge: cell g of G
+# is [g / G, (g + 1) / G) x (1 - SLACK). The rule is the same for every number of cells, and for outputs of either precision.
 SLACK = 5 * 2.0**-26
 
 

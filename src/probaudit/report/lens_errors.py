@@ -28,10 +28,10 @@ from ..estimates.smooth import smooth_error
 from ..estimates.surprises import classwise_chance
 from ..lenses import Classwise, Full, TopLabel
 from ..partitions import EqualMass, EqualWidth, KDTree, Partition
+from ..resampling import dependence
 from ..scores import Brier
 from ..statistics.evidence import Evidence
 from ..statistics.sampling import drawn
-from ..resampling import dependence
 from ..viewing import Rows, look_at_event
 
 BINS = 15
