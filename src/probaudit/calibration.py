@@ -137,7 +137,7 @@ def calibration_error(
     value = math.fsum(term.share * term.mean(one) for term, one in zip(terms, errors, strict=True))
     found = _error(value, words, n, cells, per_class)
     if isinstance(lens, Classwise) and lens.weights is not None:
-        found.class_shares = tuple(lens.shares(summary.priors).tolist())
+        found.class_shares = tuple(np.asarray(lens.shares(summary.priors)).tolist())
     if interval:
         clusters = predictions.cluster_numbers
         _put(found, population_of(terms, metric, clusters=clusters, resamples=resamples, seed=seed, worst=worst))
@@ -198,8 +198,9 @@ def class_term(predictions: Predictions, partition: EqualWidth) -> Term:
         return Steps.of_view(view, partition.cells(view.outputs), rows.weights)
 
     cells = gather_class_cells(rows.probs, rows.labels, rows.weights, outputs, partition)
-    categories_of, steps_of = (tuple(partial(make, k) for k in range(len(cells.weight))) for make in (categories, steps))
-    return Term(cells, 1.0, categories_of, rows.places, rows.total, steps=steps_of)
+    numbers = range(len(cells.weight))
+    of_class, steps_of = tuple(partial(categories, k) for k in numbers), tuple(partial(steps, k) for k in numbers)
+    return Term(cells, 1.0, of_class, rows.places, rows.total, steps=steps_of)
 
 
 def _grid_terms(predictions: Predictions, lens: Lens, partition: Partition, where: Any) -> list[Term]:

@@ -82,7 +82,7 @@ class Bootstrap:
         if len(parts) == 1 and self.clusters is None:
             categories = parts[0][1]()
             return self._found(value, categories.counts, partial(errors, categories))
-        units = self.units(terms)
+        units = units_of(terms, self.clusters, self.seed)
         size = int(units.max()) + 1
 
         def statistic(counts: np.ndarray) -> np.ndarray:
@@ -95,9 +95,9 @@ class Bootstrap:
 
         return self._found(value, np.ones(size), statistic)
 
-    def units(self, terms: Sequence[Term]) -> np.ndarray:
+    def units(self, total: int) -> np.ndarray:
         """The unit of each of all rows."""
-        return units_of(terms, self.clusters, self.seed)
+        return sampling_units(total, self.seed, self.clusters)
 
     def _found(self, value: float, counts: np.ndarray, statistic: Statistic) -> tuple[float, float]:
         return bootstrap(

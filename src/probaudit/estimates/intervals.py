@@ -1,7 +1,8 @@
-"""Bootstrap intervals whose cost does not grow with the rows: rows that share a cell and a label are drawn together.
+"""Bootstrap intervals whose cost does not grow with the rows: rows that share a cell and a label are resampled together.
 
 At the boundary: an error that is truly zero cannot be estimated from below, and a resample adds noise of its own, so the
-percentile interval of a plain error lies above zero even for a calibrated model. Read it with the null value, or debias.
+percentile interval of a plain error lies above zero even for a calibrated model. Binned errors therefore have intervals of
+another kind (`estimates.population`).
 """
 
 from __future__ import annotations

@@ -136,9 +136,9 @@ def cluster_null(
     signs = np.random.default_rng(seed).integers(0, 2, (resamples, size)) * 2.0 - 1
     gaps = (signs @ sums).reshape(resamples, m, -1) / scale
     shape = (resamples, *weight.shape, *view.outputs.shape[1:])
-    means = (np.broadcast_to(field, gaps.shape).reshape(shape) for field in (outputs, outputs + gaps))
+    predicted, simulated = (np.broadcast_to(field, gaps.shape).reshape(shape) for field in (outputs, outputs + gaps))
     share = np.broadcast_to(weight, (resamples, m))
-    null = mean_gap(Cells(np.arange(m), share, share, *means, share), distance)
+    null = mean_gap(Cells(np.arange(m), share, share, predicted, simulated, share), distance)
     if not np.isfinite(null).all():
         raise InputError("distance", "must be finite for any difference, as l1, for rows in clusters", repr(distance))
     return null

@@ -330,7 +330,7 @@ def audit_evidence(
         "reject_cost": summary.plan.reject_cost,
         "on_bad_rows": summary.plan.on_bad_rows,
         "row_sum_tolerance": summary.plan.tolerance,
-        "interval": "95%, by linearisation (accuracy: Wilson; calibration errors: bootstrap)",
+        "interval": "95%, by linearisation (accuracy: Wilson; binned calibration errors: simulated populations; others: bootstrap)",
         "calibration": f"{event} ECE, {lens_errors.BINS} equal bins, {lens_errors.RESAMPLES} consistency resamples, seed 0",
         "sample": f"{len(sample):,} rows, by row number" if evidence.sampled else "all rows",
     }

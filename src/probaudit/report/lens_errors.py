@@ -47,7 +47,7 @@ SURPRISES = 10_000  # expected, times classes, up to which classes are drawn tog
 OUTPUTS = 5_000_000  # likewise, of rows times classes
 FULL_CLASSES = 20
 FULL_ROWS = 20_000
-DEPENDENCE_ROWS = 20_000  # of which it is found how much the errors of classes vary together
+DEPENDENCE_ROWS, DEPENDENCE_VALUES = 20_000, 2_000_000  # of which it is found how much the errors of classes vary together
 LEVEL = 0.01  # the probability of one false alarm among all errors that are judged together
 CANDIDATES = 3  # errors, of many, that are drawn as often as it takes to tell them from chance
 DRAWN_TOGETHER = 2_000
@@ -84,7 +84,7 @@ class LensError:
         cls, name: str, value: float, found: Population, null: np.ndarray, n: int, definition: str, **more: Any
     ) -> LensError:
         """From the error of the population, and errors of a calibrated model."""
-        ends = {"low": found.low, "high": found.high, "debiased": found.debiased}
+        ends: dict[str, Any] = {"low": found.low, "high": found.high, "debiased": found.debiased}
         estimate = Estimate(value, **ends, n=n, definition=definition, **more)
         return cls(name, estimate, float(null.mean()), float(np.quantile(null, 0.95)), p_value(value, null))
 
@@ -210,7 +210,8 @@ def class_errors(evidence: Evidence) -> tuple[LensError | None, tuple[LensError,
 def _dependence(evidence: Evidence) -> float:
     """How much more the mean error of all classes varies than if they were independent."""
     rows = evidence.sample
-    rows = rows.take(drawn(len(rows), DEPENDENCE_ROWS)) if len(rows) > DEPENDENCE_ROWS else rows
+    most = min(DEPENDENCE_ROWS, DEPENDENCE_VALUES // rows.n_classes)
+    rows = rows.take(drawn(len(rows), most)) if len(rows) > most else rows
     return dependence([class_term(rows, WIDTH)], ABSOLUTE, seed=0)
 
 
@@ -233,7 +234,7 @@ def full_error(evidence: Evidence) -> LensError | None:
     test, found = calibration_test(rows, **options), calibration_error(rows, interval=True, **options)
     words = described(Full(), tree, distance)
     words += f", on a sample of {len(rows):,} rows" if few else evidence.sample_words
-    ends = {"low": found.low, "high": found.high, "debiased": found.debiased}
+    ends: dict[str, Any] = {"low": found.low, "high": found.high, "debiased": found.debiased}
     estimate = Estimate(test.value, **ends, n=test.n, definition=words)
     return LensError("full_ece", estimate, test.null_mean, test.null_high, test.p_value)
 
