@@ -48,7 +48,7 @@ def run() -> None:
         {
             "pass": lambda: gather(pb.Predictions(labels, probs), plan),
             "intervals": lambda: resampled(pb.Predictions(labels, probs)),
-            "exact": lambda: pb.calibration_error(pb.Predictions(labels, probs), interval="percentile"),
+            "exact": lambda: pb.calibration_error(pb.Predictions(labels, probs), interval=True),
         },
         seconds=4,
     )
@@ -71,7 +71,7 @@ def run() -> None:
 
 
 def resampled(p: pb.Predictions) -> None:
-    pb.calibration_error(p, exact=False, interval="percentile")
+    pb.calibration_error(p, exact=False, interval=True)
     pb.smooth_calibration_error(p, interval="percentile")
     pb.kernel_calibration_error(p, interval="percentile")
 

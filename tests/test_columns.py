@@ -12,6 +12,7 @@ from probaudit.columns import Columns
 from probaudit.engines import row_source, stream
 from probaudit.engines.files import parts_of
 from probaudit.kernels import wide_columns
+from probaudit.kernels.gridding import SLACK
 from probaudit.predictions import Predictions
 from probaudit.reading import read
 from probaudit.statistics import AuditState, Plan, audit_state, row_sample
@@ -40,7 +41,7 @@ def outputs(kind: str, K: int, dtype: type, n: int, seed: int = 0) -> tuple[np.n
     if kind == "above one":  # by more than a word of a grid has room for
         p[::7] *= dtype(1 + TOLERANCE / 2)
     if kind == "at edges":  # of the cells of a grid, or so near below that a sum of float64 would be on them
-        edges = rng.integers(0, 841, p.shape) / 840
+        edges = rng.integers(0, 841, p.shape) / 840 * np.where(rng.random(p.shape) < 0.5, 1, 1 - SLACK)
         below = np.where(rng.random(p.shape) < 0.5, np.nextafter(edges.astype(dtype), dtype(0)), edges - 1e-14)
         p = np.clip(np.where(rng.random(p.shape) < 0.3, edges, below), 0, 1).astype(dtype)
         p[:, 1:] *= rng.random((n, K - 1)) < 1.5 / K

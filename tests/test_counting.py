@@ -87,18 +87,16 @@ def test_a_partition_that_needs_its_rows_is_refused(tmp_path, monkeypatch):
             pb.grouping_loss(source, **{name: np.ones(500, bool)})
     with pytest.raises(InputError, match="where"):
         pb.calibration_error(source, where=np.ones(500, bool))
-    with pytest.raises(InputError, match="groups"):
-        pb.calibration_error(source, groups=np.arange(500), interval="bca")
     with pytest.raises(InputError, match="interval"):
-        pb.calibration_error(source, lens=Classwise(), interval="bca")
+        pb.calibration_error(source, lens=Classwise(), interval=True)
 
 
 ERRORS = {
     "top label": {},
     "equal mass": {"partition": EqualMass(15)},
     "classwise": {"lens": Classwise()},
-    "one class": {"lens": OneVsRest(1), "interval": "bca", "debias": True},
-    "tree": {"lens": Full(), "partition": KDTree(2**-4), "distance": "tvd", "interval": "percentile"},
+    "one class": {"lens": OneVsRest(1), "interval": True, "debias": True},
+    "tree": {"lens": Full(), "partition": KDTree(2**-4), "distance": "tvd", "interval": True},
     "worst": {"worst": True, "partition": Edges([0, 0.2, 0.8, 1.0])},
 }
 

@@ -338,7 +338,7 @@ def test_top_k_confidence_and_accuracy(world):
         np.testing.assert_allclose(found.accuracy[s], hits)
         choices = {"partition": pb.KDTree(2**-4), "distance": "tvd", "sample_weight": weights}
         for k in (1, 2, 3):
-            error = pb.calibration_error(world.y, p, lens=pb.TopK(k), interval="percentile", **choices, **FEW)
+            error = pb.calibration_error(world.y, p, lens=pb.TopK(k), interval=True, **choices, **FEW)
             assert (found.error[s, k - 1], found.low[s, k - 1], found.high[s, k - 1]) == around(error)
             test = pb.calibration_test(world.y, p, lens=pb.TopK(k), **choices, **FEW)
             assert found.null[s, k - 1] == test.null_mean

@@ -198,7 +198,7 @@ def hits_of(worlds, n, resamples, methods, truth):
             options = {"lens": pb.Binary(), "interval": method, "resamples": resamples, "seed": seed}
             found = {
                 "kernel": pb.kernel_calibration_error(rows, **options),
-                "debiased": pb.calibration_error(rows, distance="squared", debias=True, **options),
+                "debiased": pb.calibration_error(rows, distance="squared", debias=True, **(options | {"interval": True})),
             }
             for name in truth:
                 hits[name, method] += found[name].low <= truth[name] <= found[name].high
@@ -253,12 +253,11 @@ def test_the_interval_of_classwise_errors_is_that_of_one_of_two_classes():
     rng = np.random.default_rng(0)
     p = rng.choice([0.15, 0.35, 0.75], 800)
     y = (rng.random(800) < curve(p)).astype(int)
-    for method in ("percentile", "bca"):
-        options = {"interval": method, "partition": pb.EqualWidth(20)}
-        both, one = (pb.calibration_error(y, p, lens=lens, **options) for lens in (pb.Classwise(), pb.OneVsRest(1)))
-        assert float(both) == pytest.approx(float(one))
-        assert both.low == pytest.approx(one.low, abs=0.006)
-        assert both.high == pytest.approx(one.high, abs=0.006)
+    options = {"interval": True, "partition": pb.EqualWidth(20)}
+    both, one = (pb.calibration_error(y, p, lens=lens, **options) for lens in (pb.Classwise(), pb.OneVsRest(1)))
+    assert float(both) == pytest.approx(float(one))
+    assert both.low == pytest.approx(one.low, abs=0.006)
+    assert both.high == pytest.approx(one.high, abs=0.006)
 
 
 def test_units_of_rows_say_as_much_as_rows():
@@ -266,14 +265,14 @@ def test_units_of_rows_say_as_much_as_rows():
     rng = np.random.default_rng(0)
     p = rng.choice([0.15, 0.35, 0.75], 20_000)
     y = (rng.random(20_000) < curve(p)).astype(int)
-    options = {"lens": pb.Binary(), "interval": "percentile", "partition": pb.EqualWidth(20), "resamples": 2000}
-    plain, units = pb.calibration_error(y, p, **options), pb.calibration_error(y, p, groups=np.arange(20_000), **options)
+    options = {"lens": pb.Binary(), "interval": True, "partition": pb.EqualWidth(20), "resamples": 2000}
+    plain, units = pb.calibration_error(y, p, **options), pb.calibration_error(y, p, clusters=np.arange(20_000), **options)
     assert units.high - units.low == pytest.approx(plain.high - plain.low, rel=0.12)
 
 
-def test_units_keep_groups_whole():
-    groups = np.repeat(np.arange(3000), 2)
-    units = sampling_units(6000, 0, groups)
+def test_units_keep_clusters_whole():
+    clusters = np.repeat(np.arange(3000), 2)
+    units = sampling_units(6000, 0, clusters)
     assert units.max() == 999
     assert (units[0::2] == units[1::2]).all()
     assert np.bincount(units).tolist() == [6] * 1000
@@ -283,9 +282,9 @@ def test_intervals_over_several_partitions():
     rng = np.random.default_rng(0)
     p = rng.random(2000)
     y = (rng.random(2000) < curve(p)).astype(int)
-    found = pb.partitioned_calibration_error(y, p, [pb.EqualWidth(10), pb.Whole()], lens=pb.Binary(), interval="percentile")
-    assert found.low < found < found.high
-    single = pb.partitioned_calibration_error(y, p, [pb.Whole()], lens=pb.Binary(), interval="percentile")
+    found = pb.partitioned_calibration_error(y, p, [pb.EqualWidth(10), pb.Whole()], lens=pb.Binary(), interval=True)
+    assert found.low < found.debiased < found.high
+    single = pb.partitioned_calibration_error(y, p, [pb.Whole()], lens=pb.Binary(), interval=True)
     assert single.low < abs(y.mean() - p.mean()) < single.high
 
 
@@ -293,7 +292,7 @@ def test_the_root_has_the_root_of_the_interval():
     rng = np.random.default_rng(0)
     p = rng.random(2000)
     y = (rng.random(2000) < curve(p)).astype(int)
-    options = {"lens": pb.Binary(), "partition": pb.EqualMass(15), "interval": "bca"}
+    options = {"lens": pb.Binary(), "partition": pb.EqualMass(15), "interval": True}
     root = pb.rms_calibration_error(y, p, **options)
     square = pb.calibration_error(y, p, distance="squared", debias=True, **options)
     assert (root.low**2, root.high**2) == pytest.approx(square.interval)

@@ -219,3 +219,86 @@ def test_the_top_may_be_negative_zeros(classes):
     p = np.full((1, classes), -0.0)
     p[0, 1] = 1
     np.testing.assert_array_equal(pb.TopK(3).view(p, np.array([1])).outputs, [[1, 0, 0, 0]])
+
+
+def composed_rows():
+    rng = np.random.default_rng(5)
+    return rng.integers(0, 3, 400), rng.dirichlet(np.ones(3), 400)
+
+
+def test_selections_compose():
+    y, p = composed_rows()
+    top, hit = p.max(axis=1), p.argmax(axis=1) == y
+    masks = {
+        pb.LabelIs(2) & pb.OutputIn(0.5, 1): (y == 2) & (top >= 0.5),
+        pb.OutputIn(0, 0.4) | pb.OutputIn(0.7, 1): (top <= 0.4) | (top >= 0.7),  # not contiguous
+        ~(pb.LabelIs(2) & pb.OutputIn(0.5, 1)): ~((y == 2) & (top >= 0.5)),
+        pb.LabelIs(0) | pb.PredictedIs(1): (y == 0) | (p.argmax(axis=1) == 1),
+        ~pb.LabelIs(0) & (np.arange(400) < 300): (y != 0) & (np.arange(400) < 300),
+    }
+    for where, mask in masks.items():
+        found, by_hand = (pb.calibration_error(y, p, where=chosen) for chosen in (where, mask))
+        assert float(found) == float(by_hand)
+        assert found.n == mask.sum()
+        bins = pb.EqualWidth(15).cells(top[mask])
+        sums = np.bincount(bins, (top - hit)[mask])
+        assert float(found) == pytest.approx(np.abs(sums).sum() / mask.sum())
+
+
+def test_a_selection_says_what_it_keeps():
+    y, p = composed_rows()
+    found = pb.calibration_error(y, p, where=pb.LabelIs(2) & ~pb.OutputIn(0.5, 1))
+    assert "where (LabelIs(index=2) & ~OutputIn(low=0.5, high=1, index=None))" in found.definition
+
+
+@pytest.mark.parametrize(("index", "of"), [(1, lambda p: p[:, 1]), ("max", lambda p: p.max(axis=1))])
+def test_output_selections_of_vectors(index, of):
+    y, p = composed_rows()
+    mask = (of(p) >= 0.3) & (of(p) <= 0.6)
+    options = {"lens": pb.Full(), "partition": pb.KDTree(0.2), "distance": "tvd"}
+    found = pb.calibration_error(y, p, where=pb.OutputIn(0.3, 0.6, index=index), **options)
+    assert float(found) == float(pb.calibration_error(y[mask], p[mask], labels=[0, 1, 2], **options))
+    with pytest.raises(pb.InputError, match="index="):
+        pb.calibration_error(y, p, where=pb.OutputIn(0.3, 0.6), **options)
+    with pytest.raises(pb.InputError, match="0 to 2"):
+        pb.calibration_error(y, p, where=pb.OutputIn(0.3, 0.6, index=3), **options)
+    with pytest.raises(pb.InputError, match="several outputs"):
+        pb.calibration_error(y, p, where=pb.OutputIn(0.3, 0.6, index=0))
+
+
+def test_ends_of_selections_are_edges_of_bins():
+    assert pb.OutputIn(0.7, 1).mask(pb.lenses.View(np.array([0.7, 0.69], np.float32), np.zeros(2))).tolist() == [True, False]
+    with pytest.raises(pb.InputError, match="at most"):
+        pb.OutputIn(0.7, 0.3)
+
+
+def test_classes_may_have_weights():
+    y, p = composed_rows()
+    each = list(pb.calibration_error(y, p, lens=pb.Classwise()).per_class.values())
+    shares = np.bincount(y) / len(y)
+    for weights, expected in (("prevalence", shares), ([2, 1, 1], [0.5, 0.25, 0.25]), ((1, 1, 1), np.full(3, 1 / 3))):
+        for partition in (pb.EqualWidth(15), pb.EqualMass(7)):
+            each = list(pb.calibration_error(y, p, lens=pb.Classwise(), partition=partition).per_class.values())
+            found = pb.calibration_error(y, p, lens=pb.Classwise(weights=weights), partition=partition)
+            assert float(found) == pytest.approx(np.dot(expected, each), rel=1e-12)
+            assert list(found.per_class.values()) == each
+    one = pb.calibration_error(y, p, lens=pb.Classwise(weights=[0, 1, 0]), interval=True)
+    alone = pb.calibration_error(y, p, lens=pb.OneVsRest(1), interval=True)
+    assert float(one) == pytest.approx(float(alone))
+    assert one.high == pytest.approx(alone.high, rel=0.25)  # the shape of gaps is that of all classes
+    squares = [pb.rms_calibration_error(y, p, lens=pb.OneVsRest(k), debias=False) ** 2 for k in range(3)]
+    root = pb.rms_calibration_error(y, p, lens=pb.Classwise(weights="prevalence"), debias=False)
+    assert root**2 == pytest.approx(shares @ squares)
+
+
+@pytest.mark.parametrize("weights", [[1, 1], [1, -1, 1], [0, 0, 0], "rarity"])
+def test_weights_of_classes_that_are_none(weights):
+    y, p = composed_rows()
+    with pytest.raises(pb.InputError, match="weights"):
+        pb.calibration_error(y, p, lens=pb.Classwise(weights=weights))
+
+
+def test_weights_of_classes_are_not_ignored():
+    y, p = composed_rows()
+    with pytest.raises(pb.InputError, match="weights of classes"):
+        pb.smooth_calibration_error(y, p, lens=pb.Classwise(weights="prevalence"))

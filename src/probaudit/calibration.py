@@ -17,20 +17,23 @@ from .errors import InputError
 from .estimates.calibration_error import debiased_gap, mean_gap, thin, worst_gap
 from .estimates.cells import Categories, Cells, gather_categories, gather_cells, gather_class_cells
 from .estimates.estimate import Estimate
-from .estimates.intervals import Method
-from .estimates.null import Steps, p_value
+from .estimates.null import Steps, cluster_null, p_value
+from .estimates.population import RESAMPLES, Population
 from .lenses import Classwise, Lens, OneVsRest, TopLabel, View
 from .metrics import RowOptions, rows_of
 from .partitions import EqualMass, EqualWidth, Partition
 from .predictions import Predictions
-from .resampling import Bootstrap, Term
+from .resampling import Term, check_resamples, population_of
 from .viewing import Rows, Seen, grids_of, look, survey
+
+INTERVAL = "interval for the error of the population"
 
 
 class CalibrationError(Estimate):
     """An estimate that also keeps the cells it was summed over, for each view of the lens."""
 
     gathered: tuple[Cells, ...] = ()
+    class_shares: tuple[float, ...] = ()  # if they were given
 
     @property
     def cells(self) -> tuple[Cells, ...]:
@@ -59,9 +62,8 @@ def calibration_error(
     debias: bool = False,
     worst: bool = False,
     exact: bool = True,
-    interval: Method | None = None,
-    groups: Any = None,
-    resamples: int = 1000,
+    interval: bool = False,
+    resamples: int = RESAMPLES,
     seed: int = 0,
     **options: Unpack[RowOptions],
 ) -> CalibrationError:
@@ -69,47 +71,56 @@ def calibration_error(
 
     y_true, y_proba : as in `log_score`; or what `scan` makes of files or of a dask DataFrame, or dask arrays: a sample of their
         rows then decides the cells (the boxes of a `KDTree`, the bins of `EqualMass`), and all rows are counted in a pass.
-    lens : what is judged; `TopLabel()` unless given. `Classwise()` averages over classes and gives each in `per_class`.
+    lens : what is judged; `TopLabel()` unless given. `Classwise()` averages over classes, evenly or by weights, and gives
+        each in `per_class`.
     partition : which rows are judged together; `EqualWidth(15)` unless given.
     distance : "l1", "tvd", "l2", "squared", "max", "brier", "log" or a Distance.
-    where : which rows count: a boolean mask or a Selection.
+    where : which rows count: a boolean mask or a Selection; selections compose by `&`, `|` and `~`.
     debias : take off what chance adds (distance "squared"; or "l1" of a single event); the result may be negative.
     worst : the largest distance of any cell in place of the mean.
     exact : with False, rows are first put on a fine grid of probabilities, in one pass that keeps none of them, as it is done
         with data that does not fit into memory. For single events. Bins then begin and end at the grid's cells.
-    interval : "percentile" or "bca" for a 95% bootstrap interval with the cells held fixed; see `estimates.intervals` for what
-        it means near zero. Its cost does not grow with the rows.
-    groups : one value per row; rows of a group are drawn together (clustered bootstrap).
+    interval : with True, a 95% interval for the error that a very large sample would have in the same cells, and in `debiased`
+        an estimate of it (see `estimates.population`). Chance raises the error of a sample, so that it may lie above the
+        interval. Rows in `clusters` are resampled by cluster.
 
     >>> round(calibration_error([1, 0, 1, 1], [0.8, 0.7, 0.6, 0.9]), 4)
     0.35
+    >>> rng = np.random.default_rng(0)
+    >>> p = rng.random(500)
+    >>> ece = calibration_error(rng.random(500) < p, p, interval=True)  # of a calibrated model
+    >>> ece.low, bool(ece.debiased < ece)
+    (0.0, True)
     """
     lens = TopLabel() if lens is None else lens
     partition = EqualWidth(15) if partition is None else partition
     metric = as_distance(distance)
     if debias and worst:
         raise InputError("worst", "the largest of several cells cannot be debiased")
-    bootstrap = Bootstrap.of(interval, groups, resamples, seed, bias_removed=int(debias))
+    _check_interval(interval, resamples)
     error = partial(debiased_gap if debias else worst_gap if worst else mean_gap, distance=metric)
     sample_words = ""
     if (source := as_source(y_true, y_proba, **options)) is not None:
-        if where is not None or groups is not None:
-            raise InputError("where" if groups is None else "groups", "needs rows in memory")
+        if where is not None:
+            raise InputError("where", "needs rows in memory")
         evidence = Passing().evidence(source)
         predictions = evidence.sample
     else:
         evidence, predictions = None, rows_of(y_true, y_proba, **options)
     if evidence is not None and evidence.sampled:
-        terms, decided = counted_terms(evidence, lens, partition)
-        if len(terms) > 1 and interval is not None:
-            raise InputError("interval", "of several events needs rows in memory", interval)
+        terms, decided = counted_terms(evidence, _even(lens), partition)
+        if interval and (len(terms) > 1 or predictions.clusters is not None):
+            raise InputError("interval", "of several events, or of rows in clusters, needs rows in memory")
         sample_words = f"cells of a sample of {len(predictions):,} rows" if decided else ""
     elif exact:
-        terms = _terms(predictions, lens, partition, where)
+        terms = terms_of(predictions, lens, partition, where)
     else:
         terms = _grid_terms(predictions, lens, partition, where)
+    summary = survey(predictions).summary if evidence is None else evidence.summary
+    terms = _shared(terms, lens, summary.priors)
     cells = [term.cells for term in terms]
-    values = np.concatenate([np.atleast_1d(error(c)) for c in cells]).tolist()
+    errors = [error(c) for c in cells]
+    values = np.concatenate([np.atleast_1d(one) for one in errors]).tolist()
     words = [f"calibration error, {lens}", repr(partition), repr(metric)]
     if debias:
         few = sum(int(thin(c).sum()) for c in cells)
@@ -122,24 +133,58 @@ def calibration_error(
     words += [sample_words] if sample_words else []
     words += [] if exact or not terms[0].grid_cells else [f"from a grid of {terms[0].grid_cells:,} cells"]
     per_class = dict(zip(predictions.class_order, values, strict=True)) if isinstance(lens, Classwise) else None
-    found = _error(math.fsum(values) / len(values), words, n, cells, per_class)
-    if bootstrap is not None:
-        found.low, found.high = bootstrap.interval(float(found), terms, error)
+    words += [INTERVAL] if interval else []
+    value = math.fsum(term.share * term.mean(one) for term, one in zip(terms, errors, strict=True))
+    found = _error(value, words, n, cells, per_class)
+    if isinstance(lens, Classwise) and lens.weights is not None:
+        found.class_shares = tuple(np.asarray(lens.shares(summary.priors)).tolist())
+    if interval:
+        clusters = predictions.cluster_numbers
+        _put(found, population_of(terms, metric, clusters=clusters, resamples=resamples, seed=seed, worst=worst))
     return found
 
 
-def _terms(predictions: Predictions, lens: Lens, partition: Partition, where: Any) -> list[Term]:
+def _check_interval(interval: bool, resamples: int) -> None:
+    if not isinstance(interval, bool):
+        raise InputError("interval", "must be True or False", repr(interval))
+    check_resamples(resamples)
+
+
+def _put(found: CalibrationError, population: Population) -> None:
+    found.debiased, found.low, found.high = population.debiased, population.low, population.high
+
+
+def _even(lens: Lens) -> Lens:
+    """The lens without weights of classes, which are for the mean of errors."""
+    return Classwise() if isinstance(lens, Classwise) else lens
+
+
+def _shared(terms: list[Term], lens: Lens, priors: np.ndarray) -> list[Term]:
+    """The same terms, with the shares that a lens gives to classes."""
+    if not isinstance(lens, Classwise) or (shares := lens.shares(priors)) is None:
+        return terms
+    if len(terms) == 1 and terms[0].cells.weight.ndim == 2:
+        return [replace(terms[0], shares=tuple(shares.tolist()))]
+    return [replace(term, share=share) for term, share in zip(terms, shares.tolist(), strict=True)]
+
+
+def terms_of(predictions: Predictions, lens: Lens, partition: Partition, where: Any) -> list[Term]:
     """A term for each view of the lens, from the rows themselves."""
     if isinstance(lens, Classwise) and isinstance(partition, EqualWidth) and where is None:
-        return [_class_term(predictions, partition)]
-    views, found = look(predictions, lens, where), []
+        return [class_term(predictions, partition)]
+    views, found = look(predictions, _even(lens), where), []
     for seen in views:
         categories = partial(seen.categories, partition)
-        found.append(Term(seen.gather(partition), 1 / len(views), (categories,), seen.rows, seen.total))
+        steps = (partial(_steps, seen, partition),) if seen.view.outputs.ndim == 1 else ()
+        found.append(Term(seen.gather(partition), 1 / len(views), (categories,), seen.rows, seen.total, steps=steps))
     return found
 
 
-def _class_term(predictions: Predictions, partition: EqualWidth) -> Term:
+def _steps(seen: Seen, partition: Partition) -> Steps:
+    return Steps.of_view(seen.view, seen.cells(partition), seen.weights)
+
+
+def class_term(predictions: Predictions, partition: EqualWidth) -> Term:
     """The errors of all classes, in one pass over them."""
     rows = Rows.of(predictions)
     outputs = survey(predictions).state.mean_outputs() * rows.weights.sum()
@@ -148,18 +193,25 @@ def _class_term(predictions: Predictions, partition: EqualWidth) -> Term:
         view = OneVsRest(k).view(rows.probs, rows.labels)
         return gather_categories(view, partition.cells(view.outputs), rows.weights)
 
+    def steps(k: int) -> Steps:
+        view = OneVsRest(k).view(rows.probs, rows.labels)
+        return Steps.of_view(view, partition.cells(view.outputs), rows.weights)
+
     cells = gather_class_cells(rows.probs, rows.labels, rows.weights, outputs, partition)
-    return Term(cells, 1.0, tuple(partial(categories, k) for k in range(len(cells.weight))), rows.places, rows.total)
+    numbers = range(len(cells.weight))
+    of_class, steps_of = tuple(partial(categories, k) for k in numbers), tuple(partial(steps, k) for k in numbers)
+    return Term(cells, 1.0, of_class, rows.places, rows.total, steps=steps_of)
 
 
 def _grid_terms(predictions: Predictions, lens: Lens, partition: Partition, where: Any) -> list[Term]:
     """A term for each event that the lens shows, from its fine grid."""
     if where is not None:
         raise InputError("exact", "must be True for a selection of rows")
-    grids, found = grids_of(predictions, lens), []
+    grids, found = grids_of(predictions, _even(lens)), []
     for grid in grids:
         cell = partition.grid_cells(grid.place, grid.rows[grid.kept])
-        found.append(Term(grid.cells(cell), 1 / len(grids), (partial(grid.categories, cell),), grid_cells=len(grid.rows)))
+        categories, steps = (partial(grid.categories, cell),), (partial(Steps.of_grid, grid, cell),)
+        found.append(Term(grid.cells(cell), 1 / len(grids), categories, grid_cells=len(grid.rows), steps=steps))
     return found
 
 
@@ -172,9 +224,8 @@ def partitioned_calibration_error(
     distance: str | Distance = "l1",
     weights: Sequence[float] | None = None,
     where: Any = None,
-    interval: Method | None = None,
-    groups: Any = None,
-    resamples: int = 1000,
+    interval: bool = False,
+    resamples: int = RESAMPLES,
     seed: int = 0,
     **options: Unpack[RowOptions],
 ) -> CalibrationError:
@@ -189,20 +240,23 @@ def partitioned_calibration_error(
     shares = np.full(len(chosen), 1 / len(chosen)) if weights is None else np.asarray(weights, np.float64)
     if shares.shape != (len(chosen),) or not (shares >= 0).all() or not abs(shares.sum() - 1) < 1e-9:
         raise InputError("weights", f"needs {len(chosen)} probabilities that sum to 1", shares.tolist())
-    bootstrap = Bootstrap.of(interval, groups, resamples, seed)
-    lens, error = TopLabel() if lens is None else lens, partial(mean_gap, distance=as_distance(distance))
+    _check_interval(interval, resamples)
+    lens, metric = TopLabel() if lens is None else lens, as_distance(distance)
     predictions = rows_of(y_true, y_proba, **options)
+    priors = survey(predictions).summary.priors
     terms = [
         replace(term, share=share * term.share)
         for partition, share in zip(chosen, shares, strict=True)
-        for term in _terms(predictions, lens, partition, where)
+        for term in _shared(terms_of(predictions, lens, partition, where), lens, priors)
     ]
     cells = [term.cells for term in terms]
-    words = [f"partitioned calibration error, {lens}", f"{len(chosen)} partitions", repr(as_distance(distance))]
-    value = math.fsum(term.share * float(error(term.cells).mean()) for term in terms)
+    words = [f"partitioned calibration error, {lens}", f"{len(chosen)} partitions", repr(metric)]
+    words += [INTERVAL] if interval else []
+    value = math.fsum(term.share * term.mean(mean_gap(term.cells, metric)) for term in terms)
     found = _error(value, words, max(int(c.rows.sum(axis=-1).max()) for c in cells), cells)
-    if bootstrap is not None:
-        found.low, found.high = bootstrap.interval(value, terms, error)
+    if interval:
+        clusters = predictions.cluster_numbers
+        _put(found, population_of(terms, metric, clusters=clusters, resamples=resamples, seed=seed))
     return found
 
 
@@ -230,7 +284,10 @@ def calibration_test(
     seed: int = 0,
     **options: Unpack[RowOptions],
 ) -> CalibrationTest:
-    """Is the error larger than chance? Labels are drawn anew from the forecasts themselves (consistency resampling).
+    """Is the error larger than expected if calibrated? Labels are simulated from the forecasts (consistency resampling).
+
+    Labels of rows in `clusters` depend on each other; there the residuals of each cluster get a random sign (a wild cluster
+    bootstrap, `estimates.null.cluster_null`).
 
     The p-value is (1 + the number of resamples with an error at least as large) / (1 + resamples); `excess` is the error
     less its mean under calibration, `null_high` the 95% point.
@@ -240,22 +297,26 @@ def calibration_test(
     >>> calibration_test(rng.random(500) < p, p).p_value > 0.05
     True
     """
-    if resamples < 1:
-        raise InputError("resamples", "must be at least 1", resamples)
+    check_resamples(resamples)
     lens = TopLabel() if lens is None else lens
     partition = EqualWidth(15) if partition is None else partition
     metric = as_distance(distance)
     predictions = rows_of(y_true, y_proba, **options)
-    terms = _terms(predictions, lens, partition, None)
-    values = np.concatenate([np.atleast_1d(mean_gap(term.cells, metric)) for term in terms]).tolist()
-    value = math.fsum(values) / len(values)
-    seen = look(predictions, lens)
+    priors, seen = survey(predictions).summary.priors, look(predictions, _even(lens))
+    terms = _shared(terms_of(predictions, lens, partition, None), lens, priors)
+    value = math.fsum(term.share * term.mean(mean_gap(term.cells, metric)) for term in terms)
     cells = [s.cells(partition) for s in seen]
-    if len(seen) == 1 and seen[0].view.outputs.ndim == 1 and predictions.sample_weight is None:
-        null = Steps.of_view(seen[0].view, cells[0]).null(metric, resamples, seed)
+    shares = [share for term in terms for _, share, _, _ in term.each]
+    if (clusters := predictions.cluster_numbers) is not None:
+        null, against = np.zeros(resamples), "a wild cluster bootstrap"
+        for s, c, share in zip(seen, cells, shares, strict=True):
+            null += share * cluster_null(s.view, c, s.weights, clusters[s.rows], metric, resamples, seed)
+    elif len(seen) == 1 and seen[0].view.outputs.ndim == 1 and predictions.sample_weight is None:
+        null, against = Steps.of_view(seen[0].view, cells[0]).null(metric, resamples, seed), "consistency resampling"
     else:
-        null = _row_null(predictions, lens, seen, cells, metric, resamples, seed)
-    words = f"calibration error against consistency resampling, {lens}, {partition!r}, {metric!r}, {resamples} resamples"
+        null = _row_null(predictions, _even(lens), seen, cells, shares, metric, resamples, seed)
+        against = "consistency resampling"
+    words = f"calibration error against {against}, {lens}, {partition!r}, {metric!r}, {resamples} resamples"
     high, mean = float(np.quantile(null, 0.95)), float(null.mean())
     return CalibrationTest(value, p_value(value, null), mean, high, value - mean, len(seen[0].rows), words)
 
@@ -265,12 +326,13 @@ def _row_null(
     lens: Lens,
     seen: list[Seen],
     cells: list[np.ndarray],
+    shares: list[float],
     metric: Distance,
     resamples: int,
     seed: int,
 ) -> np.ndarray:
-    """Errors under calibration, with a label drawn for each row. Those of several problems come from one draw, as they hang
-    together."""
+    """Errors under calibration, with a label simulated for each row. Those of several problems are dependent, and come from one
+    simulation."""
     rng, null = np.random.default_rng(seed), np.empty(resamples)
     rows = Rows.of(predictions) if len(seen) > 1 else None
     for i in range(resamples):
@@ -279,7 +341,7 @@ def _row_null(
         else:
             views = lens.views(rows.probs, _draw(rng, rows.probs))
         found = [gather_cells(v, c, s.weights) for v, c, s in zip(views, cells, seen, strict=True)]
-        null[i] = math.fsum(float(mean_gap(c, metric)) for c in found) / len(found)
+        null[i] = math.fsum(share * float(mean_gap(c, metric)) for c, share in zip(found, shares, strict=True))
     return null
 
 
@@ -297,11 +359,11 @@ def rms_calibration_error(
     *,
     lens: Lens | None = None,
     partition: Partition | None = None,
+    where: Any = None,
     debias: bool = True,
     exact: bool = True,
-    interval: Method | None = None,
-    groups: Any = None,
-    resamples: int = 1000,
+    interval: bool = False,
+    resamples: int = RESAMPLES,
     seed: int = 0,
     **options: Unpack[RowOptions],
 ) -> CalibrationError:
@@ -315,15 +377,16 @@ def rms_calibration_error(
         lens=lens,
         partition=EqualMass(15) if partition is None else partition,
         distance=Squared(),
+        where=where,
         debias=debias,
         exact=exact,
         interval=interval,
-        groups=groups,
         resamples=resamples,
         seed=seed,
         **options,
     )
-    squares = [max(0.0, value) for value in found.per_class.values() or [float(found)]]
-    root = _error(math.sqrt(math.fsum(squares) / len(squares)), [f"root of {found.definition}"], found.n, found.gathered)
-    root.low, root.high = (math.sqrt(max(0.0, end)) if math.isfinite(end) else end for end in found.interval)
+    squares, shares = [max(0.0, value) for value in found.per_class.values() or [float(found)]], found.class_shares
+    mean = math.fsum(square * share for square, share in zip(squares, shares or [1 / len(squares)] * len(squares), strict=True))
+    root = _error(math.sqrt(mean), [f"root of {found.definition}"], found.n, found.gathered)
+    _put(root, Population(found.debiased, found.low, found.high).root())
     return root

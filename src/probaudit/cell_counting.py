@@ -10,6 +10,7 @@ import numpy as np
 from .engines.totals import from_ticks, in_ticks
 from .errors import InputError
 from .estimates.cells import Categories, Cells, effective_rows
+from .estimates.null import Steps
 from .lenses import Lens, View
 from .partitions import Partition
 from .predictions import Predictions
@@ -57,7 +58,9 @@ def counted_terms(evidence: Evidence, lens: Lens, partition: Partition) -> tuple
     totals = evidence.total(CellCounting(evidence.summary.plan, lens, placed, labels, widths))
     found = []
     for total, number in zip(totals, labels, strict=True):
-        found.append(Term(_cells(total, number), 1 / len(totals), (partial(_categories, total, number),)))
+        cells = _cells(total, number)
+        steps = (partial(Steps.of_cells, cells),) if cells.outputs.ndim == 1 else ()
+        found.append(Term(cells, 1 / len(totals), (partial(_categories, total, number),), steps=steps))
     return found, any(one is not partition for one in placed)
 
 

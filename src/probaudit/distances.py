@@ -77,6 +77,9 @@ class Divergence(Distance):
     def between(self, outputs: np.ndarray, targets: np.ndarray) -> np.ndarray:
         if outputs.ndim == 1:
             return self.score.one_dimensional().divergence(np.clip(targets, 0, 1), np.clip(outputs, 0, 1))
+        if (targets < 0).any() or (np.abs(targets.sum(axis=1) - 1) > 1e-6).any():  # of simulated gaps
+            targets = np.clip(targets, 0, None)
+            targets = targets / targets.sum(axis=1, keepdims=True)
         return self.score.divergence(targets, outputs)
 
 

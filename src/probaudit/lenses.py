@@ -7,6 +7,7 @@ outputs are [n, d] and the labels 0..d-1.
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -14,7 +15,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from .arrays import as_array, bits_of
+from .arrays import as_array, as_numbers, bits_of
 from .errors import InputError
 from .parallel import each_chunk
 
@@ -123,14 +124,48 @@ class Binary(Lens):
         return View(probs[:, 1].astype(np.float64), labels)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Classwise(Lens):
-    """Each class against all others; errors are averaged over classes (paper 4, Example 2)."""
+    """Each class against all others; errors are averaged over classes (paper 4, Example 2).
+
+    weights : how much each class counts in the mean error: one number per class, in the order of the columns; or
+        "prevalence", the share of the class among the true labels of all rows. Evenly, unless given.
+
+    >>> Classwise(weights=[1, 1, 2]).shares(np.array([0.5, 0.3, 0.2]))
+    array([0.25, 0.25, 0.5 ])
+    """
+
+    weights: Any = None
+
+    def __post_init__(self) -> None:
+        if self.weights is None or self.weights == "prevalence":
+            return
+        if isinstance(self.weights, str):
+            raise InputError("weights", 'must be "prevalence" or one number per class', repr(self.weights))
+        weights = as_numbers(self.weights, "weights").astype(np.float64)
+        if weights.ndim != 1 or not (weights >= 0).all() or not 0 < weights.sum() < np.inf:
+            raise InputError("weights", "must be numbers of at least 0, and not all 0", weights.tolist())
+        object.__setattr__(self, "weights", tuple(weights.tolist()))
+
+    def __repr__(self) -> str:
+        return "Classwise()" if self.weights is None else f"Classwise(weights={self.weights!r})"
+
+    def shares(self, priors: np.ndarray) -> np.ndarray | None:
+        """The share of each class in the mean, given the frequencies of the true classes; None if all are equal."""
+        if self.weights is None:
+            return None
+        if self.weights == "prevalence":
+            return np.asarray(priors / priors.sum())
+        if len(self.weights) != len(priors):
+            raise InputError("weights", f"needs one number for each of the {len(priors)} classes", len(self.weights))
+        return np.asarray(self.weights) / math.fsum(self.weights)
 
     def view(self, probs: np.ndarray, labels: np.ndarray) -> View:
         raise InputError("lens", "Classwise shows a problem for each class; use `views`, or OneVsRest for one of them")
 
     def views(self, probs: np.ndarray, labels: np.ndarray) -> list[View]:
+        if self.weights is not None:
+            raise InputError("lens", "weights of classes are for binned calibration errors; use Classwise() here", repr(self))
         return [OneVsRest(k).view(probs, labels) for k in range(probs.shape[1])]
 
 

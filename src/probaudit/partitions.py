@@ -15,6 +15,8 @@ from .arrays import as_array, as_numbers, bits_of
 from .errors import InputError
 from .parallel import each_chunk
 
+SLACK = 5 * 2.0**-26  # a little more than the rounding of a float32; as in kernels.gridding
+
 
 class Partition(ABC):
     """A choice of which rows are judged together. To write one, subclass and implement `cells`."""
@@ -85,6 +87,11 @@ def _ranks(codes: np.ndarray) -> np.ndarray:
     return found
 
 
+def _with_slack(edges: np.ndarray, right: bool) -> np.ndarray:
+    """Edges moved so that outputs that round to them as float32 are not below them, or with `right` not above."""
+    return edges * (1 + SLACK if right else 1 - SLACK)
+
+
 def _single(outputs: np.ndarray, name: str) -> np.ndarray:
     if outputs.ndim != 1:
         raise InputError("partition", f"{name} needs a lens that shows a single event", f"outputs of shape {outputs.shape}")
@@ -95,8 +102,12 @@ def _single(outputs: np.ndarray, name: str) -> np.ndarray:
 class EqualWidth(Partition):
     """Bins of equal width, [low, high), the last one closed; with `right`, (low, high], the first one closed.
 
-    With several outputs, the cells of the first d - 1 of them (paper 3's uniform scheme).
+    An output that differs from an edge by no more than the rounding of a float32 (7.5e-8 of itself) is at the edge. The fine
+    grid of a pass over rows has the same rule. With several outputs, the cells of the first d - 1 of them (paper 3's uniform
+    scheme).
 
+    >>> EqualWidth(10).cells(np.array([0.2, 0.3, 0.6, 0.7]))
+    array([2, 3, 6, 7])
     >>> EqualWidth(4).cells(np.array([0.0, 0.25, 0.5, 1.0]))
     array([0, 1, 2, 3])
     >>> EqualWidth(4, right=True).cells(np.array([0.0, 0.25, 0.5, 1.0]))
@@ -116,20 +127,25 @@ class EqualWidth(Partition):
         outputs = np.ascontiguousarray(outputs)
         if outputs.ndim == 1:
             found = np.empty(len(outputs), np.int64)
-            each_chunk(outputs, lambda part: width_bins(outputs[part], self.edges, self.right, found[part]))
+            each_chunk(outputs, lambda part: width_bins(outputs[part], self.cuts, self.right, found[part]))
             return found
         codes, first = np.empty(len(outputs), np.uint64), self.first_beyond(outputs.dtype)
         bits = bits_of(outputs)
-        each_chunk(outputs, lambda part: row_codes(outputs[part], bits[part], self.edges, first, self.right, codes[part]))
+        each_chunk(outputs, lambda part: row_codes(outputs[part], bits[part], self.cuts, first, self.right, codes[part]))
         return _ranks(codes)
 
     @property
     def edges(self) -> np.ndarray:
-        return np.linspace(0, 1, self.bins + 1)
+        return np.arange(self.bins + 1) / self.bins
+
+    @property
+    def cuts(self) -> np.ndarray:
+        """What outputs are compared with."""
+        return _with_slack(self.edges, self.right)
 
     def first_beyond(self, dtype: Any) -> Any:
         """The bit pattern of the least number of a format that lies beyond the first bin."""
-        edge = np.nextafter(self.edges[1], 2.0) if self.right else self.edges[1]
+        edge = np.nextafter(self.cuts[1], 2.0) if self.right else self.cuts[1]
         number = np.array([edge], dtype)
         return bits_of(np.where(number >= edge, number, np.nextafter(number, np.array(2, dtype))))[0]
 
@@ -148,7 +164,8 @@ class EqualWidth(Partition):
 
 @dataclass(frozen=True, eq=False)
 class Edges(Partition):
-    """Bins between given edges, [low, high), the last one closed; with `right`, (low, high]."""
+    """Bins between given edges, [low, high), the last one closed; with `right`, (low, high]. What is at an edge is as in
+    `EqualWidth`."""
 
     edges: Any
     right: bool = False
@@ -161,9 +178,10 @@ class Edges(Partition):
 
     def cells(self, outputs: np.ndarray) -> np.ndarray:
         outputs = _single(outputs, "Edges")
-        if ((outputs < self.edges[0]) | (outputs > self.edges[-1])).any():
+        low, high = _with_slack(self.edges, False)[0], _with_slack(self.edges, True)[-1]
+        if ((outputs < low) | (outputs > high)).any():
             raise InputError("edges", "must span all outputs", f"{outputs.min():.6g} to {outputs.max():.6g}")
-        found = np.searchsorted(self.edges, outputs, side="left" if self.right else "right") - 1
+        found = np.searchsorted(_with_slack(self.edges, self.right), outputs, side="left" if self.right else "right") - 1
         return np.clip(found, 0, len(self.edges) - 2)
 
     def grid_cells(self, place: np.ndarray, rows: np.ndarray) -> np.ndarray:

@@ -1,4 +1,4 @@
-"""Drawing rows again, for intervals of errors that are sums over cells."""
+"""Resampling of rows, for intervals of errors that are sums over cells."""
 
 from __future__ import annotations
 
@@ -9,15 +9,23 @@ from typing import Any
 
 import numpy as np
 
-from .arrays import as_array
+from .distances import Distance
 from .errors import InputError
+from .estimates.calibration_error import mean_gap, worst_gap
 from .estimates.cells import Categories, Cells
 from .estimates.intervals import Method, Statistic, bootstrap, sampling_units, unit_table
+from .estimates.null import Steps
+from .estimates.population import Part, Population, population_error
+
+DEPENDENCE_RESAMPLES = 400  # for how much errors of several events vary together
 
 
 @dataclass(frozen=True)
 class Term:
-    """One or more of the errors whose weighted sum is asked for: their cells, and how to draw the rows of each again."""
+    """One or more of the errors whose weighted sum is asked for: their cells, and how to resample the rows of each.
+
+    shares : of each of the errors; evenly, unless given. steps : for a single event, the rows of equal outputs.
+    """
 
     cells: Cells
     share: float
@@ -25,44 +33,56 @@ class Term:
     rows: np.ndarray | None = None  # the places of its rows
     total: int = 0
     grid_cells: int = 0
+    steps: tuple[Callable[[], Steps], ...] = ()
+    shares: tuple[float, ...] | None = None
+
+    @property
+    def each(self) -> list[tuple[Cells, float, Callable[[], Categories], Callable[[], Steps] | None]]:
+        """One of each error: its cells, its share, and how to resample its rows."""
+        cells, steps = self.cells.each, self.steps or (None,) * len(self.categories)
+        shares = self.shares or (1 / len(cells),) * len(cells)
+        return [(c, self.share * s, k, t) for c, s, k, t in zip(cells, shares, self.categories, steps, strict=True)]
+
+    def mean(self, errors: np.ndarray) -> float:
+        """The mean of its errors, by their shares."""
+        errors = np.atleast_1d(errors)
+        return float(np.mean(errors)) if self.shares is None else float(np.dot(errors, self.shares))
 
 
 @dataclass(frozen=True)
 class Bootstrap:
-    """How an interval is found: by which method, from how many resamples, and whether rows are drawn in groups."""
+    """How an interval is found: by which method, from how many resamples, and whether whole clusters are resampled."""
 
     method: Method
-    groups: np.ndarray | None
+    clusters: np.ndarray | None
     resamples: int
     seed: int
     bias_removed: int = 0
 
     @classmethod
-    def of(cls, method: Any, groups: Any, resamples: int, seed: int, *, bias_removed: int = 0) -> Bootstrap | None:
+    def of(
+        cls, method: Any, clusters: np.ndarray | None, resamples: int, seed: int, *, bias_removed: int = 0
+    ) -> Bootstrap | None:
+        """None without a method."""
         if method is None:
-            if groups is not None:
-                raise InputError("groups", 'needs interval="percentile" or "bca"')
             return None
         if method not in ("percentile", "bca"):
             raise InputError("interval", 'must be "percentile" or "bca"', repr(method))
-        if resamples < 1:
-            raise InputError("resamples", "must be at least 1", resamples)
-        return cls(method, None if groups is None else as_array(groups, "groups"), resamples, seed, bias_removed)
+        check_resamples(resamples)
+        return cls(method, clusters, resamples, seed, bias_removed)
 
     def interval(self, value: float, terms: Sequence[Term], error: Callable[[Cells], np.ndarray]) -> tuple[float, float]:
-        """For the sum of share x error over terms. One term is drawn by categories of rows; those of several hang together, so
-        that units of rows are drawn."""
+        """For the sum of share x error over terms. One term is resampled by categories of rows; several are dependent, so that
+        units of rows are resampled."""
 
         def errors(categories: Categories, counts: np.ndarray) -> np.ndarray:
             return np.concatenate([np.atleast_1d(error(cells)) for cells in categories.resampled(counts)])
 
         parts = [(term, make, term.share / len(term.categories)) for term in terms for make in term.categories]
-        if len(parts) == 1 and self.groups is None:
+        if len(parts) == 1 and self.clusters is None:
             categories = parts[0][1]()
             return self._found(value, categories.counts, partial(errors, categories))
-        if any(term.rows is None for term in terms):
-            raise InputError("exact", "must be True for an interval of several events, or by groups")
-        units = self.units(terms[0].total)
+        units = units_of(terms, self.clusters, self.seed)
         size = int(units.max()) + 1
 
         def statistic(counts: np.ndarray) -> np.ndarray:
@@ -77,9 +97,7 @@ class Bootstrap:
 
     def units(self, total: int) -> np.ndarray:
         """The unit of each of all rows."""
-        if self.groups is not None and self.groups.shape != (total,):
-            raise InputError("groups", f"needs one value per row ({total})", f"has shape {self.groups.shape}")
-        return sampling_units(total, self.seed, self.groups)
+        return sampling_units(total, self.seed, self.clusters)
 
     def _found(self, value: float, counts: np.ndarray, statistic: Statistic) -> tuple[float, float]:
         return bootstrap(
@@ -91,3 +109,81 @@ class Bootstrap:
             seed=self.seed,
             bias_removed=self.bias_removed,
         )
+
+
+def check_resamples(resamples: int) -> None:
+    if resamples < 1:
+        raise InputError("resamples", "must be at least 1", resamples)
+
+
+def units_of(terms: Sequence[Term], clusters: np.ndarray | None, seed: int) -> np.ndarray:
+    """The unit of each of all rows."""
+    if any(term.rows is None for term in terms):
+        raise InputError("exact", "must be True for an interval of several events, or of rows in clusters")
+    return sampling_units(terms[0].total, seed, clusters)
+
+
+def population_of(
+    terms: Sequence[Term],
+    distance: Distance,
+    *,
+    clusters: np.ndarray | None,
+    resamples: int,
+    seed: int,
+    worst: bool = False,
+) -> Population:
+    """The error of the population for the sum of share x error over terms; see `estimates.population`.
+
+    Of independent rows the targets of a single event are simulated; vectors and rows in clusters are resampled. Several events
+    of the same rows are dependent: how much more, or less, their sum varies is found by resampling rows.
+    """
+    each = [(term, *parts) for term in terms for parts in term.each]
+    if all(len(cells.rows) > 1 and (cells.rows <= 1).all() for _, cells, *_ in each):
+        raise InputError("interval", "needs a cell of two rows or more: of one row nothing is known about chance")
+    counts, units = np.zeros((0, 0)), np.zeros(0, np.int64)
+    if clusters is not None:
+        units = units_of(terms, clusters, seed)
+        counts = _unit_counts(units, resamples, seed)
+
+    def noise(term: Term, cells: Cells, make: Callable[[], Categories], steps: Any, gaps: np.ndarray) -> np.ndarray:
+        if steps is not None and clusters is None:
+            return np.asarray(steps().noise(gaps, resamples, seed))
+        categories = make()
+        if clusters is None:
+            n = int(categories.counts.sum())
+            drawn = np.random.default_rng(seed).multinomial(n, categories.counts / n, resamples)
+        else:
+            drawn = counts @ unit_table(units[term.rows], categories.of_row, counts.shape[1], len(categories.counts))
+        return np.concatenate([_deviations(c, cells) for c in categories.resampled(drawn)])
+
+    parts = [Part(cells, share, partial(noise, term, cells, make, steps)) for term, cells, share, make, steps in each]
+    widened = dependence(terms, distance, seed, worst=worst) if clusters is None and len(parts) > 1 else 1.0
+    return population_error(parts, distance, worst=worst, widened=widened, seed=seed)
+
+
+def _deviations(resampled: Cells, cells: Cells) -> np.ndarray:
+    """Of the gaps of resamples from those of the rows; 0 in a cell without rows."""
+    empty = resampled.weight == 0
+    gap = resampled.outputs - resampled.targets - (cells.outputs - cells.targets)
+    return np.where(empty if gap.ndim == 2 else empty[..., None], 0.0, gap)
+
+
+def _unit_counts(units: np.ndarray, resamples: int, seed: int) -> np.ndarray:
+    size = int(units.max()) + 1
+    return np.random.default_rng(seed).multinomial(size, np.full(size, 1 / size), resamples)
+
+
+def dependence(terms: Sequence[Term], distance: Distance, seed: int, *, worst: bool = False) -> float:
+    """The standard deviation of a sum of share x error over several events of the same rows, beside what it would be if the
+    errors were independent."""
+    units, error = units_of(terms, None, seed), worst_gap if worst else mean_gap
+    counts = _unit_counts(units, DEPENDENCE_RESAMPLES, seed)
+    total, apart = np.zeros(len(counts)), 0.0
+    for term in terms:
+        for _, share, make, _ in term.each:
+            categories = make()
+            table = unit_table(units[term.rows], categories.of_row, counts.shape[1], len(categories.counts))
+            errors = np.concatenate([np.atleast_1d(error(c, distance)) for c in categories.resampled(counts @ table)])
+            total += share * errors
+            apart += share**2 * float(errors.var())
+    return float(total.std() / np.sqrt(apart)) if apart > 0 and np.isfinite(apart) else 1.0

@@ -1,4 +1,8 @@
-"""Selections: which rows count (paper 3, Section 4.1). A selection looks at rows before the lens, or after it."""
+"""Selections: which rows count (paper 3, Section 4.1). A selection sees rows before the lens, or after it.
+
+Selections compose: `a & b` keeps the rows of both, `a | b` those of either, `~a` all others. Each part sees the rows where it
+looks: `LabelIs(2) & OutputIn(0.5, 1)` keeps rows of class 2 whose output, as the lens shows it, is at least 0.5.
+"""
 
 from __future__ import annotations
 
@@ -11,6 +15,7 @@ import numpy as np
 from .arrays import as_array
 from .errors import InputError
 from .lenses import View
+from .partitions import SLACK
 
 
 class Selection(ABC):
@@ -21,6 +26,19 @@ class Selection(ABC):
     @abstractmethod
     def mask(self, view: View) -> np.ndarray:
         """Which rows count."""
+
+    def keeps(self, before: View, after: View) -> np.ndarray:
+        """Which rows count, given what they are before and after the lens."""
+        return self.mask(after if self.after_lens else before)
+
+    def __and__(self, other: Selection) -> Selection:
+        return Both(self, as_selection(other))
+
+    def __or__(self, other: Selection) -> Selection:
+        return Either(self, as_selection(other))
+
+    def __invert__(self) -> Selection:
+        return Others(self)
 
     def select(self, rows: np.ndarray, total: int) -> Selection:
         """The same selection when only some of all `total` rows are left."""
@@ -49,16 +67,43 @@ class PredictedIs(Selection):
 
 @dataclass(frozen=True)
 class OutputIn(Selection):
-    """Rows whose output, as the lens shows it, lies in [low, high]."""
+    """Rows whose output, as the lens shows it, lies in [low, high]; what is at an end is as in `EqualWidth`.
+
+    index : of a lens that shows several outputs, which of them: its number, or "max" for the largest.
+
+    >>> view = View(np.array([[0.2, 0.8], [0.6, 0.4]]), np.array([0, 0]))
+    >>> OutputIn(0.5, 0.7, index="max").mask(view)
+    array([False,  True])
+    """
 
     low: float = 0.0
     high: float = 1.0
+    index: int | str | None = None
     after_lens = True
 
+    def __post_init__(self) -> None:
+        if not self.low <= self.high:
+            raise InputError("low", "must be at most `high`", (self.low, self.high))
+        if isinstance(self.index, str) and self.index != "max":
+            raise InputError("index", 'must be the number of an output, or "max"', repr(self.index))
+
     def mask(self, view: View) -> np.ndarray:
-        if view.outputs.ndim != 1:
-            raise InputError("where", "OutputIn needs a lens that shows a single event")
-        return (view.outputs >= self.low) & (view.outputs <= self.high)
+        outputs = self._outputs(view.outputs)
+        return np.asarray((outputs >= self.low * (1 - SLACK)) & (outputs <= self.high * (1 + SLACK)))
+
+    def _outputs(self, outputs: np.ndarray) -> np.ndarray:
+        if outputs.ndim == 1:
+            if self.index is not None:
+                raise InputError("index", "is for a lens that shows several outputs", repr(self.index))
+            return outputs
+        if self.index is None:
+            rule = 'OutputIn needs index=, the number of an output or "max", for a lens that shows several'
+            raise InputError("where", rule, f"{outputs.shape[1]} outputs")
+        if self.index == "max":
+            return np.asarray(outputs.max(axis=1))
+        if not 0 <= int(self.index) < outputs.shape[1]:
+            raise InputError("index", f"must be an output of the lens, 0 to {outputs.shape[1] - 1}", self.index)
+        return np.asarray(outputs[:, int(self.index)])
 
 
 @dataclass(frozen=True, eq=False)
@@ -79,6 +124,64 @@ class Mask(Selection):
             rule = f"a mask needs one boolean per row ({total})"
             raise InputError("where", rule, f"{values.dtype} of shape {values.shape}")
         return values
+
+
+@dataclass(frozen=True, repr=False)
+class Both(Selection):
+    """Rows that two selections keep."""
+
+    first: Selection
+    second: Selection
+
+    @property
+    def after_lens(self) -> bool:  # type: ignore[override]
+        return self.first.after_lens or self.second.after_lens
+
+    def mask(self, view: View) -> np.ndarray:
+        return self.keeps(view, view)
+
+    def keeps(self, before: View, after: View) -> np.ndarray:
+        return self.first.keeps(before, after) & self.second.keeps(before, after)
+
+    def select(self, rows: np.ndarray, total: int) -> Selection:
+        return type(self)(self.first.select(rows, total), self.second.select(rows, total))
+
+    def __repr__(self) -> str:
+        return f"({self.first!r} & {self.second!r})"
+
+
+@dataclass(frozen=True, repr=False)
+class Either(Both):
+    """Rows that one of two selections keeps, or both."""
+
+    def keeps(self, before: View, after: View) -> np.ndarray:
+        return self.first.keeps(before, after) | self.second.keeps(before, after)
+
+    def __repr__(self) -> str:
+        return f"({self.first!r} | {self.second!r})"
+
+
+@dataclass(frozen=True, repr=False)
+class Others(Selection):
+    """Rows that a selection does not keep."""
+
+    chosen: Selection
+
+    @property
+    def after_lens(self) -> bool:  # type: ignore[override]
+        return self.chosen.after_lens
+
+    def mask(self, view: View) -> np.ndarray:
+        return ~self.chosen.mask(view)
+
+    def keeps(self, before: View, after: View) -> np.ndarray:
+        return ~self.chosen.keeps(before, after)
+
+    def select(self, rows: np.ndarray, total: int) -> Selection:
+        return Others(self.chosen.select(rows, total))
+
+    def __repr__(self) -> str:
+        return f"~{self.chosen!r}"
 
 
 def as_selection(where: Any) -> Selection:

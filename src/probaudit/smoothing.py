@@ -284,7 +284,7 @@ def _estimate(
         return found
     least = int(min(len(grids[0].rows), STEPS / max(width, 1e-9)))
     size = len(grids[0].coarse(least).rows)
-    single = len(grids) == 1 and bootstrap.groups is None
+    single = len(grids) == 1 and bootstrap.clusters is None
     terms = [_grid_term(grids[0].coarse(least))] if single else _row_terms(predictions, lens, size)
 
     def cells_error(cells: Cells) -> np.ndarray:

@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Unpack
 
 import numpy as np
 
-from .calibration import calibration_error
-from .distances import Distance
+from .calibration import terms_of
+from .distances import Distance, as_distance
 from .errors import InputError
+from .estimates.calibration_error import mean_gap
 from .estimates.score_intervals import Z95
 from .lenses import Full, Lens
 from .metrics import RowOptions, rows_of
 from .partitions import KDTree, Partition
+from .resampling import Bootstrap, check_resamples
 
 
 @dataclass(frozen=True)
@@ -55,20 +59,15 @@ def partition_sweep(
     if len(chosen) < 2:
         raise InputError("partitions", "needs two partitions or more", len(chosen))
     rows = rows_of(y_true, y_proba, **options)
-    found = [
-        calibration_error(
-            rows,
-            lens=Full() if lens is None else lens,
-            partition=partition,
-            distance=distance,
-            interval="percentile",
-            resamples=resamples,
-            seed=seed,
-        )
-        for partition in chosen
-    ]
-    values = np.array([float(error) for error in found])
-    deviations = np.array([(error.high - error.low) / (2 * Z95) for error in found])
+    lens, error = Full() if lens is None else lens, partial(mean_gap, distance=as_distance(distance))
+    check_resamples(resamples)
+    bootstrap, found = Bootstrap("percentile", rows.cluster_numbers, resamples, seed), []
+    for partition in chosen:
+        terms = terms_of(rows, lens, partition, None)
+        value = math.fsum(term.share * term.mean(error(term.cells)) for term in terms)
+        found.append((value, *bootstrap.interval(value, terms, error)))
+    values, low, high = np.array(found).T
+    deviations = (high - low) / (2 * Z95)
     return Sweep(chosen, values, deviations, stable_run(values, deviations))
 
 

@@ -15,7 +15,7 @@ from .estimates.fine_grid import FineGrid
 from .lenses import Binary, Lens, OneVsRest, TopLabel, View
 from .partitions import EqualMass, EqualWidth, Partition, rising_order
 from .predictions import Predictions
-from .selections import Selection, as_selection
+from .selections import as_selection
 from .statistics import Plan
 
 
@@ -104,11 +104,12 @@ def look(predictions: Predictions, lens: Lens, where: Any = None) -> list[Seen]:
     if where is None:
         return _all_seen(predictions, lens)
     selection = as_selection(where)
+    rows = Rows.of(predictions)
+    selection, before = selection.select(rows.places, rows.total), View(rows.probs, rows.labels)
     if selection.after_lens:
-        found = [_kept(seen, selection.select(seen.rows, seen.total)) for seen in _all_seen(predictions, lens)]
+        found = [_kept(seen, selection.keeps(before, seen.view)) for seen in _all_seen(predictions, lens)]
     else:
-        rows = Rows.of(predictions)
-        kept = np.flatnonzero(selection.select(rows.places, rows.total).mask(View(rows.probs, rows.labels)))
+        kept = np.flatnonzero(selection.mask(before))
         views = lens.views(rows.probs[kept], rows.labels[kept])
         found = [Seen(view, rows.weights[kept], rows.places[kept], rows.total) for view in views]
     if not all(len(seen.rows) for seen in found):
@@ -131,8 +132,8 @@ def _all_seen(predictions: Predictions, lens: Lens) -> list[Seen]:
     return found
 
 
-def _kept(seen: Seen, selection: Selection) -> Seen:
-    inside = np.flatnonzero(selection.mask(seen.view))
+def _kept(seen: Seen, keeps: np.ndarray) -> Seen:
+    inside = np.flatnonzero(keeps)
     view = View(seen.view.outputs[inside], seen.view.labels[inside])
     return Seen(view, seen.weights[inside], seen.rows[inside], seen.total)
 

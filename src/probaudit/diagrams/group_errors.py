@@ -135,9 +135,7 @@ def group_errors_diagram(
     masks = {name: judged.mask(where) for name, where in selections.items()}
     counts = {name: int(mask.sum()) for name, mask in masks.items() if mask.any()}
     shown = sorted(counts, key=lambda name: -counts[name])[:most]
-    errors = [
-        calibration_error(judged.predictions, where=masks[name], interval="percentile", **choices, **drawn) for name in shown
-    ]
+    errors = [calibration_error(judged.predictions, where=masks[name], interval=True, **choices, **drawn) for name in shown]
     if by is None or isinstance(by, Groups):
         nulls = _label_nulls(judged.rows, [selections[name] for name in shown], **choices, **drawn)
     else:
@@ -173,14 +171,14 @@ def _family_factor(groups: int) -> float:
 
 
 def around(error: Estimate) -> tuple[float, float, float]:
-    """A plain error, and a 95% interval around it that is as wide as its bootstrap interval. That one lies higher: a resample
-    has the chance of the rows, as the error has, and its own (see `estimates.intervals`).
+    """A plain error, and the 95% interval of the population's error, extended to the plain one: chance raises that (see
+    `estimates.population`).
 
-    >>> around(Estimate(0.5, low=0.5, high=1.0))
-    (0.5, 0.25, 0.75)
+    >>> around(Estimate(0.5, low=0.1, high=0.4))
+    (0.5, 0.1, 0.5)
     """
-    value, half = float(error), (error.high - error.low) / 2
-    return value, float(np.maximum(0.0, value - half)), value + half
+    value = float(error)
+    return value, float(np.minimum(value, error.low)), float(np.maximum(value, error.high))
 
 
 def selections_of(predictions: Predictions, by: Any) -> tuple[dict[str, Selection], str]:

@@ -146,12 +146,12 @@ def interval_wise_diagram(
     choices: dict[str, Any] = {"lens": chosen, "resamples": resamples, "seed": seed}
     labels, found = [], []
     for number, (start, stop) in enumerate(pairwise(ends.tolist())):
-        where = OutputIn(start, stop if stop == 1 else float(np.nextafter(stop, 0.0)))
+        where = OutputIn(start, 1.0) if stop == 1 else OutputIn(start, 1.0) & ~OutputIn(stop, 1.0)
         inside = where.mask(seen.view) & (weight > 0)
         if not inside.any():
             continue
         share, places = weight[inside], seen.rows[inside]
-        kept: dict[str, Any] = {"partition": partition, "where": where, "interval": "percentile"}
+        kept: dict[str, Any] = {"partition": partition, "where": where, "interval": True}
         error = calibration_error(predictions, distance=distance, **choices, **kept)
         beyond = calibration_error(predictions, distance=InterInterval(start, stop), **choices, **kept)
         own = partition.select(places, len(predictions))

@@ -167,7 +167,7 @@ def top_k_diagram(
 def _error(judged: Judged, k: int, partition: Partition, choices: dict[str, Any]) -> tuple[float, float, float, float]:
     """The error with its interval, and what chance gives."""
     rows, choices = judged.predictions, choices | {"lens": TopK(k), "partition": judged.partition(partition)}
-    return *around(calibration_error(rows, interval="percentile", **choices)), calibration_test(rows, **choices).null_mean
+    return *around(calibration_error(rows, interval=True, **choices)), calibration_test(rows, **choices).null_mean
 
 
 def _sums(rows: Rows, ks: np.ndarray) -> np.ndarray:

@@ -55,13 +55,17 @@ def gather_cells(view: View, cell: np.ndarray, weights: np.ndarray) -> Cells:
     size = int(cell.max()) + 1 if len(cell) else 0
     labels, cell = np.ascontiguousarray(view.labels, np.int64), np.ascontiguousarray(cell, np.int64)
     if view.outputs.ndim == 1:
-        sums = np.zeros((size, 5))
-        add_event_rows(np.ascontiguousarray(view.outputs, np.float64), labels, weights, cell, sums)
-        rows, weight, squared, outputs, targets = sums.T.copy()
+        high, low = np.zeros((2, size, 5))
+        add_event_rows(np.ascontiguousarray(view.outputs, np.float64), labels, weights, cell, high, low)
+        high += low
+        rows, weight, squared, outputs, targets = high.T.copy()
     else:
-        sums, (outputs, targets) = np.zeros((size, 3)), np.zeros((2, size, view.outputs.shape[1]))
-        add_rows(np.ascontiguousarray(view.outputs), labels, weights, cell, sums, outputs, targets)
-        rows, weight, squared = sums.T.copy()
+        d = view.outputs.shape[1]
+        high, low = np.zeros((2, size, 3 + 2 * d))
+        add_rows(np.ascontiguousarray(view.outputs), labels, weights, cell, high, low)
+        high += low
+        rows, weight, squared = high[:, :3].T.copy()
+        outputs, targets = high[:, 3 : 3 + d].copy(), high[:, 3 + d :].copy()
     kept = weight > 0
     if not kept.all():
         rows, weight, squared, outputs, targets = (field[kept] for field in (rows, weight, squared, outputs, targets))
@@ -78,24 +82,50 @@ def gather_class_cells(
     from ..kernels.viewing import class_bins
 
     n, K = probs.shape
-    probs, edges, first = np.ascontiguousarray(probs), bins.edges, bins.first_beyond(probs.dtype)
+    probs, cuts, first = np.ascontiguousarray(probs), bins.cuts, bins.first_beyond(probs.dtype)
 
     bits = bits_of(probs)
 
     def gather(part: slice) -> np.ndarray:
-        sums = np.zeros((K, bins.bins, 5))
-        class_bins(probs[part], bits[part], labels[part], weights[part], edges, first, bins.right, sums)
+        sums = np.zeros((2, K, bins.bins, 5))
+        class_bins(probs[part], bits[part], labels[part], weights[part], cuts, first, bins.right, *sums)
         return sums
 
-    sums = np.sum(each_chunk(probs, gather), axis=0)
-    hits = np.bincount(labels, weights, minlength=K)
-    totals = np.column_stack([np.full((K, 3), [n, weights.sum(), (weights**2).sum()]), outputs, hits])
+    sums = _added(each_chunk(probs, gather))
+    hits, places = exact_sums(labels, weights, K), np.zeros(n, np.int64)
+    total, squares = (float(exact_sums(places, part, 1)[0]) for part in (weights, weights**2))
+    totals = np.column_stack([np.full((K, 3), [n, total, squares]), outputs, hits])
     sums[:, 0] = totals - sums[:, 1:].sum(axis=1)
     sums[:, 0] *= sums[:, 0, :1] > 0.5  # without rows, nothing but rounding is left
     rows, w, squared, p, y = sums.transpose(2, 0, 1)
     scale, squared = (np.where(field > 0, field, 1.0) for field in (w, squared))
     effective = effective_rows(w, squared)
     return Cells(np.arange(bins.bins), rows.astype(np.int64), w, p / scale, np.maximum(y, 0) / scale, effective)
+
+
+def _added(parts: list[np.ndarray]) -> np.ndarray:
+    """Sums of several chunks of rows, each as high and low parts."""
+    from ..kernels.celling import add_values
+
+    size = parts[0][0].size
+    found, place = np.zeros((2, size)), np.arange(size)
+    for high, low in parts:
+        add_values(high.reshape(-1), place, *found)
+        found[1] += low.reshape(-1)
+    return np.asarray(found.sum(axis=0).reshape(parts[0][0].shape))
+
+
+def exact_sums(numbers: np.ndarray, values: np.ndarray, size: int) -> np.ndarray:
+    """Sums of values by number, as np.bincount gives them; the same bits for every order of the rows.
+
+    >>> exact_sums(np.array([0, 0, 0, 1]), np.array([1e16, 1.0, -1e16, 0.5]), 2)
+    array([1. , 0.5])
+    """
+    from ..kernels.celling import add_values
+
+    high, low = np.zeros((2, size))
+    add_values(np.ascontiguousarray(values, np.float64), np.ascontiguousarray(numbers, np.int64), high, low)
+    return high + low
 
 
 @dataclass(frozen=True)
@@ -145,9 +175,9 @@ def gather_categories(view: View, cell: np.ndarray, weights: np.ndarray) -> Cate
     """The categories of rows."""
     labels = int(view.labels.max()) + 1
     codes, of_row = compact(cell * labels + view.labels)
-    counts, weight = np.bincount(of_row), np.bincount(of_row, weights)
+    counts, weight = np.bincount(of_row), exact_sums(of_row, weights, len(codes))
     columns = view.outputs.reshape(len(view.outputs), -1).T
-    outputs = np.column_stack([np.bincount(of_row, weights * column) / weight for column in columns])
+    outputs = np.column_stack([exact_sums(of_row, weights * column, len(codes)) / weight for column in columns])
     means = View(outputs[:, 0] if view.outputs.ndim == 1 else outputs, codes % labels)
     return Categories(means, codes // labels, weight / counts, counts, of_row)
 

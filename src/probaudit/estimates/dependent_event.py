@@ -2,15 +2,35 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 import numpy as np
 
 from ..lenses import View
+from ..partitions import EqualWidth
 from .clusters import Clusters
 from .fine_grid import FineGrid
+from .score_intervals import Z95, t95
 
 SHARED_CELLS = 15  # cells whose covariance is estimated: those of more would hold few pairs of rows each
+
+
+@dataclass(frozen=True, eq=False)
+class SharedNoise:
+    """What clusters add to the noise of the sums of share x (target - output) over cells: [k, cells], of which k normal numbers
+    make a draw (`Clusters.shared_noise`); None for independent rows.
+
+    calibrated : if the model is calibrated. observed : around the gaps of the cells. widened : how much wider an interval
+    is because clusters are few.
+    """
+
+    calibrated: np.ndarray | None = None
+    observed: np.ndarray | None = None
+    widened: float = 1.0
+
+
+INDEPENDENT = SharedNoise()
 
 
 @dataclass(frozen=True, eq=False)
@@ -35,9 +55,18 @@ class DependentEvent:
         moved = slope[self._cells(grid, cell)] * (self.view.labels - self.view.outputs)
         return np.asarray(moved - self.clusters.share @ moved)
 
-    def shared_noise(self, grid: FineGrid, cell: np.ndarray) -> np.ndarray:
-        """What clusters add to the noise of share x (target - output), summed over cells (`Clusters.shared_noise`)."""
-        residuals, size = self.view.labels - self.view.outputs, int(cell.max()) + 1
+    def noise(self, grid: FineGrid, cell: np.ndarray) -> SharedNoise:
+        """`cell` numbers the grid's kept cells."""
+        residuals, cells = self.view.labels - self.view.outputs, grid.cells(cell)
+        gap = np.zeros(int(cell.max()) + 1)
+        gap[cells.number] = cells.targets - cells.outputs
+        centred = residuals - gap[self._cells(grid, cell)]
+        count = self.clusters.count
+        widened = t95(count - 1) / Z95 if count > 1 else math.nan
+        return SharedNoise(self._shared(grid, cell, residuals), self._shared(grid, cell, centred), widened)
+
+    def _shared(self, grid: FineGrid, cell: np.ndarray, residuals: np.ndarray) -> np.ndarray:
+        size = int(cell.max()) + 1
         if size <= SHARED_CELLS:
             return self.clusters.shared_noise(residuals, self._cells(grid, cell), size)
         wide = np.flatnonzero(grid.kept) * SHARED_CELLS // len(grid.rows)  # whose parts share the noise by their weight
@@ -48,6 +77,6 @@ class DependentEvent:
 
     def _cells(self, grid: FineGrid, cell: np.ndarray) -> np.ndarray:
         """The cell of each row."""
-        place = np.minimum((np.clip(self.view.outputs, 0, 1) * len(grid.rows)).astype(np.int64), len(grid.rows) - 1)
+        place = EqualWidth(len(grid.rows)).cells(self.view.outputs)
         kept = np.flatnonzero(grid.kept)
         return np.asarray(cell[np.minimum(np.searchsorted(kept, place), len(kept) - 1)])

@@ -24,6 +24,7 @@ class Estimate(float):
     per_class: Mapping[Any, float]
     naive: float
     infinite_rows: int
+    debiased: float  # of a calibration error: an estimate of the population's error, which its interval is for
 
     def __new__(
         cls,
@@ -36,10 +37,12 @@ class Estimate(float):
         per_class: Mapping[Any, float] | None = None,
         naive: float = math.nan,
         infinite_rows: int = 0,
+        debiased: float = math.nan,
     ) -> Estimate:
         self = super().__new__(cls, value)
         self.low, self.high, self.n, self.definition = float(low), float(high), int(n), definition
         self.per_class, self.naive, self.infinite_rows = dict(per_class or {}), float(naive), int(infinite_rows)
+        self.debiased = float(debiased)
         return self
 
     @property
@@ -72,6 +75,8 @@ class Estimate(float):
         found |= {"n": self.n, "definition": self.definition}
         if math.isfinite(self.naive):
             found["naive"] = self.naive
+        if math.isfinite(self.debiased):
+            found["debiased"] = self.debiased
         if self.infinite_rows:
             found |= {"infinite": math.isinf(self), "infinite_rows": self.infinite_rows}
         if self.per_class:

@@ -1,7 +1,8 @@
-"""Bootstrap intervals whose cost does not grow with the rows: rows that share a cell and a label are drawn together.
+"""Bootstrap intervals whose cost does not grow with the rows: rows that share a cell and a label are resampled together.
 
 At the boundary: an error that is truly zero cannot be estimated from below, and a resample adds noise of its own, so the
-percentile interval of a plain error lies above zero even for a calibrated model. Read it with the null value, or debias.
+percentile interval of a plain error lies above zero even for a calibrated model. Binned errors therefore have intervals of
+another kind (`estimates.population`).
 """
 
 from __future__ import annotations
@@ -17,16 +18,16 @@ Method = Literal["percentile", "bca"]
 Statistic = Callable[[np.ndarray], np.ndarray]  # values [B] for counts [B, categories]
 
 NORMAL = NormalDist()
-UNITS = 1000  # units of rows that are drawn again where several problems hang together
+UNITS = 1000  # units of rows to resample, where rows are in clusters or several events are dependent
 
 
-def sampling_units(rows: int, seed: int, groups: np.ndarray | None = None) -> np.ndarray:
-    """The unit of each row, where rows (or whole groups of rows) are put together at random into UNITS of about equal size.
+def sampling_units(rows: int, seed: int, clusters: np.ndarray | None = None) -> np.ndarray:
+    """The unit of each row, where rows (or whole clusters of them) are merged at random into UNITS of about equal size.
 
-    Units of independent rows are independent too, so that to draw units again says as much as to draw rows, at a cost that does
-    not grow with them.
+    Units of independent rows are independent too, so that to resample units says as much as to resample rows, at a cost that
+    does not grow with them.
     """
-    number = np.arange(rows) if groups is None else np.unique(groups, return_inverse=True)[1].reshape(-1)
+    number = np.arange(rows) if clusters is None else np.unique(clusters, return_inverse=True)[1].reshape(-1)
     size = int(number.max()) + 1
     if size <= UNITS:
         return number

@@ -1,4 +1,8 @@
-"""What a calibrated model with the same outputs would get: labels drawn anew from the forecasts (consistency resampling)."""
+"""What a calibrated model with the same outputs would get.
+
+Labels of independent rows are simulated from the forecasts (consistency resampling). Those of dependent rows cannot be, as
+their joint distribution is unknown: there the residuals of whole clusters change sign (`cluster_null`).
+"""
 
 from __future__ import annotations
 
@@ -7,11 +11,13 @@ from dataclasses import dataclass
 import numpy as np
 
 from ..distances import L1, Distance
+from ..errors import InputError
 from ..lenses import View
 from ..partitions import EqualWidth, Partition
 from .calibration_error import mean_gap
-from .cells import Cells, compact, effective_rows
+from .cells import Cells, compact, effective_rows, exact_sums
 from .fine_grid import FineGrid
+from .intervals import sampling_units
 
 STEPS = 840  # parts of [0, 1] in which all rows of a cell count as equally probable when labels are drawn anew
 ROUNDING, RELATIVE_ROUNDING = 1e-13, 1e-9  # errors of outputs and sums of about 1, added in another order
@@ -28,12 +34,23 @@ class Steps:
     mean: np.ndarray
 
     @classmethod
-    def of_view(cls, view: View, cell: np.ndarray) -> Steps:
-        """Of rows without weights."""
-        step = np.minimum((np.clip(view.outputs, 0, 1) * STEPS).astype(np.int64), STEPS - 1)
-        codes, of_row = compact(cell * STEPS + step)
+    def of_view(cls, view: View, cell: np.ndarray, weights: np.ndarray | None = None) -> Steps:
+        """Of a single event."""
+        codes, of_row = compact(cell * STEPS + EqualWidth(STEPS).cells(np.clip(view.outputs, 0, 1)))
         rows = np.bincount(of_row)
-        return cls(codes // STEPS, rows, rows * 1.0, rows * 1.0, np.bincount(of_row, view.outputs) / rows)
+        if weights is None or np.ptp(weights) == 0:
+            weight = squared = rows * 1.0
+            return cls(codes // STEPS, rows, weight, squared, exact_sums(of_row, view.outputs, len(codes)) / rows)
+        weight, squared, outputs = (
+            exact_sums(of_row, part, len(codes)) for part in (weights, weights**2, weights * view.outputs)
+        )
+        return cls(codes // STEPS, rows, weight, squared, outputs / weight)
+
+    @classmethod
+    def of_cells(cls, cells: Cells) -> Steps:
+        """With all rows of a cell as equally probable."""
+        squared = np.divide(cells.weight**2, cells.effective, out=np.zeros(len(cells.weight)), where=cells.effective > 0)
+        return cls(cells.number, cells.rows, cells.weight, squared, cells.outputs)
 
     @classmethod
     def of_grid(cls, grid: FineGrid, cell: np.ndarray) -> Steps:
@@ -49,23 +66,93 @@ class Steps:
         """The cells [resamples, m] of a calibrated model with the same outputs. Of equally probable rows binomially many are
         hits; of weighted ones, as many of equal weight as say as much (Kish 1965). `shared` is what clusters of dependent rows
         add to the noise, [k, cells] (`Clusters.shared_noise`)."""
-        rng, mean = np.random.default_rng(seed), np.clip(self.mean, 0, 1)
-        starts = np.flatnonzero(np.r_[True, np.diff(self.cell) > 0])
+        starts = self._starts
         terms = (self.weight, self.weight_squared, self.weight * self.mean)
         weight, squared, outputs = (np.add.reduceat(term, starts) for term in terms)
-        size = np.maximum(1, np.rint(effective_rows(self.weight, self.weight_squared))).astype(np.int64)
-        drawn = rng.binomial(size, mean, (resamples, len(mean)))
-        hits = np.add.reduceat(drawn * (self.weight / size), starts, axis=1)
+        hits = self._hits(np.clip(self.mean, 0, 1), resamples, seed)
         if shared is not None:
-            noise = np.random.default_rng([seed, 1]).standard_normal((resamples, len(shared))) @ shared[:, self.cell[starts]]
-            hits = np.clip(hits + noise * weight.sum(), 0, weight)
+            hits = np.clip(hits + self._shared(shared, resamples, seed), 0, weight)
         fixed = (weight, weight, outputs / weight, effective_rows(weight, squared))
         rows, weight, outputs, effective = (np.broadcast_to(field, hits.shape) for field in fixed)
         return Cells(self.cell[starts], rows, weight, outputs, hits / weight, effective)
 
+    @property
+    def _starts(self) -> np.ndarray:
+        return np.flatnonzero(np.r_[True, np.diff(self.cell) > 0])
+
+    def _hits(self, mean: np.ndarray, resamples: int, seed: int) -> np.ndarray:
+        """Simulated sums of targets [resamples, m], given the probability of each step."""
+        size = np.maximum(1, np.rint(effective_rows(self.weight, self.weight_squared))).astype(np.int64)
+        drawn = np.random.default_rng(seed).binomial(size, mean, (resamples, len(mean)))
+        return np.add.reduceat(drawn * (self.weight / size), self._starts, axis=1)
+
+    def _shared(self, shared: np.ndarray, resamples: int, seed: int) -> np.ndarray:
+        """Simulated noise of clusters in the sums of targets, [resamples, m]."""
+        numbers = np.random.default_rng([seed, 1]).standard_normal((resamples, len(shared)))
+        return np.asarray(numbers @ shared[:, self.cell[self._starts]] * self.weight.sum())
+
+    def noise(self, gaps: np.ndarray, resamples: int, seed: int, shared: np.ndarray | None = None) -> np.ndarray:
+        """Deviations [resamples, m] of the gaps of samples from those of a population, [m]. `shared` as in `calibrated`."""
+        starts = self._starts
+        rows = np.diff(np.r_[starts, len(self.cell)])
+        mean = np.clip(np.clip(self.mean, 0, 1) - np.repeat(gaps, rows), 0, 1)
+        weight, expected = (np.add.reduceat(term, starts) for term in (self.weight, self.weight * mean))
+        hits = self._hits(mean, resamples, seed)
+        if shared is not None:
+            hits = np.clip(hits + self._shared(shared, resamples, seed), 0, weight)
+        return (expected - hits) / weight
+
     def null(self, distance: Distance, resamples: int, seed: int, shared: np.ndarray | None = None) -> np.ndarray:
         """Errors of a calibrated model."""
         return mean_gap(self.calibrated(resamples, seed, shared), distance)
+
+
+def cluster_null(
+    view: View,
+    cell: np.ndarray,
+    weights: np.ndarray,
+    clusters: np.ndarray,
+    distance: Distance,
+    resamples: int = 999,
+    seed: int = 0,
+) -> np.ndarray:
+    """Errors [resamples] of a calibrated model whose rows depend on each other within clusters.
+
+    A wild cluster bootstrap (Cameron, Gelbach & Miller 2008) with the null imposed: the residuals target - output of a cluster,
+    summed by cell, get one random sign. Residuals are not centred at the gaps of cells: a cell of one cluster would then have
+    no chance at all (in null worlds of 100 clusters of 20 rows a test at 5% rejects 6%, and 8% with centred residuals).
+
+    cell : the cell of each row. clusters : the cluster of each row, as whole numbers from 0.
+
+    The signs depend on `seed` and the clusters alone, so that calls for several views of the same rows may be averaged, draw by
+    draw. More than 1,000 clusters are merged at random into 1,000.
+
+    >>> view = View(np.array([0.5, 0.5, 0.5, 0.5]), np.array([1, 1, 0, 0]))
+    >>> np.unique(cluster_null(view, np.zeros(4, int), np.ones(4), np.array([0, 0, 1, 1]), L1()))
+    array([0. , 0.5])
+    """
+    from scipy.sparse import csr_array
+
+    if len(np.unique(clusters)) < 2:
+        raise InputError("clusters", "needs two clusters or more for a test", 1)
+    units = sampling_units(len(cell), seed, clusters)
+    size, m = int(units.max()) + 1, int(cell.max()) + 1
+    rows = csr_array((weights, (cell, np.arange(len(cell)))), shape=(m, len(cell)))
+    weight = np.asarray(rows.sum(axis=1)).reshape(-1)
+    scale = np.where(weight > 0, weight, 1.0)[:, None]
+    columns = view.outputs.reshape(len(cell), -1)
+    outputs, residuals = rows @ columns / scale, view.targets.reshape(len(cell), -1) - columns
+    table = csr_array((weights, (units * m + cell, np.arange(len(cell)))), shape=(size * m, len(cell)))
+    sums = (table @ residuals).reshape(size, -1)
+    signs = np.random.default_rng(seed).integers(0, 2, (resamples, size)) * 2.0 - 1
+    gaps = (signs @ sums).reshape(resamples, m, -1) / scale
+    shape = (resamples, *weight.shape, *view.outputs.shape[1:])
+    predicted, simulated = (np.broadcast_to(field, gaps.shape).reshape(shape) for field in (outputs, outputs + gaps))
+    share = np.broadcast_to(weight, (resamples, m))
+    null = mean_gap(Cells(np.arange(m), share, share, predicted, simulated, share), distance)
+    if not np.isfinite(null).all():
+        raise InputError("distance", "must be finite for any difference, as l1, for rows in clusters", repr(distance))
+    return null
 
 
 def at_least(null: np.ndarray, value: float) -> int:

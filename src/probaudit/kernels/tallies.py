@@ -8,6 +8,7 @@ import numpy as np
 
 from .compiling import allocator, inline, kernel
 from .fixed_point import ROUND_BITS, add, add_number, number, raised_tick, tick
+from .gridding import SLACK, scale_of
 from .vectors import add_four
 
 TILE = 128
@@ -17,6 +18,7 @@ CALL = 2**20  # rows one call may take, and after which the sums of cells move i
 # Bits after the point of each running sum. The largest term, times FLUSH (classes) or CALL (cells), is below 2^62.
 LOG_HIGH, LOG_LOW, LOG_SQUARE, BRIER, BRIER_SQUARE, OUTPUT = 20, 62, 43, 49, 48, 50
 CELL_OFFSET, CELL_LOG, CELL_BRIER = 56, 38, 40
+SLACK_TICKS = np.int64(SLACK * 2**CELL_OFFSET)
 LARGE = 16.0  # log scores from here on are summed apart, so that the others can have more bits
 
 
@@ -161,8 +163,8 @@ def _weigh(tile, m, t, K):
 
 @inline
 def cell_of(p, G):
-    """The cell [g / G, (g + 1) / G) of a probability; a rounding above 1 belongs to the last."""
-    scaled = p * G
+    """The cell of a probability (see gridding.SLACK); a rounding above 1 belongs to the last."""
+    scaled = p * scale_of(G)
     g = tick(scaled, 1.0)
     g -= np.int64(number(g) > scaled)
     return min(max(g, 0), G - 1)
@@ -230,7 +232,7 @@ def _scatter_cells(tile, m, cells, G, w):
     """As _scatter_classes, for the grid of confidences."""
     confidence, logs, brier, weights = tile.confidence, tile.logs, tile.brier, tile.weights
     cell, argmax, labels, terms = tile.cell, tile.argmax, tile.labels, tile.terms
-    step = 1.0 / G
+    step = 1.0 / scale_of(G)
     apart = np.uint64(cells.shape[0] - G)
     for r in range(TILE):
         middle = (number(np.int64(cell[r])) + 0.5) * step
@@ -323,7 +325,7 @@ def flush_classes(run, t):
 @inline
 def beside(rest, cell, G):
     """Whether the less probable of two classes lies in another cell than that opposite to the other's."""
-    scaled, opposite = rest * G, (G - 1.0) - cell
+    scaled, opposite = rest * scale_of(G), (G - 1.0) - cell
     return not (scaled >= opposite) & (scaled < opposite + 1.0)
 
 
@@ -336,7 +338,7 @@ def correct_sides(first, second, labels, argmax, moved, m, t):
         p, q, top_1 = np.float64(first[r]), np.float64(second[r]), argmax[r] == np.uint32(1)
         confidence, rest = (q if top_1 else p), (p if top_1 else q)
         moved[r] = beside(rest, number(cell_of(confidence, G)), G)
-    step = 1.0 / G
+    step = 1.0 / scale_of(G)
     for r in range(m):
         if not moved[r]:
             continue
@@ -348,7 +350,8 @@ def correct_sides(first, second, labels, argmax, moved, m, t):
             lines = t.sides[side * G : (side + 1) * G]
             lines[supposed, 0] -= 1
             lines[supposed, 1] -= hit
-            add(lines, supposed, 2, tick(confidence - (number(cell) + 0.5) * step, 2.0**CELL_OFFSET), CELL_OFFSET)
+            offset = tick(confidence - (number(cell) + 0.5) * step, 2.0**CELL_OFFSET)
+            add(lines, supposed, 2, offset - SLACK_TICKS, CELL_OFFSET)
             lines[actual, 0] += 1
             lines[actual, 1] += hit
             add(lines, actual, 2, tick(max(rest, 0.0) - (actual + 0.5) * step, 2.0**CELL_OFFSET), CELL_OFFSET)
@@ -356,7 +359,8 @@ def correct_sides(first, second, labels, argmax, moved, m, t):
 
 @inline
 def _flush_sides(line, g, argmax, sides):
-    """Of two classes, that with probability c is in cell g and the other, with 1 - c, in the one opposite."""
+    """Of two classes, that with probability c is in cell g and the other, with 1 - c, in the one opposite: as far below its
+    middle as c is above that of its own, but for the slack."""
     rows, hits, G = line[0] & 0xFFFFFFFF, line[0] >> 32, sides.shape[0] // 2
     here, there = argmax * G + g, (1 - argmax) * G + G - 1 - g
     sides[here, 0] += rows
@@ -364,7 +368,7 @@ def _flush_sides(line, g, argmax, sides):
     add(sides, here, 2, line[1], CELL_OFFSET)
     sides[there, 0] += rows
     sides[there, 1] += rows - hits
-    add(sides, there, 2, -line[1], CELL_OFFSET)
+    add(sides, there, 2, rows * SLACK_TICKS - line[1], CELL_OFFSET)
 
 
 @kernel

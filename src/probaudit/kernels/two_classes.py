@@ -11,6 +11,7 @@ import numpy as np
 from .compiling import inline
 from .elementary import log
 from .fixed_point import ROUND_BITS, raised_number, raised_tick, tick
+from .gridding import scale_of
 from .tallies import (
     BRIER,
     BRIER_SQUARE,
@@ -37,7 +38,7 @@ def add_plain_tile(first, second, y, tile, run, t, tolerance, reject):
     """Add TILE rows, with these probabilities of the two classes and these labels, if they are plain; whether they were."""
     line, terms = tile.line, tile.terms
     G = t.cells.shape[0]
-    apart, step, last = np.int64(4 * (run.cells.shape[0] - G)), 1.0 / G, G - 1.0
+    apart, step, last = np.int64(4 * (run.cells.shape[0] - G)), 1.0 / scale_of(G), G - 1.0
     odd, moved, signs, labels = False, False, np.int64(0), np.int64(0)
     decided, decided_1, out_0, out_1 = np.int64(0), np.int64(0), np.int64(0), np.int64(0)
     a0, b0, c0, d0, e0 = np.int64(0), np.int64(0), np.int64(0), np.int64(0), np.int64(0)
@@ -70,7 +71,7 @@ def add_plain_tile(first, second, y, tile, run, t, tolerance, reject):
         decided += decision
         decided_1 += decision if is_1 else 0
 
-        scaled = confidence * G
+        scaled = confidence * scale_of(G)
         cell = min(np.floor(scaled), last)
         moved |= beside(rest, cell, G)
         line[r] = np.uint64(tick(cell, 4.0) + (apart if top_1 else 0))

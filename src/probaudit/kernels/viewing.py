@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from .celling import add_term
 from .compiling import inline, kernel
 from .vectors import add_transposed_four, at_least, lowest_bit
 
@@ -194,9 +195,10 @@ def row_codes(outputs, bits, edges, first, right, codes):
 
 
 @kernel
-def class_bins(probs, bits, labels, weights, edges, first, right, sums):
+def class_bins(probs, bits, labels, weights, edges, first, right, high, low):
     """Sums over the rows in each bin of each class's probability, [K, bins, 5] of rows, w, w^2, w p, w hit; without the first
-    bin, beyond which hardly any of many probabilities lie: `first` is the least bit pattern that does."""
+    bin, beyond which hardly any of many probabilities lie: `first` is the least bit pattern that does. High and low parts as in
+    `celling`."""
     for i in range(probs.shape[0]):
         row, w, label = probs[i], weights[i], labels[i]
         for start in range(0, row.size, STRETCH):
@@ -204,11 +206,12 @@ def class_bins(probs, bits, labels, weights, edges, first, right, sums):
             while word:
                 k = start + np.int64(lowest_bit(word))
                 p = np.float64(row[k])
-                at = sums[k, bin_of(p, edges, right)]
+                b = bin_of(p, edges, right)
+                at, rest = high[k, b], low[k, b]
                 at[0] += 1
-                at[1] += w
-                at[2] += w * w
-                at[3] += w * p
+                add_term(at, rest, 1, w)
+                add_term(at, rest, 2, w * w)
+                add_term(at, rest, 3, w * p)
                 if k == label:
-                    at[4] += w
+                    add_term(at, rest, 4, w)
                 word &= word - np.uint64(1)

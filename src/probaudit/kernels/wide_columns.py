@@ -14,7 +14,7 @@ from .compiling import allocator, inline, kernel
 from .elementary import log
 from .event_pass import TURNS, add_classes, add_hits, add_ranks, close_gaps, find_largest, new_room
 from .fixed_point import ROUND_BITS, raised_tick
-from .gridding import OFFSET_BITS
+from .gridding import OFFSET_BITS, scale_of
 from .rules import BAD_SUM, GOOD, row_status
 from .sixteen import LANES, ROWS, largest_ten, look_at_sixteen
 from .tallies import FLUSH, OUTPUT, TILE, add_tile, flush_classes, new_tile
@@ -173,7 +173,7 @@ def _add_words(addresses, start, room, m, words):
     """As add_classes, but a word for each cell [K, G + 1], that counts rows and sums how far above its lower edge they are:
     half as much to add, and both are read off the bits of p G + RAISE."""
     K, cells = words.shape
-    G, flat, raised = np.float64(cells - 1), words.reshape(words.size), room.raised
+    scale, flat, raised = scale_of(cells - 1), words.reshape(words.size), room.raised
     bits, shift, below = raised.view(np.uint64), np.uint64(OFFSET_BITS), np.uint64(2**OFFSET_BITS - 1)
     one = np.uint64(1) << np.uint64(COUNT_BITS)
     for first in range(0, K, TURNS):
@@ -182,7 +182,7 @@ def _add_words(addresses, start, room, m, words):
             column = column_at(addresses, first + j, start + TILE, room.truth)[start : start + TILE]
             sums, by = raised[j * TILE : (j + 1) * TILE], RAISE + j * cells
             for r in range(TILE):
-                sums[r] = np.float64(column[r]) * G + by
+                sums[r] = np.float64(column[r]) * scale + by
             if column.itemsize == 8:
                 _move_down(column, m, sums, by, words[first + j])
         base = np.uint64(first * cells) - RAISED_CELL
@@ -202,15 +202,15 @@ def _add_words(addresses, start, room, m, words):
 def _move_down(column, m, sums, by, line):
     """Those of m rows that lie so little below the edge of a cell that their sums are on it: move them from the cell above,
     where they are going to be counted, to the upper edge of their own. A float32 is never so near to an edge."""
-    G = np.float64(line.size - 1)
+    scale = scale_of(line.size - 1)
     odd = 0
     for r in range(TILE):
         edge = sums[r] - by
-        odd += (edge > np.float64(column[r]) * G) & (edge == np.floor(edge))
+        odd += (edge > np.float64(column[r]) * scale) & (edge == np.floor(edge))
     if odd > 0:
         for r in range(m):
             edge = sums[r] - by
-            if (edge > np.float64(column[r]) * G) & (edge == np.floor(edge)):
+            if (edge > np.float64(column[r]) * scale) & (edge == np.floor(edge)):
                 one, g = np.uint64(1) << np.uint64(COUNT_BITS), np.uint64(edge)
                 line[g] -= one
                 line[g - np.uint64(1)] += one | np.uint64(2**OFFSET_BITS)

@@ -365,10 +365,13 @@ def audit_evidence(
 
 def _interval_words(clustered: ClusteredRows | None) -> str:
     if clustered is None:
-        return "95%, by linearisation (accuracy: Wilson; calibration errors: bootstrap)"
+        return (
+            "95%, by linearisation, with limits for few rows of a class (accuracy: Wilson; "
+            "binned calibration errors: simulated populations; others: bootstrap)"
+        )
     return (
         "95%, cluster-robust by linearisation, Student's t (accuracy: Wilson on effective rows; "
-        "calibration errors: bootstrap, widened by the root of the design effect)"
+        "calibration errors: resampled clusters, or widened by the root of the design effect)"
     )
 
 

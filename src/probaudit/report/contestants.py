@@ -127,7 +127,8 @@ def judge_model(rows: Predictions, ground: Ground) -> Contestant:
     )
     for name, x in plain.items():
         errors[name] = Drawn.of(float(x), *drawn[name])
-        x.low, x.high = errors[name].interval()
+        if not math.isfinite(x.debiased):  # binned errors have an interval, that of the audit
+            x.low, x.high = errors[name].interval()
         estimates[name] = x
     grid = replace(grids_of(rows, TopLabel())[0], loss=found.summary.grid.brier)
     fingerprint = hashlib.sha256(found.state.to_bytes()).hexdigest()[:16]
@@ -159,8 +160,8 @@ def _errors(rows: Predictions, total: Estimate) -> dict[str, Estimate]:
     kernel = kernel_calibration_error(rows)
     words = f"sharpness gap: mean brier score, summed over classes, less the {kernel.definition}"
     return {
-        "ece": calibration_error(rows, partition=EqualWidth(paired.BINS)),
-        "ace": calibration_error(rows, partition=EqualMass(paired.BINS)),
+        "ece": calibration_error(rows, partition=EqualWidth(paired.BINS), interval=True),
+        "ace": calibration_error(rows, partition=EqualMass(paired.BINS), interval=True),
         "smooth_ece": smooth_calibration_error(rows),
         "kernel_calibration_error": kernel,
         "sharpness_gap": Estimate(float(total) - float(kernel), n=total.n, definition=words),

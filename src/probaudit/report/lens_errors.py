@@ -14,32 +14,32 @@ from typing import Any
 
 import numpy as np
 
-from ..calibration import calibration_test
+from ..calibration import calibration_error, calibration_test, class_term
 from ..distances import L1, TVD, Distance, Squared
 from ..estimates.calibration_error import ONE_ROW, debiased_gap, mean_gap
-from ..estimates.cells import Categories, Cells, gather_categories
-from ..estimates.clusters import ClusteredRows
-from ..estimates.dependent_event import DependentEvent
+from ..estimates.cells import Categories, Cells
+from ..estimates.dependent_event import INDEPENDENT, DependentEvent, SharedNoise
 from ..estimates.estimate import Estimate
 from ..estimates.families import holm
 from ..estimates.fine_grid import FineGrid
 from ..estimates.gap_tails import exceedance
 from ..estimates.intervals import percentile
 from ..estimates.kernel import kernel_error
-from ..estimates.null import Steps, p_value
+from ..estimates.null import Steps, at_least, p_value
+from ..estimates.population import Part, Population, population_error
 from ..estimates.smooth import smooth_error
 from ..estimates.surprises import classwise_chance
-from ..lenses import Classwise, Full, OneVsRest, TopK, TopLabel, View
+from ..lenses import Classwise, Full, Lens, OneVsRest, TopK, TopLabel, View
 from ..partitions import EqualMass, EqualWidth, KDTree, Partition
-from ..predictions import Predictions
+from ..resampling import dependence
 from ..statistics.evidence import Evidence
 from ..statistics.sampling import drawn
-from ..viewing import Rows, look
+from ..viewing import Rows, look_at_event
 from .dependence import clustered_rows, dependent_event
 
 BINS = 15
 WIDTH, MASS, ABSOLUTE = EqualWidth(BINS), EqualMass(BINS), L1()
-RESAMPLES = 999
+RESAMPLES = 999  # as `calibration_error` has, so that its interval is the same
 FEWER_RESAMPLES = 199  # where there are many errors, or many cells
 CLASS_CELLS = 105  # cells of a class's grid: seven in each bin
 KERNEL_WIDTH = 0.05
@@ -50,7 +50,12 @@ SURPRISES = 10_000  # expected, times classes, up to which classes are drawn tog
 OUTPUTS = 5_000_000  # likewise, of rows times classes
 FULL_CLASSES = 20
 FULL_ROWS = 20_000
+DEPENDENCE_ROWS, DEPENDENCE_VALUES = 20_000, 2_000_000  # of which it is found how much the errors of classes vary together
 LEVEL = 0.01  # the probability of one false alarm among all errors that are judged together
+DRAWN_TOGETHER = 2_000
+LEAST_DRAWS = 5_000  # of rows in clusters, whose tails have no closed form
+FRESH_SEED = 1_000_000  # beyond the seeds of classes
+ENOUGH_EXCEED = 10  # draws as large as the error, after which more would say the same
 FEWEST_EVENTS = 5  # hits, and misses, without which nothing is said
 TITLES = {
     "ece": "{event}, 15 equal bins (ECE)",
@@ -65,9 +70,10 @@ TITLES = {
 
 @dataclass(frozen=True)
 class LensError:
-    """A calibration error with its interval and definition; its mean and 95% point if the model were calibrated (labels drawn
-    anew from the forecasts), and how probable so large an error then is. `event` is what it looks at, if that is one event;
-    `adjusted` the p-value corrected for the number of errors that are judged together, if there are several."""
+    """A calibration error with its definition; a 95% interval for the error of the population, which chance does not raise; its
+    mean and 95% point if the model were calibrated (labels simulated from the forecasts), and how probable so large an error
+    then is. `event` is what it looks at, if that is one event; `adjusted` the p-value corrected for the number of errors that
+    are judged together, if there are several."""
 
     name: str
     estimate: Estimate
@@ -79,26 +85,12 @@ class LensError:
 
     @classmethod
     def of(
-        cls,
-        name: str,
-        value: float,
-        draws: np.ndarray,
-        null: np.ndarray,
-        n: int,
-        definition: str,
-        *,
-        widening: float = 1.0,
-        **more: Any,
+        cls, name: str, value: float, found: Population, null: np.ndarray, n: int, definition: str, **more: Any
     ) -> LensError:
-        """From errors of resampled rows, which are moved to lie around the value, and from those of a calibrated model.
-        `widening` is of the interval of dependent rows."""
-        finite = draws[np.isfinite(draws)]
-        low, high = math.nan, math.nan
-        if n > 1 and len(finite) and math.isfinite(widening):  # a single row, resampled, is always the same
-            low, high = percentile(widening * (finite - finite.mean()) + value)
-            low, high = max(0.0, min(low, value)), max(high, value)
-        found = Estimate(value, low=low, high=high, n=n, definition=definition, **more)
-        return cls(name, found, float(null.mean()), float(np.quantile(null, 0.95)), p_value(value, null))
+        """From the error of the population, and errors of a calibrated model."""
+        ends: dict[str, Any] = {"low": found.low, "high": found.high, "debiased": found.debiased}
+        estimate = Estimate(value, **ends, n=n, definition=definition, **more)
+        return cls(name, estimate, float(null.mean()), float(np.quantile(null, 0.95)), p_value(value, null))
 
     @property
     def excess(self) -> float:
@@ -140,21 +132,53 @@ def described(what: Any, partition: Partition = WIDTH, distance: Distance = ABSO
 def top_label_errors(evidence: Evidence) -> list[LensError]:
     """Of the most probable class, or of the stated confidence: binned, debiased, and without bins."""
     grid, rows = FineGrid.of_event(evidence.top), clustered_rows(evidence)
-    event = None if rows is None else dependent_event(rows, look(evidence.sample, TopLabel())[0].view)
+    seen = look_at_event(evidence.sample, TopLabel())
+    event = None if rows is None else dependent_event(rows, seen.view)
+    grid_words = f", from a grid of {len(grid.rows):,} cells" if evidence.sampled else ""
+
+    def judged(name: str, partition: Partition, words: str, *, root: bool = False) -> LensError:
+        cells, steps = _grid_cells(grid, partition)
+        if not evidence.sampled:  # the rows themselves, as `calibration_error` has them
+            cells, steps = seen.gather(partition), Steps.of_view(seen.view, seen.cells(partition), seen.weights)
+        shared = INDEPENDENT if event is None else event.noise(grid, _cells_of(grid, partition))
+        known = _of_clusters(evidence, TopLabel(), partition, squared=root)
+        return _judged(name, cells, steps, words, RESAMPLES, root=root, shared=shared, known=known)
+
     found = [
-        binned("ece", grid, WIDTH, described(TopLabel()), event=event),
-        binned("ece.equal_mass", grid, MASS, described(TopLabel(), MASS), event=event),
+        judged("ece", WIDTH, described(TopLabel())),
+        judged("ece.equal_mass", MASS, described(TopLabel(), MASS) + grid_words),
     ]
     width = min(_smooth_width(grid), SMOOTH_WIDTH)
     words = "SmoothECE, TopLabel(), reflected Gaussian of width its fixed point"
     found.append(_unbinned("smooth_ece", grid, _smooth, width, words, event))
     words = f"kernel calibration error, TopLabel(), brier, gaussian of width {KERNEL_WIDTH:g}"
     found.append(_unbinned("kernel_error", grid, _kernel, KERNEL_WIDTH, words, event, squared=True))
-    cell = MASS.grid_cells(grid.place, grid.rows[grid.kept])
-    if (grid.cells(cell).effective > ONE_ROW).any():
-        words = f"root of {described(TopLabel(), MASS, Squared())}, debiased"
-        found.append(binned("rms_error", grid, MASS, words, error=_root_mean_square, event=event, squared=True))
+    if (_grid_cells(grid, MASS)[0].effective > ONE_ROW).any():
+        words = f"root of {described(TopLabel(), MASS, Squared())}, debiased{grid_words}"
+        found.append(judged("rms_error", MASS, words, root=True))
     return [replace(error, event=event_of(evidence)) for error in found]
+
+
+def _of_clusters(evidence: Evidence, lens: Lens, partition: Partition, *, squared: bool = False) -> Population | None:
+    """The error of the population by resampled clusters, as `calibration_error` finds it: if rows have clusters and all are at
+    hand."""
+    if evidence.sampled or evidence.sample.clusters is None:
+        return None
+    distance = Squared() if squared else ABSOLUTE
+    few = len(np.unique(np.asarray(evidence.sample.cluster_numbers)[Rows.of(evidence.sample).places])) < 2
+    if few:
+        return Population()
+    found = calibration_error(evidence.sample, lens=lens, partition=partition, distance=distance, interval=True)
+    return Population(found.debiased, found.low, found.high)
+
+
+def _cells_of(grid: FineGrid, partition: Partition) -> np.ndarray:
+    return partition.grid_cells(grid.place, grid.rows[grid.kept])
+
+
+def _grid_cells(grid: FineGrid, partition: Partition) -> tuple[Cells, Steps]:
+    cell = _cells_of(grid, partition)
+    return grid.cells(cell), Steps.of_grid(grid, cell)
 
 
 def event_of(evidence: Evidence) -> str:
@@ -182,43 +206,55 @@ def _among(k: int, rows: Rows) -> View:
 def class_errors(evidence: Evidence) -> tuple[LensError | None, tuple[LensError, ...]]:
     """The mean over classes of each class's error (classwise ECE), and each by itself.
 
-    By itself, each class is drawn apart from the others. For the mean, a label is drawn for each row (`classwise_chance`), as a
-    hit of one class is a miss of another; where that would take long, the classes' draws serve. That the rows' classes hang
-    together can at most double the variance of the mean: the squared correlations p_k p_l / ((1 - p_k) (1 - p_l)) of one class
-    with all others sum to at most 1, as 1 - p_l >= p_k. So deviations of the mean are widened by the root of 2, which is exact
-    for two classes, as they mirror each other.
+    By itself, each class is simulated apart from the others. For the interval of the mean, resampled rows show how much the
+    errors of classes vary together (`dependence`). For its null, a label is simulated for each row (`classwise_chance`), as a
+    hit of one class is a miss of another; where that would take long, the simulations of classes serve. That the rows' classes
+    are dependent can at most double the variance of the mean: the squared correlations p_k p_l / ((1 - p_k) (1 - p_l)) of one
+    class with all others sum to at most 1, as 1 - p_l >= p_k. So deviations of the mean are widened by the root of 2, which is
+    exact for two classes, as they mirror each other.
     """
     if not evidence.classes:
         return None, ()
-    classes, found, chances = evidence.summary.plan.classes, [], []
-    draws, null = np.empty((2, FEWER_RESAMPLES, len(classes)))
-    error, clustered = partial(mean_gap, distance=ABSOLUTE), clustered_rows(evidence)
+    classes, found, chances, parts = evidence.summary.plan.classes, [], [], []
+    null, error = np.empty((FEWER_RESAMPLES, len(classes))), partial(mean_gap, distance=ABSOLUTE)
+    clustered = clustered_rows(evidence)
     rows = None if clustered is None else Rows.of(evidence.sample)
-    moved: Any = 0.0
     for k, sums in enumerate(evidence.classes):
         grid = FineGrid.of_event(sums).coarse(CLASS_CELLS)
-        cell = WIDTH.grid_cells(grid.place, grid.rows[grid.kept])
-        draws[:, k] = redrawn(grid.categories(cell), error, FEWER_RESAMPLES, k)
+        cell = _cells_of(grid, WIDTH)
         event = None if rows is None else dependent_event(clustered, OneVsRest(k).view(rows.probs, rows.labels))
-        moved = 0.0 if event is None else moved + event.influence(grid, cell)
         chances.append(Chance.of(grid, cell, event))
+        shared = chances[k].shared
+        parts.append(Part(grid.cells(cell), 1.0, _noise(chances[k].steps, FEWER_RESAMPLES, k, shared)))
         null[:, k] = chances[k].errors(FEWER_RESAMPLES, k)
         words = described(f"class {classes[k]} against all others")
-        value, n = float(error(grid.cells(cell))), int(grid.rows.sum())
-        wider = 1.0 if event is None else event.widening(grid, cell)
-        found.append(LensError.of(f"class_ece.{classes[k]}", value, draws[:, k], null[:, k], n, words, widening=wider))
+        value, n = float(error(parts[k].cells)), int(grid.rows.sum())
+        alone = _of_clusters(evidence, OneVsRest(k), WIDTH)
+        alone = population_error([parts[k]], ABSOLUTE, widened=shared.widened, seed=k) if alone is None else alone
+        found.append(LensError.of(f"class_ece.{classes[k]}", value, alone, null[:, k], n, words))
     values = [float(one.estimate) for one in found]
     words = f"{described(Classwise())}, mean of {len(classes)} classes"
+    parts = [replace(part, share=1 / len(classes)) for part in parts]
+    whole = _of_clusters(evidence, Classwise(), WIDTH)
+    if whole is None:
+        whole = population_error(parts, ABSOLUTE, widened=_dependence(evidence) * chances[0].shared.widened)
     mean, by_class = math.fsum(values) / len(values), dict(zip(classes, values, strict=True))
-    again, chance, n = _widened(draws.mean(axis=1)), null.mean(axis=1), found[0].estimate.n
+    chance, n = null.mean(axis=1), found[0].estimate.n
     chance = np.maximum(_widened(chance), chance.min())  # most draws may have the least error possible, that of no surprise
     if joint := clustered is None and _drawn_together(evidence):
         rows = Rows.of(evidence.sample)
         together = classwise_chance(rows.probs, rows.labels, rows.weights, WIDTH, FEWER_RESAMPLES)
         chance = together.errors
-    wider = 1.0 if clustered is None else clustered.clusters.widening(moved)
-    whole = LensError.of("classwise_ece", mean, again, chance, n, words, widening=wider, per_class=by_class)
-    return replace(whole, p_value=together.p_value) if joint else whole, sharpened(found, chances)
+    average = LensError.of("classwise_ece", mean, whole, chance, n, words, per_class=by_class)
+    return replace(average, p_value=together.p_value) if joint else average, sharpened(found, chances)
+
+
+def _dependence(evidence: Evidence) -> float:
+    """How much more the mean error of all classes varies than if they were independent."""
+    rows = evidence.sample
+    most = min(DEPENDENCE_ROWS, DEPENDENCE_VALUES // rows.n_classes)
+    rows = rows.take(drawn(len(rows), most)) if len(rows) > most else rows
+    return dependence([class_term(rows, WIDTH)], ABSOLUTE, seed=0)
 
 
 def _drawn_together(evidence: Evidence) -> bool:
@@ -236,25 +272,13 @@ def full_error(evidence: Evidence) -> LensError | None:
     rows, tree, distance = evidence.sample, KDTree(2**-4), TVD()
     few = len(rows) > FULL_ROWS
     rows = rows.take(drawn(len(rows), FULL_ROWS)) if few else rows
-    test = calibration_test(rows, lens=Full(), partition=tree, distance=distance, resamples=FEWER_RESAMPLES)
-    good = Rows.of(rows)
-    categories = gather_categories(View(good.probs, good.labels), tree.cells(good.probs), good.weights)
-    draws = redrawn(categories, partial(mean_gap, distance=distance), FEWER_RESAMPLES)
+    options: dict[str, Any] = {"lens": Full(), "partition": tree, "distance": distance, "resamples": FEWER_RESAMPLES}
+    test, found = calibration_test(rows, **options), calibration_error(rows, interval=True, **options)
     words = described(Full(), tree, distance)
     words += f", on a sample of {len(rows):,} rows" if few else evidence.sample_words
-    wider = 1.0 if rows.clusters is None else _full_widening(rows, good, tree)
-    found = LensError.of("full_ece", test.value, draws, np.array([test.null_mean]), test.n, words, widening=wider)
-    return LensError("full_ece", found.estimate, test.null_mean, test.null_high, test.p_value)
-
-
-def _full_widening(rows: Predictions, good: Rows, tree: Partition) -> float:
-    """As `DependentEvent.widening`, for the total variation distance of all classes: the rows are all that it is of."""
-    residuals, cell = np.eye(good.probs.shape[1])[good.labels] - good.probs, tree.cells(good.probs)
-    clusters = ClusteredRows(rows, good.places).clusters
-    gap = np.zeros((int(cell.max()) + 1, residuals.shape[1]))
-    np.add.at(gap, cell, clusters.share[:, None] * residuals)
-    moved = (np.sign(gap)[cell] * residuals).sum(axis=1) / 2
-    return clusters.widening(moved - clusters.share @ moved)
+    ends: dict[str, Any] = {"low": found.low, "high": found.high, "debiased": found.debiased}
+    estimate = Estimate(test.value, **ends, n=test.n, definition=words)
+    return LensError("full_ece", estimate, test.null_mean, test.null_high, test.p_value)
 
 
 @dataclass(frozen=True)
@@ -265,7 +289,7 @@ class Chance:
 
     steps: Steps
     telling: bool
-    shared: np.ndarray | None = None
+    shared: SharedNoise = INDEPENDENT
 
     @classmethod
     def of(cls, grid: FineGrid, cell: np.ndarray, event: DependentEvent | None = None) -> Chance:
@@ -273,7 +297,7 @@ class Chance:
         n, hits = float(grid.rows.sum()), float(grid.hit_rows.sum())
         stated = n * float(grid.outputs.sum() / grid.weight.sum())
         enough = max(hits, stated) >= FEWEST_EVENTS and n - min(hits, stated) >= FEWEST_EVENTS
-        shared = None if event is None else event.shared_noise(grid, cell)
+        shared = INDEPENDENT if event is None else event.noise(grid, cell)
         return cls(Steps.of_grid(grid, cell), hits > 0 and enough, shared)
 
     @classmethod
@@ -283,19 +307,31 @@ class Chance:
         return cls.of(grid, WIDTH.grid_cells(grid.place, grid.rows[grid.kept]), event)
 
     def errors(self, resamples: int, seed: int) -> np.ndarray:
-        return self.steps.null(ABSOLUTE, resamples, seed, self.shared)
+        return self.steps.null(ABSOLUTE, resamples, seed, self.shared.calibrated)
 
 
 def sharpened(errors: Sequence[LensError], chances: Sequence[Chance]) -> tuple[LensError, ...]:
     """The same errors, judged together: those beyond the 95% limit get the exact tail probability as p-value, where 199
-    resamples could not tell them apart, and all the p-value adjusted for their number (Holm 1979)."""
+    resamples could not tell them apart, and all the p-value adjusted for their number (Holm 1979). Tails of rows in clusters
+    have no closed form: they are simulated until ten errors are as large (Besag & Clifford 1991)."""
     found = list(errors)
     some = [k for k, chance in enumerate(chances) if chance.telling and errors[k].estimate > errors[k].null_high]
-    tails = exceedance([chances[k].steps for k in some], [float(errors[k].estimate) for k in some])
+    if any(chances[k].shared is not INDEPENDENT for k in some):
+        tails = np.array([_simulated_tail(errors[k], chances[k], k, len(errors)) for k in some])
+    else:
+        tails = exceedance([chances[k].steps for k in some], [float(errors[k].estimate) for k in some])
     for k, tail in zip(some, tails.tolist(), strict=True):
         found[k] = replace(errors[k], p_value=tail)
     decides = np.array([error.p_value if chance.telling else 1.0 for error, chance in zip(found, chances, strict=True)])
     return tuple(replace(error, adjusted=p) for error, p in zip(found, holm(decides).tolist(), strict=True))
+
+
+def _simulated_tail(error: LensError, chance: Chance, seed: int, among: int) -> float:
+    most, drawn_so_far, exceed = max(LEAST_DRAWS, math.ceil(among / LEVEL)), 0, 0
+    while drawn_so_far < most and exceed < ENOUGH_EXCEED:
+        null = chance.errors(min(DRAWN_TOGETHER, most - drawn_so_far), FRESH_SEED * (seed + 1) + drawn_so_far)
+        drawn_so_far, exceed = drawn_so_far + len(null), exceed + at_least(null, float(error.estimate))
+    return (1 + exceed) / (1 + drawn_so_far)
 
 
 def binned(
@@ -304,23 +340,38 @@ def binned(
     partition: Partition,
     words: str,
     *,
-    error: CellError | None = None,
     resamples: int = RESAMPLES,
     event: DependentEvent | None = None,
-    squared: bool = False,
 ) -> LensError:
-    """An error over the cells of a partition of a grid.
-
-    event : the rows, or a sample of them, if they are in clusters. squared : whether the error is one of squares.
-    """
-    error = partial(mean_gap, distance=ABSOLUTE) if error is None else error
+    """An error over the cells of a partition of a grid. `event` : the rows, or a sample of them, if they are in clusters."""
     grid = grid if resamples == RESAMPLES else grid.coarse(CLASS_CELLS)
-    cell = partition.grid_cells(grid.place, grid.rows[grid.kept])
-    shared = None if event is None else event.shared_noise(grid, cell)
-    null = error(Steps.of_grid(grid, cell).calibrated(resamples, shared=shared))
-    draws = redrawn(grid.categories(cell), error, resamples)
-    wider = 1.0 if event is None else event.widening(grid, cell, squared=squared)
-    return LensError.of(name, float(error(grid.cells(cell))), draws, null, int(grid.rows.sum()), words, widening=wider)
+    shared = INDEPENDENT if event is None else event.noise(grid, _cells_of(grid, partition))
+    return _judged(name, *_grid_cells(grid, partition), words, resamples, shared=shared)
+
+
+def _judged(
+    name: str,
+    cells: Cells,
+    steps: Steps,
+    words: str,
+    resamples: int,
+    *,
+    root: bool = False,
+    shared: SharedNoise = INDEPENDENT,
+    known: Population | None = None,
+) -> LensError:
+    """The mean error over cells; with `root`, the root of the debiased mean square. `known` : the error of the population."""
+    error, distance = (_root_mean_square, Squared()) if root else (partial(mean_gap, distance=ABSOLUTE), ABSOLUTE)
+    null = error(steps.calibrated(resamples, shared=shared.calibrated))
+    if known is None:
+        part = Part(cells, 1.0, _noise(steps, resamples, 0, shared))
+        known = population_error([part], distance, widened=shared.widened)
+    found = known.root() if root else known
+    return LensError.of(name, float(error(cells)), found, null, int(cells.rows.sum()), words)
+
+
+def _noise(steps: Steps, resamples: int, seed: int, shared: SharedNoise) -> Callable[[np.ndarray], np.ndarray]:
+    return lambda gaps: steps.noise(gaps, resamples, seed, shared.observed)
 
 
 def _unbinned(
@@ -345,12 +396,21 @@ def _unbinned(
 
     shift = value - float(of_cells(coarse.cells(cell)))  # of the coarser grid; it is small
     draws = redrawn(coarse.categories(cell), of_cells, FEWER_RESAMPLES) + shift
-    shared = None if event is None else event.shared_noise(coarse, cell)
+    shared = None if event is None else event.noise(coarse, cell).calibrated
     null = of_cells(Steps.of_grid(coarse, cell).calibrated(FEWER_RESAMPLES, shared=shared)) + shift
     null[np.abs(null - value) <= 2 * PRECISION] = value
-    bins = WIDTH.grid_cells(grid.place, grid.rows[grid.kept])
-    wider = 1.0 if event is None else event.widening(grid, bins, squared=squared)
-    return LensError.of(name, value, draws, null, int(grid.rows.sum()), words, widening=wider)
+    wider = 1.0 if event is None else event.widening(grid, _cells_of(grid, WIDTH), squared=squared)
+    n = int(grid.rows.sum())
+    return LensError.of(name, value, _around(value, draws, n, wider), null, n, words)
+
+
+def _around(value: float, draws: np.ndarray, n: int, widening: float) -> Population:
+    """From errors of resampled rows, which are moved to lie around the value. `widening` is that of dependent rows."""
+    finite = draws[np.isfinite(draws)]
+    if n < 2 or not len(finite) or not math.isfinite(widening):  # a single row, resampled, is always the same
+        return Population()
+    low, high = percentile(widening * (finite - finite.mean()) + value)
+    return Population(math.nan, max(0.0, min(low, value)), max(high, value))
 
 
 def _smooth(weight: np.ndarray, outputs: np.ndarray, targets: np.ndarray) -> np.ndarray:
@@ -371,7 +431,7 @@ def _root_mean_square(cells: Cells) -> np.ndarray:
 
 
 def redrawn(categories: Categories, error: CellError, resamples: int, seed: int = 0) -> np.ndarray:
-    """Errors of rows drawn again, with the cells held fixed."""
+    """Errors of resampled rows, with the cells held fixed."""
     n = int(categories.counts.sum())
     counts = np.random.default_rng(seed).multinomial(n, categories.counts / n, resamples)
     return np.concatenate([np.atleast_1d(error(cells)) for cells in categories.resampled(counts)])

@@ -69,21 +69,24 @@ class EventGrid:
         if not self.weighted:
             return counted_sums(rows, hit_rows, self._offsets)
         weight, squared, hits, offset = numbers(self._sums).T
-        return EventSums(rows, hit_rows, weight, squared, weight * _middles(rows) + offset, hits)
+        return EventSums(rows, hit_rows, weight, squared, weight * middles(len(rows)) + offset, hits)
 
 
 def counted_sums(rows: np.ndarray, hits: np.ndarray, offsets: np.ndarray) -> EventSums:
     """Sums of rows without weights, given the sums of ticks of the distances of outputs from the middles of their cells."""
-    from ..kernels.gridding import offset_bits
+    from ..kernels.gridding import cells_of_one, offset_bits
 
-    return event_sums(rows, hits, offsets / (2.0 ** offset_bits(len(rows)) * len(rows)))
+    return event_sums(rows, hits, offsets / (2.0 ** offset_bits(len(rows)) * cells_of_one(len(rows))))
 
 
 def event_sums(rows: np.ndarray, hits: np.ndarray, offsets: np.ndarray) -> EventSums:
     """Sums of rows without weights, given those of the distances of outputs from the middles of their cells."""
     weight = rows * 1.0
-    return EventSums(rows, hits, weight, weight, weight * _middles(rows) + offsets, hits * 1.0)
+    return EventSums(rows, hits, weight, weight, weight * middles(len(rows)) + offsets, hits * 1.0)
 
 
-def _middles(cells: np.ndarray) -> np.ndarray:
-    return (np.arange(len(cells)) + 0.5) / len(cells)
+def middles(cells: int) -> np.ndarray:
+    """Of the cells of a grid."""
+    from ..kernels.gridding import cells_of_one
+
+    return (np.arange(cells) + 0.5) / cells_of_one(cells)

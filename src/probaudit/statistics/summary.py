@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from .events import middles
 from .exact import numbers
 
 if TYPE_CHECKING:
@@ -186,5 +187,5 @@ def _grid(plan: Plan, t: Tallies) -> Grid:
     rows, hits, infinite = t.cells[:, :3].T
     offset, log, brier = numbers(t.cells[:, 3:]).T
     weight, hit = numbers(t.weight_cells).T if plan.weighted else (rows * 1.0, hits * 1.0)
-    middle = (np.arange(len(rows)) + 0.5) / len(rows)
+    middle = middles(len(rows))
     return Grid(rows.copy(), weight, weight * middle + offset, hit, log, brier, infinite.copy(), hits.copy())

@@ -1,0 +1,201 @@
+"""The calibration error of the population behind a sample, with a 95% interval.
+
+Chance raises the error of a sample: the distance in a cell cannot fall below 0. By how much depends on the gaps of the
+population, which are unknown. Here they are taken to be lambda x nu, where nu is the shape of the gaps: a logistic
+recalibration with an intercept and a slope (Cox 1958) for all cells together, and what each cell deviates from it, shrunken as
+much as its noise suggests (empirical Bayes; Efron & Morris 1975). Errors of samples from such populations are simulated, and
+the test is inverted (Neyman 1937): the interval holds each lambda under which an error as small, and one as large, as that of
+the sample occurs in 2.5% of the simulations or more; the debiased error is that under which the sample's error is the mean.
+
+At the boundary: the interval begins at 0 unless the sample's error is beyond what a calibrated model has. Its upper end is
+never below that of a sample with the median error of a calibrated model (a power-constrained limit; Cowan et al. 2011).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from ..distances import Distance
+from .calibration_error import mean_gap, worst_gap
+from .cells import Cells
+
+RESAMPLES = 999
+LEVEL = 0.95
+DEVIATIONS = np.r_[0.0, np.geomspace(0.03, 30, 30)]  # of cells from the common recalibration, beside their typical noise
+EXTREME = 1e-6  # an output nearer to 0 or 1 has the log-odds of this one
+LARGEST = 64.0  # lambda
+FINE = 1e-4  # to which lambda is found
+
+Noise = Callable[[np.ndarray], np.ndarray]  # [B, m] or [B, m, d], given the gaps of the population, [m] or [m, d]
+
+
+@dataclass(frozen=True)
+class Part:
+    """One of the errors whose sum of share x error is asked for: its cells, and how to simulate the deviations of a sample's
+    gaps (output - target) from those of the population."""
+
+    cells: Cells
+    share: float
+    noise: Noise
+
+
+@dataclass(frozen=True)
+class Population:
+    """The error of the population: a debiased value and the ends of its 95% interval."""
+
+    debiased: float = math.nan
+    low: float = math.nan
+    high: float = math.nan
+
+    def root(self) -> Population:
+        """Of the root of the error."""
+        return Population(*(math.sqrt(end) for end in (self.debiased, self.low, self.high)))
+
+
+def population_error(
+    parts: Sequence[Part], distance: Distance, *, worst: bool = False, widened: float = 1.0, seed: int = 0
+) -> Population:
+    """The sum of share x error over parts. `widened` multiplies the deviations of simulated errors from their mean, where
+    parts are simulated apart but depend on each other."""
+    gaps = [part.cells.outputs - part.cells.targets for part in parts]
+    shapes = _shapes([part.cells for part in parts], gaps)
+    rng = np.random.default_rng(seed)
+    noises = [part.noise(nu) for part, nu in zip(parts, shapes, strict=True)]
+    weights = [_resampled_weights(part.cells, len(noise), rng) for part, noise in zip(parts, noises, strict=True)]
+    groups = [slice(j, j + 1) for j in range(len(parts))] if worst else [slice(0, len(parts))]
+    sums = [_Sum.of(parts[s], shapes[s], noises[s], weights[s], distance, worst) for s in groups]
+    observed = math.fsum(one.observed for one in sums)
+    if not math.isfinite(observed) or sum(float(part.cells.rows.sum()) for part in parts) < 2:
+        return Population()
+
+    def simulated(size: float) -> np.ndarray:
+        errors = np.sum([one.simulated(size) for one in sums], axis=0)
+        errors = errors[np.isfinite(errors)]
+        return errors.mean() + widened * (errors - errors.mean())
+
+    def found(statistic: Callable[[np.ndarray], float], target: float) -> float:
+        size = _solved(lambda size: statistic(simulated(size)) - target)
+        return math.fsum(one.true(size) for one in sums)
+
+    below, above = (1 - LEVEL) / 2, (1 + LEVEL) / 2
+    low = found(lambda errors: float(np.quantile(errors, above)), observed)
+    high = found(lambda errors: float(np.quantile(errors, below)), max(observed, float(np.median(simulated(0.0)))))
+    return Population(found(lambda errors: float(errors.mean()), observed), low, max(low, high))
+
+
+def _solved(excess: Callable[[float], float]) -> float:
+    """The size, from 0 up, at which an increasing function is 0."""
+    from scipy.optimize import brentq
+
+    if excess(0.0) >= 0:
+        return 0.0
+    high = 1.0
+    while excess(high) < 0:
+        if high >= LARGEST:
+            return high
+        high *= 2
+    return float(brentq(excess, 0.0 if high == 1 else high / 2, high, xtol=FINE))
+
+
+@dataclass(frozen=True)
+class _Sum:
+    """Parts as one list of cells, in which each part has the weight of its share."""
+
+    cells: Cells
+    shape: np.ndarray
+    noise: np.ndarray
+    weights: np.ndarray
+    error: Callable[[Cells], np.ndarray]
+    share: float
+
+    @classmethod
+    def of(
+        cls,
+        parts: Sequence[Part],
+        shapes: Sequence[np.ndarray],
+        noises: Sequence[np.ndarray],
+        weights: Sequence[np.ndarray],
+        distance: Distance,
+        worst: bool,
+    ) -> _Sum:
+        fields = ("rows", "outputs", "targets", "effective")
+        rows, outputs, targets, effective = (np.concatenate([getattr(p.cells, name) for p in parts]) for name in fields)
+        weight = np.concatenate([part.share * part.cells.share for part in parts])
+        drawn = np.concatenate([part.share * w for part, w in zip(parts, weights, strict=True)], axis=1)
+        cells = Cells(np.arange(len(rows)), rows, weight, outputs, targets, effective)
+        measure = worst_gap if worst else mean_gap
+        share = math.fsum(part.share for part in parts)
+        return cls(cells, np.concatenate(shapes), np.concatenate(noises, axis=1), drawn, lambda c: measure(c, distance), share)
+
+    @property
+    def observed(self) -> float:
+        return self.share * float(self.error(self.cells))
+
+    def _gaps(self, size: float) -> np.ndarray:
+        return np.clip(size * self.shape, self.cells.outputs - 1, self.cells.outputs)
+
+    def true(self, size: float) -> float:
+        cells = self.cells
+        targets = cells.outputs - self._gaps(size)
+        return self.share * float(self.error(Cells(cells.number, cells.rows, cells.weight, cells.outputs, targets, cells.rows)))
+
+    def simulated(self, size: float) -> np.ndarray:
+        targets = self.cells.outputs - (self._gaps(size) + self.noise)
+        outputs, w = np.broadcast_to(self.cells.outputs, targets.shape), self.weights
+        return self.share * self.error(Cells(self.cells.number, w, w, outputs, targets, w))
+
+
+def _resampled_weights(cells: Cells, resamples: int, rng: np.random.Generator) -> np.ndarray:
+    """Shares [B, m] of cells in other samples."""
+    squared = np.divide(cells.weight**2, cells.effective, out=np.zeros(len(cells.weight)), where=cells.effective > 0)
+    rows = cells.weight.sum() ** 2 / squared.sum() if squared.sum() > 0 else len(cells.weight)
+    size = max(1, round(float(rows)))
+    return rng.multinomial(size, cells.share, resamples) / size
+
+
+def _shapes(cells: Sequence[Cells], gaps: Sequence[np.ndarray]) -> list[np.ndarray]:
+    """The shape of the population's gaps in all cells, from the sample's gaps in them.
+
+    On the scale of log-odds the gap of a cell is about gap / (p (1 - p)); there it is the sum of a + b logit p, of a deviation
+    of variance tau^2, and of noise. tau is the most probable one (restricted maximum likelihood).
+    """
+    p, gap = (np.concatenate([x.reshape(-1) for x in xs]) for xs in ([c.outputs for c in cells], gaps))
+    size = np.concatenate([np.repeat(np.maximum(c.effective, 1.0), x.size // len(x)) for c, x in zip(cells, gaps, strict=True)])
+    p = np.clip(p, EXTREME, 1 - EXTREME)
+    target = np.clip((size * (p - gap) + p) / (size + 1), EXTREME, 1 - EXTREME)  # of one row, half of what it says
+    slope, noise = (p * (1 - p) + target * (1 - target)) / 2, target * (1 - target) / size
+    found = slope * _shrunken(gap / slope, noise / slope**2, np.log(p / (1 - p)))
+    found = gap if not np.abs(found).max() > 0 else found
+    ends = np.cumsum([x.size for x in gaps])[:-1]
+    parts = [part.reshape(x.shape) for part, x in zip(np.split(found, ends), gaps, strict=True)]
+    return [part if part.ndim == 1 else _balanced(part, c.outputs) for part, c in zip(parts, cells, strict=True)]
+
+
+def _balanced(gaps: np.ndarray, outputs: np.ndarray) -> np.ndarray:
+    """Gaps [m, d] that sum to 0 in each cell, as outputs and targets sum to 1."""
+    return np.asarray(gaps - outputs * (gaps.sum(axis=1, keepdims=True) / outputs.sum(axis=1, keepdims=True)))
+
+
+def _shrunken(values: np.ndarray, noise: np.ndarray, x: np.ndarray) -> np.ndarray:
+    """Values of the given noise (variances), moved towards their regression on x."""
+    sloped = np.ptp(x) > FINE
+    if len(values) <= 2 + sloped:
+        return values
+    deviation = DEVIATIONS[:, None] * math.sqrt(len(values) / (1 / noise).sum())
+    weight = 1 / (noise + deviation**2)
+    total = weight.sum(axis=1, keepdims=True)
+    centred = x - (weight * x).sum(axis=1, keepdims=True) / total
+    fitted = (weight * values).sum(axis=1, keepdims=True) / total
+    information = np.log(total[:, 0])
+    if sloped:
+        squares = (weight * centred**2).sum(axis=1, keepdims=True)
+        fitted = fitted + (weight * centred * values).sum(axis=1, keepdims=True) / squares * centred
+        information = information + np.log(squares[:, 0])
+    rest = values - fitted
+    likelihood = (np.log(weight) - weight * rest**2).sum(axis=1) - information
+    best = int(likelihood.argmax())
+    return np.asarray((fitted + deviation**2 * weight * rest)[best])
