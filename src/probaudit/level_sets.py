@@ -250,14 +250,16 @@ def measure_joint(events: Sequence[Event], plan: Plan) -> list[Measured]:
     known = Level(first.places, first.places[:0], first.everywhere(w), labels, False, plan.seed)
     parting = part_rows(regions, plan.features, [bins] * len(tests), tests, known)
     curve = BoxCurve.of(outputs, hits, w, bins, first.clusters)
-    level = np.where(parting.region >= 0, parting.level[parting.region], -1)
-    seen = curve.noise(parting.region, level, w)  # errs low, and so does the bound
     whole = curve.noise(np.arange(len(bins)), bins, w, scaled=True)
+    # Regions were chosen by the labels of the other fold. A curve that saw these would deviate where regions do.
+    level = np.where(parting.region >= 0, parting.level[parting.region], -1)
+    own_curve = BoxCurve.of(outputs, hits, w, level, first.clusters)
+    seen = own_curve.noise(parting.region, level, w)  # errs low, and so does the bound
     averages, judged = Averages(bins, w), np.ones(len(bins), bool)
     found = []
     for k, event in enumerate(events):
         o, h, c = event.outputs, event.hits, np.ascontiguousarray(curve.fitted[:, k])
-        counts, rows, stated = _counts(event, parting, o, c)
+        counts, rows, stated = _counts(event, parting, o, own_curve.fitted[:, k])
         explained = explained_loss(counts, rule)
         sums = _bin_sums(o, h, w, bins, event.clusters)
         grouping, added = induced_losses(c, o, averages, rule)
