@@ -82,7 +82,7 @@ def test_a_partition_that_needs_its_rows_is_refused(tmp_path, monkeypatch):
         pb.calibration_error(source, lens=Full())
     with pytest.raises(InputError, match="partition"):
         pb.calibration_error(source, partition=Column(np.arange(500) % 3))
-    for name in ("features", "groups", "split"):
+    for name in ("features", "split"):
         with pytest.raises(InputError, match=f"`{name}`.*rows in memory"):
             pb.grouping_loss(source, **{name: np.ones(500, bool)})
     with pytest.raises(InputError, match="where"):

@@ -16,7 +16,7 @@ from probaudit.features import Features
 from probaudit.grouping_loss import grouping_diagram, grouping_loss
 from probaudit.kernels.regions import find_leaves, grow_tree
 from probaudit.regions import KMeansRegions, TreeRegions, halves
-from probaudit.simulate import linked_scores, neural_outputs, unfair_groups
+from probaudit.simulate import linked_scores, neural_outputs, swapped_classes, unfair_groups
 
 SEEDS = range(20)
 
@@ -444,6 +444,120 @@ def test_classwise_sums_over_classes():
         assert two.binned_calibration_loss == pytest.approx(times * one.binned_calibration_loss, rel=1e-9)
 
 
+def softmax(z):
+    e = np.exp(z - z.max(axis=1, keepdims=True))
+    return e / e.sum(axis=1, keepdims=True)
+
+
+def labels_of(rng, truth):
+    return np.minimum((rng.random((len(truth), 1)) > truth.cumsum(axis=1)).sum(axis=1), truth.shape[1] - 1)
+
+
+def test_joint_loss_of_classes_that_are_swapped():
+    """The top label sees nothing of it; boxes of all outputs see more than bins of each."""
+    w = swapped_classes(6000, effect=0.8544)
+    assert w.grouping_loss == pytest.approx(0.0270, abs=1e-4)
+    assert np.mean(((w.truth - w.scores) ** 2).sum(axis=1)) == pytest.approx(w.grouping_loss, rel=0.05)
+    joint = grouping_loss(w.y, w.scores, w.features, lens=pb.Full())
+    top = grouping_loss(w.y, w.scores, w.features)
+    assert 0.4 * w.grouping_loss < joint.lower_bound < w.grouping_loss
+    assert joint.lower_bound.low > 0.008 > 0.002 > top.lower_bound
+    assert joint.lower_bound.low < joint.lower_bound < joint.lower_bound.high
+    assert sum(joint.lower_bound.per_class.values()) == pytest.approx(joint.lower_bound)
+    assert joint.lower_bound == pytest.approx(joint.explained - joint.induced)
+    assert abs(joint.calibration_loss) < 0.005
+    assert "KDTree" in joint.definition
+    assert joint.regions[0].rule.startswith("class ")
+    assert joint.region_of.shape == (6000, 3)
+    assert any("f_0" in region.rule for region in joint.regions)
+    named = grouping_loss(w.y, w.scores, {"group": w.group}, regions=["group"], lens=pb.Full(), interval=None)
+    assert 0.5 * w.grouping_loss < named.lower_bound < 1.1 * w.grouping_loss
+
+
+@pytest.mark.parametrize("kind", ["noise", "outputs", "shifted"])
+def test_joint_loss_is_not_above_zero_where_there_is_none(kind):
+    """Noise features; features that tell the outputs; and outputs with a shift, of which the truth is a function."""
+    found, calibration = [], []
+    shift = np.array([1, 0, -1]) * (kind == "shifted")
+    for seed in range(12):
+        rng = np.random.default_rng(seed)
+        truth = softmax(1.5 * rng.standard_normal((2000, 3)))
+        scores = softmax(np.log(truth) + shift)
+        features = rng.standard_normal((2000, 3)) if kind == "noise" else np.log(scores)
+        one = grouping_loss(labels_of(rng, truth), scores, features, lens=pb.Full(), interval=None)
+        found.append(float(one.lower_bound))
+        calibration.append(one.calibration_loss - np.mean(((truth - scores) ** 2).sum(axis=1)))
+    assert np.mean(found) < 2.5 * np.std(found, ddof=1) / np.sqrt(len(found))
+    assert abs(np.mean(calibration)) < 0.003  # where the outputs are shifted, it is 0.12
+
+
+def test_joint_loss_with_weights_clusters_and_other_regions():
+    w = swapped_classes(1500, effect=0.8, seed=1)
+    rows = np.repeat(np.arange(1500), 2)
+    once = grouping_loss(w.y, w.scores, regions=pb.Column(w.group), lens=pb.Full(), interval=None)
+    double = w.y[rows], w.scores[rows]
+    tree = pb.KDTree(1 / 15, split="median")
+    twice = grouping_loss(*double, regions=pb.Column(w.group[rows]), lens=pb.Full(), bins=tree, clusters=rows, interval=None)
+    assert twice.plugin == pytest.approx(once.plugin)
+    assert twice.bias == pytest.approx(once.bias)
+    assert twice.induced == pytest.approx(once.induced, abs=1e-5)
+    weighted = grouping_loss(
+        w.y, w.scores, regions=pb.Column(w.group), lens=pb.Full(), interval=None, sample_weight=np.full(1500, 3.0)
+    )
+    assert weighted.lower_bound == pytest.approx(once.lower_bound)
+    for regions in ("stump", "balanced_stump", "kmeans", pb.Whole()):
+        found = grouping_loss(w.y, w.scores, w.features, lens=pb.Full(), regions=regions, induced="bins", resamples=20)
+        assert np.isfinite([found.lower_bound, found.lower_bound.low, found.calibration_loss]).all()
+    tiny = grouping_loss([0, 1, 2], np.eye(3) * 0.4 + 0.2, np.ones((3, 1)), lens=pb.Full())
+    assert tiny.lower_bound == pytest.approx(0)
+    assert tiny.searched == 0
+    for options, words in (
+        ({"score": "log"}, "Classwise"),
+        ({"curve": "knn"}, "local"),
+        ({"recalibrate": True}, "isotonic"),
+        ({"bins": pb.EqualWidth(5)}, "KDTree"),
+        ({"bins": 0}, "at least 1"),
+    ):
+        with pytest.raises(pb.InputError, match=words):
+            grouping_loss(w.y, w.scores, w.features, lens=pb.Full(), **options)
+
+
+@pytest.mark.parametrize("classes", [2, 3, 10])
+def test_log_score_of_several_classes_is_not_above_zero_where_there_is_no_loss(classes):
+    """Rare classes, where the jackknife leaves half of the bias."""
+    found = []
+    for seed in range(12):
+        rng = np.random.default_rng(seed)
+        probs = softmax(rng.standard_normal((600, classes)) + np.r_[3, np.zeros(classes - 1)])
+        features, y = rng.standard_normal((600, 3)), labels_of(rng, probs)
+        f = grouping_loss(y, probs, features, lens=pb.Classwise(), score="log", bins=5, region_ratio=10, interval=None)
+        found.append(float(f.lower_bound))
+    assert np.mean(found) < 2 * np.std(found, ddof=1) / np.sqrt(len(found))
+
+
+def test_small_bins_are_searched_and_it_is_said_which():
+    w = linked_scores(1500, lambda s: np.minimum(1, 2 * s), seed=11)
+    found = grouping_loss(w.y, w.scores, w.features, lens=pb.Binary())
+    assert found.searched == 1
+    assert 0.06 < found.lower_bound.low < w.grouping_loss
+    part = grouping_loss(w.y[:250], w.scores[:250], w.features[:250], lens=pb.Binary(), interval=None)
+    assert 0 < part.searched < 1
+    assert f"{part.searched:.0%} of the rows searched" in part.definition
+    few = grouping_loss(w.y[:60], w.scores[:60], w.features[:60], lens=pb.Binary())
+    assert few.searched == 0
+    assert repr(few).startswith("too few rows")
+    none = grouping_loss(w.y, w.scores, regions=pb.Column(np.zeros(1500)), lens=pb.Binary(), interval=None)
+    assert none.searched == 0
+
+
+def test_small_bins_show_nothing_where_nothing_is():
+    worlds = [linked_scores(600, lambda s: s, dimension=3, seed=seed) for seed in range(40)]
+    found = [grouping_loss(w.y, w.scores, w.features, lens=pb.Binary(), resamples=50).lower_bound for w in worlds]
+    lower = np.array(found, float)
+    assert abs(lower.mean()) < 2.5 * lower.std(ddof=1) / np.sqrt(len(lower))
+    assert np.mean([bound.low > 0 for bound in found]) <= 0.05
+
+
 def test_weights():
     w = unfair_groups(2000, seed=4)
     rng = np.random.default_rng(0)
@@ -569,6 +683,8 @@ def test_accurate_worlds_decide_as_the_truth_does():
         (lambda: neural_outputs(10, spread=0), "spread"),
         (lambda: unfair_groups(10, {"a": 1.0, "b": -2.0}), "effects"),
         (lambda: unfair_groups(10, shares=[1.0]), "shares"),
+        (lambda: swapped_classes(10, 1), "classes"),
+        (lambda: swapped_classes(10, effect=2), "effect"),
     ],
 )
 def test_worlds_refuse(call, words):

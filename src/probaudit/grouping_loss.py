@@ -15,10 +15,10 @@ from .estimates.estimate import Estimate
 from .estimates.grouping import BRIER, CLASS_LOG, LOG, Bounds, Generator, Moments
 from .estimates.intervals import percentile, sampling_units
 from .estimates.region_table import RegionTable, clopper_pearson
-from .lenses import Classwise, Lens, TopLabel
-from .level_sets import PARTS, Event, Measured, Plan, measure, resampled, those
+from .lenses import Classwise, Full, Lens, TopLabel
+from .level_sets import PARTS, Event, Measured, Plan, measure, measure_joint, resampled, those
 from .metrics import RowOptions, rows_of
-from .partitions import Column, Edges, EqualMass, EqualWidth, Partition
+from .partitions import Column, Edges, EqualMass, EqualWidth, KDTree, Partition
 from .predictions import Predictions
 from .region_counting import counted
 from .regions import GivenRegions, Regions, chosen_regions
@@ -125,10 +125,16 @@ def grouping_loss(
 
     features : [rows, d] in any number format, a frame, or a mapping of columns (text and booleans are categories); those of the
         `Predictions` unless given.
-    lens : `TopLabel()` unless given; any that shows a single event, or `Classwise()`, which sums over classes (Appendix C.9).
+    lens : `TopLabel()` unless given; any that shows a single event; `Classwise()`, which sums over classes that
+        are each binned by their own output (Appendix C.9); or `Full()`, the loss of the whole forecast
+        (Definition 3.1), for the Brier score: level sets are boxes of all outputs, regions are learned from all
+        classes at once. What outputs that differ within a box explain is found by regression there, with
+        squares and products of outputs where a box has ten rows for each term; if the calibrated outputs are
+        more curved than that, and the features tell the outputs, a part of it is taken for grouping loss.
     score : "brier", without bias (Proposition 4.3); or "log", less what regions without a difference give on average.
-    bins : so many of equal width, or `EqualWidth`, `EqualMass` or `Edges`.
-    regions : "tree", with one region for `region_ratio` rows or more (a bin with too few rows for two is
+    bins : so many of equal width, or `EqualWidth`, `EqualMass` or `Edges`; with `Full()`, a `KDTree`, or about
+        how many boxes with equally many rows.
+    regions : "tree", with one region for `region_ratio` rows or more (a bin with too few rows for three is
         split once, if each side keeps 5); "stump", two regions of two fifths of the rows or more;
         "balanced_stump", the paper's halves; "kmeans"; a list of names of columns, of the features or of the
         `Predictions`; any `Partition` that a calibration error takes; or a `Regions` choice.
@@ -154,9 +160,10 @@ def grouping_loss(
     """
     lens = TopLabel() if lens is None else lens
     rule = _generator(score, lens)
-    binning = EqualWidth(bins) if isinstance(bins, (int, np.integer)) and not isinstance(bins, bool) else bins
-    if not isinstance(binning, (EqualWidth, EqualMass, Edges)):
-        raise InputError("bins", "must be a number, EqualWidth, EqualMass or Edges", repr(bins))
+    joint = isinstance(lens, Full)
+    binning = _binning(bins, joint)
+    if joint:
+        _check_joint(rule, curve, recalibrate)
     if curve not in ("local", "knn"):
         raise InputError("curve", 'must be "local" or "knn"', repr(curve))
     if induced not in ("regions", "bins"):
@@ -180,15 +187,15 @@ def grouping_loss(
     clusters = _clusters(predictions)
     units = None if interval is None else sampling_units(len(predictions), seed, clusters)
     events = [event for seen in look(predictions, lens) for event in Event.of(seen, clusters)]
-    names = predictions.class_order if isinstance(lens, Classwise) else None
+    names = predictions.class_order if isinstance(lens, Classwise) or joint else None
     words = f"{lens!r}, {rule.name} score, {binning!r}, {_said(choice)}, {curve} curve, induced in {induced}"
     words += "" if isinstance(choice, (GivenRegions, Partition)) else ", given split" if mask else f", {split}"
 
     def found(plan: Plan) -> GroupingLoss:
-        measured = [measure(event, plan) for event in events]
+        measured = measure_joint(events, plan) if joint else [measure(event, plan) for event in events]
         draws = None if units is None else resampled(measured, units, resamples, seed)
         said = words + (", after isotonic regression" if plan.recalibrate else "")
-        if others is not None and clusters is None:
+        if others is not None and clusters is None and not joint:
             columns = tuple(regions) if isinstance(regions, (list, tuple)) else ()
             if (more := counted(measured, others, lens, columns, _scale(predictions, others))) is not None:
                 return _of_all(measured, *more, names, draws, said)
@@ -197,6 +204,32 @@ def grouping_loss(
 
     raw = found(plan)
     return raw if not recalibrate else replace(raw, recalibrated=found(replace(plan, recalibrate=True)))
+
+
+def _binning(bins: Any, joint: bool) -> Partition:
+    """The level sets: bins of one output, or boxes of all."""
+    number = isinstance(bins, (int, np.integer)) and not isinstance(bins, bool)
+    if number and joint:
+        if bins < 1:
+            raise InputError("bins", "must be at least 1", bins)
+        return KDTree(1 / bins, split="median")
+    binning = EqualWidth(bins) if number else bins
+    if not isinstance(binning, KDTree if joint else (EqualWidth, EqualMass, Edges)):
+        rule = "with Full() must be a number or KDTree" if joint else "must be a number, EqualWidth, EqualMass or Edges"
+        raise InputError("bins", rule, repr(bins))
+    found: Partition = binning
+    return found
+
+
+def _check_joint(rule: Generator, curve: str, recalibrate: bool) -> None:
+    """What the whole forecast does not allow."""
+    if rule.name != "brier":
+        why = 'with Full() must be "brier": a regression within boxes may give calibrated outputs below 0, which have no'
+        raise InputError("score", f"{why} log score; use Classwise()", repr(rule.name))
+    if curve != "local":
+        raise InputError("curve", 'with Full() must be "local"', repr(curve))
+    if recalibrate:
+        raise InputError("recalibrate", "needs a single event or Classwise(): isotonic regression has one output")
 
 
 def _clusters(predictions: Predictions) -> np.ndarray | None:

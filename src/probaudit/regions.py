@@ -98,8 +98,10 @@ class TreeRegions(Regions):
     """The leaves of a decision tree for the event, by the loss that is asked for: at most one for each `ratio` rows, each with
     about as many rows or more. Splits are at 255 values of each feature.
 
-    A level set with too few rows for two such regions is split once, into regions of two fifths of the rows or more, as long as
-    each keeps 5 rows."""
+    A level set with too few rows for three such regions is split once, into regions of two fifths of the
+    rows or more, as long as each keeps 5 rows: two regions of half the rows each would need a feature with
+    a possible cut at its median.
+    """
 
     ratio: float = 30
 
@@ -113,7 +115,7 @@ class TreeRegions(Regions):
     def least(self, level: Level) -> float:
         """How many rows to learn from each region must hold."""
         regions = len(level.test) // self.ratio
-        return len(level.train) // regions if regions > 1 else _stump_least(level)
+        return len(level.train) // regions if regions > 2 else _stump_least(level)
 
     def divide(self, features: Features, level: Level) -> Division:
         least = self.least(level)

@@ -242,6 +242,52 @@ def unfair_groups(
     return GroupedWorld(features, _draw(rng, truth), scores, truth, *losses, group=np.array(list(effects))[number])
 
 
+@dataclass(frozen=True)
+class GroupedClasses:
+    """Rows of a world of several classes whose scores are calibrated, and yet not the truth.
+
+    features [n, d], labels y, scores and truth [n, K], group. grouping_loss : of the world, E |truth - score|^2, summed over
+    classes.
+    """
+
+    features: np.ndarray
+    y: np.ndarray
+    scores: np.ndarray
+    truth: np.ndarray
+    group: np.ndarray
+    grouping_loss: float
+
+
+def swapped_classes(
+    n: int = 10_000, classes: int = 3, *, effect: float = 0.85, noise_features: int = 2, seed: int = 0
+) -> GroupedClasses:
+    """Two hidden groups that differ in the two least probable classes only: with three classes the top label
+    shows nothing.
+
+    Scores are uniform on the simplex. A share of the least probability moves from one of these classes to the other: in group 0
+    to the one that comes later, in group 1 to the one that comes first. The loss is 4 effect^2 / (K^3 (K + 1)).
+
+    effect : the share of the least probability that moves.
+
+    >>> world = swapped_classes(1000)
+    >>> round(world.grouping_loss, 4), bool(np.allclose(world.truth.sum(axis=1), 1))
+    (0.0268, True)
+    """
+    K = _at_least(classes, 2, "classes")
+    if not 0 <= effect <= 1:
+        raise InputError("effect", "must lie in [0, 1]", effect)
+    rng = np.random.default_rng(seed)
+    scores, group = rng.dirichlet(np.ones(K), n), rng.integers(0, 2, n)
+    least = np.sort(np.argsort(scores, axis=1)[:, :2], axis=1)
+    moved = effect * scores.min(axis=1) * (1 - 2 * group)
+    truth, rows = scores.copy(), np.arange(n)
+    truth[rows, least[:, 0]] -= moved
+    truth[rows, least[:, 1]] += moved
+    y = np.minimum((rng.random((n, 1)) > truth.cumsum(axis=1)).sum(axis=1), K - 1)
+    features = np.column_stack([group, rng.standard_normal((n, noise_features))])
+    return GroupedClasses(features, y, scores, truth, group, 4 * effect**2 / (K**3 * (K + 1)))
+
+
 def _sigmoid(z: np.ndarray) -> np.ndarray:
     e = np.exp(-np.abs(z))
     return np.where(z >= 0, 1 / (1 + e), e / (1 + e))

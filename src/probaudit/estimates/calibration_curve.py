@@ -58,6 +58,107 @@ class Points:
         return np.where((self.outputs <= 0) | (self.outputs >= 1), rates, smooth) if keep_ends else smooth
 
 
+class BoxPoints(Points):
+    """Level sets of several outputs, each as one point: the rates there are not smoothed."""
+
+    @cached_property
+    def smoother(self) -> np.ndarray:
+        return np.eye(len(self.outputs))
+
+
+ROWS_PER_TERM = 10  # a box is fitted with squares and products of outputs if it has so many rows for each
+
+
+@dataclass(frozen=True)
+class BoxCurve:
+    """Calibrated outputs from a regression of one-hot labels on the outputs within each box of a k-d tree.
+
+    fitted : [rows, classes]. rows : of each box, its rows.
+    terms, slopes : of each box, the centred regressors of its rows, [rows, terms], and the covariance of the
+    fitted slopes for each class, [classes, terms, terms]. It errs low, as residuals do.
+    """
+
+    fitted: np.ndarray
+    rows: list[np.ndarray]
+    terms: list[np.ndarray]
+    slopes: list[np.ndarray]
+
+    @classmethod
+    def of(
+        cls, outputs: np.ndarray, hits: np.ndarray, weights: np.ndarray, box: np.ndarray, units: np.ndarray | None
+    ) -> BoxCurve:
+        """Weighted least squares. units : the cluster of each row, if rows are dependent."""
+        order = np.argsort(box, kind="stable")
+        rows = np.split(order, np.flatnonzero(np.diff(box[order])) + 1)
+        fitted, terms, slopes = np.empty(hits.shape), [], []
+        for inside in rows:
+            w, y = weights[inside], hits[inside]
+            x = _terms(outputs[inside], w)
+            mean = w @ y / w.sum()
+            inverse = np.linalg.pinv((x * w[:, None]).T @ x, rcond=1e-9, hermitian=True)
+            fit = mean + x @ (inverse @ (x * w[:, None]).T @ (y - mean))
+            fitted[inside] = fit
+            terms.append(x)
+            slopes.append(_slope_covariance(x, w, y - fit, inverse, None if units is None else units[inside]))
+        return cls(fitted, rows, terms, slopes)
+
+    def noise(self, region: np.ndarray, level: np.ndarray, weights: np.ndarray, scaled: bool = False) -> np.ndarray:
+        """What chance in the slopes adds, on average, to the weighted variance of the fitted values' means over regions within
+        their level sets, [classes]. Each row may be a region of its own.
+
+        scaled : multiply by rows / degrees of freedom, so that the result does not err low.
+        """
+        total, found = 0.0, np.zeros(self.fitted.shape[1])
+        for inside, x, slopes in zip(self.rows, self.terms, self.slopes, strict=True):
+            used = region[inside] >= 0
+            r, own, w, z = region[inside][used], level[inside][used], weights[inside][used], x[used]
+            total += w.sum()
+            if not len(w) or not x.shape[1]:
+                continue
+            means, mass = _means(r, w, z), np.bincount(np.unique(r, return_inverse=True)[1].reshape(-1), w)
+            spread = (means * mass[:, None]).T @ means
+            outer, whole = _means(own, w, z), np.bincount(np.unique(own, return_inverse=True)[1].reshape(-1), w)
+            factor = len(x) / max(1, len(x) - x.shape[1] - 1) if scaled else 1.0
+            found += factor * np.einsum("ij,kij->k", spread - (outer * whole[:, None]).T @ outer, slopes)
+        return np.asarray(found / total)
+
+
+def _means(cell: np.ndarray, w: np.ndarray, values: np.ndarray) -> np.ndarray:
+    """Weighted means over the cells that occur, [cells, terms]."""
+    place = np.unique(cell, return_inverse=True)[1].reshape(-1)
+    mass = np.bincount(place, w)
+    return np.column_stack([np.bincount(place, w * column) / mass for column in values.T])
+
+
+def _terms(outputs: np.ndarray, w: np.ndarray) -> np.ndarray:
+    """Outputs but the last, and their squares and products where rows allow it; without a mean, of the order of 1."""
+    x = outputs[:, :-1].astype(np.float64)
+    d, n = x.shape[1], len(x)
+    if n < ROWS_PER_TERM * d:
+        return x[:, :0]
+    x = x - w @ x / w.sum()
+    x = x / max(float(np.abs(x).max()), np.finfo(float).tiny)
+    if n >= ROWS_PER_TERM * d * (d + 3) // 2:
+        i, j = np.triu_indices(d)
+        x = np.column_stack([x, x[:, i] * x[:, j]])
+        x = x - w @ x / w.sum()
+    return np.asarray(x)
+
+
+def _slope_covariance(
+    x: np.ndarray, w: np.ndarray, residual: np.ndarray, inverse: np.ndarray, units: np.ndarray | None
+) -> np.ndarray:
+    """The sandwich covariance of each class, [classes, terms, terms]: pulls are summed by unit."""
+    pulls = (x * w[:, None])[:, None, :] * residual[:, :, None]  # [rows, classes, terms]
+    if units is not None:
+        place = np.unique(units, return_inverse=True)[1].reshape(-1)
+        summed = np.zeros((int(place.max()) + 1, *pulls.shape[1:]))
+        np.add.at(summed, place, pulls)
+        pulls = summed
+    middle = np.einsum("nki,nkj->kij", pulls, pulls)
+    return np.asarray(inverse @ middle @ inverse)
+
+
 def local_regression(outputs: np.ndarray, weight: np.ndarray, span: float = SPAN) -> np.ndarray:
     """The matrix that turns rates at rising outputs into a curve there: straight lines, fitted with tricube weights to the
     nearest points that hold a share of the weight (LOWESS without its robust steps, Cleveland 1979).
