@@ -47,7 +47,7 @@ def test_json_is_complete_and_strict(world, tmp_path):
     assert (tmp_path / "audit.json").read_text() == text
     assert list(tmp_path.iterdir()) == [tmp_path / "audit.json"]
     found = json.loads(text)
-    assert found["schema"] == "probaudit.audit/2"
+    assert found["schema"] == "probaudit.audit/3"
     assert found["rows"] == len(world.y)
     assert found["estimates"]["log_score"]["value"] == float(audit["log_score"])
     assert found["estimates"]["log_score"]["per_class"].keys() == {"0", "1"}

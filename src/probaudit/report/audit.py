@@ -44,7 +44,7 @@ if TYPE_CHECKING:
     from ..engines.row_source import RowSource
     from .page import Page
 
-SCHEMA = "probaudit.audit/2"
+SCHEMA = "probaudit.audit/3"
 SHOWN_REGIONS = 20
 SHOWN_CLASSES = 50
 
@@ -142,7 +142,7 @@ class Audit(Result):
         return nw.from_dict(columns, backend="pandas").to_native()
 
     def to_dict(self) -> dict[str, Any]:
-        """The whole audit as plain values (schema `probaudit.audit/2`, see docs/audit-json.md)."""
+        """The whole audit as plain values (schema `probaudit.audit/3`, see docs/audit-json.md)."""
         plan, sample = self.summary.plan, self.evidence.sample
         worst = sorted(self.class_errors, key=lambda error: -error.excess)[:SHOWN_CLASSES]
         return {

@@ -110,6 +110,15 @@ def title_of(name: str) -> str:
     return TITLES.get(name, name.replace("_", " "))
 
 
+def title_of_class(kind: str) -> str:
+    """What a calibrator is called in a sentence, given the name of its class.
+
+    >>> title_of_class("TemperatureScaling")
+    'temperature scaling'
+    """
+    return next((title_of(name) for name, (known, _) in METHODS.items() if known == kind), kind)
+
+
 def candidates(classes: int, *, pairs: bool = False, aware: Sequence[str] = ()) -> dict[str, Calibrator]:
     """The calibrators that are compared, from the simplest to the most flexible: fewer where they would take long.
 

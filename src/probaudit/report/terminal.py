@@ -13,10 +13,11 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
-from ..diagrams.wording import in_words, score_of
+from ..diagrams.wording import score_of
 from ..estimates.estimate import Estimate
 from .dependence import rows_words
 from .finding import percent
+from .repairs import title_of_class
 
 if TYPE_CHECKING:
     from ..budget import Budget
@@ -182,7 +183,7 @@ def budget_words(audit: Audit, found: Budget) -> list[str]:
     """Why the numbers of a budget are not those of the verdict and of the scores."""
     pairs = is_pairs(audit)
     words = [
-        f"calibration in the budget: removed by {in_words(found.calibrator)} on rows it was not fitted to, plus the "
+        f"calibration in the budget: removed by {title_of_class(found.calibrator)} on rows it was not fitted to, plus the "
         "calibration error left after it (without finite-sample bias); grouping and rest are those of the recalibrated outputs"
         if found.calibrator
         else "calibration in the budget: without finite-sample bias; outputs were not recalibrated"
