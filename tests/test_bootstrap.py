@@ -81,12 +81,12 @@ def test_one_interval_for_one_error():
     """`calibration_error`, the audit and `compare` say the same."""
     y, q = softmax_world(1000, 4, 1.7, 0)
     other = np.full_like(q, 0.25)
-    audit, compared = pb.audit(y, q, repair=False), pb.compare(y, {"a": q, "b": other}, repair=False)
+    audit, compared = pb.audit(y, q, repair=False), pb.compare({"a": q, "b": other}, y, repair=False)
     for name, audited, partition in (("ece", "ece", pb.EqualWidth(15)), ("ace", "ece.equal_mass", pb.EqualMass(15))):
         alone = pb.calibration_error(y, q, partition=partition, interval=True)
         entry = next(error for error in audit.errors if error.name == audited).estimate
         assert entry.interval == alone.interval
-        assert compared.models["a"][name].interval == alone.interval
+        assert compared["a"][name].interval == alone.interval
         assert float(entry) == float(alone)
 
 

@@ -7,9 +7,9 @@ import pytest
 
 import probaudit as pb
 from probaudit.columns import Columns
-from probaudit.engines.memory import evidence_of
 from probaudit.estimates.cells import gather_class_cells
 from probaudit.statistics import CELLS, COARSE_CELLS, Plan
+from probaudit.statistics.evidence import EvidenceState
 
 DTYPES = (np.float64, np.float32)
 BINS = [bins for bins in range(1, CELLS + 1) if CELLS % bins == 0]
@@ -71,7 +71,9 @@ PATHS = {
 def test_the_grid_decides_as_rows_do(K, dtype, path):
     p = worlds(K, dtype)
     y = np.random.default_rng(0).integers(0, 2, len(p))
-    found = evidence_of(PATHS[path](y, p), Plan.of(PATHS[path](y, p)))
+    given = PATHS[path](y, p)
+    state = EvidenceState(Plan.of(given)).update(given.block(0, len(p), by_column=path.startswith("columns")))
+    found = state.evidence(pb.Predictions(y, p))
     shown = [(found.top, p.max(axis=1))] + [(found.classes[k], p[:, k]) for k in range(min(K, 3))]
     for sums, outputs in shown:
         cells = len(sums.rows)

@@ -17,6 +17,7 @@ from probaudit.estimates.null import Steps
 from probaudit.report import groups, lens_errors
 from probaudit.report.repairs import among
 from probaudit.statistics import Plan
+from probaudit.statistics import evidence as sampling
 
 
 def evidence(rows: pb.Predictions):
@@ -41,10 +42,10 @@ def test_values_are_those_of_the_functions(world, found):
     y, p = world.y, world.mcs
     expected = {
         "ece": pb.calibration_error(y, p),
-        "ece.equal_mass": pb.calibration_error(y, p, partition=pb.EqualMass(15), exact=False),
+        "ece.equal_mass": pb.calibration_error(y, p, partition=pb.EqualMass(15)),
         "smooth_ece": pb.smooth_calibration_error(y, p),
         "kernel_error": pb.kernel_calibration_error(y, p),
-        "rms_error": pb.rms_calibration_error(y, p, exact=False),
+        "rms_error": pb.rms_calibration_error(y, p),
         "classwise_ece": pb.calibration_error(y, p, lens=pb.Classwise()),
         "topk_ece.2": pb.calibration_error(y, p, lens=among(2)),
         "topk_ece.3": pb.calibration_error(y, p, lens=among(3)),
@@ -55,9 +56,24 @@ def test_values_are_those_of_the_functions(world, found):
     for name, value in expected.items():
         assert float(found[name].estimate) == pytest.approx(float(value), abs=2e-7), name  # SmoothECE: its fixed point to 1e-7
         assert found[name].estimate.n == len(y)
-        assert found[name].estimate.low <= value <= found[name].estimate.high
+        estimate = found[name].estimate
+        inside = estimate.debiased if np.isfinite(estimate.debiased) else value
+        assert estimate.low <= inside <= estimate.high
         assert found[name].excess == pytest.approx(value - found[name].null_mean, abs=2e-7)
     assert found["classwise_ece"].estimate.per_class == pytest.approx(expected["classwise_ece"].per_class, abs=1e-12)
+
+
+def test_errors_of_a_sample_say_that_they_come_from_a_grid(world, monkeypatch):
+    monkeypatch.setattr(sampling, "SAMPLE_ROWS", 500)
+    audit = pb.audit(world.y, world.mcs, repair=False)
+    found = {error.name: error.estimate for error in audit.errors}
+    options = {"partition": pb.EqualMass(15), "exact": False}
+    for name, value in (
+        ("ece.equal_mass", pb.calibration_error(world.y, world.mcs, **options)),
+        ("rms_error", pb.rms_calibration_error(world.y, world.mcs, **options)),
+    ):
+        assert float(found[name]) == pytest.approx(float(value), abs=1e-9)
+        assert "from a grid of 16,800 cells" in found[name].definition
 
 
 def test_the_definition_says_which_error_it_is(world, found):

@@ -276,7 +276,7 @@ def test_cells_are_kept_for_the_measures_that_share_them():
     p, y = rng.dirichlet(np.ones(4), 500), rng.integers(0, 4, 500)
     rows = pb.Predictions(y, p)
     for partition in (pb.EqualMass(7), pb.EqualWidth(7), pb.EqualMass(9)):
-        for options in ({}, {"worst": True}, {"interval": "bca", "resamples": 50}, {"lens": pb.OneVsRest(1)}):
+        for options in ({}, {"worst": True}, {"interval": True, "resamples": 50}, {"lens": pb.OneVsRest(1)}):
             shared = pb.calibration_error(rows, partition=partition, **options)
             alone = pb.calibration_error(y, p, partition=partition, **options)
             assert (float(shared), *shared.interval) == pytest.approx((float(alone), *alone.interval), abs=0, nan_ok=True)

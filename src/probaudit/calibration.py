@@ -15,7 +15,7 @@ from .distances import Distance, Squared, as_distance
 from .engines.choosing import Passing, as_source
 from .errors import InputError
 from .estimates.calibration_error import debiased_gap, mean_gap, thin, worst_gap
-from .estimates.cells import Categories, Cells, gather_categories, gather_cells, gather_class_cells
+from .estimates.cells import Categories, Cells, exact_total, gather_categories, gather_cells, gather_class_cells
 from .estimates.estimate import Estimate
 from .estimates.null import Steps, cluster_null, p_value
 from .estimates.population import RESAMPLES, Population
@@ -187,7 +187,7 @@ def _steps(seen: Seen, partition: Partition) -> Steps:
 def class_term(predictions: Predictions, partition: EqualWidth) -> Term:
     """The errors of all classes, in one pass over them."""
     rows = Rows.of(predictions)
-    outputs = survey(predictions).state.mean_outputs() * rows.weights.sum()
+    outputs = survey(predictions).state.mean_outputs() * exact_total(rows.weights)
 
     def categories(k: int) -> Categories:
         view = OneVsRest(k).view(rows.probs, rows.labels)

@@ -92,8 +92,7 @@ def gather_class_cells(
         return sums
 
     sums = _added(each_chunk(probs, gather))
-    hits, places = exact_sums(labels, weights, K), np.zeros(n, np.int64)
-    total, squares = (float(exact_sums(places, part, 1)[0]) for part in (weights, weights**2))
+    hits, total, squares = exact_sums(labels, weights, K), exact_total(weights), exact_total(weights**2)
     totals = np.column_stack([np.full((K, 3), [n, total, squares]), outputs, hits])
     sums[:, 0] = totals - sums[:, 1:].sum(axis=1)
     sums[:, 0] *= sums[:, 0, :1] > 0.5  # without rows, nothing but rounding is left
@@ -126,6 +125,11 @@ def exact_sums(numbers: np.ndarray, values: np.ndarray, size: int) -> np.ndarray
     high, low = np.zeros((2, size))
     add_values(np.ascontiguousarray(values, np.float64), np.ascontiguousarray(numbers, np.int64), high, low)
     return high + low
+
+
+def exact_total(values: np.ndarray) -> float:
+    """The sum of values; the same bits for every order."""
+    return float(exact_sums(np.zeros(len(values), np.int64), values, 1)[0])
 
 
 @dataclass(frozen=True)

@@ -69,7 +69,7 @@ def population_error(
     groups = [slice(j, j + 1) for j in range(len(parts))] if worst else [slice(0, len(parts))]
     sums = [_Sum.of(parts[s], shapes[s], noises[s], weights[s], distance, worst) for s in groups]
     observed = math.fsum(one.observed for one in sums)
-    if not math.isfinite(observed) or sum(float(part.cells.rows.sum()) for part in parts) < 2:
+    if not math.isfinite(observed) or max(float(part.cells.rows.sum()) for part in parts) < 2:
         return Population()
 
     def simulated(size: float) -> np.ndarray:
