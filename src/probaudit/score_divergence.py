@@ -81,7 +81,7 @@ def score_divergence(
     words += ["divided by the score of the base-rate forecast"] if normalize else []
     words += ["weighted"] if sample_weight is not None else []
     words += ["interval by clusters"] if clusters is not None else []
-    found = {"n": len(rows), "definition": ", ".join(words), "naive": naive, "infinite_rows": infinite}
+    found: dict[str, Any] = {"n": len(rows), "definition": ", ".join(words), "naive": naive, "infinite_rows": infinite}
     return Estimate(value / scale, low=max(0.0, low) if low < 0 else low, high=high, **found)
 
 
