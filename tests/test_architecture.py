@@ -28,7 +28,7 @@ LAYERS = [
     ["viewing", "resampling"],
     ["cell_counting"],
     ["calibration"],
-    ["smoothing", "event_metrics", "kernel_metrics", "sweeps"],
+    ["smoothing", "event_metrics", "kernel_metrics", "score_divergence", "sweeps"],
     ["calibrators"],
     ["calibration_loss"],
     ["selecting"],

@@ -155,8 +155,8 @@ def test_words():
     assert "bias correction leaves" in blind.text
     assert "--method bias_corrected_temperature" in blind.advice
     assert "Mean replacement (control): ECE 0 instead of" in found(compared("cal"))["better_error_worse_score"].text
-    assert "where group = " in found(groups(0.15))["miscalibrated_group"].text
-    assert "beyond chance, class 7: " in found(classes(True))["miscalibrated_class"].text
+    assert "Worst group: group = " in found(groups(0.15))["miscalibrated_group"].text
+    assert "miscalibrated, class 7: " in found(classes(True))["miscalibrated_class"].text
 
 
 def test_few_confidences_of_histogram_binning():

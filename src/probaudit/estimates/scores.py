@@ -15,7 +15,8 @@ from ..scores import Brier, Cost, Log, Score
 from ..statistics import ClassSums, Decisions, Summary
 from .clusters import ClusteredRows
 from .estimate import Estimate
-from .score_intervals import Z95, ClassParts, score_interval
+from .score_intervals import Z95 as Z95
+from .score_intervals import ClassParts, score_interval
 
 
 @dataclass(frozen=True)
