@@ -197,6 +197,7 @@ FIRING = {
     "against_chance": (lambda w: pb.audit(w.y, w.mcs), "warning", lambda w: None),  # it always says something
     "hidden_groups": (lambda w: unfair(), "warning", calibrated),
     "few_rows": (lambda w: pb.audit(w.y[:50], w.cal[:50]), "note", calibrated),
+    "few_clusters": (lambda w: pb.audit(w.y, w.cal, clusters=np.arange(len(w.y)) % 20, repair=False), "note", calibrated),
     "few_of_a_class": (
         lambda w: pb.audit(np.where(np.arange(len(w.y)) < 3, 1, 0), np.full(len(w.y), 0.01), repair=False),
         "note",
@@ -451,7 +452,7 @@ def test_the_headline_considers_every_test(world):
 )
 def test_a_lower_bound_is_never_good_news(low, share, high, searched, level, words):
     budget = SimpleNamespace(total=1.0, grouping=pb.Estimate(share, low=low, high=high), badly_served=lambda n: ())
-    budget.definition = "loss budget of the brier score, Classwise()"
+    budget.score, budget.lens = "brier", pb.Classwise()
     budget.found = SimpleNamespace(definition="tree", searched=searched)
     summary = SimpleNamespace(plan=SimpleNamespace(kind="probabilities"))
     finding = hidden_groups(SimpleNamespace(budget=budget, summary=summary))

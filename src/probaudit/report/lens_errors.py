@@ -16,6 +16,7 @@ import numpy as np
 
 from ..calibration import calibration_error, calibration_test, class_term
 from ..distances import L1, TVD, Distance, Squared
+from ..errors import InputError
 from ..estimates.calibration_error import ONE_ROW, debiased_gap, mean_gap
 from ..estimates.cells import Categories, Cells
 from ..estimates.dependent_event import INDEPENDENT, DependentEvent, SharedNoise
@@ -31,6 +32,7 @@ from ..estimates.smooth import smooth_error
 from ..estimates.surprises import classwise_chance
 from ..lenses import Classwise, Full, Lens, OneVsRest, TopK, TopLabel, View
 from ..partitions import EqualMass, EqualWidth, KDTree, Partition
+from ..predictions import Predictions
 from ..resampling import dependence
 from ..statistics.evidence import Evidence
 from ..statistics.sampling import drawn
@@ -165,10 +167,19 @@ def _of_clusters(evidence: Evidence, lens: Lens, partition: Partition, *, square
     if evidence.sampled or evidence.sample.clusters is None:
         return None
     distance = Squared() if squared else ABSOLUTE
-    few = len(np.unique(np.asarray(evidence.sample.cluster_numbers)[Rows.of(evidence.sample).places])) < 2
-    if few:
+    if len(np.unique(np.asarray(evidence.sample.cluster_numbers)[Rows.of(evidence.sample).places])) < 2:
         return Population()
-    found = calibration_error(evidence.sample, lens=lens, partition=partition, distance=distance, interval=True)
+    return _population(evidence.sample, lens=lens, partition=partition, distance=distance)
+
+
+def _population(rows: Predictions, **choices: Any) -> Population:
+    """The error of the population as `calibration_error` finds it; unknown where cells have single rows."""
+    try:
+        found = calibration_error(rows, interval=True, **choices)
+    except InputError as problem:
+        if problem.argument != "interval":
+            raise
+        return Population()
     return Population(found.debiased, found.low, found.high)
 
 
@@ -273,7 +284,7 @@ def full_error(evidence: Evidence) -> LensError | None:
     few = len(rows) > FULL_ROWS
     rows = rows.take(drawn(len(rows), FULL_ROWS)) if few else rows
     options: dict[str, Any] = {"lens": Full(), "partition": tree, "distance": distance, "resamples": FEWER_RESAMPLES}
-    test, found = calibration_test(rows, **options), calibration_error(rows, interval=True, **options)
+    test, found = calibration_test(rows, **options), _population(rows, **options)
     words = described(Full(), tree, distance)
     words += f", on a sample of {len(rows):,} rows" if few else evidence.sample_words
     ends: dict[str, Any] = {"low": found.low, "high": found.high, "debiased": found.debiased}
