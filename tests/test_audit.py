@@ -506,13 +506,12 @@ def test_a_bin_of_outputs_is_no_group_that_is_badly_served(rows):
     rng = np.random.default_rng(0)
     y, p = rng.integers(0, 2, rows), rng.random(rows)
     noise = np.where(np.abs(p - 0.5) > 0.25, rng.random(rows), 0)  # constant in the bins between
-    found = pb.audit(y, p, features={"noise": noise}, repair=False)
-    table = found.budget.found.regions
+    found = pb.loss_budget(y, p, {"noise": noise}, calibrator="none")
+    table = found.found.regions
     whole = [region for region in table.badly_served() if region.rule.endswith("all")]
     assert whole  # bins that are wrong, and that no feature splits
-    assert found.budget.badly_served(len(table))
-    assert all("noise" in region.rule for region in found.budget.badly_served(len(table)))
-    assert "all: " not in repr(found)
+    assert found.badly_served(len(table))
+    assert all("noise" in region.rule for region in found.badly_served(len(table)))
 
 
 def test_a_share_lies_within_the_interval_that_is_shown():

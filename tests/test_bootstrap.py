@@ -155,6 +155,11 @@ def test_more_resamples_do_not_look_at_more_rows():
     assert found.low < 0.15 < found.high
 
 
+def test_rows_by_themselves_say_nothing_about_chance():
+    found = pb.calibration_error(*world(50, 0), partition=pb.Each(), interval=True)
+    assert np.isnan([found.low, found.high, found.debiased]).all()
+
+
 @pytest.mark.parametrize(
     ("options", "words"),
     [
@@ -163,7 +168,6 @@ def test_more_resamples_do_not_look_at_more_rows():
         ({"interval": True, "clusters": [1, 2]}, "one value per row"),
         ({"interval": True, "lens": pb.Classwise(), "exact": False}, "several events"),
         ({"interval": True, "clusters": np.arange(50), "exact": False}, "in clusters"),
-        ({"interval": True, "partition": pb.Each()}, "two rows"),
     ],
 )
 def test_refusals(options, words):

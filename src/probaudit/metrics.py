@@ -148,7 +148,7 @@ def log_score(
     A row whose true class has probability 0 makes the score infinite; `infinite_rows` counts them. Nothing is clipped.
 
     >>> log_score([1, 0, 1], [0.9, 0.2, 0.4])
-    0.414932 [0, 9.73537]  mean log score, n = 3
+    0.414932 [0, 14.6707]  mean log score, n = 3
     >>> log_score(["no", "yes"], [[1.0, 0.0], [1.0, 0.0]], labels=["no", "yes"]).infinite_rows
     1
     """

@@ -117,10 +117,13 @@ def check_resamples(resamples: int) -> None:
 
 
 def units_of(terms: Sequence[Term], clusters: np.ndarray | None, seed: int) -> np.ndarray:
-    """The unit of each of all rows."""
-    if any(term.rows is None for term in terms):
+    """The unit of each of all rows; only those that count are merged into units."""
+    places = [term.rows for term in terms if term.rows is not None]
+    if len(places) < len(terms):
         raise InputError("exact", "must be True for an interval of several events, or of rows in clusters")
-    return sampling_units(terms[0].total, seed, clusters)
+    rows, found = np.unique(np.concatenate(places)), np.zeros(terms[0].total, np.int64)
+    found[rows] = sampling_units(len(rows), seed, None if clusters is None else clusters[rows])
+    return found
 
 
 def population_of(
@@ -138,8 +141,6 @@ def population_of(
     of the same rows are dependent: how much more, or less, their sum varies is found by resampling rows.
     """
     each = [(term, *parts) for term in terms for parts in term.each]
-    if all(len(cells.rows) > 1 and (cells.rows <= 1).all() for _, cells, *_ in each):
-        raise InputError("interval", "needs a cell of two rows or more: of one row nothing is known about chance")
     counts, units = np.zeros((0, 0)), np.zeros(0, np.int64)
     if clusters is not None:
         units = units_of(terms, clusters, seed)
@@ -178,12 +179,15 @@ def dependence(terms: Sequence[Term], distance: Distance, seed: int, *, worst: b
     errors were independent."""
     units, error = units_of(terms, None, seed), worst_gap if worst else mean_gap
     counts = _unit_counts(units, DEPENDENCE_RESAMPLES, seed)
-    total, apart = np.zeros(len(counts)), 0.0
+    found = []
     for term in terms:
         for _, share, make, _ in term.each:
             categories = make()
             table = unit_table(units[term.rows], categories.of_row, counts.shape[1], len(categories.counts))
-            errors = np.concatenate([np.atleast_1d(error(c, distance)) for c in categories.resampled(counts @ table)])
-            total += share * errors
-            apart += share**2 * float(errors.var())
-    return float(total.std() / np.sqrt(apart)) if apart > 0 and np.isfinite(apart) else 1.0
+            with np.errstate(invalid="ignore"):  # an event without rows in a resample
+                errors = [np.atleast_1d(error(c, distance)) for c in categories.resampled(counts @ table)]
+            found.append(share * np.concatenate(errors))
+    draws = np.array(found)
+    draws = draws[:, np.isfinite(draws).all(axis=0)]
+    apart = float(draws.var(axis=1).sum()) if draws.shape[1] > 1 else 0.0
+    return float(draws.sum(axis=0).std() / np.sqrt(apart)) if apart > 0 else 1.0

@@ -31,8 +31,7 @@ class Cells:
 
     @property
     def share(self) -> np.ndarray:
-        total = self.weight.sum(axis=-1, keepdims=True)
-        return np.asarray(self.weight / np.where(total > 0, total, 1.0))  # a resample of few rows may hold none
+        return self.weight / self.weight.sum(axis=-1, keepdims=True)
 
     @property
     def each(self) -> list[Cells]:

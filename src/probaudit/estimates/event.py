@@ -85,8 +85,9 @@ def hosmer_lemeshow(p: np.ndarray, y: np.ndarray, cell: np.ndarray, *, seed: int
     """Sum over groups of (observed - expected)^2 / (expected (1 - expected / n)), chi-squared with as many degrees of
     freedom as groups: the outputs were not fitted to these rows.
 
-    In a group with fewer than five expected events, or non-events, the deviation is far from normal: confident outputs of a
-    calibrated model would be rejected in 6% of tests at level 1%. The counts of such groups are resampled from their exact
+    In a group with fewer than five expected events, or non-events, the deviation is far from normal:
+    confident outputs of a calibrated model (log-odds of standard deviation 5, n = 1000) would be
+    rejected in 7.5% of tests at level 1%. The counts of such groups are resampled from their exact
     distribution (Hong 2013), and the other groups are chi-squared given these.
     """
     from scipy.special import chdtrc

@@ -60,7 +60,9 @@ def population_error(
     parts: Sequence[Part], distance: Distance, *, worst: bool = False, widened: float = 1.0, seed: int = 0
 ) -> Population:
     """The sum of share x error over parts. `widened` multiplies the deviations of simulated errors from their mean, where
-    parts are simulated apart but depend on each other."""
+    parts are simulated apart but depend on each other. Without a cell of two rows nothing is known about chance."""
+    if all(part.cells.rows.max() < 2 for part in parts):
+        return Population()
     gaps = [part.cells.outputs - part.cells.targets for part in parts]
     shapes = _shapes([part.cells for part in parts], gaps)
     rng = np.random.default_rng(seed)
@@ -69,7 +71,7 @@ def population_error(
     groups = [slice(j, j + 1) for j in range(len(parts))] if worst else [slice(0, len(parts))]
     sums = [_Sum.of(parts[s], shapes[s], noises[s], weights[s], distance, worst) for s in groups]
     observed = math.fsum(one.observed for one in sums)
-    if not math.isfinite(observed) or max(float(part.cells.rows.sum()) for part in parts) < 2:
+    if not math.isfinite(observed):
         return Population()
 
     def simulated(size: float) -> np.ndarray:

@@ -21,10 +21,11 @@ from .score_intervals import ClassParts, score_interval
 
 @dataclass(frozen=True)
 class Mean:
-    """A mean score with its 95% interval, the score of the base-rate forecast under the same priors,
-    and the mean of each class."""
+    """A mean score with its standard error by linearisation and its 95% interval, the score of the
+    base-rate forecast under the same priors, and the mean of each class."""
 
     value: float
+    error: float
     low: float
     high: float
     naive: float
@@ -79,19 +80,25 @@ def mean_score(
     scale = naive if normalize else 1.0
     if normalize and naive <= 0:  # a naive forecast that costs nothing, or earns, is no yardstick
         value = math.inf if naive == 0 and value > 0 else math.nan
-        return Mean(value, math.nan, math.nan, naive, means)
+        return Mean(value, math.nan, math.nan, math.nan, naive, means)
     value /= scale
     if not math.isfinite(value) or sums.rows.sum() < 2:
-        return Mean(value, math.nan, math.nan, naive, means)
-    offset = value * naive_scores if normalize else np.full(len(P), value)
+        return Mean(value, math.nan, math.nan, math.nan, naive, means)
+    offset = value * np.where(present, naive_scores, 0.0) if normalize else np.full(len(P), value)
     parts = _parts(sums, score, P, np.where(present, means, 0.0), None if priors is not None else offset, scale)
     if parts is None or math.isnan(effect):
-        return Mean(value, math.nan, math.nan, naive, means)
-    low, high = score_interval(value, parts.dependent(effect))
+        return Mean(value, math.nan, math.nan, math.nan, naive, means)
+    parts = parts.dependent(effect)
+    low, high = score_interval(value, parts)
     if normalize and priors is None:
         missing = _naive_bias(score, P, total**2 / sums.weight_squared.sum())
         low -= value * missing / (naive + missing)
-    return Mean(value, low, high, naive, means)
+    n = float(sums.rows.sum())
+    if priors is None:
+        error = math.sqrt(effect * _spread(sums, offset).sum() * n / (n - 1)) / total / scale
+    else:
+        error = math.sqrt(parts.within.sum())
+    return Mean(value, float(error), low, high, naive, means)
 
 
 def _naive_bias(score: Score, P: np.ndarray, rows: float) -> float:

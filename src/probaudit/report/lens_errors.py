@@ -16,7 +16,6 @@ import numpy as np
 
 from ..calibration import calibration_error, calibration_test, class_term
 from ..distances import L1, TVD, Distance, Squared
-from ..errors import InputError
 from ..estimates.calibration_error import ONE_ROW, debiased_gap, mean_gap
 from ..estimates.cells import Categories, Cells
 from ..estimates.dependent_event import INDEPENDENT, DependentEvent, SharedNoise
@@ -173,13 +172,8 @@ def _of_clusters(evidence: Evidence, lens: Lens, partition: Partition, *, square
 
 
 def _population(rows: Predictions, **choices: Any) -> Population:
-    """The error of the population as `calibration_error` finds it; unknown where cells have single rows."""
-    try:
-        found = calibration_error(rows, interval=True, **choices)
-    except InputError as problem:
-        if problem.argument != "interval":
-            raise
-        return Population()
+    """The error of the population as `calibration_error` finds it."""
+    found = calibration_error(rows, interval=True, **choices)
     return Population(found.debiased, found.low, found.high)
 
 
