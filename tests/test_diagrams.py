@@ -289,7 +289,7 @@ def test_panels_side_by_side_name_all_that_any_of_them_shows():
 def test_a_budget_shows_no_rounding():
     part = pb.Estimate(1e-33, low=-1e-18, high=1e-18)
     total = pb.Estimate(0.1, low=0.09, high=0.11)
-    known = {"definition": "loss budget of the brier score, TopLabel()", "after": None}
+    known = {"score": "brier", "lens": pb.TopLabel(), "after": None}
     budget = SimpleNamespace(total=total, calibration=pb.Estimate(-1e-17), grouping=part, rest=total, **known)
     picture = diagrams.LossBudget.of_budget(budget, pairs=True).picture()
     shown = [mark.text for panel in picture.panels for mark in panel.marks if hasattr(mark, "text")]

@@ -253,7 +253,7 @@ class _Judged:
         counts = draw_counts(int(units.max()) + 1, resamples, seed)[1:]
         with np.errstate(invalid="ignore"):
             sums = np.bincount(units, self.share * values)
-        return np.asarray(counts @ sums / (counts @ np.bincount(units, self.share)))
+            return np.asarray(counts @ sums / (counts @ np.bincount(units, self.share)))
 
 
 def _recalibrated(predictions: Predictions, repaired: CalibrationLoss, lens: Lens) -> tuple[Predictions, Lens]:

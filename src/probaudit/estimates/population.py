@@ -61,7 +61,7 @@ def population_error(
 ) -> Population:
     """The sum of share x error over parts. `widened` multiplies the deviations of simulated errors from their mean, where
     parts are simulated apart but depend on each other. Without a cell of two rows nothing is known about chance."""
-    if all(part.cells.rows.max() < 2 for part in parts):
+    if all(part.cells.rows.max() < 2 for part in parts) or not math.isfinite(widened):
         return Population()
     gaps = [part.cells.outputs - part.cells.targets for part in parts]
     shapes = _shapes([part.cells for part in parts], gaps)

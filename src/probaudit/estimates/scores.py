@@ -91,7 +91,7 @@ def mean_score(
     parts = parts.dependent(effect)
     low, high = score_interval(value, parts)
     if normalize and priors is None:
-        missing = _naive_bias(score, P, total**2 / sums.weight_squared.sum())
+        missing = _naive_bias(score, P, total**2 / sums.weight_squared.sum() / effect)
         low -= value * missing / (naive + missing)
     n = float(sums.rows.sum())
     if priors is None:

@@ -274,6 +274,9 @@ def full_error(evidence: Evidence) -> LensError | None:
     """Of all classes together, over boxes of the simplex (paper 3, Appendix B.2, whose Figure 7 settles on gamma = 2^-4)."""
     if evidence.summary.plan.kind == "pairs" or not 2 < evidence.summary.plan.n_classes <= FULL_CLASSES:
         return None
+    clustered = clustered_rows(evidence)
+    if clustered is not None and clustered.clusters.count < 2:  # one cluster says nothing about chance
+        return None
     rows, tree, distance = evidence.sample, KDTree(2**-4), TVD()
     few = len(rows) > FULL_ROWS
     rows = rows.take(drawn(len(rows), FULL_ROWS)) if few else rows
