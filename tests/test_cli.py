@@ -173,7 +173,12 @@ def test_demo_trains_audits_and_writes(tmp_path):
     ]
     again = run("audit", tmp_path / "demo" / "digits-random-forest.parquet", "--features", "f_*", "--json", "-")
     stored = json.loads((tmp_path / "demo" / "digits-random-forest.json").read_text())
-    assert json.loads(again.output)["estimates"] == stored["estimates"]
+    found = json.loads(again.output)["estimates"]
+    # The demo compares repairs, so that its budget is recalibrated by the recommended one.
+    fitted = {"grouping_loss", "grouping_loss.relative"}
+    assert {k: v for k, v in found.items() if k not in fitted} == {
+        k: v for k, v in stored["estimates"].items() if k not in fitted
+    }
 
 
 def test_names_of_columns_are_no_options(tmp_path):
