@@ -43,6 +43,7 @@ def test_the_commands_run(command, tmp_path, monkeypatch):
     pd.DataFrame({"label": world.y, "p": world.cal[:, 1]}).to_csv("preds.csv", index=False)
     np.savez("preds.npz", labels=world.y, logits=np.log(world.cal))
     pd.DataFrame({"sure": world.cal.max(axis=1), "right": world.y == 0}).to_csv("answers.csv", index=False)
+    frame.assign(patient=np.arange(len(frame)) // 4).to_parquet("visits.parquet")
     Path("costs.csv").write_text("no,yes\n0,1\n5,0\n")
     fitted = calibrators.TemperatureScaling(classes=["cat", "dog"]).fit(world.cal, np.array(["cat", "dog"])[world.y])
     calibrators.save(fitted, "calibrator.json")
@@ -52,4 +53,4 @@ def test_the_commands_run(command, tmp_path, monkeypatch):
 
 
 def test_there_are_commands():
-    assert len(COMMANDS) == 13
+    assert len(COMMANDS) == 14

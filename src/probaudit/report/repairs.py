@@ -18,10 +18,10 @@ from ..estimates.clusters import ClusteredRows, Clusters
 from ..estimates.dependent_event import DependentEvent
 from ..estimates.estimate import Estimate
 from ..estimates.fine_grid import FineGrid
-from ..estimates.score_intervals import Z95
 from ..estimates.scores import wilson
 from ..estimates.selection import choose, corrected_gain
 from ..lenses import Binary, Classwise, Groups, Lens, TopK, TopLabel
+from ..metrics import brier_score
 from ..predictions import Predictions
 from ..scores import Brier, Log
 from ..selecting import CONTROL, METHODS, aware_names, calibrator_named, correction_words
@@ -266,7 +266,7 @@ def _numbers(
         "log_score": Estimate(
             after, low=after.low, high=after.high, n=n, definition=f"mean log score, {where}", infinite_rows=infinite
         ),
-        "brier_score": _mean(brier, share, clusters, f"mean Brier score, summed over classes, {where}"),
+        "brier_score": _tidy(brier_score(seen), f"mean Brier score, summed over classes, {where}"),
         "accuracy": Estimate(hits, low=low, high=high, n=n, definition=f"{right}, {where}"),
         "gain": _tidy(found.relative, f"share of the log score removed, {where}"),
         "ece": _tidy(top.estimate, top.estimate.definition),
@@ -308,12 +308,6 @@ def _words(name: str, chosen: str, best: str, gap: Estimate, infinite: int, cont
     if name == best:
         return "the best log loss, but tied with a simpler one"
     return "tied with the best" if gap.low <= 0 else "worse than the best"
-
-
-def _mean(values: np.ndarray, share: np.ndarray, clusters: Clusters | None, words: str) -> Estimate:
-    mean = float(share @ values)
-    half = Z95 * math.sqrt(float((share**2 * (values - mean) ** 2).sum())) * _widening(clusters, values - mean)
-    return Estimate(mean, low=max(0.0, mean - half), high=mean + half, n=len(values), definition=words)
 
 
 def _rank(classes: int) -> int:
