@@ -166,11 +166,11 @@ def _scores() -> Family:
 
 
 def _error(**choices: Any) -> Call:
-    return lambda draw: Found.of(pb.calibration_error(draw.y, draw.p, interval="percentile", **choices))
+    return lambda draw: Found.of(pb.calibration_error(draw.y, draw.p, **choices))
 
 
 def _rms(**choices: Any) -> Call:
-    return lambda draw: Found.of(pb.rms_calibration_error(draw.y, draw.p, interval="percentile", **choices))
+    return lambda draw: Found.of(pb.rms_calibration_error(draw.y, draw.p, **choices))
 
 
 def _errors() -> Family:
@@ -438,7 +438,7 @@ def _clustered() -> Family:
     def test(draw: Draw) -> Found:
         return Found(p_value=pb.calibration_test(draw.y, draw.p, clusters=draw.clusters).p_value)
 
-    errors: dict[str, Any] = {"interval": "percentile"}
+    drawn: dict[str, Any] = {"interval": "percentile"}
     zero_one = Cost.zero_one(2)
     items: dict[str, tuple[Item, Call]] = {
         "log_score, clusters": (_score_interval("log"), with_clusters(pb.log_score)),
@@ -452,13 +452,13 @@ def _clustered() -> Family:
             with_clusters(pb.bayes_risk, costs=zero_one),
         ),
         "log_score, clusters ignored": (_score_interval("log"), _score(pb.log_score)),
-        "ECE, clusters": (_interval("ece"), with_clusters(pb.calibration_error, **errors)),
-        "ACE, clusters": (_interval("ace"), with_clusters(pb.calibration_error, partition=EqualMass(15), **errors)),
+        "ECE, clusters": (_interval("ece"), with_clusters(pb.calibration_error)),
+        "ACE, clusters": (_interval("ace"), with_clusters(pb.calibration_error, partition=EqualMass(15))),
         "ECE, clusters ignored": (_interval("ece"), _error()),
-        "SmoothECE, clusters": (_interval("smooth"), with_clusters(pb.smooth_calibration_error, **errors)),
+        "SmoothECE, clusters": (_interval("smooth"), with_clusters(pb.smooth_calibration_error, **drawn)),
         "kernel error, Brier, clusters": (
             _interval("kernel brier"),
-            with_clusters(pb.kernel_calibration_error, **errors),
+            with_clusters(pb.kernel_calibration_error, **drawn),
         ),
         "calibration_loss, clusters": (_interval(_fitted("log")), loss),
         "compare, log_score, clusters": (_interval("difference log", "either"), difference),

@@ -10,6 +10,7 @@ import pytest
 from conftest import softmax
 from probaudit import Cost, InputError, Predictions
 from probaudit.engines.memory import gather
+from probaudit.kernels.gridding import cells_of_one
 from probaudit.statistics import CELLS, Plan, Statistics
 from probaudit.statistics.bad_rows import WAYS_OUT
 from probaudit.statistics.evidence import EvidenceState
@@ -182,7 +183,7 @@ def test_sums_agree_with_numpy(classes, dtype, kind, weighted):
     rejecting = np.zeros((classes, classes + 1))
     np.add.at(rejecting, (y, np.where(1 - top > 0.1, classes, arg)), w)
     np.testing.assert_allclose(found.reject.matrix(), rejecting, **close)
-    cell = np.minimum((top * CELLS).astype(int), CELLS - 1)
+    cell = np.minimum((top * cells_of_one(CELLS)).astype(int), CELLS - 1)
     for column, values in (("weight", w), ("confidence", w * top), ("hits", w * (arg == y)), ("log", w * logs)):
         np.testing.assert_allclose(
             getattr(found.grid, column), np.bincount(cell, values, minlength=CELLS), rtol=1e-9, atol=1e-9

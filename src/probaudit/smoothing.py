@@ -174,13 +174,15 @@ def _log_calibration(
 def _unexplained_loss(predictions: Predictions, found: LogCalibration) -> FineGrid:
     """The log loss of each row over all classes, less its part of the calibration error of the most
     probable class."""
+    from .kernels.gridding import cells_of_one
+
     rows = Rows.of(predictions)
     place = np.searchsorted(rows.places, found.odds.places)
     with np.errstate(divide="ignore"):
         loss = -np.log(rows.probs[place, rows.labels[place]].astype(np.float64))
     some, weights, top = np.isfinite(loss), found.odds.weights, found.odds.outputs
     rest = np.where(some, loss - np.where(some, found.odds.loss, 0.0), 0.0) + found.refined
-    cell = np.minimum((np.clip(top, 0, 1) * CELLS).astype(np.int64), CELLS - 1)[some]
+    cell = np.minimum((np.clip(top, 0, 1) * cells_of_one(CELLS)).astype(np.int64), CELLS - 1)[some]
 
     def total(values: np.ndarray) -> np.ndarray:
         return np.bincount(cell, values[some], minlength=CELLS)

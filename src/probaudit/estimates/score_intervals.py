@@ -115,9 +115,10 @@ def _unbounded_sides(parts: ClassParts, some: np.ndarray) -> tuple[np.ndarray, n
     total = math.fsum(within)
     if total == 0:
         return np.zeros(1), np.zeros(1)
-    alike = total**2 / math.fsum(within**2)
-    size = alike * math.fsum(within * part) / total
-    freedom = total**2 / math.fsum(within**2 / np.maximum(rows - 1, 1.0))
+    each = within / total
+    alike = 1 / math.fsum(each**2)
+    size = alike * math.fsum(each * part)
+    freedom = 1 / math.fsum(each**2 / np.maximum(rows - 1, 1.0))
     half = t95(max(freedom, 1.0)) * math.sqrt(total)
     if not size > 0:
         return np.array([half]), np.array([half])

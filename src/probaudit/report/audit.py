@@ -366,7 +366,7 @@ def audit_evidence(
 def _interval_words(clustered: ClusteredRows | None) -> str:
     if clustered is None:
         return (
-            "95%, by linearisation, with limits for few rows of a class (accuracy: Wilson; "
+            "95%, by linearisation, with limits for few rows (accuracy: Wilson; "
             "binned calibration errors: simulated populations; others: bootstrap)"
         )
     return (
