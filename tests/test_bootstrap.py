@@ -10,7 +10,7 @@ import probaudit as pb
 from probaudit.estimates.calibration_error import mean_gap
 from probaudit.estimates.cells import gather_categories, gather_cells
 from probaudit.estimates.intervals import bca, percentile
-from probaudit.estimates.null import cluster_null, p_value
+from probaudit.estimates.null import SignedClusters, p_value
 from probaudit.lenses import View
 
 
@@ -123,8 +123,9 @@ def test_the_null_of_clusters_has_its_level():
         y, p, clusters = dependent_labels(seed)
         view, cell, weights = View(p, y), pb.EqualWidth(15).cells(p), np.ones(len(y))
         value = float(mean_gap(gather_cells(view, cell, weights), pb.distances.L1()))
-        rejected += p_value(value, cluster_null(view, cell, weights, clusters, pb.distances.L1(), 199)) <= 0.05
-        alone += p_value(value, cluster_null(view, cell, weights, np.arange(2000), pb.distances.L1(), 199)) <= 0.05
+        signed, single = (SignedClusters.of_view(view, cell, weights, c) for c in (clusters, np.arange(2000)))
+        rejected += p_value(value, signed.null(pb.distances.L1(), 199)) <= 0.05
+        alone += p_value(value, single.null(pb.distances.L1(), 199)) <= 0.05
     assert 3 <= rejected <= 20
     assert alone > 60
 

@@ -17,7 +17,7 @@ from .errors import InputError
 from .estimates.calibration_error import debiased_gap, mean_gap, thin, worst_gap
 from .estimates.cells import Categories, Cells, exact_total, gather_categories, gather_cells, gather_class_cells
 from .estimates.estimate import Estimate
-from .estimates.null import Steps, cluster_null, p_value
+from .estimates.null import SignedClusters, Steps, larger, p_value
 from .estimates.population import RESAMPLES, Population
 from .lenses import Classwise, Lens, OneVsRest, TopLabel, View
 from .metrics import RowOptions, rows_of
@@ -286,8 +286,8 @@ def calibration_test(
 ) -> CalibrationTest:
     """Is the error larger than expected if calibrated? Labels are simulated from the forecasts (consistency resampling).
 
-    Labels of rows in `clusters` depend on each other; there the residuals of each cluster get a random sign (a wild cluster
-    bootstrap, `estimates.null.cluster_null`).
+    Labels of rows in `clusters` depend on each other; there the residuals of each cluster also get a random sign (a wild
+    cluster bootstrap, `estimates.null.SignedClusters`), and the larger of both p-values counts.
 
     The p-value is (1 + the number of resamples with an error at least as large) / (1 + resamples); `excess` is the error
     less its mean under calibration, `null_high` the 95% point.
@@ -307,15 +307,19 @@ def calibration_test(
     value = math.fsum(term.share * term.mean(mean_gap(term.cells, metric)) for term in terms)
     cells = [s.cells(partition) for s in seen]
     shares = [share for term in terms for _, share, _, _ in term.each]
-    if (clusters := predictions.cluster_numbers) is not None:
-        null, against = np.zeros(resamples), "a wild cluster bootstrap"
-        for s, c, share in zip(seen, cells, shares, strict=True):
-            null += share * cluster_null(s.view, c, s.weights, clusters[s.rows], metric, resamples, seed)
-    elif len(seen) == 1 and seen[0].view.outputs.ndim == 1 and predictions.sample_weight is None:
-        null, against = Steps.of_view(seen[0].view, cells[0]).null(metric, resamples, seed), "consistency resampling"
+    if len(seen) == 1 and seen[0].view.outputs.ndim == 1 and predictions.sample_weight is None:
+        null = Steps.of_view(seen[0].view, cells[0]).null(metric, resamples, seed)
     else:
         null = _row_null(predictions, _even(lens), seen, cells, shares, metric, resamples, seed)
-        against = "consistency resampling"
+    against = "consistency resampling"
+    if (clusters := predictions.cluster_numbers) is not None:
+        if len(np.unique(clusters[seen[0].rows])) < 2:
+            raise InputError("clusters", "needs two clusters or more for a test", 1)
+        signed = np.zeros(resamples)
+        for s, c, share in zip(seen, cells, shares, strict=True):
+            of_view = SignedClusters.of_view(s.view, c, s.weights, clusters[s.rows], seed=seed)
+            signed += share * of_view.null(metric, resamples, seed)
+        null, against = larger(null, signed), f"{against} and a wild cluster bootstrap"
     words = f"calibration error against {against}, {lens}, {partition!r}, {metric!r}, {resamples} resamples"
     high, mean = float(np.quantile(null, 0.95)), float(null.mean())
     return CalibrationTest(value, p_value(value, null), mean, high, value - mean, len(seen[0].rows), words)

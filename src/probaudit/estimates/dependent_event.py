@@ -11,6 +11,7 @@ from ..lenses import View
 from ..partitions import EqualWidth
 from .clusters import Clusters
 from .fine_grid import FineGrid
+from .null import SignedClusters
 from .score_intervals import Z95, t95
 
 SHARED_CELLS = 15  # cells whose covariance is estimated: those of more would hold few pairs of rows each
@@ -18,14 +19,13 @@ SHARED_CELLS = 15  # cells whose covariance is estimated: those of more would ho
 
 @dataclass(frozen=True, eq=False)
 class SharedNoise:
-    """What clusters add to the noise of the sums of share x (target - output) over cells: [k, cells], of which k normal numbers
-    make a draw (`Clusters.shared_noise`); None for independent rows.
+    """How samples of dependent rows vary around the gaps of the cells.
 
-    calibrated : if the model is calibrated. observed : around the gaps of the cells. widened : how much wider an interval
-    is because clusters are few.
+    observed : what clusters add to the noise of the sums of share x (target - output) over cells: [k, cells], of which k normal
+    numbers make a draw (`Clusters.shared_noise`); None for independent rows. widened : how much wider an interval is because
+    clusters are few.
     """
 
-    calibrated: np.ndarray | None = None
     observed: np.ndarray | None = None
     widened: float = 1.0
 
@@ -55,6 +55,17 @@ class DependentEvent:
         moved = slope[self._cells(grid, cell)] * (self.view.labels - self.view.outputs)
         return np.asarray(moved - self.clusters.share @ moved)
 
+    def signed(self, grid: FineGrid, cell: np.ndarray) -> SignedClusters | None:
+        """Calibrated models by random signs of whole clusters, as in `calibration_test`; none if these rows are a sample."""
+        if self.clusters.fraction < 1:
+            return None
+        at, size = self._cells(grid, cell), int(cell.max()) + 1
+        return SignedClusters.of_view(self.view, at, self.clusters.share, self.clusters.number, size=size)
+
+    def shared(self, grid: FineGrid, cell: np.ndarray) -> np.ndarray | None:
+        """Where these rows are a sample: what clusters add to the noise of calibrated rows."""
+        return None if self.clusters.fraction == 1 else self._shared(grid, cell, self.view.labels - self.view.outputs)
+
     def noise(self, grid: FineGrid, cell: np.ndarray) -> SharedNoise:
         """`cell` numbers the grid's kept cells."""
         residuals, cells = self.view.labels - self.view.outputs, grid.cells(cell)
@@ -63,7 +74,7 @@ class DependentEvent:
         centred = residuals - gap[self._cells(grid, cell)]
         count = self.clusters.count
         widened = t95(count - 1) / Z95 if count > 1 else math.nan
-        return SharedNoise(self._shared(grid, cell, residuals), self._shared(grid, cell, centred), widened)
+        return SharedNoise(self._shared(grid, cell, centred), widened)
 
     def _shared(self, grid: FineGrid, cell: np.ndarray, residuals: np.ndarray) -> np.ndarray:
         size = int(cell.max()) + 1

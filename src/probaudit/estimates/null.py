@@ -1,7 +1,8 @@
 """What a calibrated model with the same outputs would get.
 
 Labels of independent rows are simulated from the forecasts (consistency resampling). Those of dependent rows cannot be, as
-their joint distribution is unknown: there the residuals of whole clusters change sign (`cluster_null`).
+their joint distribution is unknown: there the residuals of whole clusters change sign (`SignedClusters`), and an error counts
+as large if it is so by both (`larger`), as few residuals show nothing of rare events.
 """
 
 from __future__ import annotations
@@ -102,57 +103,82 @@ class Steps:
             hits = np.clip(hits + self._shared(shared, resamples, seed), 0, weight)
         return (expected - hits) / weight
 
-    def null(self, distance: Distance, resamples: int, seed: int, shared: np.ndarray | None = None) -> np.ndarray:
+    def null(self, distance: Distance, resamples: int, seed: int) -> np.ndarray:
         """Errors of a calibrated model."""
-        return mean_gap(self.calibrated(resamples, seed, shared), distance)
+        return mean_gap(self.calibrated(resamples, seed), distance)
 
 
-def cluster_null(
-    view: View,
-    cell: np.ndarray,
-    weights: np.ndarray,
-    clusters: np.ndarray,
-    distance: Distance,
-    resamples: int = 999,
-    seed: int = 0,
-) -> np.ndarray:
-    """Errors [resamples] of a calibrated model whose rows depend on each other within clusters.
+@dataclass(frozen=True, eq=False)
+class SignedClusters:
+    """Calibrated models whose rows depend on each other within clusters, by a wild cluster bootstrap (Cameron, Gelbach &
+    Miller 2008) with the null imposed: the residuals target - output of a cluster, summed by cell, get one random sign.
 
-    A wild cluster bootstrap (Cameron, Gelbach & Miller 2008) with the null imposed: the residuals target - output of a cluster,
-    summed by cell, get one random sign. Residuals are not centred at the gaps of cells: a cell of one cluster would then have
-    no chance at all (in null worlds of 100 clusters of 20 rows a test at 5% rejects 6%, and 8% with centred residuals).
+    Residuals are not centred at the gaps of cells: a cell of one cluster would then have no chance at all (in null worlds of
+    100 clusters of 20 rows a test at 5% rejects 6%, and 8% with centred residuals).
 
-    cell : the cell of each row. clusters : the cluster of each row, as whole numbers from 0.
-
-    The signs depend on `seed` and the clusters alone, so that calls for several views of the same rows may be averaged, draw by
-    draw. More than 1,000 clusters are merged at random into 1,000.
-
-    >>> view = View(np.array([0.5, 0.5, 0.5, 0.5]), np.array([1, 1, 0, 0]))
-    >>> np.unique(cluster_null(view, np.zeros(4, int), np.ones(4), np.array([0, 0, 1, 1]), L1()))
-    array([0. , 0.5])
+    sums : weight x residual of each cluster and cell, [clusters, m] or [clusters, m x d]. weight, effective : of each cell,
+    [m]. outputs : their mean in each cell, [m] or [m, d].
     """
-    from scipy.sparse import csr_array
 
-    if len(np.unique(clusters)) < 2:
-        raise InputError("clusters", "needs two clusters or more for a test", 1)
-    units = sampling_units(len(cell), seed, clusters)
-    size, m = int(units.max()) + 1, int(cell.max()) + 1
-    rows = csr_array((weights, (cell, np.arange(len(cell)))), shape=(m, len(cell)))
-    weight = np.asarray(rows.sum(axis=1)).reshape(-1)
-    scale = np.where(weight > 0, weight, 1.0)[:, None]
-    columns = view.outputs.reshape(len(cell), -1)
-    outputs, residuals = rows @ columns / scale, view.targets.reshape(len(cell), -1) - columns
-    table = csr_array((weights, (units * m + cell, np.arange(len(cell)))), shape=(size * m, len(cell)))
-    sums = (table @ residuals).reshape(size, -1)
-    signs = np.random.default_rng(seed).integers(0, 2, (resamples, size)) * 2.0 - 1
-    gaps = (signs @ sums).reshape(resamples, m, -1) / scale
-    shape = (resamples, *weight.shape, *view.outputs.shape[1:])
-    predicted, simulated = (np.broadcast_to(field, gaps.shape).reshape(shape) for field in (outputs, outputs + gaps))
-    share = np.broadcast_to(weight, (resamples, m))
-    null = mean_gap(Cells(np.arange(m), share, share, predicted, simulated, share), distance)
-    if not np.isfinite(null).all():
-        raise InputError("distance", "must be finite for any difference, as l1, for rows in clusters", repr(distance))
-    return null
+    sums: np.ndarray
+    weight: np.ndarray
+    effective: np.ndarray
+    outputs: np.ndarray
+
+    @classmethod
+    def of_view(
+        cls, view: View, cell: np.ndarray, weights: np.ndarray, clusters: np.ndarray, *, size: int = 0, seed: int = 0
+    ) -> SignedClusters:
+        """cell : the cell of each row. clusters : the cluster of each row, as whole numbers from 0. size : the least number of
+        cells. More than 1,000 clusters are merged at random into 1,000. A single cluster says nothing: its errors under either
+        sign are the same."""
+        from scipy.sparse import csr_array
+
+        units = sampling_units(len(cell), seed, clusters)
+        n, m = int(units.max()) + 1, max(size, int(cell.max()) + 1)
+        at = np.arange(len(cell))
+        rows = csr_array((weights, (cell, at)), shape=(m, len(cell)))
+        weight = np.asarray(rows.sum(axis=1)).reshape(-1)
+        columns = view.outputs.reshape(len(cell), -1)
+        outputs = rows @ columns / np.where(weight > 0, weight, 1.0)[:, None]
+        residuals = view.targets.reshape(len(cell), -1) - columns
+        table = csr_array((weights, (units * m + cell, at)), shape=(n * m, len(cell)))
+        effective = effective_rows(weight, np.bincount(cell, weights**2, minlength=m))
+        sums = (table @ residuals).reshape(n, -1)
+        return cls(sums, weight, effective, outputs.reshape(m, *view.outputs.shape[1:]))
+
+    def calibrated(self, resamples: int, seed: int = 0) -> Cells:
+        """Their cells, [resamples, m]. The signs depend on `seed` and the clusters alone, so that errors of several views of
+        the same rows may be averaged, draw by draw.
+
+        >>> view = View(np.array([0.5, 0.5, 0.5, 0.5]), np.array([1, 1, 0, 0]))
+        >>> signed = SignedClusters.of_view(view, np.zeros(4, int), np.ones(4), np.array([0, 0, 1, 1]))
+        >>> np.unique(signed.calibrated(999).targets)
+        array([0. , 0.5, 1. ])
+        """
+        signs = np.random.default_rng(seed).integers(0, 2, (resamples, len(self.sums))) * 2.0 - 1
+        scale = np.where(self.weight > 0, self.weight, 1.0).reshape(-1, *[1] * (self.outputs.ndim - 1))
+        targets = self.outputs + (signs @ self.sums).reshape(resamples, *self.outputs.shape) / scale
+        shape = (resamples, len(self.weight))
+        weight, effective = (np.broadcast_to(field, shape) for field in (self.weight, self.effective))
+        outputs = np.broadcast_to(self.outputs, targets.shape)
+        return Cells(np.arange(len(self.weight)), weight, weight, outputs, targets, effective)
+
+    def null(self, distance: Distance, resamples: int, seed: int = 0) -> np.ndarray:
+        """Errors of a calibrated model."""
+        found = mean_gap(self.calibrated(resamples, seed), distance)
+        if not np.isfinite(found).all():
+            raise InputError("distance", "must be finite for any difference, as l1, for rows in clusters", repr(distance))
+        return found
+
+
+def larger(*nulls: np.ndarray) -> np.ndarray:
+    """Draws [resamples] whose every quantile is the largest of those of the nulls: the p-value is the largest, too.
+
+    >>> larger(np.array([3.0, 0.0]), np.array([1.0, 2.0]))
+    array([1., 3.])
+    """
+    return np.asarray(np.max([np.sort(null) for null in nulls], axis=0))
 
 
 def at_least(null: np.ndarray, value: float) -> int:

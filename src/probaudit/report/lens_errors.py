@@ -25,7 +25,7 @@ from ..estimates.fine_grid import FineGrid
 from ..estimates.gap_tails import exceedance
 from ..estimates.intervals import percentile
 from ..estimates.kernel import kernel_error
-from ..estimates.null import Steps, at_least, p_value
+from ..estimates.null import SignedClusters, Steps, at_least, larger, p_value
 from ..estimates.population import Part, Population, population_error
 from ..estimates.smooth import smooth_error
 from ..estimates.surprises import classwise_chance
@@ -123,6 +123,7 @@ class LensError:
 
 
 CellError = Callable[[Cells], np.ndarray]
+MEAN_GAP: CellError = partial(mean_gap, distance=ABSOLUTE)
 
 
 def described(what: Any, partition: Partition = WIDTH, distance: Distance = ABSOLUTE) -> str:
@@ -141,9 +142,9 @@ def top_label_errors(evidence: Evidence) -> list[LensError]:
         cells, steps = _grid_cells(grid, partition)
         if not evidence.sampled:  # the rows themselves, as `calibration_error` has them
             cells, steps = seen.gather(partition), Steps.of_view(seen.view, seen.cells(partition), seen.weights)
-        shared = INDEPENDENT if event is None else event.noise(grid, _cells_of(grid, partition))
         known = _of_clusters(evidence, TopLabel(), partition, squared=root)
-        return _judged(name, cells, steps, words, RESAMPLES, root=root, shared=shared, known=known)
+        chance = Chance.of(grid, _cells_of(grid, partition), event, steps)
+        return _judged(name, cells, chance, words, RESAMPLES, root=root, known=known)
 
     found = [
         judged("ece", WIDTH, described(TopLabel())),
@@ -221,7 +222,7 @@ def class_errors(evidence: Evidence) -> tuple[LensError | None, tuple[LensError,
     if not evidence.classes:
         return None, ()
     classes, found, chances, parts = evidence.summary.plan.classes, [], [], []
-    null, error = np.empty((FEWER_RESAMPLES, len(classes))), partial(mean_gap, distance=ABSOLUTE)
+    null = np.empty((FEWER_RESAMPLES, len(classes)))
     clustered = clustered_rows(evidence)
     rows = None if clustered is None else Rows.of(evidence.sample)
     for k, sums in enumerate(evidence.classes):
@@ -229,29 +230,31 @@ def class_errors(evidence: Evidence) -> tuple[LensError | None, tuple[LensError,
         cell = _cells_of(grid, WIDTH)
         event = None if rows is None else dependent_event(clustered, OneVsRest(k).view(rows.probs, rows.labels))
         chances.append(Chance.of(grid, cell, event))
-        shared = chances[k].shared
-        parts.append(Part(grid.cells(cell), 1.0, _noise(chances[k].steps, FEWER_RESAMPLES, k, shared)))
-        null[:, k] = chances[k].errors(FEWER_RESAMPLES, k)
+        parts.append(Part(grid.cells(cell), 1.0, chances[k].noise(FEWER_RESAMPLES, k)))
+        null[:, k] = MEAN_GAP(chances[k].steps.calibrated(FEWER_RESAMPLES, k, chances[k].shared))
         words = described(f"class {classes[k]} against all others")
-        value, n = float(error(parts[k].cells)), int(grid.rows.sum())
+        value, n = float(MEAN_GAP(parts[k].cells)), int(grid.rows.sum())
         alone = _of_clusters(evidence, OneVsRest(k), WIDTH)
-        alone = population_error([parts[k]], ABSOLUTE, widened=shared.widened, seed=k) if alone is None else alone
-        found.append(LensError.of(f"class_ece.{classes[k]}", value, alone, null[:, k], n, words))
+        alone = population_error([parts[k]], ABSOLUTE, widened=chances[k].around.widened, seed=k) if alone is None else alone
+        found.append(LensError.of(f"class_ece.{classes[k]}", value, alone, chances[k].errors(FEWER_RESAMPLES, k), n, words))
     values = [float(one.estimate) for one in found]
     words = f"{described(Classwise())}, mean of {len(classes)} classes"
     parts = [replace(part, share=1 / len(classes)) for part in parts]
     whole = _of_clusters(evidence, Classwise(), WIDTH)
     if whole is None:
-        whole = population_error(parts, ABSOLUTE, widened=_dependence(evidence) * chances[0].shared.widened)
+        whole = population_error(parts, ABSOLUTE, widened=_dependence(evidence) * chances[0].around.widened)
     mean, by_class = math.fsum(values) / len(values), dict(zip(classes, values, strict=True))
     chance, n = null.mean(axis=1), found[0].estimate.n
     chance = np.maximum(_widened(chance), chance.min())  # most draws may have the least error possible, that of no surprise
+    if signed := [c.signed for c in chances if c.signed is not None]:
+        together = np.mean([MEAN_GAP(s.calibrated(FEWER_RESAMPLES)) for s in signed], axis=0)  # of the same signs
+        chance = larger(chance, together)
     if joint := clustered is None and _drawn_together(evidence):
         rows = Rows.of(evidence.sample)
-        together = classwise_chance(rows.probs, rows.labels, rows.weights, WIDTH, FEWER_RESAMPLES)
-        chance = together.errors
+        simulated = classwise_chance(rows.probs, rows.labels, rows.weights, WIDTH, FEWER_RESAMPLES)
+        chance = simulated.errors
     average = LensError.of("classwise_ece", mean, whole, chance, n, words, per_class=by_class)
-    return replace(average, p_value=together.p_value) if joint else average, sharpened(found, chances)
+    return replace(average, p_value=simulated.p_value) if joint else average, sharpened(found, chances)
 
 
 def _dependence(evidence: Evidence) -> float:
@@ -293,20 +296,28 @@ def full_error(evidence: Evidence) -> LensError | None:
 class Chance:
     """What is needed to draw the error of a calibrated model once more; `telling` if there are hits and misses enough, seen or
     expected, to say anything, and any hit at all: of an event that never happened it is said elsewhere that it is absent.
-    `shared` is the noise of clusters."""
+
+    Of rows in clusters: `around` is how they vary around gaps, `shared` what they add to the noise of a calibrated model, if
+    they are a sample, and `signed` draws them with random signs, if they are all rows.
+    """
 
     steps: Steps
     telling: bool
-    shared: SharedNoise = INDEPENDENT
+    around: SharedNoise = INDEPENDENT
+    shared: np.ndarray | None = None
+    signed: SignedClusters | None = None
 
     @classmethod
-    def of(cls, grid: FineGrid, cell: np.ndarray, event: DependentEvent | None = None) -> Chance:
-        """Of the bins that a grid's kept cells lie in."""
+    def of(cls, grid: FineGrid, cell: np.ndarray, event: DependentEvent | None = None, steps: Steps | None = None) -> Chance:
+        """Of the bins that a grid's kept cells lie in. `steps` : those of the rows themselves, where these are at hand."""
         n, hits = float(grid.rows.sum()), float(grid.hit_rows.sum())
         stated = n * float(grid.outputs.sum() / grid.weight.sum())
         enough = max(hits, stated) >= FEWEST_EVENTS and n - min(hits, stated) >= FEWEST_EVENTS
-        shared = INDEPENDENT if event is None else event.noise(grid, cell)
-        return cls(Steps.of_grid(grid, cell), hits > 0 and enough, shared)
+        found = cls(Steps.of_grid(grid, cell) if steps is None else steps, hits > 0 and enough)
+        if event is None:
+            return found
+        around, shared, signed = event.noise(grid, cell), event.shared(grid, cell), event.signed(grid, cell)
+        return replace(found, around=around, shared=shared, signed=signed)
 
     @classmethod
     def of_rough(cls, grid: FineGrid, event: DependentEvent | None = None) -> Chance:
@@ -314,8 +325,14 @@ class Chance:
         grid = grid.coarse(CLASS_CELLS)
         return cls.of(grid, WIDTH.grid_cells(grid.place, grid.rows[grid.kept]), event)
 
-    def errors(self, resamples: int, seed: int) -> np.ndarray:
-        return self.steps.null(ABSOLUTE, resamples, seed, self.shared.calibrated)
+    def errors(self, resamples: int, seed: int, error: CellError = MEAN_GAP) -> np.ndarray:
+        """Of calibrated models. Those of rows in clusters are as large as independent rows or signed clusters make them."""
+        alone = error(self.steps.calibrated(resamples, seed, self.shared))
+        return alone if self.signed is None else larger(alone, error(self.signed.calibrated(resamples, seed)))
+
+    def noise(self, resamples: int, seed: int) -> Callable[[np.ndarray], np.ndarray]:
+        """Deviations of the gaps of samples from those of a population, given these."""
+        return lambda gaps: self.steps.noise(gaps, resamples, seed, self.around.observed)
 
 
 def sharpened(errors: Sequence[LensError], chances: Sequence[Chance]) -> tuple[LensError, ...]:
@@ -324,7 +341,7 @@ def sharpened(errors: Sequence[LensError], chances: Sequence[Chance]) -> tuple[L
     have no closed form: they are simulated until ten errors are as large (Besag & Clifford 1991)."""
     found = list(errors)
     some = [k for k, chance in enumerate(chances) if chance.telling and errors[k].estimate > errors[k].null_high]
-    if any(chances[k].shared is not INDEPENDENT for k in some):
+    if any(chances[k].around is not INDEPENDENT for k in some):
         tails = np.array([_simulated_tail(errors[k], chances[k], k, len(errors)) for k in some])
     else:
         tails = exceedance([chances[k].steps for k in some], [float(errors[k].estimate) for k in some])
@@ -353,33 +370,28 @@ def binned(
 ) -> LensError:
     """An error over the cells of a partition of a grid. `event` : the rows, or a sample of them, if they are in clusters."""
     grid = grid if resamples == RESAMPLES else grid.coarse(CLASS_CELLS)
-    shared = INDEPENDENT if event is None else event.noise(grid, _cells_of(grid, partition))
-    return _judged(name, *_grid_cells(grid, partition), words, resamples, shared=shared)
+    cell = _cells_of(grid, partition)
+    return _judged(name, grid.cells(cell), Chance.of(grid, cell, event), words, resamples)
 
 
 def _judged(
     name: str,
     cells: Cells,
-    steps: Steps,
+    chance: Chance,
     words: str,
     resamples: int,
     *,
     root: bool = False,
-    shared: SharedNoise = INDEPENDENT,
     known: Population | None = None,
 ) -> LensError:
     """The mean error over cells; with `root`, the root of the debiased mean square. `known` : the error of the population."""
-    error, distance = (_root_mean_square, Squared()) if root else (partial(mean_gap, distance=ABSOLUTE), ABSOLUTE)
-    null = error(steps.calibrated(resamples, shared=shared.calibrated))
+    error, distance = (_root_mean_square, Squared()) if root else (MEAN_GAP, ABSOLUTE)
+    null = chance.errors(resamples, 0, error)
     if known is None:
-        part = Part(cells, 1.0, _noise(steps, resamples, 0, shared))
-        known = population_error([part], distance, widened=shared.widened)
+        part = Part(cells, 1.0, chance.noise(resamples, 0))
+        known = population_error([part], distance, widened=chance.around.widened)
     found = known.root() if root else known
     return LensError.of(name, float(error(cells)), found, null, int(cells.rows.sum()), words)
-
-
-def _noise(steps: Steps, resamples: int, seed: int, shared: SharedNoise) -> Callable[[np.ndarray], np.ndarray]:
-    return lambda gaps: steps.noise(gaps, resamples, seed, shared.observed)
 
 
 def _unbinned(
@@ -404,8 +416,7 @@ def _unbinned(
 
     shift = value - float(of_cells(coarse.cells(cell)))  # of the coarser grid; it is small
     draws = redrawn(coarse.categories(cell), of_cells, FEWER_RESAMPLES) + shift
-    shared = None if event is None else event.noise(coarse, cell).calibrated
-    null = of_cells(Steps.of_grid(coarse, cell).calibrated(FEWER_RESAMPLES, shared=shared)) + shift
+    null = Chance.of(coarse, cell, event).errors(FEWER_RESAMPLES, 0, of_cells) + shift
     null[np.abs(null - value) <= 2 * PRECISION] = value
     wider = 1.0 if event is None else event.widening(grid, _cells_of(grid, WIDTH), squared=squared)
     n = int(grid.rows.sum())
