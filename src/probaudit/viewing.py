@@ -11,6 +11,8 @@ import numpy as np
 from .engines.memory import Survey, events, good_of_block, take_survey
 from .errors import InputError
 from .estimates.cells import Categories, Cells, gather_categories, gather_cells
+from .estimates.clusters import Clusters
+from .estimates.dependent_event import DependentEvent
 from .estimates.fine_grid import FineGrid
 from .lenses import Binary, Lens, OneVsRest, TopLabel, View
 from .partitions import EqualMass, EqualWidth, Partition, rising_order
@@ -154,3 +156,20 @@ def grids_of(predictions: Predictions, lens: Lens) -> list[FineGrid]:
     if not grids[0].rows.any():
         raise InputError(predictions.name("probs"), "no row is left to judge")
     return grids
+
+
+def dependent_events(predictions: Predictions, lens: Lens) -> list[DependentEvent] | None:
+    """The rows of each event that a lens shows, if they are in clusters."""
+    if predictions.clusters is None:
+        return None
+    number, found = np.asarray(predictions.cluster_numbers), []
+    for seen in look(predictions, lens):
+        own = np.unique(number[seen.rows], return_inverse=True)[1].reshape(-1)
+        found.append(DependentEvent(seen.view, Clusters(own, seen.weights / seen.weights.sum())))
+    return found
+
+
+def diagram_grids(predictions: Predictions, lens: Lens) -> list[FineGrid]:
+    """As `grids_of`; rows in clusters count as fewer."""
+    grids, events = grids_of(predictions, lens), dependent_events(predictions, lens)
+    return grids if events is None else [event.thinned(grid) for event, grid in zip(events, grids, strict=True)]

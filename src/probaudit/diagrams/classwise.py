@@ -14,7 +14,7 @@ from ..estimates.calibration_error import mean_gap
 from ..estimates.fine_grid import FineGrid
 from ..lenses import Classwise
 from ..metrics import RowOptions, rows_of
-from ..viewing import grids_of
+from ..viewing import diagram_grids
 from .aligned import ACROSS, ECE_BINS, aligned_columns, aligned_panels
 from .diagram import Diagram, number
 from .picture import Picture
@@ -109,5 +109,5 @@ def classwise_diagram(
     predictions = rows_of(y_true, y_proba, **options)
     if predictions.pairs:
         raise InputError(predictions.name("probs"), "classes are unknown of confidence and correctness")
-    grids, choices = grids_of(predictions, Classwise()), {"resamples": resamples, "seed": seed}
+    grids, choices = diagram_grids(predictions, Classwise()), {"resamples": resamples, "seed": seed}
     return ClasswiseReliability.of_grids(grids, predictions.class_order, most=most, order=order, bins=bins, **choices)

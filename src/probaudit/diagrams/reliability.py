@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal, Unpack
 
 import numpy as np
 
-from ..calibration import calibration_error
+from ..calibration import calibration_error, calibration_test
 from ..distances import L1
 from ..errors import InputError
 from ..estimates.calibration_error import mean_gap
@@ -19,7 +19,7 @@ from ..metrics import RowOptions, rows_of
 from ..partitions import Edges, EqualMass, EqualWidth, Partition
 from ..predictions import Predictions
 from ..statistics import CELLS
-from ..viewing import grids_of, lens_of, look_at_event
+from ..viewing import dependent_events, diagram_grids, lens_of, look_at_event
 from .diagram import Diagram, number
 from .picture import Axis, Band, Bars, Line, Mark, Panel, Picture, Points, Rule
 from .wording import in_words
@@ -90,6 +90,10 @@ class Reliability(Diagram):
         cells = grid.cells(cell)
         left, right = _ends(partition, cells.number, cell, kept / size, (kept + 1) / size)
         return _binned(cells, Steps.of_grid(grid, cell), left, right, partition, grid, event, resamples, seed)
+
+    def judged_by(self, error: float, test: Any) -> Reliability:
+        """The same with an error that was tested elsewhere: its null's mean and 95% point, and its p-value."""
+        return replace(self, error=error, null_mean=test.null_mean, null_high=test.null_high, p_value=test.p_value)
 
     @property
     def verdict(self) -> np.ndarray:
@@ -177,9 +181,10 @@ def reliability_diagram(
 
     lens : a single event; the top label unless given.
     bins : a number of equal bins, `EqualWidth`, `EqualMass` or `Edges`; or "corp" for isotonic regression, which needs no
-        bins (Dimitriadis, Gneiting & Jordan 2021). If there are more than 16,800 different outputs, those in one of so many
-        equal parts of [0, 1] then count as equal.
+        bins (Dimitriadis, Gneiting & Jordan 2021). If there are more than 16,800 different outputs, or rows in clusters,
+        those in one of so many equal parts of [0, 1] then count as equal.
     resamples, seed : of labels drawn from the outputs, for what the error would be by chance, as in `calibration_test`.
+    options : see `RowOptions`. Rows in `clusters` count as fewer, by the design effect of each bin (Kish 1965).
 
     >>> found = reliability_diagram([1, 0, 1, 1], [0.8, 0.7, 0.6, 0.9], bins=2)
     >>> found.stated, found.observed, round(found.error, 4)
@@ -191,11 +196,12 @@ def reliability_diagram(
     predictions = rows_of(y_true, y_proba, **options)
     lens = TopLabel() if lens is None else lens
     seen, event = look_at_event(predictions, lens), event_name(predictions, lens)
-    (grid,) = grids_of(predictions, lens)
+    (grid,), dependent = diagram_grids(predictions, lens), dependent_events(predictions, lens)
     view = View(np.clip(seen.view.outputs, 0, 1), seen.view.labels)
     if partition is None:
         levels = _Levels.of_view(view, seen.weights)
-        return _corp(levels if len(levels.rows) <= CELLS else _Levels.of_grid(grid), grid, event, resamples, seed)
+        few = len(levels.rows) <= CELLS and dependent is None
+        return _corp(levels if few else _Levels.of_grid(grid), grid, event, resamples, seed)
     cell = seen.cells(partition)
     (cells,) = calibration_error(predictions, lens=lens, partition=partition).cells
     if predictions.sample_weight is None:
@@ -203,7 +209,12 @@ def reliability_diagram(
     else:
         steps = Steps.of_grid(grid, partition.grid_cells(grid.place, grid.rows[grid.kept]))
     left, right = _ends(partition, cells.number, cell, view.outputs, view.outputs)
-    return _binned(cells, steps, left, right, partition, grid, event, resamples, seed)
+    if dependent is None:
+        return _binned(cells, steps, left, right, partition, grid, event, resamples, seed)
+    cells = replace(cells, effective=cells.effective / dependent[0].effects(cells, cell))
+    found = _binned(cells, steps, left, right, partition, grid, event, 1, seed)
+    choices: dict[str, Any] = {"lens": lens, "partition": partition, "resamples": resamples, "seed": seed}
+    return found.judged_by(found.error, calibration_test(predictions, **choices))
 
 
 def event_name(predictions: Predictions, lens: Lens) -> str:

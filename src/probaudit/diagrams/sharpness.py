@@ -16,7 +16,7 @@ from ..metrics import RowOptions, rows_of
 from ..predictions import Predictions
 from ..smoothing import check_kernel, log_sharpness
 from ..statistics import Grid
-from ..viewing import grids_of, survey
+from ..viewing import diagram_grids, survey
 from ..words import counted
 from .diagram import Diagram
 from .picture import Axis, Band, Line, Panel, Picture, Rule
@@ -194,5 +194,5 @@ def calibration_sharpness_diagram(
     event = "the stated answer" if predictions.pairs else "the most probable class"
     if score == "log":
         return CalibrationSharpness.of_rows(grid, predictions, kernel=kernel, bandwidth=bandwidth, event=event)
-    squared = grids_of(predictions, TopLabel())[0].weight_squared
+    squared = diagram_grids(predictions, TopLabel())[0].weight_squared
     return CalibrationSharpness.of_grid(grid, squared=squared, kernel=kernel, bandwidth=bandwidth, event=event)

@@ -13,7 +13,7 @@ from ..estimates.fine_grid import FineGrid
 from ..estimates.smooth import smooth_error
 from ..lenses import Lens, TopLabel
 from ..metrics import RowOptions, rows_of
-from ..viewing import grids_of, look_at_event
+from ..viewing import dependent_events, grids_of, look_at_event
 from .diagram import Diagram, number
 from .picture import Axis, Band, Line, Panel, Picture, Rule
 from .reliability import event_name
@@ -52,8 +52,9 @@ class SmoothCalibration(Diagram):
         sigma: float | None = None,
         resamples: int = 200,
         seed: int = 0,
+        effect: float = 1.0,
     ) -> SmoothCalibration:
-        """From a fine grid, where the rows are not at hand."""
+        """From a fine grid, where the rows are not at hand. `effect` : how many dependent rows say as much as one."""
         if sigma is not None and not 0 < sigma < np.inf:
             raise InputError("sigma", "must be positive and finite", sigma)
         if resamples < 1:
@@ -71,7 +72,7 @@ class SmoothCalibration(Diagram):
         kept, n = coarse.kept, int(coarse.rows.sum())
         observed, mass = curve(coarse.weight[kept], coarse.targets[kept])
         categories = coarse.categories(np.flatnonzero(kept))
-        draws = np.random.default_rng(seed).multinomial(n, categories.counts / n, resamples)
+        draws = np.random.default_rng(seed).multinomial(max(1, round(n / effect)), categories.counts / n, resamples)
         drawn = [curve(cells.weight, cells.weight * cells.targets)[0] for cells in categories.resampled(draws)]
         low, high = np.quantile(np.concatenate(drawn), [0.025, 0.975], axis=0)
         share = mass / coarse.weight.sum()
@@ -144,5 +145,7 @@ def smooth_calibration_diagram(
     lens = TopLabel() if lens is None else lens
     look_at_event(predictions, lens)
     (grid,) = grids_of(predictions, lens)
-    choices: dict[str, Any] = {"sigma": sigma, "resamples": resamples, "seed": seed}
+    dependent = dependent_events(predictions, lens)
+    effect = 1.0 if dependent is None else dependent[0].effect
+    choices: dict[str, Any] = {"sigma": sigma, "resamples": resamples, "seed": seed, "effect": effect}
     return SmoothCalibration.of_grid(grid, event=event_name(predictions, lens), **choices)

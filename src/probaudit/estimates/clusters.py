@@ -84,6 +84,21 @@ class Clusters:
         noise = float((pairs**2).sum()) / max(float((terms**2).sum()) * self.fraction, np.finfo(float).tiny) ** 2
         return min(self.count - 1, max(1.0, 2 * effect**2 / noise)) if noise > 0 else self.count - 1
 
+    def cell_effects(self, residuals: np.ndarray, cell: np.ndarray, cells: int) -> np.ndarray:
+        """The design effect of the mean residual of each cell, and at least 1; a cell of one cluster counts as one row.
+
+        >>> each = Clusters(np.array([0, 0, 1, 1]), np.full(4, 0.25))
+        >>> each.cell_effects(np.array([1.0, 1, -1, -1]), np.zeros(4, int), 2)
+        array([3., 1.])
+        """
+        found = np.ones(cells)
+        for k in np.unique(cell).tolist():
+            rows = np.flatnonzero(cell == k)
+            number = np.unique(self.number[rows], return_inverse=True)[1].reshape(-1)
+            effect = design_effect(residuals[rows], self.share[rows], number, self.fraction)
+            found[k] = max(1.0, effect) if math.isfinite(effect) else len(rows) / self.fraction
+        return found
+
     def shared_noise(self, residuals: np.ndarray, cell: np.ndarray, cells: int) -> np.ndarray:
         """What clusters add to the noise of the sums of share x residual over cells: [k, cells], of which k normal numbers make
         a draw. `residuals` are those of calibrated rows, target - output.

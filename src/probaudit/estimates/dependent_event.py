@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from ..lenses import View
 from ..partitions import EqualWidth
+from .cells import Cells
 from .clusters import Clusters
 from .fine_grid import FineGrid
 from .null import SignedClusters
@@ -48,12 +49,30 @@ class DependentEvent:
 
     def influence(self, grid: FineGrid, cell: np.ndarray, *, squared: bool = False) -> np.ndarray:
         """How much each row moves a calibration error over cells. `cell` numbers the grid's kept cells."""
-        cells = grid.cells(cell)
-        gap = np.zeros(int(cell.max()) + 1)
-        gap[cells.number] = cells.targets - cells.outputs
+        gap = _gaps(grid.cells(cell), cell)
         slope = gap if squared else np.sign(gap)
         moved = slope[self._cells(grid, cell)] * (self.view.labels - self.view.outputs)
         return np.asarray(moved - self.clusters.share @ moved)
+
+    @property
+    def effect(self) -> float:
+        """The design effect of the mean of target - output, and at least 1."""
+        residuals = self.view.labels - self.view.outputs
+        centred = residuals - self.clusters.share @ residuals
+        return float(self.clusters.cell_effects(centred, np.zeros(len(centred), np.int64), 1)[0])
+
+    def effects(self, cells: Cells, cell: np.ndarray) -> np.ndarray:
+        """The design effect of each of the cells, given the cell of each row."""
+        centred = self.view.labels - self.view.outputs - _gaps(cells, cell)[cell]
+        return self.clusters.cell_effects(centred, cell, int(cell.max()) + 1)[cells.number]
+
+    def thinned(self, grid: FineGrid) -> FineGrid:
+        """The same grid, whose effective rows are fewer by the design effect of each of 15 equal bins: what bars and bands of a
+        diagram take for chance is then that of clusters."""
+        wide = np.arange(len(grid.rows)) * SHARED_CELLS // len(grid.rows)
+        cells, effects = grid.cells(wide[grid.kept]), np.ones(SHARED_CELLS)
+        effects[cells.number] = self.effects(cells, self._cells(grid, wide[grid.kept]))
+        return replace(grid, weight_squared=grid.weight_squared * effects[wide])
 
     def signed(self, grid: FineGrid, cell: np.ndarray) -> SignedClusters | None:
         """Calibrated models by random signs of whole clusters, as in `calibration_test`; none if these rows are a sample."""
@@ -68,12 +87,9 @@ class DependentEvent:
 
     def noise(self, grid: FineGrid, cell: np.ndarray) -> SharedNoise:
         """`cell` numbers the grid's kept cells."""
-        residuals, cells = self.view.labels - self.view.outputs, grid.cells(cell)
-        gap = np.zeros(int(cell.max()) + 1)
-        gap[cells.number] = cells.targets - cells.outputs
-        centred = residuals - gap[self._cells(grid, cell)]
         count = self.clusters.count
         widened = t95(count - 1) / Z95 if count > 1 else math.nan
+        centred = self.view.labels - self.view.outputs - _gaps(grid.cells(cell), cell)[self._cells(grid, cell)]
         return SharedNoise(self._shared(grid, cell, centred), widened)
 
     def _shared(self, grid: FineGrid, cell: np.ndarray, residuals: np.ndarray) -> np.ndarray:
@@ -91,3 +107,10 @@ class DependentEvent:
         place = EqualWidth(len(grid.rows)).cells(self.view.outputs)
         kept = np.flatnonzero(grid.kept)
         return np.asarray(cell[np.minimum(np.searchsorted(kept, place), len(kept) - 1)])
+
+
+def _gaps(cells: Cells, cell: np.ndarray) -> np.ndarray:
+    """The gap of each cell by its number, 0 of those without rows. `cell` : numbers up to the last."""
+    found = np.zeros(int(cell.max()) + 1)
+    found[cells.number] = cells.targets - cells.outputs
+    return found

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
 import numpy as np
@@ -14,7 +15,7 @@ from ..diagrams.decisions import decision_regions_diagram
 from ..diagrams.diagram import Diagram
 from ..diagrams.grouping import grouping_diagram
 from ..diagrams.interval_wise import interval_wise_diagram
-from ..diagrams.reliability import Reliability
+from ..diagrams.reliability import Bins, Reliability
 from ..diagrams.risk import risk_curve_diagram
 from ..diagrams.score_intervals import ScoreIntervals
 from ..diagrams.sharpness import CalibrationSharpness
@@ -22,12 +23,13 @@ from ..diagrams.smooth_curve import SmoothCalibration
 from ..diagrams.top_k import top_k_diagram
 from ..diagrams.wording import in_words, score_of
 from ..engines.progress import Progress
+from ..estimates.dependent_event import DependentEvent
 from ..estimates.estimate import Estimate
 from ..estimates.fine_grid import FineGrid
 from ..partitions import EqualMass, EqualWidth
 from ..statistics.sampling import drawn
 from ..version import __version__
-from .dependence import rows_words
+from .dependence import class_event, rows_words, top_event
 from .finding import percent
 from .page import Control, Facts, Figure, FindingList, Page, Section, Table, Tile, Words
 from .terminal import LABELS, METHOD, budget_words, interval, is_pairs, number, parted_by
@@ -41,12 +43,13 @@ DRAWN_ROWS = 20_000  # for diagrams that need rows
 TOP_KS = (1, 2, 3, 4, 5, 7, 10)
 CLASS_TABLE = 20
 SERVED = 12
-VIEWS: dict[str, Callable[..., Diagram]] = {
-    "15 equal bins": lambda grid, **more: Reliability.of_grid(grid, EqualWidth(15), **more),
-    "15 bins of equal mass": lambda grid, **more: Reliability.of_grid(grid, EqualMass(15), **more),
-    "isotonic (CORP)": lambda grid, **more: Reliability.of_grid(grid, "corp", **more),
-    "smooth curve": lambda grid, **more: SmoothCalibration.of_grid(grid, **more),
+SMOOTH = "smooth curve"
+BINS: dict[str, Bins] = {
+    "15 equal bins": EqualWidth(15),
+    "15 bins of equal mass": EqualMass(15),
+    "isotonic (CORP)": "corp",
 }
+VIEWS = (*BINS, SMOOTH)
 
 
 def audit_page(audit: Audit, title: str = "") -> Page:
@@ -188,24 +191,51 @@ def _event(audit: Audit) -> str:
     return "the stated answer" if is_pairs(audit) else "the most probable class"
 
 
-def _events(audit: Audit) -> dict[str, FineGrid]:
+@dataclass(frozen=True)
+class _Judged:
+    """An event whose reliability can be looked at, with the errors of the audit by bins."""
+
+    grid: FineGrid
+    rows: DependentEvent | None
+    errors: Mapping[str, LensError]
+
+    def diagram(self, view: str, event: str) -> Diagram:
+        """What it draws of rows in clusters takes them into account; what it says of an error is what the audit says."""
+        if view == SMOOTH:
+            effect = 1.0 if self.rows is None else self.rows.effect
+            return SmoothCalibration.of_grid(self.grid, event=event, resamples=199, effect=effect)
+        grid = self.grid if self.rows is None else self.rows.thinned(self.grid)
+        if view not in self.errors:
+            return Reliability.of_grid(grid, BINS[view], event=event, resamples=199)
+        found, error = Reliability.of_grid(grid, BINS[view], event=event, resamples=1), self.errors[view]
+        return found.judged_by(float(error.estimate), error)
+
+
+def _events(audit: Audit) -> dict[str, _Judged]:
     """The events whose reliability can be looked at: the top label, and the classes that are worst."""
-    found = {_event(audit): FineGrid.of_event(audit.evidence.top)}
-    classes = audit.summary.plan.classes
-    if len(audit.evidence.classes) == 2:
-        return found | {f"class {classes[1]}": FineGrid.of_event(audit.evidence.classes[1])}
-    order = np.argsort([-error.excess for error in audit.class_errors], kind="stable")[:SHOWN_CLASSES]
-    return found | {f"class {classes[k]}": FineGrid.of_event(audit.evidence.classes[k]) for k in order}
+    evidence, classes = audit.evidence, audit.summary.plan.classes
+    by_name = {error.name: error for error in audit.errors}
+    errors = {view: by_name[name] for view, name in (("15 equal bins", "ece"), ("15 bins of equal mass", "ece.equal_mass"))}
+    found = {_event(audit): _Judged(FineGrid.of_event(evidence.top), top_event(evidence), errors)}
+    if len(evidence.classes) == 2:
+        order = [1]
+    else:
+        order = np.argsort([-error.excess for error in audit.class_errors], kind="stable")[:SHOWN_CLASSES].tolist()
+    for k in order:
+        own = {"15 equal bins": audit.class_errors[k]}
+        found[f"class {classes[k]}"] = _Judged(FineGrid.of_event(evidence.classes[k]), class_event(evidence, k), own)
+    return found
+
+
+def _class_grid(audit: Audit, k: int) -> FineGrid:
+    grid, event = FineGrid.of_event(audit.evidence.classes[k]), class_event(audit.evidence, k)
+    return grid if event is None else event.thinned(grid)
 
 
 def _diagrams(audit: Audit) -> Section:
     events = _events(audit)
-    variants = {
-        (event, view): draw(grid, event=event, resamples=999 if place == 0 and view == "15 equal bins" else 199)
-        for place, (event, grid) in enumerate(events.items())
-        for view, draw in VIEWS.items()
-    }
-    controls = [Control("of", tuple(events)), Control("bins", tuple(VIEWS))]
+    variants = {(event, view): judged.diagram(view, event) for event, judged in events.items() for view in VIEWS}
+    controls = [Control("of", tuple(events)), Control("bins", VIEWS)]
     blocks: list[Words | Figure] = [Figure("reliability", variants, controls)]
     grid, event, evidence = audit.summary.grid, _event(audit), audit.evidence
     sharpness = {
@@ -214,7 +244,7 @@ def _diagrams(audit: Audit) -> Section:
     }
     blocks.append(Figure("sharpness", sharpness, [Control("by", tuple(name for (name,) in sharpness))]))
     if len(audit.evidence.classes) > 2:
-        classes = [FineGrid.of_event(sums) for sums in audit.evidence.classes]
+        classes = [_class_grid(audit, k) for k in range(len(audit.evidence.classes))]
         found = ClasswiseReliability.of_grids(classes, [str(c) for c in audit.summary.plan.classes])
         blocks.append(Figure("classwise", {(): found}))
     rows = audit.evidence.sample.take(drawn(len(audit.evidence.sample), DRAWN_ROWS))
@@ -223,11 +253,6 @@ def _diagrams(audit: Audit) -> Section:
         blocks.append(Figure("top-k", {(): top_k_diagram(rows, ks=ks, resamples=50)}))
     blocks.append(Figure("interval-wise", {(): interval_wise_diagram(rows)}))
     lead = "Bands show where a calibrated model would be, by chance. Hover for numbers; every chart is also a table."
-    if audit.clusters is not None:
-        lead += (
-            " Bars, bands and p-values of reliability diagrams treat rows as independent: for rows in clusters they are too "
-            "narrow. The tables take clusters into account."
-        )
     return Section("diagrams", "Diagrams", blocks, lead)
 
 

@@ -28,7 +28,7 @@ from ..predictions import Predictions
 from ..scores import Brier, Cost, Log, Score
 from ..smoothing import kernel_calibration_error, smooth_calibration_error
 from ..statistics import Plan, Summary
-from ..viewing import grids_of, look_at_event, survey
+from ..viewing import diagram_grids, look_at_event, survey
 from .repairs import FOLDS, too_few
 
 REPAIRED_VALUES = 20_000_000  # outputs of a model beyond which no calibrator is tried unless asked for
@@ -130,7 +130,7 @@ def judge_model(rows: Predictions, ground: Ground) -> Contestant:
         if not math.isfinite(x.debiased):  # binned errors have an interval, that of the audit
             x.low, x.high = errors[name].interval()
         estimates[name] = x
-    grid = replace(grids_of(rows, TopLabel())[0], loss=found.summary.grid.brier)
+    grid = replace(diagram_grids(rows, TopLabel())[0], loss=found.summary.grid.brier)
     fingerprint = hashlib.sha256(found.state.to_bytes()).hexdigest()[:16]
     return Contestant(estimates, rows.codes[found.good], in_rows, errors, grid, found.summary, fingerprint, tried)
 

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from ..estimates.clusters import ClusteredRows
 from ..estimates.dependent_event import DependentEvent
-from ..lenses import View
+from ..lenses import OneVsRest, TopLabel, View
 from ..statistics.evidence import Evidence
-from ..viewing import survey
+from ..viewing import Rows, look_at_event, survey
 from ..words import counted
 
 
@@ -23,9 +25,22 @@ def clustered_rows(evidence: Evidence) -> ClusteredRows | None:
     return found
 
 
-def dependent_event(rows: ClusteredRows | None, view: View) -> DependentEvent | None:
-    """What all these rows say about an event, if they are in clusters."""
-    return None if rows is None else DependentEvent(view, rows.clusters)
+def dependent_event(evidence: Evidence, view: Callable[[], View]) -> DependentEvent | None:
+    """What the rows of the sample say about an event, if they are in clusters."""
+    rows = clustered_rows(evidence)
+    return None if rows is None else DependentEvent(view(), rows.clusters)
+
+
+def top_event(evidence: Evidence) -> DependentEvent | None:
+    return dependent_event(evidence, lambda: look_at_event(evidence.sample, TopLabel()).view)
+
+
+def class_event(evidence: Evidence, k: int) -> DependentEvent | None:
+    def view() -> View:
+        rows = Rows.of(evidence.sample)
+        return OneVsRest(k).view(rows.probs, rows.labels)
+
+    return dependent_event(evidence, view)
 
 
 def cluster_words(evidence: Evidence) -> str:

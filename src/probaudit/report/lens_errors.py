@@ -36,7 +36,7 @@ from ..resampling import dependence
 from ..statistics.evidence import Evidence
 from ..statistics.sampling import drawn
 from ..viewing import Rows, look_at_event
-from .dependence import clustered_rows, dependent_event
+from .dependence import class_event, clustered_rows, dependent_event, top_event
 
 BINS = 15
 WIDTH, MASS, ABSOLUTE = EqualWidth(BINS), EqualMass(BINS), L1()
@@ -133,9 +133,8 @@ def described(what: Any, partition: Partition = WIDTH, distance: Distance = ABSO
 
 def top_label_errors(evidence: Evidence) -> list[LensError]:
     """Of the most probable class, or of the stated confidence: binned, debiased, and without bins."""
-    grid, rows = FineGrid.of_event(evidence.top), clustered_rows(evidence)
+    grid, event = FineGrid.of_event(evidence.top), top_event(evidence)
     seen = look_at_event(evidence.sample, TopLabel())
-    event = None if rows is None else dependent_event(rows, seen.view)
     grid_words = f", from a grid of {len(grid.rows):,} cells" if evidence.sampled else ""
 
     def judged(name: str, partition: Partition, words: str, *, root: bool = False) -> LensError:
@@ -195,16 +194,15 @@ def event_of(evidence: Evidence) -> str:
 def rank_errors(evidence: Evidence) -> list[LensError]:
     """Of the event that the true class is among the k most probable (paper 3, Eq. 4, as one event)."""
     what, found = "true class among the {} most probable against their summed probability", []
-    clustered = clustered_rows(evidence)
-    rows = None if clustered is None else Rows.of(evidence.sample)
     for k, sums in evidence.ranks.items():
-        event = None if rows is None else dependent_event(clustered, _among(k, rows))
+        event = dependent_event(evidence, partial(_among, k, evidence.sample))
         found.append(binned(f"topk_ece.{k}", FineGrid.of_event(sums), WIDTH, described(what.format(k)), event=event))
     return found
 
 
-def _among(k: int, rows: Rows) -> View:
+def _among(k: int, predictions: Predictions) -> View:
     """The event that the true class is among the k most probable."""
+    rows = Rows.of(predictions)
     largest, place = TopK(k).view(rows.probs, rows.labels)
     return View(np.minimum(1.0, largest[:, :k].sum(axis=1)), (place < k).astype(np.int64))
 
@@ -223,13 +221,10 @@ def class_errors(evidence: Evidence) -> tuple[LensError | None, tuple[LensError,
         return None, ()
     classes, found, chances, parts = evidence.summary.plan.classes, [], [], []
     null = np.empty((FEWER_RESAMPLES, len(classes)))
-    clustered = clustered_rows(evidence)
-    rows = None if clustered is None else Rows.of(evidence.sample)
     for k, sums in enumerate(evidence.classes):
         grid = FineGrid.of_event(sums).coarse(CLASS_CELLS)
         cell = _cells_of(grid, WIDTH)
-        event = None if rows is None else dependent_event(clustered, OneVsRest(k).view(rows.probs, rows.labels))
-        chances.append(Chance.of(grid, cell, event))
+        chances.append(Chance.of(grid, cell, class_event(evidence, k)))
         parts.append(Part(grid.cells(cell), 1.0, chances[k].noise(FEWER_RESAMPLES, k)))
         null[:, k] = MEAN_GAP(chances[k].steps.calibrated(FEWER_RESAMPLES, k, chances[k].shared))
         words = described(f"class {classes[k]} against all others")
@@ -249,7 +244,7 @@ def class_errors(evidence: Evidence) -> tuple[LensError | None, tuple[LensError,
     if signed := [c.signed for c in chances if c.signed is not None]:
         together = np.mean([MEAN_GAP(s.calibrated(FEWER_RESAMPLES)) for s in signed], axis=0)  # of the same signs
         chance = larger(chance, together)
-    if joint := clustered is None and _drawn_together(evidence):
+    if joint := evidence.sample.clusters is None and _drawn_together(evidence):
         rows = Rows.of(evidence.sample)
         simulated = classwise_chance(rows.probs, rows.labels, rows.weights, WIDTH, FEWER_RESAMPLES)
         chance = simulated.errors
