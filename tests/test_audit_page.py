@@ -5,6 +5,7 @@ from __future__ import annotations
 import html
 import json
 import re
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -159,8 +160,15 @@ def test_a_stated_confidence_is_not_called_a_class(found):
 def test_groups_that_were_given_are_not_called_regions():
     audit = pb.audit(stated(groups=True), regions=["site"], repair=False)
     page = audit_page(audit)
-    assert table(page, "groups", 1).caption == "Badly served: groups by site, over all their outputs"
-    assert [row[0] for row in table(page, "groups", 1).rows] == ["site = south", "site = north"]
+    served = table(page, "groups", 1)
+    assert served.caption.startswith("Badly served: groups by site, over all their outputs, after calibration by ")
+    # One map for both groups corrects their mean: what was right for the north is then too low.
+    assert [(row[0], row[-1]) for row in served.rows] == [("site = south", "overconfident"), ("site = north", "underconfident")]
+    assert {row[0]: row[-1] for row in table(page, "groups", 0).rows} == {"site = south": "overconfident", "site = north": ""}
+    plain = replace(audit, budget=pb.loss_budget(stated(groups=True), regions=["site"], calibrator="none"))
+    served = table(audit_page(plain), "groups", 1)
+    assert served.headers[2] == "stated"
+    assert [(row[0], row[-1]) for row in served.rows] == [("site = south", "overconfident")]
     assert "who is badly served, by site" in repr(audit)
     (finding,) = (finding for finding in audit.findings if finding.rule == "hidden_groups")
     assert "know what sets these groups apart" in finding.advice

@@ -32,7 +32,7 @@ from ..version import __version__
 from .dependence import class_event, rows_words, top_event
 from .finding import percent
 from .page import Control, Facts, Figure, FindingList, Page, Section, Table, Tile, Words
-from .terminal import LABELS, METHOD, budget_words, interval, is_pairs, number, parted_by
+from .terminal import LABELS, METHOD, budget_words, interval, is_pairs, number, parted_by, stated_words
 
 if TYPE_CHECKING:
     from .audit import Audit
@@ -261,7 +261,7 @@ def _groups(audit: Audit) -> Section:
     if audit.budget is not None:
         blocks += [_served(audit), Figure("grouping", {(): grouping_diagram(audit.evidence.sample, **audit.choices)})]
     if not blocks:
-        blocks.append(Words("No features and no groups were given, so nothing can be said about who is badly served."))
+        blocks.append(_served(audit))
     lead = "Probabilities can be right on average and wrong for those who share them."
     return Section("groups", "Who is badly served", blocks, lead)
 
@@ -285,7 +285,9 @@ def _group_table(audit: Audit) -> Table:
 
 
 def _served(audit: Audit) -> Table | Words:
-    headers = ("who", "rows", "stated", "observed", "95% interval", "")
+    if audit.budget is None:
+        return Words("No features and no groups were given, so nothing can be said about who is badly served.")
+    headers = ("who", "rows", stated_words(audit.budget), "observed", "95% interval", "")
     rows = [
         (
             region.rule,
@@ -295,7 +297,7 @@ def _served(audit: Audit) -> Table | Words:
             f"{region.low:.3f} to {region.high:.3f}",
             region.verdict.replace("-", ""),  # as of groups
         )
-        for region in (audit.budget.badly_served(SERVED) if audit.budget is not None else ())
+        for region in audit.budget.badly_served(SERVED)
     ]
     columns = parted_by(audit)
     if not rows:
@@ -304,7 +306,8 @@ def _served(audit: Audit) -> Table | Words:
     who = (
         f"groups by {columns}, over all their outputs" if columns else "rows that share an output and differ from what it says"
     )
-    return Table(f"Badly served: {who}", headers, rows, (0, 5))
+    after = f", after calibration by {audit.budget.calibrator}" if audit.budget.calibrator else ""
+    return Table(f"Badly served: {who}{after}", headers, rows, (0, 5))
 
 
 def _repairs(audit: Audit) -> Section:

@@ -211,10 +211,15 @@ def budget(found: Budget, score: str) -> Table:
     return table
 
 
+def stated_words(found: Budget) -> str:
+    """What the probabilities of a table of regions are."""
+    return "calibrated" if found.calibrator else "stated"
+
+
 def served(found: Budget, columns: str = "") -> Table:
     """The regions that are badly served, the largest losses first; `columns` are those whose values are the regions."""
     table = Table(box=box.SIMPLE_HEAD, show_edge=False, header_style="dim", pad_edge=False, collapse_padding=True)
-    for title in ("rows", "stated", "observed", "95% interval"):
+    for title in ("rows", stated_words(found), "observed", "95% interval"):
         table.add_column(title, justify="right", no_wrap=True)
     table.add_column(Text("who is badly served" + (f", by {columns}" if columns else "")), overflow="fold")
     shown = found.badly_served(SERVED)

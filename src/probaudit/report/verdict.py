@@ -315,8 +315,8 @@ def hidden_groups(case: Case) -> Finding | None:
     served = next(iter(budget.badly_served(1)), None)
     if served is not None:
         text += (
-            f" Among the most misjudged are {served.rows:,} rows ({served.rule}): predicted {served.stated:.2f},"
-            f" observed {served.observed:.2f}."
+            f" Among the most misjudged are {served.rows:,} rows ({served.rule}): predicted {served.stated:.2f}"
+            f"{' after calibration' if budget.calibrator else ''}, observed {served.observed:.2f}."
         )
     better = "know what sets these groups apart" if "given groups" in budget.found.definition else "use these features"
     advice = f"A better model would {better}; until then, calibrate by group (`calibrators.PerGroup`, `GroupCalibration`)."
