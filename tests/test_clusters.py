@@ -476,7 +476,7 @@ def test_events_of_ranks_are_those_of_their_lens():
     frame = world()
     rows = Rows.of(pb.read(frame))
     ((outputs_of_lens, labels),) = among(2).views(rows.probs, rows.labels)
-    found = _among(2, rows)
+    found = _among(2, pb.read(frame))
     np.testing.assert_allclose(found.outputs, outputs_of_lens, atol=1e-12)
     np.testing.assert_array_equal(found.labels, labels)
 
@@ -508,3 +508,22 @@ def test_a_smooth_curve_takes_clusters():
     plain = pb.diagrams.smooth_calibration_diagram(**options)
     found = pb.diagrams.smooth_calibration_diagram(**options, clusters=np.tile(np.arange(len(y)), 9))
     assert (found.high - found.low).mean() == pytest.approx(3 * (plain.high - plain.low).mean(), rel=0.15)
+
+
+def test_debiased_errors_take_off_the_noise_of_clusters():
+    """Repeated rows leave the debiased error nearly as it is; without clusters it tends to the plain one."""
+    frame = world()
+    y, p, n = frame["label"].to_numpy(), outputs(frame), len(frame)
+    tiled, clusters = {"y_true": np.tile(y, 5), "y_proba": np.tile(p, (5, 1))}, np.tile(np.arange(n), 5)
+    for lens in (pb.TopLabel(), pb.Classwise()):
+        choices = {"lens": lens, "partition": pb.EqualWidth(8), "distance": "squared", "debias": True}
+        once = pb.calibration_error(y, p, **choices)
+        again, plain = pb.calibration_error(**tiled, **choices, clusters=clusters), pb.calibration_error(**tiled, **choices)
+        assert abs(again - once) < 0.15 * abs(plain - once)
+    rows = Predictions(np.tile(y, 5), np.tile(p, (5, 1)), clusters=clusters)
+    audit = {error.name: error for error in pb.audit(rows, repair=False).errors}
+    assert float(audit["rms_error"].estimate) == pb.rms_calibration_error(rows)
+    with pytest.raises(InputError, match="single events"):
+        pb.calibration_error(rows, lens=pb.Full(), partition=pb.KDTree(), distance="squared", debias=True)
+    with pytest.raises(InputError, match="exact=True"):
+        pb.calibration_error(rows, debias=True, exact=False)

@@ -24,7 +24,7 @@ from .metrics import RowOptions, rows_of
 from .partitions import EqualMass, EqualWidth, Partition
 from .predictions import Predictions
 from .resampling import Term, check_resamples, population_of
-from .viewing import Rows, Seen, grids_of, look, survey
+from .viewing import Rows, Seen, dependent_events, grids_of, look, survey
 
 INTERVAL = "interval for the error of the population"
 
@@ -76,7 +76,8 @@ def calibration_error(
     partition : which rows are judged together; `EqualWidth(15)` unless given.
     distance : "l1", "tvd", "l2", "squared", "max", "brier", "log" or a Distance.
     where : which rows count: a boolean mask or a Selection; selections compose by `&`, `|` and `~`.
-    debias : take off what chance adds (distance "squared"; or "l1" of a single event); the result may be negative.
+    debias : take off what chance adds (distance "squared"; or "l1" of a single event); the result may be negative. Rows in
+        `clusters` count as fewer, by the design effect of each cell (Kish 1965).
     worst : the largest distance of any cell in place of the mean.
     exact : with False, rows are first put on a fine grid of probabilities, in one pass that keeps none of them, as it is done
         with data that does not fit into memory. For single events. Bins then begin and end at the grid's cells.
@@ -116,6 +117,10 @@ def calibration_error(
         terms = terms_of(predictions, lens, partition, where)
     else:
         terms = _grid_terms(predictions, lens, partition, where)
+    if debias and predictions.clusters is not None:
+        if not exact or (evidence is not None and evidence.sampled):
+            raise InputError("debias", "of rows in clusters needs rows in memory, and `exact=True`")
+        terms = _thinned_terms(predictions, lens, partition, where)
     summary = survey(predictions).summary if evidence is None else evidence.summary
     terms = _shared(terms, lens, summary.priors)
     cells = [term.cells for term in terms]
@@ -177,6 +182,21 @@ def terms_of(predictions: Predictions, lens: Lens, partition: Partition, where: 
         categories = partial(seen.categories, partition)
         steps = (partial(_steps, seen, partition),) if seen.view.outputs.ndim == 1 else ()
         found.append(Term(seen.gather(partition), 1 / len(views), (categories,), seen.rows, seen.total, steps=steps))
+    return found
+
+
+def _thinned_terms(predictions: Predictions, lens: Lens, partition: Partition, where: Any) -> list[Term]:
+    """As `terms_of`, for what chance adds to an error of rows in clusters: they count as fewer, by the design effect of each
+    cell."""
+    views, found = look(predictions, _even(lens), where), []
+    if views[0].view.outputs.ndim > 1:
+        raise InputError("debias", "of rows in clusters needs a lens that shows single events", repr(lens))
+    events = dependent_events(predictions, _even(lens), where) or ()
+    for seen, event in zip(views, events, strict=True):
+        cells = seen.gather(partition)
+        cells = replace(cells, effective=cells.effective / event.effects(cells, seen.cells(partition)))
+        categories, steps = (partial(seen.categories, partition),), (partial(_steps, seen, partition),)
+        found.append(Term(cells, 1 / len(views), categories, seen.rows, seen.total, steps=steps))
     return found
 
 

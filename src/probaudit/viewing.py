@@ -158,12 +158,12 @@ def grids_of(predictions: Predictions, lens: Lens) -> list[FineGrid]:
     return grids
 
 
-def dependent_events(predictions: Predictions, lens: Lens) -> list[DependentEvent] | None:
+def dependent_events(predictions: Predictions, lens: Lens, where: Any = None) -> list[DependentEvent] | None:
     """The rows of each event that a lens shows, if they are in clusters."""
     if predictions.clusters is None:
         return None
     number, found = np.asarray(predictions.cluster_numbers), []
-    for seen in look(predictions, lens):
+    for seen in look(predictions, lens, where):
         own = np.unique(number[seen.rows], return_inverse=True)[1].reshape(-1)
         found.append(DependentEvent(seen.view, Clusters(own, seen.weights / seen.weights.sum())))
     return found

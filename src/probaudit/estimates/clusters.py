@@ -22,15 +22,18 @@ FEW_CLUSTERS = 30  # below which an interval says little, however many rows ther
 LEAST_EFFECT = 1e-9
 
 
-def design_effect(influence: np.ndarray, share: np.ndarray, clusters: np.ndarray, fraction: float = 1.0) -> float:
+def design_effect(
+    influence: np.ndarray, share: np.ndarray, clusters: np.ndarray, fraction: float = 1.0, *, corrected: bool = True
+) -> float:
     """How many times larger the variance of an estimate is than if rows were independent (Kish 1965).
 
     influence : how much each row moves the estimate. share : the share of each row in its mean. clusters : the cluster of each
         row, as whole numbers from 0 without gaps. fraction : the share of all rows that these rows are, sampled by number.
 
-    Of all rows it is the cluster-robust variance, with the correction G / (G - 1) for G clusters (Liang & Zeger 1986), divided
-    by that of independent rows; it may be below 1. Of a sample it is 1 + (the same - 1) / fraction, and at least 1, as the
-    estimate is noisy. Where no row differs from another, nothing shows the dependence: each cluster then counts as one row.
+    Of all rows it is the cluster-robust variance, with the correction G / (G - 1) for G clusters (Liang & Zeger 1986) unless
+    `corrected` is False, divided by that of independent rows; it may be below 1. Of a sample it is 1 + (the same - 1) /
+    fraction, and at least 1, as the estimate is noisy. Where no row differs from another, nothing shows the dependence: each
+    cluster then counts as one row.
 
     >>> share = np.full(4, 1 / 4)
     >>> design_effect(np.array([1.0, 1, -1, -1]), share, np.array([0, 0, 1, 1]))
@@ -46,7 +49,7 @@ def design_effect(influence: np.ndarray, share: np.ndarray, clusters: np.ndarray
     if alone == 0:
         ratio = float((np.bincount(clusters, share) ** 2).sum() / (share**2).sum())
     else:
-        ratio = together / alone * (count / (count - 1)) * ((n - 1) / n)
+        ratio = together / alone * ((count / (count - 1)) * ((n - 1) / n) if corrected else 1.0)
     effect = 1 + (ratio - 1) / fraction
     return max(effect, 1.0 if fraction < 1 else LEAST_EFFECT) if math.isfinite(effect) else math.nan
 
@@ -85,17 +88,18 @@ class Clusters:
         return min(self.count - 1, max(1.0, 2 * effect**2 / noise)) if noise > 0 else self.count - 1
 
     def cell_effects(self, residuals: np.ndarray, cell: np.ndarray, cells: int) -> np.ndarray:
-        """The design effect of the mean residual of each cell, and at least 1; a cell of one cluster counts as one row.
+        """The design effect of the mean residual of each cell, and at least 1; a cell of one cluster counts as one row. It is
+        without the correction for few clusters: those who divide by it correct for few rows.
 
         >>> each = Clusters(np.array([0, 0, 1, 1]), np.full(4, 0.25))
         >>> each.cell_effects(np.array([1.0, 1, -1, -1]), np.zeros(4, int), 2)
-        array([3., 1.])
+        array([2., 1.])
         """
         found = np.ones(cells)
         for k in np.unique(cell).tolist():
             rows = np.flatnonzero(cell == k)
             number = np.unique(self.number[rows], return_inverse=True)[1].reshape(-1)
-            effect = design_effect(residuals[rows], self.share[rows], number, self.fraction)
+            effect = design_effect(residuals[rows], self.share[rows], number, self.fraction, corrected=False)
             found[k] = max(1.0, effect) if math.isfinite(effect) else len(rows) / self.fraction
         return found
 

@@ -51,7 +51,7 @@ class DependentEvent:
         """How much each row moves a calibration error over cells. `cell` numbers the grid's kept cells."""
         gap = _gaps(grid.cells(cell), cell)
         slope = gap if squared else np.sign(gap)
-        moved = slope[self._cells(grid, cell)] * (self.view.labels - self.view.outputs)
+        moved = slope[self.cells(grid, cell)] * (self.view.labels - self.view.outputs)
         return np.asarray(moved - self.clusters.share @ moved)
 
     @property
@@ -71,14 +71,14 @@ class DependentEvent:
         diagram take for chance is then that of clusters."""
         wide = np.arange(len(grid.rows)) * SHARED_CELLS // len(grid.rows)
         cells, effects = grid.cells(wide[grid.kept]), np.ones(SHARED_CELLS)
-        effects[cells.number] = self.effects(cells, self._cells(grid, wide[grid.kept]))
+        effects[cells.number] = self.effects(cells, self.cells(grid, wide[grid.kept]))
         return replace(grid, weight_squared=grid.weight_squared * effects[wide])
 
     def signed(self, grid: FineGrid, cell: np.ndarray) -> SignedClusters | None:
         """Calibrated models by random signs of whole clusters, as in `calibration_test`; none if these rows are a sample."""
         if self.clusters.fraction < 1:
             return None
-        at, size = self._cells(grid, cell), int(cell.max()) + 1
+        at, size = self.cells(grid, cell), int(cell.max()) + 1
         return SignedClusters.of_view(self.view, at, self.clusters.share, self.clusters.number, size=size)
 
     def shared(self, grid: FineGrid, cell: np.ndarray) -> np.ndarray | None:
@@ -89,21 +89,21 @@ class DependentEvent:
         """`cell` numbers the grid's kept cells."""
         count = self.clusters.count
         widened = t95(count - 1) / Z95 if count > 1 else math.nan
-        centred = self.view.labels - self.view.outputs - _gaps(grid.cells(cell), cell)[self._cells(grid, cell)]
+        centred = self.view.labels - self.view.outputs - _gaps(grid.cells(cell), cell)[self.cells(grid, cell)]
         return SharedNoise(self._shared(grid, cell, centred), widened)
 
     def _shared(self, grid: FineGrid, cell: np.ndarray, residuals: np.ndarray) -> np.ndarray:
         size = int(cell.max()) + 1
         if size <= SHARED_CELLS:
-            return self.clusters.shared_noise(residuals, self._cells(grid, cell), size)
+            return self.clusters.shared_noise(residuals, self.cells(grid, cell), size)
         wide = np.flatnonzero(grid.kept) * SHARED_CELLS // len(grid.rows)  # whose parts share the noise by their weight
-        found = self.clusters.shared_noise(residuals, self._cells(grid, wide), SHARED_CELLS)
+        found = self.clusters.shared_noise(residuals, self.cells(grid, wide), SHARED_CELLS)
         weight = grid.weight[grid.kept]
         parts = found[:, wide] * (weight / np.bincount(wide, weight)[wide])
         return np.array([np.bincount(cell, part, minlength=size) for part in parts]).reshape(-1, size)
 
-    def _cells(self, grid: FineGrid, cell: np.ndarray) -> np.ndarray:
-        """The cell of each row."""
+    def cells(self, grid: FineGrid, cell: np.ndarray) -> np.ndarray:
+        """The cell of each row, given those of the grid's kept cells."""
         place = EqualWidth(len(grid.rows)).cells(self.view.outputs)
         kept = np.flatnonzero(grid.kept)
         return np.asarray(cell[np.minimum(np.searchsorted(kept, place), len(kept) - 1)])

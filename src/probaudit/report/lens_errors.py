@@ -137,13 +137,22 @@ def top_label_errors(evidence: Evidence) -> list[LensError]:
     seen = look_at_event(evidence.sample, TopLabel())
     grid_words = f", from a grid of {len(grid.rows):,} cells" if evidence.sampled else ""
 
+    def effects_of(partition: Partition, cells: Cells) -> np.ndarray:
+        if event is None:
+            return np.ones(len(cells.rows))
+        return event.effects(
+            cells, event.cells(grid, _cells_of(grid, partition)) if evidence.sampled else seen.cells(partition)
+        )
+
     def judged(name: str, partition: Partition, words: str, *, root: bool = False) -> LensError:
         cells, steps = _grid_cells(grid, partition)
         if not evidence.sampled:  # the rows themselves, as `calibration_error` has them
             cells, steps = seen.gather(partition), Steps.of_view(seen.view, seen.cells(partition), seen.weights)
         known = _of_clusters(evidence, TopLabel(), partition, squared=root)
-        chance = Chance.of(grid, _cells_of(grid, partition), event, steps)
-        return _judged(name, cells, chance, words, RESAMPLES, root=root, known=known)
+        cell = _cells_of(grid, partition)
+        chance = Chance.of(grid, cell, event, steps)
+        effects = effects_of(partition, cells) if root else None
+        return _judged(name, cells, chance, words, RESAMPLES, root=root, effects=effects, known=known)
 
     found = [
         judged("ece", WIDTH, described(TopLabel())),
@@ -154,7 +163,8 @@ def top_label_errors(evidence: Evidence) -> list[LensError]:
     found.append(_unbinned("smooth_ece", grid, _smooth, width, words, event))
     words = f"kernel calibration error, TopLabel(), brier, gaussian of width {KERNEL_WIDTH:g}"
     found.append(_unbinned("kernel_error", grid, _kernel, KERNEL_WIDTH, words, event, squared=True))
-    if (_grid_cells(grid, MASS)[0].effective > ONE_ROW).any():
+    cells = _grid_cells(grid, MASS)[0] if evidence.sampled else seen.gather(MASS)
+    if (cells.effective / effects_of(MASS, cells) > ONE_ROW).any():
         words = f"root of {described(TopLabel(), MASS, Squared())}, debiased{grid_words}"
         found.append(judged("rms_error", MASS, words, root=True))
     return [replace(error, event=event_of(evidence)) for error in found]
@@ -377,10 +387,12 @@ def _judged(
     resamples: int,
     *,
     root: bool = False,
+    effects: np.ndarray | None = None,
     known: Population | None = None,
 ) -> LensError:
-    """The mean error over cells; with `root`, the root of the debiased mean square. `known` : the error of the population."""
-    error, distance = (_root_mean_square, Squared()) if root else (MEAN_GAP, ABSOLUTE)
+    """The mean error over cells; with `root`, the root of the debiased mean square, given the design effect of each cell of
+    dependent rows. `known` : the error of the population."""
+    error, distance = (partial(_root_mean_square, cells.number, effects), Squared()) if root else (MEAN_GAP, ABSOLUTE)
     null = chance.errors(resamples, 0, error)
     if known is None:
         part = Part(cells, 1.0, chance.noise(resamples, 0))
@@ -439,8 +451,12 @@ def _kernel(weight: np.ndarray, outputs: np.ndarray, targets: np.ndarray) -> np.
     return kernel_error(weight, outputs, targets, bandwidth=KERNEL_WIDTH)
 
 
-def _root_mean_square(cells: Cells) -> np.ndarray:
-    """Kumar et al. 2019; below 0 the mean square counts as 0."""
+def _root_mean_square(number: np.ndarray, effects: np.ndarray | None, cells: Cells) -> np.ndarray:
+    """Kumar et al. 2019; below 0 the mean square counts as 0. `effects` : of the cells of these numbers."""
+    if effects is not None:
+        by_number = np.ones(max(number.max(), cells.number.max()) + 1)
+        by_number[number] = effects
+        cells = replace(cells, effective=cells.effective / by_number[cells.number])
     return np.sqrt(np.maximum(0.0, debiased_gap(cells, Squared())))
 
 
