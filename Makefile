@@ -28,7 +28,7 @@ browser:
 	else echo "no browser: its tests are skipped"; fi
 
 test: $(VENV)/ready lint browser
-	$(BIN)/pytest -n $(CORES)
+	$(BIN)/pytest -n $(CORES) --dist worksteal
 
 test-slow: $(VENV)/ready
 	$(BIN)/python -m pip install --quiet --group slow

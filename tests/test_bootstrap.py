@@ -56,13 +56,13 @@ def softmax_world(n, K, scale, seed):
 @pytest.mark.parametrize(("scale", "truth"), [(1.15, 0.0089), (1.7, 0.0367)])
 def test_intervals_of_classwise_errors_cover_the_truth(scale, truth):
     covered, errors, plain = 0, [], []
-    for seed in range(60):
+    for seed in range(40):
         y, q = softmax_world(300, 10, scale, seed)
         found = pb.calibration_error(y, q, lens=pb.Classwise(), interval=True, resamples=200, seed=seed)
         covered += found.low <= truth <= found.high
         errors.append(found.debiased)
         plain.append(float(found))
-    assert covered >= 51  # 57 expected with a standard deviation of 1.7
+    assert covered >= 33  # 38 expected with a standard deviation of 1.4
     assert np.mean(plain) - truth > 0.015
     assert abs(np.mean(errors) - truth) < 0.005
 

@@ -41,7 +41,7 @@ def test_the_debiased_error_of_calibrated_forecasts_is_zero_on_average(classes, 
     levels = rng.dirichlet(np.full(classes, 2.0), 4)
     lens = pb.Binary() if classes == 2 else pb.Full()
     plain, debiased = [], []
-    for _ in range(500):
+    for _ in range(250):
         y, p = calibrated(rng, 30, levels, classes)
         w = rng.exponential(size=30) ** 2 if weighted else None
         options = {"lens": lens, "partition": pb.Column(p[:, 0]), "distance": "squared", "sample_weight": w}
@@ -57,7 +57,7 @@ def test_the_debiased_error_of_calibrated_forecasts_is_zero_on_average(classes, 
 def test_p_values_of_calibrated_forecasts_are_uniform(lens):
     classes = 2 if isinstance(lens, pb.Binary | pb.Classwise) else 3
     found = []
-    for seed in range(200):
+    for seed in range(120):
         rng = np.random.default_rng(seed)
         p = rng.dirichlet(np.ones(classes), 80)
         y = (rng.random((80, 1)) >= np.cumsum(p, axis=1)).sum(axis=1).clip(max=classes - 1)

@@ -214,9 +214,9 @@ def coverage(worlds, n, resamples, methods):
 
 
 def test_intervals_of_kernel_and_debiased_errors_cover():
-    """1,000 worlds at 95%: a share has a standard deviation of 0.7%."""
-    for name, share in coverage(1_000, n=1_000, resamples=200, methods=["percentile"]).items():
-        assert 0.93 <= share <= 0.975, name
+    """200 worlds at 95%: a share has a standard deviation of 1.5%."""
+    for name, share in coverage(200, n=1_000, resamples=200, methods=["percentile"]).items():
+        assert 0.91 <= share <= 0.985, name
 
 
 @pytest.mark.slow

@@ -60,7 +60,7 @@ def test_figure_4b_bins(figure_4):
     assert whole[2] < lower_bounds(figure_4[:8], bins=3, region_ratio=12).mean(axis=0)[2]  # the paper's bound is lower
 
 
-@pytest.mark.parametrize("dimension", [2, 4, 8, 16, 32, 64])
+@pytest.mark.parametrize("dimension", [2, 8, 64])
 def test_nothing_is_found_where_nothing_is(dimension):
     worlds = [neural_outputs(10_000, dimension, perturbation=np.zeros_like, seed=seed) for seed in SEEDS]
     assert worlds[0].grouping_loss == 0

@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
+from scipy.special import softmax
 from typer.testing import CliRunner
 
 import probaudit as pb
@@ -54,3 +55,14 @@ def test_the_commands_run(command, tmp_path, monkeypatch):
 
 def test_there_are_commands():
     assert len(COMMANDS) == 14
+
+
+def test_the_first_output_is_that_of_the_command(shared, tmp_path, monkeypatch):
+    found = np.load(shared / "data" / "ferrer_pneumoniamnist_resnet50.npz")
+    p = softmax(found["logits"].astype(np.float64), axis=1)
+    monkeypatch.chdir(tmp_path)
+    pd.DataFrame({"label": found["labels"], "p_0": p[:, 0], "p_1": p[:, 1]}).to_csv("preds.csv", index=False)
+    shown = CliRunner().invoke(app, ["audit", "preds.csv"], env={"COLUMNS": "100"}).output
+    printed = "\n".join(line.rstrip() for line in shown.splitlines())
+    (block,) = re.findall(r"```console\n\$ probaudit audit preds.csv\n(.*?)```", README, re.DOTALL)
+    assert printed.startswith(block.rstrip())

@@ -14,7 +14,7 @@ import probaudit as pb
 from conftest import softmax
 from score_oracle import SCORES, estimate, row_scores, scores_for
 
-law = settings(max_examples=50, deadline=None, derandomize=True)
+law = settings(max_examples=25, deadline=None, derandomize=True)
 every_score = pytest.mark.parametrize("name", SCORES)
 seeds = st.integers(0, 2**32 - 1)
 close = {"rel": 1e-12, "abs": 1e-12}
