@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from types import MappingProxyType
 
 import numpy as np
 import pytest
@@ -159,3 +160,32 @@ def test_refusals(options, words):
     world = simulate.neural_outputs(200)
     with pytest.raises(pb.InputError, match=words):
         loss_budget(world.y, world.scores, **({"features": world.features} | options))
+
+
+def test_a_calibrator_that_takes_features_is_refused():
+    world = pb.simulate.neural_outputs(1000)
+    with pytest.raises(pb.InputError, match="must not take features"):
+        pb.loss_budget(world.y, world.scores, world.features, calibrator=pb.calibrators.GroupCalibration())
+    rows = pb.Predictions(world.y, world.scores, features=world.features)
+    apart = pb.loss_budget(world.y, world.scores, world.features, calibrator="best", resamples=20)
+    assert pb.loss_budget(rows, calibrator="best", resamples=20).calibrator == apart.calibrator != "GroupCalibration"
+
+
+def test_features_of_any_form():
+    import pyarrow as pa
+
+    world = pb.simulate.neural_outputs(1000)
+    columns = {f"f{k}": column for k, column in enumerate(world.features.T)}
+    found = [
+        pb.loss_budget(world.y, world.scores, features, resamples=20)
+        for features in (world.features, world.features.tolist(), pa.table(columns), MappingProxyType(columns), columns)
+    ]
+    assert len({float(one.grouping) for one in found}) == 1
+
+
+def test_nothing_lost_is_nothing_to_split():
+    y = np.arange(400) % 2
+    found = pb.audit(y, y.astype(float), features=np.arange(400.0)[:, None], repair=False)
+    assert found.budget is None
+    assert "grouping_loss" not in found.estimates
+    found.to_html()

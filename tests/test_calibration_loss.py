@@ -584,3 +584,10 @@ def test_bad_input_is_named(world):
         calibration_loss(lonely, np.full(len(y), 0.5), cv=lonely)
     with pytest.raises(InputError, match="`y_proba`"):
         calibration_loss(y)
+
+
+@pytest.mark.parametrize("options", [{"stratify": True}, {"cv": 3}])
+def test_folds_have_no_effect_with_other_rows(options):
+    world = pb.simulate.gaussian_posteriors(300, 2)
+    with pytest.raises(pb.InputError, match="no effect with `train`"):
+        pb.calibration_loss(world.y, world.cal, train=(world.y, world.cal), **options)

@@ -527,3 +527,63 @@ def test_debiased_errors_take_off_the_noise_of_clusters():
         pb.calibration_error(rows, lens=pb.Full(), partition=pb.KDTree(), distance="squared", debias=True)
     with pytest.raises(InputError, match="exact=True"):
         pb.calibration_error(rows, debias=True, exact=False)
+
+
+def few_clusters(seed, clusters=6, rows=60):
+    """Calibrated outputs, labels with a common cause in each cluster."""
+    rng = np.random.default_rng(seed)
+    number = np.repeat(np.arange(clusters), rows)
+    p = rng.uniform(0.05, 0.95, len(number))
+    u = ndtr(np.sqrt(0.3) * rng.normal(size=clusters)[number] + np.sqrt(0.7) * rng.normal(size=len(number)))
+    return (u < p).astype(int), p, number
+
+
+def test_intervals_of_few_clusters_use_students_quantile():
+    from probaudit.estimates.score_intervals import t95
+
+    y, p, number = few_clusters(0, clusters=4, rows=150)
+    options = {"clusters": number, "cv": 4, "calibrator": pb.calibrators.TemperatureScaling()}
+    found = pb.calibration_loss(y, p, **options)
+    loss = -np.log(np.where(y == 1, p, 1 - p))
+    sums = pd.Series(loss - loss.mean()).groupby(number).sum()
+    half = t95(3) * math.sqrt((sums**2).sum() * 4 / 3) / len(y)
+    assert (found.raw.high - found.raw.low) / 2 == pytest.approx(half, rel=1e-9)
+
+
+def test_an_error_above_zero_is_rare_with_few_clusters():
+    """11 of 120 intervals lay above 0 before, where 3 are expected."""
+    above = 0
+    for seed in range(60):
+        y, p, number = few_clusters(seed)
+        choices = {"lens": pb.Binary(), "partition": pb.EqualWidth(8), "interval": True, "resamples": 199}
+        found = pb.calibration_error(y, p, clusters=number, **choices)
+        above += found.low > 0
+    assert above <= 4
+
+
+def test_one_cluster_says_nothing_anywhere():
+    y, p, _ = few_clusters(1)
+    one = np.zeros(len(y), int)
+    intervals = [
+        pb.calibration_error(y, p, clusters=one, interval=True),
+        pb.smooth_calibration_error(y, p, clusters=one, interval="percentile"),
+        pb.kernel_calibration_error(y, p, clusters=one, interval="percentile"),
+        pb.kernel_calibration_error(y, p, clusters=one, score="log", interval="percentile"),
+    ]
+    for found in intervals:
+        assert math.isnan(found.low), found
+        assert math.isnan(found.high)
+    with pytest.raises(InputError, match="two clusters"):
+        pb.compare({"a": p, "b": 1 - p}, y, clusters=one)
+    found = pb.audit(y, p, clusters=one, features=np.c_[p], repair=False)
+    assert "one cluster" in found.verdict
+    more = {"clusters": np.r_[5, one], "features": np.r_[0, p][:, None], "on_bad_rows": "drop"}
+    dropped = pb.Predictions(np.r_[0, y], np.r_[np.nan, p], **more)
+    with pytest.raises(InputError, match="two or more"):
+        pb.grouping_loss(dropped)
+
+
+def test_clusters_without_an_effect_are_refused():
+    y, p, number = few_clusters(0)
+    with pytest.raises(InputError, match="have no effect"):
+        pb.calibration_error(y, p, clusters=number)

@@ -302,3 +302,9 @@ def test_weights_of_classes_are_not_ignored():
     y, p = composed_rows()
     with pytest.raises(pb.InputError, match="weights of classes"):
         pb.smooth_calibration_error(y, p, lens=pb.Classwise(weights="prevalence"))
+
+
+def test_weights_of_classes_may_be_an_array():
+    assert pb.Classwise(weights=np.array([1.0, 2.0])) == pb.Classwise(weights=[1, 2])
+    with pytest.raises(pb.InputError, match="prevalence"):
+        pb.Classwise(weights="even")

@@ -88,3 +88,14 @@ def test_the_interval_covers_and_grows_with_clusters():
 def test_refused(arguments, options, name):
     with pytest.raises(pb.InputError, match=name):
         pb.score_divergence(*arguments, **options)
+
+
+def test_rows_without_weight_do_not_count():
+    rng = np.random.default_rng(0)
+    s, q = rng.dirichlet(np.ones(3), 40), rng.dirichlet(np.ones(3), 40)
+    w = np.where(np.arange(40) % 4 == 0, 0.0, 1.0)
+    clusters = np.arange(40) % 7
+    found = pb.score_divergence(s, q, sample_weight=w, clusters=clusters)
+    kept = w > 0
+    alone = pb.score_divergence(s[kept], q[kept], clusters=clusters[kept])
+    assert (float(found), *found.interval, found.n) == pytest.approx((float(alone), *alone.interval, 30))

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Literal, Unpack
 
 import numpy as np
 
+from .arrays import as_array, named_columns
 from .calibration_loss import CalibrationLoss, calibration_loss
 from .engines.choosing import Passing, as_source
 from .errors import InputError
@@ -134,7 +135,7 @@ def loss_budget(
     lens : `Classwise()`, whose budget is that of the full score, if there are at most 20 classes with 500 rows each on average;
         else `TopLabel()`. A budget says which. The event stays that of the original outputs.
     calibrator : as in `calibration_loss`, whose default is not used where rows are too few for folds;
-        "best" for the one that `select_calibrator` takes; what `calibration_loss` returned; or "none"
+        "best" for the one that `select_calibrator` takes without features; what `calibration_loss` returned; or "none"
         for the budget of the outputs themselves, which of
         several classes may count miscalibration as grouping.
     others : the rows of which these are a sample, see `grouping_loss`. With a calibrator the budget
@@ -156,6 +157,9 @@ def loss_budget(
         raise InputError("score", f"must be one of {', '.join(NAMED)}", repr(score))
     if isinstance(calibrator, str) and calibrator not in ("best", "none"):
         raise InputError("calibrator", 'must be a calibrator, None, "best" or "none"', repr(calibrator))
+    if calibrator is not None and not isinstance(calibrator, (str, CalibrationLoss)) and calibrator.takes is not None:
+        rule = f"must not take {calibrator.takes}: what it removes is not miscalibration alone"
+        raise InputError("calibrator", rule, type(calibrator).__name__)
     sample_words = ""
     if (source := as_source(y_true, y_proba, **options)) is not None:
         evidence = Passing().evidence(source)
@@ -171,12 +175,13 @@ def loss_budget(
         calibrator = _usual_calibration(predictions, seed)
     if calibrator == "none":
         judged = _Judged.of(predictions, None, lens, score)
+        # All parts are of the same rows: of a single event the total, and of clusters the grouping loss, are the sample's.
+        others = others if isinstance(lens, Classwise) and predictions.clusters is None else None
         found = grouping_loss(predictions, features=features, lens=lens, score=score, others=others, **choices)
-        whole = isinstance(lens, (Full, Classwise)) and others is not None
-        total = estimate_score(others.summary, NAMED[score]) if whole and others is not None else None
-        return _budget(judged, found, score, lens, "" if whole else sample_words, choices, total)
+        total = None if others is None else estimate_score(others.summary, NAMED[score])
+        return _budget(judged, found, score, lens, sample_words if others is None else "", choices, total)
     if calibrator == "best":
-        calibrator = select_calibrator(predictions, score=score, seed=seed).calibrator
+        calibrator = select_calibrator(replace(predictions, features=None), score=score, seed=seed).calibrator
     if not isinstance(calibrator, CalibrationLoss):
         calibrator = calibration_loss(predictions, calibrator=calibrator, seed=seed, interval=None)
     judged = _Judged.of(predictions, calibrator, lens, score)
@@ -204,11 +209,10 @@ def budget_lens(predictions: Predictions) -> Lens:
 
 def _taken(features: Any, rows: np.ndarray) -> Any:
     """Some rows of features, in whatever form they come."""
-    if isinstance(features, dict):
-        return {name: np.asarray(column)[rows] for name, column in features.items()}
-    if hasattr(features, "iloc"):
-        return features.iloc[rows]
-    return features[rows] if hasattr(features, "__getitem__") else np.asarray(features)[rows]
+    columns = named_columns(features, "features")
+    if columns is not None:
+        return {name: column[rows] for name, column in columns.items()}
+    return as_array(features, "features")[rows]
 
 
 @dataclass(frozen=True, eq=False)

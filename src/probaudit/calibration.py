@@ -99,6 +99,8 @@ def calibration_error(
     if debias and worst:
         raise InputError("worst", "the largest of several cells cannot be debiased")
     _check_interval(interval, resamples)
+    if options.get("clusters") is not None and not interval and not debias:
+        raise InputError("clusters", "have no effect on the value of a plain error; add `interval=True`, or leave them out")
     error = partial(debiased_gap if debias else worst_gap if worst else mean_gap, distance=metric)
     sample_words = ""
     if (source := as_source(y_true, y_proba, **options)) is not None:

@@ -23,6 +23,8 @@ from .viewing import survey
 if TYPE_CHECKING:
     from .calibrators.base import Calibrator
 
+FOLDS = 5
+
 
 @dataclass(frozen=True, eq=False)
 class CalibrationLoss:
@@ -170,7 +172,7 @@ def calibration_loss(
     *,
     calibrator: Calibrator | None = None,
     score: str | Score = "log",
-    cv: Any = 5,
+    cv: Any = FOLDS,
     stratify: bool = False,
     features: Any = None,
     groups: Any = None,
@@ -217,6 +219,8 @@ def calibration_loss(
     outputs.check_use(chosen, features=features, groups=groups)
     if isinstance(rule, Cost):
         rule.check_classes(outputs.n_classes)
+    if train is not None and (stratify or not (isinstance(cv, int) and cv == FOLDS)):
+        raise InputError("stratify" if stratify else "cv", "has no effect with `train`: there are no folds; leave it out")
     known = None if train is None else _training_outputs(train, options, outputs, chosen)
     if known is None:
         folds = folds_of(outputs, cv, len(predictions), seed, stratify=stratify)
@@ -405,7 +409,8 @@ def _estimates(
         influences = (before - values[0], after - values[1], before - after - values[2], -rest / values[0])
     found = []
     for name, value, influence in zip(names, values, influences, strict=True):
-        half = paired.half_width(paired.unit_terms(influence, share, outputs.clusters)) if with_interval else np.nan
+        terms = paired.unit_terms(influence, share, outputs.clusters)
+        half = paired.half_width(terms, paired.quantile(outputs.clusters)) if with_interval else np.nan
         found.append(Estimate(value, low=value - half, high=value + half, n=n, definition=f"{name}, {words}"))
     return found[0], found[1], found[2], found[3]
 

@@ -235,7 +235,7 @@ def _check_joint(rule: Generator, curve: str, recalibrate: bool) -> None:
 def _clusters(predictions: Predictions) -> np.ndarray | None:
     """The cluster of each row, if rows depend on each other."""
     clusters = predictions.cluster_numbers
-    if clusters is not None and not (clusters[survey(predictions).good] != clusters[0]).any():
+    if clusters is not None and len(np.unique(clusters[survey(predictions).good])) < 2:
         raise InputError("clusters", "need two or more for a grouping loss: the rows of one say nothing about chance")
     return clusters
 

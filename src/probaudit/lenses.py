@@ -138,9 +138,11 @@ class Classwise(Lens):
     weights: Any = None
 
     def __post_init__(self) -> None:
-        if self.weights is None or self.weights == "prevalence":
+        if self.weights is None:
             return
         if isinstance(self.weights, str):
+            if self.weights == "prevalence":
+                return
             raise InputError("weights", 'must be "prevalence" or one number per class', repr(self.weights))
         weights = as_numbers(self.weights, "weights").astype(np.float64)
         if weights.ndim != 1 or not (weights >= 0).all() or not 0 < weights.sum() < np.inf:

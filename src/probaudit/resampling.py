@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -16,6 +17,7 @@ from .estimates.cells import Categories, Cells
 from .estimates.intervals import Method, Statistic, bootstrap, sampling_units, unit_table
 from .estimates.null import Steps
 from .estimates.population import Part, Population, population_error
+from .estimates.score_intervals import Z95, t95
 
 DEPENDENCE_RESAMPLES = 400  # for how much errors of several events vary together
 
@@ -100,7 +102,10 @@ class Bootstrap:
         return sampling_units(total, self.seed, self.clusters)
 
     def _found(self, value: float, counts: np.ndarray, statistic: Statistic) -> tuple[float, float]:
-        return bootstrap(
+        wider = 1.0 if self.clusters is None else few_clusters(len(counts))
+        if math.isnan(wider):
+            return math.nan, math.nan
+        low, high = bootstrap(
             value,
             counts,
             statistic,
@@ -109,6 +114,17 @@ class Bootstrap:
             seed=self.seed,
             bias_removed=self.bias_removed,
         )
+        return (low, high) if wider == 1 else (value + wider * (low - value), value + wider * (high - value))
+
+
+def few_clusters(count: int) -> float:
+    """How much wider an interval by resampled clusters must be where they are few: by the correction G / (G - 1) of a variance
+    and by Student's quantile. One cluster says nothing.
+
+    >>> round(few_clusters(5), 2), round(few_clusters(1000), 3)
+    (1.58, 1.002)
+    """
+    return math.sqrt(count / (count - 1)) * t95(count - 1) / Z95 if count > 1 else math.nan
 
 
 def check_resamples(resamples: int) -> None:
@@ -141,9 +157,12 @@ def population_of(
     of the same rows are dependent: how much more, or less, their sum varies is found by resampling rows.
     """
     each = [(term, *parts) for term in terms for parts in term.each]
-    counts, units = np.zeros((0, 0)), np.zeros(0, np.int64)
+    counts, units, widened = np.zeros((0, 0)), np.zeros(0, np.int64), 1.0
     if clusters is not None:
         units = units_of(terms, clusters, seed)
+        widened = few_clusters(int(units.max()) + 1)
+        if math.isnan(widened):
+            return Population()
         counts = _unit_counts(units, resamples, seed)
 
     def noise(term: Term, cells: Cells, make: Callable[[], Categories], steps: Any, gaps: np.ndarray) -> np.ndarray:
@@ -158,7 +177,8 @@ def population_of(
         return np.concatenate([_deviations(c, cells) for c in categories.resampled(drawn)])
 
     parts = [Part(cells, share, partial(noise, term, cells, make, steps)) for term, cells, share, make, steps in each]
-    widened = dependence(terms, distance, seed, worst=worst) if clusters is None and len(parts) > 1 else 1.0
+    if clusters is None and len(parts) > 1:
+        widened = dependence(terms, distance, seed, worst=worst)
     return population_error(parts, distance, worst=worst, widened=widened, seed=seed)
 
 

@@ -61,7 +61,8 @@ def score_divergence(
     if truth.n_classes != rows.n_classes:
         raise InputError("reference", f"needs the {rows.n_classes} classes of y_proba", f"has {truth.n_classes}")
     _check_classes(rule, rows.n_classes)
-    good, s = Rows.of(rows), Rows.of(truth).probs.astype(np.float64)
+    good = Rows.of(rows)
+    s = Rows.of(truth).probs[good.places].astype(np.float64)
     share = good.weights / math.fsum(good.weights)
     values = np.maximum(rule.divergence(s, good.probs.astype(np.float64)), 0.0)  # rounding may leave less than nothing
     prior = np.array([math.fsum(column) for column in (share[:, None] * s).T])
@@ -75,13 +76,14 @@ def score_divergence(
         raise InputError("normalize", "needs a base-rate forecast whose score is positive", naive)
     scale = naive if normalize else 1.0
     low, high = math.nan, math.nan
+    clustered = None if rows.cluster_numbers is None else rows.cluster_numbers[good.places]
     if not infinite:
         residuals = share * (values - value / naive * naive_rows if normalize else values - value) / scale
-        low, high = _interval(value / scale, residuals, share, rows.cluster_numbers)
+        low, high = _interval(value / scale, residuals, share, clustered)
     words += ["divided by the score of the base-rate forecast"] if normalize else []
     words += ["weighted"] if sample_weight is not None else []
     words += ["interval by clusters"] if clusters is not None else []
-    found: dict[str, Any] = {"n": len(rows), "definition": ", ".join(words), "naive": naive, "infinite_rows": infinite}
+    found: dict[str, Any] = {"n": len(good.labels), "definition": ", ".join(words), "naive": naive, "infinite_rows": infinite}
     return Estimate(value / scale, low=max(0.0, low) if low < 0 else low, high=high, **found)
 
 

@@ -14,7 +14,7 @@ from .calibration import calibration_error
 from .calibration_loss import Outputs, checked_calibrator, folds_of, out_of_fold, shares
 from .errors import InputError
 from .estimates.estimate import Estimate
-from .estimates.score_intervals import Z95
+from .estimates.paired import quantile
 from .estimates.selection import RESAMPLES, Choice, choose, corrected_gain, mean_losses
 from .lenses import Classwise
 from .metrics import RowOptions, rows_of
@@ -301,8 +301,8 @@ def _candidate(
         score=mean,
         normalized=mean / naive if naive else np.nan,
         worse_by=gap,
-        low=gap - Z95 * error,
-        high=gap + Z95 * error,
+        low=gap - quantile(outputs.clusters) * error,
+        high=gap + quantile(outputs.clusters) * error,
         tied=bool(choice.tied[place]),
         ece=float(calibration_error(seen)),
         classwise_ece=float(calibration_error(seen, lens=Classwise())),

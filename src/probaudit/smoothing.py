@@ -47,7 +47,7 @@ def smooth_calibration_error(
     """SmoothECE: residuals smoothed by a reflected Gaussian whose width is the error itself (Blasiok & Nakkiran 2023).
 
     sigma : a width of your own.
-    interval, resamples, seed : as in `calibration_error`. Clusters are resampled as a whole.
+    interval : "percentile" or "bca", from `resamples` of the rows, or of whole clusters; none unless given.
 
     >>> round(smooth_calibration_error([1, 1, 0, 0], [0.5, 0.5, 0.5, 0.5]), 6)
     0.0
@@ -97,7 +97,7 @@ def kernel_calibration_error(
         negative, and infinite if an outcome was given probability 0.
     kernel, bandwidth : of the window, on the scale of the outputs.
     reflect : mirror the kernel at 0 and 1.
-    interval, resamples, seed : as in `calibration_error`. Clusters are resampled as a whole. Chance
+    interval : "percentile" or "bca", from `resamples` of the rows, or of whole clusters; none unless given. Chance
         adds to the error by the Brier score, and adds again in each resample; both are taken off
         the ends of the interval, not off the error.
 
@@ -258,7 +258,8 @@ def _log_estimate(found: list[LogCalibration], words: str, bootstrap: Bootstrap 
 
     noisy = math.fsum(term.share * float(error(term.cells)) for term in terms)
     low, high = bootstrap.interval(noisy, terms, error)
-    estimate.low, estimate.high = min(value, low + value - noisy), max(value, high + value - noisy)
+    if math.isfinite(low):
+        estimate.low, estimate.high = min(value, low + value - noisy), max(value, high + value - noisy)
     return estimate
 
 
@@ -294,7 +295,8 @@ def _estimate(
 
     coarse = math.fsum(term.share * float(cells_error(term.cells)) for term in terms)
     low, high = bootstrap.interval(coarse, terms, cells_error)
-    found.low, found.high = max(0.0, min(value, low + value - coarse)), max(value, high + value - coarse)
+    if math.isfinite(low):
+        found.low, found.high = max(0.0, min(value, low + value - coarse)), max(value, high + value - coarse)
     return found
 
 

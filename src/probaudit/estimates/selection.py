@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from .intervals import sampling_units
-from .paired import half_width, ratio_influence, unit_terms
+from .paired import half_width, quantile, ratio_influence, unit_terms
 from .score_intervals import Z95
 
 RESAMPLES = 200
@@ -93,7 +93,7 @@ def corrected_gain(
     sums = np.column_stack([np.bincount(units, share * losses[:, place]) for place in allowed])
     judged = _left_out_losses(sums, np.bincount(units, share), seed) if len(sums) > 1 else share @ after
     value = 1 - float(judged.sum()) / total
-    half = half_width(unit_terms(ratio_influence(after, before, share), share, clusters))
+    half = half_width(unit_terms(ratio_influence(after, before, share), share, clusters), quantile(clusters))
     return value, value - half, value + half
 
 

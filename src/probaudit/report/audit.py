@@ -11,7 +11,7 @@ import numpy as np
 
 from ..arrays import as_array, named_columns
 from ..budget import Budget, loss_budget
-from ..calibration_loss import CalibrationLoss, calibration_loss, default_calibrator
+from ..calibration_loss import FOLDS, CalibrationLoss, calibration_loss, default_calibrator
 from ..engines.choosing import Passing, as_source
 from ..engines.memory import evidence_of
 from ..errors import InputError
@@ -34,7 +34,7 @@ from .groups import Group, group_errors
 from .lens_errors import LensError
 from .pitfalls import LOOKED_FOR
 from .plain import plain
-from .repairs import FOLDS, Repair, compare_repairs, too_few
+from .repairs import Repair, compare_repairs, too_few
 from .result import Result
 from .verdict import headline, judge
 
@@ -319,11 +319,14 @@ def audit_evidence(
     if repair == "compare" and tried is not None:
         repairs = compare_repairs(evidence, tried, regions=regions, progress=progress)
     budget = None
-    if sample.features is not None or regions is not None:
+    one_cluster = clustered is not None and clustered.clusters.count < 2
+    if (sample.features is not None or regions is not None) and not one_cluster:
         recalibration = _recalibration(sample, tried, repairs)
         others = evidence.others if recalibration == "none" else None
         chosen = "tree" if regions is None else regions
         budget = loss_budget(sample, regions=chosen, calibrator=recalibration, others=others)
+        budget = budget if budget.total > 0 else None  # nothing is lost
+    if budget is not None:
         estimates |= _grouping_loss(budget, evidence.sample_words)
     evidence = replace(evidence, total=None)  # which would keep all rows in memory
     case = Case(
@@ -344,7 +347,7 @@ def audit_evidence(
         "row_sum_tolerance": summary.plan.tolerance,
         "interval": _interval_words(clustered),
         "calibration": f"{event} ECE, {lens_errors.BINS} equal bins, {lens_errors.RESAMPLES} consistency resamples"
-        + (", seed 0" if clustered is None else " with noise that clusters share, seed 0"),
+        + (", seed 0" if clustered is None else " and signs of clusters, seed 0"),
         "sample": f"{len(sample):,} rows, by row number" if evidence.sampled else "all rows",
     }
     settings |= {} if clustered is None else {"clusters": cluster_words(evidence)}

@@ -286,7 +286,9 @@ def _group_table(audit: Audit) -> Table:
 
 def _served(audit: Audit) -> Table | Words:
     if audit.budget is None:
-        return Words("No features and no groups were given, so nothing can be said about who is badly served.")
+        given = audit.evidence.sample.features is not None
+        why = "Nothing is lost, or all rows are in one cluster" if given else "No features and no groups were given"
+        return Words(f"{why}, so nothing can be said about who is badly served.")
     headers = ("who", "rows", stated_words(audit.budget), "observed", "95% interval", "")
     rows = [
         (

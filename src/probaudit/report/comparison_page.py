@@ -81,7 +81,13 @@ def _differences(found: Comparison) -> Section:
 def _budgets(found: Comparison) -> Section:
     headers = ("model", "total", "calibration", "grouping, at least", "the rest")
     rows = [
-        (m, *(f"{number(part)} ({whole_percent(part / b.total)})" for part in (b.total, b.calibration, b.grouping, b.rest)))
+        (
+            m,
+            *(
+                f"{number(part)} ({whole_percent(part / b.total if b.total else 0.0)})"
+                for part in (b.total, b.calibration, b.grouping, b.rest)
+            ),
+        )
         for m, b in found.budgets.items()
     ]
     one = next(iter(found.budgets.values()))

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from ..calibration import calibration_error
-from ..calibration_loss import CalibrationLoss, Folds, Outputs, calibration_loss, folds_of, shares
+from ..calibration_loss import FOLDS, CalibrationLoss, Folds, Outputs, calibration_loss, folds_of, shares
 from ..engines.memory import summary
 from ..errors import InputError
 from ..estimates import paired, scores
@@ -29,7 +29,7 @@ from ..scores import Brier, Cost, Log, Score
 from ..smoothing import kernel_calibration_error, smooth_calibration_error
 from ..statistics import Plan, Summary
 from ..viewing import diagram_grids, look_at_event, survey
-from .repairs import FOLDS, too_few
+from .repairs import too_few
 
 REPAIRED_VALUES = 20_000_000  # outputs of a model beyond which no calibrator is tried unless asked for
 
@@ -60,6 +60,8 @@ class Ground:
             np.ones(len(good)) if rows.sample_weight is None else rows.sample_weight[good] / rows.sample_weight[good].max()
         )
         clusters = None if rows.clusters is None else ClusteredRows(rows, good).clusters.number
+        if clusters is not None and clusters.max() < 1:
+            raise InputError("clusters", "needs two clusters or more to compare models", 1)
         units = sampling_units(len(good), seed, clusters)
         counts = paired.draw_counts(int(units.max()) + 1, resamples, seed)
         why, folds = _why_no_repair(rows, repair, chosen=cv is not None), None

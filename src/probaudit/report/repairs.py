@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ..calibration import calibration_error
-from ..calibration_loss import CalibrationLoss, Outputs, calibration_loss, default_calibrator, shares
+from ..calibration_loss import FOLDS, CalibrationLoss, Outputs, calibration_loss, default_calibrator, shares
 from ..engines.progress import Progress
 from ..estimates import paired
 from ..estimates.clusters import ClusteredRows, Clusters
@@ -32,7 +32,6 @@ from .lens_errors import FEWER_RESAMPLES, WIDTH, LensError, binned, described
 if TYPE_CHECKING:
     from ..calibrators.base import Calibrator
 
-FOLDS = 5
 FEW_CLASSES = 20  # up to which calibrators with K^2 parameters, or with a fit for each class, cost little
 SOME_CLASSES = 200
 PLAIN_ISOTONIC = "isotonic_plain"

@@ -236,7 +236,8 @@ def _nothing_better(case: Case) -> Finding:
     gain = f"gains {percent(x)}" if x > 0 else f"loses {percent(-x)}"
     text = (
         f"Nothing to repair that these rows could show: of {len(others)} calibrators none is surely better than to leave the "
-        f"outputs as they are; the best, {best.title}, {gain} of the log score ({between_shares(x.low, x.high)})."
+        f"outputs as they are; the best, {best.title}, {gain} of the log score ({between_shares(x.low, x.high)}), not "
+        "corrected for being the best of several."
     )
     return Finding(_calm(case, x), "miscalibration_costs", text, reference="Ferrer & Ramos 2025, Section 2.5.3")
 
