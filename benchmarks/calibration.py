@@ -72,7 +72,7 @@ def run() -> None:
 
 def resampled(p: pb.Predictions) -> None:
     pb.calibration_error(p, exact=False, interval=True)
-    pb.smooth_calibration_error(p, interval="percentile")
+    pb.smooth_calibration_error(p, interval=True)
     pb.kernel_calibration_error(p, interval="percentile")
 
 

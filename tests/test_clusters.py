@@ -566,7 +566,7 @@ def test_one_cluster_says_nothing_anywhere():
     one = np.zeros(len(y), int)
     intervals = [
         pb.calibration_error(y, p, clusters=one, interval=True),
-        pb.smooth_calibration_error(y, p, clusters=one, interval="percentile"),
+        pb.smooth_calibration_error(y, p, clusters=one, interval=True),
         pb.kernel_calibration_error(y, p, clusters=one, interval="percentile"),
         pb.kernel_calibration_error(y, p, clusters=one, score="log", interval="percentile"),
     ]

@@ -16,7 +16,7 @@ from .estimates.calibration_error import mean_gap, worst_gap
 from .estimates.cells import Categories, Cells
 from .estimates.intervals import Method, Statistic, bootstrap, sampling_units, unit_table
 from .estimates.null import Steps
-from .estimates.population import Part, Population, population_error
+from .estimates.population import CellError, Part, Population, population_error
 from .estimates.score_intervals import Z95, t95
 
 DEPENDENCE_RESAMPLES = 400  # for how much errors of several events vary together
@@ -150,6 +150,7 @@ def population_of(
     resamples: int,
     seed: int,
     worst: bool = False,
+    error: CellError | None = None,
 ) -> Population:
     """The error of the population for the sum of share x error over terms; see `estimates.population`.
 
@@ -178,8 +179,8 @@ def population_of(
 
     parts = [Part(cells, share, partial(noise, term, cells, make, steps)) for term, cells, share, make, steps in each]
     if clusters is None and len(parts) > 1:
-        widened = dependence(terms, distance, seed, worst=worst)
-    return population_error(parts, distance, worst=worst, widened=widened, seed=seed)
+        widened = dependence(terms, distance, seed, worst=worst, error=error)
+    return population_error(parts, distance, worst=worst, error=error, widened=widened, seed=seed)
 
 
 def _deviations(resampled: Cells, cells: Cells) -> np.ndarray:
@@ -194,10 +195,13 @@ def _unit_counts(units: np.ndarray, resamples: int, seed: int) -> np.ndarray:
     return np.random.default_rng(seed).multinomial(size, np.full(size, 1 / size), resamples)
 
 
-def dependence(terms: Sequence[Term], distance: Distance, seed: int, *, worst: bool = False) -> float:
+def dependence(
+    terms: Sequence[Term], distance: Distance, seed: int, *, worst: bool = False, error: CellError | None = None
+) -> float:
     """The standard deviation of a sum of share x error over several events of the same rows, beside what it would be if the
     errors were independent."""
-    units, error = units_of(terms, None, seed), worst_gap if worst else mean_gap
+    units = units_of(terms, None, seed)
+    measure = partial(worst_gap if worst else mean_gap, distance=distance) if error is None else error
     counts = _unit_counts(units, DEPENDENCE_RESAMPLES, seed)
     found = []
     for term in terms:
@@ -205,7 +209,7 @@ def dependence(terms: Sequence[Term], distance: Distance, seed: int, *, worst: b
             categories = make()
             table = unit_table(units[term.rows], categories.of_row, counts.shape[1], len(categories.counts))
             with np.errstate(invalid="ignore"):  # an event without rows in a resample
-                errors = [np.atleast_1d(error(c, distance)) for c in categories.resampled(counts @ table)]
+                errors = [np.atleast_1d(measure(c)) for c in categories.resampled(counts @ table)]
             found.append(share * np.concatenate(errors))
     draws = np.array(found)
     draws = draws[:, np.isfinite(draws).all(axis=0)]

@@ -11,6 +11,7 @@ from typing import Any, Unpack
 import numpy as np
 
 from .arrays import as_numbers
+from .distances import L1
 from .errors import InputError
 from .estimates.cells import Cells, gather_categories, gather_cells
 from .estimates.estimate import Estimate
@@ -18,16 +19,18 @@ from .estimates.fine_grid import FineGrid
 from .estimates.intervals import Method
 from .estimates.kernel import KernelCurve, kernel_curve, kernel_error, kernel_function
 from .estimates.local_logistic import NARROWEST, EventOdds, LogCalibration
+from .estimates.null import Steps
 from .estimates.smooth import smooth_error
 from .lenses import Binary, Classwise, Lens, OneVsRest, TopLabel, View
 from .metrics import RowOptions, rows_of
 from .predictions import Predictions
-from .resampling import Bootstrap, Term
+from .resampling import Bootstrap, Term, check_resamples, population_of
 from .scores import NAMED
 from .statistics import CELLS
 from .viewing import Rows, grids_of, lens_of, look, survey
 
 STEPS = 5  # cells within the width of a kernel, for resamples
+SMOOTH_CELLS, SMOOTH_RESAMPLES, SMOOTH_PRECISION = 420, 199, 1e-5  # of SmoothECE, for its interval
 CHUNK_VALUES = 2**20  # probabilities copied at a time
 
 GridError = Callable[[np.ndarray, np.ndarray, np.ndarray], np.ndarray]  # of sums of weights, outputs and targets, [..., G]
@@ -39,15 +42,16 @@ def smooth_calibration_error(
     *,
     lens: Lens | None = None,
     sigma: float | None = None,
-    interval: Method | None = None,
-    resamples: int = 1000,
+    interval: bool = False,
+    resamples: int = SMOOTH_RESAMPLES,
     seed: int = 0,
     **options: Unpack[RowOptions],
 ) -> Estimate:
     """SmoothECE: residuals smoothed by a reflected Gaussian whose width is the error itself (Blasiok & Nakkiran 2023).
 
     sigma : a width of your own.
-    interval : "percentile" or "bca", from `resamples` of the rows, or of whole clusters; none unless given.
+    interval : with True, a 95% interval for the error of a very large sample, and in `debiased` an estimate of it, as in
+        `calibration_error`. Rows then count on a grid of 420 cells.
 
     >>> round(smooth_calibration_error([1, 1, 0, 0], [0.5, 0.5, 0.5, 0.5]), 6)
     0.0
@@ -56,16 +60,32 @@ def smooth_calibration_error(
         raise InputError("sigma", "must be positive and finite", sigma)
     lens = TopLabel() if lens is None else lens
     predictions = rows_of(y_true, y_proba, **options)
-    bootstrap = _bootstrap(interval, predictions, options, resamples, seed, bias_removed=1 if interval == "percentile" else 0)
+    if not isinstance(interval, bool):
+        raise InputError("interval", "must be True or False", repr(interval))
+    check_resamples(resamples)
+    if options.get("clusters") is not None and not interval:
+        raise InputError("clusters", "have no effect on the value; add `interval=True`, or leave them out")
     grids = grids_of(predictions, lens)
     found = [smooth_error((grid.targets - grid.outputs) / grid.weight.sum(), sigma) for grid in grids]
-    narrowest = min(float(width) for _, width in found)
-
-    def error(weight: np.ndarray, outputs: np.ndarray, targets: np.ndarray) -> np.ndarray:
-        return smooth_error((targets - outputs) / weight.sum(axis=-1, keepdims=True), sigma, precision=1e-6)[0]
-
     words = f"SmoothECE, {lens}, reflected Gaussian of width {'its fixed point' if sigma is None else format(sigma, 'g')}"
-    return _estimate([float(value) for value, _ in found], words, predictions, lens, grids, bootstrap, error, narrowest)
+    n = max(int(grid.rows.sum()) for grid in grids)
+    estimate = Estimate(math.fsum(float(value) for value, _ in found) / len(found), n=n, definition=words)
+    if interval:
+        clusters = predictions.cluster_numbers
+        if len(grids) == 1 and clusters is None:
+            terms = [_grid_term(grids[0].coarse(SMOOTH_CELLS))]
+        else:
+            terms = _row_terms(predictions, lens, SMOOTH_CELLS)
+        error = partial(smooth_cells_error, sigma=sigma)
+        known = population_of(terms, L1(), clusters=clusters, resamples=resamples, seed=seed, error=error)
+        estimate.debiased, estimate.low, estimate.high = known.debiased, known.low, known.high
+    return estimate
+
+
+def smooth_cells_error(cells: Cells, sigma: float | None = None) -> np.ndarray:
+    """SmoothECE of rows on a grid of 420 cells, some of which are given."""
+    weight, outputs, targets = (_spread(part, cells.number, SMOOTH_CELLS) for part in _sums(cells))
+    return smooth_error((targets - outputs) / weight.sum(axis=-1, keepdims=True), sigma, precision=SMOOTH_PRECISION)[0]
 
 
 def kernel_calibration_error(
@@ -302,7 +322,8 @@ def _estimate(
 
 def _grid_term(grid: FineGrid) -> Term:
     number = np.flatnonzero(grid.kept)
-    return Term(grid.cells(number), 1.0, (partial(grid.categories, number),))
+    steps = partial(Steps.of_grid, grid, number)
+    return Term(grid.cells(number), 1.0, (partial(grid.categories, number),), steps=(steps,))
 
 
 def _row_terms(predictions: Predictions, lens: Lens, size: int) -> list[Term]:
@@ -310,7 +331,10 @@ def _row_terms(predictions: Predictions, lens: Lens, size: int) -> list[Term]:
     for s in seen:
         number = np.minimum((np.clip(s.view.outputs, 0, 1) * size).astype(np.int64), size - 1)
         categories = partial(gather_categories, s.view, number, s.weights)
-        terms.append(Term(gather_cells(s.view, number, s.weights), 1 / len(seen), (categories,), s.rows, s.total))
+        steps = partial(Steps.of_view, s.view, number, s.weights)
+        terms.append(
+            Term(gather_cells(s.view, number, s.weights), 1 / len(seen), (categories,), s.rows, s.total, steps=(steps,))
+        )
     return terms
 
 

@@ -16,6 +16,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import cache, partial
 
 import numpy as np
 
@@ -29,7 +30,9 @@ DEVIATIONS = np.r_[0.0, np.geomspace(0.03, 30, 30)]  # of cells from the common 
 EXTREME = 1e-6  # an output nearer to 0 or 1 has the log-odds of this one
 LARGEST = 64.0  # lambda
 FINE = 1e-4  # to which lambda is found
+STEP = 1 / 8  # of lambda, for errors that take long
 
+CellError = Callable[[Cells], np.ndarray]
 Noise = Callable[[np.ndarray], np.ndarray]  # [B, m] or [B, m, d], given the gaps of the population, [m] or [m, d]
 
 
@@ -57,10 +60,17 @@ class Population:
 
 
 def population_error(
-    parts: Sequence[Part], distance: Distance, *, worst: bool = False, widened: float = 1.0, seed: int = 0
+    parts: Sequence[Part],
+    distance: Distance,
+    *,
+    worst: bool = False,
+    error: CellError | None = None,
+    widened: float = 1.0,
+    seed: int = 0,
 ) -> Population:
-    """The sum of share x error over parts. `widened` multiplies the deviations of simulated errors from their mean, where
-    parts are simulated apart but depend on each other. Without a cell of two rows nothing is known about chance."""
+    """The sum of share x error over parts. `error` : of the cells of a part, in place of their mean or worst distance.
+    `widened` multiplies the deviations of simulated errors from their mean, where parts are simulated apart but depend on each
+    other. Without a cell of two rows nothing is known about chance."""
     if all(part.cells.rows.max() < 2 for part in parts) or not math.isfinite(widened):
         return Population()
     gaps = [part.cells.outputs - part.cells.targets for part in parts]
@@ -68,16 +78,20 @@ def population_error(
     rng = np.random.default_rng(seed)
     noises = [part.noise(nu) for part, nu in zip(parts, shapes, strict=True)]
     weights = [_resampled_weights(part.cells, len(noise), rng) for part, noise in zip(parts, noises, strict=True)]
-    groups = [slice(j, j + 1) for j in range(len(parts))] if worst else [slice(0, len(parts))]
-    sums = [_Sum.of(parts[s], shapes[s], noises[s], weights[s], distance, worst) for s in groups]
+    apart = worst or error is not None
+    groups = [slice(j, j + 1) for j in range(len(parts))] if apart else [slice(0, len(parts))]
+    measure = partial(worst_gap if worst else mean_gap, distance=distance) if error is None else error
+    sums = [_Sum.of(parts[s], shapes[s], noises[s], weights[s], measure) for s in groups]
     observed = math.fsum(one.observed for one in sums)
     if not math.isfinite(observed):
         return Population()
 
-    def simulated(size: float) -> np.ndarray:
+    def exactly(size: float) -> np.ndarray:
         errors = np.sum([one.simulated(size) for one in sums], axis=0)
         errors = errors[np.isfinite(errors)]
-        return errors.mean() + widened * (errors - errors.mean())
+        return np.asarray(errors.mean() + widened * (errors - errors.mean()))
+
+    simulated = exactly if error is None else _between(exactly)
 
     def found(statistic: Callable[[np.ndarray], float], target: float) -> float:
         size = _solved(lambda size: statistic(simulated(size)) - target)
@@ -87,6 +101,18 @@ def population_error(
     low = found(lambda errors: float(np.quantile(errors, above)), observed)
     high = found(lambda errors: float(np.quantile(errors, below)), max(observed, float(np.median(simulated(0.0)))))
     return Population(found(lambda errors: float(errors.mean()), observed), low, max(low, high))
+
+
+def _between(function: Callable[[float], np.ndarray]) -> Callable[[float], np.ndarray]:
+    """The function, which takes long, at multiples of STEP, and linear between them."""
+    known = cache(lambda place: function(place * STEP))
+
+    def found(size: float) -> np.ndarray:
+        place = math.floor(size / STEP)
+        low, high = known(place), known(place + 1)
+        return np.asarray(low + (high - low) * (size / STEP - place))
+
+    return found
 
 
 def _solved(excess: Callable[[float], float]) -> float:
@@ -111,7 +137,7 @@ class _Sum:
     shape: np.ndarray
     noise: np.ndarray
     weights: np.ndarray
-    error: Callable[[Cells], np.ndarray]
+    error: CellError
     share: float
 
     @classmethod
@@ -121,17 +147,16 @@ class _Sum:
         shapes: Sequence[np.ndarray],
         noises: Sequence[np.ndarray],
         weights: Sequence[np.ndarray],
-        distance: Distance,
-        worst: bool,
+        measure: CellError,
     ) -> _Sum:
         fields = ("rows", "outputs", "targets", "effective")
         rows, outputs, targets, effective = (np.concatenate([getattr(p.cells, name) for p in parts]) for name in fields)
         weight = np.concatenate([part.share * part.cells.share for part in parts])
         drawn = np.concatenate([part.share * w for part, w in zip(parts, weights, strict=True)], axis=1)
-        cells = Cells(np.arange(len(rows)), rows, weight, outputs, targets, effective)
-        measure = worst_gap if worst else mean_gap
+        number = parts[0].cells.number if len(parts) == 1 else np.arange(len(rows))
+        cells = Cells(number, rows, weight, outputs, targets, effective)
         share = math.fsum(part.share for part in parts)
-        return cls(cells, np.concatenate(shapes), np.concatenate(noises, axis=1), drawn, lambda c: measure(c, distance), share)
+        return cls(cells, np.concatenate(shapes), np.concatenate(noises, axis=1), drawn, measure, share)
 
     @property
     def observed(self) -> float:

@@ -26,6 +26,7 @@ import numpy as np
 Z95 = 1.959963984540054
 TAIL = 0.025
 PRIOR_ROWS = 0.5
+MANY_CLASSES = 10  # that vary alike, so that the sum of their means is nearly normal
 # The upper limit of an exponential mean from a single row is 39.5 times that row. Student's t on the
 # logarithmic scale goes far beyond with two or three rows; with more, this never binds.
 LONGEST = math.log(-1 / math.log1p(-TAIL))
@@ -99,7 +100,14 @@ def _bounded_sides(parts: ClassParts, some: np.ndarray) -> tuple[np.ndarray, np.
     variance, most = second - middle**2, middle * (1 - middle)
     size = total * np.maximum(most / np.maximum(variance, 1e-300), 1.0)
     low, high = (betaincinv(size * middle, size * (1 - middle), tail) for tail in (TAIL, 1 - TAIL))
-    return share * width * np.maximum(place - low, 0.0), share * width * np.maximum(high - place, 0.0)
+    down, up = share * width * np.maximum(place - low, 0.0), share * width * np.maximum(high - place, 0.0)
+    total = math.fsum(within)
+    if total**2 > MANY_CLASSES * math.fsum(within**2):
+        # A sum over many classes is nearly normal, also where each class has few rows, all right or all wrong: their limits
+        # lie on one side, and together would leave none on the other.
+        least = Z95 * math.sqrt(total)
+        down, up = (side if math.sqrt(math.fsum(side**2)) >= least else np.array([least]) for side in (down, up))
+    return down, up
 
 
 def _unbounded_sides(parts: ClassParts, some: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

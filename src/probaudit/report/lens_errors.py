@@ -33,6 +33,7 @@ from ..lenses import Classwise, Full, Lens, OneVsRest, TopK, TopLabel, View
 from ..partitions import EqualMass, EqualWidth, KDTree, Partition
 from ..predictions import Predictions
 from ..resampling import dependence
+from ..smoothing import SMOOTH_CELLS, SMOOTH_RESAMPLES, smooth_cells_error
 from ..statistics.evidence import Evidence
 from ..statistics.sampling import drawn
 from ..viewing import Rows, look_at_event
@@ -422,12 +423,23 @@ def _unbinned(
         return error(*(_spread(part, cells.number, len(coarse.rows)) for part in sums))
 
     shift = value - float(of_cells(coarse.cells(cell)))  # of the coarser grid; it is small
-    draws = redrawn(coarse.categories(cell), of_cells, FEWER_RESAMPLES) + shift
     null = Chance.of(coarse, cell, event).errors(FEWER_RESAMPLES, 0, of_cells) + shift
     null[np.abs(null - value) <= 2 * PRECISION] = value
-    wider = 1.0 if event is None else event.widening(grid, _cells_of(grid, WIDTH), squared=squared)
     n = int(grid.rows.sum())
+    if not squared:
+        return LensError.of(name, value, _smooth_population(grid, event), null, n, words)
+    wider = 1.0 if event is None else event.widening(grid, _cells_of(grid, WIDTH), squared=squared)
+    draws = redrawn(coarse.categories(cell), of_cells, FEWER_RESAMPLES) + shift
     return LensError.of(name, value, _around(value, draws, n, wider), null, n, words)
+
+
+def _smooth_population(grid: FineGrid, event: DependentEvent | None) -> Population:
+    """As `smooth_calibration_error` finds it."""
+    coarse = grid.coarse(SMOOTH_CELLS)
+    cell = np.flatnonzero(coarse.kept)
+    chance = Chance.of(coarse, cell, event)
+    part = Part(coarse.cells(cell), 1.0, chance.noise(SMOOTH_RESAMPLES, 0))
+    return population_error([part], ABSOLUTE, error=smooth_cells_error, widened=chance.around.widened)
 
 
 def _around(value: float, draws: np.ndarray, n: int, widening: float) -> Population:
