@@ -234,8 +234,14 @@ def test_coverage_over_many_worlds():
         assert 0.939 <= share <= most[name], (name, method)
 
 
-@pytest.mark.parametrize("measure", [pb.smooth_calibration_error, pb.kernel_calibration_error])
-@pytest.mark.parametrize("method", ["percentile", "bca"])
+@pytest.mark.parametrize(
+    ("measure", "method"),
+    [
+        (pb.smooth_calibration_error, True),
+        (pb.kernel_calibration_error, "percentile"),
+        (pb.kernel_calibration_error, "bca"),
+    ],
+)
 @pytest.mark.parametrize("lens", [pb.TopLabel(), pb.Binary(), pb.Classwise()])
 def test_intervals_on_the_grid(measure, method, lens):
     rng = np.random.default_rng(0)

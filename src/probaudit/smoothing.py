@@ -4,7 +4,7 @@ regression."""
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any, Unpack
 
@@ -14,12 +14,14 @@ from .arrays import as_numbers
 from .distances import L1
 from .errors import InputError
 from .estimates.cells import Cells, gather_categories, gather_cells
+from .estimates.dependent_event import DependentEvent
 from .estimates.estimate import Estimate
 from .estimates.fine_grid import FineGrid
 from .estimates.intervals import Method
 from .estimates.kernel import KernelCurve, kernel_curve, kernel_error, kernel_function
 from .estimates.local_logistic import NARROWEST, EventOdds, LogCalibration
 from .estimates.null import Steps
+from .estimates.population import CellError, Part, Population, population_error
 from .estimates.smooth import smooth_error
 from .lenses import Binary, Classwise, Lens, OneVsRest, TopLabel, View
 from .metrics import RowOptions, rows_of
@@ -27,7 +29,7 @@ from .predictions import Predictions
 from .resampling import Bootstrap, Term, check_resamples, population_of
 from .scores import NAMED
 from .statistics import CELLS
-from .viewing import Rows, grids_of, lens_of, look, survey
+from .viewing import Rows, dependent_events, grids_of, lens_of, look, survey
 
 STEPS = 5  # cells within the width of a kernel, for resamples
 SMOOTH_CELLS, SMOOTH_RESAMPLES, SMOOTH_PRECISION = 420, 199, 1e-5  # of SmoothECE, for its interval
@@ -71,15 +73,29 @@ def smooth_calibration_error(
     n = max(int(grid.rows.sum()) for grid in grids)
     estimate = Estimate(math.fsum(float(value) for value, _ in found) / len(found), n=n, definition=words)
     if interval:
-        clusters = predictions.cluster_numbers
-        if len(grids) == 1 and clusters is None:
-            terms = [_grid_term(grids[0].coarse(SMOOTH_CELLS))]
+        error, events = partial(smooth_cells_error, sigma=sigma), dependent_events(predictions, lens_of(predictions, lens))
+        coarse = [grid.coarse(SMOOTH_CELLS) for grid in grids]
+        if events is not None:
+            known = smooth_population(coarse, events, error, resamples, seed)
         else:
-            terms = _row_terms(predictions, lens, SMOOTH_CELLS)
-        error = partial(smooth_cells_error, sigma=sigma)
-        known = population_of(terms, L1(), clusters=clusters, resamples=resamples, seed=seed, error=error)
+            terms = [_grid_term(coarse[0])] if len(grids) == 1 else _row_terms(predictions, lens, SMOOTH_CELLS)
+            known = population_of(terms, L1(), clusters=None, resamples=resamples, seed=seed, error=error)
         estimate.debiased, estimate.low, estimate.high = known.debiased, known.low, known.high
     return estimate
+
+
+def smooth_population(
+    grids: Sequence[FineGrid], events: Sequence[DependentEvent], error: CellError, resamples: int, seed: int
+) -> Population:
+    """Of rows in clusters: labels are simulated, and what clusters share is added."""
+    parts, widened = [], 1.0
+    for grid, event in zip(grids, events, strict=True):
+        cell = np.flatnonzero(grid.kept)
+        around, steps = event.noise(grid, cell), Steps.of_grid(grid, cell)
+        noise = partial(steps.noise, resamples=resamples, seed=seed, shared=around.observed)
+        parts.append(Part(event.thinned(grid).cells(cell), 1 / len(grids), noise))
+        widened = around.widened
+    return population_error(parts, L1(), error=error, widened=widened, seed=seed)
 
 
 def smooth_cells_error(cells: Cells, sigma: float | None = None) -> np.ndarray:

@@ -89,14 +89,16 @@ class DependentEvent:
         """`cell` numbers the grid's kept cells."""
         count = self.clusters.count
         widened = t95(count - 1) / Z95 if count > 1 else math.nan
-        centred = self.view.labels - self.view.outputs - _gaps(grid.cells(cell), cell)[self.cells(grid, cell)]
+        # Around the gaps of many cells, most of them of a single cluster, nothing would vary.
+        wide = cell if int(cell.max()) < SHARED_CELLS else _wide(grid)
+        centred = self.view.labels - self.view.outputs - _gaps(grid.cells(wide), wide)[self.cells(grid, wide)]
         return SharedNoise(self._shared(grid, cell, centred), widened)
 
     def _shared(self, grid: FineGrid, cell: np.ndarray, residuals: np.ndarray) -> np.ndarray:
         size = int(cell.max()) + 1
         if size <= SHARED_CELLS:
             return self.clusters.shared_noise(residuals, self.cells(grid, cell), size)
-        wide = np.flatnonzero(grid.kept) * SHARED_CELLS // len(grid.rows)  # whose parts share the noise by their weight
+        wide = _wide(grid)  # whose parts share the noise by their weight
         found = self.clusters.shared_noise(residuals, self.cells(grid, wide), SHARED_CELLS)
         weight = grid.weight[grid.kept]
         parts = found[:, wide] * (weight / np.bincount(wide, weight)[wide])
@@ -114,3 +116,8 @@ def _gaps(cells: Cells, cell: np.ndarray) -> np.ndarray:
     found = np.zeros(int(cell.max()) + 1)
     found[cells.number] = cells.targets - cells.outputs
     return found
+
+
+def _wide(grid: FineGrid) -> np.ndarray:
+    """Which of 15 equal bins each kept cell is in."""
+    return np.asarray(np.flatnonzero(grid.kept) * SHARED_CELLS // len(grid.rows))

@@ -33,7 +33,7 @@ from ..lenses import Classwise, Full, Lens, OneVsRest, TopK, TopLabel, View
 from ..partitions import EqualMass, EqualWidth, KDTree, Partition
 from ..predictions import Predictions
 from ..resampling import dependence
-from ..smoothing import SMOOTH_CELLS, SMOOTH_RESAMPLES, smooth_cells_error
+from ..smoothing import SMOOTH_CELLS, SMOOTH_RESAMPLES, smooth_cells_error, smooth_population
 from ..statistics.evidence import Evidence
 from ..statistics.sampling import drawn
 from ..viewing import Rows, look_at_event
@@ -436,10 +436,11 @@ def _unbinned(
 def _smooth_population(grid: FineGrid, event: DependentEvent | None) -> Population:
     """As `smooth_calibration_error` finds it."""
     coarse = grid.coarse(SMOOTH_CELLS)
+    if event is not None:
+        return smooth_population([coarse], [event], smooth_cells_error, SMOOTH_RESAMPLES, 0)
     cell = np.flatnonzero(coarse.kept)
-    chance = Chance.of(coarse, cell, event)
-    part = Part(coarse.cells(cell), 1.0, chance.noise(SMOOTH_RESAMPLES, 0))
-    return population_error([part], ABSOLUTE, error=smooth_cells_error, widened=chance.around.widened)
+    part = Part(coarse.cells(cell), 1.0, Chance.of(coarse, cell).noise(SMOOTH_RESAMPLES, 0))
+    return population_error([part], ABSOLUTE, error=smooth_cells_error)
 
 
 def _around(value: float, draws: np.ndarray, n: int, widening: float) -> Population:
