@@ -164,7 +164,7 @@ def _errors(rows: Predictions, total: Estimate) -> dict[str, Estimate]:
     return {
         "ece": calibration_error(rows, partition=EqualWidth(paired.BINS), interval=True),
         "ace": calibration_error(rows, partition=EqualMass(paired.BINS), interval=True),
-        "smooth_ece": smooth_calibration_error(rows),
+        "smooth_ece": smooth_calibration_error(rows, interval=True),
         "kernel_calibration_error": kernel,
         "sharpness_gap": Estimate(float(total) - float(kernel), n=total.n, definition=words),
     }
