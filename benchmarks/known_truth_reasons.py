@@ -81,6 +81,10 @@ USELESS = (
     "Counted are warnings of any kind. In this world the outputs are little better than the base rate, and with ten positives"
     " the audit says that it cannot show them to be better."
 )
+AROUND_RATES = (
+    "The noise of a sample is simulated around the rates of the rows, and a bin whose rows are all right has none: with"
+    " confident outputs and about 20 rows in a bin the simulated errors are too small near 0, and the interval begins too high."
+)
 CAUTIOUS = (
     "What chance adds to an error near 0 is only known to lie between two estimates, and the interval of a difference"
     " allows for both: it is cautious."
@@ -104,6 +108,11 @@ REASONS: tuple[Reason, ...] = (
     Reason("select_calibrator, gain", "logits x*", CHOSEN, "below"),
     Reason("kernel error, log", "Gaussian mcs", INFINITE),
     Reason("kernel error, log", "Gaussian mcps", INFINITE),
+    *(
+        Reason(item, world, AROUND_RATES, "below")
+        for item in ("ACE", "ACE, debiased", "classwise RMS error", "squared error, debiased", "RMS error")
+        for world in ("calibrated, K = *", "logits x 1.15, K = *")
+    ),
     Reason("compare, kernel_calibration_error", "*", SMOOTHED, "below"),
     Reason("compare, sharpness_gap", "*", SMOOTHED, "below"),
     Reason("kernel error, Brier, clusters", "clustered, logits x 1.7", SMOOTHING, "below"),
