@@ -321,7 +321,7 @@ def test_the_code_of_the_document_runs(tmp_path):
     subprocess.run([sys.executable, "-W", "error", tmp_path / "code.py"], check=True, timeout=100)
 
 
-@pytest.mark.parametrize("workers", [1, 3])
+@pytest.mark.parametrize("workers", [pytest.param(1, marks=pytest.mark.slow), 3])
 def test_memory_and_cluster_agree_for_any_number_of_workers(frame, tmp_path, workers):
     expected = in_memory(pb.read(frame, **OPTIONS)).to_bytes()
     for i, (first, end) in enumerate([(0, 700), (700, 701), (701, N)]):

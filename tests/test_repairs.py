@@ -150,7 +150,7 @@ def test_bad_rows_are_left_out():
     assert dropped["temperature"].log_score == compared(pb.Predictions(world.y[kept], world.mcs[kept]))["temperature"].log_score
 
 
-@pytest.mark.parametrize("name", ["ferrer_cifar10_resnet20", "ferrer_cifar100_resnet20"])
+@pytest.mark.parametrize("name", ["ferrer_cifar10_resnet20", pytest.param("ferrer_cifar100_resnet20", marks=pytest.mark.slow)])
 def test_the_pattern_of_paper_5(shared, name):
     """Paper 5, Tables 5 (CIFAR-10) and 6 (CIFAR-100), of ResNet-32; here ResNet-20, and five folds in place of one split.
 

@@ -47,7 +47,7 @@ CLASS_CELLS = 105  # cells of a class's grid: seven in each bin
 KERNEL_WIDTH = 0.05
 SMOOTH_WIDTH = 0.01  # of SmoothECE when rows are drawn again, at most: the width of a calibrated model is smaller
 PRECISION = 1e-7  # to which SmoothECE is found: what is nearer ties
-CELLS_PER_WIDTH = 5  # of a kernel, when rows are drawn again
+CELLS_PER_WIDTH, MOST_CELLS = 5, 4_200  # of a kernel, when rows are drawn again: an error of less than 0.001 is not told apart
 SURPRISES = 10_000  # expected, times classes, up to which classes are drawn together
 OUTPUTS = 5_000_000  # likewise, of rows times classes
 FULL_CLASSES = 20
@@ -415,7 +415,7 @@ def _unbinned(
     """An error that a kernel of a width smooths. Rows are resampled on a grid whose cells are small beside that width.
     Intervals of dependent rows are widened as those of 15 equal bins are."""
     value = float(error(grid.weight, grid.outputs, grid.targets))
-    coarse = grid.coarse(int(min(len(grid.rows), CELLS_PER_WIDTH / max(width, 1e-9))))
+    coarse = grid.coarse(int(min(len(grid.rows), MOST_CELLS, CELLS_PER_WIDTH / max(width, 1e-9))))
     cell = np.flatnonzero(coarse.kept)
 
     def of_cells(cells: Cells) -> np.ndarray:
