@@ -550,6 +550,29 @@ def test_small_bins_are_searched_and_it_is_said_which():
     assert none.searched == 0
 
 
+@pytest.mark.parametrize("share", [0.1, 0.2])
+def test_a_small_group_is_found_where_no_feature_has_a_cut_near_its_median(share):
+    """A group of a tenth or a fifth of the rows, told by a column of 0 and 1: no bin was split, and 0 reported."""
+
+    def bound(n, seed, strength, **options):
+        rng = np.random.default_rng(seed)
+        scores, group = rng.uniform(0.2, 0.8, n), rng.random(n) < share
+        shift = np.minimum(scores, 1 - scores) * np.where(group, -1, share / (1 - share))
+        y = rng.random(n) < scores + strength * shift
+        found = grouping_loss(y, scores, group[:, None], lens=pb.Binary(), resamples=50, **options)
+        return found, strength**2 * (shift**2).mean()
+
+    found, truth = bound(1500, 0, 1)
+    assert found.searched > 0.9
+    assert 0.5 * truth < found.lower_bound.low < truth
+    nothing = np.array([bound(1500, seed, 0)[0].lower_bound for seed in range(20)], float)
+    assert abs(nothing.mean()) < 3 * nothing.std(ddof=1) / np.sqrt(20)
+    for regions in ("stump", "balanced_stump"):  # ask for regions that these features do not have
+        none = bound(1500, 0, 1, regions=regions)[0]
+        assert none.searched == 0
+        assert repr(none).startswith("too few rows")
+
+
 def test_small_bins_show_nothing_where_nothing_is():
     worlds = [linked_scores(600, lambda s: s, dimension=3, seed=seed) for seed in range(40)]
     found = [grouping_loss(w.y, w.scores, w.features, lens=pb.Binary(), resamples=50).lower_bound for w in worlds]

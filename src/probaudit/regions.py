@@ -6,7 +6,8 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from functools import partial
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
@@ -100,10 +101,12 @@ class TreeRegions(Regions):
 
     A level set with too few rows for three such regions is split once, into regions of two fifths of the
     rows or more, as long as each keeps 5 rows: two regions of half the rows each would need a feature with
-    a possible cut at its median.
+    a possible cut at its median. Where no feature allows so many rows on both sides, as a column of 0
+    and 1 that is seldom 1, one split into regions of 5 rows or more is made.
     """
 
     ratio: float = 30
+    fallback: ClassVar[float] = LEAST_ROWS  # of each side, where no feature allows larger regions
 
     def __post_init__(self) -> None:
         if not self.ratio >= 2:
@@ -121,9 +124,32 @@ class TreeRegions(Regions):
         least = self.least(level)
         if len(level.train) < max(2, 2 * least) or not least:
             return Division.whole(len(level.test))
-        tree = _grown(features, level, least)
+        tree, possible = _grown(features, level, least), True
+        if len(tree) == 1:
+            seen, weights = features.codes[level.train], level.weights[level.train]
+            if not _can_split(seen, weights, least):
+                possible = _can_split(seen, weights, self.fallback)
+                tree = _first_split(_grown(features, level, self.fallback)) if possible else tree
         leaves = Leaves(tree)
-        return Division(leaves(features, level.test), lambda leaf: _path(features, tree, leaf), leaves, len(tree))
+        region, rule = leaves(features, level.test), partial(_path, features, tree)
+        return Division(region, rule, leaves, len(tree), searched=possible)
+
+
+def _can_split(values: np.ndarray, weights: np.ndarray, least: float) -> bool:
+    """Whether some feature has a cut with `least` times the mean weight on both sides."""
+    heavy = least * weights.mean() * (1 - 1e-9)
+    for column in values.T:
+        left = np.bincount(np.unique(column, return_inverse=True)[1], weights).cumsum()
+        if ((left >= heavy) & (left[-1] - left >= heavy)).any():
+            return True
+    return False
+
+
+def _first_split(tree: np.ndarray) -> np.ndarray:
+    """The root of a tree and its two children, as leaves."""
+    found = tree[:3].copy()
+    found[1:] = -1
+    return found
 
 
 def _stump_least(level: Level) -> float:
@@ -135,6 +161,8 @@ def _stump_least(level: Level) -> float:
 @dataclass(frozen=True)
 class StumpRegions(TreeRegions):
     """Two regions by one feature, each with at least two fifths of the rows: for diagrams."""
+
+    fallback: ClassVar[float] = np.inf
 
     def least(self, level: Level) -> float:
         return 0.4 * len(level.train)
@@ -190,10 +218,13 @@ class BalancedStump(Regions):
         if len(rows) < 2:
             return Division.whole(len(level.test))
         hits = level.hits[rows] / (w if level.hits.ndim == 1 else w[:, None])
+        values = _single_precision(features.values[rows])
         model = DecisionTreeRegressor(min_samples_leaf=len(rows) // 2, random_state=level.seed)
-        tree = model.fit(_single_precision(features.values[rows]), hits, sample_weight=w).tree_
+        tree = model.fit(values, hits, sample_weight=w).tree_
         if tree.node_count == 1:
-            return Division(np.zeros(len(level.test), np.int64), lambda _: WHOLE, _nowhere_else, 1)
+            halves = _can_split(values, np.ones(len(rows)), len(rows) // 2)
+            found = np.zeros(len(level.test), np.int64)
+            return Division(found, lambda _: WHOLE, _nowhere_else, 1, searched=halves)
         side = Side(int(tree.feature[0]), float(tree.threshold[0]))
         ends = ((-np.inf, side.cut), (side.cut, np.inf))
         return Division(side(features, level.test), lambda number: features.bound(side.column, *ends[number]), side, 2)
