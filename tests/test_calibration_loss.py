@@ -15,6 +15,7 @@ from conftest import softmax
 from probaudit import calibration_loss
 from probaudit.calibrators import (
     BBQ,
+    Chain,
     DirectionPreserving,
     GroupCalibration,
     HistogramBinning,
@@ -359,6 +360,8 @@ def test_arguments_without_effect_are_refused():
     y, p, features, hidden = hidden_groups(200)
     cases = [
         ({"calibrator": PerGroup()}, "`groups`.*PerGroup needs the group"),
+        ({"calibrator": Chain([Chain([PerGroup()])])}, "`calibrator`.*Chain.*do not reach PerGroup"),
+        ({"calibrator": GroupCalibration(PerGroup())}, "`calibrator`.*do not reach PerGroup"),
         ({"groups": hidden}, "`groups`.*BiasCorrectedTemperature"),
         ({"features": features}, "`features`.*BiasCorrectedTemperature"),
         ({"calibrator": GroupCalibration(), "groups": hidden}, "`groups`.*GroupCalibration"),

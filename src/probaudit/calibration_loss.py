@@ -147,11 +147,22 @@ class Outputs:
         name = type(calibrator).__name__
         if calibrator.takes == "groups" and self.groups is None:
             raise InputError("groups", f"{name} needs the group of each row; pass `groups`", "none")
+        if any(member.takes == "groups" for member in _members(calibrator)):
+            raise InputError("calibrator", "groups do not reach PerGroup inside another calibrator", name)
         for argument, value in given.items():
             if value is not None and calibrator.takes != argument:
                 known = {"features": "GroupCalibration", "groups": "PerGroup"}[argument]
                 rule = f"only a calibrator that uses them takes `{argument}`; pass {known}, or leave them out"
                 raise InputError(argument, rule, name)
+
+
+def _members(calibrator: Calibrator) -> Iterator[Calibrator]:
+    """The calibrators that one is made of: the steps of a chain, or what is fitted in each group."""
+    for member in (*getattr(calibrator, "steps", ()), getattr(calibrator, "base", None)):
+        if member is not None:
+            checked = checked_calibrator(member, "calibrator")
+            yield checked
+            yield from _members(checked)
 
 
 def _groups_of(predictions: Predictions, groups: Any) -> np.ndarray:
