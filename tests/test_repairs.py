@@ -234,6 +234,8 @@ def test_clusters_widen_every_interval(world):
     y, p = np.repeat(world.y[:300], 4), np.repeat(world.mcs[:300], 4, axis=0)
     alone = compared(pb.Predictions(y, p))
     together = compared(pb.Predictions(y, p, clusters=np.repeat(np.arange(300), 4)))
+    assert "out of fold (5 random folds)" in alone["vector"].gain.definition
+    assert "out of fold (5 folds of whole clusters)" in together["vector"].gain.definition
     for name in ("log_score", "brier_score", "gain", "brier_change", "accuracy"):
         one, other = (getattr(found["vector"], name) for found in (alone, together))
         assert other.high - other.low == pytest.approx(2 * (one.high - one.low), rel=0.25), name

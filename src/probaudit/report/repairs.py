@@ -177,7 +177,7 @@ def compare_repairs(
     sample, groups = evidence.sample, group_column_of(evidence.sample, regions)
     aware = aware_names(Outputs.of(sample, groups))
     chosen = candidates(evidence.summary.plan.n_classes, pairs=sample.pairs, aware=aware)
-    where = f"out of fold{evidence.sample_words}"
+    where = f"out of fold ({_fold_words(sample)}){evidence.sample_words}"
     trials = {}
     with Progress(len(chosen), progress, unit="calibrators") as bar:
         for name, calibrator in chosen.items():
@@ -196,6 +196,12 @@ def compare_repairs(
         more: Any = {"recommended": name == first, "control": control, "words": words}
         found.append(Repair(name=name, **trial.numbers, worse_by=gaps[name], brier_change=changes[name], **more))
     return tuple(found)
+
+
+def _fold_words(sample: Predictions) -> str:
+    from ..calibrators.folding import fold_words
+
+    return fold_words(FOLDS, clustered=sample.clusters is not None, stratify=False)
 
 
 def _choose(trials: dict[str, Trial], where: str) -> tuple[str, str]:
