@@ -105,7 +105,14 @@ def test_all_classes_in_one_pass_decide_as_one_does(dtype, right):
 @pytest.mark.parametrize("weighted", [False, True])
 @pytest.mark.parametrize(
     "options",
-    [{}, {"partition": pb.EqualMass(15)}, {"lens": pb.Classwise()}, {"lens": pb.Full(), "partition": pb.EqualWidth(3)}],
+    [
+        {},
+        {"partition": pb.EqualMass(15)},
+        {"partition": pb.KDTree()},
+        {"lens": pb.Classwise()},
+        {"lens": pb.Classwise(), "partition": pb.KDTree()},
+        {"lens": pb.Full(), "partition": pb.EqualWidth(3)},
+    ],
 )
 def test_the_order_of_rows_does_not_matter(options, weighted):
     rng = np.random.default_rng(3)

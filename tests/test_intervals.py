@@ -237,3 +237,19 @@ def test_intervals_of_scores_cover(name, shape):
         low, high = low + (truth < found.low), high + (truth > found.high)
     assert low <= 27  # 2.5% of 600 and three standard errors
     assert high <= 27
+
+
+def test_normalised_risks_of_rare_positives_do_not_seem_overconfident():
+    """Calibrated risks of 1%: about ten positives in 1,000 rows, so that the risk of the best constant
+    decision is uncertain too. Limits of a normal distribution are above 1 in 11% of samples, and 58%
+    of intervals cover the truth."""
+    costs = [[0, 1, 0.1], [1, 0, 0.1]]
+    risks = np.random.default_rng(4).beta(0.3, 30, 2_000_000)
+    truth, hits, above = float(np.minimum(risks, 0.1).mean() / risks.mean()), 0, 0
+    for seed in range(300):
+        rng = np.random.default_rng(seed)
+        p = rng.beta(0.3, 30, 1000)
+        found = pb.bayes_risk((rng.random(1000) < p).astype(int), p, costs, normalize=True)
+        hits, above = hits + (found.low <= truth <= found.high), above + (found.low > 1)
+    assert hits >= 279  # 93%
+    assert above <= 15  # 2.5% of 300 and three standard errors
