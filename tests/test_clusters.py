@@ -587,3 +587,50 @@ def test_clusters_without_an_effect_are_refused():
     y, p, number = few_clusters(0)
     with pytest.raises(InputError, match="have no effect"):
         pb.calibration_error(y, p, clusters=number)
+    with pytest.raises(InputError, match="have no effect"):
+        pb.partitioned_calibration_error(y, p, pb.EqualWidth(5), clusters=number)
+    with pytest.raises(InputError, match="have no effect"):
+        pb.maximum_mean_calibration_error(y, p, clusters=number)
+    with pytest.raises(InputError, match="have no effect"):
+        pb.kernel_calibration_curve(y, p, clusters=number)
+    with pytest.raises(InputError, match="have no effect"):
+        pb.diagrams.decision_regions_diagram(y, p, [[0, 1], [5, 0]], clusters=number)
+
+
+def test_repeated_rows_do_not_narrow_rates_or_limits_in_diagrams():
+    """Accuracies of the top k, rates of groups, and limits of errors by true class."""
+    frame = world(clusters=60)
+    y, p, n = frame["label"].to_numpy(), outputs(frame), len(frame)
+    tiled = {"y_true": np.tile(y, 5), "y_proba": np.tile(p, (5, 1))}
+    tiled["clusters"] = np.tile(np.arange(n), 5)
+    once = pb.diagrams.top_k_diagram(y, p, resamples=20)
+    again = pb.diagrams.top_k_diagram(**tiled, resamples=20)
+    width, wide = (found.accuracy_high - found.accuracy_low for found in (once, again))
+    np.testing.assert_allclose(wide, width, rtol=0.03)
+    ward = frame["ward"].to_numpy()
+    once = pb.diagrams.partition_composition_diagram(y, p, ward)
+    again = pb.diagrams.partition_composition_diagram(
+        tiled["y_true"], tiled["y_proba"], np.tile(ward, 5), clusters=tiled["clusters"]
+    )
+    np.testing.assert_allclose(again.high - again.low, once.high - once.low, rtol=0.03)
+    once = pb.diagrams.group_errors_diagram(y, p)
+    again = pb.diagrams.group_errors_diagram(**tiled)
+    order = [once.name.tolist().index(name) for name in again.name]
+    np.testing.assert_allclose(again.null_high, once.null_high[order], rtol=0.15)
+    without = pb.diagrams.group_errors_diagram(tiled["y_true"], tiled["y_proba"])
+    assert again.null_high.mean() > 1.1 * without.null_high.mean()
+    one = pb.diagrams.group_errors_diagram(y, p, clusters=np.zeros(n))
+    assert (one.null_high > once.null_high.max()).all()
+
+
+def test_limits_of_errors_by_true_class_hold_for_dependent_rows():
+    """Calibrated worlds: 5% pass the limits of all classes together, and 10% without clusters."""
+    alarms = [0, 0]
+    for seed in range(30):
+        frame = world(seed, 50, 12, rho=0.6)
+        y, p = frame["label"], outputs(frame)
+        for place, more in enumerate(({"clusters": frame["patient"]}, {})):
+            found = pb.diagrams.group_errors_diagram(y, p, resamples=60, **more)
+            alarms[place] += bool((found.error > found.null_high).any())
+    assert alarms[0] <= 5  # of 30; six or more have a probability of 0.4%
+    assert alarms[1] >= alarms[0]

@@ -263,6 +263,9 @@ def partitioned_calibration_error(
     if shares.shape != (len(chosen),) or not (shares >= 0).all() or not abs(shares.sum() - 1) < 1e-9:
         raise InputError("weights", f"needs {len(chosen)} probabilities that sum to 1", shares.tolist())
     _check_interval(interval, resamples)
+    if options.get("clusters") is not None and not interval:
+        rule = "have no effect on the value; add `interval=True`, or leave them out"
+        raise InputError("clusters", rule)
     lens, metric = TopLabel() if lens is None else lens, as_distance(distance)
     predictions = rows_of(y_true, y_proba, **options)
     priors = survey(predictions).summary.priors

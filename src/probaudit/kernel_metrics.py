@@ -30,6 +30,9 @@ def maximum_mean_calibration_error(
     0.0
     """
     _check_width(width)
+    if options.get("clusters") is not None:
+        rule = "have no effect on MMCE, which has no interval; leave them out"
+        raise InputError("clusters", rule)
     lens = TopLabel() if lens is None else lens
     seen = look_at_event(rows_of(y_true, y_proba, **options), lens)
     value = mmce(seen.view.outputs, seen.view.labels, seen.weights, seen.order, width)

@@ -177,6 +177,9 @@ def kernel_calibration_curve(
     array([0.213])
     """
     check_kernel(score, kernel, bandwidth)
+    if options.get("clusters") is not None and score == "brier":
+        rule = "have no effect on this curve, which has no interval; leave them out"
+        raise InputError("clusters", rule)
     at = np.linspace(0, 1, 101) if x is None else np.atleast_1d(as_numbers(x, "x")).astype(np.float64)
     predictions = rows_of(y_true, y_proba, **options)
     grid = FineGrid.of_summary(survey(predictions).summary.grid, score)

@@ -10,6 +10,7 @@ import numpy as np
 from ..arrays import as_array, value_names
 from ..calibration_loss import Outputs, shares
 from ..errors import InputError
+from ..estimates.clusters import Clusters
 from ..estimates.region_table import clopper_pearson
 from ..grouping_loss import GroupingLoss
 from ..lenses import TopLabel
@@ -150,7 +151,15 @@ def partition_composition_diagram(
     made = total(weights, own * K + rows.labels, len(names) * K).reshape(-1, K)[shown] / weight[shown, None]
     stated = total(weights * seen.view.outputs)[shown] / weight[shown]
     observed = np.clip(total(weights * seen.view.labels)[shown] / weight[shown], 0, 1)
-    low, high = clopper_pearson(observed, (weight**2)[shown] / total(weights**2)[shown])
+    size = (weight**2)[shown] / total(weights**2)[shown]
+    if predictions.cluster_numbers is not None:
+        clusters = Clusters(predictions.cluster_numbers[rows.places], weights)
+        wider = []
+        for g, rate in zip(shown, observed, strict=True):
+            inside = np.flatnonzero(kept & (own == g))
+            wider.append(clusters.part(inside).widening(seen.view.labels[inside] - rate))
+        size /= np.array(wider) ** 2
+    low, high = clopper_pearson(observed, size)
     return PartitionComposition(
         np.array([names[g] for g in shown]),
         tuple(str(name) for name in predictions.class_order),

@@ -191,6 +191,9 @@ def decision_regions_diagram(
     """
     if costs is None:
         raise InputError("costs", "must be a matrix [classes, decisions]")
+    if options.get("clusters") is not None:
+        words = "have no effect on decision regions, which have no interval; leave them out"
+        raise InputError("clusters", words)
     rule = costs if isinstance(costs, Cost) else Cost(costs)
     predictions = rows_of(y_true, y_proba, **options)
     rule.check_classes(predictions.n_classes)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from statistics import NormalDist
 from typing import Any, Unpack
 
@@ -30,6 +30,7 @@ from .wording import in_words
 MOST_WORK = 2 * 10**8  # probabilities looked at to draw labels; of many rows, whose chance varies little, fewer draws do
 FEWEST_DRAWS = 20
 PIECE = 2**16  # cumulated probabilities in memory at a time
+PAIR_DRAWS = 20  # to know how much rows of a cluster would vary together if they shared all
 
 
 @dataclass(frozen=True, eq=False)
@@ -116,7 +117,8 @@ def group_errors_diagram(
     most : how many groups to show, those with the most rows.
 
     Rows chosen by their label do not have to be calibrated, even if the model is. What chance gives is therefore found by
-    drawing all labels anew from the forecasts before the rows are chosen.
+    drawing all labels anew from the forecasts before the rows are chosen. Labels of rows in
+    `clusters` are drawn with the dependence that the given ones show (see `Dependence`).
 
     >>> from probaudit.simulate import gaussian_posteriors
     >>> world = gaussian_posteriors(1000, 3)
@@ -137,7 +139,7 @@ def group_errors_diagram(
     shown = sorted(counts, key=lambda name: -counts[name])[:most]
     errors = [calibration_error(judged.predictions, where=masks[name], interval=True, **choices, **drawn) for name in shown]
     if by is None or isinstance(by, Groups):
-        nulls = _label_nulls(judged.rows, [selections[name] for name in shown], **choices, **drawn)
+        nulls = _label_nulls(judged, [selections[name] for name in shown], **choices, **drawn)
     else:
         nulls = np.array([_null(judged.predictions, np.flatnonzero(masks[name]), **choices, **drawn) for name in shown])
     order = np.argsort(np.nan_to_num(nulls[:, 0]) - [float(error) for error in errors], kind="stable")
@@ -230,7 +232,7 @@ def _null(
 
 
 def _label_nulls(
-    rows: Rows,
+    judged: Judged,
     selections: list[Selection],
     lens: Lens,
     partition: Partition,
@@ -240,10 +242,12 @@ def _label_nulls(
 ) -> np.ndarray:
     """The same for rows chosen by their label, [selections, 2]: labels are drawn for all rows, then rows are chosen. A label
     that is never drawn has no error."""
+    rows, clusters = judged.rows, judged.predictions.cluster_numbers
     metric, rng, total = as_distance(distance), np.random.default_rng(seed), len(rows.labels)
     draws = min(resamples, max(FEWEST_DRAWS, MOST_WORK // rows.probs.size))
     drawn = np.full((draws, len(selections)), np.nan)
-    for labels, found in zip(draw_labels(rng, rows.probs, draws), drawn, strict=True):
+    together = None if clusters is None else Dependence.of(rng, rows, clusters, draws)
+    for labels, found in zip(draw_labels(rng, rows.probs, draws, together), drawn, strict=True):
         labels = labels.astype(np.int64)
         for s, selection in enumerate(selections):
             those = np.flatnonzero(selection.mask(View(rows.probs, labels)) & (rows.weights > 0))
@@ -257,9 +261,69 @@ def _label_nulls(
     return np.where(ever[:, None], np.stack([np.nanmean(some, axis=0), np.nanquantile(some, 0.95, axis=0)], axis=1), np.nan)
 
 
-def draw_labels(rng: np.random.Generator, probs: np.ndarray, draws: int) -> np.ndarray:
-    """Labels [draws, n] drawn from forecasts [n, K]. The cumulated forecasts of some rows, one after the other and each raised
-    by its number, are one rising sequence, in which all draws are looked up together.
+@dataclass(frozen=True, eq=False)
+class Dependence:
+    """How labels of dependent rows are drawn: from the uniform number of the row's cluster with
+    probability `share`, else from one of its own. Each row alone is drawn from its forecast.
+
+    common : the numbers of the clusters, [draws, clusters]. clusters : the cluster of each row.
+    """
+
+    common: np.ndarray
+    clusters: np.ndarray
+    share: float = 1.0
+
+    @classmethod
+    def of(
+        cls,
+        rng: np.random.Generator,
+        rows: Rows,
+        clusters: np.ndarray,
+        draws: int,
+    ) -> Dependence:
+        """With the share for which pairs of rows of a cluster have the covariance that the given
+        labels have: its square is the sum of products of residuals over pairs, divided by that of
+        labels drawn from one number per cluster. One cluster shows no dependence: the share is 1.
+        """
+        count = int(clusters.max()) + 1
+        found = cls(rng.random((draws, count), np.float32), clusters)
+        if count < 2:
+            return found
+        first = replace(found, common=found.common[:PAIR_DRAWS])
+        drawn = draw_labels(rng, rows.probs, len(first.common), first).astype(np.int64)
+        most = float(np.mean([_pairs(rows, labels, clusters) for labels in drawn]))
+        if not most > 0:
+            return replace(found, share=0.0)
+        part = np.clip(_pairs(rows, rows.labels, clusters) / most, 0, 1)
+        return replace(found, share=float(np.sqrt(part)))
+
+    def mixed(self, rng: np.random.Generator, own: np.ndarray, first: int) -> np.ndarray:
+        """The numbers of some rows, from `first` on, given their own, [draws, some]."""
+        those = self.common[:, self.clusters[first : first + own.shape[1]]]
+        return np.where(rng.random(own.shape) < self.share, those, own)
+
+
+def _pairs(rows: Rows, labels: np.ndarray, clusters: np.ndarray) -> float:
+    """The products of residuals, of all classes, summed over pairs of rows of a cluster."""
+    from scipy.sparse import csr_array
+
+    at, weights = np.arange(len(labels)), rows.weights / rows.weights.max()
+    residuals = -weights[:, None] * rows.probs
+    residuals[at, labels] += weights
+    sums = csr_array((np.ones(len(at)), (clusters, at))) @ residuals
+    return float((sums**2).sum() - (residuals**2).sum())
+
+
+def draw_labels(
+    rng: np.random.Generator,
+    probs: np.ndarray,
+    draws: int,
+    together: Dependence | None = None,
+) -> np.ndarray:
+    """Labels [draws, n] drawn from forecasts [n, K], independent unless `together` is given.
+
+    The cumulated forecasts of some rows, one after the other and each raised by its number, are one
+    rising sequence, in which all draws are looked up together.
 
     >>> draw_labels(np.random.default_rng(0), np.array([[0.0, 1.0, 0.0], [1.0, 0.0, 0.0]]), 2).tolist()
     [[1, 0], [1, 0]]
@@ -271,6 +335,8 @@ def draw_labels(rng: np.random.Generator, probs: np.ndarray, draws: int) -> np.n
         edges /= edges[:, -1:]
         row = np.arange(len(edges))
         edges += row[:, None]
-        place = np.searchsorted(edges.ravel(), rng.random((draws, len(edges))) + row, side="right") - K * row
+        numbers = rng.random((draws, len(edges)))
+        numbers = numbers if together is None else together.mixed(rng, numbers, first)
+        place = np.searchsorted(edges.ravel(), numbers + row, side="right") - K * row
         labels[:, first : first + step] = np.minimum(place, K - 1)
     return labels

@@ -12,11 +12,11 @@ from ..calibration import calibration_error, calibration_test
 from ..calibration_loss import shares
 from ..distances import Distance, as_distance
 from ..errors import InputError
+from ..estimates.clusters import ClusteredRows
 from ..estimates.region_table import clopper_pearson
 from ..lenses import TopK, TopLabel
 from ..metrics import RowOptions, rows_of
 from ..partitions import KDTree, Partition
-from ..viewing import Rows
 from .diagram import Diagram
 from .group_errors import around
 from .judged import Judged
@@ -146,7 +146,7 @@ def top_k_diagram(
     choices: dict[str, Any] = {"distance": distance, "resamples": resamples, "seed": seed}
     errors = [[_error(model, int(k), partition, choices) for k in chosen] for model in models.values()]
     error, low, high, null = np.array(errors).transpose(2, 0, 1)
-    sums = np.stack([_sums(model.rows, chosen) for model in models.values()], axis=1)
+    sums = np.stack([_sums(model, chosen) for model in models.values()], axis=1)
     confidence, accuracy, accuracy_low, accuracy_high, place = sums
     return TopKCalibration(
         tuple(models),
@@ -170,12 +170,18 @@ def _error(judged: Judged, k: int, partition: Partition, choices: dict[str, Any]
     return *around(calibration_error(rows, interval=True, **choices)), calibration_test(rows, **choices).null_mean
 
 
-def _sums(rows: Rows, ks: np.ndarray) -> np.ndarray:
+def _sums(judged: Judged, ks: np.ndarray) -> np.ndarray:
     """Confidence, accuracy with its interval, and the k-th probability, for each k: [5, ks]."""
+    rows = judged.rows
     view = TopK(int(ks[-1])).view(rows.probs, rows.labels)
     share = shares(rows.weights)
     place = share @ view.outputs[:, :-1]
     found = np.cumsum(np.bincount(view.labels, share, view.outputs.shape[1])[:-1])[ks - 1]
     accuracy = np.clip(found, 0, 1)
-    low, high = clopper_pearson(accuracy, np.full(len(ks), 1 / (share**2).sum()))
+    size = np.full(len(ks), 1 / (share**2).sum())
+    if judged.predictions.clusters is not None:
+        clusters = ClusteredRows(judged.predictions, np.arange(len(rows.labels))).clusters
+        residuals = ((view.labels < k) - rate for k, rate in zip(ks, accuracy, strict=True))
+        size /= np.array([clusters.widening(each) for each in residuals]) ** 2
+    low, high = clopper_pearson(accuracy, size)
     return np.stack([np.cumsum(place)[ks - 1], accuracy, low, high, place[ks - 1]])
