@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import partial
+from functools import cache, partial
 from typing import Any
 
 import numpy as np
@@ -16,7 +16,7 @@ from .estimates.calibration_error import mean_gap, worst_gap
 from .estimates.cells import Categories, Cells
 from .estimates.intervals import Method, Statistic, bootstrap, sampling_units, unit_table
 from .estimates.null import Steps
-from .estimates.population import CellError, Part, Population, population_error
+from .estimates.population import CellError, Noise, Part, Population, population_error
 from .estimates.score_intervals import Z95, t95
 
 DEPENDENCE_RESAMPLES = 400  # for how much errors of several events vary together
@@ -166,9 +166,14 @@ def population_of(
             return Population()
         counts = _unit_counts(units, resamples, seed)
 
-    def noise(term: Term, cells: Cells, make: Callable[[], Categories], steps: Any, gaps: np.ndarray) -> np.ndarray:
+    def noise(term: Term, cells: Cells, make: Callable[[], Categories], steps: Any) -> Noise:
         if steps is not None and clusters is None:
-            return np.asarray(steps().noise(gaps, resamples, seed))
+            made = cache(steps)
+            return lambda gaps: np.asarray(made().noise(gaps, resamples, seed))
+        drawn = cache(partial(resampled, term, cells, make))
+        return lambda gaps: drawn()
+
+    def resampled(term: Term, cells: Cells, make: Callable[[], Categories]) -> np.ndarray:
         categories = make()
         if clusters is None:
             n = int(categories.counts.sum())
@@ -177,7 +182,7 @@ def population_of(
             drawn = counts @ unit_table(units[term.rows], categories.of_row, counts.shape[1], len(categories.counts))
         return np.concatenate([_deviations(c, cells) for c in categories.resampled(drawn)])
 
-    parts = [Part(cells, share, partial(noise, term, cells, make, steps)) for term, cells, share, make, steps in each]
+    parts = [Part(cells, share, noise(term, cells, make, steps)) for term, cells, share, make, steps in each]
     if clusters is None and len(parts) > 1:
         widened = dependence(terms, distance, seed, worst=worst, error=error)
     return population_error(parts, distance, worst=worst, error=error, widened=widened, seed=seed)

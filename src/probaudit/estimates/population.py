@@ -7,6 +7,10 @@ much as its noise suggests (empirical Bayes; Efron & Morris 1975). Errors of sam
 the test is inverted (Neyman 1937): the interval holds each lambda under which an error as small, and one as large, as that of
 the sample occurs in 2.5% of the simulations or more; the debiased error is that under which the sample's error is the mean.
 
+The noise of a sample is that of a calibrated model at lambda = 0 and that of the gaps nu from lambda = 1 on; between them the
+quantiles of the simulated errors are interpolated. Noise around nu alone would be too small near 0: a cell whose rows are all
+right has a rate near 1, and hardly any noise around it, whatever its outputs.
+
 At the boundary: the interval begins at 0 unless the sample's error is beyond what a calibrated model has. Its upper end is
 never below that of a sample with the median error of a calibrated model (a power-constrained limit; Cowan et al. 2011).
 """
@@ -76,8 +80,8 @@ def population_error(
     gaps = [part.cells.outputs - part.cells.targets for part in parts]
     shapes = _shapes([part.cells for part in parts], gaps)
     rng = np.random.default_rng(seed)
-    noises = [part.noise(nu) for part, nu in zip(parts, shapes, strict=True)]
-    weights = [_resampled_weights(part.cells, len(noise), rng) for part, noise in zip(parts, noises, strict=True)]
+    noises = [(part.noise(np.zeros_like(nu)), part.noise(nu)) for part, nu in zip(parts, shapes, strict=True)]
+    weights = [_resampled_weights(part.cells, len(noise[0]), rng) for part, noise in zip(parts, noises, strict=True)]
     apart = worst or error is not None
     groups = [slice(j, j + 1) for j in range(len(parts))] if apart else [slice(0, len(parts))]
     measure = partial(worst_gap if worst else mean_gap, distance=distance) if error is None else error
@@ -135,7 +139,7 @@ class _Sum:
 
     cells: Cells
     shape: np.ndarray
-    noise: np.ndarray
+    noise: tuple[np.ndarray, np.ndarray]  # of a calibrated model, and of the shape
     weights: np.ndarray
     error: CellError
     share: float
@@ -145,7 +149,7 @@ class _Sum:
         cls,
         parts: Sequence[Part],
         shapes: Sequence[np.ndarray],
-        noises: Sequence[np.ndarray],
+        noises: Sequence[tuple[np.ndarray, np.ndarray]],
         weights: Sequence[np.ndarray],
         measure: CellError,
     ) -> _Sum:
@@ -156,7 +160,10 @@ class _Sum:
         number = parts[0].cells.number if len(parts) == 1 else np.arange(len(rows))
         cells = Cells(number, rows, weight, outputs, targets, effective)
         share = math.fsum(part.share for part in parts)
-        return cls(cells, np.concatenate(shapes), np.concatenate(noises, axis=1), drawn, measure, share)
+        calibrated = shaped = np.concatenate([noise for noise, _ in noises], axis=1)
+        if any(noise is not other for noise, other in noises):
+            shaped = np.concatenate([noise for _, noise in noises], axis=1)
+        return cls(cells, np.concatenate(shapes), (calibrated, shaped), drawn, measure, share)
 
     @property
     def observed(self) -> float:
@@ -171,7 +178,16 @@ class _Sum:
         return self.share * float(self.error(Cells(cells.number, cells.rows, cells.weight, cells.outputs, targets, cells.rows)))
 
     def simulated(self, size: float) -> np.ndarray:
-        targets = self.cells.outputs - (self._gaps(size) + self.noise)
+        calibrated, shaped = self.noise
+        if size <= 0 or calibrated is shaped:
+            return self._errors(size, calibrated)
+        if size >= 1:
+            return self._errors(size, shaped)
+        ends = (np.sort(self._errors(size, noise)) for noise in self.noise)
+        return np.asarray(sum(share * end for share, end in zip((1 - size, size), ends, strict=True)))
+
+    def _errors(self, size: float, noise: np.ndarray) -> np.ndarray:
+        targets = self.cells.outputs - (self._gaps(size) + noise)
         outputs, w = np.broadcast_to(self.cells.outputs, targets.shape), self.weights
         return self.share * self.error(Cells(self.cells.number, w, w, outputs, targets, w))
 
