@@ -8,7 +8,7 @@ import numpy as np
 from sklearn.calibration import _TemperatureScaling
 
 from probaudit.calibrators import DirectionPreserving, TemperatureScaling
-from probaudit.calibrators.tempered import TemperedRows
+from probaudit.calibrators.fitting.tempered import TemperedRows
 from timing import best, line
 from worlds import SHAPES, rows
 

@@ -10,7 +10,7 @@ import time
 import numpy as np
 
 from probaudit import Binary
-from probaudit.grouping_loss import grouping_loss
+from probaudit.grouping.loss import grouping_loss
 from probaudit.simulate import neural_outputs
 from timing import best, line
 
@@ -18,7 +18,7 @@ CODE = """
 import resource, sys
 import numpy as np
 from probaudit import Binary
-from probaudit.grouping_loss import grouping_loss
+from probaudit.grouping.loss import grouping_loss
 rng = np.random.default_rng(0)
 
 def rows(n):

@@ -83,7 +83,7 @@ def merge_cost(path: Path) -> tuple[float, int]:
     """The least seconds to read, merge and write a state, and its bytes."""
     from probaudit.engines.cluster import _merged
     from probaudit.engines.row_source import scan
-    from probaudit.statistics import AuditState
+    from probaudit.states import AuditState
 
     source = scan(path)
     states, end = [], 0

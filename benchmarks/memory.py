@@ -14,7 +14,7 @@ import numpy as np
 from worlds import SHAPES, rows
 from probaudit import Predictions
 from probaudit.engines.memory import gather
-from probaudit.statistics import Plan
+from probaudit.states import Plan
 n, classes, dtype = SHAPES[{name!r}]
 small = Predictions(*rows(100, classes, dtype)[0::2])
 gather(small, Plan.of(small))  # compiled code is loaded, and is not counted

@@ -8,7 +8,7 @@ import numpy as np
 
 from probaudit import Predictions
 from probaudit.engines.memory import gather
-from probaudit.statistics import Plan
+from probaudit.states import Plan
 from timing import best, line
 from worlds import SHAPES, rows
 

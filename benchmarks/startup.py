@@ -23,7 +23,7 @@ def run() -> None:
         file = Path(folder, "small.csv")
         lines = [f"{i % 2},{0.3 + 0.4 * (i % 2) + i % 7 / 100}" for i in range(200)]
         file.write_text("label,p\n" + "\n".join(lines) + "\n")
-        audit = (sys.executable, "-m", "probaudit.cli", "audit", str(file), "--probs", "p")
+        audit = (sys.executable, "-m", "probaudit.cli.commands", "audit", str(file), "--probs", "p")
         first = shell(*audit, NUMBA_CACHE_DIR=str(Path(folder, "cache")))
         found = best(
             {

@@ -6,59 +6,39 @@ import ast
 import subprocess
 import sys
 from pathlib import Path
+from types import ModuleType
 
 import probaudit
 
 ROOT = Path(probaudit.__file__).parent
 
-# A module may import from its own layer and from those before it.
-LAYERS = [
-    ["version", "errors", "words"],
-    ["arrays", "columns", "parallel", "writing"],
-    ["predictions", "scores", "kernels"],
-    ["lenses", "distances", "partitions"],
-    ["selections"],
-    ["paths", "class_names"],
-    ["tables"],
-    ["reading", "simulate"],
-    ["statistics"],
-    ["engines"],
-    ["estimates"],
-    ["metrics"],
-    ["viewing", "resampling"],
-    ["cell_counting"],
-    ["calibration"],
-    ["smoothing", "event_metrics", "kernel_metrics", "score_divergence", "sweeps"],
-    ["calibrators"],
-    ["calibration_loss"],
-    ["selecting"],
-    ["features"],
-    ["regions", "level_sets"],
-    ["region_counting"],
-    ["grouping_loss"],
-    ["budget"],
-    ["diagrams"],
-    ["report"],
-    ["states"],
-    ["monitor"],
-    ["demo", "command", "options"],
-    ["opening"],
-    ["cli"],
-    ["__main__"],
+# A package may import from those before it. Only the pages of results are imported upwards, inside functions.
+ORDER = [
+    *("version", "errors", "text", "estimate", "kernels", "data", "choices", "simulate", "files", "states"),
+    *("engines", "scoring", "calibration", "calibrators", "grouping", "diagrams", "audits", "comparisons"),
+    *("report", "monitoring", "cli", "__main__"),
 ]
-RANK = {name: rank for rank, names in enumerate(LAYERS) for name in names}
+RANK = {name: rank for rank, name in enumerate(ORDER)}
+PAGES = {("audits", "report"), ("comparisons", "report")}
 
 
-def imports(path: Path) -> set[str]:
-    """The modules of the package, by their first name, that a file imports anywhere in it."""
+def imports(path: Path, tree: ast.AST) -> set[str]:
+    """The modules of the package, by their first name, that are imported anywhere in the tree of a file."""
     parts = path.relative_to(ROOT).parts
     found = set()
-    for node in ast.walk(ast.parse(path.read_text())):
+    for node in ast.walk(tree):
         if isinstance(node, ast.ImportFrom) and node.level:
             base = (*parts[: len(parts) - node.level], *(node.module or "").split("."))
             names = [base[0]] if base[0] else [alias.name for alias in node.names]
             found.update(names)
     return found
+
+
+def at_top(path: Path) -> set[str]:
+    """What is imported when the file is."""
+    body = [node for node in ast.parse(path.read_text()).body if not isinstance(node, (ast.FunctionDef, ast.ClassDef))]
+    body = [node for node in body if not (isinstance(node, ast.If) and "TYPE_CHECKING" in ast.unparse(node.test))]
+    return imports(path, ast.Module(body, []))
 
 
 def test_every_module_has_a_layer():
@@ -71,8 +51,22 @@ def test_imports_go_one_way():
         own = path.relative_to(ROOT).parts[0].removesuffix(".py")
         if own == "__init__":
             continue
-        for other in imports(path):
-            assert RANK[other] <= RANK[own], f"{path.relative_to(ROOT)} must not import {other}"
+        for other in imports(path, ast.parse(path.read_text())):
+            upwards = (own, other) in PAGES and other not in at_top(path)
+            assert RANK[other] <= RANK[own] or upwards, f"{path.relative_to(ROOT)} must not import {other}"
+
+
+def test_the_root_shows_the_product_at_a_glance():
+    packages = {path.parent.name for path in ROOT.glob("*/__init__.py")}
+    modules = {path.stem for path in ROOT.glob("*.py")}
+    assert len(packages) <= 16
+    assert len(modules) < 8
+
+
+def test_no_public_name_hides_a_package():
+    packages = {path.parent.name for path in ROOT.glob("*/__init__.py")}
+    hidden = {name for name in packages if not isinstance(getattr(probaudit, name, probaudit), ModuleType)}
+    assert not hidden
 
 
 def test_the_facade_only_lists_names():

@@ -14,7 +14,7 @@ from typer.testing import CliRunner
 
 import probaudit as pb
 from probaudit import calibrators
-from probaudit.cli import app
+from probaudit.cli.commands import app
 
 README = (Path(__file__).parents[1] / "README.md").read_text()
 

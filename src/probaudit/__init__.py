@@ -1,8 +1,9 @@
 """probaudit: can your classifier's probabilities be trusted, and where does the loss come from?"""
 
 from . import calibrators, diagrams, simulate
-from .budget import Budget, loss_budget
-from .calibration import (
+from .audits.audit import Audit, audit
+from .audits.state import State, statistics
+from .calibration.errors import (
     CalibrationError,
     CalibrationTest,
     calibration_error,
@@ -10,12 +11,7 @@ from .calibration import (
     partitioned_calibration_error,
     rms_calibration_error,
 )
-from .calibration_loss import CalibrationLoss, calibration_loss
-from .distances import L1, TVD, Distance, Divergence, InterInterval, IntervalTVD, Lq, Mahalanobis, Squared
-from .engines.scanning import scan
-from .errors import InputError
-from .estimates.estimate import Estimate
-from .event_metrics import (
+from .calibration.event_metrics import (
     calibration_indices,
     calibration_line,
     cumulative_differences,
@@ -24,24 +20,28 @@ from .event_metrics import (
     spiegelhalter_test,
     sweep_calibration_error,
 )
-from .grouping_loss import GroupingDiagram, GroupingLoss, grouping_diagram, grouping_loss
-from .kernel_metrics import kernel_calibration_test, maximum_mean_calibration_error
-from .lenses import Binary, Classwise, Full, Groups, Lens, OneVsRest, TopK, TopLabel
-from .metrics import RiskCurve, bayes_risk, brier_score, log_score, risk_curve, risk_weighted_score
-from .monitor import Alarm, Monitor
-from .partitions import Column, Each, Edges, EqualMass, EqualWidth, KDTree, Partition, Whole
-from .predictions import Predictions
-from .reading import read
-from .regions import BalancedStump, KMeansRegions, Regions, StumpRegions, TreeRegions
-from .report.audit import Audit, audit
-from .report.comparison import Comparison, compare
-from .score_divergence import score_divergence
-from .scores import Brier, Cost, Log, RiskWeighted
-from .selecting import CalibratorChoice, select_calibrator
-from .selections import LabelIs, Mask, OutputIn, PredictedIs, Selection
-from .smoothing import kernel_calibration_curve, kernel_calibration_error, smooth_calibration_error
-from .states import State, statistics
-from .sweeps import Sweep, partition_sweep
+from .calibration.kernel_metrics import kernel_calibration_test, maximum_mean_calibration_error
+from .calibration.smooth import kernel_calibration_curve, kernel_calibration_error, smooth_calibration_error
+from .calibration.sweeps import Sweep, partition_sweep
+from .calibrators.calibration_loss import CalibrationLoss, calibration_loss
+from .calibrators.selecting import CalibratorChoice, select_calibrator
+from .choices.distances import L1, TVD, Distance, Divergence, InterInterval, IntervalTVD, Lq, Mahalanobis, Squared
+from .choices.lenses import Binary, Classwise, Full, Groups, Lens, OneVsRest, TopK, TopLabel
+from .choices.partitions import Column, Each, Edges, EqualMass, EqualWidth, KDTree, Partition, Whole
+from .choices.scores import Brier, Cost, Log, RiskWeighted
+from .choices.selections import LabelIs, Mask, OutputIn, PredictedIs, Selection
+from .comparisons.comparison import Comparison, compare
+from .data.predictions import Predictions
+from .engines.scanning import scan
+from .errors import InputError
+from .estimate import Estimate
+from .files.reading import read
+from .grouping.budget import Budget, loss_budget
+from .grouping.loss import GroupingDiagram, GroupingLoss, grouping_diagram, grouping_loss
+from .grouping.regions import BalancedStump, KMeansRegions, Regions, StumpRegions, TreeRegions
+from .monitoring.monitor import Alarm, Monitor
+from .scoring.divergence import score_divergence
+from .scoring.metrics import RiskCurve, bayes_risk, brier_score, log_score, risk_curve, risk_weighted_score
 from .version import __version__
 
 __all__ = [

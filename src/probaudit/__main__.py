@@ -2,6 +2,6 @@
 
 from __future__ import annotations
 
-from .cli import app
+from .cli.commands import app
 
 app(prog_name="probaudit")

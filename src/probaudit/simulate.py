@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from .choices.scores import Log
 from .errors import InputError
-from .scores import Log
 
 
 @dataclass(frozen=True)

@@ -32,12 +32,12 @@ MODULES = {
     "PriorCorrection": "priors",
     "TemperatureScaling": "temperature",
     "VectorScaling": "linear",
-    "fingerprint": "saving",
-    "from_json": "saving",
-    "load": "saving",
-    "save": "saving",
-    "to_json": "saving",
-    "to_onnx": "exporting",
+    "fingerprint": "export.saving",
+    "from_json": "export.saving",
+    "load": "export.saving",
+    "save": "export.saving",
+    "to_json": "export.saving",
+    "to_onnx": "export.onnx_export",
 }
 
 __all__ = list(MODULES)

@@ -15,12 +15,12 @@ from sklearn.utils import Tags
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
 
-from ..arrays import as_numbers, check_column_order
+from ..data.arrays import as_numbers, check_column_order
+from ..data.predictions import SUM_TOLERANCE, Predictions, class_list, label_codes, sum_tolerance
 from ..engines.memory import good_rows
 from ..errors import InputError
 from ..kernels.rules import LOGIT_LIMIT
-from ..predictions import SUM_TOLERANCE, Predictions, class_list, label_codes, sum_tolerance
-from ..statistics import Plan
+from ..states import Plan
 
 COUNTED = 2**16  # whole numbers below this are counted, one place for each
 MOST_ROWS = 2.0**53  # that weights can stand for

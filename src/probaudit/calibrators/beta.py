@@ -14,10 +14,10 @@ from scipy.special import expit
 from ..errors import InputError
 from ..kernels.logistic import logistic_sums
 from .base import Sample
-from .newton import abreast
+from .fitting.newton import abreast
+from .fitting.summed import SummedCalibrator, log_scores
+from .fitting.tempered import TemperedSums
 from .one_vs_rest import CurvesOneVsRest
-from .summed import SummedCalibrator, log_scores
-from .tempered import TemperedSums
 
 STEPS = 100
 UNFINISHED = f"did not come to rest in {STEPS} steps"

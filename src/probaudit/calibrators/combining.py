@@ -9,10 +9,10 @@ import numpy as np
 from sklearn.base import clone
 from sklearn.utils.validation import check_is_fitted
 
-from ..arrays import as_array, is_missing
+from ..data.arrays import as_array, is_missing
+from ..data.predictions import label_codes
 from ..errors import InputError
 from ..kernels.tempering import keep_argmax
-from ..predictions import label_codes
 from .base import Calibrator, Sample, fit_report
 from .temperature import TemperatureScaling
 

@@ -14,10 +14,10 @@ from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]
 
 from ..errors import InputError
 from .base import Sample
-from .newton import Minimum, Point, descend
+from .fitting.newton import Minimum, Point, descend
+from .fitting.summed import SummedCalibrator, as_they_are, log_scores
+from .fitting.tempered import Seen, TemperedSums, block_rows
 from .one_vs_rest import share_out
-from .summed import SummedCalibrator, as_they_are, log_scores
-from .tempered import Seen, TemperedSums, block_rows
 
 STEPS, FIRST_STEPS = 2000, 100  # of L-BFGS: alone, and before Newton steps
 MOST_NEWTON = 20  # classes up to which all second derivatives are summed

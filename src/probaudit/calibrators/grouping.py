@@ -11,11 +11,11 @@ from scipy.special import softmax
 from sklearn.utils.validation import check_is_fitted
 from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]
 
-from ..arrays import as_array, as_numbers
+from ..choices.partitions import Column
+from ..data.arrays import as_array, as_numbers
+from ..data.parallel import default_threads
 from ..errors import InputError
 from ..kernels.tempering import keep_argmax
-from ..parallel import default_threads
-from ..partitions import Column
 from .base import Calibrator, Sample, fit_report, log_score
 from .combining import base_of, check_places, counted, fit_member, members_report
 from .mixture import Mixture

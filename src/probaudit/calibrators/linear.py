@@ -12,10 +12,10 @@ from scipy.special import expit, log_expit, log_softmax, logsumexp, softmax
 
 from ..errors import InputError
 from .base import ROUNDING, Sample
-from .newton import Minimum, Point, abreast, bounded_minimum, descend, descent
-from .summed import SummedCalibrator
+from .fitting.newton import Minimum, Point, abreast, bounded_minimum, descend, descent
+from .fitting.summed import SummedCalibrator
+from .fitting.tempered import Seen, TemperedSums, shortened
 from .temperature import BOUNDS, SEPARATED
-from .tempered import Seen, TemperedSums, shortened
 
 FLAT = 1e-7  # the gradient at rest; directions that the rows hardly determine take long
 STEEPEST = 1e3  # bound of a sigmoid's slope

@@ -16,7 +16,7 @@ from sklearn.utils.validation import _check_sample_weight, _num_samples, check_i
 from ..errors import InputError
 from .base import Calibrator, FitReport
 from .combining import check_calibrator
-from .folding import fold_numbers
+from .fitting.folding import fold_numbers
 from .temperature import BiasCorrectedTemperature
 
 METHODS = ("predict_proba", "decision_function")

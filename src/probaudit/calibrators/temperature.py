@@ -13,9 +13,9 @@ from scipy.optimize import minimize, minimize_scalar
 from ..errors import InputError
 from ..kernels.tempering import keep_argmax
 from .base import ROUNDING, WORSE, Calibrator, FitReport, Sample
-from .newton import MEMORY, bounded_minimum, descend
-from .summed import SummedCalibrator
-from .tempered import BLOCK_VALUES, MOST_DENSE, TemperedRows, TemperedSums
+from .fitting.newton import MEMORY, bounded_minimum, descend
+from .fitting.summed import SummedCalibrator
+from .fitting.tempered import BLOCK_VALUES, MOST_DENSE, TemperedRows, TemperedSums
 
 BOUNDS = (1e-3, 1e3)
 ENSEMBLE_BOUNDS = (0.05, 5.0)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ..estimates.fine_grid import FineGrid
+from ..calibration.fine_grid import FineGrid
 from .diagram import Diagram, number
 from .picture import Panel, Picture
 from .reliability import Bins, Reliability

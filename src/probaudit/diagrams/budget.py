@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from ..budget import Budget, loss_budget
-from ..predictions import Predictions
+from ..data.predictions import Predictions
+from ..grouping.budget import Budget, loss_budget
 from .diagram import Diagram
 from .picture import Axis, Bars, Line, Mark, Panel, Picture, Points, Text
 from .wording import score_of, whole_percent

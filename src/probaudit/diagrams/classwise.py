@@ -8,13 +8,13 @@ from typing import Any, Literal, Unpack
 
 import numpy as np
 
-from ..distances import L1
+from ..calibration.fine_grid import FineGrid
+from ..calibration.gaps import mean_gap
+from ..calibration.views import diagram_grids
+from ..choices.distances import L1
+from ..choices.lenses import Classwise
 from ..errors import InputError
-from ..estimates.calibration_error import mean_gap
-from ..estimates.fine_grid import FineGrid
-from ..lenses import Classwise
-from ..metrics import RowOptions, rows_of
-from ..viewing import diagram_grids
+from ..scoring.metrics import RowOptions, rows_of
 from .aligned import ACROSS, ECE_BINS, aligned_columns, aligned_panels
 from .diagram import Diagram, number
 from .picture import Picture

@@ -7,17 +7,17 @@ from typing import TYPE_CHECKING, Any, Unpack
 
 import numpy as np
 
-from ..arrays import as_array, value_names
-from ..calibration_loss import Outputs, shares
+from ..calibration.views import Rows, look_at_event
+from ..calibrators.calibration_loss import Outputs, shares
+from ..choices.lenses import TopLabel
+from ..choices.partitions import Column
+from ..data.arrays import as_array, value_names
+from ..data.predictions import Predictions
 from ..errors import InputError
-from ..estimates.clusters import Clusters
-from ..estimates.region_table import clopper_pearson
-from ..grouping_loss import GroupingLoss
-from ..lenses import TopLabel
-from ..metrics import RowOptions, rows_of
-from ..partitions import Column
-from ..predictions import Predictions
-from ..viewing import Rows, look_at_event
+from ..grouping.loss import GroupingLoss
+from ..grouping.region_table import clopper_pearson
+from ..scoring.clusters import Clusters
+from ..scoring.metrics import RowOptions, rows_of
 from .diagram import Diagram
 from .picture import Axis, Bars, Mark, Panel, Picture, Points
 

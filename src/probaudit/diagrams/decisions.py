@@ -8,14 +8,14 @@ from typing import Any, Unpack
 
 import numpy as np
 
-from ..calibration_loss import shares
+from ..calibration.fine_grid import FineGrid
+from ..calibration.views import Rows, grids_of
+from ..calibrators.calibration_loss import shares
+from ..choices.lenses import Binary
+from ..choices.scores import Cost
 from ..errors import InputError
-from ..estimates.fine_grid import FineGrid
-from ..lenses import Binary
-from ..metrics import RowOptions, rows_of
-from ..scores import Cost
-from ..statistics.summary import Decisions
-from ..viewing import Rows, grids_of
+from ..scoring.metrics import RowOptions, rows_of
+from ..states.summary import Decisions
 from .diagram import Diagram
 from .picture import Axis, Bars, Mark, Panel, Picture, Rule, Text
 

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ..errors import InputError
-from ..writing import write_bytes
+from ..files.writing import write_bytes
 from .picture import Picture
 
 if TYPE_CHECKING:

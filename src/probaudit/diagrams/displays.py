@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
+from ..diagrams import named
 from ..errors import InputError
-from . import named
 
 if TYPE_CHECKING:
     from .diagram import Diagram

@@ -9,19 +9,19 @@ from typing import Any, Unpack
 
 import numpy as np
 
-from ..arrays import as_array, value_names
-from ..calibration import calibration_error, calibration_test
-from ..distances import Distance, as_distance
+from ..calibration.cells import gather_cells
+from ..calibration.errors import calibration_error, calibration_test
+from ..calibration.gaps import mean_gap
+from ..calibration.views import Rows
+from ..choices.distances import Distance, as_distance
+from ..choices.lenses import Groups, Lens, TopLabel, View
+from ..choices.partitions import EqualWidth, Partition
+from ..choices.selections import LabelIs, Mask, Selection
+from ..data.arrays import as_array, value_names
+from ..data.predictions import Predictions
 from ..errors import InputError
-from ..estimates.calibration_error import mean_gap
-from ..estimates.cells import gather_cells
-from ..estimates.estimate import Estimate
-from ..lenses import Groups, Lens, TopLabel, View
-from ..metrics import RowOptions, rows_of
-from ..partitions import EqualWidth, Partition
-from ..predictions import Predictions
-from ..selections import LabelIs, Mask, Selection
-from ..viewing import Rows
+from ..estimate import Estimate
+from ..scoring.metrics import RowOptions, rows_of
 from .diagram import Diagram
 from .judged import Judged
 from .picture import Axis, Bars, Panel, Picture, Points, Rule

@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 
 from ..errors import InputError
-from ..grouping_loss import GroupingDiagram as Rates
-from ..grouping_loss import GroupingLoss
-from ..grouping_loss import grouping_diagram as find_rates
+from ..grouping.loss import GroupingDiagram as Rates
+from ..grouping.loss import GroupingLoss
+from ..grouping.loss import grouping_diagram as find_rates
 from .diagram import Diagram
 from .picture import Axis, Bars, Line, Mark, Panel, Picture, Points, Rule
 
@@ -112,7 +112,7 @@ def grouping_diagram(y_true: Any, y_proba: Any = None, features: Any = None, **c
     """The calibration curve and two regions of each of ten bins, learned from one half of the rows and rated by the other
     (paper 1, Figure 5). Arguments as in `probaudit.grouping_diagram`.
 
-    >>> from probaudit.lenses import Binary
+    >>> from probaudit.choices.lenses import Binary
     >>> from probaudit.simulate import neural_outputs
     >>> world = neural_outputs(4000)
     >>> grouping_diagram(world.y, world.scores, world.features, lens=Binary()).region_differs.any()

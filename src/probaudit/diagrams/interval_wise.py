@@ -10,16 +10,16 @@ from typing import Any, Unpack
 
 import numpy as np
 
-from ..arrays import as_numbers
-from ..calibration import calibration_error, calibration_test
-from ..calibration_loss import shares
-from ..distances import Distance, InterInterval, as_distance
+from ..calibration.errors import calibration_error, calibration_test
+from ..calibration.views import look_at_event
+from ..calibrators.calibration_loss import shares
+from ..choices.distances import Distance, InterInterval, as_distance
+from ..choices.lenses import Binary, Lens, TopLabel
+from ..choices.partitions import EqualWidth, Partition
+from ..choices.selections import OutputIn
+from ..data.arrays import as_numbers
 from ..errors import InputError
-from ..lenses import Binary, Lens, TopLabel
-from ..metrics import RowOptions, rows_of
-from ..partitions import EqualWidth, Partition
-from ..selections import OutputIn
-from ..viewing import look_at_event
+from ..scoring.metrics import RowOptions, rows_of
 from .diagram import Diagram
 from .group_errors import around
 from .judged import Judged

@@ -6,11 +6,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ..lenses import Lens, View
-from ..partitions import Partition
-from ..predictions import Predictions
-from ..selections import Selection
-from ..viewing import Rows, lens_of
+from ..calibration.views import Rows, lens_of
+from ..choices.lenses import Lens, View
+from ..choices.partitions import Partition
+from ..choices.selections import Selection
+from ..data.predictions import Predictions
 
 
 @dataclass(frozen=True, eq=False)

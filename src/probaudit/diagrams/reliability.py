@@ -7,19 +7,19 @@ from typing import Any, Literal, Unpack
 
 import numpy as np
 
-from ..calibration import calibration_error, calibration_test
-from ..distances import L1
+from ..calibration.cells import Cells
+from ..calibration.errors import calibration_error, calibration_test
+from ..calibration.fine_grid import FineGrid
+from ..calibration.gaps import mean_gap
+from ..calibration.null import Steps, p_value
+from ..calibration.views import dependent_events, diagram_grids, lens_of, look_at_event
+from ..choices.distances import L1
+from ..choices.lenses import Binary, Lens, OneVsRest, TopLabel, View
+from ..choices.partitions import Edges, EqualMass, EqualWidth, Partition
+from ..data.predictions import Predictions
 from ..errors import InputError
-from ..estimates.calibration_error import mean_gap
-from ..estimates.cells import Cells
-from ..estimates.fine_grid import FineGrid
-from ..estimates.null import Steps, p_value
-from ..lenses import Binary, Lens, OneVsRest, TopLabel, View
-from ..metrics import RowOptions, rows_of
-from ..partitions import Edges, EqualMass, EqualWidth, Partition
-from ..predictions import Predictions
-from ..statistics import CELLS
-from ..viewing import dependent_events, diagram_grids, lens_of, look_at_event
+from ..scoring.metrics import RowOptions, rows_of
+from ..states import CELLS
 from .diagram import Diagram, number
 from .picture import Axis, Band, Bars, Line, Mark, Panel, Picture, Points, Rule
 from .wording import in_words

@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Any, Literal, Unpack
 
 import numpy as np
 
-from ..calibration_loss import calibration_loss
+from ..calibrators.calibration_loss import calibration_loss
+from ..choices.scores import RiskWeighted
+from ..data.predictions import Predictions
 from ..errors import InputError
-from ..metrics import RiskCurve, RowOptions, log_score, risk_curve, rows_of
-from ..predictions import Predictions
-from ..scores import RiskWeighted
+from ..scoring.metrics import RiskCurve, RowOptions, log_score, risk_curve, rows_of
 from .diagram import Diagram
 from .picture import Axis, Line, Mark, Panel, Picture
 

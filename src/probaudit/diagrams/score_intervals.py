@@ -10,8 +10,8 @@ from typing import Any, Unpack
 import numpy as np
 
 from ..errors import InputError
-from ..estimates.estimate import Estimate
-from ..metrics import RowOptions, bayes_risk, brier_score, log_score, rows_of
+from ..estimate import Estimate
+from ..scoring.metrics import RowOptions, bayes_risk, brier_score, log_score, rows_of
 from .diagram import Diagram
 from .picture import Axis, Mark, Panel, Picture, Points, Rule, Text
 

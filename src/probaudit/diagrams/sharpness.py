@@ -8,16 +8,16 @@ from typing import Any, Unpack
 
 import numpy as np
 
+from ..calibration.fine_grid import FineGrid
+from ..calibration.kernel_regression import KernelCurve, expected_if_calibrated, kernel_curve, kernel_error, kernel_function
+from ..calibration.smooth import check_kernel, log_sharpness
+from ..calibration.views import diagram_grids, survey
+from ..choices.lenses import TopLabel
+from ..data.predictions import Predictions
 from ..errors import InputError
-from ..estimates.fine_grid import FineGrid
-from ..estimates.kernel import KernelCurve, expected_if_calibrated, kernel_curve, kernel_error, kernel_function
-from ..lenses import TopLabel
-from ..metrics import RowOptions, rows_of
-from ..predictions import Predictions
-from ..smoothing import check_kernel, log_sharpness
-from ..statistics import Grid
-from ..viewing import diagram_grids, survey
-from ..words import counted
+from ..scoring.metrics import RowOptions, rows_of
+from ..states import Grid
+from ..text import counted
 from .diagram import Diagram
 from .picture import Axis, Band, Line, Panel, Picture, Rule
 

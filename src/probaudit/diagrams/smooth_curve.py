@@ -8,12 +8,12 @@ from typing import Any, Unpack
 
 import numpy as np
 
+from ..calibration.fine_grid import FineGrid
+from ..calibration.smooth_error import smooth_error
+from ..calibration.views import dependent_events, grids_of, look_at_event
+from ..choices.lenses import Lens, TopLabel
 from ..errors import InputError
-from ..estimates.fine_grid import FineGrid
-from ..estimates.smooth import smooth_error
-from ..lenses import Lens, TopLabel
-from ..metrics import RowOptions, rows_of
-from ..viewing import dependent_events, grids_of, look_at_event
+from ..scoring.metrics import RowOptions, rows_of
 from .diagram import Diagram, number
 from .picture import Axis, Band, Line, Panel, Picture, Rule
 from .reliability import event_name

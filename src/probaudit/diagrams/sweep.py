@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from ..partitions import EqualMass, EqualWidth, KDTree, Partition
-from ..sweeps import Sweep, partition_sweep
+from ..calibration.sweeps import Sweep, partition_sweep
+from ..choices.partitions import EqualMass, EqualWidth, KDTree, Partition
 from .diagram import Diagram
 from .picture import Axis, Band, Bars, Line, Panel, Picture, Points, Text
 from .wording import fraction, in_words

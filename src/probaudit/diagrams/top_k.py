@@ -8,15 +8,15 @@ from typing import Any, Unpack
 
 import numpy as np
 
-from ..calibration import calibration_error, calibration_test
-from ..calibration_loss import shares
-from ..distances import Distance, as_distance
+from ..calibration.errors import calibration_error, calibration_test
+from ..calibrators.calibration_loss import shares
+from ..choices.distances import Distance, as_distance
+from ..choices.lenses import TopK, TopLabel
+from ..choices.partitions import KDTree, Partition
 from ..errors import InputError
-from ..estimates.clusters import ClusteredRows
-from ..estimates.region_table import clopper_pearson
-from ..lenses import TopK, TopLabel
-from ..metrics import RowOptions, rows_of
-from ..partitions import KDTree, Partition
+from ..grouping.region_table import clopper_pearson
+from ..scoring.clusters import ClusteredRows
+from ..scoring.metrics import RowOptions, rows_of
 from .diagram import Diagram
 from .group_errors import around
 from .judged import Judged

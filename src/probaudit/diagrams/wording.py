@@ -7,10 +7,10 @@ import re
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 
-from ..lenses import Classwise, Full
+from ..choices.lenses import Classwise, Full
 
 if TYPE_CHECKING:
-    from ..budget import Budget
+    from ..grouping.budget import Budget
 
 TUPLE = r"(?<!\w)\((?:[^()]|\([^()]*\))*\)"
 CALL = re.compile(rf"\b([A-Za-z]\w*)\(((?:[^()]|{TUPLE})*)\)")  # the innermost of choices within choices
@@ -130,7 +130,7 @@ def score_of(budget: Budget, *, pairs: bool = False) -> str:
     """Which score a budget splits: that of the whole forecast, or of the one event that its lens shows.
 
     >>> from types import SimpleNamespace
-    >>> from probaudit.lenses import TopLabel
+    >>> from probaudit.choices.lenses import TopLabel
     >>> score_of(SimpleNamespace(score="brier", lens=TopLabel()))
     'Brier score of the most probable class'
     """

@@ -9,10 +9,10 @@ from typing import Any
 import numpy as np
 
 from ..errors import InputError
-from ..statistics import AuditState
-from ..statistics.storing import pack, unpack
+from ..files.writing import write_bytes
+from ..states import AuditState
+from ..states.storing import pack, unpack
 from ..version import __version__
-from ..writing import write_bytes
 
 SCHEMA = "probaudit.checkpoint/1"
 

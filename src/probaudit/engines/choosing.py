@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, Any, Literal, get_args
 
 import numpy as np
 
+from ..choices.scores import Cost
 from ..errors import InputError
-from ..paths import files_of, is_path
-from ..scores import Cost
-from ..statistics import AuditState
-from ..statistics.evidence import Evidence, Job
+from ..files.paths import files_of, is_path
+from ..states import AuditState
+from ..states.evidence import Evidence, Job
 from .row_source import RowSource
 from .totals import total_of_source
 

@@ -14,13 +14,13 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 import numpy as np
 
+from ..data.parallel import default_threads
+from ..data.predictions import Predictions
+from ..data.progress import Progress
 from ..errors import InputError
-from ..parallel import default_threads
-from ..predictions import Predictions
-from ..statistics import AuditState, Plan
-from ..statistics.evidence import Job
+from ..states import AuditState, Plan
+from ..states.evidence import Job
 from ..version import __version__
-from .progress import Progress
 from .totals import BLOCK_ROWS, added
 
 if TYPE_CHECKING:

@@ -9,15 +9,15 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Unpack
 
 import numpy as np
 
-from ..arrays import as_array, as_numbers, is_missing
+from ..choices.scores import Cost
+from ..data.arrays import as_array, as_numbers, is_missing
+from ..data.predictions import Predictions
 from ..errors import InputError
-from ..predictions import Predictions
-from ..reading import ReadOptions, layout_of, read
-from ..scores import Cost
-from ..statistics import Plan, weight_exponent
-from ..tables import column_names
+from ..files.reading import ReadOptions, layout_of, read
+from ..files.row_files import runs_of
+from ..files.tables import column_names
+from ..states import Plan, weight_exponent
 from .cluster import Blocks, Part, Reader, computed, connected
-from .files import runs_of
 from .row_source import Piece, RowSource, numbered
 
 if TYPE_CHECKING:

@@ -11,15 +11,15 @@ from typing import Any, Generic, Protocol, TypedDict, TypeVar, Unpack
 
 import numpy as np
 
+from ..choices.lenses import Lens
+from ..data.parallel import default_threads
+from ..data.predictions import Block, Predictions
+from ..data.progress import Progress
 from ..errors import InputError
-from ..lenses import Lens
-from ..parallel import default_threads
-from ..predictions import Block, Predictions
-from ..statistics import CELLS, COARSE_CELLS, EventGrid, Plan, Statistics, Summary
-from ..statistics.bad_rows import explain
-from ..statistics.evidence import MANY_EVENTS, Evidence, EvidenceState, sample_size
-from ..statistics.sampling import drawn
-from .progress import Progress
+from ..states import CELLS, COARSE_CELLS, EventGrid, Plan, Statistics, Summary
+from ..states.bad_rows import explain
+from ..states.evidence import MANY_EVENTS, Evidence, EvidenceState, sample_size
+from ..states.sampling import drawn
 from .totals import total_of_rows
 
 T = TypeVar("T")

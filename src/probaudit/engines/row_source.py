@@ -15,18 +15,18 @@ from typing import Any, NamedTuple, Unpack
 
 import numpy as np
 
-from ..arrays import as_numbers, from_arrow
-from ..columns import Columns
+from ..choices.scores import Cost
+from ..data.arrays import as_numbers, from_arrow
+from ..data.columns import Columns
+from ..data.predictions import Predictions
+from ..data.progress import Progress
 from ..errors import InputError
-from ..paths import SUFFIXES, files_of, fixed_part, folders_of
-from ..predictions import Predictions
-from ..reading import Layout, ReadOptions, layout_of, read
-from ..scores import Cost
-from ..statistics import Plan, weight_exponent
-from ..tables import is_text, readable
-from ..words import counted
-from .files import RowFile, joint_schema, open_files
-from .progress import Progress
+from ..files.paths import SUFFIXES, files_of, fixed_part, folders_of
+from ..files.reading import Layout, ReadOptions, layout_of, read
+from ..files.row_files import RowFile, joint_schema, open_files
+from ..files.tables import is_text, readable
+from ..states import Plan, weight_exponent
+from ..text import counted
 
 BATCH_VALUES = 2**22  # values read at a time
 APART_BYTES = 2**26  # the same for all threads together, if no value is copied; half of it where readers hold much

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Unpack
 
 if TYPE_CHECKING:
-    from ..reading import ReadOptions
+    from ..files.reading import ReadOptions
     from .dask_rows import DaskRows
     from .row_source import RowSource
 

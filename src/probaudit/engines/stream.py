@@ -13,18 +13,18 @@ from typing import Any
 
 import numpy as np
 
-from ..columns import Columns
+from ..choices.scores import Cost
+from ..data.columns import Columns
+from ..data.parallel import default_threads
+from ..data.predictions import Block, Predictions
+from ..data.progress import Progress
+from ..engines import checkpoint as checkpoints
 from ..errors import InputError
-from ..parallel import default_threads
-from ..predictions import Block, Predictions
-from ..scores import Cost
-from ..statistics import AuditState, Plan
-from ..statistics.evidence import EvidenceState
-from ..statistics.row_sample import NUMBERS
-from . import checkpoint as checkpoints
-from .progress import Progress
+from ..states import AuditState, Plan
+from ..states.evidence import EvidenceState
+from ..states.row_sample import NUMBERS
+from .column_readers import Batch, Sides
 from .row_source import Piece, RowSource, numbered
-from .sides import Batch, Sides
 
 SAVE_EVERY = 60.0  # seconds between checkpoints
 LOOK_EVERY = 0.2  # seconds between looks at threads that work: an interrupt is seen in between

@@ -11,10 +11,10 @@ from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 
-from ..parallel import default_threads
-from ..predictions import Predictions
-from ..statistics.evidence import Job
-from .progress import Progress
+from ..data.parallel import default_threads
+from ..data.predictions import Predictions
+from ..data.progress import Progress
+from ..states.evidence import Job
 from .row_source import RowSource, numbered
 
 BLOCK_ROWS = 2**16

@@ -9,6 +9,12 @@ from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
+from ..audits.dependence import class_event, rows_words, top_event
+from ..audits.finding import percent
+from ..calibration.dependent_event import DependentEvent
+from ..calibration.fine_grid import FineGrid
+from ..choices.partitions import EqualMass, EqualWidth
+from ..data.progress import Progress
 from ..diagrams.budget import LossBudget
 from ..diagrams.classwise import ClasswiseReliability
 from ..diagrams.decisions import decision_regions_diagram
@@ -22,21 +28,15 @@ from ..diagrams.sharpness import CalibrationSharpness
 from ..diagrams.smooth_curve import SmoothCalibration
 from ..diagrams.top_k import top_k_diagram
 from ..diagrams.wording import in_words, score_of
-from ..engines.progress import Progress
-from ..estimates.dependent_event import DependentEvent
-from ..estimates.estimate import Estimate
-from ..estimates.fine_grid import FineGrid
-from ..partitions import EqualMass, EqualWidth
-from ..statistics.sampling import drawn
+from ..estimate import Estimate
+from ..states.sampling import drawn
 from ..version import __version__
-from .dependence import class_event, rows_words, top_event
-from .finding import percent
 from .page import Control, Facts, Figure, FindingList, Page, Section, Table, Tile, Words
 from .terminal import LABELS, METHOD, budget_words, interval, is_pairs, number, parted_by, stated_words
 
 if TYPE_CHECKING:
-    from .audit import Audit
-    from .lens_errors import LensError
+    from ..audits.audit import Audit
+    from ..audits.lens_errors import LensError
 
 SHOWN_CLASSES = 6  # besides the top label, the classes whose reliability can be chosen, the worst first
 DRAWN_ROWS = 20_000  # for diagrams that need rows

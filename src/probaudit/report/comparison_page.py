@@ -9,15 +9,15 @@ from ..diagrams.aligned import AlignedReliability
 from ..diagrams.score_intervals import ScoreIntervals
 from ..diagrams.sharpness import CalibrationSharpness
 from ..diagrams.wording import in_words, score_of, whole_percent
-from ..estimates.estimate import Estimate
-from ..words import counted
+from ..estimate import Estimate
+from ..text import counted
 from .audit_page import share, versions
 from .comparison_terminal import DIFFERENCES, LABELS, MORE, SCORES, is_pairs, judgement, rank, scores_of
 from .page import Control, Facts, Figure, FindingList, Page, Section, Table, Words
 from .terminal import interval, number
 
 if TYPE_CHECKING:
-    from .comparison import Comparison
+    from ..comparisons.comparison import Comparison
 
 DRAWN = ("log_score", "brier_score", "ece", "smooth_ece")
 

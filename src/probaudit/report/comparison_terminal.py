@@ -11,14 +11,14 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
+from ..audits.finding import percent
 from ..diagrams.wording import score_of
-from ..estimates.estimate import Estimate
-from ..words import counted
-from .finding import percent
+from ..estimate import Estimate
+from ..text import counted
 from .terminal import METHOD, findings, interval, number, number_table
 
 if TYPE_CHECKING:
-    from .comparison import Comparison
+    from ..comparisons.comparison import Comparison
 
 # The columns of paper 5, Table 1; then what else tells models apart. Of each, whether less is better.
 SCORES = {

@@ -13,16 +13,16 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
+from ..audits.dependence import rows_words
+from ..audits.finding import percent
+from ..audits.repairs import title_of_class
 from ..diagrams.wording import score_of
-from ..estimates.estimate import Estimate
-from .dependence import rows_words
-from .finding import percent
-from .repairs import title_of_class
+from ..estimate import Estimate
 
 if TYPE_CHECKING:
-    from ..budget import Budget
-    from .audit import Audit
-    from .comparison import Comparison
+    from ..audits.audit import Audit
+    from ..comparisons.comparison import Comparison
+    from ..grouping.budget import Budget
 
 LABELS = {
     "accuracy": "accuracy",

@@ -18,9 +18,9 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from ...audits.finding import Finding, Level
 from ...diagrams.diagram import Diagram
 from ...version import __version__
-from ..finding import Finding, Level
 
 MOST_TABLE_ROWS = 200
 

@@ -1,0 +1,1 @@
+"""Audits: from evidence to a verdict."""

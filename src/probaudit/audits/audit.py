@@ -1,0 +1,472 @@
+"""One audit of one classifier's predictions."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any, Literal, Unpack
+
+import numpy as np
+
+from ..audits import lens_errors
+from ..calibration.fine_grid import FineGrid
+from ..calibration.null import BinnedError
+from ..calibrators.calibration_loss import FOLDS, CalibrationLoss, calibration_loss, default_calibrator
+from ..calibrators.selecting import calibrator_named
+from ..choices.scores import Brier, Cost, Log
+from ..data.arrays import as_array, named_columns
+from ..data.predictions import Predictions
+from ..engines.choosing import Passing, as_source
+from ..engines.memory import evidence_of
+from ..errors import InputError
+from ..estimate import Estimate
+from ..grouping.budget import Budget, loss_budget
+from ..scoring import expected_scores as scores
+from ..scoring.clusters import ClusteredRows
+from ..scoring.metrics import RowOptions, rows_of
+from ..states import AuditState, Plan, Summary
+from ..states.evidence import Evidence
+from ..version import __version__
+from .dependence import cluster_words, clustered_rows
+from .finding import Case, Finding
+from .groups import Group, group_errors
+from .lens_errors import LensError
+from .pitfalls import LOOKED_FOR
+from .plain import plain
+from .repairs import Repair, compare_repairs, too_few
+from .result import Result
+from .verdict import headline, judge
+
+if TYPE_CHECKING:
+    from ..calibrators.base import Calibrator
+    from ..engines.dask_rows import DaskRows
+    from ..engines.row_source import RowSource
+    from ..report.page import Page
+
+SCHEMA = "probaudit.audit/3"
+SHOWN_REGIONS = 20
+SHOWN_CLASSES = 50
+
+Repairing = bool | Literal["compare"] | None
+
+
+@dataclass(frozen=True, eq=False)
+class Audit(Result):
+    """What an audit found: estimates by name, findings in words, and where they come from.
+
+    errors : the calibration error under each lens, beside what chance alone gives; `class_errors` of each class.
+    groups : the same for each value of the columns. repairs : calibrators compared, if that was asked for.
+    budget : where the score goes, if there are features or groups. evidence : the sums and the sample it all comes from.
+    choices : `regions`, if they were given.
+
+    `print(audit)` shows it as the terminal does; `to_dict`, `to_json`, `to_frame` and `flat` give the numbers.
+    """
+
+    estimates: Mapping[str, Estimate]
+    errors: tuple[LensError, ...]
+    findings: tuple[Finding, ...]
+    evidence: Evidence
+    settings: Mapping[str, Any]
+    class_errors: tuple[LensError, ...] = ()
+    groups: tuple[Group, ...] = ()
+    repairs: tuple[Repair, ...] = ()
+    budget: Budget | None = None
+    title: str = ""
+    choices: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def summary(self) -> Summary:
+        return self.evidence.summary
+
+    @property
+    def fingerprint(self) -> str:
+        return self.evidence.fingerprint
+
+    @property
+    def costs(self) -> Cost | None:
+        return self.summary.plan.costs.get("costs")
+
+    @property
+    def clusters(self) -> int | None:
+        """How many clusters the rows are in (of a sample, those of its rows); None if rows are independent."""
+        rows = clustered_rows(self.evidence)
+        return None if rows is None else rows.clusters.count
+
+    @property
+    def calibration(self) -> BinnedError:
+        """The top-label ECE over 15 equal bins."""
+        ece = self.errors[0]
+        return BinnedError(float(ece.estimate), ece.null_mean, ece.null_high, ece.p_value, lens_errors.BINS)
+
+    @property
+    def verdict(self) -> str:
+        """The findings as text, the gravest first."""
+        return "\n".join(finding.text for finding in self.findings)
+
+    @property
+    def headline(self) -> str:
+        """The verdict in one sentence."""
+        return headline(self.findings)
+
+    @property
+    def pitfall_rules(self) -> dict[str, str]:
+        """The rules that look for misleading numbers, and what each looks for."""
+        return {rule.__name__: words for rule, words in LOOKED_FOR.items()}
+
+    def __getitem__(self, name: str) -> Estimate:
+        if name not in self.estimates:
+            raise KeyError(f"{name!r}; the estimates are {', '.join(self.estimates)}")
+        return self.estimates[name]
+
+    def __repr__(self) -> str:
+        from ..report.terminal import as_text
+
+        return as_text(self)
+
+    def flat(self) -> dict[str, float]:
+        """Every estimate and calibration error by name, and the counts that can be gated on: for `check`, or any tracker."""
+        found = {name: float(value) for name, value in self.estimates.items()}
+        for error in self.errors:
+            found |= {error.name: float(error.estimate), f"{error.name}.p_value": error.p_value}
+        infinite = int(self.summary.log.infinite.sum())
+        return found | {"rows": self.summary.rows, "dropped_rows": self.summary.dropped, "infinite_rows": infinite}
+
+    def to_frame(self) -> Any:
+        """Every estimate and calibration error as a pandas DataFrame, a row each."""
+        import narwhals as nw
+
+        named = dict(self.estimates) | {error.name: error.estimate for error in self.errors}
+        columns: dict[str, list[Any]] = {"name": list(named), "value": [float(x) for x in named.values()]}
+        columns |= {part: [getattr(x, part) for x in named.values()] for part in ("low", "high", "n", "definition")}
+        return nw.from_dict(columns, backend="pandas").to_native()
+
+    def to_dict(self) -> dict[str, Any]:
+        """The whole audit as plain values (schema `probaudit.audit/3`, see docs/audit-json.md)."""
+        plan, sample = self.summary.plan, self.evidence.sample
+        worst = sorted(self.class_errors, key=lambda error: -error.excess)[:SHOWN_CLASSES]
+        return {
+            "schema": SCHEMA,
+            "version": __version__,
+            "headline": self.headline,
+            "rows": self.summary.rows,
+            "dropped_rows": {rule: count for rule, count in self.summary.bad.items() if count},
+            "sample_rows": len(sample),
+            "clusters": self.clusters,
+            "classes": [plain(c) for c in plan.classes],
+            "class_rows": self.summary.log.rows.tolist(),
+            "kind": plan.kind,
+            "weighted": plan.weighted,
+            "calibration": {name: _number(value) for name, value in vars(self.calibration).items()},
+            "estimates": {name: estimate.to_dict() for name, estimate in self.estimates.items()},
+            "errors": [error.to_dict() for error in self.errors],
+            "class_errors": [error.to_dict() for error in worst],
+            "groups": [group.to_dict() for group in self.groups],
+            "budget": None if self.budget is None else self.budget.to_dict() | {"regions": _regions(self.budget)},
+            "repairs": [repair.to_dict() for repair in self.repairs],
+            "findings": [finding.to_dict() for finding in self.findings],
+            "settings": dict(self.settings),
+            "fingerprint": self.fingerprint,
+        }
+
+    def _page(self, title: str) -> Page:
+        from ..report.audit_page import audit_page
+
+        return audit_page(self, title)
+
+    def _short_page(self) -> Page:
+        from ..report.audit_page import audit_summary
+
+        return audit_summary(self)
+
+    def plot(self, ax: Any = None) -> Any:
+        """The reliability of the most probable class, by matplotlib (see `diagrams` for all else that can be drawn)."""
+        from ..diagrams.reliability import Reliability
+
+        return Reliability.of_grid(FineGrid.of_event(self.evidence.top), lens_errors.BINS).plot(ax)
+
+
+def _regions(budget: Budget) -> list[dict[str, Any]]:
+    """The regions that lose most, as plain values."""
+    table = budget.found.regions
+    return [table[i]._asdict() for i in range(min(len(table), SHOWN_REGIONS))]
+
+
+def _number(value: float) -> float | None:
+    return value if math.isfinite(value) else None
+
+
+def audit(
+    y_true: Any,
+    y_proba: Any = None,
+    *,
+    features: Any = None,
+    columns: Any = None,
+    costs: Any = None,
+    reject_cost: float = 0.1,
+    repair: Repairing = None,
+    regions: Any = None,
+    calibrator: Calibrator | None = None,
+    title: str = "",
+    threads: int | None = None,
+    **options: Unpack[RowOptions],
+) -> Audit:
+    """Judge predicted probabilities: accuracy, proper scores with 95% intervals, normalised, and a verdict in words.
+
+    y_true, y_proba : labels and outputs, as in `log_score`; or `Predictions` alone; or rows that need not fit into memory: what
+        `scan` makes of files or of a dask DataFrame, dask arrays of labels and outputs, or a state of such rows.
+    features, columns : per row. With features, or with `regions`, the audit has a loss budget (`loss_budget`) and says who is
+        badly served. Columns part the rows into groups, each with its own accuracy and calibration error.
+    regions : how rows are parted for that, as in `grouping_loss`: a tree of the features unless given; names of columns.
+    costs : matrix [K, M] of what decision j costs when class i is true; adds `cost_risk`.
+    reject_cost : of the reject option, where an error costs 1.
+    repair : unless False, a calibrator is tried in cross-validation, and the audit says what it would gain
+        (`calibration_loss`). "compare" tries many and recommends one (`repairs`).
+    calibrator : the fitted calibrator that made these probabilities, if one did: the audit then says if it is judged on the
+        rows that fitted it.
+    title : what the audit is of.
+    options : `classes`, `sample_weight`, `clusters` and others, see `RowOptions`. Rows of a cluster are dependent: intervals,
+        tests and folds then treat each cluster as one unit.
+
+    >>> found = audit([1, 0, 1, 1], [0.9, 0.2, 0.4, 0.7])
+    >>> round(found["accuracy"], 2), found["log_score"].n
+    (0.75, 4)
+    """
+    choices: dict[str, Any] = {"costs": costs, "reject_cost": reject_cost, "repair": repair, "regions": regions}
+    choices |= {"calibrator": calibrator, "title": title}
+    if isinstance(y_true, AuditState):
+        if y_proba is not None:
+            raise InputError("y_proba", "a state has its rows in itself; give no others")
+        return audit_evidence(y_true.finalise(), repair=repair, regions=regions, calibrator=calibrator, title=title)
+    if (source := as_source(y_true, y_proba, features=features, columns=columns, **options)) is not None:
+        return audit_source(source, passing=Passing(threads=threads), **choices)
+    rows = rows_of(y_true, y_proba, features=features, columns=columns, **options)
+    return audit_rows(
+        rows,
+        features=features,
+        threads=threads,
+        **choices,
+    )
+
+
+def audit_rows(
+    rows: Predictions,
+    *,
+    costs: Any = None,
+    reject_cost: float = 0.1,
+    repair: Repairing = None,
+    regions: Any = None,
+    features: Any = None,
+    calibrator: Calibrator | None = None,
+    title: str = "",
+    threads: int | None = None,
+    progress: bool | None = None,
+) -> Audit:
+    """As `audit`, for rows that are `Predictions` already; `features` only to give those of the rows names."""
+    _check_choices(repair, calibrator)
+    if features is not None and (named := named_columns(features, "features")) is not None:
+        rows = replace(rows, features=named, feature_names=None)
+    plan = Plan.of(rows, _costs(costs), reject_cost)
+    evidence = evidence_of(rows, plan, threads=threads, progress=progress)
+    return audit_evidence(evidence, repair=repair, regions=regions, calibrator=calibrator, title=title, progress=progress)
+
+
+def audit_source(
+    source: RowSource | DaskRows,
+    *,
+    passing: Passing | None = None,
+    costs: Any = None,
+    reject_cost: float = 0.1,
+    repair: Repairing = None,
+    regions: Any = None,
+    calibrator: Calibrator | None = None,
+    title: str = "",
+) -> Audit:
+    """As `audit`, for rows that stay in files or on a cluster (`scan`); the same numbers as in memory."""
+    _check_choices(repair, calibrator)
+    evidence = (passing or Passing()).evidence(source, _costs(costs), reject_cost)
+    return audit_evidence(evidence, repair=repair, regions=regions, calibrator=calibrator, title=title)
+
+
+def _costs(costs: Any) -> dict[str, Cost]:
+    if costs is None:
+        return {}
+    return {"costs": costs if isinstance(costs, Cost) else Cost(as_array(costs, "costs"))}
+
+
+def audit_evidence(
+    evidence: Evidence,
+    *,
+    repair: Repairing = None,
+    regions: Any = None,
+    calibrator: Calibrator | None = None,
+    title: str = "",
+    progress: bool | None = None,
+) -> Audit:
+    """The audit of what a pass has left behind; costs and the cost of rejecting are in its plan."""
+    _check_choices(repair, calibrator)
+    summary, sample = evidence.summary, evidence.sample
+    clustered = clustered_rows(evidence)
+    estimates = _estimates(summary, clustered)
+    with np.errstate(divide="ignore"):  # squares of weights that are small beside the largest are lost
+        classwise, class_errors = lens_errors.class_errors(evidence)
+        errors = [*lens_errors.top_label_errors(evidence), classwise, *lens_errors.rank_errors(evidence)]
+        errors.append(lens_errors.full_error(evidence))
+        groups = group_errors(evidence) if sample.columns else ()
+    tried, tried_words = _tried(evidence, repair)
+    estimates |= _calibration_loss(tried, evidence.sample_words)
+    repairs: tuple[Repair, ...] = ()
+    if repair == "compare" and tried is not None:
+        repairs = compare_repairs(evidence, tried, regions=regions, progress=progress)
+    budget = None
+    one_cluster = clustered is not None and clustered.clusters.count < 2
+    if (sample.features is not None or regions is not None) and not one_cluster:
+        recalibration = _recalibration(sample, tried, repairs)
+        others = evidence.others if recalibration == "none" else None
+        chosen = "tree" if regions is None else regions
+        budget = loss_budget(sample, regions=chosen, calibrator=recalibration, others=others)
+        budget = budget if budget.total > 0 else None  # nothing is lost
+    if budget is not None:
+        estimates |= _grouping_loss(budget, evidence.sample_words)
+    evidence = replace(evidence, total=None)  # which would keep all rows in memory
+    case = Case(
+        evidence=evidence,
+        estimates=estimates,
+        errors=tuple(error for error in errors if error is not None),
+        class_errors=class_errors,
+        groups=groups,
+        repairs=repairs,
+        budget=budget,
+        calibrator=calibrator,
+    )
+    event = "stated-confidence" if sample.pairs else "top-label"
+    settings = {
+        "calibration_loss": tried_words,
+        "reject_cost": summary.plan.reject_cost,
+        "on_bad_rows": summary.plan.on_bad_rows,
+        "row_sum_tolerance": summary.plan.tolerance,
+        "interval": _interval_words(clustered),
+        "calibration": f"{event} ECE, {lens_errors.BINS} equal bins, {lens_errors.RESAMPLES} consistency resamples"
+        + (", seed 0" if clustered is None else " and signs of clusters, seed 0"),
+        "sample": f"{len(sample):,} rows, by row number" if evidence.sampled else "all rows",
+    }
+    settings |= {} if clustered is None else {"clusters": cluster_words(evidence)}
+    return Audit(
+        estimates=estimates,
+        errors=case.errors,
+        findings=judge(case),
+        evidence=evidence,
+        settings=settings,
+        class_errors=class_errors,
+        groups=groups,
+        repairs=repairs,
+        budget=budget,
+        title=title,
+        choices={} if regions is None else {"regions": regions},
+    )
+
+
+def _interval_words(clustered: ClusteredRows | None) -> str:
+    if clustered is None:
+        return (
+            "95%, by linearisation, with limits for few rows (accuracy: Wilson; "
+            "binned calibration errors: simulated populations; others: bootstrap)"
+        )
+    return (
+        "95%, cluster-robust by linearisation, Student's t (accuracy: Wilson on effective rows; "
+        "calibration errors: resampled clusters, or widened by the root of the design effect)"
+    )
+
+
+def _check_choices(repair: Any, calibrator: Any) -> None:
+    if repair not in (None, True, False, "compare"):
+        raise InputError("repair", 'must be True, False, "compare" or None', repr(repair))
+    if calibrator is not None and not hasattr(calibrator, "fit_report_"):
+        raise InputError("calibrator", "must be a fitted calibrator", repr(calibrator)[:80])
+
+
+def _tried(evidence: Evidence, asked: Repairing) -> tuple[CalibrationLoss | None, str]:
+    """What the usual calibrator does to the sample, out of fold, and how it was found; or why it was not tried."""
+    summary, sample = evidence.summary, evidence.sample
+    if asked is False:
+        return None, "not asked for"
+    if why := too_few(summary.log.rows):
+        return None, why
+    try:
+        found = calibration_loss(sample, cv=FOLDS)
+    except InputError as problem:
+        return None, f"not tried: {problem.rule}"
+    return found, found.definition + evidence.sample_words
+
+
+def _recalibration(
+    sample: Predictions, tried: CalibrationLoss | None, repairs: tuple[Repair, ...]
+) -> CalibrationLoss | Literal["none"] | None:
+    """What the loss budget recalibrates by: the recommended calibrator, or else the usual one.
+
+    Of a calibrator that sees features or groups the gain would not be calibration alone.
+    """
+    name = next((repair.name for repair in repairs if repair.recommended), "")
+    if name == "identity":
+        return "none"
+    calibrator = calibrator_named(name) if name else default_calibrator()
+    if calibrator.takes is not None or type(calibrator) is type(default_calibrator()):
+        return tried
+    return calibration_loss(sample, calibrator=calibrator, cv=FOLDS, interval=None)
+
+
+def _calibration_loss(found: CalibrationLoss | None, sample_words: str) -> dict[str, Estimate]:
+    if found is None:
+        return {}
+    estimates = {"log_score.calibrated": found.calibrated}
+    if math.isfinite(found.raw):  # of an infinite score no share can be lost
+        estimates |= {"calibration_loss": found.loss, "calibration_loss.relative": found.relative}
+    return {name: _said(estimate, estimate.definition + sample_words) for name, estimate in estimates.items()}
+
+
+def _grouping_loss(budget: Budget, sample_words: str) -> dict[str, Estimate]:
+    """The grouping loss, and it as a share of the score."""
+    x = _said(budget.grouping, budget.grouping.definition + sample_words)
+    low, high = (end / budget.total for end in x.interval)
+    share = Estimate(x / budget.total, low=low, high=high, n=x.n, definition=f"share of the Brier score, {x.definition}")
+    return {"grouping_loss": x, "grouping_loss.relative": share}
+
+
+def _said(x: Estimate, words: str) -> Estimate:
+    """The same with another definition."""
+    return Estimate(x, low=x.low, high=x.high, n=x.n, definition=words, per_class=x.per_class)
+
+
+def _estimates(summary: Summary, clustered: ClusteredRows | None) -> dict[str, Estimate]:
+    right, cost = scores.accuracy(summary, clustered), summary.plan.costs.get("costs")
+    found = {"accuracy": right}
+    of_rows: Any = {"clustered": clustered}
+    for name, score in (("log_score", Log()), ("brier_score", Brier())):
+        found[name] = scores.estimate_score(summary, score, **of_rows)
+        found[f"{name}.normalized"] = scores.estimate_score(summary, score, normalize=True, **of_rows)
+    if summary.plan.kind != "pairs":  # a stated confidence allows no other decision than the one already made
+        found["error_rate"] = _within(scores.zero_one(summary, **of_rows), 1 - right.high, 1 - right.low)
+        found["error_rate.normalized"] = scores.zero_one(summary, normalize=True, **of_rows)
+        found["reject_risk"] = _clipped(scores.zero_one_reject(summary, **of_rows), 0, 1)
+        found["reject_risk.normalized"] = scores.zero_one_reject(summary, normalize=True, **of_rows)
+    if cost is not None:
+        risk = scores.estimate_score(summary, cost, **of_rows)
+        found["cost_risk"] = _clipped(risk, cost.matrix.min(), cost.matrix.max())
+        found["cost_risk.normalized"] = scores.estimate_score(summary, cost, normalize=True, **of_rows)
+    return {name: _no_yardstick(x) if name.endswith(".normalized") and x.naive == 0 else x for name, x in found.items()}
+
+
+def _within(x: Estimate, low: float, high: float) -> Estimate:
+    """The same with another interval."""
+    more: dict[str, Any] = {"per_class": x.per_class, "naive": x.naive, "infinite_rows": x.infinite_rows}
+    return Estimate(x, low=low, high=high, n=x.n, definition=x.definition, **more)
+
+
+def _clipped(x: Estimate, least: float, most: float) -> Estimate:
+    """The same with an interval that stays within what a mean cost can be."""
+    return _within(x, *(float(np.clip(end, least, most)) for end in x.interval))
+
+
+def _no_yardstick(x: Estimate) -> Estimate:
+    """Beside a constant forecast that costs nothing, as where all rows are of one class, there is no ratio to speak of."""
+    return Estimate(math.nan, n=x.n, definition=x.definition, naive=x.naive, infinite_rows=x.infinite_rows)

@@ -1,0 +1,62 @@
+"""The clusters of an audit's rows, as its sample shows them, and what follows from them in words."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from ..calibration.dependent_event import DependentEvent
+from ..calibration.views import Rows, look_at_event, survey
+from ..choices.lenses import OneVsRest, TopLabel, View
+from ..scoring.clusters import ClusteredRows
+from ..states.evidence import Evidence
+from ..text import counted
+
+
+def clustered_rows(evidence: Evidence) -> ClusteredRows | None:
+    """The rows of the sample that count, if rows have clusters."""
+    sample = evidence.sample
+    if sample.clusters is None:
+        return None
+    good = survey(sample).good
+    fraction = len(good) / evidence.summary.rows if evidence.sampled else 1.0
+    if ("clustered", fraction) not in sample.memo:
+        sample.memo["clustered", fraction] = ClusteredRows(sample, good, fraction)
+    found: ClusteredRows = sample.memo["clustered", fraction]
+    return found
+
+
+def dependent_event(evidence: Evidence, view: Callable[[], View]) -> DependentEvent | None:
+    """What the rows of the sample say about an event, if they are in clusters."""
+    rows = clustered_rows(evidence)
+    return None if rows is None else DependentEvent(view(), rows.clusters)
+
+
+def top_event(evidence: Evidence) -> DependentEvent | None:
+    return dependent_event(evidence, lambda: look_at_event(evidence.sample, TopLabel()).view)
+
+
+def class_event(evidence: Evidence, k: int) -> DependentEvent | None:
+    def view() -> View:
+        rows = Rows.of(evidence.sample)
+        return OneVsRest(k).view(rows.probs, rows.labels)
+
+    return dependent_event(evidence, view)
+
+
+def cluster_words(evidence: Evidence) -> str:
+    """How many clusters the rows are in, and by which column, if that has a name."""
+    rows, name = clustered_rows(evidence), evidence.sample.name("clusters")
+    if rows is None:
+        return ""
+    return rows.words if name == "clusters" else f"{rows.words} (column {name})"
+
+
+def rows_words(evidence: Evidence) -> str:
+    """How many rows were judged, and in how many clusters.
+
+    >>> from probaudit import Predictions, audit
+    >>> rows_words(audit(Predictions([1, 0, 1], [0.9, 0.2, 0.7], clusters=["a", "b", "b"]), repair=False).evidence)
+    '3 rows in 2 clusters'
+    """
+    clusters = cluster_words(evidence)
+    return counted(evidence.summary.rows) + (f" in {clusters}" if clusters else "")

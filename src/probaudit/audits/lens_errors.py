@@ -1,0 +1,491 @@
+"""Calibration errors under many lenses, each beside what a calibrated model would get.
+
+They come from the grids of a pass, so that their cost does not grow with the rows; only what looks at the whole simplex, or at
+groups of rows, uses the sample of the evidence.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from ..calibration.bootstrap import percentile
+from ..calibration.cells import Categories, Cells
+from ..calibration.dependent_event import INDEPENDENT, DependentEvent, SharedNoise
+from ..calibration.errors import calibration_error, calibration_test, class_term
+from ..calibration.families import holm
+from ..calibration.fine_grid import FineGrid
+from ..calibration.gap_tails import exceedance
+from ..calibration.gaps import ONE_ROW, debiased_gap, mean_gap
+from ..calibration.kernel_regression import kernel_error
+from ..calibration.null import SignedClusters, Steps, at_least, larger, p_value
+from ..calibration.population import Part, Population, population_error
+from ..calibration.resampling import dependence
+from ..calibration.smooth import SMOOTH_CELLS, SMOOTH_RESAMPLES, smooth_cells_error, smooth_population
+from ..calibration.smooth_error import smooth_error
+from ..calibration.surprises import classwise_chance
+from ..calibration.views import Rows, look_at_event
+from ..choices.distances import L1, TVD, Distance, Squared
+from ..choices.lenses import Classwise, Full, Lens, OneVsRest, TopK, TopLabel, View
+from ..choices.partitions import EqualMass, EqualWidth, KDTree, Partition
+from ..data.predictions import Predictions
+from ..estimate import Estimate
+from ..states.evidence import Evidence
+from ..states.sampling import drawn
+from .dependence import class_event, clustered_rows, dependent_event, top_event
+
+BINS = 15
+WIDTH, MASS, ABSOLUTE = EqualWidth(BINS), EqualMass(BINS), L1()
+RESAMPLES = 999  # as `calibration_error` has, so that its interval is the same
+FEWER_RESAMPLES = 199  # where there are many errors, or many cells
+CLASS_CELLS = 105  # cells of a class's grid: seven in each bin
+KERNEL_WIDTH = 0.05
+SMOOTH_WIDTH = 0.01  # of SmoothECE when rows are drawn again, at most: the width of a calibrated model is smaller
+PRECISION = 1e-7  # to which SmoothECE is found: what is nearer ties
+CELLS_PER_WIDTH, MOST_CELLS = 5, 4_200  # of a kernel, when rows are drawn again: an error of less than 0.001 is not told apart
+SURPRISES = 10_000  # expected, times classes, up to which classes are drawn together
+OUTPUTS = 5_000_000  # likewise, of rows times classes
+FULL_CLASSES = 20
+FULL_ROWS = 20_000
+DEPENDENCE_ROWS, DEPENDENCE_VALUES = 20_000, 2_000_000  # of which it is found how much the errors of classes vary together
+LEVEL = 0.01  # the probability of one false alarm among all errors that are judged together
+DRAWN_TOGETHER = 2_000
+LEAST_DRAWS = 5_000  # of rows in clusters, whose tails have no closed form
+FRESH_SEED = 1_000_000  # beyond the seeds of classes
+ENOUGH_EXCEED = 10  # draws as large as the error, after which more would say the same
+FEWEST_EVENTS = 5  # hits, and misses, without which nothing is said
+TITLES = {
+    "ece": "{event}, 15 equal bins (ECE)",
+    "ece.equal_mass": "{event}, 15 bins of equal mass (ACE)",
+    "smooth_ece": "{event}, no bins (SmoothECE)",
+    "kernel_error": "{event}, kernel regression, squared",
+    "rms_error": "{event}, root mean square, debiased",
+    "classwise_ece": "each class, on average (classwise ECE)",
+    "full_ece": "all classes together (k-d tree, TVD)",
+}
+
+
+@dataclass(frozen=True)
+class LensError:
+    """A calibration error with its definition; a 95% interval for the error of the population, which chance does not raise; its
+    mean and 95% point if the model were calibrated (labels simulated from the forecasts), and how probable so large an error
+    then is. `event` is what it looks at, if that is one event; `adjusted` the p-value corrected for the number of errors that
+    are judged together, if there are several."""
+
+    name: str
+    estimate: Estimate
+    null_mean: float
+    null_high: float
+    p_value: float
+    event: str = "top label"
+    adjusted: float = math.nan
+
+    @classmethod
+    def of(
+        cls, name: str, value: float, found: Population, null: np.ndarray, n: int, definition: str, **more: Any
+    ) -> LensError:
+        """From the error of the population, and errors of a calibrated model."""
+        ends: dict[str, Any] = {"low": found.low, "high": found.high, "debiased": found.debiased}
+        estimate = Estimate(value, **ends, n=n, definition=definition, **more)
+        return cls(name, estimate, float(null.mean()), float(np.quantile(null, 0.95)), p_value(value, null))
+
+    @property
+    def excess(self) -> float:
+        """The error without what chance alone gives, on average."""
+        return float(self.estimate) - self.null_mean
+
+    @property
+    def miscalibrated(self) -> bool:
+        """Whether the error is larger than a calibrated model's, at a family-wise error rate of 1%: the one decision that
+        tables, diagrams and findings report."""
+        return self.excess > 0 and (self.p_value if math.isnan(self.adjusted) else self.adjusted) <= LEVEL
+
+    @property
+    def title(self) -> str:
+        """What the error is called in a table."""
+        kind, _, which = self.name.partition(".")
+        if kind == "topk_ece":
+            return f"true class among the {which} most probable"
+        if kind == "class_ece":
+            return f"class {which}"
+        return TITLES.get(self.name, self.name).format(event=self.event)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain values for JSON."""
+        null = {"null_mean": self.null_mean, "null_high": self.null_high, "p_value": self.p_value, "excess": self.excess}
+        if not math.isnan(self.adjusted):
+            null |= {"adjusted_p_value": self.adjusted, "miscalibrated": self.miscalibrated}
+        return {"name": self.name, "title": self.title} | self.estimate.to_dict() | null
+
+
+CellError = Callable[[Cells], np.ndarray]
+MEAN_GAP: CellError = partial(mean_gap, distance=ABSOLUTE)
+
+
+def described(what: Any, partition: Partition = WIDTH, distance: Distance = ABSOLUTE) -> str:
+    """As `calibration_error` says it."""
+    return f"calibration error, {what}, {partition!r}, {distance!r}"
+
+
+def top_label_errors(evidence: Evidence) -> list[LensError]:
+    """Of the most probable class, or of the stated confidence: binned, debiased, and without bins."""
+    grid, event = FineGrid.of_event(evidence.top), top_event(evidence)
+    seen = look_at_event(evidence.sample, TopLabel())
+    grid_words = f", from a grid of {len(grid.rows):,} cells" if evidence.sampled else ""
+
+    def effects_of(partition: Partition, cells: Cells) -> np.ndarray:
+        if event is None:
+            return np.ones(len(cells.rows))
+        return event.effects(
+            cells, event.cells(grid, _cells_of(grid, partition)) if evidence.sampled else seen.cells(partition)
+        )
+
+    def judged(name: str, partition: Partition, words: str, *, root: bool = False) -> LensError:
+        cells, steps = _grid_cells(grid, partition)
+        if not evidence.sampled:  # the rows themselves, as `calibration_error` has them
+            cells, steps = seen.gather(partition), Steps.of_view(seen.view, seen.cells(partition), seen.weights)
+        known = _of_clusters(evidence, TopLabel(), partition, squared=root)
+        cell = _cells_of(grid, partition)
+        chance = Chance.of(grid, cell, event, steps)
+        effects = effects_of(partition, cells) if root else None
+        return _judged(name, cells, chance, words, RESAMPLES, root=root, effects=effects, known=known)
+
+    found = [
+        judged("ece", WIDTH, described(TopLabel())),
+        judged("ece.equal_mass", MASS, described(TopLabel(), MASS) + grid_words),
+    ]
+    width = min(_smooth_width(grid), SMOOTH_WIDTH)
+    words = "SmoothECE, TopLabel(), reflected Gaussian of width its fixed point"
+    found.append(_unbinned("smooth_ece", grid, _smooth, width, words, event))
+    words = f"kernel calibration error, TopLabel(), brier, gaussian of width {KERNEL_WIDTH:g}"
+    found.append(_unbinned("kernel_error", grid, _kernel, KERNEL_WIDTH, words, event, squared=True))
+    cells = _grid_cells(grid, MASS)[0] if evidence.sampled else seen.gather(MASS)
+    if (cells.effective / effects_of(MASS, cells) > ONE_ROW).any():
+        words = f"root of {described(TopLabel(), MASS, Squared())}, debiased{grid_words}"
+        found.append(judged("rms_error", MASS, words, root=True))
+    return [replace(error, event=event_of(evidence)) for error in found]
+
+
+def _of_clusters(evidence: Evidence, lens: Lens, partition: Partition, *, squared: bool = False) -> Population | None:
+    """The error of the population by resampled clusters, as `calibration_error` finds it: if rows have clusters and all are at
+    hand."""
+    if evidence.sampled or evidence.sample.clusters is None:
+        return None
+    distance = Squared() if squared else ABSOLUTE
+    if len(np.unique(np.asarray(evidence.sample.cluster_numbers)[Rows.of(evidence.sample).places])) < 2:
+        return Population()
+    return _population(evidence.sample, lens=lens, partition=partition, distance=distance)
+
+
+def _population(rows: Predictions, **choices: Any) -> Population:
+    """The error of the population as `calibration_error` finds it."""
+    found = calibration_error(rows, interval=True, **choices)
+    return Population(found.debiased, found.low, found.high)
+
+
+def _cells_of(grid: FineGrid, partition: Partition) -> np.ndarray:
+    return partition.grid_cells(grid.place, grid.rows[grid.kept])
+
+
+def _grid_cells(grid: FineGrid, partition: Partition) -> tuple[Cells, Steps]:
+    cell = _cells_of(grid, partition)
+    return grid.cells(cell), Steps.of_grid(grid, cell)
+
+
+def event_of(evidence: Evidence) -> str:
+    """What the usual calibration error looks at."""
+    return "stated confidence" if evidence.sample.pairs else "top label"
+
+
+def rank_errors(evidence: Evidence) -> list[LensError]:
+    """Of the event that the true class is among the k most probable (paper 3, Eq. 4, as one event)."""
+    what, found = "true class among the {} most probable against their summed probability", []
+    for k, sums in evidence.ranks.items():
+        event = dependent_event(evidence, partial(_among, k, evidence.sample))
+        found.append(binned(f"topk_ece.{k}", FineGrid.of_event(sums), WIDTH, described(what.format(k)), event=event))
+    return found
+
+
+def _among(k: int, predictions: Predictions) -> View:
+    """The event that the true class is among the k most probable."""
+    rows = Rows.of(predictions)
+    largest, place = TopK(k).view(rows.probs, rows.labels)
+    return View(np.minimum(1.0, largest[:, :k].sum(axis=1)), (place < k).astype(np.int64))
+
+
+def class_errors(evidence: Evidence) -> tuple[LensError | None, tuple[LensError, ...]]:
+    """The mean over classes of each class's error (classwise ECE), and each by itself.
+
+    By itself, each class is simulated apart from the others. For the interval of the mean, resampled rows show how much the
+    errors of classes vary together (`dependence`). For its null, a label is simulated for each row (`classwise_chance`), as a
+    hit of one class is a miss of another; where that would take long, the simulations of classes serve. That the rows' classes
+    are dependent can at most double the variance of the mean: the squared correlations p_k p_l / ((1 - p_k) (1 - p_l)) of one
+    class with all others sum to at most 1, as 1 - p_l >= p_k. So deviations of the mean are widened by the root of 2, which is
+    exact for two classes, as they mirror each other.
+    """
+    if not evidence.classes:
+        return None, ()
+    classes, found, chances, parts = evidence.summary.plan.classes, [], [], []
+    null = np.empty((FEWER_RESAMPLES, len(classes)))
+    for k, sums in enumerate(evidence.classes):
+        grid = FineGrid.of_event(sums).coarse(CLASS_CELLS)
+        cell = _cells_of(grid, WIDTH)
+        chances.append(Chance.of(grid, cell, class_event(evidence, k)))
+        parts.append(Part(grid.cells(cell), 1.0, chances[k].noise(FEWER_RESAMPLES, k)))
+        null[:, k] = MEAN_GAP(chances[k].steps.calibrated(FEWER_RESAMPLES, k, chances[k].shared))
+        words = described(f"class {classes[k]} against all others")
+        value, n = float(MEAN_GAP(parts[k].cells)), int(grid.rows.sum())
+        alone = _of_clusters(evidence, OneVsRest(k), WIDTH)
+        alone = population_error([parts[k]], ABSOLUTE, widened=chances[k].around.widened, seed=k) if alone is None else alone
+        found.append(LensError.of(f"class_ece.{classes[k]}", value, alone, chances[k].errors(FEWER_RESAMPLES, k), n, words))
+    values = [float(one.estimate) for one in found]
+    words = f"{described(Classwise())}, mean of {len(classes)} classes"
+    parts = [replace(part, share=1 / len(classes)) for part in parts]
+    whole = _of_clusters(evidence, Classwise(), WIDTH)
+    if whole is None:
+        whole = population_error(parts, ABSOLUTE, widened=_dependence(evidence) * chances[0].around.widened)
+    mean, by_class = math.fsum(values) / len(values), dict(zip(classes, values, strict=True))
+    chance, n = null.mean(axis=1), found[0].estimate.n
+    chance = np.maximum(_widened(chance), chance.min())  # most draws may have the least error possible, that of no surprise
+    if signed := [c.signed for c in chances if c.signed is not None]:
+        together = np.mean([MEAN_GAP(s.calibrated(FEWER_RESAMPLES)) for s in signed], axis=0)  # of the same signs
+        chance = larger(chance, together)
+    if joint := evidence.sample.clusters is None and _drawn_together(evidence):
+        rows = Rows.of(evidence.sample)
+        simulated = classwise_chance(rows.probs, rows.labels, rows.weights, WIDTH, FEWER_RESAMPLES)
+        chance = simulated.errors
+    average = LensError.of("classwise_ece", mean, whole, chance, n, words, per_class=by_class)
+    return replace(average, p_value=simulated.p_value) if joint else average, sharpened(found, chances)
+
+
+def _dependence(evidence: Evidence) -> float:
+    """How much more the mean error of all classes varies than if they were independent."""
+    rows = evidence.sample
+    most = min(DEPENDENCE_ROWS, DEPENDENCE_VALUES // rows.n_classes)
+    rows = rows.take(drawn(len(rows), most)) if len(rows) > most else rows
+    return dependence([class_term(rows, WIDTH)], ABSOLUTE, seed=0)
+
+
+def _drawn_together(evidence: Evidence) -> bool:
+    """Whether all rows are at hand, and so few of them not certain that a label can be drawn for each, again and again."""
+    classes, top = evidence.summary.plan.n_classes, evidence.top
+    surprises = float(top.rows.sum() * (1 - top.outputs.sum() / top.weight.sum()))
+    few = surprises * classes <= SURPRISES and len(evidence.sample) * classes <= OUTPUTS
+    return few and not evidence.sampled
+
+
+def full_error(evidence: Evidence) -> LensError | None:
+    """Of all classes together, over boxes of the simplex (paper 3, Appendix B.2, whose Figure 7 settles on gamma = 2^-4)."""
+    if evidence.summary.plan.kind == "pairs" or not 2 < evidence.summary.plan.n_classes <= FULL_CLASSES:
+        return None
+    clustered = clustered_rows(evidence)
+    if clustered is not None and clustered.clusters.count < 2:  # one cluster says nothing about chance
+        return None
+    rows, tree, distance = evidence.sample, KDTree(2**-4), TVD()
+    few = len(rows) > FULL_ROWS
+    rows = rows.take(drawn(len(rows), FULL_ROWS)) if few else rows
+    options: dict[str, Any] = {"lens": Full(), "partition": tree, "distance": distance, "resamples": FEWER_RESAMPLES}
+    test, found = calibration_test(rows, **options), _population(rows, **options)
+    words = described(Full(), tree, distance)
+    words += f", on a sample of {len(rows):,} rows" if few else evidence.sample_words
+    ends: dict[str, Any] = {"low": found.low, "high": found.high, "debiased": found.debiased}
+    estimate = Estimate(test.value, **ends, n=test.n, definition=words)
+    return LensError("full_ece", estimate, test.null_mean, test.null_high, test.p_value)
+
+
+@dataclass(frozen=True)
+class Chance:
+    """What is needed to draw the error of a calibrated model once more; `telling` if there are hits and misses enough, seen or
+    expected, to say anything, and any hit at all: of an event that never happened it is said elsewhere that it is absent.
+
+    Of rows in clusters: `around` is how they vary around gaps, `shared` what they add to the noise of a calibrated model, if
+    they are a sample, and `signed` draws them with random signs, if they are all rows.
+    """
+
+    steps: Steps
+    telling: bool
+    around: SharedNoise = INDEPENDENT
+    shared: np.ndarray | None = None
+    signed: SignedClusters | None = None
+
+    @classmethod
+    def of(cls, grid: FineGrid, cell: np.ndarray, event: DependentEvent | None = None, steps: Steps | None = None) -> Chance:
+        """Of the bins that a grid's kept cells lie in. `steps` : those of the rows themselves, where these are at hand."""
+        n, hits = float(grid.rows.sum()), float(grid.hit_rows.sum())
+        stated = n * float(grid.outputs.sum() / grid.weight.sum())
+        enough = max(hits, stated) >= FEWEST_EVENTS and n - min(hits, stated) >= FEWEST_EVENTS
+        found = cls(Steps.of_grid(grid, cell) if steps is None else steps, hits > 0 and enough)
+        if event is None:
+            return found
+        around, shared, signed = event.noise(grid, cell), event.shared(grid, cell), event.signed(grid, cell)
+        return replace(found, around=around, shared=shared, signed=signed)
+
+    @classmethod
+    def of_rough(cls, grid: FineGrid, event: DependentEvent | None = None) -> Chance:
+        """Of equal bins, on as rough a grid as `binned` takes for a few resamples."""
+        grid = grid.coarse(CLASS_CELLS)
+        return cls.of(grid, WIDTH.grid_cells(grid.place, grid.rows[grid.kept]), event)
+
+    def errors(self, resamples: int, seed: int, error: CellError = MEAN_GAP) -> np.ndarray:
+        """Of calibrated models. Those of rows in clusters are as large as independent rows or signed clusters make them."""
+        alone = error(self.steps.calibrated(resamples, seed, self.shared))
+        return alone if self.signed is None else larger(alone, error(self.signed.calibrated(resamples, seed)))
+
+    def noise(self, resamples: int, seed: int) -> Callable[[np.ndarray], np.ndarray]:
+        """Deviations of the gaps of samples from those of a population, given these."""
+        return lambda gaps: self.steps.noise(gaps, resamples, seed, self.around.observed)
+
+
+def sharpened(errors: Sequence[LensError], chances: Sequence[Chance]) -> tuple[LensError, ...]:
+    """The same errors, judged together: those beyond the 95% limit get the exact tail probability as p-value, where 199
+    resamples could not tell them apart, and all the p-value adjusted for their number (Holm 1979). Tails of rows in clusters
+    have no closed form: they are simulated until ten errors are as large (Besag & Clifford 1991)."""
+    found = list(errors)
+    some = [k for k, chance in enumerate(chances) if chance.telling and errors[k].estimate > errors[k].null_high]
+    if any(chances[k].around is not INDEPENDENT for k in some):
+        tails = np.array([_simulated_tail(errors[k], chances[k], k, len(errors)) for k in some])
+    else:
+        tails = exceedance([chances[k].steps for k in some], [float(errors[k].estimate) for k in some])
+    for k, tail in zip(some, tails.tolist(), strict=True):
+        found[k] = replace(errors[k], p_value=tail)
+    decides = np.array([error.p_value if chance.telling else 1.0 for error, chance in zip(found, chances, strict=True)])
+    return tuple(replace(error, adjusted=p) for error, p in zip(found, holm(decides).tolist(), strict=True))
+
+
+def _simulated_tail(error: LensError, chance: Chance, seed: int, among: int) -> float:
+    most, drawn_so_far, exceed = max(LEAST_DRAWS, math.ceil(among / LEVEL)), 0, 0
+    while drawn_so_far < most and exceed < ENOUGH_EXCEED:
+        null = chance.errors(min(DRAWN_TOGETHER, most - drawn_so_far), FRESH_SEED * (seed + 1) + drawn_so_far)
+        drawn_so_far, exceed = drawn_so_far + len(null), exceed + at_least(null, float(error.estimate))
+    return (1 + exceed) / (1 + drawn_so_far)
+
+
+def binned(
+    name: str,
+    grid: FineGrid,
+    partition: Partition,
+    words: str,
+    *,
+    resamples: int = RESAMPLES,
+    event: DependentEvent | None = None,
+) -> LensError:
+    """An error over the cells of a partition of a grid. `event` : the rows, or a sample of them, if they are in clusters."""
+    grid = grid if resamples == RESAMPLES else grid.coarse(CLASS_CELLS)
+    cell = _cells_of(grid, partition)
+    return _judged(name, grid.cells(cell), Chance.of(grid, cell, event), words, resamples)
+
+
+def _judged(
+    name: str,
+    cells: Cells,
+    chance: Chance,
+    words: str,
+    resamples: int,
+    *,
+    root: bool = False,
+    effects: np.ndarray | None = None,
+    known: Population | None = None,
+) -> LensError:
+    """The mean error over cells; with `root`, the root of the debiased mean square, given the design effect of each cell of
+    dependent rows. `known` : the error of the population."""
+    error, distance = (partial(_root_mean_square, cells.number, effects), Squared()) if root else (MEAN_GAP, ABSOLUTE)
+    null = chance.errors(resamples, 0, error)
+    if known is None:
+        part = Part(cells, 1.0, chance.noise(resamples, 0))
+        known = population_error([part], distance, widened=chance.around.widened)
+    found = known.root() if root else known
+    return LensError.of(name, float(error(cells)), found, null, int(cells.rows.sum()), words)
+
+
+def _unbinned(
+    name: str,
+    grid: FineGrid,
+    error: Callable[..., np.ndarray],
+    width: float,
+    words: str,
+    event: DependentEvent | None = None,
+    *,
+    squared: bool = False,
+) -> LensError:
+    """An error that a kernel of a width smooths. Rows are resampled on a grid whose cells are small beside that width.
+    Intervals of dependent rows are widened as those of 15 equal bins are."""
+    value = float(error(grid.weight, grid.outputs, grid.targets))
+    coarse = grid.coarse(int(min(len(grid.rows), MOST_CELLS, CELLS_PER_WIDTH / max(width, 1e-9))))
+    cell = np.flatnonzero(coarse.kept)
+
+    def of_cells(cells: Cells) -> np.ndarray:
+        sums = (cells.weight, cells.weight * cells.outputs, cells.weight * cells.targets)
+        return error(*(_spread(part, cells.number, len(coarse.rows)) for part in sums))
+
+    shift = value - float(of_cells(coarse.cells(cell)))  # of the coarser grid; it is small
+    null = Chance.of(coarse, cell, event).errors(FEWER_RESAMPLES, 0, of_cells) + shift
+    null[np.abs(null - value) <= 2 * PRECISION] = value
+    n = int(grid.rows.sum())
+    if not squared:
+        return LensError.of(name, value, _smooth_population(grid, event), null, n, words)
+    wider = 1.0 if event is None else event.widening(grid, _cells_of(grid, WIDTH), squared=squared)
+    draws = redrawn(coarse.categories(cell), of_cells, FEWER_RESAMPLES) + shift
+    return LensError.of(name, value, _around(value, draws, n, wider), null, n, words)
+
+
+def _smooth_population(grid: FineGrid, event: DependentEvent | None) -> Population:
+    """As `smooth_calibration_error` finds it."""
+    coarse = grid.coarse(SMOOTH_CELLS)
+    if event is not None:
+        return smooth_population([coarse], [event], smooth_cells_error, SMOOTH_RESAMPLES, 0)
+    cell = np.flatnonzero(coarse.kept)
+    part = Part(coarse.cells(cell), 1.0, Chance.of(coarse, cell).noise(SMOOTH_RESAMPLES, 0))
+    return population_error([part], ABSOLUTE, error=smooth_cells_error)
+
+
+def _around(value: float, draws: np.ndarray, n: int, widening: float) -> Population:
+    """From errors of resampled rows, which are moved to lie around the value. `widening` is that of dependent rows."""
+    finite = draws[np.isfinite(draws)]
+    if n < 2 or not len(finite) or not math.isfinite(widening):  # a single row, resampled, is always the same
+        return Population()
+    low, high = percentile(widening * (finite - finite.mean()) + value)
+    return Population(math.nan, max(0.0, min(low, value)), max(high, value))
+
+
+def _smooth(weight: np.ndarray, outputs: np.ndarray, targets: np.ndarray) -> np.ndarray:
+    return smooth_error((targets - outputs) / weight.sum(axis=-1, keepdims=True), precision=PRECISION)[0]
+
+
+def _smooth_width(grid: FineGrid) -> float:
+    return float(smooth_error((grid.targets - grid.outputs) / grid.weight.sum())[1])
+
+
+def _kernel(weight: np.ndarray, outputs: np.ndarray, targets: np.ndarray) -> np.ndarray:
+    return kernel_error(weight, outputs, targets, bandwidth=KERNEL_WIDTH)
+
+
+def _root_mean_square(number: np.ndarray, effects: np.ndarray | None, cells: Cells) -> np.ndarray:
+    """Kumar et al. 2019; below 0 the mean square counts as 0. `effects` : of the cells of these numbers."""
+    if effects is not None:
+        by_number = np.ones(max(number.max(), cells.number.max()) + 1)
+        by_number[number] = effects
+        cells = replace(cells, effective=cells.effective / by_number[cells.number])
+    return np.sqrt(np.maximum(0.0, debiased_gap(cells, Squared())))
+
+
+def redrawn(categories: Categories, error: CellError, resamples: int, seed: int = 0) -> np.ndarray:
+    """Errors of resampled rows, with the cells held fixed."""
+    n = int(categories.counts.sum())
+    counts = np.random.default_rng(seed).multinomial(n, categories.counts / n, resamples)
+    return np.concatenate([np.atleast_1d(error(cells)) for cells in categories.resampled(counts)])
+
+
+def _widened(draws: np.ndarray) -> np.ndarray:
+    return draws.mean() + math.sqrt(2) * (draws - draws.mean())
+
+
+def _spread(values: np.ndarray, number: np.ndarray, size: int) -> np.ndarray:
+    """Values of some cells on the whole grid."""
+    found = np.zeros((*values.shape[:-1], size))
+    found[..., number] = values
+    return found

@@ -1,0 +1,259 @@
+"""States in your own hands: count rows wherever they are, merge the counts, audit the whole."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from numbers import Integral
+from typing import TYPE_CHECKING, Any, Self
+
+import numpy as np
+
+from ..choices.scores import Cost
+from ..data.arrays import as_array
+from ..data.predictions import OnBadRows, Predictions, class_list
+from ..engines.memory import good_of_block
+from ..errors import InputError
+from ..states import AuditState, Plan, weight_exponent
+from ..states.covered import Covered
+from ..text import counted
+
+if TYPE_CHECKING:
+    from .audit import Audit
+
+PART_BITS = 33  # of a row's number are its place within a part, as in monotonically_increasing_id of Spark
+
+
+class State(AuditState):
+    """What rows leave behind: exact sums, grids and a sample. `statistics` makes one.
+
+    `update` adds rows, `+` another state (`merge` in place), `audit` judges them all; `save`, `load`, `to_bytes` and
+    `from_bytes` keep and send it. The sums of all rows are the same bytes however rows are cut, ordered and merged. So is the
+    sample, as long as each row has the same number.
+    """
+
+    def __init__(self, plan: Plan, *, sample_rows: int | None = None, part: int = 0) -> None:
+        super().__init__(plan, sample_rows=sample_rows)
+        self.part = _part(part)
+
+    def update(
+        self,
+        y_true: Any,
+        y_proba: Any = None,
+        *,
+        start: int | None = None,
+        numbers: Any = None,
+        sample_weight: Any = None,
+        features: Any = None,
+        feature_names: Sequence[str] | None = None,
+        columns: Any = None,
+        clusters: Any = None,
+    ) -> State:
+        """Add rows: labels and outputs, or `Predictions` alone. A block without rows adds nothing.
+
+        A bad row raises and nothing of the block is added, unless bad rows are dropped.
+
+        start : the number of the first row; unless given, the one after the last row so far.
+        numbers : of every row, where these do not follow each other. Each run of them costs a call.
+        clusters : one value per row; rows with the same value are dependent, in this state and in those it is merged with.
+            All rows of a state need them, or none.
+
+        >>> state = statistics(classes=2).update([1, 0], [0.9, 0.2]).update([], [])
+        >>> state.update(Predictions([1], [0.4]))
+        State(3 rows, 2 classes, probabilities)
+        """
+        rows = rows_for(
+            self.plan,
+            y_true,
+            y_proba,
+            sample_weight=sample_weight,
+            features=features,
+            feature_names=feature_names,
+            columns=columns,
+            clusters=clusters,
+        )
+        if rows is None:
+            return self
+        if numbers is not None:
+            return self._update_numbered(rows, numbers, start)
+        start = (self.covered.end if self.rows else self.part << PART_BITS) if start is None else start
+        check_rows(self.plan, rows, start)
+        super().update(rows, start=start)
+        return self
+
+    def _update_numbered(self, rows: Predictions, numbers: Any, start: int | None) -> State:
+        if start is not None:
+            raise InputError("numbers", "give the number of the first row, or of every row, not both")
+        given = as_array(numbers, "numbers")
+        if given.shape != (len(rows),) or given.dtype.kind not in "iu":
+            rule = f"must be one whole number for each of {len(rows)} rows"
+            raise InputError("numbers", rule, f"has shape {given.shape}, {given.dtype}")
+        order = np.argsort(given, kind="stable")
+        given = given[order].astype(np.int64)
+        runs = np.split(order, np.flatnonzero(np.diff(given) != 1) + 1)
+        firsts = given[np.cumsum([0, *map(len, runs[:-1])])].tolist()
+        self.covered.check_apart(Covered((first, first + len(run)) for first, run in zip(firsts, runs, strict=True)))
+        check_rows(self.plan, rows, 0)
+        for first, run in zip(firsts, runs, strict=True):
+            super().update(rows.take(run), start=first)
+        return self
+
+    def _about(self) -> dict[str, Any]:
+        """The part, as long as no row tells it by its number: states of the same rows have the same bytes."""
+        return {"part": self.part} if self.part and not self.rows else {}
+
+    @classmethod
+    def _restored(cls, header: Mapping[str, Any], arrays: dict[str, np.ndarray]) -> Self:
+        state = super()._restored(header, arrays)
+        first = next((first for first, _ in state.covered), 0)
+        state.part = _part(header.get("part", first >> PART_BITS))
+        return state
+
+    def __add__(self, other: AuditState) -> State:
+        if not isinstance(other, AuditState):
+            return NotImplemented
+        both = State(self.plan)
+        both.merge(self).merge(other)
+        return both
+
+    def audit(self, *, repair: Any = None, regions: Any = None, title: str = "") -> Audit:
+        """Judge the rows, as `audit` does. What must be fitted is fitted on the sample.
+
+        >>> round(statistics(classes=2).update([1, 0, 1, 1], [0.9, 0.2, 0.4, 0.7]).audit(repair=False)["accuracy"], 2)
+        0.75
+        """
+        from .audit import audit_evidence
+
+        return audit_evidence(self.finalise(), repair=repair, regions=regions, title=title)
+
+    def __repr__(self) -> str:
+        return f"State({counted(self.rows)}, {self.plan.n_classes} classes, {self.plan.kind.replace('_', '-')})"
+
+
+def rows_for(plan: Plan, y_true: Any, y_proba: Any = None, **rest: Any) -> Predictions | None:
+    """Labels and outputs as rows of a plan, or `Predictions` as they are; None if there are no rows."""
+    if isinstance(y_true, Predictions):
+        extra = next((name for name, value in {"y_proba": y_proba, **rest}.items() if value is not None), None)
+        if extra is not None:
+            raise InputError(extra, "is part of the `Predictions` already")
+        return y_true
+    if y_proba is None:
+        raise InputError("y_proba", "is missing: give labels and outputs, or `Predictions` alone")
+    labels, outputs = as_array(y_true, "y_true"), as_array(y_proba, "y_proba")
+    if labels.shape[:1] == outputs.shape[:1] == (0,):
+        return None
+    return Predictions(
+        labels,
+        y_proba,
+        from_logits=plan.kind == "logits",
+        from_log_probs=plan.kind == "log_probabilities",
+        pairs=plan.kind == "pairs",
+        classes=plan.classes,
+        on_bad_rows=plan.on_bad_rows,
+        tolerance=plan.tolerance,
+        names={"y": "y_true", "probs": "y_proba"},
+        **rest,
+    )
+
+
+def check_rows(plan: Plan, rows: Predictions, start: int) -> None:
+    """Raise at the first bad row, unless these are dropped: before any row is added."""
+    if plan.on_bad_rows == "error" and rows.kind == plan.kind and rows.class_order == plan.classes:
+        good_of_block(plan, rows.block(0, len(rows))._replace(first_row=start))
+
+
+def statistics(
+    rows: Predictions | None = None,
+    *,
+    classes: Sequence[Any] | int | None = None,
+    from_logits: bool = False,
+    from_log_probs: bool = False,
+    pairs: bool = False,
+    max_weight: float | None = None,
+    costs: Any = None,
+    reject_cost: float = 0.1,
+    on_bad_rows: OnBadRows = "error",
+    tolerance: float | None = None,
+    sample_rows: int | None = None,
+    part: int = 0,
+) -> State:
+    """An empty state for rows that are declared here; or, given `Predictions`, a state of them to which more can be added.
+
+    classes : the class of each output column, in order; or how many, if labels are column numbers.
+    from_logits, from_log_probs, pairs : what outputs are, if not probabilities; pairs are a stated confidence and whether it
+        was right.
+    max_weight : rows have weights, none of which exceeds this. To be merged, states must be told the same.
+    costs, reject_cost : as in `audit`.
+    tolerance : how far a row of probabilities may sum from 1: 1e-5 unless given.
+    sample_rows : how many rows to keep for what must be fitted; unless given, as many as an audit does.
+    part : states that are counted apart, to be merged, must be told apart: rows of part i have the numbers from i 2^33 on,
+        unless `update` is told theirs.
+
+    >>> from functools import reduce
+    >>> from operator import add
+    >>> blocks = [([1, 0], [0.9, 0.2]), ([1, 1], [0.4, 0.7]), ([0], [0.1])]
+    >>> def count(i):  # what a worker does, for Ray, Beam, a pool of processes or a loop
+    ...     return statistics(classes=2, part=i).update(*blocks[i]).to_bytes()
+    >>> reduce(add, map(State.from_bytes, map(count, range(3))))
+    State(5 rows, 2 classes, probabilities)
+    """
+    cost = None if costs is None else costs if isinstance(costs, Cost) else Cost(as_array(costs, "costs"))
+    if rows is None:
+        shape = _declared(classes, from_logits, from_log_probs, pairs, max_weight, on_bad_rows, tolerance)
+    elif not isinstance(rows, Predictions):
+        raise InputError("rows", "must be `Predictions`; labels and outputs go to `update`", type(rows).__name__)
+    else:
+        kinds = {"from_logits": from_logits, "from_log_probs": from_log_probs, "pairs": pairs}
+        told = {"classes": classes is not None, "on_bad_rows": on_bad_rows != "error", "tolerance": tolerance is not None}
+        twice = next((name for name, given in (kinds | told).items() if given), None)
+        if twice is not None:
+            raise InputError(twice, "is declared by the rows already")
+        shape = rows
+    plan = Plan.of(shape, {} if cost is None else {"costs": cost}, reject_cost)
+    if max_weight is not None and rows is not None:
+        plan = replace(plan, weight_exponent=weight_exponent(np.array([_weight(max_weight)])))
+    state = State(plan, sample_rows=sample_rows, part=part)
+    return state if rows is None else state.update(rows)
+
+
+def _declared(
+    classes: Sequence[Any] | int | None,
+    from_logits: bool,
+    from_log_probs: bool,
+    pairs: bool,
+    max_weight: float | None,
+    on_bad_rows: OnBadRows,
+    tolerance: float | None,
+) -> Predictions:
+    """One made-up row, so that what is declared is checked, and planned for, as in rows that are given."""
+    if classes is None and pairs:
+        classes = (False, True)
+    if classes is None:
+        raise InputError("classes", "an empty state needs the class of each output column, in order; or how many there are")
+    many = isinstance(classes, int) and not isinstance(classes, bool)
+    listed = class_list(tuple(range(classes)) if many else classes, "classes")  # type: ignore[arg-type]
+    if len(listed) < 2:
+        raise InputError("classes", "must be at least two", repr(classes))
+    return Predictions(
+        listed[:1],
+        np.full(1, 0.5) if pairs else np.full((1, len(listed)), 1 / len(listed)),
+        from_logits=from_logits,
+        from_log_probs=from_log_probs,
+        pairs=pairs,
+        classes=listed,
+        sample_weight=None if max_weight is None else [_weight(max_weight)],
+        on_bad_rows=on_bad_rows,
+        tolerance=tolerance,
+    )
+
+
+def _part(number: int) -> int:
+    if not (isinstance(number, Integral) and 0 <= number < 2 ** (63 - PART_BITS)):
+        raise InputError("part", f"must be a whole number from 0, below 2^{63 - PART_BITS}", repr(number))
+    return int(number)
+
+
+def _weight(largest: float) -> float:
+    if not (isinstance(largest, (int, float)) and 0 < largest < np.inf):
+        raise InputError("max_weight", "must be positive and finite", repr(largest))
+    return float(largest)

@@ -1,0 +1,1 @@
+"""Calibration errors, their null distributions and their intervals."""

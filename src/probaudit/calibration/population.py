@@ -1,0 +1,244 @@
+"""The calibration error of the population behind a sample, with a 95% interval.
+
+Chance raises the error of a sample: the distance in a cell cannot fall below 0. By how much depends on the gaps of the
+population, which are unknown. Here they are taken to be lambda x nu, where nu is the shape of the gaps: a logistic
+recalibration with an intercept and a slope (Cox 1958) for all cells together, and what each cell deviates from it, shrunken as
+much as its noise suggests (empirical Bayes; Efron & Morris 1975). Errors of samples from such populations are simulated, and
+the test is inverted (Neyman 1937): the interval holds each lambda under which an error as small, and one as large, as that of
+the sample occurs in 2.5% of the simulations or more; the debiased error is that under which the sample's error is the mean.
+
+The noise of a sample is that of a calibrated model at lambda = 0 and that of the gaps nu from lambda = 1 on; between them the
+quantiles of the simulated errors are interpolated. Noise around nu alone would be too small near 0: a cell whose rows are all
+right has a rate near 1, and hardly any noise around it, whatever its outputs.
+
+At the boundary: the interval begins at 0 unless the sample's error is beyond what a calibrated model has. Its upper end is
+never below that of a sample with the median error of a calibrated model (a power-constrained limit; Cowan et al. 2011).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import cache, partial
+
+import numpy as np
+
+from ..choices.distances import Distance
+from .cells import Cells
+from .gaps import mean_gap, worst_gap
+
+RESAMPLES = 999
+LEVEL = 0.95
+DEVIATIONS = np.r_[0.0, np.geomspace(0.03, 30, 30)]  # of cells from the common recalibration, beside their typical noise
+EXTREME = 1e-6  # an output nearer to 0 or 1 has the log-odds of this one
+LARGEST = 64.0  # lambda
+FINE = 1e-4  # to which lambda is found
+STEP = 1 / 8  # of lambda, for errors that take long
+
+CellError = Callable[[Cells], np.ndarray]
+Noise = Callable[[np.ndarray], np.ndarray]  # [B, m] or [B, m, d], given the gaps of the population, [m] or [m, d]
+
+
+@dataclass(frozen=True)
+class Part:
+    """One of the errors whose sum of share x error is asked for: its cells, and how to simulate the deviations of a sample's
+    gaps (output - target) from those of the population."""
+
+    cells: Cells
+    share: float
+    noise: Noise
+
+
+@dataclass(frozen=True)
+class Population:
+    """The error of the population: a debiased value and the ends of its 95% interval."""
+
+    debiased: float = math.nan
+    low: float = math.nan
+    high: float = math.nan
+
+    def root(self) -> Population:
+        """Of the root of the error."""
+        return Population(*(math.sqrt(end) for end in (self.debiased, self.low, self.high)))
+
+
+def population_error(
+    parts: Sequence[Part],
+    distance: Distance,
+    *,
+    worst: bool = False,
+    error: CellError | None = None,
+    widened: float = 1.0,
+    seed: int = 0,
+) -> Population:
+    """The sum of share x error over parts. `error` : of the cells of a part, in place of their mean or worst distance.
+    `widened` multiplies the deviations of simulated errors from their mean, where parts are simulated apart but depend on each
+    other. Without a cell of two rows nothing is known about chance."""
+    if all(part.cells.rows.max() < 2 for part in parts) or not math.isfinite(widened):
+        return Population()
+    gaps = [part.cells.outputs - part.cells.targets for part in parts]
+    shapes = _shapes([part.cells for part in parts], gaps)
+    rng = np.random.default_rng(seed)
+    noises = [(part.noise(np.zeros_like(nu)), part.noise(nu)) for part, nu in zip(parts, shapes, strict=True)]
+    weights = [_resampled_weights(part.cells, len(noise[0]), rng) for part, noise in zip(parts, noises, strict=True)]
+    apart = worst or error is not None
+    groups = [slice(j, j + 1) for j in range(len(parts))] if apart else [slice(0, len(parts))]
+    measure = partial(worst_gap if worst else mean_gap, distance=distance) if error is None else error
+    sums = [_Sum.of(parts[s], shapes[s], noises[s], weights[s], measure) for s in groups]
+    observed = math.fsum(one.observed for one in sums)
+    if not math.isfinite(observed):
+        return Population()
+
+    def exactly(size: float) -> np.ndarray:
+        errors = np.sum([one.simulated(size) for one in sums], axis=0)
+        errors = errors[np.isfinite(errors)]
+        return np.asarray(errors.mean() + widened * (errors - errors.mean()))
+
+    simulated = exactly if error is None else _between(exactly)
+
+    def found(statistic: Callable[[np.ndarray], float], target: float) -> float:
+        size = _solved(lambda size: statistic(simulated(size)) - target)
+        return math.fsum(one.true(size) for one in sums)
+
+    below, above = (1 - LEVEL) / 2, (1 + LEVEL) / 2
+    low = found(lambda errors: float(np.quantile(errors, above)), observed)
+    high = found(lambda errors: float(np.quantile(errors, below)), max(observed, float(np.median(simulated(0.0)))))
+    return Population(found(lambda errors: float(errors.mean()), observed), low, max(low, high))
+
+
+def _between(function: Callable[[float], np.ndarray]) -> Callable[[float], np.ndarray]:
+    """The function, which takes long, at multiples of STEP, and linear between them."""
+    known = cache(lambda place: function(place * STEP))
+
+    def found(size: float) -> np.ndarray:
+        place = math.floor(size / STEP)
+        low, high = known(place), known(place + 1)
+        return np.asarray(low + (high - low) * (size / STEP - place))
+
+    return found
+
+
+def _solved(excess: Callable[[float], float]) -> float:
+    """The size, from 0 up, at which an increasing function is 0."""
+    from scipy.optimize import brentq
+
+    if excess(0.0) >= 0:
+        return 0.0
+    high = 1.0
+    while excess(high) < 0:
+        if high >= LARGEST:
+            return high
+        high *= 2
+    return float(brentq(excess, 0.0 if high == 1 else high / 2, high, xtol=FINE))
+
+
+@dataclass(frozen=True)
+class _Sum:
+    """Parts as one list of cells, in which each part has the weight of its share."""
+
+    cells: Cells
+    shape: np.ndarray
+    noise: tuple[np.ndarray, np.ndarray]  # of a calibrated model, and of the shape
+    weights: np.ndarray
+    error: CellError
+    share: float
+
+    @classmethod
+    def of(
+        cls,
+        parts: Sequence[Part],
+        shapes: Sequence[np.ndarray],
+        noises: Sequence[tuple[np.ndarray, np.ndarray]],
+        weights: Sequence[np.ndarray],
+        measure: CellError,
+    ) -> _Sum:
+        fields = ("rows", "outputs", "targets", "effective")
+        rows, outputs, targets, effective = (np.concatenate([getattr(p.cells, name) for p in parts]) for name in fields)
+        weight = np.concatenate([part.share * part.cells.share for part in parts])
+        drawn = np.concatenate([part.share * w for part, w in zip(parts, weights, strict=True)], axis=1)
+        number = parts[0].cells.number if len(parts) == 1 else np.arange(len(rows))
+        cells = Cells(number, rows, weight, outputs, targets, effective)
+        share = math.fsum(part.share for part in parts)
+        calibrated = shaped = np.concatenate([noise for noise, _ in noises], axis=1)
+        if any(noise is not other for noise, other in noises):
+            shaped = np.concatenate([noise for _, noise in noises], axis=1)
+        return cls(cells, np.concatenate(shapes), (calibrated, shaped), drawn, measure, share)
+
+    @property
+    def observed(self) -> float:
+        return self.share * float(self.error(self.cells))
+
+    def _gaps(self, size: float) -> np.ndarray:
+        return np.clip(size * self.shape, self.cells.outputs - 1, self.cells.outputs)
+
+    def true(self, size: float) -> float:
+        cells = self.cells
+        targets = cells.outputs - self._gaps(size)
+        return self.share * float(self.error(Cells(cells.number, cells.rows, cells.weight, cells.outputs, targets, cells.rows)))
+
+    def simulated(self, size: float) -> np.ndarray:
+        calibrated, shaped = self.noise
+        if size <= 0 or calibrated is shaped:
+            return self._errors(size, calibrated)
+        if size >= 1:
+            return self._errors(size, shaped)
+        ends = (np.sort(self._errors(size, noise)) for noise in self.noise)
+        return np.asarray(sum(share * end for share, end in zip((1 - size, size), ends, strict=True)))
+
+    def _errors(self, size: float, noise: np.ndarray) -> np.ndarray:
+        targets = self.cells.outputs - (self._gaps(size) + noise)
+        outputs, w = np.broadcast_to(self.cells.outputs, targets.shape), self.weights
+        return self.share * self.error(Cells(self.cells.number, w, w, outputs, targets, w))
+
+
+def _resampled_weights(cells: Cells, resamples: int, rng: np.random.Generator) -> np.ndarray:
+    """Shares [B, m] of cells in other samples."""
+    squared = np.divide(cells.weight**2, cells.effective, out=np.zeros(len(cells.weight)), where=cells.effective > 0)
+    rows = cells.weight.sum() ** 2 / squared.sum() if squared.sum() > 0 else len(cells.weight)
+    size = max(1, round(float(rows)))
+    return rng.multinomial(size, cells.share, resamples) / size
+
+
+def _shapes(cells: Sequence[Cells], gaps: Sequence[np.ndarray]) -> list[np.ndarray]:
+    """The shape of the population's gaps in all cells, from the sample's gaps in them.
+
+    On the scale of log-odds the gap of a cell is about gap / (p (1 - p)); there it is the sum of a + b logit p, of a deviation
+    of variance tau^2, and of noise. tau is the most probable one (restricted maximum likelihood).
+    """
+    p, gap = (np.concatenate([x.reshape(-1) for x in xs]) for xs in ([c.outputs for c in cells], gaps))
+    size = np.concatenate([np.repeat(np.maximum(c.effective, 1.0), x.size // len(x)) for c, x in zip(cells, gaps, strict=True)])
+    p = np.clip(p, EXTREME, 1 - EXTREME)
+    target = np.clip((size * (p - gap) + p) / (size + 1), EXTREME, 1 - EXTREME)  # of one row, half of what it says
+    slope, noise = (p * (1 - p) + target * (1 - target)) / 2, target * (1 - target) / size
+    found = slope * _shrunken(gap / slope, noise / slope**2, np.log(p / (1 - p)))
+    found = gap if not np.abs(found).max() > 0 else found
+    ends = np.cumsum([x.size for x in gaps])[:-1]
+    parts = [part.reshape(x.shape) for part, x in zip(np.split(found, ends), gaps, strict=True)]
+    return [part if part.ndim == 1 else _balanced(part, c.outputs) for part, c in zip(parts, cells, strict=True)]
+
+
+def _balanced(gaps: np.ndarray, outputs: np.ndarray) -> np.ndarray:
+    """Gaps [m, d] that sum to 0 in each cell, as outputs and targets sum to 1."""
+    return np.asarray(gaps - outputs * (gaps.sum(axis=1, keepdims=True) / outputs.sum(axis=1, keepdims=True)))
+
+
+def _shrunken(values: np.ndarray, noise: np.ndarray, x: np.ndarray) -> np.ndarray:
+    """Values of the given noise (variances), moved towards their regression on x."""
+    sloped = np.ptp(x) > FINE
+    if len(values) <= 2 + sloped:
+        return values
+    deviation = DEVIATIONS[:, None] * math.sqrt(len(values) / (1 / noise).sum())
+    weight = 1 / (noise + deviation**2)
+    total = weight.sum(axis=1, keepdims=True)
+    centred = x - (weight * x).sum(axis=1, keepdims=True) / total
+    fitted = (weight * values).sum(axis=1, keepdims=True) / total
+    information = np.log(total[:, 0])
+    if sloped:
+        squares = (weight * centred**2).sum(axis=1, keepdims=True)
+        fitted = fitted + (weight * centred * values).sum(axis=1, keepdims=True) / squares * centred
+        information = information + np.log(squares[:, 0])
+    rest = values - fitted
+    likelihood = (np.log(weight) - weight * rest**2).sum(axis=1) - information
+    best = int(likelihood.argmax())
+    return np.asarray((fitted + deviation**2 * weight * rest)[best])

@@ -1,0 +1,89 @@
+"""How a calibration error depends on the size of its cells, and where it does not (paper 3, Appendix B.2, Figures 7-9)."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, Unpack
+
+import numpy as np
+
+from ..choices.distances import Distance, as_distance
+from ..choices.lenses import Full, Lens
+from ..choices.partitions import KDTree, Partition
+from ..errors import InputError
+from ..scoring.intervals import Z95
+from ..scoring.metrics import RowOptions, rows_of
+from .errors import terms_of
+from .gaps import mean_gap
+from .resampling import Bootstrap, check_resamples
+
+
+@dataclass(frozen=True)
+class Sweep:
+    """The error and its bootstrap standard deviation for each partition; `stable` marks where it hardly changes."""
+
+    partitions: tuple[Partition, ...]
+    values: np.ndarray
+    deviations: np.ndarray
+    stable: np.ndarray
+
+
+def partition_sweep(
+    y_true: Any,
+    y_proba: Any = None,
+    *,
+    partitions: Sequence[Partition] | None = None,
+    lens: Lens | None = None,
+    distance: str | Distance = "tvd",
+    resamples: int = 200,
+    seed: int = 0,
+    **options: Unpack[RowOptions],
+) -> Sweep:
+    """The calibration error from coarse to fine cells.
+
+    Cells that are too coarse hide errors, cells that are too fine add chance. In between lies the longest run of partitions
+    over which no value leaves the others by more than its deviation; it is marked as stable.
+
+    partitions : from coarse to fine; k-d trees with gamma from 1/2 to 2^-8 unless given.
+    lens : `Full()` unless given, as in the paper.
+
+    >>> from probaudit.simulate import gaussian_posteriors
+    >>> world = gaussian_posteriors(500, 3)
+    >>> partition_sweep(world.y, world.mcs).stable.any()
+    np.True_
+    """
+    chosen = tuple(KDTree(2.0**-k) for k in range(1, 9)) if partitions is None else tuple(partitions)
+    if len(chosen) < 2:
+        raise InputError("partitions", "needs two partitions or more", len(chosen))
+    rows = rows_of(y_true, y_proba, **options)
+    lens, error = Full() if lens is None else lens, partial(mean_gap, distance=as_distance(distance))
+    check_resamples(resamples)
+    bootstrap, found = Bootstrap("percentile", rows.cluster_numbers, resamples, seed), []
+    for partition in chosen:
+        terms = terms_of(rows, lens, partition, None)
+        value = math.fsum(term.share * term.mean(error(term.cells)) for term in terms)
+        found.append((value, *bootstrap.interval(value, terms, error)))
+    values, low, high = np.array(found).T
+    deviations = (high - low) / (2 * Z95)
+    return Sweep(chosen, values, deviations, stable_run(values, deviations))
+
+
+def stable_run(values: np.ndarray, deviations: np.ndarray) -> np.ndarray:
+    """The longest run whose values all lie within the least deviation in it; the finer of equals.
+
+    >>> stable_run(np.array([0.1, 0.2, 0.21, 0.22, 0.4]), np.full(5, 0.03))
+    array([False,  True,  True,  True, False])
+    """
+    best = (len(values) - 1, len(values))
+    for start in range(len(values)):
+        for stop in range(start + 1, len(values) + 1):
+            part = values[start:stop]
+            calm = part.max() - part.min() <= deviations[start:stop].min()
+            if calm and stop - start >= best[1] - best[0]:
+                best = (start, stop)
+    marked = np.zeros(len(values), bool)
+    marked[slice(*best)] = True
+    return marked

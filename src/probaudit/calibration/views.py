@@ -1,0 +1,175 @@
+"""Rows as a lens shows them: the good ones, those that a selection keeps, with their weights and places."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from ..choices.lenses import Binary, Lens, OneVsRest, TopLabel, View
+from ..choices.partitions import EqualMass, EqualWidth, Partition, rising_order
+from ..choices.selections import as_selection
+from ..data.predictions import Predictions
+from ..engines.memory import Survey, events, good_of_block, take_survey
+from ..errors import InputError
+from ..scoring.clusters import Clusters
+from ..states import Plan
+from .cells import Categories, Cells, gather_categories, gather_cells
+from .dependent_event import DependentEvent
+from .fine_grid import FineGrid
+
+
+@dataclass(frozen=True)
+class Rows:
+    """The good rows as plain arrays: probabilities [n, K], labels, weights (at most 1), and their places among all `total`."""
+
+    probs: np.ndarray
+    labels: np.ndarray
+    weights: np.ndarray
+    places: np.ndarray
+    total: int
+
+    @classmethod
+    def of(cls, predictions: Predictions) -> Rows:
+        good = survey(predictions).good
+        if len(good) == len(predictions):
+            probs, labels, weights = predictions.probabilities(), predictions.codes, predictions.sample_weight
+        else:
+            probs, labels = predictions.probabilities(good), predictions.codes[good]
+            weights = None if predictions.sample_weight is None else predictions.sample_weight[good]
+        weights = np.ones(len(labels)) if weights is None else weights / weights.max()
+        return cls(probs, labels, weights, good, len(predictions))
+
+
+def survey(predictions: Predictions) -> Survey:
+    """What a pass over all rows finds, found out once."""
+    if "survey" not in predictions.memo:
+        predictions.memo["survey"] = take_survey(predictions, Plan.of(predictions))
+    found: Survey = predictions.memo["survey"]
+    return found
+
+
+def views_of_block(plan: Plan, lens: Lens, start: int, rows: Predictions) -> tuple[np.ndarray, list[View], np.ndarray]:
+    """Of a block: the places of the rows that count, what a lens shows of them, and their weights on the scale of a plan."""
+    block = rows.block(0, len(rows))._replace(first_row=start)
+    good, weights = np.flatnonzero(good_of_block(plan, block)), plan.scaled(block.weights)
+    views = lens_of(rows, lens).views(rows.probabilities(good), block.labels[good]) if len(good) else []
+    return good, views, np.ones(len(good)) if weights is None else weights[good]
+
+
+@dataclass(frozen=True)
+class Seen:
+    """A view with its weights, and which of all `total` rows it shows."""
+
+    view: View
+    weights: np.ndarray
+    rows: np.ndarray
+    total: int
+    gathered: dict[Partition, Cells] = field(default_factory=dict, repr=False)
+
+    @cached_property
+    def order(self) -> np.ndarray:
+        """The rows from the least output to the largest, of a single event."""
+        return rising_order(self.view.outputs)
+
+    def cells(self, partition: Partition) -> np.ndarray:
+        """The cell of each row."""
+        if isinstance(partition, EqualMass) and self.view.outputs.ndim == 1:
+            return partition.cells(self.view.outputs, self.order)
+        return partition.select(self.rows, self.total).cells(self.view.outputs)
+
+    def gather(self, partition: Partition) -> Cells:
+        """Means over the cells; those of equal bins are kept, as many measures share them."""
+        found = self.gathered.get(partition) if type(partition) in (EqualWidth, EqualMass) else None
+        if found is None:
+            found = gather_cells(self.view, self.cells(partition), self.weights)
+        if type(partition) in (EqualWidth, EqualMass):
+            self.gathered[partition] = found
+        return found
+
+    def categories(self, partition: Partition) -> Categories:
+        """Rows to be drawn again."""
+        return gather_categories(self.view, self.cells(partition), self.weights)
+
+
+def lens_of(predictions: Predictions, lens: Lens | None) -> Lens:
+    """The lens to look through: the top label unless given. Of confidence and correctness, the answer is the top label."""
+    lens = TopLabel() if lens is None else lens
+    return Binary() if predictions.pairs and type(lens) is TopLabel else lens
+
+
+def look(predictions: Predictions, lens: Lens, where: Any = None) -> list[Seen]:
+    """The problems that a lens shows, for the rows that a selection keeps (before or after the lens, as it says)."""
+    lens = lens_of(predictions, lens)
+    if where is None:
+        return _all_seen(predictions, lens)
+    selection = as_selection(where)
+    rows = Rows.of(predictions)
+    selection, before = selection.select(rows.places, rows.total), View(rows.probs, rows.labels)
+    if selection.after_lens:
+        found = [_kept(seen, selection.keeps(before, seen.view)) for seen in _all_seen(predictions, lens)]
+    else:
+        kept = np.flatnonzero(selection.mask(before))
+        views = lens.views(rows.probs[kept], rows.labels[kept])
+        found = [Seen(view, rows.weights[kept], rows.places[kept], rows.total) for view in views]
+    if not all(len(seen.rows) for seen in found):
+        raise InputError("where", "no row is left to judge")
+    return found
+
+
+def _all_seen(predictions: Predictions, lens: Lens) -> list[Seen]:
+    """What a lens shows of all rows; kept for the lenses of a single event, at which many measures look."""
+    found: list[Seen] | None = predictions.memo.get(lens) if type(lens) in (TopLabel, OneVsRest, Binary) else None
+    if found is None:
+        rows, top = Rows.of(predictions), survey(predictions).top
+        if type(lens) is TopLabel and top is not None:  # the pass has looked already
+            views = [View(rows.probs[np.arange(len(top)), top].astype(np.float64), (top == rows.labels).astype(np.int64))]
+        else:
+            views = lens.views(rows.probs, rows.labels)
+        found = [Seen(view, rows.weights, rows.places, rows.total) for view in views]
+    if type(lens) in (TopLabel, OneVsRest, Binary):
+        predictions.memo[lens] = found
+    return found
+
+
+def _kept(seen: Seen, keeps: np.ndarray) -> Seen:
+    inside = np.flatnonzero(keeps)
+    view = View(seen.view.outputs[inside], seen.view.labels[inside])
+    return Seen(view, seen.weights[inside], seen.rows[inside], seen.total)
+
+
+def look_at_event(predictions: Predictions, lens: Lens) -> Seen:
+    """The one event that a lens shows."""
+    found = look(predictions, lens)
+    if len(found) != 1 or found[0].view.outputs.ndim != 1:
+        raise InputError("lens", "must show a single event", repr(lens))
+    return found[0]
+
+
+def grids_of(predictions: Predictions, lens: Lens) -> list[FineGrid]:
+    """The fine grid of each event that a lens shows, in one pass that keeps no rows."""
+    if type(lens) is TopLabel and predictions.sample_weight is None:  # the pass that scores use has this grid
+        return [FineGrid.of_summary(survey(predictions).summary.grid)]
+    grids = [FineGrid.of_event(grid.finalise()) for grid in events(predictions, lens_of(predictions, lens))]
+    if not grids[0].rows.any():
+        raise InputError(predictions.name("probs"), "no row is left to judge")
+    return grids
+
+
+def dependent_events(predictions: Predictions, lens: Lens, where: Any = None) -> list[DependentEvent] | None:
+    """The rows of each event that a lens shows, if they are in clusters."""
+    if predictions.clusters is None:
+        return None
+    number, found = np.asarray(predictions.cluster_numbers), []
+    for seen in look(predictions, lens, where):
+        own = np.unique(number[seen.rows], return_inverse=True)[1].reshape(-1)
+        found.append(DependentEvent(seen.view, Clusters(own, seen.weights / seen.weights.sum())))
+    return found
+
+
+def diagram_grids(predictions: Predictions, lens: Lens) -> list[FineGrid]:
+    """As `grids_of`; rows in clusters count as fewer."""
+    grids, events = grids_of(predictions, lens), dependent_events(predictions, lens)
+    return grids if events is None else [event.thinned(grid) for event, grid in zip(events, grids, strict=True)]

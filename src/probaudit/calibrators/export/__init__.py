@@ -1,0 +1,1 @@
+"""Saved calibrators: JSON and ONNX."""

@@ -1,0 +1,311 @@
+"""Every calibrator as an ONNX graph: its `_transform`, drawn."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from functools import cached_property, singledispatch
+from typing import Any
+
+import numpy as np
+
+from ...errors import InputError
+from ..base import Calibrator
+from ..beta import BetaCalibration
+from ..binning import BBQ, HistogramBinning
+from ..combining import Chain, PerGroup
+from ..dirichlet import DirichletCalibration
+from ..gaussian_process import GaussianProcessCalibration
+from ..grouping import GroupCalibration
+from ..identity import Identity
+from ..isotonic import IRM, IsotonicCalibration
+from ..linear import MatrixScaling, PlattScaling, VectorScaling
+from ..mean_replacement import MeanReplacement
+from ..one_vs_rest import OneVsRestCalibrator
+from ..priors import PriorCorrection
+from ..temperature import BiasCorrectedTemperature, EnsembleTemperature, TemperatureScaling
+from .onnx_graph import Graph, Tensor, expit, log_sum_exp
+
+
+@dataclass(frozen=True, eq=False)
+class Rows:
+    """What `Sample` is to `_transform`."""
+
+    values: Tensor  # [n, K] in float64
+    n_classes: int
+    from_logits: bool
+    floor: float = float(np.finfo(np.float64).tiny)
+    side: Tensor | None = None  # features or groups
+
+    @property
+    def graph(self) -> Graph:
+        return self.values.graph
+
+    @cached_property
+    def log_probs(self) -> Tensor:
+        if self.from_logits:
+            return self.values.log_softmax()
+        p = self.values.largest(self.floor)
+        return p.log() - p.total().log()
+
+    @cached_property
+    def probs(self) -> Tensor:
+        """Rows that sum to 1 but for rounding stay as they are: a probability on the edge of a bin then stays there, in
+        whatever order a runtime adds."""
+        if self.from_logits:
+            return self.log_probs.exp().normalised()
+        total = self.values.total()
+        return (abs(total - 1.0) <= self.n_classes * 2.0**-52).where(self.values, self.values / total)
+
+    @cached_property
+    def scores(self) -> Tensor:
+        """Logits as they came or log-probabilities, less the largest of the row."""
+        z = self.values if self.from_logits else self.log_probs
+        return z - z.top()
+
+    @cached_property
+    def best(self) -> Tensor:
+        return self.values.argmax()
+
+    @property
+    def numbers(self) -> np.ndarray:
+        return np.arange(self.n_classes)
+
+    def keep_argmax(self, q: Tensor) -> Tensor:
+        """No class above the row's first largest value, and those before it below, by a last digit."""
+        best = self.graph.node("GatherElements", q, self.best, axis=1)
+        before = self.graph.node("Less", self.numbers, self.best)
+        return q.least(before.where(best * self.each(1 - 2.0**-52), best))
+
+    def each(self, number: float) -> np.ndarray:
+        """A number for each class: onnxruntime leaves out a single factor that is 1 in float32, if not in float64."""
+        return np.full(self.n_classes, number)
+
+
+@singledispatch
+def drawn(calibrator: Calibrator, rows: Rows) -> Tensor:
+    """The calibrated probabilities of rows, drawn into their graph."""
+    raise InputError("calibrator", "cannot be exported to ONNX", type(calibrator).__name__)
+
+
+@drawn.register
+def _(calibrator: Identity, rows: Rows) -> Tensor:
+    return rows.keep_argmax(rows.probs)
+
+
+@drawn.register
+def _(calibrator: TemperatureScaling, rows: Rows) -> Tensor:
+    return rows.keep_argmax((rows.scores * rows.each(1 / calibrator.temperature_)).softmax())
+
+
+@drawn.register
+def _(calibrator: BiasCorrectedTemperature, rows: Rows) -> Tensor:
+    return (rows.scores * rows.each(1 / calibrator.temperature_) + calibrator.bias_).softmax()
+
+
+@drawn.register
+def _(calibrator: EnsembleTemperature, rows: Rows) -> Tensor:
+    tempered, raw, uniform = calibrator.weights_.tolist()
+    probs = (rows.scores * rows.each(1 / calibrator.temperature_)).softmax() * rows.each(tempered) + uniform / rows.n_classes
+    return rows.keep_argmax(probs + rows.scores.softmax() * rows.each(raw))
+
+
+@drawn.register
+def _(calibrator: VectorScaling, rows: Rows) -> Tensor:
+    return (rows.log_probs * calibrator.scale_ + calibrator.bias_).softmax()
+
+
+@drawn.register
+def _(calibrator: MatrixScaling, rows: Rows) -> Tensor:
+    return (rows.graph.node("MatMul", rows.log_probs, calibrator.matrix_.T.copy()) + calibrator.bias_).softmax()
+
+
+@drawn.register
+def _(calibrator: DirichletCalibration, rows: Rows) -> Tensor:
+    seen = calibrator.seen_.astype(np.int64)
+    logs = rows.log_probs if len(seen) == rows.n_classes else rows.log_probs.columns(seen)
+    q = (rows.graph.node("MatMul", logs, calibrator.weights_.T.copy()) + calibrator.intercept_).softmax()
+    if len(seen) == rows.n_classes:
+        return q
+    place = np.searchsorted(seen, rows.numbers).clip(max=len(seen) - 1)  # of a class without rows: any, it is masked
+    return share_out(q.columns(place), rows, np.isin(rows.numbers, seen))
+
+
+@drawn.register
+def _(calibrator: PlattScaling, rows: Rows) -> Tensor:
+    log_p = rows.log_probs.log_softmax()
+    best = log_p.argmax().equals(rows.numbers)
+    others = best.where(-np.inf, log_p)
+    rest = best.where(log_sum_exp(others), (1.0 - others.exp()).log())
+    u = (log_p - rest) * calibrator.slope_ + calibrator.intercept_
+    return (u.least(0.0) - ((-abs(u)).exp() + 1.0).log()).softmax()
+
+
+@drawn.register
+def _(calibrator: MeanReplacement, rows: Rows) -> Tensor:
+    q = np.full(rows.n_classes, (1 - calibrator.accuracy_) / (rows.n_classes - 1))
+    q[0] = calibrator.accuracy_
+    q /= q.sum()
+    return rows.best.equals(rows.numbers).where(q[0], q[1])
+
+
+@drawn.register
+def _(calibrator: PriorCorrection, rows: Rows) -> Tensor:
+    tiny = np.finfo(np.float64).tiny
+    with np.errstate(divide="ignore"):
+        train, deploy = np.log(np.maximum(calibrator.train_priors_, tiny)), np.log(calibrator.deploy_priors_)
+    logs = rows.log_probs - train
+    return (logs - logs.top() + deploy).softmax()
+
+
+@drawn.register
+def _(calibrator: GaussianProcessCalibration, rows: Rows) -> Tensor:
+    x = rows.log_probs
+    g = x * rows.each(calibrator.slope_)
+    for point, coefficient in zip(calibrator.points_.tolist(), calibrator.coefficients_.tolist(), strict=True):
+        u = (x - point) / rows.each(calibrator.length_)  # one point at a time: all at once would need n K points of memory
+        g = g + (u * u * -0.5).exp() * rows.each(calibrator.amplitude_**2 * coefficient)
+    return g.softmax()
+
+
+@drawn.register(HistogramBinning)
+@drawn.register(BBQ)
+def _(calibrator: HistogramBinning | BBQ, rows: Rows) -> Tensor:
+    return one_vs_rest(calibrator, rows, steps)
+
+
+@drawn.register
+def _(calibrator: IsotonicCalibration, rows: Rows) -> Tensor:
+    return one_vs_rest(calibrator, rows, lines)
+
+
+@drawn.register
+def _(calibrator: IRM, rows: Rows) -> Tensor:
+    curve = lines(rows.probs, [calibrator.knots_])
+    if not calibrator.strict:
+        return share_out(curve, rows, np.ones(rows.n_classes, bool))
+    mixed = curve * rows.each(1 - calibrator.epsilon) + rows.probs * rows.each(calibrator.epsilon)
+    return rows.keep_argmax(mixed.normalised())
+
+
+@drawn.register
+def _(calibrator: BetaCalibration, rows: Rows) -> Tensor:
+    if rows.n_classes == 2:
+        a, b, c = calibrator.curves_[0].tolist()
+        q = expit(rows.graph.node("MatMul", rows.log_probs, np.array([[-b], [a]])) + c)
+        return rows.graph.node("Concat", 1.0 - q, q, axis=1)
+    large = rows.probs > 0.5  # one class of a row at most
+    rest = large.where(log_sum_exp(large.where(-np.inf, rows.log_probs)), (1.0 - rows.probs.least(0.5)).log())
+    seen = np.array([curve.size > 0 for curve in calibrator.curves_])
+    a, b, c = np.array([curve if curve.size else np.zeros(3) for curve in calibrator.curves_]).T.copy()
+    return share_out(expit(rows.log_probs * a - rest * b + c), rows, seen)
+
+
+@drawn.register
+def _(calibrator: Chain, rows: Rows) -> Tensor:
+    last = rows
+    for member in calibrator.members_:
+        last = Rows(drawn(member, last), rows.n_classes, False)
+    probs = last.values if calibrator.members_ else rows.probs
+    return rows.keep_argmax(probs) if calibrator.accuracy_preserving else probs
+
+
+@drawn.register
+def _(calibrator: PerGroup, rows: Rows) -> Tensor:
+    groups, rows = rows.side, replace(rows, side=None)
+    probs = drawn(calibrator.whole_, rows)
+    if groups is not None:
+        for name, member in zip(group_names(calibrator).tolist(), calibrator.member_of_.tolist(), strict=True):
+            if member >= 0:
+                probs = groups.equals(name).where(drawn(calibrator.members_[member], rows), probs)
+    return probs
+
+
+@drawn.register
+def _(calibrator: GroupCalibration, rows: Rows) -> Tensor:
+    """Every calibrator is asked about all rows, and counts as often as partitions put the row into its group."""
+    features, rows = rows.side, replace(rows, side=None)
+    partitions, groups, _ = calibrator.weights_.shape
+    node, points = rows.graph.node, rows.log_probs if features is None else features
+    scores = node("MatMul", points, calibrator.weights_.reshape(partitions * groups, -1).T.copy())
+    scores = node("Reshape", scores + calibrator.intercepts_.ravel(), np.array([-1, partitions, groups]))
+    chosen = node("ArgMax", scores, axis=2, keepdims=0) + groups * np.arange(partitions)
+    spare, of_spare = np.unique(calibrator.spare_temperatures_, return_inverse=True)
+    own = calibrator.member_of_ >= 0
+    answers = np.where(own, calibrator.member_of_, len(calibrator.members_) + of_spare.reshape(own.shape))
+    chosen = node("Gather", answers.ravel(), chosen, axis=0)
+    total = rows.probs * 0.0
+    for answer in np.unique(answers).tolist():
+        if answer < len(calibrator.members_):
+            probs = drawn(calibrator.members_[answer], rows)
+        else:
+            probs = (rows.log_probs / rows.each(spare[answer - len(calibrator.members_)])).softmax()
+        total = total + chosen.equals(answer).numbers().total() * probs
+    total = total / float(partitions)
+    return rows.keep_argmax(total) if calibrator.accuracy_preserving else total
+
+
+def one_vs_rest(calibrator: OneVsRestCalibrator, rows: Rows, read: Any) -> Tensor:
+    """As `OneVsRestCalibrator` has it: of two classes the second has a curve, of more each one that had rows."""
+    if rows.n_classes == 2:
+        q = read(rows.probs.columns([1]), calibrator.curves_)
+        return rows.graph.node("Concat", 1.0 - q, q, axis=1)
+    seen = np.array([curve.size > 0 for curve in calibrator.curves_])
+    curves = [curve if curve.size else np.zeros((2, 1)) for curve in calibrator.curves_]
+    return share_out(read(rows.probs, curves), rows, seen)
+
+
+def share_out(q: Tensor, rows: Rows, seen: np.ndarray) -> Tensor:
+    """As `isotonic.share_out`: unseen classes keep their probabilities, the others share the rest as q has it."""
+    if seen.all():
+        total = q.total()
+        return (total > 0.0).where(q / total, rows.probs)
+    q = q * seen.astype(np.float64)
+    total = q.total()
+    rest = 1.0 - (rows.probs * (~seen).astype(np.float64)).total().least(1.0)
+    shared = (total > 0.0).where(q * (rest / (total > 0.0).where(total, 1.0)), rows.probs)
+    return rows.graph.node("Where", seen, shared, rows.probs).normalised()
+
+
+def steps(shown: Tensor, curves: list[np.ndarray]) -> Tensor:
+    """The value of the step that each number of shown, [n, curves] or [n, K] for a single curve, falls on."""
+    _, heights, place = _search(shown, curves)
+    return shown.graph.node("Gather", heights, place, axis=0)
+
+
+def lines(shown: Tensor, curves: list[np.ndarray]) -> Tensor:
+    """The curve through knots, as `read_curve` has it. Beyond the last knot the next one is infinitely far."""
+    knots, heights, place = _search(shown, curves)
+    low, high, start, end = (
+        shown.graph.node("Gather", table, at, axis=0) for table in (knots, heights) for at in (place, place + 1)
+    )
+    share = (shown - low).largest(0.0) / (high - low)
+    return (start + share * (end - start)).least(end)
+
+
+def _search(shown: Tensor, curves: list[np.ndarray]) -> tuple[np.ndarray, np.ndarray, Tensor]:
+    """Abscissas and values of all curves, and the place of the last abscissa not above each number shown, or the first one.
+
+    Curves stand one after another, each with an end at infinity. Halving finds all places at once, in memory for n K numbers.
+    """
+    node, sizes = shown.graph.node, np.array([curve.shape[1] for curve in curves])
+    knots = np.concatenate([np.append(curve[0], np.inf) for curve in curves])
+    heights = np.concatenate([np.append(curve[1], curve[1][-1]) for curve in curves])
+    ends = np.cumsum(sizes + 1) - 1
+    place: Any = ends - sizes
+    half = 1 << int(sizes.max()).bit_length()
+    while half := half // 2:
+        ahead = node("Min", node("Add", place, half), ends)
+        place = node("Where", shown >= node("Gather", knots, ahead, axis=0), ahead, place)
+    return knots, heights, place
+
+
+def group_names(calibrator: Any) -> np.ndarray:
+    """Groups in a format that ONNX has: text, int64, float64 or truth values."""
+    groups: np.ndarray = calibrator.groups_
+    formats: dict[str, Any] = {"U": groups.dtype, "i": np.int64, "u": np.int64, "f": np.float64, "b": np.bool_}
+    if groups.dtype.kind not in formats:
+        raise InputError("calibrator", "has groups that ONNX cannot compare", str(groups.dtype))
+    found = groups.astype(formats[groups.dtype.kind])
+    if not (found == groups).all():
+        raise InputError("calibrator", "has groups that are too large for int64", str(groups.max()))
+    return found

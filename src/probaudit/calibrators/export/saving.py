@@ -1,0 +1,220 @@
+"""Calibrators as JSON: what they were told and what they learned, to the last bit, and nothing that could be run."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from ...data.predictions import class_list
+from ...errors import InputError
+from ...files.writing import write_text
+from ...version import __version__
+from .. import MODULES, named
+from ..base import Calibrator, FitReport
+
+SCHEMA = "probaudit.calibrator/1"
+MOST_BYTES = 2**30  # of a file: a matrix for a thousand classes takes 2^25
+
+# What arrays may hold, by the name of their type; objects are labels.
+ITEMS: dict[str, tuple[type, ...]] = {
+    "bool": (bool,),
+    **{f"{kind}{bits}": (int,) for kind in ("int", "uint") for bits in (8, 16, 32, 64)},
+    **{f"float{bits}": (float,) for bits in (16, 32, 64)},
+    "str": (str,),
+    "object": (str, int, float, bool),
+}
+REPORT = {"converged": bool, "status": str, "score_before": float, "score_after": float, "n": int}
+LABELS = ("classes_", "groups_", "feature_names_in_", "columns_")  # arrays of any type
+OPTIONAL = ("feature_names_in_", "columns_")  # names of columns, where these are known
+NUMBERS = {"nan": math.nan, "inf": math.inf, "-inf": -math.inf}  # those that JSON has not
+
+
+def to_json(calibrator: Calibrator) -> str:
+    """A fitted calibrator as JSON, with a fingerprint of its contents."""
+    content = {"schema": SCHEMA, "version": __version__, "calibrator": _encoded_calibrator(calibrator, fitted=True)}
+    return json.dumps(content | {"fingerprint": _fingerprint(content)}, indent=1, allow_nan=False) + "\n"
+
+
+def from_json(text: str) -> Calibrator:
+    """The calibrator that `to_json` wrote; raises if the text is not such a calibrator, or was changed."""
+    try:
+        content = json.loads(text, parse_constant=_refused)
+    except (ValueError, TypeError, RecursionError) as problem:
+        raise InputError("text", "must be JSON", str(problem)) from None
+    if not isinstance(content, dict) or content.get("schema") != SCHEMA:
+        found = content.get("schema") if isinstance(content, dict) else type(content).__name__
+        raise InputError("text", f"must be a calibrator ({SCHEMA})", repr(found)[:80])
+    given = content.pop("fingerprint", None)
+    if "calibrator" not in content or given != _fingerprint(content):
+        raise InputError("text", "its fingerprint must be that of its contents: the file was changed", repr(given)[:80])
+    try:
+        found = _decoded(content["calibrator"])
+        if not (isinstance(found, Calibrator) and hasattr(found, "classes_")):
+            raise ValueError("it has learned nothing")
+    except Exception as problem:  # a forged file can go wrong in any way
+        raise InputError("text", "must hold all parts of a calibrator", str(problem)[:200] or type(problem).__name__) from None
+    return found
+
+
+def save(calibrator: Calibrator, path: str | Path) -> None:
+    """Write a fitted calibrator to a JSON file, whole or not at all."""
+    write_text(Path(path), to_json(calibrator))
+
+
+def load(path: str | Path) -> Calibrator:
+    """Read a calibrator that `save` wrote. Nothing in the file is run."""
+    try:
+        size = Path(path).stat().st_size
+        if size > MOST_BYTES:
+            raise InputError("path", f"must be a file of at most {MOST_BYTES:,} bytes", f"{path}: {size:,} bytes")
+        text = Path(path).read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as problem:
+        raise InputError("path", "must be a readable JSON file", str(problem)) from None
+    return from_json(text)
+
+
+def fingerprint(calibrator: Calibrator) -> str:
+    """Sixteen digits that name what a calibrator is and has learned."""
+    return _fingerprint({"calibrator": _encoded_calibrator(calibrator, fitted=True)})
+
+
+def _fingerprint(content: dict[str, Any]) -> str:
+    plain = json.dumps(content["calibrator"], sort_keys=True, separators=(",", ":"))
+    return hashlib.sha256(plain.encode()).hexdigest()[:16]
+
+
+def _encoded_calibrator(calibrator: Calibrator, fitted: bool) -> dict[str, Any]:
+    name = type(calibrator).__name__
+    if MODULES.get(name) is None or type(calibrator) is not named(name):
+        raise InputError("calibrator", "only calibrators of probaudit can be saved", name)
+    choices = calibrator.get_params(deep=False)
+    if choices["classes"] is not None:
+        choices["classes"] = class_list(choices["classes"], "classes")
+    content = {"class": name, "choices": {field: _encoded(value) for field, value in choices.items()}}
+    if not fitted:
+        return content
+    fields = ["classes_", "n_features_in_", *calibrator._fitted]
+    if not all(hasattr(calibrator, field) for field in (*fields, "fit_report_")):
+        raise InputError("calibrator", "must be fitted before it is saved", name)
+    fields += [field for field in OPTIONAL if hasattr(calibrator, field)]
+    learned = {field: _encoded(getattr(calibrator, field)) for field in fields}
+    report = {field: _encoded(value) for field, value in asdict(calibrator.fit_report_).items()}
+    return content | {"learned": learned, "report": report}
+
+
+def _encoded(value: Any) -> Any:
+    """Plain JSON: numbers as the shortest text that gives their bits back, arrays with type and shape."""
+    if isinstance(value, Calibrator):
+        return _encoded_calibrator(value, fitted=hasattr(value, "classes_"))
+    if isinstance(value, np.ndarray):
+        dtype = "str" if value.dtype.kind == "U" else value.dtype.name
+        if dtype not in ITEMS:
+            raise InputError("calibrator", "holds something that cannot be saved", f"an array of {value.dtype}")
+        return {"array": [_encoded(item) for item in value.reshape(-1).tolist()], "dtype": dtype, "shape": list(value.shape)}
+    if isinstance(value, np.generic):
+        return _encoded(value.item())
+    if isinstance(value, float) and not math.isfinite(value):
+        return {"number": repr(value)}
+    if value is None or isinstance(value, (bool, int, float, str)):
+        return value
+    if isinstance(value, (list, tuple)):
+        return [_encoded(item) for item in value]
+    raise InputError("calibrator", "holds something that cannot be saved", type(value).__name__)
+
+
+def _decoded(value: Any) -> Any:
+    if isinstance(value, list):
+        return [_decoded(item) for item in value]
+    if not isinstance(value, dict):
+        return value
+    if "array" in value:
+        return _array([_decoded(item) for item in value["array"]], value["dtype"], value["shape"])
+    if "number" in value:
+        return NUMBERS[value["number"]]
+    choices = {field: _decoded(item) for field, item in value["choices"].items()}
+    calibrator = _class(value["class"])(**choices)
+    if not isinstance(calibrator.from_logits, bool):
+        raise ValueError("from_logits must be true or false")
+    if "learned" in value:
+        for field, item in value["learned"].items():
+            setattr(calibrator, _known(field, calibrator), _decoded(item))
+        calibrator.fit_report_ = _report({field: _decoded(item) for field, item in value["report"].items()})
+        _check_forms(calibrator)
+        calibrator._check_learned()
+    return calibrator
+
+
+def _array(items: list[Any], dtype: str, shape: list[Any]) -> np.ndarray:
+    if not all(type(item) in ITEMS[dtype] for item in items):
+        raise ValueError(f"an array of {dtype} holds something else")
+    if not all(type(size) is int and size >= 0 for size in shape):
+        raise ValueError("a shape must be whole numbers")
+    return np.array(items, dtype).reshape(shape)
+
+
+def _report(fields: dict[str, Any]) -> FitReport:
+    if not all(type(fields[name]) is kind for name, kind in REPORT.items()):
+        raise ValueError("the report must be of a fit")
+    return FitReport(**fields)
+
+
+def _known(field: str, calibrator: Calibrator) -> str:
+    if field not in ("classes_", "n_features_in_", *OPTIONAL, *calibrator._fitted):
+        raise ValueError(f"{type(calibrator).__name__} has no part {field!r}")
+    return field
+
+
+def _check_forms(calibrator: Calibrator) -> None:
+    """Raise unless all that a fit leaves behind is there, in its form (see `Calibrator`): compiled loops trust it."""
+    sizes: dict[str, int] = {}
+    forms = {"classes_": ("K",)} | dict(calibrator._fitted)
+    if hasattr(calibrator, "feature_names_in_"):
+        forms["feature_names_in_"] = (calibrator.n_features_in_,)
+    if hasattr(calibrator, "columns_"):
+        forms["columns_"] = (None,)
+    for field, form in forms.items():
+        if not _fits(getattr(calibrator, field), form, sizes, labels=field in LABELS):
+            raise ValueError(f"{field} is not what {type(calibrator).__name__} learns")
+    if sizes["K"] < 2 or len(set(calibrator.classes_.tolist())) < sizes["K"]:
+        raise ValueError("classes_ must be two classes or more, each once")
+    if type(calibrator.n_features_in_) is not int or calibrator.n_features_in_ not in (sizes["K"] - 1, sizes["K"]):
+        raise ValueError("n_features_in_ must be the number of classes, or one less")
+
+
+def _fits(value: Any, form: Any, sizes: dict[str, int], labels: bool = False) -> bool:
+    if isinstance(form, list):
+        return isinstance(value, list) and all(_fits(item, form[0], sizes) or _is_empty(item) for item in value)
+    if form is float:
+        return type(value) is float and math.isfinite(value)
+    if form is Calibrator:
+        return isinstance(value, Calibrator) and hasattr(value, "classes_") and len(value.classes_) == sizes["K"]
+    if not isinstance(form, tuple):
+        return isinstance(value, form)
+    if not isinstance(value, np.ndarray) or value.ndim != len(form):
+        return False
+    if not labels and not (value.dtype in (np.float64, np.int64) and np.isfinite(value).all()):
+        return False
+    known = [sizes.setdefault(size, n) if isinstance(size, str) else size for size, n in zip(form, value.shape, strict=True)]
+    return all(n > 0 if size is None else n == size for size, n in zip(known, value.shape, strict=True))
+
+
+def _is_empty(value: Any) -> bool:
+    """What a class without rows has."""
+    return isinstance(value, np.ndarray) and value.shape == (0,)
+
+
+def _class(name: Any) -> type[Calibrator]:
+    found = named(name) if name in MODULES else None
+    if not (isinstance(found, type) and issubclass(found, Calibrator) and found is not Calibrator):
+        raise ValueError(f"there is no calibrator called {name!r}")
+    return found
+
+
+def _refused(constant: str) -> None:
+    raise ValueError(f"{constant} is not JSON")

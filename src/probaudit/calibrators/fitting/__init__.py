@@ -1,0 +1,1 @@
+"""Fits whose gradients are sums over rows."""

@@ -1,0 +1,321 @@
+"""The log score of softmax(beta z + b) over rows, with its derivatives: sums over blocks of rows."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, ClassVar, Generic, TypeVar
+
+import numpy as np
+
+from ...data.parallel import default_threads
+from ...kernels import tempering
+from ..base import Sample
+from .newton import Point
+
+BLOCK_VALUES = 2**20  # values in a block: it depends on the classes alone, so that sums do not depend on threads
+MOST_DENSE = 32  # classes up to which the whole second derivative is summed
+MOST_NARROW = 64  # classes up to which loops over rows are faster than loops along a row
+SPREAD = 500.0  # e^-500 is far from vanishing
+LONGEST = 3.0  # the longest first step of a bias
+
+T = TypeVar("T")
+View = TypeVar("View")
+
+
+@dataclass(frozen=True)
+class Seen(Generic[View]):
+    """Blocks of rows, each seen in some way. `each` puts a question to all of them and gives their answers, in order."""
+
+    each: Callable[[Callable[[View], Any]], list[Any]]
+
+    def sums(self, question: Callable[[View], Sequence[np.ndarray]]) -> list[np.ndarray]:
+        """The sum over blocks of each array of the answers."""
+        return [in_order(parts) for parts in zip(*self.each(question), strict=True)]
+
+
+class TemperedSums(ABC):
+    """Rows with scores z, in memory or not, as the sums over them that a fit needs.
+
+    n, classes : how many there are. reread : whether every sum reads the rows anew, so that many sums at once are better.
+    By weight, how much there is of them in all (`weight`) and the share of each class (`frequencies`).
+    """
+
+    n: int
+    classes: int
+    reread: ClassVar[bool]
+
+    @property
+    @abstractmethod
+    def weight(self) -> float: ...
+
+    @property
+    @abstractmethod
+    def frequencies(self) -> np.ndarray: ...
+
+    @property
+    @abstractmethod
+    def raw_score(self) -> float:
+        """The mean log score before calibration; infinite if a true class got probability 0."""
+
+    @abstractmethod
+    def seen_as(self, view: Callable[[Sample], View]) -> Seen[View]:
+        """The rows, block by block, as `view` makes something of them, for any sums. What is asked of a view must be new to it:
+        sums are added in place."""
+
+    @abstractmethod
+    def scale_sums(self, beta: float) -> np.ndarray:
+        """The sums over rows of the log score of softmax(beta z), and of its first and second derivative in beta."""
+
+    @abstractmethod
+    def bias_sums(self, beta: float, bias: np.ndarray) -> list[np.ndarray]:
+        """As scale_sums, for softmax(beta z + b); and the sums that `Derivatives` needs in the biases."""
+
+    @property
+    def present(self) -> np.ndarray:
+        """The classes that have rows."""
+        return np.flatnonzero(self.frequencies)
+
+    @cached_property
+    def raw(self) -> np.ndarray:
+        """As at_scale, for the rows as they came."""
+        return self.scale_sums(1.0) / self.weight
+
+    def at_scale(self, beta: float) -> np.ndarray:
+        """The mean log score of softmax(beta z), its first and its second derivative in beta."""
+        return self.raw if beta == 1.0 else self.scale_sums(beta) / self.weight
+
+    def at(self, beta: float, bias: np.ndarray) -> Derivatives:
+        """The mean log score of softmax(beta z + b) and its derivatives."""
+        sums, mass, slope, squares = (part / self.weight for part in self.bias_sums(beta, bias))
+        return Derivatives(float(sums[0]), float(sums[1]), float(sums[2]), mass - self.frequencies, slope, mass, squares)
+
+
+class TemperedRows(TemperedSums):
+    """Rows with scores z: logits as they came, or log-probabilities."""
+
+    reread = False
+
+    def __init__(self, sample: Sample, threads: int | None = None) -> None:
+        self.sample = sample
+        self.codes, self.weights = sample.codes.astype(np.int64, copy=False), sample.weights
+        self.threads = default_threads() if threads is None else threads
+        self.n, self.classes = sample.values.shape
+
+    @cached_property
+    def scores(self) -> np.ndarray:
+        return self.sample.values if self.sample.from_logits else self.sample.log_probs
+
+    @cached_property
+    def tops(self) -> np.ndarray:
+        return self.scores.max(axis=1).astype(np.float64)
+
+    @cached_property
+    def weight(self) -> float:
+        return float(self.weights.sum())
+
+    @cached_property
+    def frequencies(self) -> np.ndarray:
+        """The share of each class."""
+        return np.bincount(self.codes, self.weights, self.classes) / self.weight
+
+    @property
+    def raw_score(self) -> float:
+        if self.sample.from_logits:
+            return float(self.raw[0])
+        values = self.sample.values
+        truth = values[np.arange(self.n), self.codes] / values.sum(axis=1, dtype=np.float64)
+        with np.errstate(divide="ignore"):
+            return float(-(self.weights @ np.log(truth)) / self.weight)
+
+    @property
+    def _blocks(self) -> list[slice]:
+        size = block_rows(self.classes)
+        return [slice(start, start + size) for start in range(0, self.n, size)]
+
+    def _each(self, job: Callable[[slice], Any]) -> list[Any]:
+        """What a job gives for each block, in the order of the blocks."""
+        return self._done(job, self._blocks)
+
+    def _done(self, job: Callable[[T], Any], parts: Sequence[T]) -> list[Any]:
+        if min(self.threads, len(parts)) < 2:
+            return [job(part) for part in parts]
+        with ThreadPoolExecutor(min(self.threads, len(parts))) as pool:
+            return list(pool.map(job, parts))
+
+    @cached_property
+    def _samples(self) -> list[Sample]:
+        """The rows of each block."""
+        if len(self._blocks) == 1:
+            return [self.sample]
+        samples = [self.sample.take(block) for block in self._blocks]
+        if not self.sample.from_logits:  # these are the scores too: no second copy
+            for sample, block in zip(samples, self._blocks, strict=True):
+                vars(sample)["log_probs"] = self.scores[block]
+        return samples
+
+    def seen_as(self, view: Callable[[Sample], View]) -> Seen[View]:
+        views: list[View | None] = [None] * len(self._samples)
+
+        def each(question: Callable[[View], Any]) -> list[Any]:
+            def job(block: int) -> Any:
+                seen = views[block]
+                if seen is None:
+                    seen = views[block] = view(self._samples[block])
+                return question(seen)
+
+            return self._done(job, range(len(views)))
+
+        return Seen(each)
+
+    def scale_sums(self, beta: float) -> np.ndarray:
+        def job(block: slice) -> np.ndarray:
+            sums = np.zeros(3)
+            rows = self.scores[block], self.tops[block], self.codes[block], self.weights[block]
+            if self.classes <= MOST_NARROW:
+                tempering.narrow_tempered_sums(*rows, beta, sums)
+            else:
+                tempering.tempered_sums(*rows, beta, sums)
+            return sums
+
+        return in_order(self._each(job))
+
+    def bias_sums(self, beta: float, bias: np.ndarray) -> list[np.ndarray]:
+        dense = self.classes <= MOST_DENSE
+        shifts = self._shifts(beta, bias)
+
+        def job(block: slice) -> list[np.ndarray]:
+            sums, (mass, slope, squares) = np.zeros(3), np.zeros((3, self.classes))
+            products = np.zeros((self.classes, self.classes)) if dense else None
+            rows = self.scores[block], self.tops[block], shifts[block], self.codes[block], self.weights[block]
+            tempering.biased_sums(*rows, beta, bias, sums, mass, slope, squares, products)
+            return [sums, mass, slope, squares if products is None else products]
+
+        return [in_order(parts) for parts in zip(*self._each(job), strict=True)]
+
+    def probabilities(self, beta: float, bias: np.ndarray | None = None) -> np.ndarray:
+        """softmax(beta z + b), [n, K]."""
+        out = np.empty(self.scores.shape)
+        shifts = np.zeros(len(out)) if bias is None else self._shifts(beta, bias)
+
+        def job(block: slice) -> None:
+            tempering.softmax_rows(self.scores[block], self.tops[block], shifts[block], beta, bias, out[block])
+
+        self._each(job)
+        return out
+
+    def brier(self, beta: float) -> float:
+        """The mean Brier score of softmax(beta z)."""
+
+        def job(block: slice) -> float:
+            rows = self.scores[block], self.tops[block], self.codes[block], self.weights[block]
+            return tempering.squared_sums(*rows, beta)
+
+        return float(sum(self._each(job))) / self.weight
+
+    def _shifts(self, beta: float, bias: np.ndarray) -> np.ndarray:
+        """What to take off the exponents: the largest bias will do while biases are close together."""
+        shifts = np.full(len(self.scores), bias.max())
+        if np.ptp(bias) > SPREAD:
+            self._each(lambda block: tempering.tops_of_rows(self.scores[block], beta, bias, self.tops[block], shifts[block]))
+        return shifts
+
+
+def block_rows(classes: int) -> int:
+    """Rows of a block, whose sums are added in the order of the blocks."""
+    return max(1, BLOCK_VALUES // classes)
+
+
+def in_order(parts: Iterable[np.ndarray]) -> np.ndarray:
+    """The sum, added one after the other."""
+    first, *rest = parts
+    for part in rest:
+        first += part
+    return first
+
+
+@dataclass(frozen=True)
+class Derivatives:
+    """Of the mean log score in the scale beta and in the biases."""
+
+    value: float
+    slope: float
+    curvature: float
+    bias_slope: np.ndarray
+    mixed: np.ndarray
+    mass: np.ndarray
+    squares: np.ndarray  # mean p_k^2, or mean p_j p_k in the upper triangle
+
+    def point(self, present: np.ndarray) -> Point:
+        """The same for the biases of the classes present, which keep their mean."""
+        biases = self.bias_slope[present]
+        gradient = np.concatenate([[self.slope], biases - biases.mean()])
+        mass, mixed = self.mass[present], self.mixed[present]
+        if self.squares.ndim == 1:
+            own = mass - self.squares[present]
+            return Point(self.value, gradient, Arrow(self.curvature, mixed, shortened(own, gradient[1:])))
+        products = self.squares[np.ix_(present, present)]
+        products = np.triu(products) + np.triu(products, 1).T
+        second = np.block([[np.array([[self.curvature]]), mixed[None]], [mixed[:, None], np.diag(mass) - products]])
+        own = np.diag(second)[1:]
+        second[np.arange(1, len(second)), np.arange(1, len(second))] += shortened(own, gradient[1:]) - own
+        return Point(self.value, gradient, Dense(second))
+
+
+def shortened(curvature: np.ndarray, gradient: np.ndarray, unit: np.ndarray | float = 1.0) -> np.ndarray:
+    """The curvature, raised where a step would be longer than LONGEST units.
+
+    Far from the minimum the log score of a rare class is nearly linear in its bias, and the curvature there promises too much;
+    near it nothing is raised.
+    """
+    least = max(1e-10 * curvature.max(), np.finfo(np.float64).tiny)
+    return np.maximum(np.maximum(curvature, np.abs(gradient) / (LONGEST * unit)), least)
+
+
+@dataclass(frozen=True)
+class Dense:
+    """All second derivatives."""
+
+    matrix: np.ndarray
+
+    def solve(self, v: np.ndarray, held: bool) -> np.ndarray:
+        """By Lagrange's multiplier for the mean of the biases. What the rows do not determine stays at rest."""
+        first = int(held)
+        matrix = self.matrix[first:, first:]
+        size = np.sqrt(np.maximum(np.diag(matrix), np.finfo(np.float64).tiny))
+        border = np.ones(len(matrix))
+        border[: 1 - first] = 0
+        bordered = np.zeros((len(matrix) + 1, len(matrix) + 1))
+        bordered[:-1, :-1] = matrix / size / size[:, None] + 1e-12 * np.eye(len(matrix))
+        bordered[-1, :-1] = bordered[:-1, -1] = border / size * size[1 - first :].min()
+        found = np.linalg.lstsq(bordered, np.append(v[first:] / size, 0.0), rcond=1e-13)[0]
+        out = np.zeros(len(v))
+        out[first:] = found[:-1] / size
+        return out
+
+
+@dataclass(frozen=True)
+class Arrow:
+    """Second derivatives in the scale and of each bias alone.
+
+    Those among biases are the Laplacian of a graph, -mean p_j p_k off the diagonal; with many classes its diagonal is nearly
+    all of it.
+    """
+
+    scale: float
+    mixed: np.ndarray
+    own: np.ndarray
+
+    def solve(self, v: np.ndarray, held: bool) -> np.ndarray:
+        inverse = 1 / self.own
+
+        def centred(u: np.ndarray) -> np.ndarray:
+            return inverse * (u - (inverse @ u) / inverse.sum())
+
+        along = centred(self.mixed)
+        left = max(self.scale - self.mixed @ along, 0.1 * self.scale, np.finfo(np.float64).tiny)
+        first = 0.0 if held else (v[0] - along @ v[1:]) / left
+        return np.concatenate([[first], centred(v[1:]) - along * first])

@@ -1,0 +1,1 @@
+"""Frozen choices: score, lens, selection, partition and distance."""

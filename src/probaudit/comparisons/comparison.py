@@ -1,0 +1,314 @@
+"""Several models, or repairs of one, judged on the same rows."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, Literal, Unpack
+
+import numpy as np
+
+from ..audits.finding import Finding
+from ..audits.plain import plain
+from ..audits.result import Result
+from ..calibration import paired
+from ..calibration.fine_grid import FineGrid
+from ..choices.scores import Cost
+from ..data.arrays import as_array, named_columns
+from ..data.progress import Progress
+from ..errors import InputError
+from ..estimate import Estimate
+from ..grouping.budget import Budget, loss_budget
+from ..grouping.features import features_of
+from ..scoring.metrics import RowOptions, check_options, class_order_of
+from ..states import Summary
+from ..version import __version__
+from .contestants import Ground, difference, judge_model, lower_errors, lower_scores
+from .same_rows import SameRows, same_rows
+
+if TYPE_CHECKING:
+    from ..report.page import Page
+
+SCHEMA = "probaudit.comparison/1"
+RANKED = ("log_score", "brier_score", "cost_risk")
+
+
+@dataclass(frozen=True, eq=False)
+class Comparison(Result):
+    """What a comparison found. `print(comparison)` shows it as the terminal does.
+
+    names, reference : the models in order, and the one that the others are compared with.
+    score : which proper score decides, "log_score" or "brier_score".
+    estimates : by model and name, each with its own interval.
+    differences : by model (all but the reference) and name: the model less the reference, with a paired 95% interval.
+    ranks : by score and model: 1 + how many models are clearly better; those that cannot be told apart may share a rank.
+    lower : by score, and for the ECE: whether the i-th model is clearly lower than the j-th, [M, M].
+    grids, summaries : by model: the grid of its most probable class, and the sums of the pass.
+    budgets : by model, if there are features or regions.
+    dropped : by model, how many rows break which rule; a row that breaks one for any model is left out for all.
+    clusters : how many clusters of dependent rows there are; None if rows are independent.
+    """
+
+    names: tuple[str, ...]
+    reference: str
+    score: str
+    estimates: Mapping[str, Mapping[str, Estimate]]
+    differences: Mapping[str, Mapping[str, Estimate]]
+    ranks: Mapping[str, Mapping[str, int]]
+    lower: Mapping[str, np.ndarray]
+    grids: Mapping[str, FineGrid]
+    summaries: Mapping[str, Summary]
+    budgets: Mapping[str, Budget]
+    dropped: Mapping[str, Mapping[str, int]]
+    dropped_rows: int
+    settings: Mapping[str, Any]
+    fingerprints: Mapping[str, str]
+    clusters: int | None = None
+
+    @property
+    def rows(self) -> int:
+        return self.summaries[self.reference].rows
+
+    @cached_property
+    def findings(self) -> tuple[Finding, ...]:
+        """What follows from the numbers, in words, the gravest first."""
+        from .verdict import judge_comparison
+
+        return judge_comparison(self)
+
+    @property
+    def headline(self) -> str:
+        """Which model is the best, in one sentence."""
+        return next(finding.text for finding in self.findings if finding.rule == "best_by_score")
+
+    @property
+    def verdict(self) -> str:
+        """The findings as text."""
+        return "\n".join(finding.text for finding in self.findings)
+
+    def __getitem__(self, name: str) -> Mapping[str, Estimate]:
+        if name not in self.estimates:
+            raise KeyError(f"{name!r}; the models are {', '.join(self.names)}")
+        return self.estimates[name]
+
+    def __repr__(self) -> str:
+        from ..report.comparison_terminal import as_text
+
+        return as_text(self)
+
+    def flat(self) -> dict[str, float]:
+        """Every estimate as `model/name`, every difference as `model - reference/name`, and ranks: for any tracker."""
+        found = {f"{model}/{name}": float(x) for model in self.names for name, x in self.estimates[model].items()}
+        for model, parts in self.differences.items():
+            found |= {f"{model} - {self.reference}/{name}": float(x) for name, x in parts.items()}
+        return found | {f"{model}/rank": float(rank) for model, rank in self.ranks[self.score].items()}
+
+    def table(self) -> dict[str, list[Any]]:
+        """A line for each estimate and difference, as columns for any frame; `less` is the model that was taken off."""
+        lines: list[tuple[str, str | None, str, Estimate]] = [
+            (m, None, name, x) for m in self.names for name, x in self.estimates[m].items()
+        ]
+        lines += [(m, self.reference, name, x) for m, parts in self.differences.items() for name, x in parts.items()]
+        columns: dict[str, list[Any]] = {
+            "model": [m for m, *_ in lines],
+            "less": [less for _, less, *_ in lines],
+            "name": [name for *_, name, _ in lines],
+        }
+        for part in ("value", "low", "high", "n", "definition"):
+            columns[part] = [getattr(x, part) for *_, x in lines]
+        return columns
+
+    def to_frame(self) -> Any:
+        """The table as a pandas DataFrame."""
+        import narwhals as nw
+
+        return nw.from_dict(self.table(), backend="pandas").to_native()
+
+    def to_dict(self) -> dict[str, Any]:
+        """The whole comparison as plain values (schema `probaudit.comparison/1`)."""
+        summary = self.summaries[self.reference]
+        models = {
+            name: {
+                "kind": self.summaries[name].plan.kind,
+                "estimates": {key: x.to_dict() for key, x in self.estimates[name].items()},
+                "ranks": {score: ranks[name] for score, ranks in self.ranks.items()},
+                "budget": self.budgets[name].to_dict() if name in self.budgets else None,
+                "dropped_rows": dict(self.dropped[name]),
+                "fingerprint": self.fingerprints[name],
+            }
+            for name in self.names
+        }
+        return {
+            "schema": SCHEMA,
+            "version": __version__,
+            "headline": self.headline,
+            "rows": self.rows,
+            "clusters": self.clusters,
+            "dropped_rows": self.dropped_rows,
+            "classes": [plain(c) for c in summary.plan.classes],
+            "class_rows": summary.log.rows.tolist(),
+            "weighted": summary.plan.weighted,
+            "reference": self.reference,
+            "score": self.score,
+            "models": models,
+            "differences": {m: {name: x.to_dict() for name, x in parts.items()} for m, parts in self.differences.items()},
+            "findings": [finding.to_dict() for finding in self.findings],
+            "settings": dict(self.settings),
+        }
+
+    def _page(self, title: str) -> Page:
+        from ..report.comparison_page import comparison_page
+
+        return comparison_page(self, title)
+
+    def _short_page(self) -> Page:
+        from ..report.comparison_page import comparison_summary
+
+        return comparison_summary(self)
+
+    def plot(self, ax: Any = None) -> Any:
+        """The reliability of each model side by side, by matplotlib; into given axes, or on a figure of its own."""
+        from ..diagrams.aligned import AlignedReliability
+
+        return AlignedReliability.of_grids(self.grids).plot(ax)
+
+
+def compare(
+    models: Mapping[str, Any],
+    y_true: Any = None,
+    *,
+    costs: Any = None,
+    features: Any = None,
+    columns: Any = None,
+    reference: str | None = None,
+    score: Literal["log", "brier"] = "log",
+    cv: Any = None,
+    repair: bool | None = None,
+    regions: Any = None,
+    resamples: int = 1000,
+    seed: int = 0,
+    **options: Unpack[RowOptions],
+) -> Comparison:
+    """Judge several models, or repairs of one, on the same rows: each by itself, and its differences from a reference.
+
+    models : outputs by name, each as in `log_score`; or `Predictions`, as `read` gives them, which bring their labels and may
+        be logits here and probabilities there. Their labels and weights must agree row by row; the columns of the same classes
+        may stand in another order.
+    costs : matrix [K, M] as in `bayes_risk`, its rows in the order of the first model's classes; adds `cost_risk`.
+    features, columns, regions : as in `audit`; add a loss budget for each model.
+    reference : the model that the others are compared with; the first unless given.
+    score : which proper score decides who is better.
+    cv, repair : the folds of the calibration loss, the same for all models (five unless given, if the rows can be split so);
+        whether to estimate it (unless said, for up to 20 million outputs of a model).
+    resamples, seed : of the intervals of calibration errors.
+    options : `classes`, `sample_weight`, `clusters` and others, see `RowOptions`. With clusters, differences are summed
+        within clusters, clusters are resampled whole, and none is split by folds.
+
+    Differences of scores are linearised row by row, those of calibration errors come from the same resampled rows of both
+    models, and allow for what chance may have added to either. Intervals are for one difference at a time.
+
+    >>> from probaudit.simulate import gaussian_posteriors
+    >>> world = gaussian_posteriors(2000, 3)
+    >>> found = compare({"as it is": world.mcs, "calibrated": world.cal}, world.y)
+    >>> found.ranks["log_score"]
+    {'as it is': 2, 'calibrated': 1}
+    >>> found.differences["calibrated"]["log_score"].high < 0
+    True
+    """
+    check_options(options)
+    if score not in ("log", "brier"):
+        raise InputError("score", 'must be "log" or "brier"', repr(score))
+    if resamples < 2:
+        raise InputError("resamples", "must be at least 2", resamples)
+    if reference is not None and (not isinstance(models, Mapping) or reference not in models):
+        known = ", ".join(map(repr, models)) if isinstance(models, Mapping) else "none"
+        raise InputError("reference", f"must name one of the models ({known})", repr(reference))
+    given: dict[str, Any] = dict(options)
+    classes = class_order_of(given.pop("labels", None), given.pop("classes", None))
+    shared = same_rows(models, y_true, columns=columns, classes=classes, **given)
+    cost = None if costs is None else costs if isinstance(costs, Cost) else Cost(as_array(costs, "costs"))
+    if cost is not None:
+        cost.check_classes(shared.first.n_classes)
+    known = _some_rows(features, shared, "features")
+    ground = Ground.of(
+        shared.first,
+        cost=cost,
+        cv=_some_rows(cv, shared, "cv") if isinstance(cv, (list, np.ndarray)) else cv,
+        repair=repair,
+        resamples=resamples,
+        seed=seed,
+    )
+    judged = {}
+    with Progress(len(shared.models), unit="models") as bar:
+        for name, rows in shared.models.items():
+            judged[name] = judge_model(rows, ground)
+            bar.advance(1)
+    names, base = tuple(judged), next(iter(judged)) if reference is None else reference
+    budgets = _budgets(shared, known, regions, seed)
+    for name, budget in budgets.items():
+        judged[name].estimates["grouping_loss"] = budget.grouping
+    lower = {key: lower_scores(list(judged.values()), key, ground) for key in RANKED if key in judged[base].estimates}
+    ranks = {key: dict(zip(names, paired.ranks(matrix).tolist(), strict=True)) for key, matrix in lower.items()}
+    settings = {
+        "calibration_loss": judged[base].tried,
+        "score": score,
+        "seed": seed,
+        "resamples": resamples,
+        "interval": _interval_words(ground.clusters),
+    }
+    return Comparison(
+        names=names,
+        reference=base,
+        score=f"{score}_score",
+        estimates={m: judged[m].estimates for m in names},
+        differences={m: difference(judged[m], judged[base], f"{m} less {base}", ground) for m in names if m != base},
+        ranks=ranks,
+        lower=lower | {"ece": lower_errors(list(judged.values()), "ece")},
+        grids={m: judged[m].grid for m in names},
+        summaries={m: judged[m].summary for m in names},
+        budgets=budgets,
+        dropped=shared.dropped,
+        dropped_rows=shared.set_aside,
+        settings=settings,
+        fingerprints={m: judged[m].fingerprint for m in names},
+        clusters=None if ground.clusters is None else int(ground.clusters.max()) + 1,
+    )
+
+
+def _interval_words(clusters: np.ndarray | None) -> str:
+    units = "rows" if clusters is None else f"{clusters.max() + 1:,} clusters"
+    return f"95%, paired: scores by linearisation, errors from resamples of the same {units}"
+
+
+def _some_rows(data: Any, shared: SameRows, argument: str) -> Any:
+    """What was given for every row, for the rows that are kept."""
+    if data is None:
+        return None
+    named = named_columns(data, argument)
+    if named is None:
+        values = as_array(data, argument)
+        if values.shape[:1] != (shared.given,):
+            raise InputError(argument, f"needs one value per row ({shared.given:,})", f"has shape {values.shape}")
+        return values if shared.kept is None else values[shared.kept]
+    for name, column in named.items():
+        if len(column) != shared.given:
+            raise InputError(argument, f"column {name!r} needs one value per row ({shared.given:,})", len(column))
+    return named if shared.kept is None else {name: column[shared.kept] for name, column in named.items()}
+
+
+def _budgets(shared: SameRows, features: Any, regions: Any, seed: int) -> dict[str, Budget]:
+    """The loss budget of each model, if there are features or regions, given or with a model's rows."""
+    source = next((rows for rows in shared.models.values() if rows.features is not None), None)
+    if features is None and source is not None:
+        features = features_of(source)
+    if features is None and regions is None:
+        return {}
+    columns = next((rows.columns for rows in shared.models.values() if rows.columns), None)
+    found, chosen = {}, "tree" if regions is None else regions
+    with Progress(len(shared.models), unit="loss budgets") as bar:
+        for name, rows in shared.models.items():
+            own = rows if rows.columns or columns is None else replace(rows, columns=columns)
+            found[name] = loss_budget(own, features=features, regions=chosen, seed=seed)
+            bar.advance(1)
+    return found

@@ -1,0 +1,243 @@
+"""Models judged one by one on the rows they share, with what is needed to tell any two of them apart."""
+
+from __future__ import annotations
+
+import hashlib
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from ..audits.repairs import too_few
+from ..calibration import paired
+from ..calibration.bootstrap import sampling_units
+from ..calibration.errors import calibration_error
+from ..calibration.fine_grid import FineGrid
+from ..calibration.paired import Drawn
+from ..calibration.smooth import kernel_calibration_error, smooth_calibration_error
+from ..calibration.views import diagram_grids, look_at_event, survey
+from ..calibrators.calibration_loss import FOLDS, CalibrationLoss, Folds, Outputs, calibration_loss, folds_of, shares
+from ..choices.lenses import TopLabel
+from ..choices.partitions import EqualMass, EqualWidth
+from ..choices.scores import Brier, Cost, Log, Score
+from ..data.predictions import Predictions
+from ..engines.memory import summary
+from ..errors import InputError
+from ..estimate import Estimate
+from ..scoring import expected_scores as scores
+from ..scoring.clusters import ClusteredRows
+from ..scoring.row_scores import of_true_class, row_hits, row_scores
+from ..states import Plan, Summary
+
+REPAIRED_VALUES = 20_000_000  # outputs of a model beyond which no calibrator is tried unless asked for
+
+
+@dataclass(frozen=True, eq=False)
+class Ground:
+    """What all models are judged by: the rows that count, which of them are dependent, how they are resampled, folds, costs.
+
+    clusters : the cluster of each row that counts, if rows have clusters. units : the unit of each that is resampled.
+    folds : the fold of each row that counts; None if no calibrator is tried, and `why_no_repair` says why.
+    chosen : whether the folds were given; those that do not fit the rows are then refused, and not just left out.
+    """
+
+    weights: np.ndarray
+    clusters: np.ndarray | None
+    units: np.ndarray
+    counts: np.ndarray
+    folds: Folds | None
+    cost: Cost | None
+    seed: int
+    why_no_repair: str = ""
+    chosen: bool = False
+
+    @classmethod
+    def of(cls, rows: Predictions, *, cost: Cost | None, cv: Any, repair: bool | None, resamples: int, seed: int) -> Ground:
+        good = survey(rows).good
+        weights = (
+            np.ones(len(good)) if rows.sample_weight is None else rows.sample_weight[good] / rows.sample_weight[good].max()
+        )
+        clusters = None if rows.clusters is None else ClusteredRows(rows, good).clusters.number
+        if clusters is not None and clusters.max() < 1:
+            raise InputError("clusters", "needs two clusters or more to compare models", 1)
+        units = sampling_units(len(good), seed, clusters)
+        counts = paired.draw_counts(int(units.max()) + 1, resamples, seed)
+        why, folds = _why_no_repair(rows, repair, chosen=cv is not None), None
+        if not why:
+            try:
+                folds = folds_of(Outputs.of(rows), FOLDS if cv is None else cv, len(rows), seed)
+            except InputError as problem:
+                if cv is not None:
+                    raise
+                why = f"not tried: {problem.rule}"
+        return cls(weights, clusters, units, counts, folds, cost, seed, why, cv is not None)
+
+    @cached_property
+    def share(self) -> np.ndarray:
+        return shares(self.weights)
+
+
+def _why_no_repair(rows: Predictions, asked: bool | None, *, chosen: bool) -> str:
+    found = survey(rows).summary
+    if asked is False:
+        return "not asked for"
+    if asked is None and rows.probs.size > REPAIRED_VALUES:
+        return f"not tried: more than {REPAIRED_VALUES:,} outputs"
+    return "" if chosen else too_few(found.log.rows)
+
+
+@dataclass(frozen=True, eq=False)
+class Contestant:
+    """One model: its estimates, its score in each row by the name of the estimate, its errors as drawn again, and the grid of
+    its most probable class (with the Brier score as loss). `tried` says how the calibration loss was found, or why not."""
+
+    estimates: dict[str, Estimate]
+    codes: np.ndarray
+    row_scores: dict[str, np.ndarray]
+    errors: dict[str, Drawn]
+    grid: FineGrid
+    summary: Summary
+    fingerprint: str
+    tried: str
+
+
+def judge_model(rows: Predictions, ground: Ground) -> Contestant:
+    """All estimates of one model."""
+    seen, found = look_at_event(rows, TopLabel()), survey(rows)
+    in_rows = _row_scores(rows, found.good, ground.cost)
+    estimates = _scores(rows, found.summary, ground.cost)
+    loss, tried = _tried(rows, ground)
+    if loss is not None:
+        estimates["log_score.calibrated"] = loss.calibrated
+        if math.isfinite(loss.raw):  # of an infinite score no share can be lost
+            estimates |= {"calibration_loss": loss.loss, "calibration_loss.relative": loss.relative}
+        with np.errstate(divide="ignore"):
+            in_rows["log_score.calibrated"] = -np.log(of_true_class(loss.posteriors, rows.codes[found.good]))
+    errors, plain = {}, _errors(rows, estimates["brier_score"])
+    width = float(plain["smooth_ece"])  # the fixed point that SmoothECE is
+    drawn = paired.resampled_errors(
+        seen.view,
+        ground.weights,
+        in_rows["brier_score"],
+        ground.units,
+        ground.counts,
+        width=width,
+        seed=ground.seed,
+        clusters=ground.clusters,
+    )
+    for name, x in plain.items():
+        errors[name] = Drawn.of(float(x), *drawn[name])
+        if not math.isfinite(x.debiased):  # binned errors have an interval, that of the audit
+            x.low, x.high = errors[name].interval()
+        estimates[name] = x
+    grid = replace(diagram_grids(rows, TopLabel())[0], loss=found.summary.grid.brier)
+    fingerprint = hashlib.sha256(found.state.to_bytes()).hexdigest()[:16]
+    return Contestant(estimates, rows.codes[found.good], in_rows, errors, grid, found.summary, fingerprint, tried)
+
+
+def _row_scores(rows: Predictions, good: np.ndarray, cost: Cost | None) -> dict[str, np.ndarray]:
+    """What the model scores in each row."""
+    rules: dict[str, Score] = {"log_score": Log(), "brier_score": Brier()}
+    rules |= {} if cost is None else {"cost_risk": cost}
+    return {"accuracy": row_hits(rows, good)} | row_scores(rows, good, rules)
+
+
+def _scores(rows: Predictions, found: Summary, cost: Cost | None) -> dict[str, Estimate]:
+    clustered = None if rows.clusters is None else ClusteredRows(rows, survey(rows).good)
+    estimates = {"accuracy": scores.accuracy(found, clustered)}
+    rules: list[tuple[str, Score, Summary]] = [("log_score", Log(), found), ("brier_score", Brier(), found)]
+    if cost is not None:
+        rules.append(("cost_risk", cost, summary(rows, Plan.of(rows, {"costs": cost}))))
+    for name, rule, of in rules:
+        estimates[name] = scores.estimate_score(of, rule, clustered=clustered)
+        estimates[f"{name}.normalized"] = scores.estimate_score(of, rule, normalize=True, clustered=clustered)
+    return estimates
+
+
+def _errors(rows: Predictions, total: Estimate) -> dict[str, Estimate]:
+    """The calibration errors of the most probable class, and the sharpness gap: what is left of the Brier score without the
+    kernel calibration error (paper 5, Eq. 4.7, summed over the rows)."""
+    kernel = kernel_calibration_error(rows)
+    words = f"sharpness gap: mean brier score, summed over classes, less the {kernel.definition}"
+    return {
+        "ece": calibration_error(rows, partition=EqualWidth(paired.BINS), interval=True),
+        "ace": calibration_error(rows, partition=EqualMass(paired.BINS), interval=True),
+        "smooth_ece": smooth_calibration_error(rows, interval=True),
+        "kernel_calibration_error": kernel,
+        "sharpness_gap": Estimate(float(total) - float(kernel), n=total.n, definition=words),
+    }
+
+
+def _tried(rows: Predictions, ground: Ground) -> tuple[CalibrationLoss | None, str]:
+    """What the usual calibrator does to the rows, out of fold, and how it was found; or why it was not tried."""
+    if ground.folds is None:
+        return None, ground.why_no_repair
+    try:
+        found = calibration_loss(rows, cv=ground.folds)
+    except InputError as problem:
+        if ground.chosen:
+            raise
+        return None, f"not tried: {problem.rule}"
+    return found, found.definition
+
+
+def influences(model: Contestant, ground: Ground) -> Iterator[tuple[str, np.ndarray]]:
+    """How much each row moves each estimate that is a mean over rows or a ratio of such means.
+
+    A normalised score is the mean score over the mean of S(P, y), the score of the class frequencies P, whose own change with
+    the rows cancels as P is their best forecast (see `estimates.scores.mean_score`).
+    """
+    share, priors = ground.share, model.summary.priors
+    rules: dict[str, Score] = {"log_score": Log(), "brier_score": Brier()}
+    rules |= {} if ground.cost is None else {"cost_risk": ground.cost}
+    before, after = model.row_scores["log_score"], model.row_scores.get("log_score.calibrated")
+    yield "accuracy", paired.mean_influence(model.row_scores["accuracy"], share)
+    for name, rule in rules.items():
+        yield name, paired.mean_influence(model.row_scores[name], share)
+        naive = rule.by_class(rule.naive(priors))[model.codes]
+        yield f"{name}.normalized", paired.ratio_influence(model.row_scores[name], naive, share)
+    if after is not None:
+        yield "log_score.calibrated", paired.mean_influence(after, share)
+        if "calibration_loss" in model.estimates:
+            yield "calibration_loss", paired.mean_influence(before - after, share)
+            yield "calibration_loss.relative", -paired.ratio_influence(after, before, share)
+
+
+def difference(model: Contestant, base: Contestant, words: str, ground: Ground) -> dict[str, Estimate]:
+    """Each estimate of a model less that of another, with a paired interval. `words` say which is less which."""
+    found: dict[str, Estimate] = {}
+    others = dict(influences(base, ground))
+    for name, influence in influences(model, ground):
+        if name not in others:
+            continue
+        a, b = model.estimates[name], base.estimates[name]
+        value = float(np.subtract(float(a), float(b))) if math.isfinite(a) or math.isfinite(b) else math.nan
+        with np.errstate(invalid="ignore"):
+            terms = paired.unit_terms(influence - others[name], ground.share, ground.clusters)
+            half = paired.half_width(terms, paired.quantile(ground.clusters))
+        if value == 0 and np.array_equal(influence, others[name]):  # the same in every row, and so in any rows
+            half = 0.0
+        half = half if math.isfinite(value) else math.nan
+        found[name] = Estimate(value, low=value - half, high=value + half, n=a.n, definition=f"{words}: {a.definition}")
+    for name, error in model.errors.items():
+        value, low, high = error.less(base.errors[name])
+        definition = f"{words}: {model.estimates[name].definition}"
+        found[name] = Estimate(value, low=low, high=high, n=model.estimates[name].n, definition=definition)
+    return {name: found[name] for name in model.estimates if name in found}
+
+
+def lower_scores(models: Sequence[Contestant], name: str, ground: Ground) -> np.ndarray:
+    """Which model's mean score is clearly lower than which, [M, M]."""
+    share, values = ground.share, np.array([float(model.estimates[name]) for model in models])
+    rows = (paired.mean_influence(model.row_scores[name], share) for model in models)
+    with np.errstate(invalid="ignore"):
+        terms = np.array([paired.unit_terms(row, share, ground.clusters) for row in rows])
+        return paired.clearly_lower(values, terms, paired.quantile(ground.clusters))
+
+
+def lower_errors(models: Sequence[Contestant], name: str) -> np.ndarray:
+    """The same for a calibration error."""
+    return paired.pairwise_lower([model.errors[name] for model in models])

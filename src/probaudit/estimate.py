@@ -1,0 +1,88 @@
+"""A number that knows what it is."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import Any
+
+from .text import counted
+
+
+class Estimate(float):
+    """A float that carries its 95% interval, the rows it rests on, and its definition in words.
+
+    >>> x = Estimate(0.25, low=0.2, high=0.3, n=100, definition="mean of something")
+    >>> x + 1, x.interval
+    (1.25, (0.2, 0.3))
+    """
+
+    low: float
+    high: float
+    n: int
+    definition: str
+    per_class: Mapping[Any, float]
+    naive: float
+    infinite_rows: int
+    debiased: float  # of a calibration error: an estimate of the population's error, which its interval is for
+
+    def __new__(
+        cls,
+        value: float,
+        *,
+        low: float = math.nan,
+        high: float = math.nan,
+        n: int = 0,
+        definition: str = "",
+        per_class: Mapping[Any, float] | None = None,
+        naive: float = math.nan,
+        infinite_rows: int = 0,
+        debiased: float = math.nan,
+    ) -> Estimate:
+        self = super().__new__(cls, value)
+        self.low, self.high, self.n, self.definition = float(low), float(high), int(n), definition
+        self.per_class, self.naive, self.infinite_rows = dict(per_class or {}), float(naive), int(infinite_rows)
+        self.debiased = float(debiased)
+        return self
+
+    @property
+    def value(self) -> float:
+        return float(self)
+
+    @property
+    def interval(self) -> tuple[float, float]:
+        return self.low, self.high
+
+    def __repr__(self) -> str:
+        text = f"{float(self):.6g}"
+        if math.isfinite(self.low):
+            text += f" [{self.low:.6g}, {self.high:.6g}]"
+        if self.infinite_rows:
+            whose = "its" if self.infinite_rows == 1 else "their"
+            text += f" ({counted(self.infinite_rows)} gave {whose} true class probability 0)"
+        return f"{text}  {self.definition}, n = {self.n:,}"
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _rebuild, (float(self), dict(self.__dict__))
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain values for JSON; what is not finite is null."""
+
+        def finite(x: float) -> float | None:
+            return x if math.isfinite(x) else None
+
+        found: dict[str, Any] = {"value": finite(float(self)), "low": finite(self.low), "high": finite(self.high)}
+        found |= {"n": self.n, "definition": self.definition}
+        if math.isfinite(self.naive):
+            found["naive"] = self.naive
+        if math.isfinite(self.debiased):
+            found["debiased"] = self.debiased
+        if self.infinite_rows:
+            found |= {"infinite": math.isinf(self), "infinite_rows": self.infinite_rows}
+        if self.per_class:
+            found["per_class"] = {str(name): finite(value) for name, value in self.per_class.items()}
+        return found
+
+
+def _rebuild(value: float, parts: dict[str, Any]) -> Estimate:
+    return Estimate(value, **parts)

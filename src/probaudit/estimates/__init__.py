@@ -1,1 +1,0 @@
-"""Estimates: pure functions of a summary. They never see a file."""

@@ -1,0 +1,1 @@
+"""Files: paths, tables, names of classes, reading and writing."""

@@ -1,0 +1,131 @@
+"""Which files a source names, and what the names of their folders say of their rows."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any
+from urllib.parse import unquote
+
+from ..errors import InputError
+
+SUFFIXES = {
+    ".npz": "npz",
+    ".csv": "csv",
+    ".tsv": "csv",
+    ".parquet": "parquet",
+    ".pq": "parquet",
+    ".arrow": "arrow",
+    ".feather": "arrow",
+}
+MISSING = "__HIVE_DEFAULT_PARTITION__"  # what Hive calls a folder of rows without a value
+
+Folders = Mapping[str, Any]  # a value, as an Arrow scalar, for each column that folders name
+
+
+def is_path(source: Any) -> bool:
+    """Whether a source is a path or a list of paths."""
+    several = isinstance(source, (list, tuple)) and len(source) > 0 and all(isinstance(p, (str, Path)) for p in source)
+    return several or isinstance(source, (str, Path))
+
+
+def files_of(source: Any) -> tuple[Path, ...]:
+    """The files of a path, a folder, a pattern such as "day-*.parquet", or a list of these; sorted by path, each once.
+
+    Of a folder, those that can be read, in folders inside it too; names that begin with a dot or an underscore are left out.
+    """
+    return tuple(_found(source))
+
+
+def folders_of(source: Any) -> dict[Path, Folders]:
+    """The same files, each with the columns that its folders name: of "day=3/part.parquet", in a folder or a pattern that was
+    given, a column `day`. Whole numbers are int32, if all values of a column are, and others text, as Arrow has them."""
+    import pyarrow as pa
+
+    found = _found(source)
+    columns: dict[str, list[str | None]] = {}
+    for said in found.values():
+        for name, text in said.items():
+            columns.setdefault(name, []).append(text)
+    values = {}
+    for name, texts in columns.items():
+        column = pa.array(texts, pa.string())
+        with contextlib.suppress(pa.ArrowInvalid):
+            column = column.cast(pa.int32())
+        values[name] = dict(zip(texts, column, strict=True))
+    return {path: {name: values[name][text] for name, text in said.items()} for path, said in found.items()}
+
+
+def _found(source: Any) -> dict[Path, dict[str, str | None]]:
+    """Files in the order of their paths, each with what its folders say."""
+    if not is_path(source):
+        raise InputError("source", "must be a path or a list of paths", type(source).__name__)
+    found: dict[Path, dict[str, str | None]] = {}
+    for given in [source] if isinstance(source, (str, Path)) else source:
+        root, files = _expanded(Path(given))
+        for path in files:
+            said = _said(path.relative_to(root).parts[:-1])
+            if said and form_of(path) == "npz":
+                raise InputError("source", f"an .npz file has no column {next(iter(said))!r}; give its own path", str(path))
+            found[path] = found.get(path, {}) | said
+    return dict(sorted(found.items()))
+
+
+def _said(folders: Iterable[str]) -> dict[str, str | None]:
+    """What folders called name=value say.
+
+    >>> _said(["2024", "day=3", "site=S%C3%A3o Paulo"])
+    {'day': '3', 'site': 'São Paulo'}
+    """
+    pairs = [folder.split("=", 1) for folder in folders if "=" in folder[1:]]
+    return {unquote(name): None if value == MISSING else unquote(value) for name, value in pairs}
+
+
+def fixed_part(path: Path) -> Path:
+    """The folders of a pattern before the first part with a wildcard; all of any other path."""
+    parts = path.parts
+    wild = [place for place, part in enumerate(parts) if any(sign in part for sign in "*?[")]
+    return path if not wild or path.exists() else Path(*parts[: wild[0]])
+
+
+def _expanded(path: Path) -> tuple[Path, list[Path]]:
+    """The files that a path names, and where it began to look for them."""
+    if path.is_dir():
+        files = _inside(path, path.rglob("*"))
+        if not files:
+            rule = f"must be a file that exists, or a folder with files that end in one of {', '.join(SUFFIXES)}"
+            raise InputError("source", rule, str(path))
+        return path, files
+    root = fixed_part(path)
+    if root != path:
+        matched = list(root.glob(str(path.relative_to(root))))
+        files = [file for folder in matched if folder.is_dir() for file in _inside(root, folder.rglob("*"))]
+        files += _inside(root, matched, named=1)
+        if not files:
+            raise InputError("source", "must match a file that can be read", str(path))
+        return root, files
+    form_of(path)
+    if not path.is_file():
+        raise InputError("source", "must be a file that exists", str(path))
+    return path.parent, [path]
+
+
+def _inside(root: Path, paths: Iterable[Path], named: int = 0) -> list[Path]:
+    """The files that can be read, without those that are hidden below a folder; the last `named` parts may be."""
+    files = [path for path in paths if path.suffix.lower() in SUFFIXES and path.is_file()]
+    parts = [path.relative_to(root).parts for path in files]
+    return [path for path, own in zip(files, parts, strict=True) if not any(p[0] in "._" for p in own[: len(own) - named])]
+
+
+def form_of(path: Path) -> str:
+    """What kind of file it is, by its name."""
+    form = SUFFIXES.get(path.suffix.lower())
+    if form is None:
+        raise InputError("source", f"must end in one of {', '.join(SUFFIXES)}", str(path))
+    return form
+
+
+def separator_of(path: Path) -> str:
+    """What stands between the values of a text file."""
+    return "\t" if path.suffix.lower() == ".tsv" else ","

@@ -1,0 +1,325 @@
+"""Files that are read some rows at a time: what columns and how many rows they have, and their rows as Arrow batches."""
+
+from __future__ import annotations
+
+import re
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from ..data.progress import Progress
+from ..errors import InputError
+from .paths import Folders, folders_of, form_of, separator_of
+from .tables import check_rows_said, check_same_columns, check_separator, check_text, readable
+from .writing import conform, first_line
+
+Reached = Callable[[int], None]  # is told how many bytes of a file have been read
+
+GROUP_VALUES = 2**21  # values of an Arrow file that are a group, or one batch of rows if that is more
+CSV_BYTES = 2**23  # of a .csv file are read at a time; no line can be longer
+HELD_BYTES = 2**21 + 2**17  # of a column, at most, are held while it is read
+READ_BYTES = 2**16  # of a column are read at a time
+WIDER = {"null": "int64", "int64": "double"}  # the types that a column of a .csv file may turn out to have; else text
+
+
+class RowFile(ABC):
+    """A file of rows. `groups` are parts that can be read apart: how many rows each has.
+
+    columns_apart : whether some columns are read without reading the others.
+    folders : values of columns that the file does not have, but the names of its folders say.
+    """
+
+    path: Path
+    schema: Any
+    names: list[str]
+    groups: list[int]
+    folders: Folders
+    columns_apart = False
+
+    def know(self, folders: Folders) -> None:
+        """Add the columns that folders name, after its own, which come first where both have one."""
+        import pyarrow as pa
+
+        own = list(self.schema.names)  # here, as names of another encoding raise
+        self.folders = {name: value for name, value in folders.items() if name not in own}
+        self.schema = pa.schema([*self.schema, *(pa.field(name, value.type) for name, value in self.folders.items())])
+        self.names = [*own, *self.folders]
+
+    def held_bytes(self, group: int, names: Collection[str]) -> int:
+        """About how much memory it takes to have a group open, beside the rows that are read of it."""
+        return 0
+
+    def batches(self, group: int, schema: Any, rows: int) -> Iterator[Any]:
+        """The rows of a group as Arrow batches of some columns, at most so many at a time."""
+        import pyarrow as pa
+
+        if not any(name in self.folders for name in schema.names):
+            yield from self._own_batches(group, schema, rows)
+            return
+        own = [field for field in schema if field.name not in self.folders] or [pa.field(self.names[0], pa.binary())]
+        for batch in self._own_batches(group, pa.schema(own), rows):
+            said = {name: pa.repeat(value, batch.num_rows) for name, value in self.folders.items()}
+            columns = [said[name] if name in said else batch.column(name) for name in schema.names]
+            yield pa.record_batch(columns, names=schema.names)
+
+    @abstractmethod
+    def _own_batches(self, group: int, schema: Any, rows: int) -> Iterator[Any]:
+        """As `batches`, of columns that are in the file, one or more."""
+
+
+def open_files(files: Mapping[Path, Folders]) -> list[RowFile]:
+    """Files, opened as far as to know their columns, which must be the same. The rows of Arrow files are counted."""
+    found: list[RowFile] = []
+    paths = list(files)
+    with _bar(paths) as bar:
+        for path, reached in _each_of(paths, bar):
+            found.append(_open_file(path, files[path], reached))
+            check_same_columns(found[0].names, found[-1].names, path)
+    names = found[0].names
+    if len(set(names)) < len(names):
+        twice = next(name for name in names if names.count(name) > 1)
+        raise InputError("source", "column names must differ", f"{paths[0]} has two columns {twice!r}")
+    return found
+
+
+def _open_file(path: Path, folders: Folders, reached: Reached) -> RowFile:
+    with readable(path):
+        form = form_of(path)
+        if form == "npz":
+            raise InputError("source", "an .npz file must be read whole, in memory", str(path))
+        if form == "arrow":
+            found: RowFile = ArrowRows(path, reached)
+        else:
+            found = ParquetRows(path) if form == "parquet" else CsvRows(path)
+        found.know(folders)
+        return found
+
+
+def _size(path: Path) -> int:
+    with readable(path):
+        return path.stat().st_size
+
+
+def _bar(paths: Sequence[Path]) -> Progress:
+    """A bar for a look at all of some files."""
+    return Progress(sum(map(_size, paths)), unit="bytes", work="counting rows")
+
+
+def _each_of(paths: Sequence[Path], bar: Progress) -> Iterator[tuple[Path, Reached]]:
+    """The files one after the other, each with what moves the bar as far as it has been read."""
+    start = 0
+    for path in paths:
+        end = start + _size(path)
+
+        def reached(read: int, start: int = start, end: int = end) -> None:
+            bar.reach(min(start + read, end))
+
+        yield path, reached
+        bar.reach(start := end)
+
+
+class ParquetRows(RowFile):
+    """The groups are row groups."""
+
+    columns_apart = True
+
+    def __init__(self, path: Path) -> None:
+        from pyarrow import parquet
+
+        self.path = path
+        with parquet.ParquetFile(path) as file:
+            self._metadata, self.schema = file.metadata, file.schema_arrow
+        self.groups = [self._metadata.row_group(i).num_rows for i in range(self._metadata.num_row_groups)]
+        check_rows_said(path, self._metadata, sum(self.groups))
+
+    def held_bytes(self, group: int, names: Collection[str]) -> int:
+        """Of each column a page, and a page of distinct values, of 1 MiB unless the column has less."""
+        about = self._metadata.row_group(group)
+        columns = (about.column(i) for i in range(about.num_columns))
+        used = (column for column in columns if column.path_in_schema.split(".")[0] in names)
+        return sum(min(2 * column.total_uncompressed_size, HELD_BYTES) for column in used)
+
+    def _own_batches(self, group: int, schema: Any, rows: int) -> Iterator[Any]:
+        from pyarrow import parquet
+
+        count = self.groups[group]
+        parts = max(1, -(-count // rows))  # as few as may be, and equal: each goes through all columns, one after the other
+        rows = max(1, -(-count // parts))
+        options = {"metadata": self._metadata, "pre_buffer": False, "buffer_size": READ_BYTES}
+        with parquet.ParquetFile(self.path, **options) as file:
+            yield from file.iter_batches(rows, row_groups=[group], columns=schema.names, use_threads=False)
+
+
+class ArrowRows(RowFile):
+    """An Arrow file, whose groups are consecutive batches; or a stream in a file, which is read from front to end."""
+
+    def __init__(self, path: Path, reached: Reached) -> None:
+        import pyarrow as pa
+
+        self.path = path
+        with pa.OSFile(str(path)) as source:
+            self._whole = source.read(6) == b"ARROW1"
+            source.seek(0)
+            with self._reader(source) as reader:
+                self.schema = reader.schema
+        counts = []
+        for batch, read in self._each([0] if self.schema.names else None):  # one column is enough to count rows
+            counts.append(batch.num_rows)
+            reached(read)
+        most = max(1, GROUP_VALUES // max(1, len(self.schema)))
+        self._groups = runs_of(counts, most) if self._whole else [range(len(counts))]
+        self.groups = [sum(counts[group.start : group.stop]) for group in self._groups]
+
+    def _reader(self, source: Any, columns: Sequence[int] | None = None) -> Any:
+        """A reader, of the columns with these places only where the file allows that."""
+        import pyarrow as pa
+
+        if not self._whole:
+            return pa.ipc.open_stream(source)
+        return pa.ipc.open_file(source, options=pa.ipc.IpcReadOptions(included_fields=columns))
+
+    def _each(self, columns: Sequence[int] | None, some: range | None = None) -> Iterator[tuple[Any, int]]:
+        """The batches, or some of them, each with how many bytes of the file lie before its end (about, if it has an index)."""
+        import pyarrow as pa
+
+        # not mapped: a file that shrinks meanwhile would end the process
+        with pa.OSFile(str(self.path)) as source, self._reader(source, columns) as reader:
+            if not self._whole:
+                yield from ((batch, source.tell()) for batch in reader)
+                return
+            count, size = reader.num_record_batches, source.size()
+            for i in range(count) if some is None else some:
+                yield reader.get_batch(i), size * (i + 1) // count
+
+    def _own_batches(self, group: int, schema: Any, rows: int) -> Iterator[Any]:
+        columns = [self.schema.get_field_index(name) for name in schema.names]
+        for batch, _ in self._each(columns, self._groups[group]):
+            for first in range(0, batch.num_rows, rows):
+                yield batch.slice(first, rows)
+
+
+def runs_of(counts: Iterable[int], most: int) -> list[range]:
+    """The places of consecutive parts that have so many rows together, at most, or of one that has more.
+
+    >>> runs_of([3, 4, 9, 1, 1], 8)
+    [range(0, 2), range(2, 3), range(3, 5)]
+    """
+    found: list[range] = []
+    held = 0
+    for place, rows in enumerate(counts):
+        if found and held + rows <= most:
+            found[-1] = range(found[-1].start, place + 1)
+        else:
+            found.append(range(place, place + 1))
+            held = 0
+        held += rows
+    return found
+
+
+class CsvRows(RowFile):
+    """A .csv file: types are known, and rows counted, only after a first look at all of it."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        check_separator(path)
+        with self._opened() as reader:
+            self.schema = reader.schema
+        self.groups = []
+
+    def _opened(self, columns: Sequence[str] | None = None, types: dict[str, Any] | None = None) -> Any:
+        from pyarrow import csv
+
+        parse = csv.ParseOptions(delimiter=separator_of(self.path))
+        convert = csv.ConvertOptions(include_columns=columns, column_types=types)
+        return csv.open_csv(self.path, csv.ReadOptions(block_size=CSV_BYTES), parse, convert)
+
+    def look(self, types: dict[str, Any], reached: Reached) -> dict[str, Any]:
+        """Count the rows; widen the types of the columns given until they hold every value."""
+        import pyarrow as pa
+
+        while True:
+            try:
+                with self._opened(list(types), types) as reader:
+                    rows = 0
+                    for i, batch in enumerate(reader, 1):
+                        rows += batch.num_rows
+                        reached(i * CSV_BYTES)
+                self.groups = [rows]
+                return types
+            except pa.ArrowInvalid as problem:
+                found = re.search(r"In CSV column #(\d+): (?:Row #\d+: )?CSV conversion error to (\w+)", str(problem))
+                name = self.schema.names[int(found[1])] if found else None
+                if name not in types or types[name] == pa.string():
+                    raise
+                types = {**types, name: pa.type_for_alias(WIDER.get(str(types[name]), "string"))}
+
+    def _own_batches(self, group: int, schema: Any, rows: int) -> Iterator[Any]:
+        with self._opened(schema.names, dict(zip(schema.names, schema.types, strict=True))) as reader:
+            for batch in reader:
+                for first in range(0, batch.num_rows, rows):
+                    yield batch.slice(first, rows)
+
+
+FEW_ROWS = 2**10  # tell how many bytes a row has
+PART_BYTES = 2**25  # of all columns that are read together
+
+
+def parts_of(source: Any) -> Iterator[Any]:
+    """All columns of files, some rows at a time, as Arrow tables of one schema; an .npz file whole, as its path."""
+    paths = folders_of(source)
+    tables = {path: folders for path, folders in paths.items() if form_of(path) != "npz"}
+    files = dict(zip(tables, open_files(tables), strict=True)) if tables else {}
+    schema = joint_schema(list(files.values()), next(iter(files.values())).names) if files else None
+    for path in paths:
+        if path in files:
+            yield from _tables(files[path], schema)
+        else:
+            yield path
+
+
+def joint_schema(files: Sequence[RowFile], names: Sequence[str], numeric: Collection[str] | None = None) -> Any:
+    """Some columns, of types wide enough for all files. The rows of .csv files are counted.
+
+    numeric : columns of .csv files that are numbers, whatever they look like; the others must be of one kind. If it is not
+        given, what is a number in one .csv file and text in another is text.
+    """
+    import pyarrow as pa
+
+    def own(file: RowFile) -> Any:
+        return pa.schema([file.schema.field(name) for name in names])  # without what a frame tells of its rows
+
+    sheets = [file for file in files if isinstance(file, CsvRows)]
+    first, *others = [file for file in files if not isinstance(file, CsvRows)] or sheets
+    schema = own(first)
+    for file in others:
+        try:
+            schema = pa.unify_schemas([schema, own(file)], promote_options="permissive")
+        except pa.ArrowException as problem:
+            if numeric is None and isinstance(file, CsvRows):
+                continue
+            rule = "all files need columns of the same types"
+            raise InputError("source", rule, f"{file.path}: {first_line(problem)}") from None
+    if not sheets:
+        return schema
+    said = {name for sheet in sheets for name in sheet.folders}
+    types = {f.name: pa.float64() if f.name in (numeric or ()) else f.type for f in schema if f.name not in said}
+    with _bar([sheet.path for sheet in sheets]) as bar:
+        for sheet, (_, reached) in zip(sheets, _each_of([sheet.path for sheet in sheets], bar), strict=True):
+            with readable(sheet.path):
+                types = sheet.look(types, reached)
+                check_text(types, sheet.path)
+    return pa.schema([f.with_type(types.get(f.name, f.type)) for f in schema])
+
+
+def _tables(file: RowFile, schema: Any) -> Iterator[Any]:
+    """The rows of a file in parts that fit into memory; checked, as to write damaged offsets would end the process."""
+    import pyarrow as pa
+
+    with readable(file.path):
+        few = next((batch for group in range(len(file.groups)) for batch in file.batches(group, schema, FEW_ROWS)), None)
+        rows = 1 if few is None else max(1, PART_BYTES * few.num_rows // max(1, few.nbytes))
+        for group in range(len(file.groups)):
+            for batch in file.batches(group, schema, rows):
+                batch.validate(full=True)
+                yield conform(pa.Table.from_batches([batch]), schema, str(file.path))

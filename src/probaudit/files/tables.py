@@ -1,0 +1,236 @@
+"""Named columns of files and of frames of any library, each read as numpy when it is asked for."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from ..data.arrays import as_array, from_arrow
+from ..errors import InputError
+from .paths import Folders, folders_of, form_of, is_path, separator_of
+from .writing import first_line
+
+SAVED_AS = "text must be saved as UTF-8"
+
+
+def table_of(source: Any) -> Mapping[str, np.ndarray]:
+    """Named columns of files or a frame, each read as numpy when it is asked for."""
+    if is_path(source):
+        files = folders_of(source)
+        path, folders = next(iter(files.items()))
+        return _many(files) if len(files) > 1 or folders else table_of_file(path)
+    import narwhals as nw
+
+    try:
+        frame = nw.from_native(source, eager_only=True)
+        names = list(frame.columns)
+    except TypeError:
+        raise InputError("source", "must be a path or a data frame", type(source).__name__) from None
+    except nw.exceptions.DuplicateError as problem:
+        raise InputError("source", "column names must differ", " ".join(str(problem).split())) from None
+    get = frame.get_column
+    return _Columns(names, lambda name: _series(get(name), str(name)), "the frame", lambda name: _type_of_series(get(name)))
+
+
+@contextmanager
+def readable(path: Path) -> Iterator[None]:
+    """What a damaged or missing file raises becomes an InputError."""
+    rule = f"must be a readable {form_of(path)} file"
+    try:
+        yield
+    except InputError:
+        raise
+    except MemoryError as problem:
+        raise InputError("source", rule, f"{path}: needs more memory than there is; {first_line(problem)}") from None
+    except (ValueError, OSError, EOFError, KeyError, RuntimeError) as problem:
+        if form_of(path) == "csv" and (isinstance(problem, UnicodeDecodeError) or "invalid UTF8" in str(problem)):
+            raise InputError("source", SAVED_AS, f"{path} is not UTF-8") from None
+        raise InputError("source", rule, f"{path}: {first_line(problem)}") from None
+    except Exception as problem:  # zipfile.BadZipFile and others that only a damaged file raises
+        if type(problem).__module__.split(".")[0] in ("zipfile", "zlib", "pyarrow"):
+            raise InputError("source", rule, f"{path}: {first_line(problem)}") from None
+        raise
+
+
+def _many(files: Mapping[Path, Folders]) -> Mapping[str, np.ndarray]:
+    """The columns of several files that have the same ones, one file after the other, and those that their folders name."""
+    import pyarrow as pa
+
+    tables, first = [], next(iter(files))
+    for path, folders in files.items():
+        if form_of(path) == "npz":
+            raise InputError("source", "an .npz file must be read alone", str(path))
+        with readable(path):
+            table = _arrow(path, form_of(path))
+            for name, value in folders.items():
+                if name not in table.column_names:
+                    table = table.append_column(name, pa.repeat(value, len(table)))
+            tables.append(table)
+            check_same_columns(tables[0].column_names, table.column_names, path)
+    with readable(first):
+        try:
+            table = pa.concat_tables(tables, promote_options="permissive")
+        except pa.ArrowTypeError as problem:
+            raise InputError("source", "all files need columns of the same types", first_line(problem)) from None
+    return _arrow_columns(table, first, f"{len(files)} files")
+
+
+def check_same_columns(first: Sequence[str], names: Sequence[str], path: Path) -> None:
+    if sorted(first) != sorted(names):
+        odd = sorted(set(first) ^ set(names)) or ["one twice"]
+        rule = "all files need the same columns"
+        raise InputError("source", rule, f"{path} has {'no' if odd[0] in first else 'another'} column {odd[0]!r}")
+
+
+def is_text(kind: Any) -> bool:
+    """Whether an Arrow type is text, or categories of it."""
+    import pyarrow as pa
+
+    kind = kind.value_type if pa.types.is_dictionary(kind) else kind
+    return str(kind) in ("string", "large_string", "string_view")
+
+
+def holds_text(table: Mapping[str, np.ndarray], name: str) -> bool:
+    if not isinstance(table, _Columns):
+        return table[name].dtype.kind in "US"
+    kind = table.type_of(name)
+    return kind is not None and is_text(kind)
+
+
+def _type_of_series(series: Any) -> Any:
+    """The Arrow type of a column of a frame; None if its values are of mixed types."""
+    import pyarrow as pa
+
+    try:
+        return series.to_arrow().type
+    except (pa.ArrowInvalid, pa.ArrowTypeError):
+        return None
+
+
+def _series(series: Any, name: str) -> np.ndarray:
+    """A column of a frame by way of Arrow, which stacks lists fast; values of mixed types as the objects they are."""
+    import pyarrow as pa
+
+    try:
+        column = series.to_arrow()
+    except (pa.ArrowInvalid, pa.ArrowTypeError):
+        return as_array(series, name)
+    return from_arrow(column, name)
+
+
+def table_of_file(path: Path) -> Mapping[str, np.ndarray]:
+    form = form_of(path)
+    if not path.is_file():
+        raise InputError("source", "must be a file that exists", str(path))
+    with readable(path):
+        if form == "npz":
+            return _npz(path)
+        table = _arrow(path, form)
+        return _arrow_columns(table, path, str(path))
+
+
+def _arrow_columns(table: Any, path: Path, source: str) -> _Columns:
+    def type_of(name: str) -> Any:
+        return table.schema.field(name).type
+
+    return _Columns(table.column_names, lambda name: _column(table[name], name, path), source, type_of)
+
+
+def _column(column: Any, name: str, path: Path) -> np.ndarray:
+    """A column of a file, checked: to read text whose offsets are damaged would end the process."""
+    with readable(path):
+        column.validate(full=True)
+        check_text({name: column.type}, path)
+    return from_arrow(column, name)
+
+
+def _npz(path: Path) -> Mapping[str, np.ndarray]:
+    with path.open("rb") as stream:  # opened here, because numpy leaves a damaged file open
+        stored = np.load(stream, allow_pickle=False)
+        if isinstance(stored, np.ndarray):
+            raise ValueError("a single array without a name, as of an .npy file")
+        arrays = {name: stored[name] for name in stored.files}
+    return {name: array for name, array in arrays.items() if isinstance(array, np.ndarray)}
+
+
+def _arrow(path: Path, form: str) -> Any:
+    if form == "csv":
+        from pyarrow import csv
+
+        check_separator(path)
+        return csv.read_csv(path, parse_options=csv.ParseOptions(delimiter=separator_of(path)))
+    if form == "parquet":
+        from pyarrow import parquet
+
+        with parquet.ParquetFile(path) as file:
+            table = file.read()
+            check_rows_said(path, file.metadata, table.num_rows)
+            return table
+    import pyarrow as pa
+
+    with pa.OSFile(str(path)) as source:
+        form_of_file = pa.ipc.open_file if source.read(6) == b"ARROW1" else pa.ipc.open_stream
+        source.seek(0)
+        return form_of_file(source).read_all()
+
+
+def check_separator(path: Path) -> None:
+    """Raise if the header of a text file has values, but not separated as they should be."""
+    with path.open("rb") as file:
+        header = file.readline(2**16).decode("latin-1")
+    wanted = separator_of(path)
+    found = next((sign for sign in ";\t|," if sign in header and wanted not in header), None)
+    if found is not None and "\0" not in header:
+        rule = f"values must be separated by {'commas' if wanted == ',' else 'tabs'}"
+        raise InputError("source", rule, f"{path}: found {found!r}")
+
+
+def check_text(types: Mapping[str, Any], path: Path) -> None:
+    """Raise if a column of a text file, of which these are the types, is in no encoding that can be read."""
+    odd = [name for name, kind in types.items() if str(kind) in ("binary", "large_binary")]
+    if odd and form_of(path) == "csv":
+        raise InputError("source", SAVED_AS, f"{path}: column {odd[0]!r} is not UTF-8")
+
+
+def check_rows_said(path: Path, metadata: Any, found: int) -> None:
+    """A damaged .parquet file may hold other numbers of rows in other places."""
+    if metadata.num_rows != found:
+        raise InputError("source", "must have as many rows as it says", f"{path} says {metadata.num_rows:,}, has {found:,}")
+
+
+def column_names(names: Sequence[Any], source: str) -> dict[str, Any]:
+    """The names of columns as text, each with what it was: frames may have numbers for names."""
+    found: dict[str, Any] = {}
+    for name in names:
+        if str(name) in found:
+            raise InputError("source", "column names must differ", f"{source} has two columns {str(name)!r}")
+        found[str(name)] = name
+    return found
+
+
+class _Columns(Mapping[str, np.ndarray]):
+    """Named columns, each read as numpy when it is asked for. `type_of` gives the Arrow type of one, or None."""
+
+    def __init__(
+        self, names: Sequence[Any], column: Callable[[Any], np.ndarray], source: str, type_of: Callable[[Any], Any]
+    ) -> None:
+        self._names, self._column, self._type_of = column_names(names, source), column, type_of
+
+    def type_of(self, name: str) -> Any:
+        return self._type_of(self._names[name])
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._names)
+
+    def __len__(self) -> int:
+        return len(self._names)
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._names
+
+    def __getitem__(self, name: str) -> np.ndarray:
+        return self._column(self._names[name])

@@ -1,0 +1,125 @@
+"""Files are written whole or not at all."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import secrets
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from ..errors import InputError
+
+
+def write_text(path: Path, text: str) -> None:
+    with _replacing(path) as name:
+        name.write_text(text, encoding="utf-8")
+
+
+def write_bytes(path: Path, content: bytes) -> None:
+    with _replacing(path) as name:
+        name.write_bytes(content)
+
+
+def write_table(path: Path, columns: Mapping[str, np.ndarray]) -> None:
+    """Columns as a .parquet or .csv file; a matrix becomes a column of lists."""
+    write_tables(path, [arrow_table(columns)])
+
+
+def write_tables(path: Path, parts: Iterable[Any]) -> int:
+    """Arrow tables as one .parquet or .csv file, with the columns of the first; how many rows they had.
+
+    If a part fails, nothing is written.
+    """
+    from pyarrow import csv, parquet
+
+    form = path.suffix.lower()
+    if form not in (".parquet", ".pq", ".csv"):
+        raise InputError("output", "must end in .parquet or .csv", str(path))
+    rows, writer, schema = 0, None, None
+    with _replacing(path) as name, contextlib.ExitStack() as stack:
+        for table in parts:
+            if writer is None:
+                schema = table.schema
+                writer = stack.enter_context((csv.CSVWriter if form == ".csv" else parquet.ParquetWriter)(name, schema))
+            writer.write_table(conform(table, schema, "a later part"))
+            rows += len(table)
+        stack.close()
+        if writer is None:
+            raise InputError("source", "needs at least one row", "is empty")
+    return rows
+
+
+def arrow_table(columns: Mapping[str, np.ndarray]) -> Any:
+    """Columns as an Arrow table; a matrix becomes a column of lists."""
+    import pyarrow as pa
+
+    arrays = {}
+    for name, column in columns.items():
+        try:
+            arrays[name] = pa.array(column if column.ndim == 1 else list(column))
+        except pa.ArrowException as problem:
+            raise InputError(name, "must be a column of a table", first_line(problem)) from None
+    return pa.table(arrays)
+
+
+def with_columns(table: Any, columns: Mapping[str, np.ndarray]) -> Any:
+    """An Arrow table with more columns at its end, which take the place of those of their names; the others untouched."""
+    import pyarrow as pa
+
+    more, kept = arrow_table(columns), table.select([name for name in table.column_names if name not in columns])
+    return pa.Table.from_arrays([*kept.columns, *more.columns], schema=pa.schema([*kept.schema, *more.schema]))
+
+
+def conform(table: Any, schema: Any, whose: str) -> Any:
+    """The columns of a schema by name, in its order and of its types, with every value as it was; or an error."""
+    import pyarrow as pa
+
+    odd = sorted({*table.column_names} ^ {*schema.names})
+    if odd:
+        found = f"{whose} has {'no' if odd[0] in schema.names else 'another'} column {odd[0]!r}"
+        raise InputError("source", "all files need the same columns", found)
+    try:
+        return table.select(schema.names).cast(schema)
+    except (ValueError, pa.ArrowException) as problem:
+        rule = "all files need columns of the same types"
+        raise InputError("source", rule, f"{whose}: {first_line(problem)}") from None
+
+
+def first_line(problem: BaseException) -> str:
+    """What an error says, in one line."""
+    return (str(problem).splitlines() or [type(problem).__name__])[0]
+
+
+@contextlib.contextmanager
+def _replacing(path: Path) -> Iterator[Path]:
+    """A temporary name beside the path, moved to it at the end: a reader never sees half a file.
+
+    A link stays one: what it points to is replaced. A pipe or a device is written to as it is.
+    """
+    temporary = None
+    try:
+        if path.is_dir():
+            raise InputError("path", "must be a file, not a folder", str(path))
+        target = Path(os.path.realpath(path))
+        if path.exists() and not target.is_file():
+            yield path
+            return
+        if not target.parent.is_dir():
+            raise InputError("path", "its folder must exist", str(path))
+        temporary = target.with_name(f".probaudit-{secrets.token_hex(8)}")
+        yield temporary
+        os.replace(temporary, target)
+    except BaseException as problem:
+        if temporary is not None:
+            with contextlib.suppress(OSError):
+                temporary.unlink()
+        if isinstance(problem, OSError):
+            rule = "must be a place where all of it can be written"
+            raise InputError("path", rule, f"{path}: {problem.strerror or first_line(problem)}") from None
+        if type(problem).__module__.startswith("pyarrow"):
+            raise InputError("path", "must be a kind of file for these columns", f"{path}: {first_line(problem)}") from None
+        raise

@@ -1,0 +1,1 @@
+"""Grouping loss: features, regions, the bound and the loss budget."""

@@ -1,0 +1,421 @@
+"""Regions: how the rows of a level set are parted by their features (paper 1, Sections 4.2 and 4.4, Appendix D)."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any, ClassVar, NamedTuple
+
+import numpy as np
+
+from ..choices.partitions import Partition
+from ..data.arrays import is_missing, named_columns, value_name
+from ..data.parallel import default_threads
+from ..data.predictions import Predictions
+from ..errors import InputError
+from .features import Features, features_of
+
+WHOLE = "all"  # the rule of a region that is a whole level set
+
+
+LEAST_ROWS = 5  # of each side, if a level set with too few rows for `region_ratio` is split once
+
+
+class Level(NamedTuple):
+    """The rows of a level set: those to learn regions from, those to be split, and, for all rows, weights and hits."""
+
+    train: np.ndarray
+    test: np.ndarray
+    weights: np.ndarray
+    hits: np.ndarray  # the weight of the row, or 0; of several classes, [rows, classes]
+    by_log: bool
+    seed: int
+
+
+class Division(NamedTuple):
+    """The region of each row that was to be split, numbered from 0; the rule of each region in words; if it is known, the
+    region of any other rows, by their places among features of the same form, and how many regions there may be; and whether
+    there were rows enough to look for regions at all."""
+
+    region: np.ndarray
+    rule: Callable[[int], str]
+    place: Callable[[Features, np.ndarray], np.ndarray] | None = None
+    size: int = 0
+    searched: bool = True
+
+    @classmethod
+    def whole(cls, rows: int) -> Division:
+        """A single region, as there are too few rows to look for more."""
+        return cls(np.zeros(rows, np.int64), lambda _: WHOLE, _nowhere_else, 1, searched=False)
+
+
+def _nowhere_else(features: Features, rows: np.ndarray) -> np.ndarray:
+    return np.zeros(len(rows), np.int64)
+
+
+@dataclass(frozen=True, eq=False)
+class Leaves:
+    """The leaf of a tree in which a row ends."""
+
+    tree: np.ndarray
+
+    def __call__(self, features: Features, rows: np.ndarray) -> np.ndarray:
+        from ..kernels.regions import find_leaves
+
+        leaves = np.empty(len(rows), np.int64)
+        find_leaves(features.codes, rows, self.tree, leaves)
+        return leaves
+
+
+@dataclass(frozen=True, eq=False)
+class Nearest:
+    """The cluster whose centre is next to a row."""
+
+    model: Any
+
+    def __call__(self, features: Features, rows: np.ndarray) -> np.ndarray:
+        if not len(rows):
+            return np.zeros(0, np.int64)
+        return np.asarray(self.model.predict(np.asarray(features.values[rows], features._dtype)), np.int64)
+
+
+class Regions(ABC):
+    """A choice of how the rows of each level set are parted. To write one, subclass and implement `divide`; level sets are
+    divided in several threads, and what they share can be made in `prepare`."""
+
+    def prepare(self, features: Features) -> None:  # noqa: B027
+        """Called once, before any level set is divided."""
+
+    @abstractmethod
+    def divide(self, features: Features, level: Level) -> Division:
+        """Regions learned from some rows of a level set, and where the others lie."""
+
+
+@dataclass(frozen=True)
+class TreeRegions(Regions):
+    """The leaves of a decision tree for the event, by the loss that is asked for: at most one for each `ratio` rows, each with
+    about as many rows or more. Splits are at 255 values of each feature.
+
+    A level set with too few rows for three such regions is split once, into regions of two fifths of the
+    rows or more, as long as each keeps 5 rows: two regions of half the rows each would need a feature with
+    a possible cut at its median. Where no feature allows so many rows on both sides, as a column of 0
+    and 1 that is seldom 1, one split into regions of 5 rows or more is made.
+    """
+
+    ratio: float = 30
+    fallback: ClassVar[float] = LEAST_ROWS  # of each side, where no feature allows larger regions
+
+    def __post_init__(self) -> None:
+        if not self.ratio >= 2:
+            raise InputError("region_ratio", "must be at least 2", self.ratio)
+
+    def prepare(self, features: Features) -> None:
+        _ = features.codes
+
+    def least(self, level: Level) -> float:
+        """How many rows to learn from each region must hold."""
+        regions = len(level.test) // self.ratio
+        return len(level.train) // regions if regions > 2 else _stump_least(level)
+
+    def divide(self, features: Features, level: Level) -> Division:
+        least = self.least(level)
+        if len(level.train) < max(2, 2 * least) or not least:
+            return Division.whole(len(level.test))
+        tree, possible = _grown(features, level, least), True
+        if len(tree) == 1:
+            seen, weights = features.codes[level.train], level.weights[level.train]
+            if not _can_split(seen, weights, least):
+                possible = _can_split(seen, weights, self.fallback)
+                tree = _first_split(_grown(features, level, self.fallback)) if possible else tree
+        leaves = Leaves(tree)
+        region, rule = leaves(features, level.test), partial(_path, features, tree)
+        return Division(region, rule, leaves, len(tree), searched=possible)
+
+
+def _can_split(values: np.ndarray, weights: np.ndarray, least: float) -> bool:
+    """Whether some feature has a cut with `least` times the mean weight on both sides."""
+    heavy = least * weights.mean() * (1 - 1e-9)
+    for column in values.T:
+        left = np.bincount(np.unique(column, return_inverse=True)[1], weights).cumsum()
+        if ((left >= heavy) & (left[-1] - left >= heavy)).any():
+            return True
+    return False
+
+
+def _first_split(tree: np.ndarray) -> np.ndarray:
+    """The root of a tree and its two children, as leaves."""
+    found = tree[:3].copy()
+    found[1:] = -1
+    return found
+
+
+def _stump_least(level: Level) -> float:
+    """For one split: two fifths of the rows, and never fewer than a rate needs to be told from chance."""
+    few = min(len(level.train), len(level.test)) < 2 * LEAST_ROWS
+    return float(len(level.train)) if few else max(0.4 * len(level.train), LEAST_ROWS)
+
+
+@dataclass(frozen=True)
+class StumpRegions(TreeRegions):
+    """Two regions by one feature, each with at least two fifths of the rows: for diagrams."""
+
+    fallback: ClassVar[float] = np.inf
+
+    def least(self, level: Level) -> float:
+        return 0.4 * len(level.train)
+
+
+def _grown(features: Features, level: Level, least: float) -> np.ndarray:
+    """A tree as `grow_tree` grows it; for several classes, by the sum of their squared errors."""
+    from ..kernels.regions import grow_tree
+
+    if level.hits.ndim == 1:
+        return np.asarray(grow_tree(features.codes, level.train, level.weights, level.hits, float(least), level.by_log))
+    from sklearn.tree import DecisionTreeRegressor
+
+    rows, w = level.train, level.weights[level.train]
+    model = DecisionTreeRegressor(min_weight_fraction_leaf=least / len(rows) * (1 - 1e-9), random_state=level.seed)
+    grown = model.fit(features.codes[rows], level.hits[rows] / w[:, None], sample_weight=w).tree_
+    number, found = {0: 0}, np.full((grown.node_count, 3), -1, np.int32)
+    for node in range(grown.node_count):  # parents come before their children
+        left, right = int(grown.children_left[node]), int(grown.children_right[node])
+        if left >= 0:
+            first = len(number)
+            number[left], number[right] = first, first + 1
+            found[number[node]] = (grown.feature[node], int(np.floor(grown.threshold[node])), first)
+    return found
+
+
+def _single_precision(values: np.ndarray) -> np.ndarray:
+    """Features as scikit-learn's trees take them; a missing value lies above all."""
+    return np.asarray(np.nan_to_num(values.astype(np.float32), nan=np.inf))
+
+
+@dataclass(frozen=True, eq=False)
+class Side:
+    """On which side of a cut a row lies: 0 if the feature is not above it, else 1."""
+
+    column: int
+    cut: float
+
+    def __call__(self, features: Features, rows: np.ndarray) -> np.ndarray:
+        return (_single_precision(features.values[rows, self.column]) > self.cut).astype(np.int64)
+
+
+@dataclass(frozen=True)
+class BalancedStump(Regions):
+    """Two halves of the rows that regions are learned from, split at the median of the feature that tells most about the event:
+    scikit-learn's tree with half of the rows in each leaf, as in the paper (Figures 5 to 8, Appendix D). A feature with ties at
+    its median gives no halves. Between equally good features the seed decides."""
+
+    def divide(self, features: Features, level: Level) -> Division:
+        from sklearn.tree import DecisionTreeRegressor
+
+        rows, w = level.train, level.weights[level.train]
+        if len(rows) < 2:
+            return Division.whole(len(level.test))
+        hits = level.hits[rows] / (w if level.hits.ndim == 1 else w[:, None])
+        values = _single_precision(features.values[rows])
+        model = DecisionTreeRegressor(min_samples_leaf=len(rows) // 2, random_state=level.seed)
+        tree = model.fit(values, hits, sample_weight=w).tree_
+        if tree.node_count == 1:
+            halves = _can_split(values, np.ones(len(rows)), len(rows) // 2)
+            found = np.zeros(len(level.test), np.int64)
+            return Division(found, lambda _: WHOLE, _nowhere_else, 1, searched=halves)
+        side = Side(int(tree.feature[0]), float(tree.threshold[0]))
+        ends = ((-np.inf, side.cut), (side.cut, np.inf))
+        return Division(side(features, level.test), lambda number: features.bound(side.column, *ends[number]), side, 2)
+
+
+def _path(features: Features, tree: np.ndarray, leaf: int) -> str:
+    """What leads to a leaf, in words."""
+    bounds: dict[int, tuple[float, float]] = {}
+    while leaf:
+        parent = int(np.flatnonzero((tree[:, 2] == leaf) | ((tree[:, 2] == leaf - 1) & (tree[:, 0] >= 0)))[0])
+        column, cut = int(tree[parent, 0]), float(features.cuts[tree[parent, 0], tree[parent, 1]])
+        low, high = bounds.get(column, (-np.inf, np.inf))
+        bounds[column] = (low, min(high, cut)) if leaf == tree[parent, 2] else (max(low, cut), high)
+        leaf = parent
+    return " and ".join(features.bound(column, *bounds[column]) for column in sorted(bounds)) or WHOLE
+
+
+@dataclass(frozen=True)
+class KMeansRegions(Regions):
+    """Clusters of the features as they are, without a look at the event."""
+
+    clusters: int = 2
+
+    def __post_init__(self) -> None:
+        if self.clusters < 1:
+            raise InputError("clusters", "must be at least 1", self.clusters)
+
+    def divide(self, features: Features, level: Level) -> Division:
+        from sklearn.cluster import KMeans
+
+        train = np.asarray(features.values[level.train], features._dtype)
+        clusters = min(self.clusters, len(np.unique(train, axis=0))) if len(train) else 0
+        if clusters < 2:
+            return Division.whole(len(level.test))
+        model = KMeans(clusters, n_init="auto", random_state=level.seed).fit(train, sample_weight=level.weights[level.train])
+        nearest = Nearest(model)
+        region = nearest(features, level.test)
+        return Division(region, lambda number: f"cluster {number + 1} of {clusters}", nearest, clusters)
+
+
+def _plain(value: Any) -> Any:
+    """A value as samples keep it: missing ones are equal, and dates and the like are text."""
+    if is_missing(value):
+        return None
+    return value if isinstance(value, (str, int, float, list, dict, set)) else str(value)
+
+
+@dataclass(frozen=True, eq=False)
+class GivenRegions(Regions):
+    """Groups that are known before: the number of each row's, and what each is called. Nothing is learned from rows."""
+
+    groups: np.ndarray
+    names: Sequence[str]
+    numbers: Mapping[tuple[Any, ...], int] = field(default_factory=dict, repr=False)  # of the values of columns
+
+    @classmethod
+    def of_columns(cls, columns: Mapping[str, np.ndarray]) -> GivenRegions:
+        """The combinations of values that occur.
+
+        >>> GivenRegions.of_columns({"corruption": np.array(["blur", "noise", "blur"])}).names
+        ['corruption = blur', 'corruption = noise']
+        """
+        known: dict[tuple[Any, ...], int] = {}
+        values = ([_plain(value) for value in column.tolist()] for column in columns.values())
+        try:
+            groups = [known.setdefault(key, len(known)) for key in zip(*values, strict=True)]
+        except TypeError as problem:
+            raise InputError("regions", "columns must hold single values", f"{', '.join(columns)}: {problem}") from None
+        said = (zip(columns, key, strict=True) for key in known)
+        names = [" and ".join(f"{name} = {value_name(v)}" for name, v in key) for key in said]
+        return cls(np.array(groups, np.int64), names, known)
+
+    def divide(self, features: Features, level: Level) -> Division:
+        groups = self.groups[level.test]
+        several = bool(len(groups)) and bool((groups != groups[0]).any())
+        return Division(groups, lambda number: self.names[number], size=len(self.names), searched=several)
+
+
+def given_regions(names: Sequence[str], predictions: Predictions, features: Any = None) -> GivenRegions:
+    """The combinations of values of columns, of the rows or of their features, that are named."""
+    rows, features = len(predictions), features_of(predictions) if features is None else features
+    columns = dict(predictions.columns or {}) | (named_columns(features, "features") or {})
+    missing = [name for name in names if name not in columns]
+    if missing or not names:
+        raise InputError("regions", "must name columns of the features or of the Predictions", repr(missing or names))
+    chosen = {name: columns[name] for name in names}
+    for name, column in chosen.items():
+        if column.shape != (rows,):
+            raise InputError("regions", f"column {name!r} needs one value per row ({rows})", f"has shape {column.shape}")
+    return GivenRegions.of_columns(chosen)
+
+
+def chosen_regions(regions: Any, ratio: float, features: Any, predictions: Predictions) -> tuple[Regions | Partition, Features]:
+    """The choice of regions, and the features if it needs any."""
+    rows = len(predictions)
+    features = features_of(predictions) if features is None else features
+    if isinstance(regions, Partition):
+        return regions, Features.none(rows)
+    if isinstance(regions, (list, tuple)):
+        return given_regions(regions, predictions, features), Features.none(rows)
+    named = {
+        "tree": TreeRegions(ratio),
+        "stump": StumpRegions(),
+        "balanced_stump": BalancedStump(),
+        "kmeans": KMeansRegions(),
+    }
+    if not isinstance(regions, Regions) and (not isinstance(regions, str) or regions not in named):
+        raise InputError("regions", f"must be one of {', '.join(named)}, names of columns, or a Regions choice", repr(regions))
+    choice = regions if isinstance(regions, Regions) else named[regions]
+    if isinstance(choice, GivenRegions):
+        if choice.groups.shape != (rows,):
+            raise InputError("regions", f"needs one group per row ({rows})", f"has shape {choice.groups.shape}")
+        return choice, Features.none(rows)
+    if features is None:
+        raise InputError("features", "are needed to part rows into regions")
+    return choice, Features.of(features, rows)
+
+
+@dataclass(frozen=True, eq=False)
+class Parting:
+    """Rows in regions, numbered through all level sets in rising order: the region of each row (-1 for a row that only taught),
+    and of each region its level set, its bin, and its group. Groups that are known before reach over bins; else every region is
+    a group of its own. `rule` says in words what makes a group. Of each level set `divisions` has the fold, the bin and how it
+    was divided, and `own` the number that a region has there."""
+
+    region: np.ndarray
+    level: np.ndarray
+    bin: np.ndarray
+    group: np.ndarray
+    rule: Callable[[int], str]
+    own: np.ndarray
+    divisions: Sequence[tuple[int, int, Division]]
+
+
+def halves(bins: np.ndarray, seed: int, clusters: np.ndarray | None = None) -> np.ndarray:
+    """The half, 0 or 1, of each row: the rows of every bin are shuffled and split; an odd one goes to half 0. With clusters,
+    whole clusters go to either half, so that both have about as many rows."""
+    rng = np.random.default_rng(seed)
+    if clusters is not None:
+        sizes = np.bincount(clusters)
+        order = np.lexsort((rng.permutation(len(sizes)), -sizes))
+        order = order[sizes[order] > 0]
+        half_of = np.zeros(len(sizes), np.int64)
+        half_of[order] = np.tile([0, 1, 1, 0], len(order) // 4 + 1)[: len(order)]  # the largest are paired
+        return half_of[clusters]
+    order = rng.permutation(len(bins))
+    order = order[np.argsort(bins[order], kind="stable")]
+    sizes = np.bincount(bins)
+    place = np.arange(len(bins)) - np.repeat(np.cumsum(sizes) - sizes, sizes)
+    found = np.empty(len(bins), np.int64)
+    found[order] = place >= np.repeat((sizes + 1) // 2, sizes)
+    return found
+
+
+def part_rows(
+    choice: Regions, features: Features, bins: Sequence[np.ndarray], test: Sequence[np.ndarray], rows: Level
+) -> Parting:
+    """The rows of each bin parted, for every fold: the bin of each row there, and whether it is to be parted.
+
+    rows : `train` holds the place of each row among those of the features.
+    """
+    places, jobs = rows.train, []
+    for fold, (cells, tested) in enumerate(zip(bins, test, strict=True)):
+        order = np.argsort(2 * cells + tested, kind="stable")
+        ends = np.searchsorted((2 * cells + tested)[order], np.arange(2 * int(cells.max()) + 3))
+        for cell in np.flatnonzero(ends[2::2] > ends[1:-1:2]):
+            taught, parted = order[ends[2 * cell] : ends[2 * cell + 1]], order[ends[2 * cell + 1] : ends[2 * cell + 2]]
+            jobs.append((fold, int(cell), parted, rows._replace(train=places[taught], test=places[parted])))
+    choice.prepare(features)
+    with ThreadPoolExecutor(default_threads()) as pool:
+        divisions = list(pool.map(lambda job: choice.divide(features, job[3]), jobs))
+    region, owns, first = np.full(len(places), -1), [], 0
+    for (_, _, parted, _), division in zip(jobs, divisions, strict=True):
+        known, place = np.unique(division.region, return_inverse=True)
+        region[parted] = first + place.reshape(-1)
+        owns.append(known)
+        first += len(known)
+    level = np.repeat(np.arange(len(jobs)), [len(known) for known in owns])
+    levels = [(fold, cell, division) for (fold, cell, _, _), division in zip(jobs, divisions, strict=True)]
+    return parting(region, level, np.concatenate(owns), levels, choice)
+
+
+def parting(
+    region: np.ndarray, level: np.ndarray, own: np.ndarray, divisions: Sequence[tuple[int, int, Division]], choice: Regions
+) -> Parting:
+    """Regions by their level sets and their own numbers there."""
+    bins = np.array([cell for _, cell, _ in divisions])[level]
+    if isinstance(choice, GivenRegions):
+        return Parting(region, level, bins, own, choice.names.__getitem__, own, divisions)
+
+    def rule(number: int) -> str:
+        return divisions[level[number]][2].rule(int(own[number]))
+
+    return Parting(region, level, bins, np.arange(len(own)), rule, own, divisions)

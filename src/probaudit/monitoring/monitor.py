@@ -1,0 +1,372 @@
+"""Watch a stream: is the model still as good, and as well calibrated, as it was on the reference?"""
+
+from __future__ import annotations
+
+import math
+from collections import deque
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, fields
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+
+from ..audits.state import State, check_rows, rows_for, statistics
+from ..data.predictions import Predictions
+from ..errors import InputError
+from ..files.writing import write_bytes
+from ..states import AuditState, Plan
+from ..states.storing import pack, unpack
+from .drift import Change, Reference, bad_rows_change, changes
+
+SCHEMA = "probaudit.monitoring.monitor/1"
+SAMPLE_ROWS = 10_000
+BEST = {"log_score": -1, "brier_score": -1, "accuracy": 1, "smooth_ece": -1, "infinite_rows": -1, "bad_rows": -1}
+
+
+@dataclass(frozen=True)
+class Alarm:
+    """A measure that has left what chance allows. `str(alarm)` says it in words.
+
+    look : the number of the look, from 1. first_row, last_row : of the window.
+    direction : "worse", "better", or "changed" for measures of which neither is good.
+    """
+
+    measure: str
+    direction: Literal["worse", "better", "changed"]
+    look: int
+    first_row: int
+    last_row: int
+    change: Change
+    text: str
+
+    def __str__(self) -> str:
+        return self.text
+
+
+@dataclass(frozen=True)
+class Look:
+    """A window held against the reference: every measure, and the names of those beyond what chance allows."""
+
+    number: int
+    first_row: int
+    last_row: int
+    changes: tuple[Change, ...]
+    alarming: tuple[str, ...]
+
+
+class Monitor:
+    """Rolling windows over a stream of rows, each held against a reference.
+
+    reference : `Predictions`, or a state of them (`statistics`): what the model was like when all was well.
+    window, every : at the end of every so many rows the last `window` of them are looked at; `every` divides `window`.
+    by : what these count: "rows", or "blocks", the calls of `update` (days, say).
+    alpha, horizon : in any `horizon` looks in a row, the chance of a false alarm, by any measure, is at most alpha. Each test
+        has the level alpha / (horizon x measures): Bonferroni, so this holds however windows overlap and measures depend on
+        each other. It supposes independent rows.
+    ignore : by measure, differences too small to matter: an alarm then needs evidence for more than that (the tolerance of
+        Podkopaev & Ramdas 2022). Of `priors`, the change of the frequency of a class.
+    history : how many looks and alarms are remembered.
+
+    Memory is bounded: window / every states, and the history. An alarm is raised when a measure leaves what chance allows, and
+    not again before it has come back.
+
+    >>> from probaudit import simulate
+    >>> world = simulate.gaussian_posteriors(4000, 2, seed=1)
+    >>> monitor = Monitor(Predictions(world.y, world.cal), window=1000, every=500)
+    >>> monitor.update(world.y, world.cal)
+    []
+    >>> print(*[alarm.measure for alarm in monitor.update(1 - world.y[:1000], world.cal[:1000])][:3])
+    log_score brier_score accuracy
+    """
+
+    def __init__(
+        self,
+        reference: Predictions | AuditState,
+        *,
+        window: int = 10_000,
+        every: int = 1_000,
+        by: Literal["rows", "blocks"] = "rows",
+        alpha: float = 0.05,
+        horizon: int = 1_000,
+        ignore: Mapping[str, float] | None = None,
+        history: int = 1_000,
+    ) -> None:
+        if by not in ("rows", "blocks"):
+            raise InputError("by", 'must be "rows" or "blocks"', repr(by))
+        counts = {"window": window, "every": every, "horizon": horizon, "history": history}
+        for name, count in counts.items():
+            if not (isinstance(count, int) and count >= 1):
+                raise InputError(name, "must be a whole number, at least 1", repr(count))
+        if window % every:
+            raise InputError("every", f"must divide the window of {window}", every)
+        if not 0 < alpha < 1:
+            raise InputError("alpha", "must lie inside (0, 1)", alpha)
+        if not isinstance(reference, (Predictions, AuditState)):
+            raise InputError("reference", "must be `Predictions` or a state", type(reference).__name__)
+        self._reference_state = reference if isinstance(reference, AuditState) else statistics(reference)
+        self.reference = Reference(self._reference_state.finalise())
+        _refuse_clusters(self.reference.evidence.sample)
+        self.ignore = _checked(ignore, self.reference.measures)
+        self.window_size, self.every, self.by = window, every, by
+        self.alpha, self.horizon = float(alpha), horizon
+        self.rows, self.looks_taken = 0, 0
+        self.looks: deque[Look] = deque(maxlen=history)
+        self.alarms: deque[Alarm] = deque(maxlen=history)
+        self._panes: deque[AuditState] = deque(maxlen=window // every)
+        self._open, self._filled = self._pane(), 0
+
+    def _pane(self) -> AuditState:
+        return AuditState(self.plan, sample_rows=SAMPLE_ROWS)
+
+    @property
+    def plan(self) -> Plan:
+        """What the reference was planned for, and the stream must be."""
+        return self._reference_state.plan
+
+    @property
+    def level(self) -> float:
+        """Of each test: an alarm is a p-value below it."""
+        return self.alpha / (self.horizon * len(self.reference.measures))
+
+    @property
+    def window(self) -> State | None:
+        """The state of the last full window, to be audited by itself; None before there is one."""
+        if len(self._panes) < (self._panes.maxlen or 0):
+            return None
+        whole = State(self.plan)
+        for pane in self._panes:
+            whole.merge(pane)
+        return whole
+
+    def update(
+        self,
+        y_true: Any,
+        y_proba: Any = None,
+        *,
+        sample_weight: Any = None,
+        features: Any = None,
+        feature_names: Sequence[str] | None = None,
+        columns: Any = None,
+    ) -> list[Alarm]:
+        """Add rows: labels and outputs, or `Predictions` alone; the alarms that they raise.
+
+        By rows, any cutting of a stream into blocks gives the same alarms. A block with a bad row raises and adds nothing,
+        unless the reference drops bad rows.
+        """
+        rest = {"sample_weight": sample_weight, "features": features, "feature_names": feature_names, "columns": columns}
+        rows = rows_for(self.plan, y_true, y_proba, **rest)
+        if rows is not None:
+            _refuse_clusters(rows)
+            check_rows(self.plan, rows, self.rows)
+            for pane in (*self._panes, self._open):
+                if pane.sample is not None:
+                    pane.sample.check(rows)
+        if self.by == "blocks":
+            return self._add(rows, 1)
+        raised, first = [], 0
+        while rows is not None and first < len(rows):
+            part = rows.take(slice(first, first + self.every - self._filled))
+            raised += self._add(part, len(part))
+            first += len(part)
+        return raised
+
+    def _add(self, rows: Predictions | None, units: int) -> list[Alarm]:
+        if rows is not None:
+            self._open.update(rows, start=self.rows)
+            self.rows += len(rows)
+        self._filled += units
+        return self._close() if self._filled == self.every else []
+
+    def _close(self) -> list[Alarm]:
+        self._panes.append(self._open)
+        self._open, self._filled = self._pane(), 0
+        window = self.window
+        return [] if window is None else self._look(window)
+
+    def _look(self, window: State) -> list[Alarm]:
+        summary = window.sums.statistics.finalise()
+        if summary.rows:
+            found = changes(self.reference, window.finalise(), self.ignore)
+        elif summary.dropped:  # not one good row, of which to say anything else
+            then = self.reference.evidence.summary
+            found = (bad_rows_change(summary, then, self.ignore.get("bad_rows", 0.0)),)
+        else:
+            return []
+        before = self.looks[-1].alarming if self.looks else ()
+        alarming = tuple(change.measure for change in found if change.p_value < self.level)
+        self.looks_taken += 1
+        look = Look(self.looks_taken, next(iter(window.covered))[0], window.covered.end - 1, found, alarming)
+        self.looks.append(look)
+        raised = [self._alarm(look, change) for change in found if change.measure in set(alarming) - set(before)]
+        self.alarms.extend(raised)
+        return raised
+
+    def _alarm(self, look: Look, change: Change) -> Alarm:
+        direction = _direction(change)
+        return Alarm(change.measure, direction, look.number, look.first_row, look.last_row, change, _words(look, change))
+
+    def report(self) -> str:
+        """The last look as a table, and the alarms so far, in words."""
+        unit = "rows" if self.by == "rows" else "blocks"
+        lines = [
+            f"{self.rows:,} rows seen, {_looks(self.looks_taken)} at the last {self.window_size:,} {unit}, "
+            f"against a reference of {self.reference.evidence.summary.rows:,} rows.",
+            f"In {self.horizon:,} looks the chance of any false alarm is at most {self.alpha:.0%} "
+            f"(each of {len(self.reference.measures)} tests: p < {self.level:.1g}).",
+        ]
+        if not self.looks:
+            return "\n".join([*lines, "No window is full yet."])
+        last = self.looks[-1]
+        lines += ["", f"{'measure':16}{'reference':>11}{'window':>11}{'change':>11}   95% interval"]
+        for change in last.changes:
+            mark = f"  ALARM ({_direction(change)})" if change.measure in last.alarming else ""
+            numbers = "".join(f"{x:11.4f}" for x in (change.reference, change.recent, change.difference))
+            lines.append(f"{change.measure:16}{numbers}   [{change.low:.4f}, {change.high:.4f}]{mark}")
+        return "\n".join([*lines, "", *([str(alarm) for alarm in self.alarms] or ["No alarm so far."])])
+
+    def to_frame(self) -> Any:
+        """The remembered looks as a pandas data frame: one row for each look and measure."""
+        import pandas as pd  # type: ignore[import-untyped]
+
+        rows = [
+            {"look": look.number, "first_row": look.first_row, "last_row": look.last_row}
+            | asdict(change)
+            | {"alarm": change.measure in look.alarming}
+            for look in self.looks
+            for change in look.changes
+        ]
+        names = ["look", "first_row", "last_row", *(f.name for f in fields(Change)), "alarm"]
+        return pd.DataFrame(rows, columns=names)
+
+    def save(self, path: str | Path) -> None:
+        """Write all of it to a file, whole or not at all; `load` goes on where it stood."""
+        header = {
+            "schema": SCHEMA,
+            "choices": {
+                "window": self.window_size,
+                "every": self.every,
+                "by": self.by,
+                "alpha": self.alpha,
+                "horizon": self.horizon,
+                "ignore": self.ignore,
+                "history": self.looks.maxlen,
+            },
+            "rows": self.rows,
+            "looks_taken": self.looks_taken,
+            "filled": self._filled,
+            "looks": [_plain(asdict(look)) for look in self.looks],
+            "alarms": [_plain(asdict(alarm)) for alarm in self.alarms],
+        }
+        states = {"reference": self._reference_state, "open": self._open}
+        states |= {f"pane.{i}": pane for i, pane in enumerate(self._panes)}
+        write_bytes(Path(path), pack(header, {name: np.frombuffer(s.to_bytes(), np.uint8) for name, s in states.items()}))
+
+    @classmethod
+    def load(cls, path: str | Path) -> Monitor:
+        """Read a monitor that `save` wrote."""
+        try:
+            content = Path(path).read_bytes()
+        except OSError as problem:
+            raise InputError("path", "must be a file that can be read", f"{path}: {problem.strerror}") from None
+        header, arrays = unpack(content, SCHEMA)
+        try:
+            states = {name: AuditState.from_bytes(array.tobytes()) for name, array in arrays.items()}
+            monitor = cls(states["reference"], **header["choices"])
+            monitor.rows, monitor.looks_taken = int(header["rows"]), int(header["looks_taken"])
+            monitor._open, monitor._filled = states["open"], int(header["filled"])
+            monitor._panes.extend(states[f"pane.{i}"] for i in range(len(states) - 2))
+            monitor.looks.extend(_look(stored) for stored in header["looks"])
+            monitor.alarms.extend(Alarm(**(stored | {"change": _change(stored["change"])})) for stored in header["alarms"])
+        except (KeyError, TypeError, ValueError, AttributeError) as problem:
+            raise InputError("state", f"must be a whole file of the form {SCHEMA}", str(problem)) from None
+        return monitor
+
+    def __repr__(self) -> str:
+        return f"Monitor({self.rows:,} rows, {_looks(self.looks_taken)}, {len(self.alarms)} alarms)"
+
+
+def _looks(count: int) -> str:
+    return "1 look" if count == 1 else f"{count:,} looks"
+
+
+def _refuse_clusters(rows: Predictions) -> None:
+    if rows.clusters is not None:
+        rule = "the tests of a monitor need independent rows: leave clusters out, and pass one row of each"
+        raise InputError("clusters", rule)
+
+
+def _checked(ignore: Mapping[str, float] | None, measures: Sequence[str]) -> dict[str, float]:
+    found = dict(ignore or {})
+    for name, least in found.items():
+        if name not in measures:
+            raise InputError("ignore", f"must name some of {', '.join(measures)}", repr(name))
+        if not (isinstance(least, (int, float)) and 0 <= least < math.inf):
+            raise InputError("ignore", "a difference to ignore must be finite and not negative", f"{name}: {least!r}")
+    return found
+
+
+def _direction(change: Change) -> Literal["worse", "better", "changed"]:
+    if change.measure == "overconfidence":  # away from zero, whichever way
+        worse = abs(change.recent) > abs(change.reference)
+        return "worse" if worse else "better"
+    if change.measure not in BEST:
+        return "changed"
+    return "better" if change.difference * BEST[change.measure] > 0 else "worse"
+
+
+NOUNS = {
+    "log_score": "The log score",
+    "brier_score": "The Brier score",
+    "accuracy": "Accuracy",
+    "confidence": "Mean confidence",
+    "overconfidence": "Mean confidence minus accuracy",
+    "smooth_ece": "The calibration error (SmoothECE)",
+    "infinite_rows": "The share of rows whose true class was held impossible",
+    "bad_rows": "The share of bad rows",
+}
+SHARES = ("accuracy", "confidence", "overconfidence", "infinite_rows", "bad_rows")
+
+
+def _words(look: Look, change: Change) -> str:
+    """An alarm as a person would say it."""
+    rows = f"in rows {look.first_row:,} to {look.last_row:,}, against the reference"
+    rare = f"If nothing had changed, this would be seen in fewer than 1 of {_odds(change.p_value)} looks."
+    if change.measure == "priors":
+        moved = f"{change.recent:.1%} of the rows would have to change class ({change.reference:.1%} by chance)"
+        return f"The class frequencies changed {rows}: {moved}; {change.detail}. {rare}"
+    share = change.measure in SHARES
+
+    def number(x: float) -> str:
+        return f"{x:.2%}" if share else f"{x:.4f}"
+
+    verb = "rose" if change.difference > 0 else "fell"
+    by = f"a change of {number(change.difference)}{' beyond chance' if change.measure == 'smooth_ece' else ''}"
+    moved = f"{verb} from {number(change.reference)} to {number(change.recent)}"
+    direction = {"worse": ": worse", "better": ": better", "changed": ""}[_direction(change)]
+    interval = f"95% interval {number(change.low)} to {number(change.high)}"
+    return f"{NOUNS[change.measure]} {moved} ({by}, {interval}) {rows}{direction}. {rare}"
+
+
+def _odds(p: float) -> str:
+    """1 / p, as a power of ten below it."""
+    return f"{10 ** min(12, int(-math.log10(max(p, 1e-12)))):,}"
+
+
+def _plain(value: Any) -> Any:
+    """Numbers that JSON has not, as text."""
+    if isinstance(value, dict):
+        return {name: _plain(part) for name, part in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_plain(part) for part in value]
+    return repr(value) if isinstance(value, float) and not math.isfinite(value) else value
+
+
+def _change(stored: Mapping[str, Any]) -> Change:
+    numbers = {name: float(value) for name, value in stored.items() if name not in ("measure", "detail")}
+    return Change(measure=stored["measure"], detail=stored["detail"], **numbers)
+
+
+def _look(stored: Mapping[str, Any]) -> Look:
+    found = tuple(_change(change) for change in stored["changes"])
+    return Look(**{**stored, "changes": found, "alarming": tuple(stored["alarming"])})

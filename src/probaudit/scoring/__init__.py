@@ -1,0 +1,1 @@
+"""Proper scores and risks of rows, with intervals."""

@@ -1,0 +1,276 @@
+"""Expected scores with 95% intervals: plain, normalised, under other priors, weighted, per class."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from ..choices.scores import Brier, Cost, Log, Score
+from ..data.arrays import as_numbers
+from ..errors import InputError
+from ..estimate import Estimate
+from ..states import ClassSums, Decisions, Summary
+from .clusters import ClusteredRows
+from .intervals import Z95 as Z95
+from .intervals import ClassParts, score_interval
+
+
+@dataclass(frozen=True)
+class Mean:
+    """A mean score with its standard error by linearisation and its 95% interval, the score of the
+    base-rate forecast under the same priors, and the mean of each class."""
+
+    value: float
+    error: float
+    low: float
+    high: float
+    naive: float
+    by_class: np.ndarray
+
+
+def check_priors(priors: Any, classes: Sequence[Any], weight: np.ndarray) -> np.ndarray:
+    """Priors as an array, one for each class, summing to 1; a class without rows (or weight) must have prior 0."""
+    values = as_numbers(priors, "priors")
+    K = len(classes)
+    if values.shape != (K,):
+        raise InputError("priors", f"needs one number for each of the {K} classes", f"has shape {values.shape}")
+    if not ((values >= 0) & (values <= 1)).all() or not abs(values.sum() - 1) <= 1e-6:
+        raise InputError("priors", "must be probabilities that sum to 1", values.tolist())
+    empty = np.flatnonzero((values > 0) & (weight == 0))
+    if len(empty):
+        k = int(empty[0])
+        raise InputError("priors", "a class with a positive prior needs rows", f"{classes[k]!r} has none")
+    return values / values.sum()
+
+
+def mean_score(
+    sums: ClassSums,
+    score: Score,
+    *,
+    normalize: bool = False,
+    priors: np.ndarray | None = None,
+    effect: float = 1.0,
+) -> Mean:
+    """The mean of a score from its class sums, with its 95% interval (see `score_intervals`).
+
+    With given priors it is sum_c P_c m_c, m_c the mean over the rows of class c (paper 2, Eq. 36-37); then classes are
+    fixed and only their means vary. Without, the rows are a simple sample: m = sum w s / sum w. Divided by the
+    naive score H(P), it becomes a ratio whose variance follows from u_i = s_i - (m / H) S(P, y_i): for a proper score the
+    derivative of H in the direction of a row of class y is S(P, y) - H.
+
+    effect : the design effect of dependent rows; NaN if it is unknown, and so is the interval.
+    """
+    weight, total = sums.weight, sums.weight.sum()
+    infinite = sums.infinite > 0
+    with np.errstate(invalid="ignore", divide="ignore"):
+        means = np.where(weight > 0, sums.score / weight, np.nan)
+    means[infinite] = np.inf
+    frequencies = weight / total
+    P = frequencies if priors is None else priors
+    naive_scores = score.by_class(score.naive(P))
+    present = P > 0
+    naive = float((P[present] * naive_scores[present]).sum())
+    value = math.fsum(P[present] * means[present])
+    if (infinite & (present | (priors is None))).any():  # a weight may be positive and yet too small to show in P
+        value = math.inf
+    scale = naive if normalize else 1.0
+    if normalize and naive <= 0:  # a naive forecast that costs nothing, or earns, is no yardstick
+        value = math.inf if naive == 0 and value > 0 else math.nan
+        return Mean(value, math.nan, math.nan, math.nan, naive, means)
+    value /= scale
+    if not math.isfinite(value) or sums.rows.sum() < 2:
+        return Mean(value, math.nan, math.nan, math.nan, naive, means)
+    offset = value * np.where(present, naive_scores, 0.0) if normalize else np.full(len(P), value)
+    parts = _parts(sums, score, P, np.where(present, means, 0.0), None if priors is not None else offset, scale)
+    if parts is None or math.isnan(effect):
+        return Mean(value, math.nan, math.nan, math.nan, naive, means)
+    parts = parts.dependent(effect)
+    low, high = score_interval(value, parts)
+    if normalize and priors is None:
+        missing = _naive_bias(score, P, total**2 / sums.weight_squared.sum() / effect)
+        low -= value * missing / (naive + missing)
+    n = float(sums.rows.sum())
+    if priors is None:
+        error = math.sqrt(effect * _spread(sums, offset).sum() * n / (n - 1)) / total / scale
+    else:
+        error = math.sqrt(parts.within.sum())
+    return Mean(value, float(error), low, high, naive, means)
+
+
+def _naive_bias(score: Score, P: np.ndarray, rows: float) -> float:
+    """By how much H falls short on average when its priors are estimated: for the log score, with few rows for each of many
+    classes, by more than it varies (Miller 1955)."""
+    if isinstance(score, Log):
+        return float((np.count_nonzero(P) - 1) / (2 * rows))
+    return float((1 - (P**2).sum()) / rows) if isinstance(score, Brier) else 0.0
+
+
+def _parts(
+    sums: ClassSums, score: Score, P: np.ndarray, means: np.ndarray, offset: np.ndarray | None, scale: float
+) -> ClassParts | None:
+    """What each class adds. Without an offset the counts of the classes are fixed, and a class of one row, whose variation is
+    unknown, leaves the interval unknown."""
+    some = (P > 0) & (sums.weight_squared > 0)
+    least, most = _bounds(score, len(P))
+    if offset is None and (sums.rows[some] < 2).any():
+        return None
+    weight, squared = sums.weight[some], sums.weight_squared[some]
+    within = _spread(sums, means)[some]
+    about = within if offset is None else np.maximum(_spread(sums, offset)[some], within)
+    share, unit = P[some] / scale, (P[some] / weight / scale) ** 2
+    rows = sums.rows[some]
+    return ClassParts(
+        share=share,
+        mean=means[some],
+        rows=weight**2 / squared,
+        within=unit * within * np.where(rows > 1, rows / np.maximum(rows - 1, 1), 1.0),
+        counts=unit * (about - within),
+        rising=np.zeros(len(rows), bool) if offset is None else means[some] > offset[some],
+        least=least[some],
+        most=most[some],
+    )
+
+
+def _bounds(score: Score, classes: int) -> tuple[np.ndarray, np.ndarray]:
+    """The least and largest score that a row of each class can have."""
+    if isinstance(score, Cost):
+        return score.matrix.min(axis=1), score.matrix.max(axis=1)
+    return np.zeros(classes), np.full(classes, np.inf)
+
+
+def _spread(sums: ClassSums, offset: Any) -> np.ndarray:
+    """sum w^2 (s - offset)^2 over the rows of each class."""
+    with np.errstate(over="ignore", invalid="ignore"):  # scores whose square is no finite number have no finite spread
+        spread = sums.score_squared - 2 * offset * sums.score_cross + np.square(offset) * sums.weight_squared
+    return np.maximum(spread, 0.0)  # rounding may leave a constant score with a spread just below zero
+
+
+def score_sums(summary: Summary, score: Score) -> ClassSums:
+    """The class sums of a score that the pass has gathered."""
+    if isinstance(score, Log):
+        return summary.log
+    if isinstance(score, Brier):
+        return summary.brier
+    if isinstance(score, Cost):
+        for name, cost in summary.plan.costs.items():
+            if cost == score:
+                return _cost_sums(summary.costs[name], cost.matrix, summary)
+    raise InputError("score", "was not part of this pass", score.name)
+
+
+def _cost_sums(decisions: Decisions, matrix: np.ndarray, summary: Summary) -> ClassSums:
+    return decisions.cost(matrix[decisions.true, decisions.decision], summary.log)
+
+
+def estimate_score(
+    summary: Summary,
+    score: Score,
+    *,
+    normalize: bool = False,
+    priors: Any = None,
+    sums: ClassSums | None = None,
+    clustered: ClusteredRows | None = None,
+) -> Estimate:
+    """A mean score as an estimate; `clustered` are the rows, or a sample of them, if they are dependent."""
+    sums = score_sums(summary, score) if sums is None else sums
+    classes = summary.plan.classes
+    P = None if priors is None else check_priors(priors, classes, sums.weight)
+    effect = 1.0
+    if clustered is not None:
+        effect = clustered.clusters.widening(_influence(clustered, score, normalize, P)) ** 2
+    found = mean_score(sums, score, normalize=normalize, priors=P, effect=effect)
+    words = [f"mean {score.name} score" if not isinstance(score, Cost) else f"Bayes risk, costs {_shape(score)}"]
+    if isinstance(score, Brier):
+        words.append("summed over classes")
+    if normalize:
+        words.append("divided by that of the best constant forecast")
+    if P is not None:
+        words.append("under given priors")
+    if summary.plan.weighted:
+        words.append("weighted")
+    if clustered is not None:
+        words.append(clustered.words)
+    return Estimate(
+        found.value,
+        low=0.0 if found.low < 0 and _non_negative(score) else found.low,
+        high=found.high,
+        n=summary.rows,
+        definition=", ".join(words),
+        per_class=dict(zip(classes, found.by_class.tolist(), strict=True)),
+        naive=found.naive,
+        infinite_rows=int(sums.infinite.sum()),
+    )
+
+
+def _influence(rows: ClusteredRows, score: Score, normalize: bool, priors: np.ndarray | None) -> np.ndarray:
+    """How much each row moves the mean score, as in `mean_score`, but for a constant factor."""
+    values, codes, share = rows.scores(score), rows.codes, rows.clusters.share
+    with np.errstate(invalid="ignore", divide="ignore"):
+        if priors is not None:
+            weight = np.bincount(codes, share, minlength=len(priors))
+            means = np.bincount(codes, share * values, minlength=len(priors)) / weight
+            return np.asarray((priors / weight)[codes] * (values - means[codes]))
+        base = np.ones(len(values))
+        if normalize:
+            base = score.by_class(score.naive(np.bincount(codes, share, minlength=rows.rows.n_classes)))[codes]
+        return np.asarray(values - (share @ values) / (share @ base) * base)
+
+
+def _non_negative(score: Score) -> bool:
+    return not isinstance(score, Cost) or bool((score.matrix >= 0).all())
+
+
+def _shape(cost: Cost) -> str:
+    return cost.name if cost.name != "cost" else "{} x {}".format(*cost.matrix.shape)
+
+
+def zero_one(
+    summary: Summary, *, normalize: bool = False, priors: Any = None, clustered: ClusteredRows | None = None
+) -> Estimate:
+    """Bayes risk under 0-1 costs: the error rate of the argmax decisions."""
+    cost = Cost.zero_one(len(summary.plan.classes))
+    sums = _cost_sums(summary.argmax, cost.matrix, summary)
+    return estimate_score(summary, cost, normalize=normalize, priors=priors, sums=sums, clustered=clustered)
+
+
+def zero_one_reject(
+    summary: Summary, *, normalize: bool = False, priors: Any = None, clustered: ClusteredRows | None = None
+) -> Estimate:
+    """Bayes risk when an error costs 1 and to reject costs what the plan says."""
+    cost = Cost.zero_one(len(summary.plan.classes), reject=summary.plan.reject_cost)
+    sums = _cost_sums(summary.reject, cost.matrix, summary)
+    return estimate_score(summary, cost, normalize=normalize, priors=priors, sums=sums, clustered=clustered)
+
+
+def accuracy(summary: Summary, clustered: ClusteredRows | None = None) -> Estimate:
+    """The share of rows whose most probable class is the true one, with a Wilson interval.
+
+    Weighted rows count as (sum w)^2 / sum w^2 rows of equal weight, and clustered ones as so many divided by the design effect.
+    """
+    hits = summary.argmax.true == summary.argmax.decision
+    weight = summary.log.weight.sum()
+    share = float(summary.argmax.weight[hits].sum() / weight)
+    size = float(weight**2 / summary.log.weight_squared.sum())
+    words = "share of rows stated correct" if summary.plan.kind == "pairs" else "share of rows whose argmax is right"
+    if clustered is not None:
+        words, hits = f"{words}, {clustered.words}", clustered.hits
+        size /= clustered.clusters.widening(hits - clustered.clusters.share @ hits) ** 2
+    low, high = wilson(share, size)
+    return Estimate(share, low=low, high=high, n=summary.rows, definition=words)
+
+
+def wilson(share: float, n: float) -> tuple[float, float]:
+    """Wilson's 95% interval of a proportion; unknown if the number of rows is not.
+
+    >>> tuple(round(x, 4) for x in wilson(0.0, 10))
+    (0.0, 0.2775)
+    """
+    if not n > 0:
+        return math.nan, math.nan
+    centre = (share + Z95**2 / (2 * n)) / (1 + Z95**2 / n)
+    half = Z95 / (1 + Z95**2 / n) * math.sqrt(max(0.0, share * (1 - share)) / n + Z95**2 / (4 * n**2))
+    return max(0.0, centre - half), min(1.0, centre + half)

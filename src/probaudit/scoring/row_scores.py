@@ -1,0 +1,67 @@
+"""What a model scores in each row."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+
+from ..choices.scores import Brier, Cost, Log, Score
+from ..data.predictions import Predictions
+
+CHUNK = 2**20  # outputs that are scored at a time
+
+
+def row_scores(rows: Predictions, good: np.ndarray, rules: Mapping[str, Score]) -> dict[str, np.ndarray]:
+    """The scores of some rows, by the name of each rule.
+
+    >>> rows = Predictions([1, 0], [0.75, 0.5])
+    >>> row_scores(rows, np.array([0]), {"brier": Brier()})
+    {'brier': array([0.125])}
+    """
+    found = {name: np.empty(len(good)) for name in rules}
+    step = max(1, CHUNK // rows.n_classes)
+    for first in range(0, len(good), step):
+        part = slice(first, first + step)
+        at = good[part]
+        p, y = rows.probabilities(at).astype(np.float64, copy=False), rows.codes[at]
+        for name, rule in rules.items():
+            found[name][part] = _scores(rule, rows, at, p, y)
+    return found
+
+
+def row_hits(rows: Predictions, good: np.ndarray) -> np.ndarray:
+    """1 where the most probable class is the true one (of a stated confidence: where the answer was right), else 0."""
+    found, step = np.empty(len(good)), max(1, CHUNK // rows.n_classes)
+    for first in range(0, len(good), step):
+        at = good[first : first + step]
+        codes = rows.codes[at]
+        found[first : first + step] = codes if rows.pairs else rows.probabilities(at).argmax(axis=1) == codes
+    return found
+
+
+def of_true_class(values: np.ndarray, codes: np.ndarray) -> np.ndarray:
+    """The value of each row's true class."""
+    return np.asarray(values[np.arange(len(codes)), codes])
+
+
+def _scores(rule: Score, rows: Predictions, at: np.ndarray, p: np.ndarray, y: np.ndarray) -> np.ndarray:
+    if isinstance(rule, Log):
+        return _log_scores(rows, at, of_true_class(p, y))
+    if isinstance(rule, Brier):
+        true = of_true_class(p, y)
+        return np.asarray(np.einsum("ij,ij->i", p, p) - true**2 + (1 - true) ** 2)
+    if isinstance(rule, Cost):
+        return np.asarray(rule.matrix[y, rule.decide(p)])
+    return rule.score(p, y)
+
+
+def _log_scores(rows: Predictions, at: np.ndarray, true: np.ndarray) -> np.ndarray:
+    """-log of the true class's probability; of logits without the detour over probabilities, which may be too small."""
+    if rows.kind != "logits":
+        with np.errstate(divide="ignore"):
+            return np.asarray(-np.log(true))
+    z = rows.probs[at].astype(np.float64)
+    z = z if z.ndim == 2 else np.column_stack([np.zeros(len(z)), z])
+    z = z - z.max(axis=1, keepdims=True)
+    return np.asarray(np.log(np.exp(z).sum(axis=1)) - of_true_class(z, rows.codes[at]))

@@ -1,0 +1,64 @@
+"""What is wrong with a row, in words."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from ..data.arrays import is_missing
+from ..data.predictions import Block
+from ..errors import InputError
+
+if TYPE_CHECKING:
+    from .state import Plan
+
+WAYS_OUT = 'if it is rounded, raise `tolerance` (--tolerance) or use on_bad_rows="drop" (--drop-bad-rows)'
+RULES = ("label", "weight", "value", "sum")  # the kernels' status codes 1, 2, 3, 4
+
+
+def explain(plan: Plan, block: Block, index: int, status: int) -> InputError:
+    """The error for the row at this index of a block, to which a kernel gave this status."""
+    rule, row = RULES[status - 1], block.first_row + index
+    values = block.values[index].astype(np.float64)
+
+    def name(part: str) -> str:
+        return plan.names.get(part, part)
+
+    if rule == "label":
+        label = block.raw_labels[index]
+        label = label.item() if isinstance(label, np.generic) else label
+        said = "label is missing" if is_missing(label) or label == "" else f"label {label!r}"
+        return InputError(name("y"), f"must be one of the classes {_listed(plan.classes)}", said, row=row)
+    if rule == "weight" and block.weights is not None:
+        rule = "a weight must be finite and not negative"
+        return InputError(name("sample_weight"), rule, f"{block.weights[index]}", row=row)
+    if rule == "sum":
+        logs = plan.kind == "log_probabilities"
+        total = float(np.exp(values).sum() if logs else values.sum())
+        words = "exponentials sum" if logs else "sums"
+        text = f"a row must sum to 1 within {plan.tolerance:g}; {WAYS_OUT}"
+        return InputError(name("probs"), text, f"{words} to {total:.9g}", row=row)
+    if plan.kind in ("logits", "log_probabilities"):
+        wrong = ~((np.abs(values) <= 2.0**20) | (values == -np.inf))
+        text = "outputs must be numbers between -2^20 and 2^20, or -inf, but not all of them"
+    else:
+        wrong = ~((values >= 0) & (values <= 1 + plan.tolerance))
+        text = f"a probability must lie between 0 and 1{_meant(plan, values)}"
+    column = int(np.argmax(wrong))
+    place = f" for class {plan.classes[column]!r}" if len(values) == plan.n_classes else ""
+    return InputError(name("probs"), text, f"{values[column]:.9g}{place}", row=row)
+
+
+def _meant(plan: Plan, values: np.ndarray) -> str:
+    """A hint at what outputs that are no probabilities may be."""
+    if not np.isfinite(values).all():
+        return ""
+    if values.min() >= 0 and 1.5 <= values.max() <= 100 and (len(values) == 1 or abs(values.sum() - 100) <= 1):
+        return "; percentages must be divided by 100"
+    return "" if plan.kind == "pairs" else "; logits must be declared (`from_logits`, or --logits)"
+
+
+def _listed(classes: tuple[object, ...]) -> str:
+    shown = ", ".join(repr(c) for c in classes[:6])
+    return shown if len(classes) <= 6 else f"{shown}, ... ({len(classes)} in all)"

@@ -1,0 +1,256 @@
+"""What a pass over rows leaves behind for an audit: sums over all rows, and a sample of rows for what must be fitted."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from ..choices.lenses import Binary, TopK, TopLabel
+from ..data.predictions import Block, Predictions
+from ..errors import InputError
+from .event_grids import MANY_EVENTS as MANY_EVENTS
+from .event_grids import EventGrids, cells_for
+from .events import EventGrid, EventSums, event_sums
+from .exact import numbers
+from .sampling import priority
+from .state import Plan, Statistics, rows_of
+from .summary import Summary
+
+SAMPLE_ROWS = 200_000
+SAMPLE_VALUES = 20_000_000
+CLASS_GRIDS = 1_000  # classes beyond which each has no grid of its own
+RANKS = (2, 3, 5, 10)
+TILE_VALUES = 2**17  # outputs that are looked at together, so that they stay in a cache from one look to the next
+TILE_ROWS = 2**11  # at least, so that the calls for each of many classes do not cost more than their work
+
+
+Job = Callable[[int, Predictions], list[np.ndarray]]  # for the number of the first row of a block, and the block
+Total = Callable[[Job], list[np.ndarray]]
+
+
+@dataclass(frozen=True)
+class Others:
+    """The rows of which a sample was drawn. `total(job)` is the sum of the arrays of integers that a job gives for blocks of
+    all of them; rows of a priority up to `bound` are those of the sample."""
+
+    summary: Summary
+    total: Total
+    bound: np.uint64
+
+    @property
+    def plan(self) -> Plan:
+        return self.summary.plan
+
+
+@dataclass(frozen=True)
+class Evidence:
+    """Read out of a state, or gathered from rows in memory; the same numbers either way.
+
+    summary : of all rows.
+    top : the most probable class: its probability, and whether it is the true one.
+    classes : the same for each class in order; empty for a stated confidence, or beyond 1,000 classes.
+    ranks : by k, whether the true class is among the k most probable, and their summed probability; for k below the classes.
+    sample : all rows, if there are no more than `sample_size` allows; else so many of them, drawn without regard to their
+        values, in their order. Calibrators, regions and whatever else is fitted use these.
+    fingerprint : of the state of all rows.
+    places : the number of each row of the sample among all rows; None if it is all of them.
+    total : sums over all rows once more, if they can be had (see `Others`).
+    """
+
+    summary: Summary
+    top: EventSums
+    classes: tuple[EventSums, ...]
+    ranks: dict[int, EventSums]
+    sample: Predictions
+    fingerprint: str
+    places: np.ndarray | None = None
+    total: Total | None = None
+
+    @property
+    def sampled(self) -> bool:
+        """Whether the sample leaves rows out."""
+        return self.places is not None
+
+    @property
+    def sample_words(self) -> str:
+        """How the sample is to be called in a definition: nothing, if it is all rows."""
+        return f", on a sample of {len(self.sample):,} rows" if self.sampled else ""
+
+    @property
+    def others(self) -> Others | None:
+        """The rows that the sample leaves out, if there are any and they can be had again."""
+        if self.places is None or self.total is None:
+            return None
+        return Others(self.summary, self.total, priority(self.places).max())
+
+    def row_numbers(self, rows: np.ndarray) -> tuple[int, ...]:
+        """The numbers among all rows of some rows of the sample."""
+        return tuple((rows if self.places is None else self.places[rows]).tolist())
+
+
+class EvidenceState:
+    """The mergeable state behind the sums of an `Evidence`: integers, the same bytes for any cutting into blocks."""
+
+    def __init__(self, plan: Plan) -> None:
+        K, whole = plan.n_classes, plan.kind != "pairs"
+        classes = K if whole and K <= CLASS_GRIDS else 0
+        ranks = [k for k in RANKS if whole and k < K]
+        self.statistics = Statistics(plan, sides=whole and K == 2 and not plan.weighted)
+        self._events = EventGrids(classes, ranks) if whole and K > 2 and not plan.weighted else None
+        self._weighted = WeightedEvents(plan, classes, ranks) if plan.weighted else None
+
+    @property
+    def plan(self) -> Plan:
+        return self.statistics.plan
+
+    def update(self, block: Block) -> EvidenceState:
+        """Add the rows of a block. Unless bad rows are dropped, a block that has one raises and adds nothing."""
+        if self._events is not None and self.statistics.sees_events(block):
+            self.statistics.add(block, self._events)
+            return self
+        status, _ = self.statistics.add(block)  # all of the block first: it raises before any grid is touched
+        if self._weighted is None and (self._events is None or self.plan.kind == "probabilities"):
+            if self._events is not None:
+                self._events.update(block, status)
+            return self
+        for tile in tiles(block, self.plan.n_classes):
+            outputs = tile._replace(values=probabilities(tile.values, self.plan))
+            first = tile.first_row - block.first_row
+            judged = status[first : first + len(tile.values)]
+            if self._events is not None:
+                self._events.update(outputs, judged)
+            if self._weighted is not None:
+                self._weighted.update(outputs, judged)
+        return self
+
+    def merge(self, other: EvidenceState) -> EvidenceState:
+        """Add another state to this one."""
+        self.statistics.merge(other.statistics)
+        if self._events is not None and other._events is not None:
+            self._events.merge(other._events)
+        if self._weighted is not None and other._weighted is not None:
+            self._weighted.merge(other._weighted)
+        return self
+
+    def arrays(self) -> dict[str, np.ndarray]:
+        """Every number of the state, by name."""
+        events = {} if self._events is None else self._events.arrays()
+        return self.statistics.arrays() | events | ({} if self._weighted is None else self._weighted.arrays())
+
+    def restore(self, stored: Mapping[str, np.ndarray]) -> None:
+        """Take the numbers of a state of the same plan that was stored."""
+        self.statistics.restore(stored)
+        if self._events is not None:
+            self._events.restore(stored)
+        if self._weighted is not None:
+            self._weighted.restore(stored)
+
+    def to_bytes(self) -> bytes:
+        return b"".join(array.tobytes() for array in self.arrays().values())
+
+    def evidence(self, sample: Predictions, places: np.ndarray | None = None) -> Evidence:
+        """The state read out, beside a sample of its rows; raises if no row is left to judge."""
+        summary = self.statistics.finalise()
+        if summary.rows == 0:
+            raise InputError(sample.name("probs"), "no row is left to judge", summary.why_empty())
+        grid = summary.grid
+        top = EventSums(grid.rows, grid.hit_rows, grid.weight, grid.weight, grid.confidence, grid.hits)
+        classes: tuple[EventSums, ...] = ()
+        ranks: dict[int, EventSums] = {}
+        if self._weighted is not None:
+            top, classes, ranks = self._weighted.finalise()
+        elif self._events is not None:
+            classes, ranks = self._events.finalise()
+        elif self.plan.kind != "pairs":
+            sides = self.statistics.sides
+            classes = tuple(event_sums(s[:, 0].copy(), s[:, 1].copy(), numbers(s[:, 2:])[:, 0]) for s in sides)
+        fingerprint = hashlib.sha256(self.statistics.to_bytes()).hexdigest()[:16]
+        return Evidence(summary, top, classes, ranks, sample, fingerprint, places)
+
+
+class WeightedEvents:
+    """The grids of the top label, of each class and of each rank, for rows with weights."""
+
+    def __init__(self, plan: Plan, classes: int, ranks: Sequence[int]) -> None:
+        self._plan = plan
+        self._top = EventGrid(weighted=True)
+        self._classes = [EventGrid(cells_for(classes), weighted=True) for _ in range(classes)]
+        self._ranks = {k: EventGrid(weighted=True) for k in ranks}
+
+    def update(self, block: Block, status: np.ndarray) -> None:
+        """Add the good rows of a block of probabilities of all classes."""
+        weights = self._plan.scaled(block.weights)
+        if weights is None:
+            return
+        good = np.flatnonzero((status == 0) & (weights > 0))
+        probs, labels, weights = block.values[good], block.labels[good], weights[good]
+        if not len(labels):
+            return
+        self._top.update(*(Binary() if self._plan.kind == "pairs" else TopLabel()).view(probs, labels), weights)
+        if self._ranks:
+            largest, place = TopK(max(self._ranks)).view(probs, labels)
+            summed = np.cumsum(largest, axis=1)
+            for k, grid in self._ranks.items():
+                grid.update(summed[:, k - 1], place < k, weights)
+        for k, grid in enumerate(self._classes):
+            grid.update(probs[:, k], labels == k, weights)
+
+    def merge(self, other: WeightedEvents) -> None:
+        for mine, theirs in zip(self._all(), other._all(), strict=True):
+            mine.merge(theirs)
+
+    def _named(self) -> dict[str, list[EventGrid]]:
+        return {"top": [self._top], "classes": self._classes, "ranks": list(self._ranks.values())}
+
+    def _all(self) -> list[EventGrid]:
+        return [grid for grids in self._named().values() for grid in grids]
+
+    def arrays(self) -> dict[str, np.ndarray]:
+        return {
+            f"{name}.{part}": np.stack([getattr(grid, f"_{part}") for grid in grids])
+            for name, grids in self._named().items()
+            for part in ("cells", "sums")
+            if grids
+        }
+
+    def restore(self, stored: Mapping[str, np.ndarray]) -> None:
+        for name, grids in self._named().items():
+            for part in ("cells", "sums"):
+                for i, grid in enumerate(grids):
+                    getattr(grid, f"_{part}")[...] = stored[f"{name}.{part}"][i]
+
+    def finalise(self) -> tuple[EventSums, tuple[EventSums, ...], dict[int, EventSums]]:
+        classes = tuple(grid.finalise() for grid in self._classes)
+        return self._top.finalise(), classes, {k: grid.finalise() for k, grid in self._ranks.items()}
+
+
+def tiles(block: Block, classes: int) -> Iterator[Block]:
+    """The rows of a block, few enough at a time to stay in a cache; in memory row by row."""
+    size = max(TILE_ROWS, TILE_VALUES // classes)
+    for first in range(0, len(block.values), size):
+        part = slice(first, first + size)
+        weights = None if block.weights is None else block.weights[part]
+        yield Block(block.first_row + first, rows_of(block, part), block.labels[part], weights, block.raw_labels[part])
+
+
+def probabilities(values: np.ndarray, plan: Plan) -> np.ndarray:
+    """The outputs of rows as probabilities, [rows, K]. Of bad rows, anything."""
+    if plan.kind in ("probabilities", "pairs"):
+        return values if values.shape[1] > 1 else np.column_stack([1 - values[:, 0], values[:, 0]])
+    from ..kernels.event_pass import probabilities as fill
+
+    found = np.empty((len(values), plan.n_classes))
+    fill(values, plan.kind == "log_probabilities", found)
+    return found
+
+
+def sample_size(outputs: int, features: int = 0) -> int:
+    """How many rows of so many outputs and features a sample holds.
+
+    >>> sample_size(2), sample_size(1000, features=64)
+    (200000, 18796)
+    """
+    return max(1, min(SAMPLE_ROWS, SAMPLE_VALUES // (outputs + features)))

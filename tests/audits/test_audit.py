@@ -1,0 +1,589 @@
+"""The audit: its numbers, its JSON, and each rule of the verdict both firing and not firing."""
+
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import replace
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+
+import probaudit as pb
+from probaudit import simulate
+from probaudit.audits.finding import Case
+from probaudit.audits.gate import Threshold, failures
+from probaudit.audits.verdict import RULES, against_chance, hidden_groups, infinite_log_score
+from probaudit.engines.memory import evidence_of
+from probaudit.report.audit_page import audit_page
+from probaudit.states import Plan
+
+
+def rules(audit: pb.Audit) -> dict[str, str]:
+    return {finding.rule: finding.level for finding in audit.findings}
+
+
+@pytest.fixture(scope="module")
+def world():
+    return pb.simulate.gaussian_posteriors(2000, 2, seed=3)
+
+
+def test_estimates_are_those_of_the_functions(world):
+    audit = pb.audit(world.y, world.mcs, costs=[[0, 1], [10, 0]])
+    assert audit["log_score"] == pb.log_score(world.y, world.mcs)
+    assert audit["brier_score.normalized"] == pb.brier_score(world.y, world.mcs, normalize=True)
+    assert audit["cost_risk"] == pb.bayes_risk(world.y, world.mcs, [[0, 1], [10, 0]])
+    assert audit["error_rate"] == pytest.approx(1 - audit["accuracy"])
+    assert audit["reject_risk"] == pytest.approx(pb.bayes_risk(world.y, world.mcs, pb.Cost.zero_one(2, reject=0.1)))
+    assert audit["accuracy"] == np.mean(world.mcs.argmax(axis=1) == world.y)
+    with pytest.raises(KeyError, match="log_score"):
+        audit["nothing"]
+
+
+def test_json_is_complete_and_strict(world, tmp_path):
+    audit = pb.audit(world.y, world.cal, classes=[0, 1])
+    text = audit.to_json(tmp_path / "audit.json")
+    assert (tmp_path / "audit.json").read_text() == text
+    assert list(tmp_path.iterdir()) == [tmp_path / "audit.json"]
+    found = json.loads(text)
+    assert found["schema"] == "probaudit.audit/3"
+    assert found["rows"] == len(world.y)
+    assert found["estimates"]["log_score"]["value"] == float(audit["log_score"])
+    assert found["estimates"]["log_score"]["per_class"].keys() == {"0", "1"}
+    assert found["findings"][0].keys() == {"level", "rule", "text", "advice", "reference", "rows"}
+
+
+def test_what_is_infinite_is_null_in_json():
+    audit = pb.audit([0, 1, 1], [[1.0, 0.0], [1.0, 0.0], [0.2, 0.8]])
+    found = json.loads(audit.to_json())["estimates"]["log_score"]
+    assert found["value"] is None
+    assert found["infinite"] is True
+    assert found["infinite_rows"] == 1
+    assert audit.flat()["infinite_rows"] == 1
+
+
+def test_flat_and_frame_have_every_number(world):
+    audit = pb.audit(world.y, world.mcs)
+    flat, frame = audit.flat(), audit.to_frame()
+    names = {"ece", "ece.equal_mass", "smooth_ece", "kernel_error", "rms_error", "classwise_ece", "accuracy", "rows"}
+    assert set(flat) >= names | {"ece.p_value", "classwise_ece.p_value", "infinite_rows"}
+    assert flat["ece"] == audit.calibration.value == float(audit.errors[0].estimate)
+    assert all(isinstance(value, (int, float)) for value in flat.values())
+    assert list(frame.columns) == ["name", "value", "low", "high", "n", "definition"]
+    assert set(frame["name"]) == set(audit.estimates) | {error.name for error in audit.errors}
+    assert frame.set_index("name")["value"].to_dict() == {name: flat[name] for name in frame["name"]}
+    five = pb.simulate.gaussian_posteriors(500, 7)
+    assert {"topk_ece.2", "topk_ece.3", "topk_ece.5"} <= set(pb.audit(five.y, five.cal).flat())
+
+
+@pytest.mark.parametrize(
+    ("options", "rule"), [({"repair": "all"}, "compare"), ({"calibrator": "temperature"}, "fitted calibrator")]
+)
+def test_choices_are_checked_before_any_work(world, options, rule):
+    with pytest.raises(pb.InputError, match=rule):
+        pb.audit(world.y, world.cal, **options)
+
+
+def test_the_terminal_shows_errors_groups_and_repairs(world):
+    group = np.array(["left", "right"])[np.arange(len(world.y)) % 2]
+    text = repr(pb.audit(world.y, world.mcs, columns={"side": group}, repair="compare"))
+    for part in ("top label, no bins (SmoothECE)", "chance alone", "side = left", "mean replacement (control)", "* "):
+        assert part in text
+    assert max(len(line) for line in text.splitlines()) <= 100
+    assert "…" not in text
+    plain = repr(pb.audit(world.y, world.mcs))
+    assert "mean replacement" not in plain
+    assert "stated" not in plain
+
+
+def test_names_of_groups_are_not_markup(world):
+    odd = np.array(["[red]x[/red]", "[/]"])[np.arange(len(world.y)) % 2]
+    text = repr(pb.audit(world.y, world.mcs, columns={"[b]": odd}, regions=["[b]"], repair=False))
+    assert "[b] = [red]x[/red]" in text
+    assert "[b] = [/]" in text
+
+
+def test_weights_of_any_size(world):
+    huge = np.r_[1e300, np.full(len(world.y) - 1, 1e290)]
+    found = pb.audit(world.y, world.cal, sample_weight=huge, repair=False)
+    assert all(np.isfinite(error.estimate) for error in found.errors)
+
+
+def test_what_a_calibrator_would_gain(world):
+    audit, loss = pb.audit(world.y, world.mcs), pb.calibration_loss(world.y, world.mcs)
+    assert audit["calibration_loss"] == loss.loss
+    assert audit["calibration_loss.relative"] == loss.relative
+    assert audit.flat()["log_score.calibrated"] == loss.calibrated
+    assert "BiasCorrectedTemperature, 5 random folds" in audit.settings["calibration_loss"]
+    assert rules(pb.audit(world.y, world.cal))["miscalibration_costs"] == "good"
+    certain = world.cal.copy()
+    certain[np.flatnonzero(world.y == 1)[:1]] = 1, 0
+    infinite = pb.audit(world.y, certain)
+    assert "calibration_loss" not in infinite.estimates
+    assert np.isfinite(infinite["log_score.calibrated"])
+    assert "from infinity" in infinite.verdict
+    for few in (pb.audit([0, 0, 0, 0, 0, 0], [0.1] * 6), pb.audit([0, 1], [0.1, 0.8])):
+        assert "calibration_loss" not in few.estimates
+        assert "not tried" in few.settings["calibration_loss"]
+    assert pb.audit(world.y, world.cal, repair=False).settings["calibration_loss"] == "not asked for"
+
+
+def test_with_features_it_says_who_is_badly_served():
+    world = simulate.neural_outputs(4000, seed=1)
+    audit = pb.audit(world.y, world.scores, features=world.features)
+    budget = pb.loss_budget(world.y, world.scores, world.features)
+    assert float(audit.budget.grouping) == float(budget.grouping)
+    assert audit["grouping_loss.relative"] == pytest.approx(budget.grouping / budget.total)
+    assert "hidden_groups" in rules(audit)
+    found = json.loads(audit.to_json())["budget"]
+    assert found["total"]["value"] == float(budget.total)
+    assert found["regions"][0].keys() >= {"rule", "rows", "stated", "observed", "verdict"}
+    assert "who is badly served" in repr(audit)
+    plain = pb.audit(world.y, world.scores)
+    assert plain.budget is None
+    assert json.loads(plain.to_json())["budget"] is None
+    assert "hidden_groups" not in rules(plain)
+
+
+def test_given_groups_are_found_to_be_badly_served():
+    world = simulate.unfair_groups(6000)
+    audit = pb.audit(world.y, world.scores, columns={"group": world.group}, regions=["group"])
+    assert rules(audit)["hidden_groups"] == "warning"
+    assert "group = " in audit.verdict
+    fair = simulate.unfair_groups(6000, {"a": 0.0, "b": 0.0})
+    calm = pb.audit(fair.y, fair.scores, columns={"group": fair.group}, regions=["group"])
+    assert rules(calm)["hidden_groups"] == "note"
+
+
+def test_json_needs_an_existing_folder(world, tmp_path):
+    with pytest.raises(pb.InputError, match="folder must exist"):
+        pb.audit(world.y, world.cal).to_json(tmp_path / "none" / "audit.json")
+
+
+def test_the_fingerprint_is_of_the_rows(world):
+    order = np.random.default_rng(0).permutation(len(world.y))
+    audit = pb.audit(world.y, world.cal)
+    assert audit.fingerprint == pb.audit(world.y[order], world.cal[order]).fingerprint
+    assert audit.fingerprint != pb.audit(world.y, world.mcs).fingerprint
+
+
+def test_repr_reads_like_the_terminal(world):
+    text = repr(pb.audit(world.y, world.cal))
+    assert "Better than always forecasting the class frequencies" in text
+    assert "log score" in text
+    assert "\x1b" not in text
+
+
+def calibrated(world):
+    return pb.audit(world.y, world.cal)
+
+
+# For each rule an audit in which it must speak (with its level) and one in which it must not.
+FIRING = {
+    "infinite_log_score": (lambda w: pb.audit([0, 1, 1], [[1.0, 0.0], [1.0, 0.0], [0.2, 0.8]]), "bad", calibrated),
+    "against_class_frequencies": (lambda w: pb.audit(w.y, 1 - w.cal), "bad", lambda w: pb.audit([1], [0.5])),
+    "worse_than_constant_decision": (
+        lambda w: pb.audit(w.y, 1 - w.cal, costs=[[0, 1], [1, 0]]),
+        "bad",
+        lambda w: pb.audit(w.y, w.cal, costs=[[0, 1], [1, 0]]),
+    ),
+    "good_decisions_bad_probabilities": (lambda w: pb.audit(*overconfident(w)), "warning", calibrated),
+    "rejecting_all_is_better": (lambda w: pb.audit(w.y, 1 - w.cal), "warning", calibrated),
+    "miscalibration_costs": (lambda w: pb.audit(w.y, w.mcs), "warning", lambda w: pb.audit(w.y, w.mcs, repair=False)),
+    "one_class": (lambda w: pb.audit(w.y[w.y == 0], w.cal[w.y == 0]), "warning", calibrated),
+    "rows_set_aside": (lambda w: pb.audit([0, 1, 7], [0.1, 0.9, 0.5], on_bad_rows="drop"), "warning", calibrated),
+    "only_confidence": (lambda w: confidence(w), "note", calibrated),
+    "against_chance": (lambda w: pb.audit(w.y, w.mcs), "warning", lambda w: None),  # it always says something
+    "hidden_groups": (lambda w: unfair(), "warning", calibrated),
+    "few_rows": (lambda w: pb.audit(w.y[:50], w.cal[:50]), "note", calibrated),
+    "few_clusters": (lambda w: pb.audit(w.y, w.cal, clusters=np.arange(len(w.y)) % 20, repair=False), "note", calibrated),
+    "few_of_a_class": (
+        lambda w: pb.audit(np.where(np.arange(len(w.y)) < 3, 1, 0), np.full(len(w.y), 0.01), repair=False),
+        "note",
+        calibrated,
+    ),
+    "absent_classes": (
+        lambda w: pb.audit(w.y, np.column_stack([w.cal, np.zeros(len(w.y))]), classes=[0, 1, 2]),
+        "note",
+        calibrated,
+    ),
+    "columns_not_grouped": (
+        lambda w: pb.audit(w.y, w.cal, columns={"zip": np.arange(len(w.y)) % 80}, repair=False),
+        "note",
+        lambda w: pb.audit(w.y, w.cal, columns={"site": np.arange(len(w.y)) % 8}, repair=False),
+    ),
+}
+
+
+def test_calibration_error_is_shown_beside_chance(world):
+    audit = pb.audit(world.y, world.cal)
+    assert audit.calibration.value == pytest.approx(pb.calibration_error(world.y, world.cal), abs=1e-12)
+    assert rules(audit)["against_chance"] == "good"
+    assert rules(pb.audit(world.y, world.mcs))["against_chance"] == "warning"
+    exact = pb.calibration_test(world.y, world.cal)
+    assert audit.calibration.null_mean == pytest.approx(exact.null_mean, rel=0.05)
+    weighted = pb.audit(world.y, world.cal, sample_weight=np.full(len(world.y), 3.0))
+    assert weighted.calibration.value == pytest.approx(audit.calibration.value, rel=1e-9)
+    assert weighted.calibration.null_mean == pytest.approx(exact.null_mean, rel=0.05)
+    assert rules(weighted)["against_chance"] == "good"
+
+
+def unfair():
+    world = simulate.unfair_groups(6000)
+    return pb.audit(world.y, world.scores, columns={"group": world.group}, regions=["group"])
+
+
+def overconfident(world):
+    p = np.where(world.cal > 0.5, 1 - 1e-12, 1e-12)
+    return world.y, p
+
+
+def confidence(world):
+    return pb.audit(pb.Predictions.from_confidence(world.cal.max(axis=1), world.cal.argmax(axis=1) == world.y))
+
+
+def test_every_function_takes_predictions(world):
+    rows = pb.Predictions(world.y, np.log(world.cal), from_logits=True)
+    assert pb.audit(rows)["log_score"] == pb.log_score(rows) == pb.log_score(world.y, np.log(world.cal), from_logits=True)
+    assert pb.bayes_risk(rows, costs=[[0, 1], [5, 0]]) == pytest.approx(pb.bayes_risk(world.y, world.cal, [[0, 1], [5, 0]]))
+    assert pb.calibration_error(rows) == pytest.approx(pb.calibration_error(world.y, world.cal))
+    assert pb.partitioned_calibration_error(rows, partitions=pb.Whole()) < 0.1
+    assert pb.cumulative_differences(rows).n == len(world.y)
+    for options in ({"y_proba": world.cal}, {"from_logits": True}, {"sample_weight": np.ones(len(world.y))}):
+        with pytest.raises(pb.InputError, match="beside rows"):
+            pb.log_score(rows, **options)
+    with pytest.raises(pb.InputError, match="is needed"):
+        pb.log_score(world.y)
+    with pytest.raises(pb.InputError, match="matrix"):
+        pb.bayes_risk(rows)
+
+
+def test_every_rule_is_tested():
+    assert {rule.__name__ for rule in RULES} == set(FIRING)
+
+
+@pytest.mark.parametrize("rule", FIRING)
+def test_rules_fire_and_do_not_fire(world, rule):
+    fires, level, silent = FIRING[rule]
+    assert rules(fires(world)).get(rule) == level
+    quiet = silent(world)
+    assert quiet is None or rule not in rules(quiet)
+
+
+def test_few_rows_are_those_that_cannot_show_an_error_of_five_points(world):
+    text = next(finding.text for finding in pb.audit(world.y[:150], world.cal[:150]).findings if finding.rule == "few_rows")
+    assert "a calibrated model has errors up to" in text
+    rare = np.where(np.arange(len(world.y)) < 3, 2, world.y)
+    thin = pb.audit(rare, np.column_stack([world.cal * 0.998, np.full(len(world.y), 0.002)]))
+    assert "1 class has fewer than 10 rows" in thin.verdict
+
+
+def test_infinite_rows_are_named(world):
+    outputs = np.array([0.2, 0.0, 0.7, 1.0, 0.0, 0.3])
+    binary = pb.audit([0, 1, 1, 0, 0, 1], outputs)
+    logits = np.log(
+        np.column_stack([1 - outputs, outputs]), where=np.column_stack([1 - outputs, outputs]) > 0, out=np.full((6, 2), -np.inf)
+    )
+    for audit in (
+        binary,
+        pb.audit([0, 1, 1, 0, 0, 1], np.column_stack([1 - outputs, outputs])),
+        pb.audit([0, 1, 1, 0, 0, 1], logits, from_log_probs=True),
+    ):
+        finding = audit.findings[0]
+        assert finding.rule == "infinite_log_score"
+        assert finding.rows == (1, 3)
+        assert "(rows 1, 3, counted from 0)" in finding.text
+    assert calibrated(world).findings[0].rows == ()
+
+
+def test_what_calibrator_gains_is_said(world):
+    plain, many = pb.audit(world.y, world.mcs), pb.audit(world.y, world.mcs, repair="compare")
+    assert "by bias-corrected temperature" in plain.verdict
+    best = next(repair for repair in many.repairs if repair.recommended)
+    finding = next(finding for finding in many.findings if finding.rule == "miscalibration_costs")
+    assert f"by {best.title}" in finding.text
+    assert f"--method {best.name}" in finding.advice
+    assert f"{best.gain:.1%} of the log score" in finding.text
+
+
+def test_findings_say_what_to_do_and_why(world):
+    audit = pb.audit(1 - world.y, world.mcs, costs=[[0, 1], [1, 0]])
+    for finding in audit.findings:
+        assert finding.advice or finding.level in ("good", "note")
+        assert "paper" not in finding.reference.lower()  # a stranger knows authors, not our numbers
+    assert audit.findings[0].reference == "Ferrer & Ramos 2025, Section 2.3.2"
+
+
+@pytest.mark.parametrize(
+    ("outputs", "begins"),
+    [
+        (lambda w: 1 - w.cal, "Do not use these probabilities as they are: they are worse than no model at all."),
+        (lambda w: w.mcs, "Use these probabilities with care: "),
+        (lambda w: w.cal, "As far as these rows show, these probabilities can be used: "),
+    ],
+)
+def test_the_headline_is_one_plain_sentence(world, outputs, begins):
+    text = pb.audit(world.y, outputs(world)).headline
+    assert text.startswith(begins)
+    assert text.count(". ") == 0
+    assert text.endswith(".")
+    assert len(text) < 200
+
+
+def test_against_class_frequencies_has_three_levels(world):
+    levels = [rules(pb.audit(world.y, p))["against_class_frequencies"] for p in (world.cal, world.mcp, 1 - world.cal)]
+    assert levels[0] == "good"
+    assert levels[2] == "bad"
+    rng = np.random.default_rng(0)
+    assert rules(pb.audit(rng.integers(0, 2, 200), np.full(200, 0.5)))["against_class_frequencies"] == "warning"
+
+
+def test_the_gravest_finding_comes_first():
+    audit = pb.audit([0, 1, 7], [[1.0, 0.0], [1.0, 0.0], [0.5, 0.5]], on_bad_rows="drop")
+    assert [finding.level for finding in audit.findings] == sorted(
+        (finding.level for finding in audit.findings), key=["bad", "warning", "good", "note"].index
+    )
+    assert audit.verdict.startswith("In 1 row of 2 the true class was given probability 0")
+
+
+def test_absent_classes_keep_their_column():
+    audit = pb.audit(["b", "a"], [[0.2, 0.7, 0.1], [0.6, 0.3, 0.1]], classes=["a", "b", "c"])
+    assert audit.to_dict()["class_rows"] == [1, 1, 0]
+    assert np.isnan(audit["log_score"].per_class["c"])
+    assert audit.summary.argmax.matrix().shape == (3, 3)
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [("log_score=0.5", 0.5), ("accuracy=90%", 0.9), ("a.b = 1e-3", 1e-3), ("x=5 %", 0.05)],
+)
+def test_thresholds_are_read(text, expected):
+    assert Threshold.parse(text, "max").bound == pytest.approx(expected)
+
+
+@pytest.mark.parametrize("text", ["log_score", "=3", "log_score=", "log_score=high", "log_score=nan"])
+def test_thresholds_that_cannot_be_read(text):
+    with pytest.raises(pb.InputError, match="NAME=VALUE"):
+        Threshold.parse(text, "max")
+
+
+def test_a_bound_holds_at_equality_and_never_for_what_is_no_number():
+    values = {"a": 0.5, "b": float("nan"), "c": float("inf")}
+    held = [Threshold("a", "max", 0.5), Threshold("a", "min", 0.5), Threshold("c", "min", 1)]
+    broken = [Threshold("b", "max", 1), Threshold("b", "min", 0), Threshold("c", "max", 1e300), Threshold("a", "max", 0.4)]
+    assert failures(values, held + broken) == broken
+    with pytest.raises(pb.InputError, match="must name one of a, b, c"):
+        failures(values, [Threshold("d", "max", 1)])
+
+
+def test_columns_of_many_values_are_named(world):
+    audit = pb.audit(world.y, world.cal, columns={"zip": np.arange(len(world.y)) % 80}, repair=False)
+    assert "zip has 80 values; the limit is 50 values" in audit.verdict
+
+
+def test_error_rate_and_accuracy_have_one_interval(world):
+    for y, p in ((world.y, world.mcs), ([1, 0, 1, 1], [0.2, 0.9, 0.1, 0.4])):
+        audit = pb.audit(y, p, repair=False, costs=[[0, 1], [1, 0]])
+        right, wrong = audit["accuracy"], audit["error_rate"]
+        assert wrong == pytest.approx(1 - right)
+        assert wrong.interval == pytest.approx((1 - right.high, 1 - right.low))
+        for name in ("reject_risk", "cost_risk"):
+            assert 0 <= audit[name].low <= audit[name] <= audit[name].high <= 1
+
+
+def test_of_one_class_there_is_no_normalised_score():
+    audit = pb.audit([0] * 20, np.linspace(0.1, 0.6, 20))
+    for name in ("log_score", "brier_score", "error_rate"):
+        assert np.isnan(audit[f"{name}.normalized"])
+        assert np.isfinite(audit[name])
+
+
+def test_a_test_that_could_see_nothing_is_no_good_news(world):
+    few = next(f for f in pb.audit(world.y[:60], world.cal[:60]).findings if f.rule == "against_chance")
+    assert few.level == "note"
+    assert "these rows are too few" in few.text
+    found = pb.audit(world.y, world.cal, repair=False)
+    one = Case(found.evidence, found.estimates, (replace(found.errors[0], p_value=0.03, null_mean=0.0),))
+    perhaps = against_chance(one)
+    assert perhaps.level == "note"
+    assert perhaps.text.startswith("Perhaps miscalibrated")
+
+
+def test_errors_of_two_classes_that_cancel_in_the_most_probable_one_are_told():
+    rng = np.random.default_rng(0)
+    p = rng.uniform(0.05, 0.9, 4000)
+    found = next(f for f in pb.audit(rng.random(4000) < p + 0.05, p, repair=False).findings if f.rule == "against_chance")
+    assert found.level == "warning"
+    assert found.text.startswith("Miscalibrated: class True has a calibration error of 0.0")
+
+
+def test_two_rows_cannot_tell():
+    assert "can be used: they" not in pb.audit([0, 1], [0.2, 0.8]).headline
+    y, p = np.repeat([0, 1, 0, 1], [27, 3, 3, 27]), np.repeat([0.1, 0.9], 30)
+    found = pb.audit(y, p, repair=False)
+    assert rules(found)["against_class_frequencies"] == "good"
+    words = "Cannot tell from these rows whether these probabilities can be used: only 60 rows."
+    assert found.headline == words
+
+
+def test_the_headline_considers_every_test(world):
+    """Errors that cancel in the most probable class: the second and third class share their probability wrongly."""
+    rng = np.random.default_rng(0)
+    top = rng.uniform(0.5, 0.95, 6000)
+    y = np.where(rng.random(6000) < top, 0, 1 + (rng.random(6000) < 0.5))
+    p = np.column_stack([top, 0.62 * (1 - top), 0.38 * (1 - top)])
+    found = pb.audit(y, p, repair=False)
+    assert found.errors[0].p_value > 0.05
+    assert rules(found)["against_chance"] == "warning"
+    assert found.headline.startswith("Use these probabilities with care")
+
+
+@pytest.mark.parametrize(
+    ("low", "share", "high", "searched", "level", "words"),
+    [
+        (-0.459, -0.226, -0.051, 1.0, "note", "No hidden groups detected with these features: they cost at least 0.0%"),
+        (-0.1, 0.01, 0.2, 1.0, "note", "at least 1.0% of the Brier score, a lower bound"),
+        (-0.01, -0.001, 0.01, 1.0, "note", "not ruled out"),
+        (-0.01, 0.001, 0.01, 0.4, "note", "Only 40.0% of the rows were searched"),
+        (0.0, 0.0, 0.0, 0.0, "note", "Too few rows to look for hidden groups."),
+        (0.02, 0.05, 0.08, 1.0, "warning", "at least 5.0% of the Brier score"),
+    ],
+)
+def test_a_lower_bound_is_never_good_news(low, share, high, searched, level, words):
+    budget = SimpleNamespace(total=1.0, grouping=pb.Estimate(share, low=low, high=high), badly_served=lambda n: ())
+    budget.score, budget.lens = "brier", pb.Classwise()
+    budget.found = SimpleNamespace(definition="tree", searched=searched)
+    summary = SimpleNamespace(plan=SimpleNamespace(kind="probabilities"))
+    finding = hidden_groups(SimpleNamespace(budget=budget, summary=summary))
+    assert finding.level == level
+    assert words in finding.text
+    assert "up to" not in finding.text
+
+
+def test_hidden_groups_are_looked_for_in_small_bins_and_silence_is_no_good_news():
+    """Half of the Brier score is lost to one hidden group; bins of 100 rows are too few for regions of 30."""
+    world = simulate.linked_scores(1500, lambda s: np.minimum(1, 2 * s), seed=11)
+    assert rules(pb.audit(world.y, world.scores, features=world.features, repair=False))["hidden_groups"] == "warning"
+    few = pb.audit(world.y[:60], world.scores[:60], features=world.features[:60], repair=False)
+    assert few.budget.found.searched == 0
+    assert "Too few rows to look for hidden groups" in few.verdict
+
+
+@pytest.fixture(scope="module")
+def wavy():
+    """Outputs that are too low here and too high there, which no temperature repairs."""
+    rng = np.random.default_rng(0)
+    p = rng.uniform(0.02, 0.98, 6000)
+    y = rng.random(6000) < np.clip(p + 0.15 * np.sin(8 * np.pi * p), 0, 1)
+    return y.astype(int), p
+
+
+def test_one_calibrator_that_gains_nothing_does_not_mean_that_nothing_can_be_repaired(wavy, world):
+    y, p = wavy
+    alone = pb.audit(y, p)
+    said = next(finding for finding in alone.findings if finding.rule == "miscalibration_costs")
+    assert said.level == "note"  # there is miscalibration, so that it is no good news
+    assert said.text.startswith("A bias-corrected temperature would")
+    assert "Other calibrators were not tried" in said.text
+    assert "Nothing to repair" not in alone.verdict
+    assert "compared below" not in " ".join(repr(alone).split())
+    tile = next(tile for tile in audit_page(alone).tiles if tile.name == "a calibrator would remove")
+    assert tile.span.startswith("of the log score: bias-corrected temperature, 95% interval")
+    compared = pb.audit(y, p, repair="compare")
+    said = next(finding for finding in compared.findings if finding.rule == "miscalibration_costs")
+    assert said.text.startswith("Miscalibration costs")
+    assert "by bias-corrected temperature on rows it did not see; other repairs are compared below" in " ".join(
+        repr(compared).split()
+    )
+    fine = next(f for f in pb.audit(world.y, world.cal).findings if f.rule == "miscalibration_costs")
+    assert fine.level == "good"
+    assert fine.text.startswith("A bias-corrected temperature would")
+
+
+@pytest.mark.parametrize("rows", [700, 1200])  # a budget of the top label, and one of all classes
+def test_a_bin_of_outputs_is_no_group_that_is_badly_served(rows):
+    rng = np.random.default_rng(0)
+    y, p = rng.integers(0, 2, rows), rng.random(rows)
+    noise = np.where(np.abs(p - 0.5) > 0.25, rng.random(rows), 0)  # constant in the bins between
+    found = pb.loss_budget(y, p, {"noise": noise}, calibrator="none")
+    table = found.found.regions
+    whole = [region for region in table.badly_served() if region.rule.endswith("all")]
+    assert whole  # bins that are wrong, and that no feature splits
+    assert found.badly_served(len(table))
+    assert all("noise" in region.rule for region in found.badly_served(len(table)))
+
+
+def test_a_share_lies_within_the_interval_that_is_shown():
+    rng = np.random.default_rng(0)
+    y = rng.integers(0, 2, 3000)
+    found = pb.audit(y, np.abs(y - rng.uniform(0, 0.001, 3000)), repair=False)
+    shown = re.search(r"is ([\d.]+)% lower \(95% interval ([\d.]+)% to ([\d.]+)%\)", found.verdict)
+    share, low, high = map(float, shown.groups())
+    assert 99 < low <= share <= high < 100.05
+
+
+def test_groups_are_named_as_they_were_given(world):
+    pd = pytest.importorskip("pandas")
+    n = len(world.y)
+    columns = pd.DataFrame(
+        {
+            "site": pd.array(np.resize([1, 2, None], n), "Int64"),
+            "size": np.resize([1.0, 2.0, np.nan], n),
+            "kind": np.resize(np.array(["a", "1.0", None], object), n),
+            "half": np.resize([0.5, 1.0, -3.0], n),
+        }
+    )
+    found = pb.audit(world.y, world.cal, columns=columns, repair=False)
+    named = {name: [group.value for group in found.groups if group.column == name] for name in columns}
+    assert named == {
+        "site": ["(missing)", "1", "2"],
+        "size": ["(missing)", "1", "2"],
+        "kind": ["(missing)", "1.0", "a"],
+        "half": ["-3", "0.5", "1"],
+    }
+    regions = pb.grouping_loss(world.y, world.cal, columns, regions=["site"]).regions
+    assert {regions.rule_of(number) for number in regions.number} == {"site = (missing)", "site = 1", "site = 2"}
+    drawn = pb.diagrams.group_errors_diagram(world.y, world.cal, by=columns["size"], resamples=5)
+    assert set(drawn.name) == {"(missing)", "1", "2"}
+
+
+def test_words_for_stated_confidences(world):
+    rows = pb.Predictions.from_confidence(world.cal.max(axis=1), world.cal.argmax(axis=1) == world.y)
+    wrong = pb.Predictions.from_confidence(1 - world.cal.max(axis=1), world.cal.argmax(axis=1) == world.y)
+    for audit in (pb.audit(rows), pb.audit(wrong), pb.audit(rows.take(np.arange(90)))):
+        assert "always stating the mean accuracy" in audit.verdict
+        assert "most probable class" not in audit.verdict
+        assert "class frequencies" not in audit.verdict
+        assert "no model" not in audit.headline
+    assert "the stated answer" in pb.audit(wrong).verdict
+    assert "All answers are right" in pb.audit(pb.Predictions.from_confidence([0.7, 0.9], [1, 1])).verdict
+
+
+def test_few_rows_do_not_show_that_a_model_is_no_better(world):
+    rng = np.random.default_rng(0)
+    few = pb.audit(world.y[:12], np.clip(world.cal[:12, 1] + rng.normal(0, 0.4, 12), 0.05, 0.95))
+    assert few.headline.endswith("so few rows do not show them to be better than no model at all.")
+    many = pb.audit(rng.integers(0, 2, 5000), np.full(5000, 0.5) + rng.normal(0, 0.01, 5000))
+    assert "hardly better than no model at all" in many.headline
+    assert "Only 1 row:" in pb.audit([1], [0.4]).verdict
+
+
+def test_where_nothing_is_to_be_repaired_no_repair_is_named():
+    world = simulate.gaussian_posteriors(800, 2, seed=1)
+    audit = pb.audit(world.y, world.cal, repair="compare")
+    assert next(repair.name for repair in audit.repairs if repair.recommended) == "identity"
+    finding = next(finding for finding in audit.findings if finding.rule == "miscalibration_costs")
+    assert finding.level in ("good", "note")
+    assert "none is surely better than to leave the outputs as they are" in finding.text
+    assert "as it is" not in finding.text
+    assert not finding.advice
+
+
+def test_rows_of_a_sample_are_called_so():
+    rows = pb.Predictions([0, 1, 1, 0, 0, 1], np.array([0.2, 0.0, 0.7, 1.0, 0.0, 0.3]))
+    whole = evidence_of(rows, Plan.of(rows))
+    part = replace(whole, sample=rows.take(np.array([0, 3])), places=np.array([0, 3]))
+    finding = infinite_log_score(SimpleNamespace(summary=whole.summary, evidence=part))
+    assert "(the first of the sample: row 3, counted from 0)" in finding.text
+    assert finding.rows == (3,)

@@ -1,0 +1,684 @@
+"""Budget, grouping, risk, decisions, top k, groups, intervals, sweeps, learned groups: what is drawn is what was estimated."""
+
+from __future__ import annotations
+
+import json
+import math
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+import probaudit as pb
+from probaudit import diagrams
+from probaudit.calibrators import GroupCalibration
+from probaudit.diagrams.decisions import decision_intervals
+from probaudit.diagrams.group_errors import around, draw_labels
+from probaudit.diagrams.picture import Bars, Line, Panel, Points, Rule, Text
+from probaudit.diagrams.vega_drawer import spec
+from probaudit.engines.memory import summary
+from probaudit.simulate import gaussian_posteriors, neural_outputs
+from probaudit.states import Plan
+
+FEW = {"resamples": 20}
+
+
+@pytest.fixture(scope="module")
+def world():
+    return gaussian_posteriors(2000, 4, seed=3)
+
+
+@pytest.fixture(scope="module")
+def binary():
+    return gaussian_posteriors(2000, 2, seed=3)
+
+
+@pytest.fixture(scope="module")
+def grouped():
+    return neural_outputs(4000, seed=1)
+
+
+def marks(panel: Panel, kind: type, role: str | None = None) -> list:
+    return [mark for mark in panel.marks if isinstance(mark, kind) and (role is None or mark.role == role)]
+
+
+# Loss budget
+
+
+@pytest.fixture(scope="module")
+def budget(grouped):
+    return pb.loss_budget(grouped.y, grouped.scores, grouped.features, lens=pb.Binary(), **FEW)
+
+
+def test_a_waterfall_leads_from_the_total_to_the_rest(budget):
+    found = diagrams.LossBudget.of_budget(budget)
+    for stage, one in (("original", budget), ("after calibration", budget.after)):
+        at = {part: np.flatnonzero((found.stage == stage) & (found.part == part))[0] for part in diagrams.budget.PARTS}
+        for part, row in at.items():
+            estimate = getattr(one, part)
+            assert (found.value[row], found.low[row], found.high[row]) == (float(estimate), *estimate.interval)
+            assert found.end[row] - found.start[row] == pytest.approx(float(estimate), abs=1e-12)
+        assert found.start[at["total"]] == found.start[at["rest"]] == 0
+        assert found.end[at["calibration"]] == found.end[at["total"]] == one.total
+        assert found.end[at["grouping"]] == found.start[at["calibration"]]
+        assert found.start[at["grouping"]] == pytest.approx(found.end[at["rest"]], abs=1e-12)
+    assert found.share[found.part == "total"].tolist() == [1, 1]
+
+
+def test_the_waterfall_is_drawn_as_it_is_found(budget):
+    found = diagrams.LossBudget.of_budget(budget)
+    first, second = found.picture().panels
+    assert (first.title, second.title) == ("original", "after calibration")
+    bars = [bar for panel in (first, second) for bar in marks(panel, Bars)]
+    np.testing.assert_array_equal([bar.left[0] for bar in bars], np.minimum(found.start, found.end))
+    np.testing.assert_array_equal([bar.right[0] for bar in bars], np.maximum(found.start, found.end))
+    assert [bar.role for bar in bars[:4]] == ["model", "calibration", "grouping", "rest"]
+    whisker = marks(first, Points)[1]  # of calibration: the bar ends between total - high and total - low
+    np.testing.assert_allclose(whisker.low, budget.total - budget.calibration.high)
+    np.testing.assert_allclose(whisker.high, budget.total - budget.calibration.low)
+    assert first.x == second.x
+
+
+def test_a_budget_without_end_still_has_a_picture(grouped):
+    scores = np.where(np.arange(4000) == 7, 1.0 - grouped.y, grouped.scores)
+    found = diagrams.loss_budget_diagram(
+        grouped.y, scores, grouped.features, score="log", lens=pb.Binary(), calibrator="none", **FEW
+    )
+    assert math.isinf(found.value[0])
+    (panel,) = found.picture().panels
+    assert next(text.text for text in marks(panel, Text)) == "inf"
+    assert all(np.isfinite(bar.right).all() for bar in marks(panel, Bars))
+
+
+# Grouping diagram
+
+
+def test_a_grouping_diagram_is_that_of_the_grouping_loss(grouped):
+    choices = {"lens": pb.Binary(), "bins": 10, "regions": "stump", "split": "half", "interval": None}
+    loss = pb.grouping_loss(grouped.y, grouped.scores, grouped.features, **choices)
+    built, made = (
+        diagrams.GroupingDiagram.of_grouping(loss),
+        diagrams.grouping_diagram(grouped.y, grouped.scores, grouped.features, lens=pb.Binary()),
+    )
+    plain = pb.grouping_diagram(grouped.y, grouped.scores, grouped.features, lens=pb.Binary())
+    for name in plain.__dataclass_fields__:
+        np.testing.assert_array_equal(getattr(built, name), getattr(plain, name))
+        np.testing.assert_array_equal(getattr(made, name), getattr(plain, name))
+    with pytest.raises(pb.InputError, match="single event"):
+        diagrams.GroupingDiagram.of_grouping(
+            pb.grouping_loss(grouped.y, grouped.scores, grouped.features, lens=pb.Classwise(), interval=None)
+        )
+
+
+def test_known_groups_make_up_their_bins(grouped):
+    group = {"side": (grouped.features[:, 0] > 0).astype(int)}
+    found = diagrams.grouping_diagram(grouped.y, grouped.scores, group, lens=pb.Binary(), regions=["side"])
+    for b in range(len(found.rows)):
+        inside = found.region_bin == b
+        assert found.region_rows[inside].sum() == found.rows[b]
+        assert found.region_rows[inside] @ found.region_observed[inside] / found.rows[b] == pytest.approx(found.observed[b])
+
+
+@pytest.mark.parametrize(
+    ("rows", "region_rows", "left_out"),
+    [
+        ([20, 20], [10, 10, 10, 10], ""),
+        ([20, 20], [12, 8, 10, 10], "1 region"),
+        ([20, 4], [11, 9, 2, 2], "1 bin and 3 regions"),
+        ([9, 7], [5, 4, 4, 3], ""),  # all are thin, and all are drawn
+    ],
+)
+def test_the_caption_of_a_grouping_diagram_is_about_what_is_drawn(rows, region_rows, left_out):
+    stated, counts = np.array([0.2, 0.7]), np.array(region_rows)
+    region_bin, observed = np.array([0, 0, 1, 1]), np.array([0.1, 0.3, 0.6, 0.8])
+    found = diagrams.GroupingDiagram(
+        stated=stated,
+        observed=stated,
+        rows=np.array(rows),
+        region_bin=region_bin,
+        region_stated=stated[region_bin],
+        region_observed=observed,
+        region_low=observed - 0.1,
+        region_high=observed + 0.1,
+        region_rows=counts,
+        region_differs=np.array([True, False, False, True]),
+    )
+    picture = found.picture()
+    drawn = [mark for mark in marks(picture.panels[0], Points) if mark.size is not None]
+    missing = len(counts) - sum(len(mark.x) for mark in drawn)
+    assert missing == (int(left_out.split()[-2]) if left_out else 0)
+    assert len(marks(picture.panels[1], Bars)[0].left) == len(rows) - left_out.count("bin")
+    assert ("Not drawn" in picture.caption) == bool(left_out)
+    assert f"Not drawn: {left_out} of fewer than 10 rows." in picture.caption or not left_out
+    assert ("say little" in picture.caption) == (max(region_rows) < 10)
+    assert "vertical lines are 95% intervals" in picture.caption
+    many = replace(found, **{name: np.tile(column, 20) for name, column in vars(found).items() if name.startswith("region_")})
+    assert all(mark.low is None for mark in marks(many.picture().panels[0], Points))
+    assert "vertical lines" not in many.picture().caption
+
+
+def test_a_grouping_diagram_shows_every_thick_region_once(grouped):
+    found = diagrams.grouping_diagram(grouped.y, grouped.scores, grouped.features, lens=pb.Binary())
+    above, below = found.picture().panels
+    regions = [mark for mark in marks(above, Points) if mark.size is not None]
+    assert sum(len(mark.x) for mark in regions) == (found.region_rows >= 10).sum() > 0
+    for mark in regions:
+        rows = [
+            np.flatnonzero((found.region_stated == x) & (found.region_observed == y))[0]
+            for x, y in zip(mark.x, mark.y, strict=True)
+        ]
+        np.testing.assert_array_equal(mark.size, found.region_rows[rows])
+        np.testing.assert_array_equal(mark.low, found.region_low[rows])
+        assert (found.region_differs[rows] == (mark.role != "chance")).all()
+        side = found.region_observed[rows] - found.observed[found.region_bin[rows]]
+        assert mark.role == "chance" or ((side > 0) == (mark.role == "under")).all()
+    np.testing.assert_allclose(below.marks[0].top, found.rows[found.rows >= 10] / found.rows.sum())
+
+
+# Risk curves
+
+
+def test_risk_curves_are_those_of_the_metric(binary):
+    found = diagrams.risk_curve_diagram(binary.y, binary.mcs)
+    curve = pb.risk_curve(binary.y, binary.mcs, thresholds=found.thresholds)
+    np.testing.assert_array_equal(found.risk[0], curve.risk)
+    np.testing.assert_array_equal(found.naive, curve.naive)
+    np.testing.assert_allclose(found.scores[0], pb.log_score(binary.y, binary.mcs, normalize=True))
+    loss = pb.calibration_loss(binary.y, binary.mcs, interval=None)
+    after = pb.risk_curve(binary.y[loss.rows], loss.posteriors, thresholds=found.thresholds)
+    np.testing.assert_array_equal(found.risk[1], after.risk)
+    (panel,) = found.picture().panels
+    naive, raw, calibrated = marks(panel, Line)
+    assert (naive.y == 1).all()
+    assert naive.dashed
+    np.testing.assert_allclose(raw.y, curve.risk / curve.naive)
+    np.testing.assert_allclose(np.exp(raw.x) / (1 + np.exp(raw.x)), found.thresholds)
+    assert calibrated.role == "calibration"
+
+
+def test_figure_4_of_paper_2():
+    """Paper 2, Section 3.1: systems that differ by a scale of the log posteriors share the risk at 1/2; areas are scores."""
+    world = gaussian_posteriors(20_000, 2, prior=0.6, variance=0.15)
+    log_odds = np.log(world.cal[:, 1]) - np.log(world.cal[:, 0])
+    others = {"mcs-u": 1 / (1 + np.exp(-0.48 * log_odds)), "mcs-o": 1 / (1 + np.exp(-2 * log_odds))}
+    fine = (np.arange(4000) + 0.5) / 4000
+    for weight, score in ((None, pb.log_score), (pb.RiskWeighted(2, 2), pb.brier_score)):
+        found = diagrams.risk_curve_diagram(
+            *(world.y, world.cal[:, 1]),
+            calibrator="none",
+            others=others,
+            thresholds=np.r_[fine[:2000], 0.5, fine[2000:]],
+            normalize=False,
+            against="threshold",
+            weight=weight,
+        )
+        at_half = found.risk[:, 2000]
+        np.testing.assert_allclose(at_half, 2 * np.mean((world.cal[:, 1] > 0.5) != world.y), rtol=1e-12)
+        areas = np.delete(found.drawn, 2000, axis=1)[:-1].mean(axis=1)
+        scores = [score(world.y, p) for p in (world.cal[:, 1], *others.values())]
+        np.testing.assert_allclose(areas, scores, rtol=2e-3)  # of the midpoint rule, with 1 / t at the ends
+    assert found.names == ("original", "mcs-u", "mcs-o")
+    assert [line.role for line in marks(found.picture().panels[0], Line)] == ["reference", "model", "series 1", "series 2"]
+    assert (found.scores[1:] > 1.1 * found.scores[0]).all()
+
+
+def test_risk_curves_refuse_what_has_no_meaning(binary):
+    y, p = binary.y, binary.mcs[:, 1]
+    with pytest.raises(pb.InputError, match="`normalize`"):
+        diagrams.risk_curve_diagram(np.ones(20, int), np.linspace(0.1, 0.9, 20), calibrator="none")
+    with pytest.raises(pb.InputError, match="`weight`"):
+        diagrams.risk_curve_diagram(y, p, calibrator="none", weight=pb.RiskWeighted(2, 2))
+    with pytest.raises(pb.InputError, match="`against`"):
+        diagrams.risk_curve_diagram(y, p, calibrator="none", against="odds")
+    with pytest.raises(pb.InputError, match="`calibrator`"):
+        diagrams.risk_curve_diagram(y, p, calibrator="best")
+    with pytest.raises(pb.InputError, match="`others`"):
+        diagrams.risk_curve_diagram(y, p, others={"original": p})
+    curves = {"a": pb.risk_curve(y, p), "b": pb.risk_curve(y, p, thresholds=[0.5])}
+    with pytest.raises(pb.InputError, match="`curves`"):
+        diagrams.RiskCurves.of_curves(curves)
+    only = diagrams.risk_curve_diagram(np.ones(20, int), np.linspace(0.1, 0.9, 20), calibrator="none", normalize=False)
+    assert (only.naive == 0).all()
+    assert np.isnan(only.columns()["normalized"]).all()
+
+
+# Decision regions
+
+
+def test_the_costs_of_decisions_sum_to_the_bayes_risk(world):
+    rng = np.random.default_rng(0)
+    weights = rng.random(len(world.y))
+    rows = pb.Predictions(world.y, world.mcs, sample_weight=weights)
+    for costs in (pb.Cost.zero_one(4, reject=0.2), pb.Cost.imbalanced(4), pb.Cost(rng.random((4, 6)) - 0.2)):
+        found = diagrams.decision_regions_diagram(world.y, world.mcs, costs, sample_weight=weights)
+        assert found.risk == pytest.approx(pb.bayes_risk(world.y, world.mcs, costs, sample_weight=weights), rel=1e-9)
+        decided = costs.decide(world.mcs)
+        for j in range(costs.matrix.shape[1]):
+            assert found.share[:, j].sum() == pytest.approx(weights[decided == j].sum() / weights.sum())
+        counts = summary(rows, Plan.of(rows, {"costs": costs})).costs["costs"]
+        counted = diagrams.DecisionRegions.of_counts(counts, costs, rows.class_order)
+        np.testing.assert_allclose(counted.cost, found.cost, atol=1e-12)
+        decisions, classes = found.picture().panels
+        assert sum((bar.right - bar.left).sum() for bar in marks(decisions, Bars)) == pytest.approx(1)
+        assert sum(np.ptp(np.r_[bar.left, bar.right]) > 0 for bar in marks(classes, Bars))
+
+
+def test_decisions_change_where_expected_costs_cross():
+    thresholds, regions = decision_intervals(pb.Cost([[0, 1, 0.15], [5, 0, 0.15]]))
+    np.testing.assert_allclose(thresholds, [0.03, 0.85])  # 5 p = 0.15 and 1 - p = 0.15
+    assert regions.tolist() == [0, 2, 1]
+    assert decision_intervals(pb.Cost([[0, 1, 0.6], [1, 0, 0.6]]))[1].tolist() == [0, 1]  # rejecting never pays
+    assert decision_intervals(pb.Cost([[1], [2]]))[1].tolist() == [0]
+    rng = np.random.default_rng(1)
+    p = rng.random(500)
+    for _ in range(20):
+        costs = pb.Cost(rng.normal(size=(2, 5)))
+        thresholds, regions = decision_intervals(costs)
+        np.testing.assert_array_equal(regions[np.searchsorted(thresholds, p)], costs.decide(np.column_stack([1 - p, p])))
+
+
+def test_two_classes_show_intervals_and_outputs(binary):
+    costs = pb.Cost([[0, 1, 0.15], [5, 0, 0.15]])
+    found = diagrams.decision_regions_diagram(binary.y, binary.mcs, costs)
+    intervals, decided, paid = found.picture().panels
+    assert [rule.x for rule in marks(intervals, Rule)] == pytest.approx([0.03, 0.85])
+    regions = [bar for bar in marks(intervals, Bars) if bar.faint]
+    assert [bar.detail["decision"][0] for bar in regions] == ["0", "reject", "1"]
+    assert intervals.title == "0 up to 0.03, reject up to 0.85, 1 beyond"
+    expected = np.histogram(binary.mcs[binary.y == 1, 1], 50, (0, 1))[0] / len(binary.y)
+    np.testing.assert_allclose(found.density[1], expected)
+    np.testing.assert_allclose(found.density.sum(), 1)
+    wrong = marks(paid, Bars, "over")[0]
+    np.testing.assert_allclose(wrong.right - wrong.left, [found.cost[0, 1], found.cost[1, 0]])
+    assert decided.y.categories == ("0", "1", "reject")
+
+
+def test_decisions_have_names():
+    y, p = ["sick", "well", "sick"], [0.9, 0.2, 0.6]
+    named = pb.Cost([[0, 2], [9, 1]], decisions=("wait", "treat"))
+    assert diagrams.decision_regions_diagram(y, p, named, labels=["well", "sick"]).decisions == ("wait", "treat")
+    other = [[3, 0, 1], [0, 3, 1]]  # the first decision is best for the second class: it is not that class
+    assert diagrams.decision_regions_diagram(y, p, other, labels=["well", "sick"]).decisions == (
+        "decision 0",
+        "decision 1",
+        "reject",
+    )
+    with pytest.raises(pb.InputError, match="each of the 2 decisions"):
+        diagrams.decision_regions_diagram(y, p, pb.Cost([[0, 2], [9, 1]], decisions=("wait",)), labels=["well", "sick"])
+    with pytest.raises(pb.InputError, match="`costs`"):
+        diagrams.decision_regions_diagram(y, p, labels=["well", "sick"])
+
+
+def test_of_many_classes_the_dearest_are_shown():
+    rng = np.random.default_rng(0)
+    p = rng.dirichlet(np.full(30, 0.1), 500)
+    y = (rng.random((500, 1)) > p.cumsum(axis=1)).sum(axis=1).clip(max=29)
+    found = diagrams.decision_regions_diagram(y, p, pb.Cost.zero_one(30))
+    decided, paid = found.picture().panels
+    assert len(decided.y.categories) == len(paid.y.categories) == 12
+    dearest = np.sort(np.argsort(-found.cost.sum(axis=1), kind="stable")[:12])
+    assert paid.y.categories == tuple(f"truly {k}" for k in dearest)
+
+
+# Top k
+
+
+def test_top_k_confidence_and_accuracy(world):
+    rng = np.random.default_rng(0)
+    weights = rng.integers(0, 3, len(world.y))
+    found = diagrams.top_k_diagram(world.y, world.mcs, baseline=world.cal, sample_weight=weights, **FEW)
+    assert found.ks.tolist() == [1, 2, 3]
+    assert found.models == ("model", "baseline")
+    for s, p in enumerate((world.mcs, world.cal)):
+        order = np.argsort(-p, axis=1, kind="stable")
+        largest = np.average(np.take_along_axis(p, order, axis=1), axis=0, weights=weights)
+        np.testing.assert_allclose(found.place[s], largest[:3])
+        np.testing.assert_allclose(found.confidence[s], np.cumsum(largest)[:3])
+        hits = [np.average((order[:, :k] == world.y[:, None]).any(axis=1), weights=weights) for k in (1, 2, 3)]
+        np.testing.assert_allclose(found.accuracy[s], hits)
+        choices = {"partition": pb.KDTree(2**-4), "distance": "tvd", "sample_weight": weights}
+        for k in (1, 2, 3):
+            error = pb.calibration_error(world.y, p, lens=pb.TopK(k), interval=True, **choices, **FEW)
+            assert (found.error[s, k - 1], found.low[s, k - 1], found.high[s, k - 1]) == around(error)
+            test = pb.calibration_test(world.y, p, lens=pb.TopK(k), **choices, **FEW)
+            assert found.null[s, k - 1] == test.null_mean
+    errors, sums, changes = found.picture().panels
+    np.testing.assert_array_equal(marks(errors, Bars, "observed")[0].top, found.error[0])
+    np.testing.assert_array_equal(marks(sums, Line)[1].y, found.confidence[0])
+    bar = marks(changes, Bars)[0]
+    np.testing.assert_allclose(bar.top + bar.bottom, found.place[0] - found.place[1])
+
+
+@pytest.mark.parametrize("ks", [[0], [4], [2, 2], [1.5], [], [[1]]])
+def test_bad_ks(world, ks):
+    with pytest.raises(pb.InputError, match="`ks`"):
+        diagrams.top_k_diagram(world.y, world.mcs, ks=ks)
+
+
+def test_temperature_moves_confidence_down_the_ranks(shared):
+    """Paper 3, Figure 2: calibration lowers the confidence in the first class and raises others; Figure 1: errors fall."""
+    data = np.load(shared / "data" / "ferrer_cifar100_resnet20.npz")
+    z, y = data["logits"][:4000].astype(np.float64), data["labels"][:4000]
+    raw, tempered = (np.exp(x - x.max(axis=1, keepdims=True)) for x in (z, z / 1.6))
+    raw, tempered = raw / raw.sum(axis=1, keepdims=True), tempered / tempered.sum(axis=1, keepdims=True)
+    found = diagrams.top_k_diagram(y, tempered, baseline=raw, ks=[1, 2, 5], **FEW)
+    change = found.place[0] - found.place[1]
+    assert change[0] < -0.05
+    assert (change[1:] > 0).all()
+    assert (found.error[0] < found.error[1]).all()
+    np.testing.assert_array_equal(found.accuracy[0], found.accuracy[1])
+
+
+# Groups
+
+
+def test_group_errors_are_the_errors_of_their_rows(world):
+    group = np.array(["b", "a", "c"])[np.arange(len(world.y)) % 7 % 3]
+    weights = np.random.default_rng(0).random(len(world.y))
+    rows = pb.Predictions(world.y, world.mcs, sample_weight=weights, columns={"hospital": group})
+    found = diagrams.group_errors_diagram(rows, by="hospital", **FEW)
+    assert (np.diff(found.error - found.null) <= 0).all()
+    for name, n, error, null in zip(found.name, found.rows, found.error, found.null, strict=True):
+        inside = group == name
+        assert n == inside.sum()
+        own = {"sample_weight": weights[inside]}
+        assert error == pytest.approx(pb.calibration_error(world.y[inside], world.mcs[inside], **own), rel=1e-9)
+        assert null == pytest.approx(pb.calibration_test(world.y[inside], world.mcs[inside], **own, **FEW).null_mean, rel=1e-9)
+    assert found.overall == pytest.approx(float(pb.calibration_error(rows)), rel=1e-9)
+    by_array = diagrams.group_errors_diagram(world.y, world.mcs, by=group, sample_weight=weights, **FEW)
+    np.testing.assert_array_equal(by_array.error, found.error)
+    (panel,) = found.picture().panels
+    np.testing.assert_array_equal(marks(panel, Bars, "observed")[0].right, found.error)
+    np.testing.assert_array_equal(marks(panel, Bars, "chance")[0].right, found.null_high)
+    assert marks(panel, Rule)[0].x == found.overall
+    assert panel.y.categories[0] == f"{found.name[0]} ({found.rows[0]:,})"
+
+
+def test_rows_chosen_by_label_are_not_calibrated_even_if_the_model_is():
+    """The error of a class's rows is large; the null, which chooses rows by labels drawn from the forecasts, is as large."""
+    world = gaussian_posteriors(20_000, 3, seed=5)
+    found = diagrams.group_errors_diagram(world.y, world.cal, lens=pb.TopLabel(), resamples=60)
+    assert found.by == "true class"
+    assert found.error.max() > 0.05
+    np.testing.assert_allclose(found.error, found.null, atol=0.02)
+    assert found.error[0] == pb.calibration_error(world.y, world.cal, where=pb.LabelIs(int(found.name[0])))
+    worse = diagrams.group_errors_diagram(world.y, world.mcs, lens=pb.TopLabel(), resamples=60)
+    assert (np.abs(worse.error - worse.null) > 0.03).any()
+
+
+def test_labels_are_drawn_from_the_forecasts():
+    p = np.array([[0.2, 0.0, 0.8], [0.0, 1.0, 0.0], [0.5, 0.3, 0.2]])
+    drawn = draw_labels(np.random.default_rng(0), p, 20_000)
+    rates = np.stack([np.bincount(column, minlength=3) for column in drawn.T]) / 20_000
+    np.testing.assert_allclose(rates, p, atol=0.015)  # four standard deviations
+    assert (rates[p == 0] == 0).all()
+    wide = np.random.default_rng(1).dirichlet(np.full(700, 0.05), 4000)  # more than one piece
+    mean = (draw_labels(np.random.default_rng(2), wide, 30) == wide.argmax(axis=1)).mean()
+    assert mean == pytest.approx(wide.max(axis=1).mean(), abs=0.01)
+
+
+def test_logits_with_bad_rows_and_a_column_of_cells(world):
+    """Rows that are left out take their groups and cells with them."""
+    n, cells = len(world.y), np.arange(len(world.y)) % 5
+    logits, group = np.log(world.mcs), np.arange(n) % 3
+    logits[::10] = np.nan
+    good = np.arange(n) % 10 > 0
+    choices = {"partition": pb.EqualWidth(5) * pb.Column(cells), "from_logits": True}
+    found = diagrams.group_errors_diagram(world.y, logits, by=group, on_bad_rows="drop", **choices, **FEW)
+    for name, error in zip(found.name, found.error, strict=True):
+        inside = good & (group == int(name))
+        own = pb.EqualWidth(5) * pb.Column(cells[inside])
+        assert error == pytest.approx(pb.calibration_error(world.y[inside], world.mcs[inside], partition=own), rel=1e-6)
+
+
+def test_families_as_in_figure_3(world):
+    families = pb.Groups({"left": [0, 1], "right": [2, 3]})
+    choices = {"lens": families, "partition": pb.KDTree(0.1), "distance": "tvd"}
+    found = diagrams.group_errors_diagram(world.y, world.mcs, by=families, **choices, **FEW)
+    expected = {"left": pb.LabelIs((0, 1)), "right": pb.LabelIs((2, 3))}
+    for name, error in zip(found.name, found.error, strict=True):
+        assert error == pb.calibration_error(world.y, world.mcs, where=expected[str(name)], **choices)
+    named = diagrams.group_errors_diagram(world.y, world.mcs, by=pb.Groups(("x", "x", "y", "y")), **choices, **FEW)
+    np.testing.assert_array_equal(named.error, found.error)
+    assert sorted(named.name) == ["x", "y"]
+
+
+def test_the_largest_groups_are_shown(world):
+    group = np.minimum(np.arange(len(world.y)) % 50, 10)
+    found = diagrams.group_errors_diagram(world.y, world.mcs, by=group, most=3, **FEW)
+    assert len(found.name) == 3
+    assert found.groups == 11
+    assert "10" in found.name
+    assert "3 largest of 11" in found.picture().caption
+    for bad in ({"by": "nowhere"}, {"by": group[:5]}, {"by": group, "most": 0}, {"by": group, "resamples": 0}):
+        with pytest.raises(pb.InputError):
+            diagrams.group_errors_diagram(world.y, world.mcs, **bad)
+
+
+# Intervals
+
+
+def test_errors_of_intervals_make_up_the_error_of_all_rows(binary):
+    weights = np.random.default_rng(0).random(len(binary.y))
+    found = diagrams.interval_wise_diagram(binary.y, binary.mcs, sample_weight=weights, **FEW)
+    whole = pb.calibration_error(binary.y, binary.mcs, lens=pb.Binary(), sample_weight=weights)
+    assert found.share @ found.error == pytest.approx(float(whole), abs=1e-12)  # 15 bins: five in each third
+    assert found.rows.sum() == len(binary.y)
+    assert found.share.sum() == pytest.approx(1)
+    p = binary.mcs[:, 1]
+    for start, stop, error, beyond, stated in zip(
+        found.start, found.stop, found.error, found.beyond, found.stated, strict=True
+    ):
+        inside = (p >= start) & ((p < stop) | (stop == 1))
+        own = {"lens": pb.Binary(), "sample_weight": weights[inside]}
+        assert error == pytest.approx(pb.calibration_error(binary.y[inside], p[inside], **own), rel=1e-9)
+        distance = pb.InterInterval(start, stop)
+        assert beyond == pytest.approx(pb.calibration_error(binary.y[inside], p[inside], distance=distance, **own), abs=1e-12)
+        assert stated == pytest.approx(np.average(p[inside], weights=weights[inside]))
+    assert (found.beyond <= found.error + 1e-12).all()
+    errors, rows = found.picture().panels
+    np.testing.assert_array_equal(marks(errors, Bars, "over")[0].right, found.beyond)
+    np.testing.assert_array_equal(rows.marks[0].right, found.share)
+
+
+def test_an_output_on_an_edge_counts_once():
+    y, p = np.array([1, 0, 1, 0, 1]), np.array([0.2, 0.5, 0.5, 0.5, 1.0])
+    found = diagrams.interval_wise_diagram(y, p, edges=[0, 0.5, 1], names=["no", "yes"], **FEW)
+    assert found.rows.tolist() == [1, 4]
+    np.testing.assert_allclose(found.observed, [1, 0.5])
+    np.testing.assert_allclose(found.beyond, [0.5, 3 / 4 * (0.5 - 1 / 3)])  # three rows state 0.5; of them a third is right
+
+
+def test_an_interval_without_rows_is_not_drawn(world):
+    found = diagrams.interval_wise_diagram(world.y, world.mcs, edges=[0, 0.1, 0.5, 1], **FEW)
+    assert found.name.tolist() == ["0.1 to 0.5", "0.5 to 1"]  # the top of four classes is at least 1/4
+    for bad in ({"edges": [0.1, 1]}, {"edges": [0, 0.7, 0.3, 1]}, {"names": ["a"]}, {"lens": pb.Full()}):
+        with pytest.raises(pb.InputError):
+            diagrams.interval_wise_diagram(world.y, world.mcs, **bad)
+
+
+# Sweeps
+
+
+def test_a_sweep_is_drawn_from_coarse_to_fine(world):
+    sweep = pb.partition_sweep(world.y, world.mcs, **FEW)
+    found = diagrams.PartitionSweep.of_sweep(sweep)
+    assert found.name.tolist() == ["1/2", "1/4", "1/8", "1/16", "1/32", "1/64", "1/128", "1/256"]
+    (panel,) = found.picture().panels
+    np.testing.assert_array_equal(marks(panel, Line)[0].y, sweep.values)
+    band = panel.marks[1]
+    np.testing.assert_allclose(band.high - band.low, 2 * sweep.deviations)
+    run = np.flatnonzero(sweep.stable)
+    assert (panel.marks[0].left[0], panel.marks[0].right[0]) == (run[0] - 0.4, run[-1] + 0.4)
+    bins = [pb.EqualWidth(b) for b in (2, 5, 10)]
+    by_bins = diagrams.sweep_diagram(world.y, world.mcs, partitions=bins, lens=pb.TopLabel(), **FEW)
+    assert by_bins.name.tolist() == ["2", "5", "10"]
+    assert by_bins.axis == "bins of equal width"
+    mixed = diagrams.sweep_diagram(world.y, world.mcs, partitions=[pb.Whole(), *bins], lens=pb.TopLabel(), **FEW)
+    assert mixed.name[:2].tolist() == ["all rows together", "2 equal bins"]
+
+
+# Composition
+
+
+def test_groups_by_class(world):
+    rng = np.random.default_rng(0)
+    group, weights = rng.integers(0, 3, len(world.y)), rng.integers(0, 3, len(world.y))
+    found = diagrams.partition_composition_diagram(world.y, world.mcs, group, sample_weight=weights)
+    top = world.mcs.max(axis=1)
+    for g, name in enumerate(found.name):
+        inside = group == int(name)
+        share = np.bincount(world.y[inside], weights[inside], 4) / weights[inside].sum()
+        np.testing.assert_allclose(found.share[g], share)
+        assert found.rows[g] == (inside & (weights > 0)).sum()
+        assert found.stated[g] == pytest.approx(np.average(top[inside], weights=weights[inside]))
+        hits = world.mcs[inside].argmax(axis=1) == world.y[inside]
+        assert found.observed[g] == pytest.approx(np.average(hits, weights=weights[inside]))
+    np.testing.assert_allclose(found.weight.sum(), 1)
+    repeated = np.repeat(np.arange(len(world.y)), weights)
+    again = diagrams.partition_composition_diagram(world.y[repeated], world.mcs[repeated], group[repeated])
+    np.testing.assert_allclose(again.share, found.share)
+    classes, served = found.picture().panels
+    bars = marks(classes, Bars)
+    np.testing.assert_allclose(bars[-1].right, 1)
+    np.testing.assert_allclose(np.stack([bar.right - bar.left for bar in bars], axis=1), found.share)
+    np.testing.assert_array_equal(marks(served, Points)[0].x, found.observed)
+
+
+def hidden_groups(n=4000):
+    """Rows of which a hidden half is too sure, in three classes; the features show which."""
+    rng = np.random.default_rng(0)
+    hidden, z = rng.integers(0, 2, n), rng.normal(0, 2, (n, 3))
+    p = np.exp(z * np.where(hidden, 2.5, 0.4)[:, None])
+    p /= p.sum(axis=1, keepdims=True)
+    y = (rng.random((n, 1)) > p.cumsum(axis=1)).sum(axis=1).clip(max=2)
+    return y, z, np.column_stack([2 * hidden - 1, rng.normal(size=n)]), hidden
+
+
+def test_a_learned_partition():
+    y, z, features, hidden = hidden_groups()
+    model = GroupCalibration(n_partitions=2, from_logits=True).fit(z, y, features=features)
+    found = diagrams.partition_composition_diagram(y, z, model, features=features, partition=1, from_logits=True)
+    column = model.partitions(features)[1].values
+    assert (
+        found.rows.tolist()
+        == np.bincount(column).tolist()
+        == np.bincount(hidden)[[column[hidden == 0][0], column[hidden == 1][0]]].tolist()
+    )
+    expected = [model.members_[m].temperature_ for m in model.member_of_[1]]
+    assert found.temperature.tolist() == expected
+    assert min(expected) < 0.6 < 1.8 < max(expected)
+    sure = int(np.argmax(expected))
+    assert found.stated[sure] > found.high[sure]
+    assert found.stated[1 - sure] < found.low[1 - sure]
+    assert found.picture().panels[0].y.categories[sure] == f"group {sure + 1}, T = {expected[sure]:.2f}"
+    rows = pb.Predictions(y, z, from_logits=True, features=features)
+    np.testing.assert_array_equal(diagrams.partition_composition_diagram(rows, groups=model, partition=1).share, found.share)
+    for bad in (
+        {"partition": 2, "features": features},
+        {"features": None},
+        {"features": features[:9]},
+        {"features": features, "most": 0},
+    ):
+        with pytest.raises(pb.InputError):
+            diagrams.partition_composition_diagram(y, z, model, from_logits=True, **bad)
+
+
+def test_a_partition_learned_from_the_outputs():
+    y, z, _, _ = hidden_groups(1000)
+    model = GroupCalibration(n_partitions=1, from_logits=True).fit(z, y)
+    found = diagrams.partition_composition_diagram(y, z, model, from_logits=True)
+    logs = z - np.log(np.exp(z).sum(axis=1, keepdims=True))
+    group = (logs @ model.weights_[0].T + model.intercepts_[0]).argmax(axis=1)
+    assert found.rows.tolist() == np.bincount(group)[np.unique(group)].tolist()
+
+
+def test_regions_of_a_grouping_loss(grouped):
+    rows = pb.Predictions(grouped.y, grouped.scores, features=grouped.features)
+    loss = pb.grouping_loss(rows, interval=None)
+    found = diagrams.partition_composition_diagram(rows, groups=loss, most=5)
+    assert found.groups == len(loss.regions)
+    assert len(found.name) == 5
+    for g in range(5):
+        region = loss.regions[g]
+        assert found.name[g] == f"{region.rule}  {region.outputs}".rstrip()
+        assert found.rows[g] == region.rows
+        assert (found.stated[g], found.observed[g]) == pytest.approx((region.stated, region.observed))
+        np.testing.assert_allclose([found.low[g], found.high[g]], [region.low, region.high])
+    everything = pb.grouping_loss(rows, lens=pb.Classwise(), interval=None)
+    with pytest.raises(pb.InputError, match="single event"):
+        diagrams.partition_composition_diagram(rows, groups=everything)
+    with pytest.raises(pb.InputError, match="`groups`"):
+        diagrams.partition_composition_diagram(rows)
+
+
+def test_many_classes_are_told_apart_by_what_differs():
+    rng = np.random.default_rng(0)
+    p = rng.dirichlet(np.ones(20), 600)
+    y = (rng.random((600, 1)) > p.cumsum(axis=1)).sum(axis=1).clip(max=19)
+    found = diagrams.partition_composition_diagram(y, p, y < 10)
+    bars = marks(found.picture().panels[0], Bars)
+    assert [bar.name for bar in bars][-1] == "13 others"
+    assert len({bar.role for bar in bars}) == 8
+    np.testing.assert_allclose(bars[-1].right, 1)
+
+
+# All of them
+
+RNG = np.random.default_rng(7)
+EDGES = {
+    "one row": ([1], [0.8]),
+    "two rows": ([1, 0], [0.8, 0.3]),
+    "ties": ([1, 0, 1, 1], [0.5, 0.5, 0.5, 0.5]),
+    "one class": (np.ones(40, int), RNG.random(40)),
+    "sure": (RNG.integers(0, 2, 60), RNG.integers(0, 2, 60).astype(float)),
+    "three classes": (RNG.integers(0, 2, 90), RNG.dirichlet(np.ones(3), 90).astype(np.float32)),
+}
+MAKERS = {
+    "loss_budget_diagram": lambda y, p: {"features": np.arange(2.0 * len(y)).reshape(-1, 2), "calibrator": "none", **FEW},
+    "grouping_diagram": lambda y, p: {"features": np.arange(2.0 * len(y)).reshape(-1, 2)},
+    "risk_curve_diagram": lambda y, p: {"calibrator": "none", "normalize": False},
+    "decision_regions_diagram": lambda y, p: {"costs": pb.Cost.zero_one(2 if np.ndim(p) == 1 else p.shape[1], reject=0.1)},
+    "top_k_diagram": lambda y, p: {"baseline": p, **FEW},
+    "group_errors_diagram": lambda y, p: FEW,
+    "interval_wise_diagram": lambda y, p: FEW,
+    "sweep_diagram": lambda y, p: FEW,
+    "partition_composition_diagram": lambda y, p: {"groups": np.arange(len(y)) % 2},
+}
+
+
+@pytest.mark.parametrize("function", MAKERS)
+@pytest.mark.parametrize("edge", EDGES)
+def test_edges(function, edge):
+    y, p = EDGES[edge]
+    if function == "risk_curve_diagram" and np.ndim(p) == 2:
+        with pytest.raises(pb.InputError, match="two classes"):
+            diagrams.named(function)(y, p, **MAKERS[function](y, p))
+        return
+    found = diagrams.named(function)(y, p, **MAKERS[function](y, p))
+    assert len({len(column) for column in found.columns().values()}) == 1
+    picture = found.picture()
+    assert picture.description
+    assert picture.title
+    assert picture.caption
+    written = json.dumps(spec(picture), allow_nan=False)
+    assert "NaN" not in written
+    assert len(found.plot().axes_) == len(picture.panels)
+
+
+@pytest.mark.parametrize("function", [name for name in MAKERS if name not in ("loss_budget_diagram", "grouping_diagram")])
+def test_weights_of_zero_are_rows_left_out(function):  # halves, from which regions are learned, are of all rows
+    rng = np.random.default_rng(0)
+    p = rng.random(300)
+    y = (rng.random(300) < p).astype(int)
+    kept, choices = rng.random(300) < 0.7, MAKERS[function](y, p)
+    some = {
+        name: value[kept] if isinstance(value, np.ndarray) and len(value) == 300 else value for name, value in choices.items()
+    }
+    whole = diagrams.named(function)(y, p, sample_weight=kept * 1.0, **choices)
+    part = diagrams.named(function)(y[kept], p[kept], **some)
+    names = {"share", "stated", "observed", "confidence", "accuracy", "risk", "cost", "rows", "weight", "error", "threshold"}
+    if function == "top_k_diagram":  # boxes are of all rows
+        names = {"accuracy", "confidence"}
+    for name in names & set(whole.columns()):
+        np.testing.assert_allclose(whole.columns()[name], part.columns()[name], rtol=1e-9, atol=1e-12)

@@ -1,0 +1,244 @@
+"""The pages of audits and comparisons say what the audits and comparisons found."""
+
+from __future__ import annotations
+
+import html
+import json
+import re
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+import probaudit as pb
+from probaudit.audits.finding import percent
+from probaudit.comparisons import comparison
+from probaudit.data.progress import Progress
+from probaudit.report import audit_page as audit_page_module
+from probaudit.report.audit_page import audit_page
+from probaudit.report.comparison_page import comparison_page
+from probaudit.report.page import Figure, FindingList, Page, Section, Table, Words, as_html
+from probaudit.report.terminal import number
+
+SECTIONS = ["verdict", "budget", "scores", "calibration", "diagrams", "groups", "repairs", "pitfalls", "provenance"]
+
+
+@pytest.fixture(scope="module")
+def world():
+    return pb.simulate.gaussian_posteriors(2000, 3, seed=3)
+
+
+@pytest.fixture(scope="module")
+def found(world):
+    columns = {"site": np.array(["north", "south"])[np.arange(2000) % 2]}
+    features = np.random.default_rng(0).normal(size=(2000, 2))
+    costs = 1 - np.eye(3)
+    return pb.audit(world.y, world.mcs, features=features, columns=columns, costs=costs, repair="compare", title="a title")
+
+
+def section(page: Page, name: str) -> Section:
+    return next(section for section in page.sections if section.name == name)
+
+
+def table(page: Page, name: str, place: int = 0) -> Table:
+    return [block for block in section(page, name).blocks if isinstance(block, Table)][place]
+
+
+def figures(page: Page) -> dict[str, Figure]:
+    return {block.name: block for part in page.sections for block in part.blocks if isinstance(block, Figure)}
+
+
+def test_every_section_and_every_finding(found):
+    page = audit_page(found)
+    assert [part.name for part in page.sections] == SECTIONS
+    assert page.title == "a title"
+    assert page.headline == found.headline
+    lists = [block for part in page.sections for block in part.blocks if isinstance(block, FindingList)]
+    said = [finding for block in lists for finding in block.findings]
+    assert sorted(said, key=repr) == sorted(found.findings, key=repr)
+
+
+def test_tables_hold_the_numbers_of_the_audit(found):
+    page = audit_page(found)
+    scores = {row[0]: row[1] for row in table(page, "scores").rows}
+    assert scores["log score"] == number(found["log_score"])
+    assert scores["risk, your costs"] == number(found["cost_risk"])
+    errors = table(page, "calibration").rows
+    assert [row[1] for row in errors] == [number(error.estimate) for error in found.errors]
+    assert all(row[-1] for row in errors)  # a definition each
+    repairs = table(page, "repairs")
+    assert [row[0] for row in repairs.rows] == [repair.title for repair in found.repairs]
+    (marked,) = repairs.marked
+    assert found.repairs[marked].recommended
+    assert [row[0] for row in table(page, "groups").rows] == ["site = north", "site = south"]
+
+
+def test_the_diagrams_are_those_of_the_evidence(found, world):
+    drawn = figures(audit_page(found))
+    first = drawn["reliability"].variants["the most probable class", "15 equal bins"]
+    assert first.error == pytest.approx(float(pb.calibration_error(world.y, world.mcs)), abs=1e-12)
+    for figure in drawn.values():
+        choices = [()]
+        for control in figure.controls:
+            choices = [(*choice, option) for choice in choices for option in control.options]
+        assert set(figure.variants) == set(choices)
+
+
+@pytest.mark.parametrize("kind", ["one column", "pairs", "one class", "few rows", "sure", "weights", "many classes"])
+def test_a_page_of_anything(kind):
+    rng = np.random.default_rng(0)
+    n = {"few rows": 3, "many classes": 400}.get(kind, 60)
+    p, more = rng.random(n), {}
+    y = (rng.random(n) < p).astype(int)
+    if kind == "pairs":
+        more = {"pairs": True}
+    elif kind == "one class":
+        y = np.ones(n, int)
+    elif kind == "sure":
+        p = np.round(p)
+    elif kind == "weights":
+        more = {"sample_weight": rng.exponential(size=n)}
+    elif kind == "many classes":
+        p = rng.dirichlet(np.full(40, 0.3), n)
+        y = (p.cumsum(axis=1) < rng.random((n, 1))).sum(axis=1).clip(0, 39)
+    if kind == "pairs":
+        found = pb.audit(pb.Predictions(y, p, pairs=True), repair="compare")
+    else:
+        found = pb.audit(y, p, repair="compare", classes=range(40) if kind == "many classes" else [0, 1], **more)
+    page = audit_page(found)
+    assert [part.name for part in page.sections] == SECTIONS
+    assert "NaN" not in as_html(page).partition('id="figures">')[2].partition("</script>")[0]
+
+
+def test_a_comparison_page(world):
+    found = pb.compare({"raw": world.mcs, "calibrated": world.cal}, world.y, resamples=50)
+    page = comparison_page(found, "two models")
+    assert page.title == "two models"
+    assert "'calibrated' has the best log score" in page.headline
+    rows = {row[0]: row for row in table(page, "models").rows}
+    assert number(found["raw"]["log_score"]) in rows["raw"]
+    assert figures(page)["aligned"].variants[()].models == ("raw", "calibrated")
+    text = as_html(page)
+    assert "calibrated: log score" in text
+    assert json.loads(text.partition('id="figures">')[2].partition("</script>")[0])["figures"].keys() == figures(page).keys()
+
+
+def stated(groups: bool = False) -> pb.Predictions:
+    """Confidences that are right but for those of one site, who are told too much."""
+    rng = np.random.default_rng(0)
+    confidence, site = rng.beta(5, 2, 3000), np.array(["north", "south"])[np.arange(3000) % 2]
+    correct = rng.random(3000) < np.where(site == "south", confidence**2, confidence)
+    return pb.Predictions.from_confidence(confidence, correct, columns={"site": site} if groups else None)
+
+
+def texts(page: Page) -> str:
+    """All that is to be read, without markup, scripts and the program's own names."""
+    text = re.sub(r"<(script|style|code)\b.*?</\1>", "", as_html(page), flags=re.DOTALL)
+    text += "".join(re.findall(r'aria-label="([^"]*)"', text))
+    return html.unescape(re.sub(r"<[^>]*>", "\n", text))
+
+
+def test_no_code_is_left_where_people_read(found, world):
+    compared = pb.compare({"a": world.mcs, "b": world.cal}, world.y, features=np.c_[world.y], resamples=50)
+    for page in (audit_page(found), audit_page(pb.audit(stated(), repair="compare")), comparison_page(compared)):
+        text = texts(page)
+        assert not re.findall(r".*\w\((?:\w+=|\)).*", text)  # EqualWidth(bins=15), TopLabel()
+        assert not re.findall(r".*(?:argmax|zero_one|brier score|`).*", text)
+        assert "Brier score" in text
+
+
+def test_a_stated_confidence_is_not_called_a_class(found):
+    audit = pb.audit(stated(groups=True), regions=["site"], repair="compare")
+    lines = [line for line in texts(audit_page(audit)).splitlines() if re.search("top.label|probable class|true class", line)]
+    assert lines == []
+    assert "stated confidence, 15 equal bins" in repr(audit)
+    assert "top label" not in repr(audit)
+    compared = pb.compare({"a": stated(), "b": stated()}, resamples=50, repair=False)
+    assert "probable class" not in texts(comparison_page(compared))
+
+
+def test_groups_that_were_given_are_not_called_regions():
+    audit = pb.audit(stated(groups=True), regions=["site"], repair=False)
+    page = audit_page(audit)
+    served = table(page, "groups", 1)
+    assert served.caption.startswith("Badly served: groups by site, over all their outputs, after calibration by ")
+    # One map for both groups corrects their mean: what was right for the north is then too low.
+    assert [(row[0], row[-1]) for row in served.rows] == [("site = south", "overconfident"), ("site = north", "underconfident")]
+    assert {row[0]: row[-1] for row in table(page, "groups", 0).rows} == {"site = south": "overconfident", "site = north": ""}
+    plain = replace(audit, budget=pb.loss_budget(stated(groups=True), regions=["site"], calibrator="none"))
+    served = table(audit_page(plain), "groups", 1)
+    assert served.headers[2] == "stated"
+    assert [(row[0], row[-1]) for row in served.rows] == [("site = south", "overconfident")]
+    assert "who is badly served, by site" in repr(audit)
+    (finding,) = (finding for finding in audit.findings if finding.rule == "hidden_groups")
+    assert "know what sets these groups apart" in finding.advice
+    even = pb.simulate.unfair_groups(3000, {"a": 0.0, "b": 0.0})
+    fair = pb.audit(even.y, even.scores, columns={"group": even.group}, regions=["group"], repair=False)
+    assert Words("No group by group was found to be badly served, beyond chance.") in section(audit_page(fair), "groups").blocks
+    assert "no group is found to be" in repr(fair)
+
+
+def test_shares_say_of_what(found, world):
+    """Over all classes a budget splits the Brier score that is shown; of the top label, another."""
+    few = slice(0, 900)  # too few for a budget over all classes
+    top = pb.audit(world.y[few], world.mcs[few], features=np.c_[world.y[few]], repair=False)
+    assert "of the Brier score of the most probable class" in top.verdict
+    assert "Brier score of the most probable class: (p - y)², counted once" in " ".join(repr(top).split())
+    (tile,) = (tile for tile in audit_page(top).tiles if "hidden groups" in tile.name)
+    assert tile.span.startswith("of the Brier score of the most probable class, 95% interval")
+    whole = pb.audit(world.y, world.mcs, features=np.c_[world.y], repair=False)
+    assert "% of the Brier score (95%" in whole.verdict
+    assert "counted once" not in repr(whole)
+
+
+def test_two_numbers_for_miscalibration_come_with_the_reason(found):
+    shown = " ".join(repr(found).split())
+    loss = found["calibration_loss.relative"]
+    assert f"{loss:.1%} of the log score ({loss.low:.1%} to {loss.high:.1%}), removed by bias-corrected temperature" in shown
+    why = "on rows it was not fitted to, plus the calibration error left after it"
+    assert why in shown
+    assert why in texts(audit_page(found))
+
+
+def test_wide_tables_of_models_are_two(world):
+    compared = pb.compare({"a": world.mcs, "b": world.cal}, world.y, features=np.c_[world.y], resamples=50)
+    page = comparison_page(compared)
+    assert all(len(table(page, "models", place).headers) <= 8 for place in (0, 1))
+    assert "grouping, at least" in table(page, "models", 1).headers
+    assert "bias-corrected temperature takes off the log score" in texts(page)
+    assert "grouping: of the Brier score, " in repr(compared)
+
+
+def test_the_same_number_is_rounded_alike_everywhere():
+    assert percent(0.6515) == percent(0.6515 + 1e-16) == percent(np.nextafter(0.6515, 1))
+    assert percent(-1e-9) == "0.0%"
+    assert number(-1.96e-18) == number(1.66e-33) == "0.0000"
+
+
+def test_those_who_wait_see_what_is_done(found, world, monkeypatch):
+    bars = []
+
+    class Bar(Progress):
+        def __enter__(self):
+            bars.append(self)
+            return super().__enter__()
+
+    for module in (comparison, audit_page_module):
+        monkeypatch.setattr(module, "Progress", Bar)
+    audit_page(found)
+    pb.compare({"a": world.mcs, "b": world.cal}, world.y, features=np.c_[world.y], resamples=50, repair=False)
+    assert [(bar._unit, bar._done, bar._total) for bar in bars] == [
+        ("sections of the report", 9, 9),
+        ("models", 2, 2),
+        ("loss budgets", 2, 2),
+    ]
+    assert not any(bar._show for bar in bars)  # this is no terminal
+
+
+def test_notebooks_show_a_summary_without_scripts(found, world):
+    compared = pb.compare({"raw": world.mcs, "calibrated": world.cal}, world.y, resamples=50)
+    for shown in (found, compared):
+        text = shown._repr_html_()
+        assert "<table>" in text
+        assert "<script" not in text
+        assert "<style" not in text

@@ -1,0 +1,172 @@
+"""The report in a real browser: it works offline, says no error, and can be read by everyone."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import probaudit as pb
+from tests.report.test_page import PAYLOADS
+
+sync_api = pytest.importorskip("playwright.sync_api", reason="the browser tests need playwright")
+BROWSER = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
+pytestmark = pytest.mark.skipif(BROWSER is None, reason="no Chromium on this machine")
+
+QUIET = ["--no-sandbox", "--disable-gpu", "--no-first-run", "--disable-background-networking", "--disable-component-update"]
+SCREENSHOTS = Path(__file__).parents[2] / "build" / "screenshots"
+SECTIONS = ["verdict", "budget", "scores", "calibration", "diagrams", "groups", "repairs", "pitfalls", "provenance"]
+
+
+@pytest.fixture(scope="module")
+def browser():
+    with sync_api.sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=BROWSER, args=QUIET)
+        yield browser
+        browser.close()
+
+
+@pytest.fixture(scope="module")
+def report(tmp_path_factory) -> Path:
+    """A report with everything in it, on three classes with hostile names."""
+    rng = np.random.default_rng(0)
+    n, names = 4000, PAYLOADS[:3]
+    logits = rng.normal(0, 2, (n, 3))
+    p = np.exp(logits) / np.exp(logits).sum(axis=1, keepdims=True)
+    y = (p.cumsum(axis=1) < rng.random((n, 1))).sum(axis=1)
+    group = rng.integers(0, 2, n)
+    logits[group == 1] *= 2
+    q = np.exp(logits) / np.exp(logits).sum(axis=1, keepdims=True)
+    found = pb.audit(
+        np.array(names)[y],
+        q,
+        classes=names,
+        features={PAYLOADS[3]: group + rng.normal(0, 0.1, n), "noise": rng.normal(0, 1, n)},
+        columns={PAYLOADS[4]: np.array(PAYLOADS[5:7])[group]},
+        costs=1 - np.eye(3),
+        repair="compare",
+    )
+    path = tmp_path_factory.mktemp("report") / "report <b>.html"
+    found.to_html(path, title=PAYLOADS[7])
+    return path
+
+
+class Opened:
+    """A page, and what it said and asked for."""
+
+    def __init__(self, browser, path: Path, **choices) -> None:
+        self.page = browser.new_context(**({"viewport": {"width": 1200, "height": 900}} | choices)).new_page()
+        self.said: list[str] = []
+        self.asked: list[str] = []
+        self.page.on("console", lambda message: self.said.append(message.text))
+        self.page.on("pageerror", lambda error: self.said.append(str(error)))
+        self.page.on("request", lambda request: self.asked.append(request.url))
+        self.page.on("dialog", lambda dialog: (self.said.append("dialog"), dialog.dismiss()))
+        self.page.goto(path.as_uri())
+        self.page.wait_for_function("[...document.querySelectorAll('figure[id]')].every(f => 'shown' in f.dataset)")
+
+    def screenshot(self, name: str) -> None:
+        SCREENSHOTS.mkdir(parents=True, exist_ok=True)
+        self.page.screenshot(path=SCREENSHOTS / f"{name}.png", full_page=True)
+
+
+@pytest.fixture
+def opened(browser, report):
+    opened = Opened(browser, report)
+    yield opened
+    opened.page.context.close()
+
+
+def test_no_error_and_no_request(opened, report):
+    opened.screenshot("light")
+    assert opened.said == []
+    assert opened.asked == [report.as_uri()]
+
+
+def test_every_section_is_there_and_says_something(opened):
+    assert [section.get_attribute("id") for section in opened.page.locator("main section").all()] == SECTIONS
+    for section in opened.page.locator("main section").all():
+        assert len(section.inner_text()) > 80
+
+
+def test_hostile_names_are_shown_and_add_nothing(opened):
+    page = opened.page
+    assert page.locator("script").count() == 3
+    assert page.locator("iframe, object, embed, base, link, form:not(.vega-bindings), main img, main b").count() == 0
+    text = page.locator("body").inner_text()
+    for name in (*PAYLOADS[:3], PAYLOADS[7]):
+        assert name in text
+
+
+def test_every_chart_has_a_description_and_a_table(opened):
+    for figure in opened.page.locator("figure[id]").all():
+        assert len(figure.locator(".chart").get_attribute("aria-label")) > 40
+        assert figure.locator(".chart svg").count() == 1
+        assert figure.locator("details tbody tr").count() >= 1
+
+
+def test_controls_change_the_chart_and_its_table(opened):
+    figure = opened.page.locator("#reliability")
+    figure.scroll_into_view_if_needed()
+    assert figure.locator("select").count() >= 2
+    for select in figure.locator("select").all():
+        before = figure.locator(".chart svg").inner_html(), figure.locator("details table").inner_text()
+        shown = figure.get_attribute("data-shown")
+        select.select_option(index=1)
+        opened.page.wait_for_function(f"document.querySelector('#reliability').dataset.shown !== {shown!r}")
+        assert figure.locator(".chart svg").inner_html() != before[0]
+    assert opened.said == []
+
+
+def test_the_keyboard_is_enough(opened):
+    page = opened.page
+    page.keyboard.press("Tab")
+    assert page.evaluate("document.activeElement.textContent") == "Skip to the content"
+    figure = page.locator("#reliability")
+    figure.scroll_into_view_if_needed()
+    shown = figure.get_attribute("data-shown")
+    figure.locator("select").first.focus()
+    page.keyboard.press("ArrowDown")
+    page.wait_for_function(f"document.querySelector('#reliability').dataset.shown !== {shown!r}")
+
+
+def test_hovering_shows_the_numbers(opened):
+    figure = opened.page.locator("#reliability")
+    figure.scroll_into_view_if_needed()
+    figure.locator(".chart svg .mark-symbol path").first.hover(force=True)
+    opened.page.wait_for_selector("#vg-tooltip-element.visible")
+    assert "rows" in opened.page.locator("#vg-tooltip-element").inner_text()
+
+
+def background(opened: Opened) -> str:
+    return opened.page.evaluate("getComputedStyle(document.body).backgroundColor")
+
+
+def test_dark_follows_the_system_and_the_button(browser, report):
+    dark, light = Opened(browser, report, color_scheme="dark"), Opened(browser, report, color_scheme="light")
+    assert background(dark) != background(light)
+    dark.screenshot("dark")
+    label = "getComputedStyle(document.querySelector('.chart svg .role-axis-label text')).fill"
+    assert dark.page.evaluate(label) != light.page.evaluate(label)
+    light.page.locator("#theme").click()
+    assert background(dark) == background(light)
+    assert dark.said == light.said == []
+
+
+def test_a_phone_shows_everything_without_scrolling_sideways(browser, report):
+    phone = Opened(browser, report, viewport={"width": 390, "height": 844})
+    phone.screenshot("phone")
+    assert phone.page.evaluate("document.documentElement.scrollWidth") <= 390
+    for chart in phone.page.locator(".chart").all():
+        assert chart.evaluate("e => e.scrollWidth - e.clientWidth") <= 1
+    assert phone.said == []
+
+
+def test_it_prints(opened):
+    pdf = opened.page.pdf(format="A4")
+    assert pdf.startswith(b"%PDF")
+    assert len(pdf) > 50_000
+    SCREENSHOTS.mkdir(parents=True, exist_ok=True)
+    (SCREENSHOTS / "print.pdf").write_bytes(pdf)
