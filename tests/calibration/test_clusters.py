@@ -1,4 +1,4 @@
-"""Rows that are dependent within clusters: intervals, tests and comparisons take clusters as units, on every engine."""
+"""GoodRows that are dependent within clusters: intervals, tests and comparisons take clusters as units, on every engine."""
 
 from __future__ import annotations
 
@@ -20,11 +20,12 @@ from probaudit.audits.lens_errors import FEWER_RESAMPLES, WIDTH, _among, binned
 from probaudit.audits.repairs import among
 from probaudit.calibration.dependent_event import DependentEvent
 from probaudit.calibration.fine_grid import FineGrid
-from probaudit.calibration.views import Rows, look, survey
+from probaudit.calibration.views import look
 from probaudit.choices.lenses import OneVsRest
 from probaudit.choices.scores import Log
 from probaudit.cli.commands import app
 from probaudit.engines import row_source
+from probaudit.engines.good_rows import GoodRows, survey
 from probaudit.engines.row_source import scan
 from probaudit.engines.stream import stream
 from probaudit.scoring.clusters import ClusteredRows, Clusters, design_effect
@@ -474,7 +475,7 @@ def test_groups_are_still_judged_apart_from_clusters():
 
 def test_events_of_ranks_are_those_of_their_lens():
     frame = world()
-    rows = Rows.of(pb.read(frame))
+    rows = GoodRows.of(pb.read(frame))
     ((outputs_of_lens, labels),) = among(2).views(rows.probs, rows.labels)
     found = _among(2, pb.read(frame))
     np.testing.assert_allclose(found.outputs, outputs_of_lens, atol=1e-12)

@@ -16,6 +16,7 @@ from ..calibrators.calibration_loss import FOLDS, CalibrationLoss, calibration_l
 from ..calibrators.selecting import calibrator_named
 from ..choices.scores import Brier, Cost, Log
 from ..data.arrays import as_array, named_columns
+from ..data.inputs import RowOptions, rows_of
 from ..data.predictions import Predictions
 from ..engines.choosing import Passing, as_source
 from ..engines.memory import evidence_of
@@ -24,7 +25,6 @@ from ..estimate import Estimate
 from ..grouping.budget import Budget, loss_budget
 from ..scoring import expected_scores as scores
 from ..scoring.clusters import ClusteredRows
-from ..scoring.metrics import RowOptions, rows_of
 from ..states import AuditState, Plan, Summary
 from ..states.evidence import Evidence
 from ..version import __version__

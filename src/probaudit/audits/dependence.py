@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from ..calibration.dependent_event import DependentEvent
-from ..calibration.views import Rows, look_at_event, survey
+from ..calibration.views import look_at_event
 from ..choices.lenses import OneVsRest, TopLabel, View
+from ..engines.good_rows import GoodRows, survey
 from ..scoring.clusters import ClusteredRows
 from ..states.evidence import Evidence
 from ..text import counted
@@ -37,7 +38,7 @@ def top_event(evidence: Evidence) -> DependentEvent | None:
 
 def class_event(evidence: Evidence, k: int) -> DependentEvent | None:
     def view() -> View:
-        rows = Rows.of(evidence.sample)
+        rows = GoodRows.of(evidence.sample)
         return OneVsRest(k).view(rows.probs, rows.labels)
 
     return dependent_event(evidence, view)

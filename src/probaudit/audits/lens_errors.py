@@ -29,11 +29,12 @@ from ..calibration.resampling import dependence
 from ..calibration.smooth import SMOOTH_CELLS, SMOOTH_RESAMPLES, smooth_cells_error, smooth_population
 from ..calibration.smooth_error import smooth_error
 from ..calibration.surprises import classwise_chance
-from ..calibration.views import Rows, look_at_event
+from ..calibration.views import look_at_event
 from ..choices.distances import L1, TVD, Distance, Squared
 from ..choices.lenses import Classwise, Full, Lens, OneVsRest, TopK, TopLabel, View
 from ..choices.partitions import EqualMass, EqualWidth, KDTree, Partition
 from ..data.predictions import Predictions
+from ..engines.good_rows import GoodRows
 from ..estimate import Estimate
 from ..states.evidence import Evidence
 from ..states.sampling import drawn
@@ -177,7 +178,7 @@ def _of_clusters(evidence: Evidence, lens: Lens, partition: Partition, *, square
     if evidence.sampled or evidence.sample.clusters is None:
         return None
     distance = Squared() if squared else ABSOLUTE
-    if len(np.unique(np.asarray(evidence.sample.cluster_numbers)[Rows.of(evidence.sample).places])) < 2:
+    if len(np.unique(np.asarray(evidence.sample.cluster_numbers)[GoodRows.of(evidence.sample).places])) < 2:
         return Population()
     return _population(evidence.sample, lens=lens, partition=partition, distance=distance)
 
@@ -213,7 +214,7 @@ def rank_errors(evidence: Evidence) -> list[LensError]:
 
 def _among(k: int, predictions: Predictions) -> View:
     """The event that the true class is among the k most probable."""
-    rows = Rows.of(predictions)
+    rows = GoodRows.of(predictions)
     largest, place = TopK(k).view(rows.probs, rows.labels)
     return View(np.minimum(1.0, largest[:, :k].sum(axis=1)), (place < k).astype(np.int64))
 
@@ -256,7 +257,7 @@ def class_errors(evidence: Evidence) -> tuple[LensError | None, tuple[LensError,
         together = np.mean([MEAN_GAP(s.calibrated(FEWER_RESAMPLES)) for s in signed], axis=0)  # of the same signs
         chance = larger(chance, together)
     if joint := evidence.sample.clusters is None and _drawn_together(evidence):
-        rows = Rows.of(evidence.sample)
+        rows = GoodRows.of(evidence.sample)
         simulated = classwise_chance(rows.probs, rows.labels, rows.weights, WIDTH, FEWER_RESAMPLES)
         chance = simulated.errors
     average = LensError.of("classwise_ece", mean, whole, chance, n, words, per_class=by_class)

@@ -6,9 +6,9 @@ import math
 
 import numpy as np
 
-from ..calibration.views import survey
 from ..data.predictions import Predictions
 from ..diagrams.wording import score_of
+from ..engines.good_rows import survey
 from ..estimate import Estimate
 from ..scoring.clusters import FEW_CLUSTERS
 from ..text import counted

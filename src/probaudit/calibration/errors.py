@@ -13,18 +13,19 @@ import numpy as np
 from ..choices.distances import Distance, Squared, as_distance
 from ..choices.lenses import Classwise, Lens, OneVsRest, TopLabel, View
 from ..choices.partitions import EqualMass, EqualWidth, Partition
+from ..data.inputs import RowOptions, rows_of
 from ..data.predictions import Predictions
 from ..engines.choosing import Passing, as_source
+from ..engines.good_rows import GoodRows, survey
 from ..errors import InputError
 from ..estimate import Estimate
-from ..scoring.metrics import RowOptions, rows_of
 from .cell_counting import counted_terms
 from .cells import Categories, Cells, exact_total, gather_categories, gather_cells, gather_class_cells
 from .gaps import debiased_gap, mean_gap, thin, worst_gap
 from .null import SignedClusters, Steps, larger, p_value
 from .population import RESAMPLES, Population
 from .resampling import Term, check_resamples, population_of
-from .views import Rows, Seen, dependent_events, grids_of, look, survey
+from .views import Seen, dependent_events, grids_of, look
 
 INTERVAL = "interval for the error of the population"
 
@@ -208,7 +209,7 @@ def _steps(seen: Seen, partition: Partition) -> Steps:
 
 def class_term(predictions: Predictions, partition: EqualWidth) -> Term:
     """The errors of all classes, in one pass over them."""
-    rows = Rows.of(predictions)
+    rows = GoodRows.of(predictions)
     outputs = survey(predictions).state.mean_outputs() * exact_total(rows.weights)
 
     def categories(k: int) -> Categories:
@@ -363,7 +364,7 @@ def _row_null(
     """Errors under calibration, with a label simulated for each row. Those of several problems are dependent, and come from one
     simulation."""
     rng, null = np.random.default_rng(seed), np.empty(resamples)
-    rows = Rows.of(predictions) if len(seen) > 1 else None
+    rows = GoodRows.of(predictions) if len(seen) > 1 else None
     for i in range(resamples):
         if rows is None:
             views = [View(s.view.outputs, _draw(rng, s.view.outputs)) for s in seen]

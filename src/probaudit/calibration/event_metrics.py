@@ -11,9 +11,9 @@ from ..calibration import event
 from ..choices.lenses import Binary, Lens, View
 from ..choices.partitions import EqualMass
 from ..choices.scores import as_score
+from ..data.inputs import RowOptions, rows_of
 from ..errors import InputError
 from ..estimate import Estimate
-from ..scoring.metrics import RowOptions, rows_of
 from ..states import CELLS
 from .errors import calibration_error
 from .fine_grid import FineGrid

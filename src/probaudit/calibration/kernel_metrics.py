@@ -7,9 +7,9 @@ from typing import Any, Literal, Unpack
 import numpy as np
 
 from ..choices.lenses import Full, Lens, TopLabel
+from ..data.inputs import RowOptions, rows_of
 from ..errors import InputError
 from ..estimate import Estimate
-from ..scoring.metrics import RowOptions, rows_of
 from .kernel_tests import KernelTest, linear_skce, mmce, skce
 from .views import look, look_at_event
 

@@ -14,10 +14,11 @@ from ..choices.distances import L1
 from ..choices.lenses import Binary, Classwise, Lens, OneVsRest, TopLabel, View
 from ..choices.scores import NAMED
 from ..data.arrays import as_numbers
+from ..data.inputs import RowOptions, rows_of
 from ..data.predictions import Predictions
+from ..engines.good_rows import GoodRows, survey
 from ..errors import InputError
 from ..estimate import Estimate
-from ..scoring.metrics import RowOptions, rows_of
 from ..states import CELLS
 from .bootstrap import Method
 from .cells import Cells, gather_categories, gather_cells
@@ -29,7 +30,7 @@ from .null import Steps
 from .population import CellError, Part, Population, population_error
 from .resampling import Bootstrap, Term, check_resamples, population_of
 from .smooth_error import smooth_error
-from .views import Rows, dependent_events, grids_of, lens_of, look, survey
+from .views import dependent_events, grids_of, lens_of, look
 
 STEPS = 5  # cells within the width of a kernel, for resamples
 SMOOTH_CELLS, SMOOTH_RESAMPLES, SMOOTH_PRECISION = 420, 199, 1e-5  # of SmoothECE, for its interval
@@ -215,7 +216,7 @@ def _unexplained_loss(predictions: Predictions, found: LogCalibration) -> FineGr
     probable class."""
     from ..kernels.gridding import cells_of_one
 
-    rows = Rows.of(predictions)
+    rows = GoodRows.of(predictions)
     place = np.searchsorted(rows.places, found.odds.places)
     with np.errstate(divide="ignore"):
         loss = -np.log(rows.probs[place, rows.labels[place]].astype(np.float64))
@@ -254,7 +255,7 @@ def _bootstrap(
 
 def _event_odds(predictions: Predictions, lens: Lens) -> list[EventOdds]:
     """Rows of each event with the odds that they were given."""
-    lens, rows = lens_of(predictions, lens), Rows.of(predictions)
+    lens, rows = lens_of(predictions, lens), GoodRows.of(predictions)
     if not len(rows.labels) or not rows.weights.any():
         raise InputError(predictions.name("probs"), "no row is left to judge")
     found = []

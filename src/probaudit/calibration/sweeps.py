@@ -13,9 +13,9 @@ import numpy as np
 from ..choices.distances import Distance, as_distance
 from ..choices.lenses import Full, Lens
 from ..choices.partitions import KDTree, Partition
+from ..data.inputs import RowOptions, rows_of
 from ..errors import InputError
 from ..scoring.intervals import Z95
-from ..scoring.metrics import RowOptions, rows_of
 from .errors import terms_of
 from .gaps import mean_gap
 from .resampling import Bootstrap, check_resamples

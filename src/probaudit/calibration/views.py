@@ -12,43 +12,14 @@ from ..choices.lenses import Binary, Lens, OneVsRest, TopLabel, View
 from ..choices.partitions import EqualMass, EqualWidth, Partition, rising_order
 from ..choices.selections import as_selection
 from ..data.predictions import Predictions
-from ..engines.memory import Survey, events, good_of_block, take_survey
+from ..engines.good_rows import GoodRows, survey
+from ..engines.memory import events, good_of_block
 from ..errors import InputError
 from ..scoring.clusters import Clusters
 from ..states import Plan
 from .cells import Categories, Cells, gather_categories, gather_cells
 from .dependent_event import DependentEvent
 from .fine_grid import FineGrid
-
-
-@dataclass(frozen=True)
-class Rows:
-    """The good rows as plain arrays: probabilities [n, K], labels, weights (at most 1), and their places among all `total`."""
-
-    probs: np.ndarray
-    labels: np.ndarray
-    weights: np.ndarray
-    places: np.ndarray
-    total: int
-
-    @classmethod
-    def of(cls, predictions: Predictions) -> Rows:
-        good = survey(predictions).good
-        if len(good) == len(predictions):
-            probs, labels, weights = predictions.probabilities(), predictions.codes, predictions.sample_weight
-        else:
-            probs, labels = predictions.probabilities(good), predictions.codes[good]
-            weights = None if predictions.sample_weight is None else predictions.sample_weight[good]
-        weights = np.ones(len(labels)) if weights is None else weights / weights.max()
-        return cls(probs, labels, weights, good, len(predictions))
-
-
-def survey(predictions: Predictions) -> Survey:
-    """What a pass over all rows finds, found out once."""
-    if "survey" not in predictions.memo:
-        predictions.memo["survey"] = take_survey(predictions, Plan.of(predictions))
-    found: Survey = predictions.memo["survey"]
-    return found
 
 
 def views_of_block(plan: Plan, lens: Lens, start: int, rows: Predictions) -> tuple[np.ndarray, list[View], np.ndarray]:
@@ -106,7 +77,7 @@ def look(predictions: Predictions, lens: Lens, where: Any = None) -> list[Seen]:
     if where is None:
         return _all_seen(predictions, lens)
     selection = as_selection(where)
-    rows = Rows.of(predictions)
+    rows = GoodRows.of(predictions)
     selection, before = selection.select(rows.places, rows.total), View(rows.probs, rows.labels)
     if selection.after_lens:
         found = [_kept(seen, selection.keeps(before, seen.view)) for seen in _all_seen(predictions, lens)]
@@ -123,7 +94,7 @@ def _all_seen(predictions: Predictions, lens: Lens) -> list[Seen]:
     """What a lens shows of all rows; kept for the lenses of a single event, at which many measures look."""
     found: list[Seen] | None = predictions.memo.get(lens) if type(lens) in (TopLabel, OneVsRest, Binary) else None
     if found is None:
-        rows, top = Rows.of(predictions), survey(predictions).top
+        rows, top = GoodRows.of(predictions), survey(predictions).top
         if type(lens) is TopLabel and top is not None:  # the pass has looked already
             views = [View(rows.probs[np.arange(len(top)), top].astype(np.float64), (top == rows.labels).astype(np.int64))]
         else:

@@ -12,13 +12,13 @@ import numpy as np
 
 from ..calibration import paired
 from ..calibration.bootstrap import percentile
-from ..calibration.views import survey
 from ..choices.scores import Cost, Score, as_score
 from ..data.arrays import as_array
+from ..data.inputs import RowOptions, rows_of
 from ..data.predictions import Predictions, numbered, sum_tolerance
+from ..engines.good_rows import survey
 from ..errors import InputError
 from ..estimate import Estimate
-from ..scoring.metrics import RowOptions, rows_of
 
 if TYPE_CHECKING:
     from .base import Calibrator

@@ -14,10 +14,10 @@ from ..calibration.errors import calibration_error
 from ..calibration.paired import quantile
 from ..choices.lenses import Classwise
 from ..choices.scores import Score, as_score
+from ..data.inputs import RowOptions, rows_of
 from ..data.predictions import Predictions
 from ..errors import InputError
 from ..estimate import Estimate
-from ..scoring.metrics import RowOptions, rows_of
 from ..text import counted
 from .calibration_loss import Outputs, checked_calibrator, folds_of, out_of_fold, shares
 from .selection import RESAMPLES, Choice, choose, corrected_gain, mean_losses

@@ -16,12 +16,12 @@ from ..calibration import paired
 from ..calibration.fine_grid import FineGrid
 from ..choices.scores import Cost
 from ..data.arrays import as_array, named_columns
+from ..data.inputs import RowOptions, check_options, class_order_of
 from ..data.progress import Progress
 from ..errors import InputError
 from ..estimate import Estimate
 from ..grouping.budget import Budget, loss_budget
 from ..grouping.features import features_of
-from ..scoring.metrics import RowOptions, check_options, class_order_of
 from ..states import Summary
 from ..version import __version__
 from .contestants import Ground, difference, judge_model, lower_errors, lower_scores

@@ -18,12 +18,13 @@ from ..calibration.errors import calibration_error
 from ..calibration.fine_grid import FineGrid
 from ..calibration.paired import Drawn
 from ..calibration.smooth import kernel_calibration_error, smooth_calibration_error
-from ..calibration.views import diagram_grids, look_at_event, survey
+from ..calibration.views import diagram_grids, look_at_event
 from ..calibrators.calibration_loss import FOLDS, CalibrationLoss, Folds, Outputs, calibration_loss, folds_of, shares
 from ..choices.lenses import TopLabel
 from ..choices.partitions import EqualMass, EqualWidth
 from ..choices.scores import Brier, Cost, Log, Score
 from ..data.predictions import Predictions
+from ..engines.good_rows import survey
 from ..engines.memory import summary
 from ..errors import InputError
 from ..estimate import Estimate

@@ -10,8 +10,8 @@ from typing import Any
 
 import numpy as np
 
-from ..calibration.views import survey
 from ..data.predictions import Predictions
+from ..engines.good_rows import survey
 from ..errors import InputError
 from ..files.reading import read
 

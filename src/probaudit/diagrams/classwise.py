@@ -13,8 +13,8 @@ from ..calibration.gaps import mean_gap
 from ..calibration.views import diagram_grids
 from ..choices.distances import L1
 from ..choices.lenses import Classwise
+from ..data.inputs import RowOptions, rows_of
 from ..errors import InputError
-from ..scoring.metrics import RowOptions, rows_of
 from .aligned import ACROSS, ECE_BINS, aligned_columns, aligned_panels
 from .diagram import Diagram, number
 from .picture import Picture

@@ -7,17 +7,18 @@ from typing import TYPE_CHECKING, Any, Unpack
 
 import numpy as np
 
-from ..calibration.views import Rows, look_at_event
+from ..calibration.views import look_at_event
 from ..calibrators.calibration_loss import Outputs, shares
 from ..choices.lenses import TopLabel
 from ..choices.partitions import Column
 from ..data.arrays import as_array, value_names
+from ..data.inputs import RowOptions, rows_of
 from ..data.predictions import Predictions
+from ..engines.good_rows import GoodRows
 from ..errors import InputError
 from ..grouping.loss import GroupingLoss
 from ..grouping.region_table import clopper_pearson
 from ..scoring.clusters import Clusters
-from ..scoring.metrics import RowOptions, rows_of
 from .diagram import Diagram
 from .picture import Axis, Bars, Mark, Panel, Picture, Points
 
@@ -133,7 +134,7 @@ def partition_composition_diagram(
         raise InputError("most", "must be at least 1", most)
     predictions = rows_of(y_true, y_proba, **options)
     group, names, heat = _groups(predictions, groups, features, partition)
-    seen, rows = look_at_event(predictions, TopLabel()), Rows.of(predictions)
+    seen, rows = look_at_event(predictions, TopLabel()), GoodRows.of(predictions)
     own, weights = group[rows.places], shares(rows.weights)
     kept = (own >= 0) & (weights > 0)
     counts = np.bincount(own[kept], minlength=len(names))

@@ -9,12 +9,13 @@ from typing import Any, Unpack
 import numpy as np
 
 from ..calibration.fine_grid import FineGrid
-from ..calibration.views import Rows, grids_of
+from ..calibration.views import grids_of
 from ..calibrators.calibration_loss import shares
 from ..choices.lenses import Binary
 from ..choices.scores import Cost
+from ..data.inputs import RowOptions, rows_of
+from ..engines.good_rows import GoodRows
 from ..errors import InputError
-from ..scoring.metrics import RowOptions, rows_of
 from ..states.summary import Decisions
 from .diagram import Diagram
 from .picture import Axis, Bars, Mark, Panel, Picture, Rule, Text
@@ -197,7 +198,7 @@ def decision_regions_diagram(
     rule = costs if isinstance(costs, Cost) else Cost(costs)
     predictions = rows_of(y_true, y_proba, **options)
     rule.check_classes(predictions.n_classes)
-    rows, (K, M) = Rows.of(predictions), rule.matrix.shape
+    rows, (K, M) = GoodRows.of(predictions), rule.matrix.shape
     step = max(1, PIECE // M)
     decided = np.concatenate([rule.decide(rows.probs[first : first + step]) for first in range(0, len(rows.probs), step)])
     share = np.bincount(rows.labels * M + decided, shares(rows.weights), K * M).reshape(K, M)

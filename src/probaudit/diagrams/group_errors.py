@@ -12,16 +12,16 @@ import numpy as np
 from ..calibration.cells import gather_cells
 from ..calibration.errors import calibration_error, calibration_test
 from ..calibration.gaps import mean_gap
-from ..calibration.views import Rows
 from ..choices.distances import Distance, as_distance
 from ..choices.lenses import Groups, Lens, TopLabel, View
 from ..choices.partitions import EqualWidth, Partition
 from ..choices.selections import LabelIs, Mask, Selection
 from ..data.arrays import as_array, value_names
+from ..data.inputs import RowOptions, rows_of
 from ..data.predictions import Predictions
+from ..engines.good_rows import GoodRows
 from ..errors import InputError
 from ..estimate import Estimate
-from ..scoring.metrics import RowOptions, rows_of
 from .diagram import Diagram
 from .judged import Judged
 from .picture import Axis, Bars, Panel, Picture, Points, Rule
@@ -277,7 +277,7 @@ class Dependence:
     def of(
         cls,
         rng: np.random.Generator,
-        rows: Rows,
+        rows: GoodRows,
         clusters: np.ndarray,
         draws: int,
     ) -> Dependence:
@@ -303,7 +303,7 @@ class Dependence:
         return np.where(rng.random(own.shape) < self.share, those, own)
 
 
-def _pairs(rows: Rows, labels: np.ndarray, clusters: np.ndarray) -> float:
+def _pairs(rows: GoodRows, labels: np.ndarray, clusters: np.ndarray) -> float:
     """The products of residuals, of all classes, summed over pairs of rows of a cluster."""
     from scipy.sparse import csr_array
 

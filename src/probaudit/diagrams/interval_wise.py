@@ -18,8 +18,8 @@ from ..choices.lenses import Binary, Lens, TopLabel
 from ..choices.partitions import EqualWidth, Partition
 from ..choices.selections import OutputIn
 from ..data.arrays import as_numbers
+from ..data.inputs import RowOptions, rows_of
 from ..errors import InputError
-from ..scoring.metrics import RowOptions, rows_of
 from .diagram import Diagram
 from .group_errors import around
 from .judged import Judged

@@ -6,11 +6,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ..calibration.views import Rows, lens_of
+from ..calibration.views import lens_of
 from ..choices.lenses import Lens, View
 from ..choices.partitions import Partition
 from ..choices.selections import Selection
 from ..data.predictions import Predictions
+from ..engines.good_rows import GoodRows
 
 
 @dataclass(frozen=True, eq=False)
@@ -20,11 +21,11 @@ class Judged:
 
     predictions: Predictions
     lens: Lens
-    rows: Rows
+    rows: GoodRows
 
     @classmethod
     def of(cls, given: Predictions, lens: Lens) -> Judged:
-        rows = Rows.of(given)
+        rows = GoodRows.of(given)
         weights = None if given.sample_weight is None else rows.weights
         plain = Predictions(
             rows.labels,

@@ -16,9 +16,9 @@ from ..calibration.views import dependent_events, diagram_grids, lens_of, look_a
 from ..choices.distances import L1
 from ..choices.lenses import Binary, Lens, OneVsRest, TopLabel, View
 from ..choices.partitions import Edges, EqualMass, EqualWidth, Partition
+from ..data.inputs import RowOptions, rows_of
 from ..data.predictions import Predictions
 from ..errors import InputError
-from ..scoring.metrics import RowOptions, rows_of
 from ..states import CELLS
 from .diagram import Diagram, number
 from .picture import Axis, Band, Bars, Line, Mark, Panel, Picture, Points, Rule

@@ -10,9 +10,10 @@ import numpy as np
 
 from ..calibrators.calibration_loss import calibration_loss
 from ..choices.scores import RiskWeighted
+from ..data.inputs import RowOptions, rows_of
 from ..data.predictions import Predictions
 from ..errors import InputError
-from ..scoring.metrics import RiskCurve, RowOptions, log_score, risk_curve, rows_of
+from ..scoring.metrics import RiskCurve, log_score, risk_curve
 from .diagram import Diagram
 from .picture import Axis, Line, Mark, Panel, Picture
 

@@ -9,9 +9,10 @@ from typing import Any, Unpack
 
 import numpy as np
 
+from ..data.inputs import RowOptions, rows_of
 from ..errors import InputError
 from ..estimate import Estimate
-from ..scoring.metrics import RowOptions, bayes_risk, brier_score, log_score, rows_of
+from ..scoring.metrics import bayes_risk, brier_score, log_score
 from .diagram import Diagram
 from .picture import Axis, Mark, Panel, Picture, Points, Rule, Text
 

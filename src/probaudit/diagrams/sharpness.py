@@ -11,11 +11,12 @@ import numpy as np
 from ..calibration.fine_grid import FineGrid
 from ..calibration.kernel_regression import KernelCurve, expected_if_calibrated, kernel_curve, kernel_error, kernel_function
 from ..calibration.smooth import check_kernel, log_sharpness
-from ..calibration.views import diagram_grids, survey
+from ..calibration.views import diagram_grids
 from ..choices.lenses import TopLabel
+from ..data.inputs import RowOptions, rows_of
 from ..data.predictions import Predictions
+from ..engines.good_rows import survey
 from ..errors import InputError
-from ..scoring.metrics import RowOptions, rows_of
 from ..states import Grid
 from ..text import counted
 from .diagram import Diagram

@@ -12,8 +12,8 @@ from ..calibration.fine_grid import FineGrid
 from ..calibration.smooth_error import smooth_error
 from ..calibration.views import dependent_events, grids_of, look_at_event
 from ..choices.lenses import Lens, TopLabel
+from ..data.inputs import RowOptions, rows_of
 from ..errors import InputError
-from ..scoring.metrics import RowOptions, rows_of
 from .diagram import Diagram, number
 from .picture import Axis, Band, Line, Panel, Picture, Rule
 from .reliability import event_name

@@ -13,10 +13,10 @@ from ..calibrators.calibration_loss import shares
 from ..choices.distances import Distance, as_distance
 from ..choices.lenses import TopK, TopLabel
 from ..choices.partitions import KDTree, Partition
+from ..data.inputs import RowOptions, rows_of
 from ..errors import InputError
 from ..grouping.region_table import clopper_pearson
 from ..scoring.clusters import ClusteredRows
-from ..scoring.metrics import RowOptions, rows_of
 from .diagram import Diagram
 from .group_errors import around
 from .judged import Judged

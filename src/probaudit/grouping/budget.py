@@ -10,18 +10,19 @@ import numpy as np
 
 from ..calibration.bootstrap import percentile, sampling_units
 from ..calibration.paired import draw_counts, half_width, mean_influence, quantile, unit_terms
-from ..calibration.views import look, survey
+from ..calibration.views import look
 from ..calibrators.calibration_loss import CalibrationLoss, calibration_loss
 from ..calibrators.selecting import select_calibrator
 from ..choices.lenses import Binary, Classwise, Full, Lens, OneVsRest, TopLabel
 from ..choices.scores import NAMED
 from ..data.arrays import as_array, named_columns
+from ..data.inputs import RowOptions, rows_of
 from ..data.predictions import Predictions
 from ..engines.choosing import Passing, as_source
+from ..engines.good_rows import survey
 from ..errors import InputError
 from ..estimate import Estimate
 from ..scoring.expected_scores import estimate_score
-from ..scoring.metrics import RowOptions, rows_of
 from ..states.evidence import Others
 from .features import features_of
 from .level_sets import PARTS

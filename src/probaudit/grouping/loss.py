@@ -9,16 +9,17 @@ from typing import Any, Literal, Unpack
 import numpy as np
 
 from ..calibration.bootstrap import percentile, sampling_units
-from ..calibration.views import look, survey
+from ..calibration.views import look
 from ..choices.lenses import Classwise, Full, Lens, TopLabel
 from ..choices.partitions import Column, Edges, EqualMass, EqualWidth, KDTree, Partition
 from ..choices.scores import Brier, Log, Score
 from ..data.arrays import as_array
+from ..data.inputs import RowOptions, rows_of
 from ..data.predictions import Predictions
 from ..engines.choosing import Passing, as_source
+from ..engines.good_rows import survey
 from ..errors import InputError
 from ..estimate import Estimate
-from ..scoring.metrics import RowOptions, rows_of
 from ..states.evidence import Others
 from .bound import BRIER, CLASS_LOG, LOG, Bounds, Generator, Moments
 from .level_sets import PARTS, Event, Measured, Plan, measure, measure_joint, resampled, those

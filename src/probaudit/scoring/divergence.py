@@ -7,10 +7,10 @@ from typing import Any
 
 import numpy as np
 
-from ..calibration.views import Rows
 from ..choices.scores import Cost, RiskWeighted, Score, as_score
 from ..data.arrays import as_array
 from ..data.predictions import Predictions
+from ..engines.good_rows import GoodRows
 from ..errors import InputError
 from ..estimate import Estimate
 from .intervals import ClassParts, score_interval
@@ -61,8 +61,8 @@ def score_divergence(
     if truth.n_classes != rows.n_classes:
         raise InputError("reference", f"needs the {rows.n_classes} classes of y_proba", f"has {truth.n_classes}")
     _check_classes(rule, rows.n_classes)
-    good = Rows.of(rows)
-    s = Rows.of(truth).probs[good.places].astype(np.float64)
+    good = GoodRows.of(rows)
+    s = GoodRows.of(truth).probs[good.places].astype(np.float64)
     share = good.weights / math.fsum(good.weights)
     values = np.maximum(rule.divergence(s, good.probs.astype(np.float64)), 0.0)  # rounding may leave less than nothing
     prior = np.array([math.fsum(column) for column in (share[:, None] * s).T])
