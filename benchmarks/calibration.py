@@ -1,4 +1,5 @@
-"""Calibration errors against a plain recursion, against a pass, and (where it is installed) against relplot."""
+"""Calibration errors against a plain recursion, against a pass, and (where it is installed) against
+relplot."""
 
 from __future__ import annotations
 
@@ -26,7 +27,10 @@ def run() -> None:
     rng = np.random.default_rng(0)
     points = rng.dirichlet(np.full(100, 0.3), 50_000)
     tree = pb.KDTree(2**-6)
-    found = best({"ours": lambda: tree.cells(points), "plain": lambda: plain_tree(points, 50_000 / 64)}, seconds=4)
+    found = best(
+        {"ours": lambda: tree.cells(points), "plain": lambda: plain_tree(points, 50_000 / 64)},
+        seconds=4,
+    )
     line("50,000 x 100: plain numpy k-d tree / ours", found["plain"] / found["ours"], "goal >= 5")
 
     p = rng.beta(2, 1, 1_000_000)
@@ -66,8 +70,12 @@ def run() -> None:
         },
         seconds=6,
     )
-    line("50,000 x 1,000: eighteen metrics / one pass", metrics["all"] / metrics["pass"], "goal <= 4")
-    line("the same, full-simplex ECE over equal-width cells alone", metrics["full"] / metrics["pass"])
+    line(
+        "50,000 x 1,000: eighteen metrics / one pass", metrics["all"] / metrics["pass"], "goal <= 4"
+    )
+    line(
+        "the same, full-simplex ECE over equal-width cells alone", metrics["full"] / metrics["pass"]
+    )
 
 
 def resampled(p: pb.Predictions) -> None:
@@ -95,4 +103,6 @@ def every_metric(p: pb.Predictions) -> None:
     pb.cumulative_differences(p, lens=top)
     pb.maximum_mean_calibration_error(p)
     pb.kernel_calibration_test(p, lens=top, pairs="disjoint")
-    pb.partitioned_calibration_error(p, partitions=[pb.EqualWidth(15), pb.EqualMass(15), pb.Whole()])
+    pb.partitioned_calibration_error(
+        p, partitions=[pb.EqualWidth(15), pb.EqualMass(15), pb.Whole()]
+    )

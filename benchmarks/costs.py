@@ -26,4 +26,7 @@ def run() -> None:
             seconds=3,
         )
         extra = found["costly"] - found["plain"]
-        line(f"{n:,} x {classes:,}: extra time for a cost matrix / numpy product + argmin", extra / found["product"])
+        line(
+            f"{n:,} x {classes:,}: extra time for a cost matrix / numpy product + argmin",
+            extra / found["product"],
+        )

@@ -1,4 +1,5 @@
-"""Isotonic, beta and BBQ calibration, fit and apply, against betacal, netcal and scikit-learn where they are installed."""
+"""Isotonic, beta and BBQ calibration, fit and apply, against betacal, netcal and scikit-learn where
+they are installed."""
 
 from __future__ import annotations
 
@@ -12,7 +13,12 @@ from typing import Any
 import numpy as np
 from sklearn.isotonic import IsotonicRegression
 
-from probaudit.calibrators import BBQ, BetaCalibration, GaussianProcessCalibration, IsotonicCalibration
+from probaudit.calibrators import (
+    BBQ,
+    BetaCalibration,
+    GaussianProcessCalibration,
+    IsotonicCalibration,
+)
 from timing import best, line
 from worlds import rows
 
@@ -21,7 +27,9 @@ def ours(calibrator: Any, p: np.ndarray, y: np.ndarray) -> np.ndarray:
     return calibrator.fit(p, y).predict_proba(p)
 
 
-def one_vs_rest(curve: Callable[[np.ndarray, np.ndarray], np.ndarray], p: np.ndarray, y: np.ndarray) -> np.ndarray:
+def one_vs_rest(
+    curve: Callable[[np.ndarray, np.ndarray], np.ndarray], p: np.ndarray, y: np.ndarray
+) -> np.ndarray:
     """As one would write it around a package that fits one curve; of two classes the second."""
     if p.shape[1] == 2:
         return curve(p[:, 1], y == 1)
@@ -64,7 +72,11 @@ def run() -> None:
             },
             seconds=3,
         )
-        line(f"{title}: scikit-learn's isotonic loop / isotonic", found["scikit-learn"] / found["isotonic"], "goal >= 1")
+        line(
+            f"{title}: scikit-learn's isotonic loop / isotonic",
+            found["scikit-learn"] / found["isotonic"],
+            "goal >= 1",
+        )
         if has("betacal"):
             found = best(
                 {
@@ -89,7 +101,9 @@ def run() -> None:
                     seconds=1,
                     at_least=1,
                 )
-                line(f"{title}: netcal's {name} / ours", found["netcal"] / found["ours"], "goal >= 1")
+                line(
+                    f"{title}: netcal's {name} / ours", found["netcal"] / found["ours"], "goal >= 1"
+                )
         else:
             print("netcal or torch is not installed: BBQ is timed alone")
             found = best({"bbq": lambda p=p, y=y: ours(BBQ(), p, y)}, seconds=1)

@@ -1,9 +1,12 @@
-"""Group calibration against its base on real features: paper 4, Table 1, for a small CNN on Fashion-MNIST.
+"""Group calibration against its base on real features: Yang et al. 2023, Table 1, for a small CNN
+on Fashion-MNIST.
 
-Groups are learned once, on the validation rows. Each of 100 random splits of the test rows then has 10% for calibration and
-90% to be judged. Usage: group_calibration_study.py FOLDER, with fashion_cnn_val.npz and fashion_cnn_test.npz in it.
+Groups are learned once, on the validation rows. Each of 100 random splits of the test rows then has
+10% for calibration and 90% to be judged. Usage: group_calibration_study.py FOLDER, with
+fashion_cnn_val.npz and fashion_cnn_test.npz in it.
 
-The splits share rows, so they are not independent, and p-values (the paper's own measure) make more of a difference than it is.
+The splits share rows, so they are not independent, and p-values (the paper's own measure) make more
+of a difference than it is.
 """
 
 from __future__ import annotations
@@ -29,24 +32,37 @@ def measures(y: np.ndarray, probs: np.ndarray) -> tuple[float, float]:
 def study(folder: Path) -> dict[str, np.ndarray]:
     """Measures of each method, [splits, 2]."""
     rows = {name: np.load(folder / f"fashion_cnn_{name}.npz") for name in ("val", "test")}
-    (z, y, x), (tz, ty, tx) = ([rows[name][key] for key in ("logits", "labels", "features")] for name in ("val", "test"))
+    (z, y, x), (tz, ty, tx) = (
+        [rows[name][key] for key in ("logits", "labels", "features")] for name in ("val", "test")
+    )
     singles: dict[str, Calibrator] = {
         "TS": TemperatureScaling(from_logits=True),
         "ETS": EnsembleTemperature(from_logits=True),
     }
     grouped = {
-        f"GC+{name}": GroupCalibration(base, from_logits=True).learn_groups(z, y, features=x) for name, base in singles.items()
+        f"GC+{name}": GroupCalibration(base, from_logits=True).learn_groups(z, y, features=x)
+        for name, base in singles.items()
     }
-    found: dict[str, list[tuple[float, float]]] = {name: [] for name in ("none", *singles, *grouped)}
+    found: dict[str, list[tuple[float, float]]] = {
+        name: [] for name in ("none", *singles, *grouped)
+    }
     for split in range(SPLITS):
         order = np.random.default_rng(split).permutation(len(ty))
         fit, judge = np.split(order, [int(SHARE * len(ty))])
-        found["none"].append(measures(ty[judge], pb.Predictions(ty[judge], tz[judge], from_logits=True).probabilities()))
+        found["none"].append(
+            measures(
+                ty[judge], pb.Predictions(ty[judge], tz[judge], from_logits=True).probabilities()
+            )
+        )
         for name, single in singles.items():
-            found[name].append(measures(ty[judge], single.fit(tz[fit], ty[fit]).predict_proba(tz[judge])))
+            found[name].append(
+                measures(ty[judge], single.fit(tz[fit], ty[fit]).predict_proba(tz[judge]))
+            )
         for name, model in grouped.items():
             model.fit_calibrators(tz[fit], ty[fit], features=tx[fit])
-            found[name].append(measures(ty[judge], model.predict_proba(tz[judge], features=tx[judge])))
+            found[name].append(
+                measures(ty[judge], model.predict_proba(tz[judge], features=tx[judge]))
+            )
     print(f"GC+TS, last split: {grouped['GC+TS'].fit_report_.status}")
     return {name: np.array(values) for name, values in found.items()}
 
@@ -59,7 +75,9 @@ def table(found: dict[str, np.ndarray]) -> None:
         for k, measure in enumerate(("log score", "ECE")):
             group, single = found[f"GC+{base}"][:, k], found[base][:, k]
             change, test = group.mean() / single.mean() - 1, ttest_rel(group, single)
-            print(f"GC+{base} against {base}, {measure}: {100 * change:+.2f}%, t = {test.statistic:.1f}, p = {test.pvalue:.1g}")
+            print(
+                f"GC+{base} against {base}, {measure}: {100 * change:+.2f}%, t = {test.statistic:.1f}, p = {test.pvalue:.1g}"
+            )
 
 
 if __name__ == "__main__":

@@ -1,4 +1,5 @@
-"""Learning the groups of group calibration, against the same objective in torch (where it is installed)."""
+"""Learning the groups of group calibration, against the same objective in torch (where it is
+installed)."""
 
 from __future__ import annotations
 
@@ -16,7 +17,8 @@ PARTITIONS, GROUPS, FEATURES, ROWS, CLASSES = 20, 2, 64, 6_000, 10
 
 
 def world() -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Logits, labels and features; on one side of a plane the logits are too large, on the other too small."""
+    """Logits, labels and features; on one side of a plane the logits are too large, on the other
+    too small."""
     rng = np.random.default_rng(0)
     features = rng.normal(0, 3, (ROWS, FEATURES))
     logits = 2 * rng.standard_normal((ROWS, CLASSES))
@@ -25,8 +27,11 @@ def world() -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     return logits, (logits / temperatures[:, None] + noise).argmax(axis=1), features
 
 
-def with_torch(logits: np.ndarray, labels: np.ndarray, features: np.ndarray, starts: np.ndarray, penalty: float) -> list[float]:
-    """L-BFGS on the same loss from the same starts, in float32 as the reference has it; the losses found."""
+def with_torch(
+    logits: np.ndarray, labels: np.ndarray, features: np.ndarray, starts: np.ndarray, penalty: float
+) -> list[float]:
+    """L-BFGS on the same loss from the same starts, in float32 as the reference has it; the losses
+    found."""
     import torch
 
     torch.set_num_threads(2)
@@ -36,7 +41,9 @@ def with_torch(logits: np.ndarray, labels: np.ndarray, features: np.ndarray, sta
     def learn(start: np.ndarray) -> float:
         weights = torch.tensor(start, dtype=torch.float32, requires_grad=True)
         temperatures = torch.full((GROUPS,), 1.5, requires_grad=True)
-        search = torch.optim.LBFGS([weights, temperatures], max_iter=100, line_search_fn="strong_wolfe")
+        search = torch.optim.LBFGS(
+            [weights, temperatures], max_iter=100, line_search_fn="strong_wolfe"
+        )
 
         def loss() -> Any:
             search.zero_grad()
@@ -54,7 +61,9 @@ def with_torch(logits: np.ndarray, labels: np.ndarray, features: np.ndarray, sta
 
 def run() -> None:
     logits, labels, features = world()
-    starts = np.random.default_rng(1).uniform(-1, 1, (PARTITIONS, GROUPS, FEATURES)) / np.sqrt(FEATURES)
+    starts = np.random.default_rng(1).uniform(-1, 1, (PARTITIONS, GROUPS, FEATURES)) / np.sqrt(
+        FEATURES
+    )
     model = GroupCalibration(start=starts, from_logits=True)
     jobs: dict[str, Any] = {"ours": lambda: model.learn_groups(logits, labels, features=features)}
     if importlib.util.find_spec("torch"):
@@ -63,7 +72,9 @@ def run() -> None:
     shape = f"{PARTITIONS} partitions of 6,000 x {FEATURES}"
     line(f"{shape}: seconds", times["ours"])
     if "torch" in times:
-        mixture = Mixture.of(Sample(logits, True, labels, np.ones(ROWS)), features, model.penalty, bias=False)
+        mixture = Mixture.of(
+            Sample(logits, True, labels, np.ones(ROWS)), features, model.penalty, bias=False
+        )
         found = zip(model.weights_, model.temperatures_, strict=True)
         ours = [mixture.loss(np.concatenate([w.ravel(), np.log(t)]), GROUPS)[0] for w, t in found]
         theirs = with_torch(logits, labels, features, starts, model.penalty)

@@ -1,4 +1,5 @@
-"""Grouping loss against the packaged reference (glest), on the same rows in one run; and its memory."""
+"""Grouping loss against the packaged reference (glest), on the same rows in one run; and its
+memory."""
 
 from __future__ import annotations
 
@@ -38,12 +39,15 @@ print(1 + (after - before) / x.nbytes)
 
 
 def reference(world):
-    """What glest does: half the rows, a tree of depth 10 in each bin, nearest neighbours for the curve."""
+    """What glest does: half the rows, a tree of depth 10 in each bin, nearest neighbours for the
+    curve."""
     try:
         from glest import GLEstimator
     except ImportError:
         return lambda: _as_glest(world)
-    return lambda: GLEstimator(world.scores, partitioner="decision_tree", random_state=0).fit(world.features, world.y)
+    return lambda: GLEstimator(world.scores, partitioner="decision_tree", random_state=0).fit(
+        world.features, world.y
+    )
 
 
 def _as_glest(world) -> float:
@@ -53,8 +57,13 @@ def _as_glest(world) -> float:
     half = np.random.default_rng(0).permutation(len(world.y)) % 2 == 0
     bins, total = np.minimum((world.scores * 15).astype(int), 14), 0.0
     for number in np.unique(bins):
-        train, test = np.flatnonzero((bins == number) & half), np.flatnonzero((bins == number) & ~half)
-        tree = DecisionTreeRegressor(max_depth=10, random_state=0).fit(world.features[train], world.y[train])
+        train, test = (
+            np.flatnonzero((bins == number) & half),
+            np.flatnonzero((bins == number) & ~half),
+        )
+        tree = DecisionTreeRegressor(max_depth=10, random_state=0).fit(
+            world.features[train], world.y[train]
+        )
         leaf = np.unique(tree.apply(world.features[test]), return_inverse=True)[1]
         rate = np.bincount(leaf, world.y[test]) / np.bincount(leaf)
         total += ((rate[leaf] - world.y[test].mean()) ** 2).sum()
@@ -67,12 +76,25 @@ def run() -> None:
     world = neural_outputs(50_000, 64)
 
     def ours(**options):
-        return lambda: grouping_loss(world.y, world.scores, world.features, lens=Binary(), **options)
+        return lambda: grouping_loss(
+            world.y, world.scores, world.features, lens=Binary(), **options
+        )
 
-    jobs = {"glest": reference(world), "ours": ours(), "one way, no interval": ours(split="half", interval=None)}
+    jobs = {
+        "glest": reference(world),
+        "ours": ours(),
+        "one way, no interval": ours(split="half", interval=None),
+    }
     found = best(jobs, seconds=10.0)
-    line("50,000 x 64: glest / ours (both ways, with intervals)", found["glest"] / found["ours"], "goal >= 5")
-    line("50,000 x 64: glest / ours (one way, no intervals: the same job)", found["glest"] / found["one way, no interval"])
+    line(
+        "50,000 x 64: glest / ours (both ways, with intervals)",
+        found["glest"] / found["ours"],
+        "goal >= 5",
+    )
+    line(
+        "50,000 x 64: glest / ours (one way, no intervals: the same job)",
+        found["glest"] / found["one way, no interval"],
+    )
     line("50,000 x 64: seconds", found["ours"])
     times = []
     for n in (100_000, 400_000):
@@ -84,8 +106,12 @@ def run() -> None:
     root = str(pathlib.Path(__file__).parents[1])
     for dtype, goal in (("float32", "goal <= 2"), ("float16", "")):
         code = CODE.format(dtype=dtype)
-        done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=root)
-        line(f"1,000,000 x 64 {dtype}: peak memory / that of the features", float(done.stdout), goal)
+        done = subprocess.run(
+            [sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=root
+        )
+        line(
+            f"1,000,000 x 64 {dtype}: peak memory / that of the features", float(done.stdout), goal
+        )
 
 
 if __name__ == "__main__":

@@ -1,6 +1,8 @@
-"""Time and memory against rows, classes, files and workers; and what 10^10 rows would cost on a cluster.
+"""Time and memory against rows, classes, files and workers; and what 10^10 rows would cost on a
+cluster.
 
-python benchmarks/growth.py [factor] takes about three minutes on two cores; a factor multiplies the rows.
+python benchmarks/growth.py [factor] takes about three minutes on two cores; a factor multiplies the
+rows.
 """
 
 from __future__ import annotations
@@ -34,7 +36,8 @@ print(seconds, int(re.search(r"VmHWM:\\s+(\\d+)", open("/proc/self/status").read
 
 @dataclass(frozen=True)
 class Rates:
-    """What was measured here: rows that a core passes over in a second, seconds to merge a state, its bytes."""
+    """What was measured here: rows that a core passes over in a second, seconds to merge a state,
+    its bytes."""
 
     rows_per_second: float
     merge_seconds: float
@@ -42,12 +45,19 @@ class Rates:
 
 
 def projected_seconds(
-    rows: float, cores: int, rates: Rates, *, part_rows: float = 2.8e6, fan_in: int = 8, start: float = 10.0
+    rows: float,
+    cores: int,
+    rates: Rates,
+    *,
+    part_rows: float = 2.8e6,
+    fan_in: int = 8,
+    start: float = 10.0,
 ) -> float:
     """How long a pass takes on so many cores.
 
-    start + rows / (cores x rate) + levels x fan_in x merge, where levels = log(parts) / log(fan_in): parts are read side by
-    side, while a merge waits for those below it. Disks and network must feed the cores: rows x bytes of a row / seconds.
+    start + rows / (cores x rate) + levels x fan_in x merge, where levels = log(parts) /
+    log(fan_in): parts are read side by side, while a merge waits for those below it. Disks and
+    network must feed the cores: rows x bytes of a row / seconds.
 
     >>> rates = Rates(rows_per_second=10e6, merge_seconds=0.02, state_bytes=2_500_000)
     >>> round(projected_seconds(1e10, 100, rates), 1)  # 10 + 10 + 4 levels of 8 merges
@@ -60,7 +70,12 @@ def projected_seconds(
 
 def streamed(path: Path, threads: int = 1) -> tuple[float, float]:
     """Seconds of a pass, and the peak memory of its process in MiB."""
-    run = subprocess.run([sys.executable, "-c", PASS, str(path), str(threads)], capture_output=True, text=True, check=True)
+    run = subprocess.run(
+        [sys.executable, "-c", PASS, str(path), str(threads)],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
     seconds, peak = map(float, run.stdout.split())
     return seconds, peak
 
@@ -100,7 +115,10 @@ def merge_cost(path: Path) -> tuple[float, int]:
 
 def row(name: str, seconds: float, rows: int, peak: float | None = None) -> None:
     memory = "" if peak is None else f"{peak:9.0f} MiB"
-    print(f"{name:44} {seconds:8.2f} s {rows / seconds / 1e6:8.2f} million rows/s {memory}", flush=True)
+    print(
+        f"{name:44} {seconds:8.2f} s {rows / seconds / 1e6:8.2f} million rows/s {memory}",
+        flush=True,
+    )
 
 
 def split(folder: Path, files: int, n: int) -> Path:
@@ -113,7 +131,9 @@ def split(folder: Path, files: int, n: int) -> Path:
 
     for i in range(files):
         p = rng.random(n // files, dtype=np.float32)
-        table = pa.table({"label": (rng.random(len(p)) < p).astype(np.int8), "p_0": 1 - p, "p_1": p})
+        table = pa.table(
+            {"label": (rng.random(len(p)) < p).astype(np.int8), "p_0": 1 - p, "p_1": p}
+        )
         parquet.write_table(table, inside / f"{i:04}.parquet", row_group_size=GROUP)
     return inside
 
@@ -141,10 +161,14 @@ def run(factor: float = 1.0) -> None:
             row(f"{4 * n:,} x 2, {workers} workers", on_cluster(big, workers), 4 * n)
         merge, size = merge_cost(big)
         rates = Rates(rate, merge, size)
-        print(f"a core: {rate:,.0f} rows/s; a merge: {1000 * merge:.0f} ms; a state: {size / 1e6:.1f} MB")
+        print(
+            f"a core: {rate:,.0f} rows/s; a merge: {1000 * merge:.0f} ms; a state: {size / 1e6:.1f} MB"
+        )
         for cores in (16, 128, 1024):
             seconds = projected_seconds(1e10, cores, rates)
-            print(f"10^10 x 2 rows on {cores:5} cores: {seconds:8.0f} s, {cores * seconds / 3600:.2f} core hours")
+            print(
+                f"10^10 x 2 rows on {cores:5} cores: {seconds:8.0f} s, {cores * seconds / 3600:.2f} core hours"
+            )
 
 
 def _with_rows(measured: tuple[float, float], rows: int) -> tuple[float, int, float]:

@@ -1,11 +1,14 @@
-"""Estimators against worlds with known truth: bias, coverage, false alarms and power, as docs/known-truth.md shows them.
+"""Estimators against worlds with known truth: bias, coverage, false alarms and power, as
+docs/known-truth.md shows them.
 
-python benchmarks/known_truth.py                       1,000 replications; writes docs/known-truth.md
-python benchmarks/known_truth.py --only 'scores*'      some cases (patterns of "family / world / n"); no page unless --out
-python benchmarks/known_truth.py --replications 20     a quick look
+python benchmarks/known_truth.py                       1,000 replications; writes
+docs/known-truth.md python benchmarks/known_truth.py --only 'scores*'      some cases (patterns of
+"family / world / n"); no page unless --out python benchmarks/known_truth.py --replications 20     a
+quick look
 
-Finished replications are kept in the results file, so that an interrupted run goes on where it stopped. Results of another
-version of the package or of the worlds are left out, unless --keep-old is given.
+Finished replications are kept in the results file, so that an interrupted run goes on where it
+stopped. Results of another version of the package or of the worlds are left out, unless --keep-old
+is given.
 """
 
 from __future__ import annotations
@@ -44,7 +47,8 @@ ROUNDING = 1e-9  # truths are means of many numbers
 class Tally:
     """Sums over replications of one item.
 
-    runs : with a result. intervals : with a finite interval. failed : without a result; `why` is the first message.
+    runs : with a result. intervals : with a finite interval. failed : without a result; `why` is
+        the first message.
     """
 
     runs: int = 0
@@ -69,7 +73,9 @@ class Tally:
             return
         self.runs += 1
         if math.isfinite(found.p_value) or math.isfinite(found.reported):
-            self.alarms += int(found.p_value <= LEVEL if math.isfinite(found.p_value) else found.reported > 0)
+            self.alarms += int(
+                found.p_value <= LEVEL if math.isfinite(found.p_value) else found.reported > 0
+            )
             return
         target = found.truth if truth is None else truth.value
         self.value += found.value
@@ -85,7 +91,9 @@ class Tally:
             self.width += found.high - found.low
 
     def __add__(self, other: Tally) -> Tally:
-        sums = {name: mine + getattr(other, name) for name, mine in vars(self).items() if name != "why"}
+        sums = {
+            name: mine + getattr(other, name) for name, mine in vars(self).items() if name != "why"
+        }
         return Tally(**sums, why=self.why or other.why)
 
 
@@ -100,7 +108,9 @@ class Results:
     def take(self, line: dict[str, Any]) -> None:
         name = line["case"]
         if "truths" in line:
-            self.truths[name] = {key: None if t is None else Truth(*t) for key, t in line["truths"].items()}
+            self.truths[name] = {
+                key: None if t is None else Truth(*t) for key, t in line["truths"].items()
+            }
             return
         numbers = set(range(line["first"], line["first"] + line["count"]))
         if numbers & self.done.setdefault(name, set()):
@@ -116,13 +126,18 @@ def source_hash() -> str:
     digest = hashlib.sha256()
     package = Path(probaudit.__file__).parent
     here = Path(__file__).parent
-    for path in [*sorted(package.rglob("*.py")), here / "known_truth_worlds.py", here / "known_truth_cases.py"]:
+    for path in [
+        *sorted(package.rglob("*.py")),
+        here / "known_truth_worlds.py",
+        here / "known_truth_cases.py",
+    ]:
         digest.update(path.read_bytes())
     return digest.hexdigest()[:16]
 
 
 def load(path: Path, source: str | None) -> Results:
-    """Results of a file, of one version of the code unless `source` is None. A last line that was cut off is skipped."""
+    """Results of a file, of one version of the code unless `source` is None. A last line that was
+    cut off is skipped."""
     found = Results()
     for text in path.read_text().splitlines() if path.exists() else ():
         try:
@@ -148,7 +163,9 @@ def truths_of_world(names: Iterable[Case]) -> list[dict[str, Any]]:
     return lines
 
 
-def replicate(case: Case, first: int, count: int, truths: dict[str, Truth | None]) -> dict[str, Any]:
+def replicate(
+    case: Case, first: int, count: int, truths: dict[str, Truth | None]
+) -> dict[str, Any]:
     """Some replications of a case, as a line."""
     family, world = families()[case.family], worlds()[case.world]
     tallies = {name: Tally() for name in family.items}
@@ -157,7 +174,9 @@ def replicate(case: Case, first: int, count: int, truths: dict[str, Truth | None
         warnings.simplefilter("ignore")
         for number in range(first, first + count):
             for name, found in family.run(world.sample(case.n, number)).items():
-                tallies[name].add(_checked(found, family.items[name], truths.get(name)), truths.get(name))
+                tallies[name].add(
+                    _checked(found, family.items[name], truths.get(name)), truths.get(name)
+                )
     seconds = round(time.process_time() - start, 3)
     items = {name: asdict(tally) for name, tally in tallies.items()}
     return {"case": case.name, "first": first, "count": count, "seconds": seconds, "items": items}
@@ -186,7 +205,9 @@ def tasks(chosen: Iterable[Case], asked: int, known: Results) -> Iterator[tuple[
             left = left[len(run) :]
 
 
-def run(chosen: list[Case], asked: int, path: Path, *, processes: int, keep_old: bool = False) -> Results:
+def run(
+    chosen: list[Case], asked: int, path: Path, *, processes: int, keep_old: bool = False
+) -> Results:
     """Compute what the results file lacks, and return all of it."""
     source = source_hash()
     known = load(path, None if keep_old else source)
@@ -201,10 +222,14 @@ def run(chosen: list[Case], asked: int, path: Path, *, processes: int, keep_old:
         for case in chosen:
             if case.name not in known.truths:
                 by_world.setdefault(case.world, []).append(case)
-        for lines in _each(pool, [(truths_of_world, (names,)) for names in by_world.values()], "truths of worlds"):
+        for lines in _each(
+            pool, [(truths_of_world, (names,)) for names in by_world.values()], "truths of worlds"
+        ):
             for line in lines:
                 keep(line)
-        left = [(replicate, (*task, known.truths[task[0].name])) for task in tasks(chosen, asked, known)]
+        left = [
+            (replicate, (*task, known.truths[task[0].name])) for task in tasks(chosen, asked, known)
+        ]
         for line in _each(pool, left, f"tasks of up to {CHUNK} replications"):
             keep(line)
     return known
@@ -212,12 +237,14 @@ def run(chosen: list[Case], asked: int, path: Path, *, processes: int, keep_old:
 
 @contextmanager
 def _pool(processes: int) -> Iterator[ProcessPoolExecutor | None]:
-    """Processes, or None for calls in this one. If the run is stopped, tasks that have not begun are dropped."""
+    """Processes, or None for calls in this one. If the run is stopped, tasks that have not begun
+    are dropped."""
     if processes == 1:
         yield None
         return
     for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "NUMBA_NUM_THREADS"):
-        os.environ.setdefault(name, "1")  # of the processes to come: threads of theirs would only compete
+        # of the processes to come: threads of theirs would only compete
+        os.environ.setdefault(name, "1")
     signal.signal(signal.SIGTERM, lambda *_: sys.exit("stopped; run again to go on"))
     # Spawned, as threads of compiled code do not survive a fork.
     pool = ProcessPoolExecutor(processes, mp_context=get_context("spawn"))
@@ -227,7 +254,9 @@ def _pool(processes: int) -> Iterator[ProcessPoolExecutor | None]:
         pool.shutdown(cancel_futures=True)
 
 
-def _each(pool: ProcessPoolExecutor | None, calls: list[tuple[Any, tuple]], words: str) -> Iterator[Any]:
+def _each(
+    pool: ProcessPoolExecutor | None, calls: list[tuple[Any, tuple]], words: str
+) -> Iterator[Any]:
     start = time.perf_counter()
     if pool is None:
         results: Iterator[Any] = (function(*given) for function, given in calls)
@@ -237,7 +266,10 @@ def _each(pool: ProcessPoolExecutor | None, calls: list[tuple[Any, tuple]], word
     for number, result in enumerate(results, 1):
         yield result
         if number % 50 == 0 or number == len(calls):
-            print(f"{number:,} of {len(calls):,} {words}, {time.perf_counter() - start:,.0f} s", flush=True)
+            print(
+                f"{number:,} of {len(calls):,} {words}, {time.perf_counter() - start:,.0f} s",
+                flush=True,
+            )
 
 
 def chosen_cases(pattern: str | None) -> list[Case]:
@@ -248,18 +280,39 @@ def chosen_cases(pattern: str | None) -> list[Case]:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--replications", type=int, default=1_000, help="of cheap cases; others run a stated share of them")
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument(
+        "--replications",
+        type=int,
+        default=1_000,
+        help="of cheap cases; others run a stated share of them",
+    )
     parser.add_argument("--only", help='pattern of "family / world / n"')
     parser.add_argument("--processes", type=int, default=2)
-    parser.add_argument("--out", type=Path, help="the page; docs/known-truth.md unless given, and none with --only")
-    parser.add_argument("--results", type=Path, default=Path(tempfile.gettempdir()) / "probaudit-known-truth.jsonl")
-    parser.add_argument("--keep-old", action="store_true", help="count results of other versions of the code as well")
+    parser.add_argument(
+        "--out", type=Path, help="the page; docs/known-truth.md unless given, and none with --only"
+    )
+    parser.add_argument(
+        "--results", type=Path, default=Path(tempfile.gettempdir()) / "probaudit-known-truth.jsonl"
+    )
+    parser.add_argument(
+        "--keep-old",
+        action="store_true",
+        help="count results of other versions of the code as well",
+    )
     given = parser.parse_args()
     from known_truth_page import page, text_table
 
     chosen = chosen_cases(given.only)
-    found = run(chosen, given.replications, given.results, processes=given.processes, keep_old=given.keep_old)
+    found = run(
+        chosen,
+        given.replications,
+        given.results,
+        processes=given.processes,
+        keep_old=given.keep_old,
+    )
     if given.only:
         print(text_table(chosen, found))
     out = given.out or (None if given.only else PAGE)

@@ -1,4 +1,5 @@
-"""What is judged in which world: every estimator with an interval, every test, and the findings of an audit."""
+"""What is judged in which world: every estimator with an interval, every test, and the findings of
+an audit."""
 
 from __future__ import annotations
 
@@ -17,7 +18,8 @@ from known_truth_worlds import REJECT, Draw, Truth, population, reference_rows, 
 from probaudit import Binary, Classwise, Cost, EqualMass, Full, Groups, KDTree, TopK
 
 Z95 = 1.959963984540054
-FITS, FRESH_VALUES = 60, 400_000  # training samples, and outputs of fresh rows, behind the truth of a calibration loss
+# training samples, and outputs of fresh rows, behind the truth of a calibration loss
+FITS, FRESH_VALUES = 60, 400_000
 CHOICE_VALUES = 50_000  # outputs of fresh rows that each chosen calibrator is judged by
 LEVEL = 0.05
 
@@ -28,9 +30,11 @@ CALIBRATION, GROUPING = frozenset({"calibration"}), frozenset({"grouping"})
 
 @dataclass(frozen=True)
 class Found:
-    """What one replication gives: an estimate with its interval, or a p-value, or whether something was reported.
+    """What one replication gives: an estimate with its interval, or a p-value, or whether something
+    was reported.
 
-    truth : of this replication, where it depends on the rows (the gain of the calibrator that was chosen from them).
+    truth : of this replication, where it depends on the rows (the gain of the calibrator that was
+        chosen from them).
     """
 
     value: float = math.nan
@@ -53,12 +57,14 @@ TruthOf = str | Callable[[str, int], Truth] | None
 class Item:
     """One line of the table.
 
-    kind : "interval", which is to cover the truth; "bound", an estimate whose interval is to start below the truth; "test", a
-        p-value; "rate", how often something is reported.
-    truth : the name of a population value, or a function of world and n; of a rate, a value that must exceed 1 for the
-        report to be right.
-    alarm : "above" if an interval above 0 says that something is wrong, "either" if one on either side does, or "none".
-    about : what a test or report is about. It is a false alarm in worlds where none of that is wrong (`wrong_in`).
+    kind : "interval", which is to cover the truth; "bound", an estimate whose interval is to start
+        below the truth; "test", a p-value; "rate", how often something is reported.
+    truth : the name of a population value, or a function of world and n; of a rate, a value that
+        must exceed 1 for the report to be right.
+    alarm : "above" if an interval above 0 says that something is wrong, "either" if one on either
+        side does, or "none".
+    about : what a test or report is about. It is a false alarm in worlds where none of that is
+        wrong (`wrong_in`).
     """
 
     kind: Kind
@@ -107,7 +113,9 @@ def each(calls: Mapping[str, Call]) -> Callable[[Draw], dict[str, Found | Except
     return run
 
 
-def _together(names: Sequence[str], call: Callable[[Draw], Mapping[str, Found]]) -> Callable[[Draw], dict[str, Any]]:
+def _together(
+    names: Sequence[str], call: Callable[[Draw], Mapping[str, Found]]
+) -> Callable[[Draw], dict[str, Any]]:
     """Run one call that gives several items."""
 
     def run(draw: Draw) -> dict[str, Any]:
@@ -143,7 +151,9 @@ def _score(function: Callable[..., Any], **choices: Any) -> Call:
 
 def _risk(reject: float | None, **choices: Any) -> Call:
     def call(draw: Draw) -> Found:
-        return Found.of(pb.bayes_risk(draw.y, draw.p, Cost.zero_one(draw.p.shape[1], reject=reject), **choices))
+        return Found.of(
+            pb.bayes_risk(draw.y, draw.p, Cost.zero_one(draw.p.shape[1], reject=reject), **choices)
+        )
 
     return call
 
@@ -206,7 +216,9 @@ def _class_errors() -> Family:
 
 
 def _kernel(score: str) -> Call:
-    return lambda draw: Found.of(pb.kernel_calibration_error(draw.y, draw.p, score=score, interval="percentile"))
+    return lambda draw: Found.of(
+        pb.kernel_calibration_error(draw.y, draw.p, score=score, interval="percentile")
+    )
 
 
 def _smooth_run(draw: Draw) -> dict[str, Found | Exception]:
@@ -243,9 +255,14 @@ def _line(draw: Draw) -> dict[str, Found]:
 
 
 def _lines() -> Family:
-    items = {"calibration slope": _score_interval("slope"), "calibration intercept": _score_interval("intercept")}
+    items = {
+        "calibration slope": _score_interval("slope"),
+        "calibration intercept": _score_interval("intercept"),
+    }
     words = "Cox's logistic recalibration of the second class; estimates plus and minus 1.96 standard errors."
-    return Family("calibration line", "Calibration line", words, items, _together(list(items), _line))
+    return Family(
+        "calibration line", "Calibration line", words, items, _together(list(items), _line)
+    )
 
 
 # Calibration loss.
@@ -253,7 +270,8 @@ def _lines() -> Family:
 
 @cache
 def fitted_loss(world: str, n: int) -> dict[str, Truth]:
-    """What the default calibrator gains on fresh rows if it is fitted to 4/5 of n rows, as in five folds.
+    """What the default calibrator gains on fresh rows if it is fitted to 4/5 of n rows, as in five
+    folds.
 
     A mean over FITS training samples; gains are computed from the true probabilities of fresh rows.
     """
@@ -271,7 +289,10 @@ def fitted_loss(world: str, n: int) -> dict[str, Truth]:
         gains.append(gain.mean(axis=0))
         rows = gain.std(axis=0) / math.sqrt(len(gain))
     raw, values = before.mean(axis=0), np.array(gains)
-    mean, error = values.mean(axis=0), np.hypot(values.std(axis=0, ddof=1) / math.sqrt(len(values)), rows)
+    mean, error = (
+        values.mean(axis=0),
+        np.hypot(values.std(axis=0, ddof=1) / math.sqrt(len(values)), rows),
+    )
     names = ("log", "brier")
     found = {name: Truth(float(m), float(e)) for name, m, e in zip(names, mean, error, strict=True)}
     return found | {"relative": Truth(float(mean[0] / raw[0]), float(error[0] / raw[0]))}
@@ -311,7 +332,9 @@ def _losses() -> Family:
         "Five folds, default calibrator. The truth is what that calibrator gains on fresh rows if fitted"
         " to 4/5 of n rows; it is below 0 where there is nothing to repair."
     )
-    return Family("calibration loss", "Calibration loss", words, items, _together(list(items), _lost))
+    return Family(
+        "calibration loss", "Calibration loss", words, items, _together(list(items), _lost)
+    )
 
 
 CANDIDATES = ("identity", "temperature", "bias_corrected_temperature", "vector")
@@ -332,25 +355,38 @@ def _selected(draw: Draw) -> dict[str, Found]:
 
 
 def _selection() -> Family:
-    items = {"select_calibrator, gain": Item("interval", None, "above"), "a calibrator is chosen": Item("rate")}
+    items = {
+        "select_calibrator, gain": Item("interval", None, "above"),
+        "a calibrator is chosen": Item("rate"),
+    }
     words = (
         f"{len(CANDIDATES)} candidates, five folds. The truth is what the chosen calibrator, fitted to all n rows, gains on"
         " fresh rows, as a share of the log loss: a different number in each replication."
     )
-    return Family("selection", "Choosing a calibrator", words, items, _together(list(items), _selected))
+    return Family(
+        "selection", "Choosing a calibrator", words, items, _together(list(items), _selected)
+    )
 
 
 # Grouping loss.
 
 
 def _grouping(part: str = "lower_bound", **choices: Any) -> Call:
-    return lambda draw: Found.of(getattr(pb.grouping_loss(draw.y, draw.p, draw.features, **choices), part))
+    return lambda draw: Found.of(
+        getattr(pb.grouping_loss(draw.y, draw.p, draw.features, **choices), part)
+    )
 
 
 def _groupings() -> Family:
     items = {
-        "grouping_loss, Brier": (Item("bound", "grouping brier", "above"), _grouping(lens=Binary())),
-        "grouping_loss, log": (Item("bound", "grouping log", "above"), _grouping(lens=Binary(), score="log")),
+        "grouping_loss, Brier": (
+            Item("bound", "grouping brier", "above"),
+            _grouping(lens=Binary()),
+        ),
+        "grouping_loss, log": (
+            Item("bound", "grouping log", "above"),
+            _grouping(lens=Binary(), score="log"),
+        ),
     }
     words = (
         "Binary lens, trees of the features. A lower bound: on average below the truth, and its interval should start below"
@@ -372,12 +408,18 @@ def _group_regions() -> Family:
 
 def _class_groupings() -> Family:
     items = {
-        "grouping_loss, Classwise, Brier": (Item("bound", "joint divergence", "above"), _grouping(lens=Classwise())),
+        "grouping_loss, Classwise, Brier": (
+            Item("bound", "joint divergence", "above"),
+            _grouping(lens=Classwise()),
+        ),
         "grouping_loss, Classwise, log": (
             Item("bound", "joint log divergence", "above"),
             _grouping(lens=Classwise(), score="log"),
         ),
-        "grouping_loss, Full, Brier": (Item("bound", "joint divergence", "above"), _grouping(lens=Full())),
+        "grouping_loss, Full, Brier": (
+            Item("bound", "joint divergence", "above"),
+            _grouping(lens=Full()),
+        ),
     }
     words = "Summed over classes, and of the whole vector. Both are lower bounds of the joint grouping loss."
     return _family("class grouping", "Grouping loss of all classes", words, items)
@@ -409,7 +451,9 @@ def _comparisons() -> Family:
         "`compare`: differences of two models on the same rows, the second less the first. The second has logits multiplied by"
         " 1.7; in the Gaussian world it is the calibrated one."
     )
-    return Family("comparison", "Differences of two models", words, items, _together(list(items), _compared))
+    return Family(
+        "comparison", "Differences of two models", words, items, _together(list(items), _compared)
+    )
 
 
 def _divergence(score: str) -> Call:
@@ -456,9 +500,15 @@ def _clustered() -> Family:
         ),
         "log_score, clusters ignored": (_score_interval("log"), _score(pb.log_score)),
         "ECE, clusters": (_interval("ece"), with_clusters(pb.calibration_error, **DRAWN)),
-        "ACE, clusters": (_interval("ace"), with_clusters(pb.calibration_error, partition=EqualMass(15), **DRAWN)),
+        "ACE, clusters": (
+            _interval("ace"),
+            with_clusters(pb.calibration_error, partition=EqualMass(15), **DRAWN),
+        ),
         "ECE, clusters ignored": (_interval("ece"), _error()),
-        "SmoothECE, clusters": (_interval("smooth"), with_clusters(pb.smooth_calibration_error, interval=True)),
+        "SmoothECE, clusters": (
+            _interval("smooth"),
+            with_clusters(pb.smooth_calibration_error, interval=True),
+        ),
         "kernel error, Brier, clusters": (
             _interval("kernel brier"),
             with_clusters(pb.kernel_calibration_error, **drawn),
@@ -500,7 +550,9 @@ def _binary_tests() -> Family:
 def _class_tests() -> Family:
     calls = {
         "calibration_test, TopLabel, K > 2": _p_value(pb.calibration_test),
-        "calibration_test, Classwise": _p_value(pb.calibration_test, lens=Classwise(), resamples=199),
+        "calibration_test, Classwise": _p_value(
+            pb.calibration_test, lens=Classwise(), resamples=199
+        ),
         "calibration_test, top 2": _p_value(pb.calibration_test, lens=AMONG_TWO),
         "calibration_test, Full, k-d tree": _p_value(
             pb.calibration_test, lens=Full(), partition=KDTree(2**-4), distance="tvd", resamples=199
@@ -530,7 +582,9 @@ def _audited(draw: Draw) -> dict[str, Found]:
     grave = {finding.rule for finding in found.findings if finding.level in ("bad", "warning")}
     rates = {name: rule in grave if rule else bool(grave) for name, (rule, _) in FINDINGS.items()}
     rates["audit: any group labelled"] = any(group.verdict for group in found.groups)
-    rates["audit: any region labelled"] = found.budget is not None and bool(found.budget.badly_served(1))
+    rates["audit: any region labelled"] = found.budget is not None and bool(
+        found.budget.badly_served(1)
+    )
     errors = {error.name: Found.of(error.estimate) for error in found.errors}
     return {name: Found(reported=float(value)) for name, value in rates.items()} | {
         "audit: accuracy": Found.of(found["accuracy"]),
@@ -601,14 +655,28 @@ def _scaled(*classes: int) -> list[str]:
 
 @cache
 def cases() -> tuple[Case, ...]:
-    """Every case. Shares are chosen by cost, so that 1,000 replications take about an hour on two idle cores."""
+    """Every case. Shares are chosen by cost, so that 1,000 replications take about an hour on two
+    idle cores."""
     gaussians = [f"Gaussian {kind}" for kind in ("cal", "mcs", "mcp", "mcps")]
     found = [
-        *_at("scores", ["calibrated, K = 2", "calibrated, K = 10", "logits x 1.7, K = 2", "rare positives"], ALL),
-        *_at("scores", ["calibrated, K = 3", "calibrated, K = 100", "constant, K = 2", *gaussians], [1_000]),
+        *_at(
+            "scores",
+            ["calibrated, K = 2", "calibrated, K = 10", "logits x 1.7, K = 2", "rare positives"],
+            ALL,
+        ),
+        *_at(
+            "scores",
+            ["calibrated, K = 3", "calibrated, K = 100", "constant, K = 2", *gaussians],
+            [1_000],
+        ),
         *_at("binned errors", _scaled(2, 10), [300, 1_000], 0.3),
         *_at("binned errors", _scaled(2, 10), [5_000], 0.3),
-        *_at("binned errors", ["calibrated, K = 100", "constant, K = 2", "Gaussian mcs", "Gaussian mcps"], [1_000], 0.3),
+        *_at(
+            "binned errors",
+            ["calibrated, K = 100", "constant, K = 2", "Gaussian mcs", "Gaussian mcps"],
+            [1_000],
+            0.3,
+        ),
         *_at("class errors", _scaled(10), [300, 1_000], 0.2),
         *_at("class errors", _scaled(10), [5_000], 0.2),
         *_at("class errors", _scaled(3), [1_000], 0.2),
@@ -616,7 +684,11 @@ def cases() -> tuple[Case, ...]:
         *_at("smooth errors", _scaled(10), [1_000], 0.1),
         *_at("smooth errors", gaussians, [1_000], 0.1),
         *_at("smooth errors", _scaled(2), [300, 5_000], 0.1),
-        *_at("calibration line", ["calibrated, K = 2", "logits x 1.7, K = 2", "Gaussian mcp"], [300, 1_000]),
+        *_at(
+            "calibration line",
+            ["calibrated, K = 2", "logits x 1.7, K = 2", "Gaussian mcp"],
+            [300, 1_000],
+        ),
         *_at("calibration loss", _scaled(2), [300, 1_000], 0.5),
         *_at("calibration loss", _scaled(10), [1_000], 0.5),
         *_at("calibration loss", ["calibrated, K = 100"], [1_000], 0.2),
@@ -625,7 +697,12 @@ def cases() -> tuple[Case, ...]:
         *_at("calibration loss", ["calibrated, K = 2", "logits x 1.7, K = 2"], [5_000], 0.2),
         *_at("selection", ["calibrated, K = 3", "logits x 1.7, K = 3"], [300, 1_000], 0.2),
         *_at("selection", ["calibrated, K = 100"], [1_000], 0.02),
-        *_at("grouping", ["hidden direction", "linked scores", "no hidden groups"], [1_000, 5_000], 0.2),
+        *_at(
+            "grouping",
+            ["hidden direction", "linked scores", "no hidden groups"],
+            [1_000, 5_000],
+            0.2,
+        ),
         *_at("given groups", ["three known groups"], [1_000, 5_000], 0.5),
         *_at("class grouping", ["calibrated, K = 10"], [2_000], 0.05),
         *_at("class grouping", ["joint, K = 3", "calibrated, K = 3"], [2_000], 0.1),
@@ -646,7 +723,12 @@ def cases() -> tuple[Case, ...]:
 
 
 def truth_of(case: Case, item: Item) -> Truth | None:
-    """The truth of an item in a world, None if it has none or if it differs between replications."""
+    """The truth of an item in a world, None if it has none or if it differs between
+    replications."""
     if item.truth is None:
         return None
-    return item.truth(case.world, case.n) if callable(item.truth) else population(case.world).get(item.truth)
+    return (
+        item.truth(case.world, case.n)
+        if callable(item.truth)
+        else population(case.world).get(item.truth)
+    )

@@ -19,7 +19,18 @@ MOST_ALARMS = 0.07  # 5% and two points
 LEAST_BELOW = 0.955  # of bounds: 97.5% less two points
 TINY = 1e-9
 ENOUGH_FOR_SPREAD = 20  # runs from which the standard deviation of an estimate is known well enough
-HEADER = ("estimator", "world", "n", "runs", "truth", "bias", "coverage %", "false alarms %", "power %", "note")
+HEADER = (
+    "estimator",
+    "world",
+    "n",
+    "runs",
+    "truth",
+    "bias",
+    "coverage %",
+    "false alarms %",
+    "power %",
+    "note",
+)
 
 ENOUGH = 1_000  # replications of a page that may be cited
 FEW = """
@@ -136,7 +147,9 @@ def row_of(case: Case, name: str, item: Item, tally: Tally, truth: Truth | None)
     if not tally.runs:
         return Row(*base, failed=tally.failed, why=tally.why)
     if item.kind in ("test", "rate"):
-        alarm = {"power" if _wrong(case, item, truth) else "false_alarms": tally.alarms / tally.runs}
+        alarm = {
+            "power" if _wrong(case, item, truth) else "false_alarms": tally.alarms / tally.runs
+        }
         return Row(*base, failed=tally.failed, why=tally.why, **alarm)
     mean, value = tally.bias / tally.runs, tally.truth / tally.runs
     spread = math.sqrt(max(0.0, tally.bias_squared / tally.runs - mean**2))
@@ -227,14 +240,19 @@ def _reason(row: Row) -> str:
 
 
 def _table(found: list[Row], numbers: dict[str, int]) -> list[str]:
-    lines = [" | ".join(HEADER), " | ".join("---" if k < 2 else "---:" for k in range(len(HEADER) - 1)) + " | ---"]
+    lines = [
+        " | ".join(HEADER),
+        " | ".join("---" if k < 2 else "---:" for k in range(len(HEADER) - 1)) + " | ---",
+    ]
     lines += [" | ".join(cells(row, numbers)) for row in found]
     return [f"| {line} |" for line in lines]
 
 
 def _summary(found: list[Row]) -> list[str]:
     """A line per estimator: the range of its coverage, its false alarms and its power."""
-    lines = ["| estimator | cells | coverage %, lowest to highest | cells in range | false alarms %, highest | power % |"]
+    lines = [
+        "| estimator | cells | coverage %, lowest to highest | cells in range | false alarms %, highest | power % |"
+    ]
     lines.append("| --- | ---: | ---: | ---: | ---: | ---: |")
     for item in dict.fromkeys(row.item for row in found):
         mine = [row for row in found if row.item == item]
@@ -283,12 +301,16 @@ def page(chosen: list[Case], found: Results, asked: int) -> str:
     reasons = dict.fromkeys(_reason(row) for row in lines if row.marked)
     numbers = {text: number for number, text in enumerate(reasons, 1)}
     few = FEW.format(asked=asked) if asked < ENOUGH else ""
-    text = INTRODUCTION.format(few=few, asked=f"{asked:_}", blocks=BLOCKS, values=BLOCK_VALUES, level=LEVEL)
+    text = INTRODUCTION.format(
+        few=few, asked=f"{asked:_}", blocks=BLOCKS, values=BLOCK_VALUES, level=LEVEL
+    )
     parts = [text, "## Summary", "", *_summary(lines), ""]
     parts += ["## Cells outside their range", "", *_reasons(lines, numbers), ""]
     parts += ["## Worlds", "", "| world | what it is |", "| --- | --- |"]
     used = {case.world for case in chosen}
-    parts += [f"| {world.name} | {world.words} |" for world in worlds().values() if world.name in used]
+    parts += [
+        f"| {world.name} | {world.words} |" for world in worlds().values() if world.name in used
+    ]
     for family in families().values():
         mine = [row for row in lines if row.family == family.name]
         if mine:
@@ -302,17 +324,24 @@ def text_table(chosen: list[Case], found: Results) -> str:
     numbers = {_reason(row): 0 for row in lines if row.marked}
     table = [HEADER, *(cells(row, numbers) for row in lines)]
     widths = [min(44, max(len(line[k]) for line in table)) for k in range(len(HEADER))]
-    return "\n".join("  ".join(part[:44].ljust(width) for part, width in zip(line, widths, strict=True)) for line in table)
+    return "\n".join(
+        "  ".join(part[:44].ljust(width) for part, width in zip(line, widths, strict=True))
+        for line in table
+    )
 
 
 def page_keys(text: str) -> set[tuple[str, str, str]]:
     """Item, world and n of every line of the page's tables."""
     split = (line.strip("| ").split(" | ") for line in text.splitlines() if line.startswith("| "))
     lines = (parts for parts in split if len(parts) >= len(HEADER) - 1)
-    return {(parts[0], parts[1], parts[2]) for parts in lines if parts[2].replace(",", "").isdigit()}
+    return {
+        (parts[0], parts[1], parts[2]) for parts in lines if parts[2].replace(",", "").isdigit()
+    }
 
 
 def expected_keys() -> set[tuple[str, str, str]]:
     """Those that the list of cases asks for."""
     known: dict[str, Family] = families()
-    return {(item, case.world, f"{case.n:,}") for case in cases() for item in known[case.family].items}
+    return {
+        (item, case.world, f"{case.n:,}") for case in cases() for item in known[case.family].items
+    }

@@ -1,7 +1,9 @@
-"""Why coverage or false alarms of a case leave their range. One sentence each, by patterns of item, world and n.
+"""Why coverage or false alarms of a case leave their range. One sentence each, by patterns of item,
+world and n.
 
-A reason states a cause that holds by construction or was checked by itself. What has no such cause stays unexplained, and
-the tests of the page fail: a pattern as wide as "*" would explain away a defect.
+A reason states a cause that holds by construction or was checked by itself. What has no such cause
+stays unexplained, and the tests of the page fail: a pattern as wide as "*" would explain away a
+defect.
 """
 
 from __future__ import annotations
@@ -12,7 +14,8 @@ from fnmatch import fnmatchcase
 
 @dataclass(frozen=True)
 class Reason:
-    """item, world, n : patterns as in file names. side : coverage "below" or "above" its range, too many "alarms", or any.
+    """item, world, n : patterns as in file names. side : coverage "below" or "above" its range, too
+    many "alarms", or any.
 
     text : one sentence. The first reason that matches is taken.
     """
@@ -110,7 +113,13 @@ REASONS: tuple[Reason, ...] = (
     Reason("kernel error, log", "Gaussian mcps", INFINITE),
     *(
         Reason(item, world, AROUND_RATES, "below")
-        for item in ("ACE", "ACE, debiased", "classwise RMS error", "squared error, debiased", "RMS error")
+        for item in (
+            "ACE",
+            "ACE, debiased",
+            "classwise RMS error",
+            "squared error, debiased",
+            "RMS error",
+        )
         for world in ("calibrated, K = *", "logits x 1.15, K = *")
     ),
     Reason("compare, kernel_calibration_error", "*", SMOOTHED, "below"),
@@ -119,13 +128,25 @@ REASONS: tuple[Reason, ...] = (
     Reason("kernel error, Brier", "calibrated, K = 2", SMOOTHING, "below", "5000"),
     *(
         Reason("kernel error, Brier", world, SMOOTHING, "below")
-        for world in ("Gaussian mc*", "logits x 1.7, K = 2")  # where the two truths differ by more than a tenth
+        # where the two truths differ by more than a tenth
+        for world in ("Gaussian mc*", "logits x 1.7, K = 2")
     ),
-    *(Reason(f"kernel error, Brier{more}", "logits x*", TWICE, "above") for more in ("", ", smoothed truth")),
+    *(
+        Reason(f"kernel error, Brier{more}", "logits x*", TWICE, "above")
+        for more in ("", ", smoothed truth")
+    ),
     *(Reason(f"compare, {name}", "*", CAUTIOUS, "above") for name in ("ece", "ace", "smooth_ece")),
     *(
         Reason(item, world, ONE_SIDED, "above")
-        for item in ("ECE", "ACE", "RMS error", "classwise ECE", "top-2 ECE", "SmoothECE", "kernel error, *")
+        for item in (
+            "ECE",
+            "ACE",
+            "RMS error",
+            "classwise ECE",
+            "top-2 ECE",
+            "SmoothECE",
+            "kernel error, *",
+        )
         for world in ("calibrated*", "constant*", "Gaussian cal")
     ),
 )

@@ -1,8 +1,10 @@
-"""Worlds with known truth: rows to draw, and the population values that estimators are judged against.
+"""Worlds with known truth: rows to draw, and the population values that estimators are judged
+against.
 
-A world draws rows together with the true class probabilities of each. Population values are means over a large reference
-sample in which the true probabilities take the place of labels, so that they carry no label noise. `Truth.error` is the
-standard error that is left, from the spread over blocks of the reference sample.
+A world draws rows together with the true class probabilities of each. Population values are means
+over a large reference sample in which the true probabilities take the place of labels, so that they
+carry no label noise. `Truth.error` is the standard error that is left, from the spread over blocks
+of the reference sample.
 """
 
 from __future__ import annotations
@@ -28,7 +30,8 @@ MANY_ROWS = 20_000  # beyond which fixed class counts do no harm
 
 @dataclass(frozen=True)
 class Draw:
-    """Rows: labels, outputs [n, K], the true probabilities they were drawn from, and what else a world has."""
+    """Rows: labels, outputs [n, K], the true probabilities they were drawn from, and what else a
+    world has."""
 
     y: np.ndarray
     p: np.ndarray
@@ -42,7 +45,8 @@ class Draw:
 
 @dataclass(frozen=True)
 class World:
-    """A population. `words` describe it on the page; `values` are population values known in closed form."""
+    """A population. `words` describe it on the page; `values` are population values known in closed
+    form."""
 
     name: str
     words: str
@@ -68,7 +72,11 @@ def softmax(z: np.ndarray) -> np.ndarray:
 
 def labels(rng: np.random.Generator, truth: np.ndarray) -> np.ndarray:
     edges = truth.cumsum(axis=1)
-    return (rng.random((len(truth), 1)) * edges[:, -1:] >= edges).sum(axis=1).clip(max=truth.shape[1] - 1)
+    return (
+        (rng.random((len(truth), 1)) * edges[:, -1:] >= edges)
+        .sum(axis=1)
+        .clip(max=truth.shape[1] - 1)
+    )
 
 
 def _binary(p: np.ndarray) -> np.ndarray:
@@ -78,7 +86,9 @@ def _binary(p: np.ndarray) -> np.ndarray:
 # Draws of each world.
 
 
-def scaled_logits(classes: int, scale: float, spread: float = 2.0) -> Callable[[int, np.random.Generator], Draw]:
+def scaled_logits(
+    classes: int, scale: float, spread: float = 2.0
+) -> Callable[[int, np.random.Generator], Draw]:
     """Normal logits; labels follow their softmax, outputs are the softmax of `scale` times them."""
 
     def draw(n: int, rng: np.random.Generator) -> Draw:
@@ -105,29 +115,37 @@ def constant(probabilities: np.ndarray) -> Callable[[int, np.random.Generator], 
 
 
 def gaussian(kind: str) -> Callable[[int, np.random.Generator], Draw]:
-    """Posteriors of two Gaussian classes (Ferrer & Ramos 2025, Section 3). `simulate` fixes the class counts; taking one row
-    in twenty makes them nearly as random as those of independent rows. The reference sample does without."""
+    """Posteriors of two Gaussian classes (Ferrer & Ramos 2025, Section 3). `simulate` fixes the
+    class counts; taking one row in twenty makes them nearly as random as those of independent rows.
+    The reference sample does without."""
 
     def draw(n: int, rng: np.random.Generator) -> Draw:
-        world = simulate.gaussian_posteriors(n if n > MANY_ROWS else 20 * n, 2, seed=int(rng.integers(2**31)))
+        world = simulate.gaussian_posteriors(
+            n if n > MANY_ROWS else 20 * n, 2, seed=int(rng.integers(2**31))
+        )
         y, truth, p = world.y[:n], world.cal[:n], getattr(world, kind)[:n]
         return Draw(y, p, truth, other=world.cal[:n])
 
     return draw
 
 
-def grouped(make: Callable[..., simulate.GroupedWorld], **choices: object) -> Callable[[int, np.random.Generator], Draw]:
+def grouped(
+    make: Callable[..., simulate.GroupedWorld], **choices: object
+) -> Callable[[int, np.random.Generator], Draw]:
     """Worlds of Perez-Lebel et al. 2023, Appendix B."""
 
     def draw(n: int, rng: np.random.Generator) -> Draw:
         world = make(n, seed=int(rng.integers(2**31)), **choices)
-        return Draw(world.y, _binary(world.scores), _binary(world.truth), world.features, world.group)
+        return Draw(
+            world.y, _binary(world.scores), _binary(world.truth), world.features, world.group
+        )
 
     return draw
 
 
 def joint(n: int, rng: np.random.Generator) -> Draw:
-    """Three classes: a hidden sign moves probability from class 0 to class 1, as far as the smaller of the two allows."""
+    """Three classes: a hidden sign moves probability from class 0 to class 1, as far as the smaller
+    of the two allows."""
     p = rng.dirichlet([2, 2, 2], n)
     sign, room = rng.choice([-1.0, 1.0], n), 0.8 * p[:, :2].min(axis=1)
     truth = p + np.outer(sign * room, [1, -1, 0])
@@ -136,8 +154,9 @@ def joint(n: int, rng: np.random.Generator) -> Draw:
 
 
 def clustered(scale: float) -> Callable[[int, np.random.Generator], Draw]:
-    """Clusters that share part of their logits, and whose labels share a probit random effect. The effect has variance
-    CORRELATION of 1 in all, so that each label follows its own probability exactly: calibrated, but dependent."""
+    """Clusters that share part of their logits, and whose labels share a probit random effect. The
+    effect has variance CORRELATION of 1 in all, so that each label follows its own probability
+    exactly: calibrated, but dependent."""
 
     def draw(n: int, rng: np.random.Generator) -> Draw:
         cluster = np.arange(n) // CLUSTER_ROWS
@@ -163,10 +182,11 @@ def _nothing(u: np.ndarray) -> np.ndarray:
 
 
 def _unfair_values() -> dict[str, float]:
-    """The grouping loss between the three groups of `unfair_groups` within bins of equal width: closed form.
+    """The grouping loss between the three groups of `unfair_groups` within bins of equal width:
+    closed form.
 
-    Within a bin, group g differs from the bin by its effect times the mean of min(s, 1 - s), as scores are uniform in every
-    group.
+    Within a bin, group g differs from the bin by its effect times the mean of min(s, 1 - s), as
+    scores are uniform in every group.
     """
     s = (np.arange(150_000) + 0.5) / 150_000
     room = np.minimum(s, 1 - s).reshape(BINS, -1).mean(axis=1)
@@ -181,7 +201,11 @@ def _linked_values(world: simulate.GroupedWorld) -> dict[str, float]:
 def worlds() -> dict[str, World]:
     """All worlds by name."""
     found = [
-        World(f"calibrated, K = {k}", f"{k} classes, logits 2 N(0, 1), labels from their softmax", scaled_logits(k, 1.0))
+        World(
+            f"calibrated, K = {k}",
+            f"{k} classes, logits 2 N(0, 1), labels from their softmax",
+            scaled_logits(k, 1.0),
+        )
         for k in (2, 3, 10)
     ]
     few = "100 classes, logits 0.5 N(0, 1), labels from their softmax: outputs hardly differ"
@@ -190,10 +214,14 @@ def worlds() -> dict[str, World]:
         for k in (2, 3, 10):
             words = f"as calibrated, K = {k}, with logits multiplied by {scale}: overconfident"
             found.append(World(f"logits x {scale}, K = {k}", words, scaled_logits(k, scale)))
-    found.append(World("rare positives", "risks from Beta(0.3, 30), prevalence 1%, calibrated", rare))
+    found.append(
+        World("rare positives", "risks from Beta(0.3, 30), prevalence 1%, calibrated", rare)
+    )
     even = "100 classes, every output 0.01, labels uniform: calibrated and useless"
     found.append(World("constant, K = 100", even, constant(np.full(100, 0.01))))
-    found.append(World("constant, K = 2", "every output 0.3, prevalence 0.3", constant(np.array([0.7, 0.3]))))
+    found.append(
+        World("constant, K = 2", "every output 0.3, prevalence 0.3", constant(np.array([0.7, 0.3])))
+    )
     kinds = {
         "cal": "true posteriors of two Gaussian classes, prior 0.8 (Ferrer & Ramos 2025, Section 3)",
         "mcs": "the same with logits multiplied by 5",
@@ -226,7 +254,11 @@ def worlds() -> dict[str, World]:
             grouped(simulate.unfair_groups),
             _unfair_values(),
         ),
-        World("joint, K = 3", "Dirichlet(2, 2, 2) outputs; a hidden sign moves probability between two classes", joint),
+        World(
+            "joint, K = 3",
+            "Dirichlet(2, 2, 2) outputs; a hidden sign moves probability between two classes",
+            joint,
+        ),
     ]
     for name, scale in (("clustered", 1.0), ("clustered, logits x 1.7", 1.7)):
         words = f"clusters of {CLUSTER_ROWS} rows; outputs and labels depend within clusters" + (
@@ -262,7 +294,11 @@ SCORES = {"log": _log, "brier": _brier, "0-1": _wrong, "reject": _reject}
 def _naive(name: str, priors: np.ndarray) -> float:
     """The score of the base-rate forecast, or the cost of the best constant decision."""
     error = float(1 - priors.max())
-    values = {"log": float(-xlogy(priors, priors).sum()), "brier": float(1 - (priors**2).sum()), "0-1": error}
+    values = {
+        "log": float(-xlogy(priors, priors).sum()),
+        "brier": float(1 - (priors**2).sum()),
+        "0-1": error,
+    }
     return values[name] if name in values else min(error, REJECT)
 
 
@@ -274,7 +310,9 @@ def top_label(p: np.ndarray, truth: np.ndarray) -> tuple[np.ndarray, np.ndarray]
 def among(k: int, p: np.ndarray, truth: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """The true class is among the k most probable."""
     best = np.argpartition(-p, k - 1, axis=1)[:, :k]
-    return np.take_along_axis(p, best, 1).sum(axis=1).clip(max=1), np.take_along_axis(truth, best, 1).sum(axis=1)
+    return np.take_along_axis(p, best, 1).sum(axis=1).clip(max=1), np.take_along_axis(
+        truth, best, 1
+    ).sum(axis=1)
 
 
 def _width_bins(outputs: np.ndarray, bins: int = BINS) -> np.ndarray:
@@ -305,13 +343,16 @@ def _l2(outputs: np.ndarray, hits: np.ndarray, cell: np.ndarray) -> float:
 
 
 def _smooth(outputs: np.ndarray, hits: np.ndarray) -> float:
-    """SmoothECE (Blasiok & Nakkiran 2023): the fixed point of the smoothed residual, by bisection."""
+    """SmoothECE (Blasiok & Nakkiran 2023): the fixed point of the smoothed residual, by
+    bisection."""
     cell = _width_bins(outputs, CELLS)
     waves = dct(np.bincount(cell, hits - outputs, CELLS) / len(outputs), norm="ortho")
     frequency = np.pi * np.arange(CELLS)
 
     def error(width: float) -> float:
-        return float(np.abs(idct(waves * np.exp(-((frequency * width) ** 2) / 2), norm="ortho")).sum())
+        return float(
+            np.abs(idct(waves * np.exp(-((frequency * width) ** 2) / 2), norm="ortho")).sum()
+        )
 
     low, high = 0.0, 1.0
     for _ in range(40):
@@ -332,12 +373,15 @@ def _kernel_limit(outputs: np.ndarray, hits: np.ndarray) -> float:
 
 
 def _divergences(outputs: np.ndarray, hits: np.ndarray) -> tuple[float, float]:
-    """E d(E[target | output], output) without smoothing, by Brier and log score: cells of about 200 rows, soft labels."""
+    """E d(E[target | output], output) without smoothing, by Brier and log score: cells of about 200
+    rows, soft labels."""
     cell = _mass_bins(outputs, max(1, len(outputs) // 200))
     rows = np.bincount(cell)
     stated, right = np.bincount(cell, outputs) / rows, (np.bincount(cell, hits) / rows).clip(0, 1)
     share = rows / len(outputs)
-    divergence = sum(xlogy(b, b) - xlogy(b, a) for a, b in ((stated, right), (1 - stated, 1 - right)))
+    divergence = sum(
+        xlogy(b, b) - xlogy(b, a) for a, b in ((stated, right), (1 - stated, 1 - right))
+    )
     return float(share @ (stated - right) ** 2), float(share @ divergence)
 
 
@@ -346,7 +390,9 @@ def _line(z: np.ndarray, hits: np.ndarray) -> tuple[float, float]:
     design, theta = np.column_stack([np.ones(len(z)), z]), np.zeros(2)
     for _ in range(15):
         mean = 1 / (1 + np.exp(-design @ theta))
-        theta = theta + np.linalg.solve((design.T * (mean * (1 - mean))) @ design, design.T @ (hits - mean))
+        theta = theta + np.linalg.solve(
+            (design.T * (mean * (1 - mean))) @ design, design.T @ (hits - mean)
+        )
     return float(theta[0]), float(theta[1])
 
 
@@ -362,20 +408,30 @@ def block_values(p: np.ndarray, truth: np.ndarray, other: np.ndarray | None) -> 
     found["sharpness gap"] = found["brier"] - found["kernel brier"]
     found["joint divergence"] = float(((p - truth) ** 2).sum(axis=1).mean())
     with np.errstate(divide="ignore", invalid="ignore"):
-        found["joint log divergence"] = float((xlogy(truth, truth) - xlogy(truth, p)).sum(axis=1).mean())
+        found["joint log divergence"] = float(
+            (xlogy(truth, truth) - xlogy(truth, p)).sum(axis=1).mean()
+        )
     if p.shape[1] > 2:
         pair = among(2, p, truth)
         found["top 2"] = _l1(*pair, _width_bins(pair[0]))
     if p.shape[1] <= 10:
         columns = range(p.shape[1])
-        found["classwise"] = float(np.mean([_l1(p[:, k], truth[:, k], _width_bins(p[:, k])) for k in columns]))
-        found["classwise rms"] = float(np.sqrt(np.mean([_l2(p[:, k], truth[:, k], _mass_bins(p[:, k])) for k in columns])))
+        found["classwise"] = float(
+            np.mean([_l1(p[:, k], truth[:, k], _width_bins(p[:, k])) for k in columns])
+        )
+        found["classwise rms"] = float(
+            np.sqrt(np.mean([_l2(p[:, k], truth[:, k], _mass_bins(p[:, k])) for k in columns]))
+        )
     if p.shape[1] == 2 and p.min() > 0 and p[:, 1].std() > 0:
         intercept, slope = _line(np.log(p[:, 1] / p[:, 0]), truth[:, 1])
         found |= {"intercept": intercept, "slope": slope}
     if other is not None:
         second = block_values(other, truth, None)
-        found |= {f"difference {name}": second[name] - found[name] for name in list(found) if name in second}
+        found |= {
+            f"difference {name}": second[name] - found[name]
+            for name in list(found)
+            if name in second
+        }
     return found
 
 

@@ -38,5 +38,7 @@ def run() -> None:
     folder = str(pathlib.Path(__file__).parent)
     for name in SHAPES:
         code = CODE.format(folder=folder, name=name, resident=RESIDENT)
-        done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+        done = subprocess.run(
+            [sys.executable, "-c", code], capture_output=True, text=True, check=True
+        )
         line(f"{name}: MiB beyond the input", float(done.stdout), "goal <= 64")

@@ -1,4 +1,5 @@
-"""The fused pass against reading the array once, against scikit-learn, and logits against probabilities."""
+"""The fused pass against reading the array once, against scikit-learn, and logits against
+probabilities."""
 
 from __future__ import annotations
 
@@ -32,10 +33,19 @@ def run() -> None:
             }
         )
         peer = best(
-            {"sklearn": lambda y=y, p=p, k=labels: (log_loss(y, p, labels=k), brier_score_loss(y, p, labels=k))},
+            {
+                "sklearn": lambda y=y, p=p, k=labels: (
+                    log_loss(y, p, labels=k),
+                    brier_score_loss(y, p, labels=k),
+                )
+            },
             seconds=0,
             at_least=1,
         )
         line(f"{name}: pass / p.sum()", found["pass"] / found["sum"], f"goal <= {GOALS[name]}")
-        line(f"{name}: scikit-learn log_loss + brier_score_loss / pass", peer["sklearn"] / found["pass"], "goal >= 25")
+        line(
+            f"{name}: scikit-learn log_loss + brier_score_loss / pass",
+            peer["sklearn"] / found["pass"],
+            "goal >= 25",
+        )
         line(f"{name}: from logits / pass", found["logits"] / found["pass"], "goal <= 3")

@@ -29,8 +29,13 @@ def run() -> None:
 
     rng = np.random.default_rng(0)
     y, p = rows(300, 3, rng)
-    pb.audit(y, p, features=rng.normal(size=(300, 2)), repair="compare").to_html()  # compiles, on a first run
-    for n, classes, features, goal in ((10_000, 10, 64, 20), (5_000_000, 2, 0, 60), (50_000, 1_000, 64, 180)):
+    # compiles, on a first run
+    pb.audit(y, p, features=rng.normal(size=(300, 2)), repair="compare").to_html()
+    for n, classes, features, goal in (
+        (10_000, 10, 64, 20),
+        (5_000_000, 2, 0, 60),
+        (50_000, 1_000, 64, 180),
+    ):
         y, p = rows(n, classes, rng)
         more = {"features": rng.normal(size=(n, features)).astype(np.float32)} if features else {}
         start = time.perf_counter()

@@ -35,6 +35,10 @@ def run() -> None:
         )
     line("audit of a small CSV, compiled code cached: seconds", found["audit"])
     line("import sklearn.metrics: seconds", found["sklearn"])
-    line("audit / (2 x import sklearn.metrics + 1 s)", found["audit"] / (2 * found["sklearn"] + 1), "goal <= 1")
+    line(
+        "audit / (2 x import sklearn.metrics + 1 s)",
+        found["audit"] / (2 * found["sklearn"] + 1),
+        "goal <= 1",
+    )
     line("import probaudit: seconds", found["import"], "goal <= 0.5")
     line("the first run ever, compiling: seconds", first)

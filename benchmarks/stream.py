@@ -1,4 +1,5 @@
-"""Rows in files against pyarrow's own bare scan of the same columns: speed, peak memory, and growth with the rows.
+"""Rows in files against pyarrow's own bare scan of the same columns: speed, peak memory, and growth
+with the rows.
 
 python benchmarks/stream.py [folder] writes about 3.3 GB of Parquet there (once) and measures it.
 """
@@ -21,7 +22,8 @@ SHAPES = {  # rows, classes, rows of a group
     "100,000,000 x 2": (100_000_000, 2, 1_000_000),
     "10,000,000 x 2": (10_000_000, 2, 1_000_000),
     "2,000,000 x 100": (2_000_000, 100, 100_000),
-    "2,000,000 x 100, large groups": (2_000_000, 100, 1_000_000),  # too many values for a dictionary: faster to scan
+    # too many values for a dictionary: faster to scan
+    "2,000,000 x 100, large groups": (2_000_000, 100, 1_000_000),
 }
 PEAK = """
 import re, sys
@@ -33,7 +35,8 @@ print(int(re.search(r"VmHWM:\\s+(\\d+)", open("/proc/self/status").read())[1]) /
 
 
 def write(path: Path, n: int, classes: int, group: int) -> Path:
-    """Labels (int8) and probabilities (float32) of an overconfident classifier, with pyarrow's own defaults."""
+    """Labels (int8) and probabilities (float32) of an overconfident classifier, with pyarrow's own
+    defaults."""
     import pyarrow as pa
     from pyarrow import parquet
 
@@ -50,7 +53,11 @@ def write(path: Path, n: int, classes: int, group: int) -> Path:
             p /= p.sum(axis=0)
             tempered = np.exp(z / 1.3)
             shares = np.cumsum(tempered, axis=0)
-            y = (shares < rng.random(group, dtype=np.float32) * shares[-1]).sum(axis=0).clip(0, classes - 1)
+            y = (
+                (shares < rng.random(group, dtype=np.float32) * shares[-1])
+                .sum(axis=0)
+                .clip(0, classes - 1)
+            )
             table = pa.table([y.astype(np.int8), *p], schema=schema)
             writer.write_table(table, row_group_size=group)
     temporary.rename(path)
@@ -79,17 +86,26 @@ def run(folder: Path | None = None, rounds: int = 5) -> None:
         path = write(folder / f"probaudit-{n}-{classes}-{group}.parquet", n, classes, group)
         bare, ours = [], []
         source = scan(path)
-        for _ in range(rounds + 1):  # in turn, so that a noisy moment hits both; the first round warms up
+        # in turn, so that a noisy moment hits both; the first round warms up
+        for _ in range(rounds + 1):
             bare.append(seconds(lambda p=path: bare_scan(p)))
             ours.append(seconds(lambda s=source: stream(s, progress=False)))
         times[name] = min(ours[1:])
         line(f"{name}: pyarrow's bare scan, s", min(bare[1:]))
         line(f"{name}: stream, s", times[name])
-        line(f"{name}: speed of the stream / of the scan, best of {rounds}", min(bare[1:]) / times[name], "goal >= 0.50")
+        line(
+            f"{name}: speed of the stream / of the scan, best of {rounds}",
+            min(bare[1:]) / times[name],
+            "goal >= 0.50",
+        )
         line(f"{name}: the same, medians", median(bare[1:]) / median(ours[1:]))
-        done = subprocess.run([sys.executable, "-c", PEAK, str(path)], capture_output=True, text=True, check=True)
+        done = subprocess.run(
+            [sys.executable, "-c", PEAK, str(path)], capture_output=True, text=True, check=True
+        )
         line(f"{name}: peak memory of the process, MiB", float(done.stdout), "goal <= 1024")
-    line("10 times the rows: time", times["100,000,000 x 2"] / times["10,000,000 x 2"], "goal <= 11")
+    line(
+        "10 times the rows: time", times["100,000,000 x 2"] / times["10,000,000 x 2"], "goal <= 11"
+    )
 
 
 if __name__ == "__main__":

@@ -7,7 +7,9 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 
-def best(jobs: Mapping[str, Callable[[], Any]], seconds: float = 6.0, at_least: int = 3) -> dict[str, float]:
+def best(
+    jobs: Mapping[str, Callable[[], Any]], seconds: float = 6.0, at_least: int = 3
+) -> dict[str, float]:
     """The least time of each job over rounds in which every job runs once."""
     found = dict.fromkeys(jobs, float("inf"))
     for job in jobs.values():

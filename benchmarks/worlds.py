@@ -1,4 +1,5 @@
-"""Rows to measure on: probabilities as a classifier of middling confidence would give them, and labels."""
+"""Rows to measure on: probabilities as a classifier of middling confidence would give them, and
+labels."""
 
 from __future__ import annotations
 

@@ -10,7 +10,8 @@ SHARED = Path(__file__).parents[1].parent / "shared"
 
 @pytest.fixture(scope="session")
 def shared() -> Path:
-    """The folder with golden numbers and real predictions, beside the repository where it exists."""
+    """The folder with golden numbers and real predictions, beside the repository where it
+    exists."""
     if not (SHARED / "golden").is_dir():
         pytest.skip("the folder ../shared with golden numbers and real predictions is absent")
     return SHARED

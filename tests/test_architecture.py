@@ -12,10 +12,31 @@ import probaudit
 
 ROOT = Path(probaudit.__file__).parent
 
-# A package may import from those before it. Only the pages of results are imported upwards, inside functions.
+# A package may import from those before it. Only the pages of results are imported upwards, inside
+# functions.
 ORDER = [
-    *("version", "errors", "text", "estimate", "kernels", "data", "choices", "simulate", "files", "states"),
-    *("engines", "scoring", "calibration", "calibrators", "grouping", "diagrams", "audits", "comparisons"),
+    *(
+        "version",
+        "errors",
+        "text",
+        "estimate",
+        "kernels",
+        "data",
+        "choices",
+        "simulate",
+        "files",
+        "states",
+    ),
+    *(
+        "engines",
+        "scoring",
+        "calibration",
+        "calibrators",
+        "grouping",
+        "diagrams",
+        "audits",
+        "comparisons",
+    ),
     *("report", "monitoring", "cli", "__main__"),
 ]
 RANK = {name: rank for rank, name in enumerate(ORDER)}
@@ -23,7 +44,8 @@ PAGES = {("audits", "report"), ("comparisons", "report")}
 
 
 def imports(path: Path, tree: ast.AST) -> set[str]:
-    """The modules of the package, by their first name, that are imported anywhere in the tree of a file."""
+    """The modules of the package, by their first name, that are imported anywhere in the tree of a
+    file."""
     parts = path.relative_to(ROOT).parts
     found = set()
     for node in ast.walk(tree):
@@ -36,8 +58,16 @@ def imports(path: Path, tree: ast.AST) -> set[str]:
 
 def at_top(path: Path) -> set[str]:
     """What is imported when the file is."""
-    body = [node for node in ast.parse(path.read_text()).body if not isinstance(node, (ast.FunctionDef, ast.ClassDef))]
-    body = [node for node in body if not (isinstance(node, ast.If) and "TYPE_CHECKING" in ast.unparse(node.test))]
+    body = [
+        node
+        for node in ast.parse(path.read_text()).body
+        if not isinstance(node, (ast.FunctionDef, ast.ClassDef))
+    ]
+    body = [
+        node
+        for node in body
+        if not (isinstance(node, ast.If) and "TYPE_CHECKING" in ast.unparse(node.test))
+    ]
     return imports(path, ast.Module(body, []))
 
 
@@ -53,7 +83,9 @@ def test_imports_go_one_way():
             continue
         for other in imports(path, ast.parse(path.read_text())):
             upwards = (own, other) in PAGES and other not in at_top(path)
-            assert RANK[other] <= RANK[own] or upwards, f"{path.relative_to(ROOT)} must not import {other}"
+            assert RANK[other] <= RANK[own] or upwards, (
+                f"{path.relative_to(ROOT)} must not import {other}"
+            )
 
 
 def test_the_root_shows_the_product_at_a_glance():
@@ -65,7 +97,9 @@ def test_the_root_shows_the_product_at_a_glance():
 
 def test_no_public_name_hides_a_package():
     packages = {path.parent.name for path in ROOT.glob("*/__init__.py")}
-    hidden = {name for name in packages if not isinstance(getattr(probaudit, name, probaudit), ModuleType)}
+    hidden = {
+        name for name in packages if not isinstance(getattr(probaudit, name, probaudit), ModuleType)
+    }
     assert not hidden
 
 
@@ -77,8 +111,24 @@ def test_the_facade_only_lists_names():
 
 def test_import_is_light():
     code = "import sys, probaudit; print(*sorted({name.split('.')[0] for name in sys.modules}))"
-    loaded = set(subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.split())
-    heavy = {"numba", "scipy", "sklearn", "pyarrow", "pandas", "polars", "narwhals", "matplotlib", "altair", "dask", "torch"}
+    loaded = set(
+        subprocess.run(
+            [sys.executable, "-c", code], capture_output=True, text=True, check=True
+        ).stdout.split()
+    )
+    heavy = {
+        "numba",
+        "scipy",
+        "sklearn",
+        "pyarrow",
+        "pandas",
+        "polars",
+        "narwhals",
+        "matplotlib",
+        "altair",
+        "dask",
+        "torch",
+    }
     assert not loaded & (heavy | {"rich", "typer"})
 
 
@@ -86,5 +136,10 @@ def test_nothing_is_executed_from_data():
     for path in ROOT.rglob("*.py"):
         tree = ast.parse(path.read_text())
         names = {node.id for node in ast.walk(tree) if isinstance(node, ast.Name)}
-        modules = {alias.name for node in ast.walk(tree) if isinstance(node, ast.Import) for alias in node.names}
+        modules = {
+            alias.name
+            for node in ast.walk(tree)
+            if isinstance(node, ast.Import)
+            for alias in node.names
+        }
         assert not (names | modules) & {"eval", "exec", "pickle", "joblib", "marshal", "dill"}, path

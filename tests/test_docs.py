@@ -20,7 +20,10 @@ def test_calls_of_the_table(call):
     names = {name: getattr(pb, name) for name in pb.__all__}
     events = ("calibration_l", "indices", "_test(y, p)", "differences", "decomposition", "Binary")
     world = two if any(name in call for name in events) else many
-    assert eval(call, names | {"y": world.y, "p": world.cal, "group": np.arange(len(world.y)) % 3}) is not None
+    assert (
+        eval(call, names | {"y": world.y, "p": world.cal, "group": np.arange(len(world.y)) % 3})
+        is not None
+    )
 
 
 def test_there_are_calls():

@@ -1,4 +1,5 @@
-"""The benchmark of known truths: its worlds, its sums, its cases, and that its page is up to date."""
+"""The benchmark of known truths: its worlds, its sums, its cases, and that its page is up to
+date."""
 
 from __future__ import annotations
 
@@ -20,7 +21,8 @@ import known_truth_cases as ktc  # noqa: E402
 import known_truth_page as ktp  # noqa: E402
 import known_truth_worlds as ktw  # noqa: E402
 
-# One world of each family; the others differ only in what is drawn. Audits and all classes take seconds each.
+# One world of each family; the others differ only in what is drawn. Audits and all classes take
+# seconds each.
 EXPENSIVE = ("audit", "class grouping", "selection")
 CHEAP = [
     min((case for case in ktc.cases() if case.family == family), key=lambda case: case.n)
@@ -50,7 +52,8 @@ def test_every_family_runs(case, monkeypatch):
 
 @pytest.mark.parametrize("world", list(ktw.worlds()))
 def test_worlds_draw_what_they_say(world):
-    """Labels follow the stated probabilities: the total of (label - truth) is within five standard deviations."""
+    """Labels follow the stated probabilities: the total of (label - truth) is within five standard
+    deviations."""
     draw = ktw.worlds()[world].sample(3_000, 0)
     again = ktw.worlds()[world].sample(3_000, 0)
     assert np.array_equal(draw.p, again.p)
@@ -64,7 +67,8 @@ def test_worlds_draw_what_they_say(world):
 
 
 def test_population_values_against_the_package():
-    """Both are means over the same rows; the package sees each class as a row weighted by its true probability."""
+    """Both are means over the same rows; the package sees each class as a row weighted by its true
+    probability."""
     draw = ktw.worlds()["logits x 1.7, K = 3"].sample(4_000, 1)
     values = ktw.block_values(draw.p, draw.truth, None)
     y, p, weights = np.tile([0, 1, 2], 4_000), np.repeat(draw.p, 3, axis=0), draw.truth.ravel()
@@ -80,13 +84,16 @@ def test_population_values_against_the_package():
     for name, value in found.items():
         assert values[name] == pytest.approx(float(value), rel=1e-9), name
     # Another grid.
-    assert values["smooth"] == pytest.approx(float(pb.smooth_calibration_error(y, p, sample_weight=weights)), rel=2e-3)
+    assert values["smooth"] == pytest.approx(
+        float(pb.smooth_calibration_error(y, p, sample_weight=weights)), rel=2e-3
+    )
     kernel = float(pb.kernel_calibration_error(y, p, sample_weight=weights))
     assert values["kernel brier limit"] == pytest.approx(kernel, rel=5e-3)
 
 
 def test_closed_forms():
-    """Logits of two classes differ by N(0, 8): the Brier score is E 2 p (1 - p), by Gauss-Hermite quadrature."""
+    """Logits of two classes differ by N(0, 8): the Brier score is E 2 p (1 - p), by Gauss-Hermite
+    quadrature."""
     nodes, mass = np.polynomial.hermite_e.hermegauss(200)
     p = 1 / (1 + np.exp(-math.sqrt(8) * nodes))
     expected = float((mass * 2 * p * (1 - p)).sum() / mass.sum())
@@ -128,7 +135,9 @@ def test_marks():
 def test_a_run_goes_on_where_it_stopped(tmp_path, monkeypatch):
     monkeypatch.setattr(ktw, "BLOCK_VALUES", 20_000)
     ktw.population.cache_clear()
-    cases = [case for case in ktc.cases() if case.name == "calibration line / calibrated, K = 2 / 300"]
+    cases = [
+        case for case in ktc.cases() if case.name == "calibration line / calibrated, K = 2 / 300"
+    ]
     path = tmp_path / "results.jsonl"
     kt.run(cases, 2, path, processes=1)
     lines = path.read_text().splitlines()

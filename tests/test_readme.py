@@ -37,18 +37,30 @@ COMMANDS = re.findall(r"^probaudit (?!demo)(.*?)(?:\s+#.*)?$", README, re.MULTIL
 def test_the_commands_run(command, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     world = pb.simulate.gaussian_posteriors(600, 2, variance=0.15, seed=0)
-    frame = pd.DataFrame({"label": np.array(["cat", "dog"])[world.y], "p_cat": world.cal[:, 0], "p_dog": world.cal[:, 1]})
+    frame = pd.DataFrame(
+        {
+            "label": np.array(["cat", "dog"])[world.y],
+            "p_cat": world.cal[:, 0],
+            "p_dog": world.cal[:, 1],
+        }
+    )
     frame.assign(f_0=np.arange(len(frame)) % 7, f_1=world.cal[:, 0]).to_parquet("preds.parquet")
     frame.to_parquet("day-1.parquet")
     frame.rename(columns={"p_cat": "proba_cat", "p_dog": "proba_dog"}).to_parquet("new.parquet")
     pd.DataFrame({"label": world.y, "p": world.cal[:, 1]}).to_csv("preds.csv", index=False)
     np.savez("preds.npz", labels=world.y, logits=np.log(world.cal))
-    pd.DataFrame({"sure": world.cal.max(axis=1), "right": world.y == 0}).to_csv("answers.csv", index=False)
+    pd.DataFrame({"sure": world.cal.max(axis=1), "right": world.y == 0}).to_csv(
+        "answers.csv", index=False
+    )
     frame.assign(patient=np.arange(len(frame)) // 4).to_parquet("visits.parquet")
     Path("costs.csv").write_text("no,yes\n0,1\n5,0\n")
-    fitted = calibrators.TemperatureScaling(classes=["cat", "dog"]).fit(world.cal, np.array(["cat", "dog"])[world.y])
+    fitted = calibrators.TemperatureScaling(classes=["cat", "dog"]).fit(
+        world.cal, np.array(["cat", "dog"])[world.y]
+    )
     calibrators.save(fitted, "calibrator.json")
-    frame.assign(p_cat=world.cal[:, 0] ** 2, p_dog=1 - world.cal[:, 0] ** 2).to_parquet("calibrated.parquet")
+    frame.assign(p_cat=world.cal[:, 0] ** 2, p_dog=1 - world.cal[:, 0] ** 2).to_parquet(
+        "calibrated.parquet"
+    )
     result = CliRunner().invoke(app, shlex.split(command))
     assert result.exit_code == 0, result.output
 
@@ -61,7 +73,9 @@ def test_the_first_output_is_that_of_the_command(shared, tmp_path, monkeypatch):
     found = np.load(shared / "data" / "ferrer_pneumoniamnist_resnet50.npz")
     p = softmax(found["logits"].astype(np.float64), axis=1)
     monkeypatch.chdir(tmp_path)
-    pd.DataFrame({"label": found["labels"], "p_0": p[:, 0], "p_1": p[:, 1]}).to_csv("preds.csv", index=False)
+    pd.DataFrame({"label": found["labels"], "p_0": p[:, 0], "p_1": p[:, 1]}).to_csv(
+        "preds.csv", index=False
+    )
     shown = CliRunner().invoke(app, ["audit", "preds.csv"], env={"COLUMNS": "100"}).output
     printed = "\n".join(line.rstrip() for line in shown.splitlines())
     (block,) = re.findall(r"```console\n\$ probaudit audit preds.csv\n(.*?)```", README, re.DOTALL)

@@ -1,4 +1,5 @@
-"""The simulated world of paper 2, Appendix C, against its closed form and against Figure 4."""
+"""The simulated world of Ferrer & Ramos 2025, Appendix C, against its closed form and against
+Figure 4."""
 
 from __future__ import annotations
 
@@ -39,7 +40,8 @@ def test_a_seed_is_a_world():
 
 
 def test_three_ways_to_be_miscalibrated():
-    """Appendix C, steps 5 and 6: mcp has the prior .9 for the last class; mcs and mcps are powers, normalised."""
+    """Appendix C, steps 5 and 6: mcp has the prior .9 for the last class; mcs and mcps are powers,
+    normalised."""
     world = gaussian_posteriors(500, 4, prior=0.7, scale=3.0, seed=4)
 
     def normalised(a):
@@ -53,7 +55,8 @@ def test_three_ways_to_be_miscalibrated():
 
 @pytest.mark.parametrize("classes", [2, 3, 10])
 def test_cal_is_calibrated_and_the_others_are_not(classes):
-    """Given any function of the posterior, the share of a class is the mean posterior, to sampling error."""
+    """Given any function of the posterior, the share of a class is the mean posterior, to sampling
+    error."""
     world = gaussian_posteriors(100_000, classes, seed=5)
 
     def worst(p):
@@ -73,8 +76,11 @@ def test_cal_is_calibrated_and_the_others_are_not(classes):
     [(2, 0.15, 0.6, 1.0), (2, 0.19, 0.8, 1.0), (5, 0.15, 0.8, math.sqrt(2)), (5, 0.5, 0.3, 1.0)],
 )
 def test_log_odds_are_normal(classes, variance, prior, distance):
-    """Means at distance D give log-odds of two classes N(+-D^2 / 2v, D^2 / v) beside their priors' log-odds."""
-    world = gaussian_posteriors(40_000, classes, prior=prior, variance=variance, distance=distance, seed=6)
+    """Means at distance D give log-odds of two classes N(+-D^2 / 2v, D^2 / v) beside their priors'
+    log-odds."""
+    world = gaussian_posteriors(
+        40_000, classes, prior=prior, variance=variance, distance=distance, seed=6
+    )
     ratio = distance**2 / variance
     odds = np.log(world.cal[:, 0] / world.cal[:, 1]) - np.log(world.priors[0] / world.priors[1])
     for c, sign in ((0, 1), (1, -1)):
@@ -94,7 +100,8 @@ def test_refused(argument, value):
 
 @pytest.fixture(scope="module")
 def figure_4():
-    """The four systems of paper 2, Section 3.1, with four times its rows, so that most of the noise is the paper's."""
+    """The four systems of Ferrer & Ramos 2025, Section 3.1, with four times its rows, so that most
+    of the noise is the paper's."""
     n = 400_000
     under = gaussian_posteriors(n, prior=0.6, variance=0.15, scale=0.48, seed=7)
     over = gaussian_posteriors(n, prior=0.6, variance=0.15, scale=2.0, seed=7)
@@ -122,14 +129,16 @@ def test_figure_4(shared, figure_4, system):
     for name, value in found.items():
         assert float(value) == pytest.approx(golden[name], rel=0.02), name
     thresholds = np.array([0.1, 0.25, 0.5, 0.75, 0.9])
-    # The axis of the figure is the threshold on H_2, our second class: mirrored against a_1 of Eq. 34.
+    # The axis of the figure is the threshold on H_2, our second class: mirrored against a_1 of Eq.
+    # 34.
     risks = pb.risk_curve(y, p, thresholds=thresholds).risk
     for t, risk in zip(thresholds, risks, strict=True):
         assert risk == pytest.approx(golden[f"Risk_t={t:g}"], rel=0.04), t
 
 
 def test_systems_alike_in_one_score_differ_in_another(figure_4):
-    """Section 3.1: mcs-u, mcs-o and cal-h are identical in terms of CE, not of BS; the errors of the first three agree."""
+    """Section 3.1: mcs-u, mcs-o and cal-h are identical in terms of CE, not of BS; the errors of
+    the first three agree."""
     nce = {name: float(pb.log_score(*rows, normalize=True)) for name, rows in figure_4.items()}
     nbs = {name: float(pb.brier_score(*rows, normalize=True)) for name, rows in figure_4.items()}
     assert [nce["mcs-o"], nce["cal-h"]] == pytest.approx([nce["mcs-u"]] * 2, rel=0.02)
@@ -138,12 +147,17 @@ def test_systems_alike_in_one_score_differ_in_another(figure_4):
     assert nbs["mcs-u"] < 0.95 * nbs["cal-h"]
     errors = [float(pb.bayes_risk(*figure_4[name], pb.Cost.zero_one(2))) for name in SYSTEMS]
     assert errors[0] == errors[1] == errors[2] < errors[3]
-    assert 2 * errors[0] == pytest.approx(pb.risk_curve(*figure_4["cal"], thresholds=[0.5]).risk[0], rel=1e-12)
+    assert 2 * errors[0] == pytest.approx(
+        pb.risk_curve(*figure_4["cal"], thresholds=[0.5]).risk[0], rel=1e-12
+    )
 
 
-@pytest.mark.parametrize(("variance", "scale"), [(0.15, 1.0), (0.15, 0.48), (0.15, 2.0), (0.19, 1.0)])
+@pytest.mark.parametrize(
+    ("variance", "scale"), [(0.15, 1.0), (0.15, 0.48), (0.15, 2.0), (0.19, 1.0)]
+)
 def test_figure_4_against_its_expectation(variance, scale):
-    """The published curves are one draw of 100,000 rows, 0.5% to 1.5% below what is expected; this is exact, by quadrature.
+    """The published curves are one draw of 100,000 rows, 0.5% to 1.5% below what is expected; this
+    is exact, by quadrature.
 
     Given the class, log-odds are N(+-1 / 2v, 1 / v) beside those of the priors.
     """
@@ -158,4 +172,6 @@ def test_figure_4_against_its_expectation(variance, scale):
     world = gaussian_posteriors(100_000, 2, prior=0.6, variance=variance, scale=scale, seed=0)
     found = {"log": pb.log_score(world.y, world.mcs), "brier": pb.brier_score(world.y, world.mcs)}
     for name, estimate in found.items():
-        assert estimate == pytest.approx(expected[name], abs=4 * (estimate.high - estimate) / 1.96), name
+        assert estimate == pytest.approx(
+            expected[name], abs=4 * (estimate.high - estimate) / 1.96
+        ), name

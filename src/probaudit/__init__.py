@@ -21,11 +21,25 @@ from .calibration.event_metrics import (
     sweep_calibration_error,
 )
 from .calibration.kernel_metrics import kernel_calibration_test, maximum_mean_calibration_error
-from .calibration.smooth import kernel_calibration_curve, kernel_calibration_error, smooth_calibration_error
+from .calibration.smooth import (
+    kernel_calibration_curve,
+    kernel_calibration_error,
+    smooth_calibration_error,
+)
 from .calibration.sweeps import Sweep, partition_sweep
 from .calibrators.calibration_loss import CalibrationLoss, calibration_loss
 from .calibrators.selecting import CalibratorChoice, select_calibrator
-from .choices.distances import L1, TVD, Distance, Divergence, InterInterval, IntervalTVD, Lq, Mahalanobis, Squared
+from .choices.distances import (
+    L1,
+    TVD,
+    Distance,
+    Divergence,
+    InterInterval,
+    IntervalTVD,
+    Lq,
+    Mahalanobis,
+    Squared,
+)
 from .choices.lenses import Binary, Classwise, Full, Groups, Lens, OneVsRest, TopK, TopLabel
 from .choices.partitions import Column, Each, Edges, EqualMass, EqualWidth, KDTree, Partition, Whole
 from .choices.scores import Brier, Cost, Log, RiskWeighted
@@ -41,7 +55,14 @@ from .grouping.loss import GroupingDiagram, GroupingLoss, grouping_diagram, grou
 from .grouping.regions import BalancedStump, KMeansRegions, Regions, StumpRegions, TreeRegions
 from .monitoring.monitor import Alarm, Monitor
 from .scoring.divergence import score_divergence
-from .scoring.metrics import RiskCurve, bayes_risk, brier_score, log_score, risk_curve, risk_weighted_score
+from .scoring.metrics import (
+    RiskCurve,
+    bayes_risk,
+    brier_score,
+    log_score,
+    risk_curve,
+    risk_weighted_score,
+)
 from .version import __version__
 
 __all__ = [

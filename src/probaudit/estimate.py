@@ -24,7 +24,8 @@ class Estimate(float):
     per_class: Mapping[Any, float]
     naive: float
     infinite_rows: int
-    debiased: float  # of a calibration error: an estimate of the population's error, which its interval is for
+    # of a calibration error: an estimate of the population's error, which its interval is for
+    debiased: float
 
     def __new__(
         cls,
@@ -41,7 +42,11 @@ class Estimate(float):
     ) -> Estimate:
         self = super().__new__(cls, value)
         self.low, self.high, self.n, self.definition = float(low), float(high), int(n), definition
-        self.per_class, self.naive, self.infinite_rows = dict(per_class or {}), float(naive), int(infinite_rows)
+        self.per_class, self.naive, self.infinite_rows = (
+            dict(per_class or {}),
+            float(naive),
+            int(infinite_rows),
+        )
         self.debiased = float(debiased)
         return self
 
@@ -71,7 +76,11 @@ class Estimate(float):
         def finite(x: float) -> float | None:
             return x if math.isfinite(x) else None
 
-        found: dict[str, Any] = {"value": finite(float(self)), "low": finite(self.low), "high": finite(self.high)}
+        found: dict[str, Any] = {
+            "value": finite(float(self)),
+            "low": finite(self.low),
+            "high": finite(self.high),
+        }
         found |= {"n": self.n, "definition": self.definition}
         if math.isfinite(self.naive):
             found["naive"] = self.naive
@@ -80,7 +89,9 @@ class Estimate(float):
         if self.infinite_rows:
             found |= {"infinite": math.isinf(self), "infinite_rows": self.infinite_rows}
         if self.per_class:
-            found["per_class"] = {str(name): finite(value) for name, value in self.per_class.items()}
+            found["per_class"] = {
+                str(name): finite(value) for name, value in self.per_class.items()
+            }
         return found
 
 

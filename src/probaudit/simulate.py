@@ -13,9 +13,11 @@ from .errors import InputError
 
 @dataclass(frozen=True)
 class GaussianPosteriors:
-    """Labels, and posteriors of the same inputs: calibrated, and miscalibrated in three known ways. Arrays [n, K].
+    """Labels, and posteriors of the same inputs: calibrated, and miscalibrated in three known ways.
+    Arrays [n, K].
 
-    cal : the true posteriors. mcp : computed with wrong priors. mcs : cal, its logarithm scaled. mcps : both.
+    cal : the true posteriors. mcp : computed with wrong priors. mcs : cal, its logarithm scaled.
+        mcps : both.
     """
 
     y: np.ndarray
@@ -37,12 +39,14 @@ def gaussian_posteriors(
     wrong_prior: float = 0.9,
     seed: int = 0,
 ) -> GaussianPosteriors:
-    """Gaussian classes of one variance, whose means all lie at the same distance (paper 2, Section 3 and Appendix C).
+    """Gaussian classes of one variance, whose means all lie at the same distance (Ferrer & Ramos
+    2025, Section 3 and Appendix C).
 
-    Section 3 and the published binary figures have a distance of 1; the one-hot means of Appendix C lie at sqrt(2).
+    Section 3 and the published binary figures have a distance of 1; the one-hot means of Appendix C
+    lie at sqrt(2).
 
-    prior : of the first class; the others share the rest. The number of rows of each class is the closest integer to
-        its prior times n, so n may be missed by a few.
+    prior : of the first class; the others share the rest. The number of rows of each class is the
+        closest integer to its prior times n, so n may be missed by a few.
     variance : of each coordinate; the larger, the harder.
     distance : between any two means.
     scale : of the logarithm in mcs and mcps; above 1 overconfident, below 1 underconfident.
@@ -71,7 +75,8 @@ def gaussian_posteriors(
     x = means[y] + rng.normal(scale=np.sqrt(variance), size=(len(y), classes))
     order = rng.permutation(len(y))
     y, x = y[order], x[order]
-    # The squared lengths of x and of the means, and the normalising constant, are the same for every class.
+    # The squared lengths of x and of the means, and the normalising constant, are the same for
+    # every class.
     likelihood = x @ means.T / variance
     wrong = np.full(classes, (1 - wrong_prior) / (classes - 1))
     wrong[-1] = wrong_prior
@@ -92,10 +97,13 @@ def _sharpen(p: np.ndarray, scale: float) -> np.ndarray:
 
 @dataclass(frozen=True)
 class GroupedWorld:
-    """Rows of a two-class world whose scores are calibrated, and yet not the truth (paper 1, Appendix B).
+    """Rows of a two-class world whose scores are calibrated, and yet not the truth (Perez-Lebel et
+    al. 2023, Appendix B).
 
-    features [n, d], labels y, scores (of class 1), truth (the true probability of class 1), group (if the world has groups).
-    grouping_loss, log_grouping_loss : of the world itself, not of these rows: E (truth - score)^2 and the mean binary
+    features [n, d], labels y, scores (of class 1), truth (the true probability of class 1), group
+    (if the world has groups).
+    grouping_loss, log_grouping_loss : of the world itself, not of these rows: E (truth - score)^2
+        and the mean binary
     Kullback-Leibler divergence of the score from the truth.
     """
 
@@ -109,7 +117,8 @@ class GroupedWorld:
 
 
 def _normal_nodes(*breaks: float) -> tuple[np.ndarray, np.ndarray]:
-    """Places and weights that integrate over a standard normal what is smooth but at given places: Gauss-Legendre between."""
+    """Places and weights that integrate over a standard normal what is smooth but at given places:
+    Gauss-Legendre between."""
     nodes, weights = np.polynomial.legendre.leggauss(64)
     ends = np.array([-9.0, *breaks, 9.0])
     half, middle = np.diff(ends)[:, None] / 2, ((ends[1:] + ends[:-1]) / 2)[:, None]
@@ -121,19 +130,26 @@ def _normal_nodes(*breaks: float) -> tuple[np.ndarray, np.ndarray]:
 def _losses(scores: np.ndarray, truth: np.ndarray, weight: np.ndarray) -> tuple[float, float]:
     """The grouping losses of places with these weights; arrays broadcast."""
     log = Log().one_dimensional()
-    return float((weight * (truth - scores) ** 2).sum()), float((weight * log.divergence(truth, scores)).sum())
+    return float((weight * (truth - scores) ** 2).sum()), float(
+        (weight * log.divergence(truth, scores)).sum()
+    )
 
 
 def linked_scores(
-    n: int = 10_000, link: Callable[[np.ndarray], np.ndarray] | None = None, *, dimension: int = 1, seed: int = 0
+    n: int = 10_000,
+    link: Callable[[np.ndarray], np.ndarray] | None = None,
+    *,
+    dimension: int = 1,
+    seed: int = 0,
 ) -> GroupedWorld:
-    """Calibrated scores with any link to the truth (paper 1, Appendix B.1).
+    """Calibrated scores with any link to the truth (Perez-Lebel et al. 2023, Appendix B.1).
 
-    The first feature x is normal, and the score 2 P(X > |x|) is the same for x and -x. The truth is h(score) where x > 0, and
-    2 score - h(score) where x < 0. Other features are noise.
+    The first feature x is normal, and the score 2 P(X > |x|) is the same for x and -x. The truth is
+    h(score) where x > 0, and 2 score - h(score) where x < 0. Other features are noise.
 
-    link : h, within max(0, 2s - 1) <= h(s) <= min(1, 2s). Unless given, nine tenths as far from s as the best decision allows:
-        accuracy cannot be improved, and yet hardly any score is the truth (Figure 10).
+    link : h, within max(0, 2s - 1) <= h(s) <= min(1, 2s). Unless given, nine tenths as far from s
+        as the best decision allows: accuracy cannot be improved, and yet hardly any score is the
+        truth (Figure 10).
 
     >>> world = linked_scores(1000, lambda s: np.minimum(1, 2 * s))
     >>> round(world.grouping_loss, 6)
@@ -141,10 +157,17 @@ def linked_scores(
     """
     from scipy.special import ndtr
 
-    h = (lambda s: s + 0.9 * np.minimum(np.minimum(s, 1 - s), np.abs(0.5 - s))) if link is None else link
+    h = (
+        (lambda s: s + 0.9 * np.minimum(np.minimum(s, 1 - s), np.abs(0.5 - s)))
+        if link is None
+        else link
+    )
     middles = (np.arange(100_000) + 0.5) / 100_000  # scores are uniform
     linked = np.asarray(h(middles), np.float64)
-    if linked.shape != middles.shape or not ((linked >= 2 * middles - 1 - 1e-12) & (linked <= 2 * middles + 1e-12)).all():
+    if (
+        linked.shape != middles.shape
+        or not ((linked >= 2 * middles - 1 - 1e-12) & (linked <= 2 * middles + 1e-12)).all()
+    ):
         raise InputError("link", "must satisfy max(0, 2s - 1) <= h(s) <= min(1, 2s)")
     if linked.min() < 0 or linked.max() > 1:
         raise InputError("link", "must lie in [0, 1]", f"{linked.min():.6g} to {linked.max():.6g}")
@@ -166,12 +189,15 @@ def neural_outputs(
     spread: float = 10.0,
     seed: int = 0,
 ) -> GroupedWorld:
-    """The last layer of a network that is calibrated, with heterogeneity where it does not look (paper 1, Appendix B.2).
+    """The last layer of a network that is calibrated, with heterogeneity where it does not look
+    (Perez-Lebel et al. 2023, Appendix B.2).
 
-    The score is a sigmoid of w'x. The truth is the score + psi(v'x) times the room it has to 0 and 1, v a direction across w.
-    With two dimensions and the standard choices it is the world of Figure 4: w = (1, 1), v = (-1, 1) / sqrt(2).
+    The score is a sigmoid of w'x. The truth is the score + psi(v'x) times the room it has to 0 and
+    1, v a direction across w. With two dimensions and the standard choices it is the world of
+    Figure 4: w = (1, 1), v = (-1, 1) / sqrt(2).
 
-    perturbation : psi, odd, within [-1, 1]; tanh(u / 2) unless given. Of zeros, there is no grouping loss.
+    perturbation : psi, odd, within [-1, 1]; tanh(u / 2) unless given. Of zeros, there is no
+        grouping loss.
     accurate : leave each truth on the score's side of 1/2, so that decisions are the best possible.
     spread : the variance along w; it is 1 across.
 
@@ -184,7 +210,11 @@ def neural_outputs(
         raise InputError("spread", "must be positive and finite", spread)
     nodes, mass = _normal_nodes(0.0)
     pushed = np.asarray(psi(nodes), np.float64)
-    if pushed.shape != nodes.shape or not (np.abs(pushed) <= 1).all() or np.abs(pushed + pushed[::-1]).max() > 1e-9:
+    if (
+        pushed.shape != nodes.shape
+        or not (np.abs(pushed) <= 1).all()
+        or np.abs(pushed + pushed[::-1]).max() > 1e-9
+    ):
         raise InputError("perturbation", "must be odd, and lie within [-1, 1]")
     along, across = np.zeros(d), np.zeros(d)
     along[:2], across[:2] = 1 / np.sqrt(2), (-1 / np.sqrt(2), 1 / np.sqrt(2))
@@ -213,10 +243,11 @@ def unfair_groups(
     noise_features: int = 2,
     seed: int = 0,
 ) -> GroupedWorld:
-    """A population whose scores are calibrated as a whole, but too low for some groups and too high for others.
+    """A population whose scores are calibrated as a whole, but too low for some groups and too high
+    for others.
 
-    Scores are uniform. The truth of a group with effect e is score + e min(score, 1 - score); effects are shifted so that they
-    cancel over the population.
+    Scores are uniform. The truth of a group with effect e is score + e min(score, 1 - score);
+    effects are shifted so that they cancel over the population.
 
     effects : of each group, by name. shares : of the groups in the population; equal unless given.
 
@@ -225,28 +256,48 @@ def unfair_groups(
     0.020833
     """
     effects = {"a": 0.6, "b": 0.0, "c": -0.6} if effects is None else dict(effects)
-    share = np.full(len(effects), 1 / max(1, len(effects))) if shares is None else np.asarray(shares, np.float64)
-    if not effects or share.shape != (len(effects),) or (share < 0).any() or abs(share.sum() - 1) > 1e-9:
-        raise InputError("shares", "needs a probability for each group, that sum to 1", share.tolist())
+    share = (
+        np.full(len(effects), 1 / max(1, len(effects)))
+        if shares is None
+        else np.asarray(shares, np.float64)
+    )
+    if (
+        not effects
+        or share.shape != (len(effects),)
+        or (share < 0).any()
+        or abs(share.sum() - 1) > 1e-9
+    ):
+        raise InputError(
+            "shares", "needs a probability for each group, that sum to 1", share.tolist()
+        )
     effect = np.array(list(effects.values()), np.float64)
     effect = effect - share @ effect
     if not (np.abs(effect) <= 1).all():
-        raise InputError("effects", "must lie within [-1, 1] once they cancel", effect.round(6).tolist())
+        raise InputError(
+            "effects", "must lie within [-1, 1] once they cancel", effect.round(6).tolist()
+        )
     rng = np.random.default_rng(seed)
     number = rng.choice(len(effects), n, p=share)
     scores = rng.random(n)
     truth = scores + effect[number] * np.minimum(scores, 1 - scores)
     middles = (np.arange(100_000) + 0.5) / 100_000
-    losses = _losses(middles, middles + effect[:, None] * np.minimum(middles, 1 - middles), share[:, None] / len(middles))
+    losses = _losses(
+        middles,
+        middles + effect[:, None] * np.minimum(middles, 1 - middles),
+        share[:, None] / len(middles),
+    )
     features = np.column_stack([number, rng.standard_normal((n, noise_features))])
-    return GroupedWorld(features, _draw(rng, truth), scores, truth, *losses, group=np.array(list(effects))[number])
+    return GroupedWorld(
+        features, _draw(rng, truth), scores, truth, *losses, group=np.array(list(effects))[number]
+    )
 
 
 @dataclass(frozen=True)
 class GroupedClasses:
     """Rows of a world of several classes whose scores are calibrated, and yet not the truth.
 
-    features [n, d], labels y, scores and truth [n, K], group. grouping_loss : of the world, E |truth - score|^2, summed over
+    features [n, d], labels y, scores and truth [n, K], group. grouping_loss : of the world, E
+        |truth - score|^2, summed over
     classes.
     """
 
@@ -259,13 +310,19 @@ class GroupedClasses:
 
 
 def swapped_classes(
-    n: int = 10_000, classes: int = 3, *, effect: float = 0.85, noise_features: int = 2, seed: int = 0
+    n: int = 10_000,
+    classes: int = 3,
+    *,
+    effect: float = 0.85,
+    noise_features: int = 2,
+    seed: int = 0,
 ) -> GroupedClasses:
-    """Two hidden groups that differ in the two least probable classes only: with three classes the top label
-    shows nothing.
+    """Two hidden groups that differ in the two least probable classes only: with three classes the
+    top label shows nothing.
 
-    Scores are uniform on the simplex. A share of the least probability moves from one of these classes to the other: in group 0
-    to the one that comes later, in group 1 to the one that comes first. The loss is 4 effect^2 / (K^3 (K + 1)).
+    Scores are uniform on the simplex. A share of the least probability moves from one of these
+    classes to the other: in group 0 to the one that comes later, in group 1 to the one that comes
+    first. The loss is 4 effect^2 / (K^3 (K + 1)).
 
     effect : the share of the least probability that moves.
 

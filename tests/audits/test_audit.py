@@ -35,7 +35,9 @@ def test_estimates_are_those_of_the_functions(world):
     assert audit["brier_score.normalized"] == pb.brier_score(world.y, world.mcs, normalize=True)
     assert audit["cost_risk"] == pb.bayes_risk(world.y, world.mcs, [[0, 1], [10, 0]])
     assert audit["error_rate"] == pytest.approx(1 - audit["accuracy"])
-    assert audit["reject_risk"] == pytest.approx(pb.bayes_risk(world.y, world.mcs, pb.Cost.zero_one(2, reject=0.1)))
+    assert audit["reject_risk"] == pytest.approx(
+        pb.bayes_risk(world.y, world.mcs, pb.Cost.zero_one(2, reject=0.1))
+    )
     assert audit["accuracy"] == np.mean(world.mcs.argmax(axis=1) == world.y)
     with pytest.raises(KeyError, match="log_score"):
         audit["nothing"]
@@ -66,19 +68,31 @@ def test_what_is_infinite_is_null_in_json():
 def test_flat_and_frame_have_every_number(world):
     audit = pb.audit(world.y, world.mcs)
     flat, frame = audit.flat(), audit.to_frame()
-    names = {"ece", "ece.equal_mass", "smooth_ece", "kernel_error", "rms_error", "classwise_ece", "accuracy", "rows"}
+    names = {
+        "ece",
+        "ece.equal_mass",
+        "smooth_ece",
+        "kernel_error",
+        "rms_error",
+        "classwise_ece",
+        "accuracy",
+        "rows",
+    }
     assert set(flat) >= names | {"ece.p_value", "classwise_ece.p_value", "infinite_rows"}
     assert flat["ece"] == audit.calibration.value == float(audit.errors[0].estimate)
     assert all(isinstance(value, (int, float)) for value in flat.values())
     assert list(frame.columns) == ["name", "value", "low", "high", "n", "definition"]
     assert set(frame["name"]) == set(audit.estimates) | {error.name for error in audit.errors}
-    assert frame.set_index("name")["value"].to_dict() == {name: flat[name] for name in frame["name"]}
+    assert frame.set_index("name")["value"].to_dict() == {
+        name: flat[name] for name in frame["name"]
+    }
     five = pb.simulate.gaussian_posteriors(500, 7)
     assert {"topk_ece.2", "topk_ece.3", "topk_ece.5"} <= set(pb.audit(five.y, five.cal).flat())
 
 
 @pytest.mark.parametrize(
-    ("options", "rule"), [({"repair": "all"}, "compare"), ({"calibrator": "temperature"}, "fitted calibrator")]
+    ("options", "rule"),
+    [({"repair": "all"}, "compare"), ({"calibrator": "temperature"}, "fitted calibrator")],
 )
 def test_choices_are_checked_before_any_work(world, options, rule):
     with pytest.raises(pb.InputError, match=rule):
@@ -88,7 +102,13 @@ def test_choices_are_checked_before_any_work(world, options, rule):
 def test_the_terminal_shows_errors_groups_and_repairs(world):
     group = np.array(["left", "right"])[np.arange(len(world.y)) % 2]
     text = repr(pb.audit(world.y, world.mcs, columns={"side": group}, repair="compare"))
-    for part in ("top label, no bins (SmoothECE)", "chance alone", "side = left", "mean replacement (control)", "* "):
+    for part in (
+        "top label, no bins (SmoothECE)",
+        "chance alone",
+        "side = left",
+        "mean replacement (control)",
+        "* ",
+    ):
         assert part in text
     assert max(len(line) for line in text.splitlines()) <= 100
     assert "…" not in text
@@ -126,7 +146,9 @@ def test_what_a_calibrator_would_gain(world):
     for few in (pb.audit([0, 0, 0, 0, 0, 0], [0.1] * 6), pb.audit([0, 1], [0.1, 0.8])):
         assert "calibration_loss" not in few.estimates
         assert "not tried" in few.settings["calibration_loss"]
-    assert pb.audit(world.y, world.cal, repair=False).settings["calibration_loss"] == "not asked for"
+    assert (
+        pb.audit(world.y, world.cal, repair=False).settings["calibration_loss"] == "not asked for"
+    )
 
 
 def test_with_features_it_says_who_is_badly_served():
@@ -181,25 +203,52 @@ def calibrated(world):
 
 # For each rule an audit in which it must speak (with its level) and one in which it must not.
 FIRING = {
-    "infinite_log_score": (lambda w: pb.audit([0, 1, 1], [[1.0, 0.0], [1.0, 0.0], [0.2, 0.8]]), "bad", calibrated),
-    "against_class_frequencies": (lambda w: pb.audit(w.y, 1 - w.cal), "bad", lambda w: pb.audit([1], [0.5])),
+    "infinite_log_score": (
+        lambda w: pb.audit([0, 1, 1], [[1.0, 0.0], [1.0, 0.0], [0.2, 0.8]]),
+        "bad",
+        calibrated,
+    ),
+    "against_class_frequencies": (
+        lambda w: pb.audit(w.y, 1 - w.cal),
+        "bad",
+        lambda w: pb.audit([1], [0.5]),
+    ),
     "worse_than_constant_decision": (
         lambda w: pb.audit(w.y, 1 - w.cal, costs=[[0, 1], [1, 0]]),
         "bad",
         lambda w: pb.audit(w.y, w.cal, costs=[[0, 1], [1, 0]]),
     ),
-    "good_decisions_bad_probabilities": (lambda w: pb.audit(*overconfident(w)), "warning", calibrated),
+    "good_decisions_bad_probabilities": (
+        lambda w: pb.audit(*overconfident(w)),
+        "warning",
+        calibrated,
+    ),
     "rejecting_all_is_better": (lambda w: pb.audit(w.y, 1 - w.cal), "warning", calibrated),
-    "miscalibration_costs": (lambda w: pb.audit(w.y, w.mcs), "warning", lambda w: pb.audit(w.y, w.mcs, repair=False)),
+    "miscalibration_costs": (
+        lambda w: pb.audit(w.y, w.mcs),
+        "warning",
+        lambda w: pb.audit(w.y, w.mcs, repair=False),
+    ),
     "one_class": (lambda w: pb.audit(w.y[w.y == 0], w.cal[w.y == 0]), "warning", calibrated),
-    "rows_set_aside": (lambda w: pb.audit([0, 1, 7], [0.1, 0.9, 0.5], on_bad_rows="drop"), "warning", calibrated),
+    "rows_set_aside": (
+        lambda w: pb.audit([0, 1, 7], [0.1, 0.9, 0.5], on_bad_rows="drop"),
+        "warning",
+        calibrated,
+    ),
     "only_confidence": (lambda w: confidence(w), "note", calibrated),
-    "against_chance": (lambda w: pb.audit(w.y, w.mcs), "warning", lambda w: None),  # it always says something
+    # it always says something
+    "against_chance": (lambda w: pb.audit(w.y, w.mcs), "warning", lambda w: None),
     "hidden_groups": (lambda w: unfair(), "warning", calibrated),
     "few_rows": (lambda w: pb.audit(w.y[:50], w.cal[:50]), "note", calibrated),
-    "few_clusters": (lambda w: pb.audit(w.y, w.cal, clusters=np.arange(len(w.y)) % 20, repair=False), "note", calibrated),
+    "few_clusters": (
+        lambda w: pb.audit(w.y, w.cal, clusters=np.arange(len(w.y)) % 20, repair=False),
+        "note",
+        calibrated,
+    ),
     "few_of_a_class": (
-        lambda w: pb.audit(np.where(np.arange(len(w.y)) < 3, 1, 0), np.full(len(w.y), 0.01), repair=False),
+        lambda w: pb.audit(
+            np.where(np.arange(len(w.y)) < 3, 1, 0), np.full(len(w.y), 0.01), repair=False
+        ),
         "note",
         calibrated,
     ),
@@ -218,7 +267,9 @@ FIRING = {
 
 def test_calibration_error_is_shown_beside_chance(world):
     audit = pb.audit(world.y, world.cal)
-    assert audit.calibration.value == pytest.approx(pb.calibration_error(world.y, world.cal), abs=1e-12)
+    assert audit.calibration.value == pytest.approx(
+        pb.calibration_error(world.y, world.cal), abs=1e-12
+    )
     assert rules(audit)["against_chance"] == "good"
     assert rules(pb.audit(world.y, world.mcs))["against_chance"] == "warning"
     exact = pb.calibration_test(world.y, world.cal)
@@ -240,17 +291,29 @@ def overconfident(world):
 
 
 def confidence(world):
-    return pb.audit(pb.Predictions.from_confidence(world.cal.max(axis=1), world.cal.argmax(axis=1) == world.y))
+    return pb.audit(
+        pb.Predictions.from_confidence(world.cal.max(axis=1), world.cal.argmax(axis=1) == world.y)
+    )
 
 
 def test_every_function_takes_predictions(world):
     rows = pb.Predictions(world.y, np.log(world.cal), from_logits=True)
-    assert pb.audit(rows)["log_score"] == pb.log_score(rows) == pb.log_score(world.y, np.log(world.cal), from_logits=True)
-    assert pb.bayes_risk(rows, costs=[[0, 1], [5, 0]]) == pytest.approx(pb.bayes_risk(world.y, world.cal, [[0, 1], [5, 0]]))
+    assert (
+        pb.audit(rows)["log_score"]
+        == pb.log_score(rows)
+        == pb.log_score(world.y, np.log(world.cal), from_logits=True)
+    )
+    assert pb.bayes_risk(rows, costs=[[0, 1], [5, 0]]) == pytest.approx(
+        pb.bayes_risk(world.y, world.cal, [[0, 1], [5, 0]])
+    )
     assert pb.calibration_error(rows) == pytest.approx(pb.calibration_error(world.y, world.cal))
     assert pb.partitioned_calibration_error(rows, partitions=pb.Whole()) < 0.1
     assert pb.cumulative_differences(rows).n == len(world.y)
-    for options in ({"y_proba": world.cal}, {"from_logits": True}, {"sample_weight": np.ones(len(world.y))}):
+    for options in (
+        {"y_proba": world.cal},
+        {"from_logits": True},
+        {"sample_weight": np.ones(len(world.y))},
+    ):
         with pytest.raises(pb.InputError, match="beside rows"):
             pb.log_score(rows, **options)
     with pytest.raises(pb.InputError, match="is needed"):
@@ -272,7 +335,11 @@ def test_rules_fire_and_do_not_fire(world, rule):
 
 
 def test_few_rows_are_those_that_cannot_show_an_error_of_five_points(world):
-    text = next(finding.text for finding in pb.audit(world.y[:150], world.cal[:150]).findings if finding.rule == "few_rows")
+    text = next(
+        finding.text
+        for finding in pb.audit(world.y[:150], world.cal[:150]).findings
+        if finding.rule == "few_rows"
+    )
     assert "a calibrated model has errors up to" in text
     rare = np.where(np.arange(len(world.y)) < 3, 2, world.y)
     thin = pb.audit(rare, np.column_stack([world.cal * 0.998, np.full(len(world.y), 0.002)]))
@@ -283,7 +350,9 @@ def test_infinite_rows_are_named(world):
     outputs = np.array([0.2, 0.0, 0.7, 1.0, 0.0, 0.3])
     binary = pb.audit([0, 1, 1, 0, 0, 1], outputs)
     logits = np.log(
-        np.column_stack([1 - outputs, outputs]), where=np.column_stack([1 - outputs, outputs]) > 0, out=np.full((6, 2), -np.inf)
+        np.column_stack([1 - outputs, outputs]),
+        where=np.column_stack([1 - outputs, outputs]) > 0,
+        out=np.full((6, 2), -np.inf),
     )
     for audit in (
         binary,
@@ -318,7 +387,10 @@ def test_findings_say_what_to_do_and_why(world):
 @pytest.mark.parametrize(
     ("outputs", "begins"),
     [
-        (lambda w: 1 - w.cal, "Do not use these probabilities as they are: they are worse than no model at all."),
+        (
+            lambda w: 1 - w.cal,
+            "Do not use these probabilities as they are: they are worse than no model at all.",
+        ),
         (lambda w: w.mcs, "Use these probabilities with care: "),
         (lambda w: w.cal, "As far as these rows show, these probabilities can be used: "),
     ],
@@ -332,11 +404,17 @@ def test_the_headline_is_one_plain_sentence(world, outputs, begins):
 
 
 def test_against_class_frequencies_has_three_levels(world):
-    levels = [rules(pb.audit(world.y, p))["against_class_frequencies"] for p in (world.cal, world.mcp, 1 - world.cal)]
+    levels = [
+        rules(pb.audit(world.y, p))["against_class_frequencies"]
+        for p in (world.cal, world.mcp, 1 - world.cal)
+    ]
     assert levels[0] == "good"
     assert levels[2] == "bad"
     rng = np.random.default_rng(0)
-    assert rules(pb.audit(rng.integers(0, 2, 200), np.full(200, 0.5)))["against_class_frequencies"] == "warning"
+    assert (
+        rules(pb.audit(rng.integers(0, 2, 200), np.full(200, 0.5)))["against_class_frequencies"]
+        == "warning"
+    )
 
 
 def test_the_gravest_finding_comes_first():
@@ -362,7 +440,9 @@ def test_thresholds_are_read(text, expected):
     assert Threshold.parse(text, "max").bound == pytest.approx(expected)
 
 
-@pytest.mark.parametrize("text", ["log_score", "=3", "log_score=", "log_score=high", "log_score=nan"])
+@pytest.mark.parametrize(
+    "text", ["log_score", "=3", "log_score=", "log_score=high", "log_score=nan"]
+)
 def test_thresholds_that_cannot_be_read(text):
     with pytest.raises(pb.InputError, match="NAME=VALUE"):
         Threshold.parse(text, "max")
@@ -371,14 +451,21 @@ def test_thresholds_that_cannot_be_read(text):
 def test_a_bound_holds_at_equality_and_never_for_what_is_no_number():
     values = {"a": 0.5, "b": float("nan"), "c": float("inf")}
     held = [Threshold("a", "max", 0.5), Threshold("a", "min", 0.5), Threshold("c", "min", 1)]
-    broken = [Threshold("b", "max", 1), Threshold("b", "min", 0), Threshold("c", "max", 1e300), Threshold("a", "max", 0.4)]
+    broken = [
+        Threshold("b", "max", 1),
+        Threshold("b", "min", 0),
+        Threshold("c", "max", 1e300),
+        Threshold("a", "max", 0.4),
+    ]
     assert failures(values, held + broken) == broken
     with pytest.raises(pb.InputError, match="must name one of a, b, c"):
         failures(values, [Threshold("d", "max", 1)])
 
 
 def test_columns_of_many_values_are_named(world):
-    audit = pb.audit(world.y, world.cal, columns={"zip": np.arange(len(world.y)) % 80}, repair=False)
+    audit = pb.audit(
+        world.y, world.cal, columns={"zip": np.arange(len(world.y)) % 80}, repair=False
+    )
     assert "zip has 80 values; the limit is 50 values" in audit.verdict
 
 
@@ -400,11 +487,15 @@ def test_of_one_class_there_is_no_normalised_score():
 
 
 def test_a_test_that_could_see_nothing_is_no_good_news(world):
-    few = next(f for f in pb.audit(world.y[:60], world.cal[:60]).findings if f.rule == "against_chance")
+    few = next(
+        f for f in pb.audit(world.y[:60], world.cal[:60]).findings if f.rule == "against_chance"
+    )
     assert few.level == "note"
     assert "these rows are too few" in few.text
     found = pb.audit(world.y, world.cal, repair=False)
-    one = Case(found.evidence, found.estimates, (replace(found.errors[0], p_value=0.03, null_mean=0.0),))
+    one = Case(
+        found.evidence, found.estimates, (replace(found.errors[0], p_value=0.03, null_mean=0.0),)
+    )
     perhaps = against_chance(one)
     assert perhaps.level == "note"
     assert perhaps.text.startswith("Perhaps miscalibrated")
@@ -413,7 +504,11 @@ def test_a_test_that_could_see_nothing_is_no_good_news(world):
 def test_errors_of_two_classes_that_cancel_in_the_most_probable_one_are_told():
     rng = np.random.default_rng(0)
     p = rng.uniform(0.05, 0.9, 4000)
-    found = next(f for f in pb.audit(rng.random(4000) < p + 0.05, p, repair=False).findings if f.rule == "against_chance")
+    found = next(
+        f
+        for f in pb.audit(rng.random(4000) < p + 0.05, p, repair=False).findings
+        if f.rule == "against_chance"
+    )
     assert found.level == "warning"
     assert found.text.startswith("Miscalibrated: class True has a calibration error of 0.0")
 
@@ -428,7 +523,8 @@ def test_two_rows_cannot_tell():
 
 
 def test_the_headline_considers_every_test(world):
-    """Errors that cancel in the most probable class: the second and third class share their probability wrongly."""
+    """Errors that cancel in the most probable class: the second and third class share their
+    probability wrongly."""
     rng = np.random.default_rng(0)
     top = rng.uniform(0.5, 0.95, 6000)
     y = np.where(rng.random(6000) < top, 0, 1 + (rng.random(6000) < 0.5))
@@ -442,7 +538,14 @@ def test_the_headline_considers_every_test(world):
 @pytest.mark.parametrize(
     ("low", "share", "high", "searched", "level", "words"),
     [
-        (-0.459, -0.226, -0.051, 1.0, "note", "No hidden groups detected with these features: they cost at least 0.0%"),
+        (
+            -0.459,
+            -0.226,
+            -0.051,
+            1.0,
+            "note",
+            "No hidden groups detected with these features: they cost at least 0.0%",
+        ),
         (-0.1, 0.01, 0.2, 1.0, "note", "at least 1.0% of the Brier score, a lower bound"),
         (-0.01, -0.001, 0.01, 1.0, "note", "not ruled out"),
         (-0.01, 0.001, 0.01, 0.4, "note", "Only 40.0% of the rows were searched"),
@@ -451,7 +554,9 @@ def test_the_headline_considers_every_test(world):
     ],
 )
 def test_a_lower_bound_is_never_good_news(low, share, high, searched, level, words):
-    budget = SimpleNamespace(total=1.0, grouping=pb.Estimate(share, low=low, high=high), badly_served=lambda n: ())
+    budget = SimpleNamespace(
+        total=1.0, grouping=pb.Estimate(share, low=low, high=high), badly_served=lambda n: ()
+    )
     budget.score, budget.lens = "brier", pb.Classwise()
     budget.found = SimpleNamespace(definition="tree", searched=searched)
     summary = SimpleNamespace(plan=SimpleNamespace(kind="probabilities"))
@@ -462,9 +567,15 @@ def test_a_lower_bound_is_never_good_news(low, share, high, searched, level, wor
 
 
 def test_hidden_groups_are_looked_for_in_small_bins_and_silence_is_no_good_news():
-    """Half of the Brier score is lost to one hidden group; bins of 100 rows are too few for regions of 30."""
+    """Half of the Brier score is lost to one hidden group; bins of 100 rows are too few for regions
+    of 30."""
     world = simulate.linked_scores(1500, lambda s: np.minimum(1, 2 * s), seed=11)
-    assert rules(pb.audit(world.y, world.scores, features=world.features, repair=False))["hidden_groups"] == "warning"
+    assert (
+        rules(pb.audit(world.y, world.scores, features=world.features, repair=False))[
+            "hidden_groups"
+        ]
+        == "warning"
+    )
     few = pb.audit(world.y[:60], world.scores[:60], features=world.features[:60], repair=False)
     assert few.budget.found.searched == 0
     assert "Too few rows to look for hidden groups" in few.verdict
@@ -488,15 +599,20 @@ def test_one_calibrator_that_gains_nothing_does_not_mean_that_nothing_can_be_rep
     assert "Other calibrators were not tried" in said.text
     assert "Nothing to repair" not in alone.verdict
     assert "compared below" not in " ".join(repr(alone).split())
-    tile = next(tile for tile in audit_page(alone).tiles if tile.name == "a calibrator would remove")
+    tile = next(
+        tile for tile in audit_page(alone).tiles if tile.name == "a calibrator would remove"
+    )
     assert tile.span.startswith("of the log score: bias-corrected temperature, 95% interval")
     compared = pb.audit(y, p, repair="compare")
     said = next(finding for finding in compared.findings if finding.rule == "miscalibration_costs")
     assert said.text.startswith("Miscalibration costs")
-    assert "by bias-corrected temperature on rows it did not see; other repairs are compared below" in " ".join(
-        repr(compared).split()
+    assert (
+        "by bias-corrected temperature on rows it did not see; other repairs are compared below"
+        in " ".join(repr(compared).split())
     )
-    fine = next(f for f in pb.audit(world.y, world.cal).findings if f.rule == "miscalibration_costs")
+    fine = next(
+        f for f in pb.audit(world.y, world.cal).findings if f.rule == "miscalibration_costs"
+    )
     assert fine.level == "good"
     assert fine.text.startswith("A bias-corrected temperature would")
 
@@ -535,7 +651,9 @@ def test_groups_are_named_as_they_were_given(world):
         }
     )
     found = pb.audit(world.y, world.cal, columns=columns, repair=False)
-    named = {name: [group.value for group in found.groups if group.column == name] for name in columns}
+    named = {
+        name: [group.value for group in found.groups if group.column == name] for name in columns
+    }
     assert named == {
         "site": ["(missing)", "1", "2"],
         "size": ["(missing)", "1", "2"],
@@ -543,21 +661,32 @@ def test_groups_are_named_as_they_were_given(world):
         "half": ["-3", "0.5", "1"],
     }
     regions = pb.grouping_loss(world.y, world.cal, columns, regions=["site"]).regions
-    assert {regions.rule_of(number) for number in regions.number} == {"site = (missing)", "site = 1", "site = 2"}
+    assert {regions.rule_of(number) for number in regions.number} == {
+        "site = (missing)",
+        "site = 1",
+        "site = 2",
+    }
     drawn = pb.diagrams.group_errors_diagram(world.y, world.cal, by=columns["size"], resamples=5)
     assert set(drawn.name) == {"(missing)", "1", "2"}
 
 
 def test_words_for_stated_confidences(world):
-    rows = pb.Predictions.from_confidence(world.cal.max(axis=1), world.cal.argmax(axis=1) == world.y)
-    wrong = pb.Predictions.from_confidence(1 - world.cal.max(axis=1), world.cal.argmax(axis=1) == world.y)
+    rows = pb.Predictions.from_confidence(
+        world.cal.max(axis=1), world.cal.argmax(axis=1) == world.y
+    )
+    wrong = pb.Predictions.from_confidence(
+        1 - world.cal.max(axis=1), world.cal.argmax(axis=1) == world.y
+    )
     for audit in (pb.audit(rows), pb.audit(wrong), pb.audit(rows.take(np.arange(90)))):
         assert "always stating the mean accuracy" in audit.verdict
         assert "most probable class" not in audit.verdict
         assert "class frequencies" not in audit.verdict
         assert "no model" not in audit.headline
     assert "the stated answer" in pb.audit(wrong).verdict
-    assert "All answers are right" in pb.audit(pb.Predictions.from_confidence([0.7, 0.9], [1, 1])).verdict
+    assert (
+        "All answers are right"
+        in pb.audit(pb.Predictions.from_confidence([0.7, 0.9], [1, 1])).verdict
+    )
 
 
 def test_few_rows_do_not_show_that_a_model_is_no_better(world):

@@ -35,9 +35,15 @@ def audits() -> dict[str, pb.Audit]:
             title="all",
         ),
         "classes": pb.audit(
-            np.array(names)[world.y], world.mcs, classes=names, repair="compare", sample_weight=world.cal[:, 0]
+            np.array(names)[world.y],
+            world.mcs,
+            classes=names,
+            repair="compare",
+            sample_weight=world.cal[:, 0],
         ),
-        "confidence": pb.audit(pb.Predictions.from_confidence([0.9, 0.6, 0.7], [True, False, True])),
+        "confidence": pb.audit(
+            pb.Predictions.from_confidence([0.9, 0.6, 0.7], [True, False, True])
+        ),
         "one row": pb.audit([1], [0.5]),
         "dropped": pb.audit([0, 1, 7], [0.1, 0.9, 0.5], on_bad_rows="drop"),
     }
@@ -86,7 +92,9 @@ def test_the_page_has_every_field_and_every_name(found):
 
 
 def test_the_page_names_nothing_that_is_not_there(found):
-    names = re.findall(r"^\| ((?:`[^`|]+`(?:, )?)+) \|", PAGE.split("## Names of numbers")[1], re.MULTILINE)
+    names = re.findall(
+        r"^\| ((?:`[^`|]+`(?:, )?)+) \|", PAGE.split("## Names of numbers")[1], re.MULTILINE
+    )
     listed = {name for row in names for name in re.findall(r"`([^`]+)`", row)} - {"NAME.p_value"}
     features = pb.simulate.neural_outputs(600)
     more = pb.audit(features.y, features.scores, features=features.features)

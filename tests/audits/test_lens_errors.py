@@ -1,4 +1,5 @@
-"""Errors by lens: the values of the public functions, and nulls and intervals against draws of the rows themselves."""
+"""Errors by lens: the values of the public functions, and nulls and intervals against draws of the
+rows themselves."""
 
 from __future__ import annotations
 
@@ -50,17 +51,22 @@ def test_values_are_those_of_the_functions(world, found):
         "topk_ece.2": pb.calibration_error(y, p, lens=among(2)),
         "topk_ece.3": pb.calibration_error(y, p, lens=among(3)),
         "topk_ece.5": pb.calibration_error(y, p, lens=among(5)),
-        "full_ece": pb.calibration_error(y, p, lens=pb.Full(), partition=pb.KDTree(2**-4), distance="tvd"),
+        "full_ece": pb.calibration_error(
+            y, p, lens=pb.Full(), partition=pb.KDTree(2**-4), distance="tvd"
+        ),
     }
     assert list(found) == list(expected)
     for name, value in expected.items():
-        assert float(found[name].estimate) == pytest.approx(float(value), abs=2e-7), name  # SmoothECE: its fixed point to 1e-7
+        # SmoothECE: its fixed point to 1e-7
+        assert float(found[name].estimate) == pytest.approx(float(value), abs=2e-7), name
         assert found[name].estimate.n == len(y)
         estimate = found[name].estimate
         inside = estimate.debiased if np.isfinite(estimate.debiased) else value
         assert estimate.low <= inside <= estimate.high
         assert found[name].excess == pytest.approx(value - found[name].null_mean, abs=2e-7)
-    assert found["classwise_ece"].estimate.per_class == pytest.approx(expected["classwise_ece"].per_class, abs=1e-12)
+    assert found["classwise_ece"].estimate.per_class == pytest.approx(
+        expected["classwise_ece"].per_class, abs=1e-12
+    )
 
 
 def test_errors_of_a_sample_say_that_they_come_from_a_grid(world, monkeypatch):
@@ -100,15 +106,24 @@ def test_nulls_are_those_of_labels_drawn_for_each_row(world, found):
 
 
 def test_nulls_of_errors_without_bins(world):
-    rng, p, drawn = np.random.default_rng(0), world.cal, {"smooth_ece": [], "kernel_error": [], "rms_error": []}
+    rng, p, drawn = (
+        np.random.default_rng(0),
+        world.cal,
+        {"smooth_ece": [], "kernel_error": [], "rms_error": []},
+    )
     for _ in range(40):
         y = (rng.random((len(p), 1)) > np.cumsum(p, axis=1)).sum(axis=1).clip(max=p.shape[1] - 1)
         drawn["smooth_ece"].append(float(pb.smooth_calibration_error(y, p)))
         drawn["kernel_error"].append(float(pb.kernel_calibration_error(y, p)))
         drawn["rms_error"].append(float(pb.rms_calibration_error(y, p)))
-    found = {error.name: error for error in lens_errors.top_label_errors(evidence(pb.Predictions(world.y, p)))}
+    found = {
+        error.name: error
+        for error in lens_errors.top_label_errors(evidence(pb.Predictions(world.y, p)))
+    }
     for name, values in drawn.items():
-        error = np.std(values) / math.sqrt(40) + np.std(values) / math.sqrt(lens_errors.FEWER_RESAMPLES)
+        error = np.std(values) / math.sqrt(40) + np.std(values) / math.sqrt(
+            lens_errors.FEWER_RESAMPLES
+        )
         assert abs(found[name].null_mean - np.mean(values)) < 4 * error, name
 
 
@@ -120,7 +135,8 @@ def test_the_simplex_is_looked_at_by_a_sample_whatever_the_order_of_rows(monkeyp
     part = lens_errors.full_error(evidence(pb.Predictions(world.y[order], world.mcs[order])))
     assert part.estimate.n == 3000
     assert part.estimate.definition.endswith("on a sample of 3,000 rows")
-    assert part.excess == pytest.approx(whole.excess, abs=0.03)  # the first half of the rows would be off by 0.12
+    # the first half of the rows would be off by 0.12
+    assert part.excess == pytest.approx(whole.excess, abs=0.03)
 
 
 def test_two_classes_mirror_each_other():
@@ -128,11 +144,14 @@ def test_two_classes_mirror_each_other():
     found = by_name(pb.audit(world.y, world.cal, repair=False))["classwise_ece"]
     exact = pb.calibration_test(world.y, world.cal, lens=pb.Binary())
     assert found.null_mean == pytest.approx(exact.null_mean, rel=0.05)
-    assert found.null_high == pytest.approx(exact.null_high, rel=0.08)  # the widened mean of two copies of one
+    # the widened mean of two copies of one
+    assert found.null_high == pytest.approx(exact.null_high, rel=0.08)
 
 
 def test_of_calibrated_models_few_are_found_to_be_wrong():
-    alarms = dict.fromkeys(("ece", "ece.equal_mass", "smooth_ece", "kernel_error", "rms_error", "classwise_ece"), 0)
+    alarms = dict.fromkeys(
+        ("ece", "ece.equal_mass", "smooth_ece", "kernel_error", "rms_error", "classwise_ece"), 0
+    )
     for seed in range(20):
         world = pb.simulate.gaussian_posteriors(600, 3, variance=0.5, seed=seed)
         sums = evidence(pb.Predictions(world.y, world.cal))
@@ -157,22 +176,32 @@ def binned_errors(rows):
     sums = evidence(rows)
     classwise, classes = lens_errors.class_errors(sums)
     top = lens_errors.binned("ece", FineGrid.of_event(sums.top), lens_errors.WIDTH, "")
-    return {error.name: error.p_value for error in (top, classwise, *lens_errors.rank_errors(sums), *classes)}
+    return {
+        error.name: error.p_value
+        for error in (top, classwise, *lens_errors.rank_errors(sums), *classes)
+    }
 
 
 @pytest.mark.parametrize("seed", [0, 23])
 @pytest.mark.parametrize("logits", [False, True])
 def test_what_nearly_all_calibrated_models_would_get_has_a_p_value_of_nearly_one(seed, logits):
-    """Of 900 rows 0.007 are expected to be wrong, and none is: 99% of calibrated models have just this error."""
+    """Of 900 rows 0.007 are expected to be wrong, and none is: 99% of calibrated models have just
+    this error."""
     y, p = near_certain(seed)
     assert (p.argmax(axis=1) == y).all()
     found = pb.audit(y, np.log(p) if logits else p, from_logits=logits, repair=False)
-    small = {error.name: error.p_value for error in (*found.errors, *found.class_errors) if error.p_value < 0.9}
+    small = {
+        error.name: error.p_value
+        for error in (*found.errors, *found.class_errors)
+        if error.p_value < 0.9
+    }
     assert small == {}
     assert "Miscalibrated" not in found.verdict
 
 
-@pytest.mark.parametrize(("classes", "margin", "weighted"), [(2, 8.0, False), (3, 8.0, True), (10, 9.5, False)])
+@pytest.mark.parametrize(
+    ("classes", "margin", "weighted"), [(2, 8.0, False), (3, 8.0, True), (10, 9.5, False)]
+)
 def test_p_values_of_near_certain_models_are_not_small(classes, margin, weighted):
     """A few rows are wrong; p-values may be larger than uniform ones, as errors tie."""
     found = {}
@@ -192,7 +221,11 @@ def test_a_near_certain_model_that_is_wrong_too_often_is_found():
     y = np.where(wrong, (y + 1) % 10, y)
     found = pb.audit(y, p, repair=False)
     assert "Miscalibrated" in found.verdict
-    assert {error.name for error in found.errors if error.p_value > 0.01} <= {"topk_ece.2", "topk_ece.3", "topk_ece.5"}
+    assert {error.name for error in found.errors if error.p_value > 0.01} <= {
+        "topk_ece.2",
+        "topk_ece.3",
+        "topk_ece.5",
+    }
 
 
 @pytest.mark.parametrize(("classes", "margin"), [(2, 3.0), (4, 3.0), (4, 9.0)])
@@ -227,24 +260,37 @@ def test_intervals_are_those_of_rows_drawn_again(world, found):
     ):
         spread = 2 * 1.96 * np.std([float(error(r)) for r in draws])
         width = found[name].estimate.high - found[name].estimate.low
-        assert 0.8 * spread < width < (1.25 if name != "classwise_ece" else 1.9) * spread, name  # classes: widened by design
+        # classes: widened by design
+        assert 0.8 * spread < width < (1.25 if name != "classwise_ece" else 1.9) * spread, name
 
 
 def test_weights_count():
     world = pb.simulate.gaussian_posteriors(1500, 3, seed=1)
     twice = np.random.default_rng(0).integers(1, 3, len(world.y))
     weighted = by_name(pb.audit(world.y, world.mcs, sample_weight=twice * 1.0, repair=False))
-    repeated = by_name(pb.audit(np.repeat(world.y, twice), np.repeat(world.mcs, twice, axis=0), repair=False))
+    repeated = by_name(
+        pb.audit(np.repeat(world.y, twice), np.repeat(world.mcs, twice, axis=0), repair=False)
+    )
     for name in ("ece", "smooth_ece", "kernel_error", "classwise_ece", "topk_ece.2"):
-        assert float(weighted[name].estimate) == pytest.approx(float(repeated[name].estimate), abs=3e-7), name
+        assert float(weighted[name].estimate) == pytest.approx(
+            float(repeated[name].estimate), abs=3e-7
+        ), name
         assert weighted[name].null_mean > repeated[name].null_mean, name  # fewer rows, more chance
 
 
 def test_a_stated_confidence_has_no_classes():
     world = pb.simulate.gaussian_posteriors(500, 3, seed=1)
-    rows = pb.Predictions.from_confidence(world.cal.max(axis=1), world.cal.argmax(axis=1) == world.y)
+    rows = pb.Predictions.from_confidence(
+        world.cal.max(axis=1), world.cal.argmax(axis=1) == world.y
+    )
     found = pb.audit(rows)
-    assert [error.name for error in found.errors] == ["ece", "ece.equal_mass", "smooth_ece", "kernel_error", "rms_error"]
+    assert [error.name for error in found.errors] == [
+        "ece",
+        "ece.equal_mass",
+        "smooth_ece",
+        "kernel_error",
+        "rms_error",
+    ]
     assert found.class_errors == ()
     assert all(error.title.startswith("stated confidence, ") for error in found.errors)
     assert not any("top label" in error["title"] for error in found.to_dict()["errors"])
@@ -281,14 +327,16 @@ def test_the_cost_does_not_grow_with_the_rows():
 def test_few_rows(n):
     found = pb.audit(np.arange(n) % 2, np.linspace(0.1, 0.8, n))
     assert all(math.isfinite(error.estimate) and 0 < error.p_value <= 1 for error in found.errors)
-    assert ("rms_error" in by_name(found)) == (n == 29)  # with a row a bin, nothing is known about chance
+    # with a row a bin, nothing is known about chance
+    assert ("rms_error" in by_name(found)) == (n == 29)
 
 
 def test_groups_say_who_is_told_the_truth():
     world = pb.simulate.unfair_groups(6000)
     columns = {"group": world.group, "number": np.arange(6000), "pair": np.zeros((6000, 2))}
     found = pb.audit(world.y, world.scores, columns=columns, repair=False)
-    assert {group.column for group in found.groups} == {"group"}  # others have too many values, or are no column of values
+    # others have too many values, or are no column of values
+    assert {group.column for group in found.groups} == {"group"}
     assert sum(group.rows for group in found.groups) == 6000
     for group in found.groups:
         mine = world.group == group.value
@@ -298,13 +346,17 @@ def test_groups_say_who_is_told_the_truth():
         exact = pb.calibration_error(world.y[mine], world.scores[mine], lens=pb.Binary())
         assert float(group.error.estimate) == pytest.approx(float(exact), abs=1e-9)
     assert any(group.error.miscalibrated for group in found.groups)
-    assert {group.error.title for group in found.groups} == {"class 1, 15 equal bins (ECE)"}  # not of the top label
+    # not of the top label
+    assert {group.error.title for group in found.groups} == {"class 1, 15 equal bins (ECE)"}
 
 
 def test_groups_of_many_classes_are_judged_by_the_most_probable(world):
     half = np.arange(len(world.y)) % 2 == 0
     mixed = np.where(half[:, None], world.cal, world.mcs)
-    groups = {group.value: group for group in pb.audit(world.y, mixed, columns={"half": half}, repair=False).groups}
+    groups = {
+        group.value: group
+        for group in pb.audit(world.y, mixed, columns={"half": half}, repair=False).groups
+    }
     assert groups["True"].verdict == ""
     assert groups["False"].verdict == "overconfident"
     exact = pb.calibration_test(world.y[~half], mixed[~half])
@@ -321,7 +373,8 @@ def calibrated_classes(n: int, classes: int, seed: int) -> tuple[np.ndarray, np.
 
 @pytest.mark.parametrize(("n", "classes", "worlds"), [(30, 3, 40), (200, 3, 40), (500, 30, 15)])
 def test_of_calibrated_classes_none_is_called_wrong(n, classes, worlds):
-    """At a level of 1% for all classes together, 3 or more alarms in 40 worlds have probability 0.7%."""
+    """At a level of 1% for all classes together, 3 or more alarms in 40 worlds have probability
+    0.7%."""
     alarms = 0
     for seed in range(worlds):
         y, p = calibrated_classes(n, classes, seed)
@@ -345,7 +398,8 @@ def test_a_wrong_class_is_seen_among_many():
 
 
 def test_no_cap_on_the_number_of_miscalibrated_classes():
-    """Sharpened forecasts: every class is wrong, and the p-value of each is far below what 199 resamples can show."""
+    """Sharpened forecasts: every class is wrong, and the p-value of each is far below what 199
+    resamples can show."""
     y, p = calibrated_classes(4000, 12, 1)
     sure = p**2 / (p**2).sum(axis=1, keepdims=True)
     _, errors = lens_errors.class_errors(evidence(pb.Predictions(y, sure)))
@@ -361,17 +415,28 @@ def test_exact_tails_are_those_of_many_draws():
         draws = chance.errors(20_000, k)
         for share in (0.5, 0.9, 0.99):
             value = np.quantile(draws, share)
-            exact, counted = gap_tails.exceedance([chance.steps], [value])[0], (draws >= value).mean()
+            exact, counted = (
+                gap_tails.exceedance([chance.steps], [value])[0],
+                (draws >= value).mean(),
+            )
             # rounded up to the grid, never down
-            assert -4 * np.sqrt(counted / 20_000) < exact - counted < 0.15 * counted + 4 * np.sqrt(counted / 20_000)
+            assert (
+                -4 * np.sqrt(counted / 20_000)
+                < exact - counted
+                < 0.15 * counted + 4 * np.sqrt(counted / 20_000)
+            )
 
 
 def test_tails_of_few_counts():
     """By hand: two bins of one row each, and counts beyond those that are enumerated."""
     ones = np.ones(2)
     steps = Steps(np.arange(2), ones.astype(int), ones, ones, np.array([0.2, 0.9]))
-    assert gap_tails.exceedance([steps] * 4, [0.0, 0.15, 0.5, 0.85]) == pytest.approx([1, 1, 0.1, 0.02])
-    many = Steps(np.zeros(1, int), np.array([10**7]), np.array([1e7]), np.array([1e7]), np.array([0.3]))
+    assert gap_tails.exceedance([steps] * 4, [0.0, 0.15, 0.5, 0.85]) == pytest.approx(
+        [1, 1, 0.1, 0.02]
+    )
+    many = Steps(
+        np.zeros(1, int), np.array([10**7]), np.array([1e7]), np.array([1e7]), np.array([0.3])
+    )
     sd = np.sqrt(0.3 * 0.7 / 1e7)
     near = 1 - 1 / gap_tails.GRID  # gaps are rounded up to the grid
     low, high = (2 * norm.sf(np.array([2, 5]) * factor) for factor in (1, near))
@@ -381,19 +446,30 @@ def test_tails_of_few_counts():
 
 
 def test_tables_and_findings_of_groups_share_one_decision():
-    """Of calibrated tables of eight groups 1% flag any; raw 95% intervals flag one in 29%. Two of six: 0.15%."""
+    """Of calibrated tables of eight groups 1% flag any; raw 95% intervals flag one in 29%. Two of
+    six: 0.15%."""
     raw = alarms = 0
     for seed in range(6):
         rng = np.random.default_rng(seed)
         p, group = rng.random(2000), rng.integers(0, 8, 2000)
-        found = pb.audit((rng.random(2000) < p).astype(int), p, columns={"group": group}, repair=False)
+        found = pb.audit(
+            (rng.random(2000) < p).astype(int), p, columns={"group": group}, repair=False
+        )
         alarms += any(one.verdict for one in found.groups)
         raw += sum(not one.observed.low <= one.stated <= one.observed.high for one in found.groups)
         wrong = pb.audit(
-            (rng.random(2000) < np.where(group == 3, p**3, p)).astype(int), p, columns={"group": group}, repair=False
+            (rng.random(2000) < np.where(group == 3, p**3, p)).astype(int),
+            p,
+            columns={"group": group},
+            repair=False,
         )
-        assert next(one.verdict for one in wrong.groups if one.value == "3") in ("overconfident", "miscalibrated")
-        assert "group = 3" in next(f.text for f in wrong.findings if f.rule == "miscalibrated_group")
+        assert next(one.verdict for one in wrong.groups if one.value == "3") in (
+            "overconfident",
+            "miscalibrated",
+        )
+        assert "group = 3" in next(
+            f.text for f in wrong.findings if f.rule == "miscalibrated_group"
+        )
     assert alarms <= 1 < raw
 
 
@@ -415,7 +491,10 @@ def test_columns_that_are_no_groups_are_named_with_the_reason():
     world = pb.simulate.gaussian_posteriors(400, 2, seed=0)
     columns = {"zip": np.arange(400) % 80, "site": np.arange(400) % 50, "place": np.zeros((400, 2))}
     sums = evidence(pb.Predictions(world.y, world.cal, columns=columns))
-    assert groups.ungrouped_columns(sums) == {"zip": "has 80 values", "place": "has 2 values in each row"}
+    assert groups.ungrouped_columns(sums) == {
+        "zip": "has 80 values",
+        "place": "has 2 values in each row",
+    }
     assert len(groups.group_errors(sums)) == 50
 
 

@@ -37,7 +37,12 @@ def own_rows() -> pb.Audit:
     world = simulate.gaussian_posteriors(600, 3, seed=1)
     fitted = calibrators.TemperatureScaling().fit(world.mcs, world.y)
     loaded = calibrators.from_json(calibrators.to_json(fitted))
-    return pb.audit(world.y, loaded.predict_proba(world.mcs).astype(np.float32), calibrator=loaded, tolerance=1e-5)
+    return pb.audit(
+        world.y,
+        loaded.predict_proba(world.mcs).astype(np.float32),
+        calibrator=loaded,
+        tolerance=1e-5,
+    )
 
 
 def other_rows() -> pb.Audit:
@@ -55,11 +60,14 @@ def unequal() -> pb.Audit:
 
 def equal() -> pb.Audit:
     world = simulate.unfair_groups(6000, {"a": 0.0, "b": 0.0})
-    return pb.audit(world.y, world.scores, columns={"group": world.group}, regions=["group"], repair=False)
+    return pb.audit(
+        world.y, world.scores, columns={"group": world.group}, regions=["group"], repair=False
+    )
 
 
 def cancelling(shift: float) -> pb.Audit:
-    """Wrong class frequencies: what is too low for one class is too high for the other, and the top label sees the mean."""
+    """Wrong class frequencies: what is too low for one class is too high for the other, and the top
+    label sees the mean."""
     z = 2 * np.random.default_rng(0).standard_normal(20_000)
     return pb.audit(drawn(sigmoid(z + shift)), sigmoid(z))
 
@@ -78,7 +86,9 @@ def without_knowledge() -> pb.Audit:
 
 def replaced() -> pb.Audit:
     world = simulate.gaussian_posteriors(1000, 3, seed=0)
-    return pb.audit(world.y, calibrators.MeanReplacement().fit(world.mcs, world.y).predict_proba(world.mcs))
+    return pb.audit(
+        world.y, calibrators.MeanReplacement().fit(world.mcs, world.y).predict_proba(world.mcs)
+    )
 
 
 def continuous() -> pb.Audit:
@@ -101,7 +111,8 @@ def classes(wrong: bool) -> pb.Audit:
 
 
 def short_list() -> pb.Audit:
-    """Two classes share nearly all, and too much is the first's: a temperature repairs that, and makes the others likely."""
+    """Two classes share nearly all, and too much is the first's: a temperature repairs that, and
+    makes the others likely."""
     rng = np.random.default_rng(0)
     true, stated = np.full((4000, 10), 1e-7), np.full((4000, 10), 1e-7)
     first = rng.permuted(np.tile(np.arange(10), (4000, 1)), axis=1)[:, :2]
@@ -145,7 +156,9 @@ def test_a_pitfall_is_seen_where_it_is_and_only_there(rule):
 def test_every_pitfall_is_tested_and_described():
     assert [rule.__name__ for rule in PITFALLS] == list(CASES)
     assert all(LOOKED_FOR[rule] and "aper" in (rule.__doc__ or "") for rule in PITFALLS)
-    assert continuous().pitfall_rules == {rule.__name__: words for rule, words in LOOKED_FOR.items()}
+    assert continuous().pitfall_rules == {
+        rule.__name__: words for rule, words in LOOKED_FOR.items()
+    }
 
 
 def test_words():
@@ -154,7 +167,10 @@ def test_words():
     blind = found(compared("mcp"))["blind_temperature"]
     assert "bias correction leaves" in blind.text
     assert "--method bias_corrected_temperature" in blind.advice
-    assert "Mean replacement (control): ECE 0 instead of" in found(compared("cal"))["better_error_worse_score"].text
+    assert (
+        "Mean replacement (control): ECE 0 instead of"
+        in found(compared("cal"))["better_error_worse_score"].text
+    )
     assert "Worst group: group = " in found(groups(0.15))["miscalibrated_group"].text
     assert "miscalibrated, class 7: " in found(classes(True))["miscalibrated_class"].text
 
@@ -164,8 +180,12 @@ def test_few_confidences_of_histogram_binning():
     binned = calibrators.HistogramBinning(bins=8).fit(world.mcs, world.y).predict_proba(world.mcs)
     finding = found(pb.audit(world.y, binned))["few_confidences"]
     assert finding.level == "note"
-    assert f"only {len(np.unique(binned.max(axis=1).astype(np.float32)))} different confidences" in finding.text
-    assert "few_confidences" not in found(pb.audit(world.y[:90], binned[:90]))  # too few rows to tell
+    assert (
+        f"only {len(np.unique(binned.max(axis=1).astype(np.float32)))} different confidences"
+        in finding.text
+    )
+    # too few rows to tell
+    assert "few_confidences" not in found(pb.audit(world.y[:90], binned[:90]))
 
 
 def test_decisions_are_not_probabilities():
@@ -192,7 +212,9 @@ def test_one_confidence_for_all_that_is_not_the_accuracy():
     y = np.arange(300) % 2
     finding = found(pb.audit(y, np.full(300, 0.8), repair=False))["few_confidences"]
     assert "not how often the model is right: that is 50.0%" in finding.text
-    honest = found(pb.audit((np.arange(300) % 5 > 0).astype(int), np.full(300, 0.8), repair=False))["few_confidences"]
+    honest = found(pb.audit((np.arange(300) % 5 > 0).astype(int), np.full(300, 0.8), repair=False))[
+        "few_confidences"
+    ]
     assert "it says how often the model is right" in honest.text
 
 
@@ -210,29 +232,47 @@ def test_a_large_error_is_not_called_small():
 
 
 def test_changes_that_are_noise_are_not_told():
-    """An error that fell by less than half a point, or a rank's whose interval holds what it was."""
+    """An error that fell by less than half a point, or a rank's whose interval holds what it
+    was."""
     audit = short_list()
     raw = next(repair for repair in audit.repairs if repair.name == "identity")
-    told = next(repair for repair in audit.repairs if repair.title in found(audit)["top_better_rest_worse"].text.lower())
+    told = next(
+        repair
+        for repair in audit.repairs
+        if repair.title in found(audit)["top_better_rest_worse"].text.lower()
+    )
     rest = {"repair": lambda name: raw, "summary": audit.summary}
     loud = SimpleNamespace(repairs=(told,), **rest)
     assert top_better_rest_worse(loud) is not None
     wide = replace(told, topk_ece=pb.Estimate(told.topk_ece, low=float(raw.topk_ece) / 2, high=0.9))
     near = replace(told, ece=pb.Estimate(raw.ece - 0.001))
     assert top_better_rest_worse(SimpleNamespace(repairs=(wide, near), **rest)) is None
-    worse = replace(told, gain=pb.Estimate(-0.1, low=-0.2, high=-0.05), log_score=pb.Estimate(raw.log_score * 1.1))
+    worse = replace(
+        told,
+        gain=pb.Estimate(-0.1, low=-0.2, high=-0.05),
+        log_score=pb.Estimate(raw.log_score * 1.1),
+    )
     assert better_error_worse_score(SimpleNamespace(repairs=(worse,), **rest)) is not None
-    hardly = replace(worse, gain=pb.Estimate(-0.1, low=-0.2, high=-0.001), brier_change=raw.brier_change)
+    hardly = replace(
+        worse, gain=pb.Estimate(-0.1, low=-0.2, high=-0.001), brier_change=raw.brier_change
+    )
     near = replace(worse, ece=pb.Estimate(raw.ece - 0.001))
     assert better_error_worse_score(SimpleNamespace(repairs=(hardly, near), **rest)) is None
 
 
 def test_a_brier_score_that_is_worse_row_by_row_is_told():
-    """Its own interval overlaps with that of the outputs as they are, as rows are hard or easy for both."""
-    raw, temperature = (next(r for r in compared("mcs").repairs if r.name == name) for name in ("identity", "temperature"))
+    """Its own interval overlaps with that of the outputs as they are, as rows are hard or easy for
+    both."""
+    raw, temperature = (
+        next(r for r in compared("mcs").repairs if r.name == name)
+        for name in ("identity", "temperature")
+    )
     higher = 1.02 * float(raw.brier_score)
     score = pb.Estimate(higher, low=raw.brier_score.low, high=1.1 * raw.brier_score.high)
-    sure, unsure = (pb.Estimate(higher - raw.brier_score, low=low, high=1.0) for low in (0.01 * raw.brier_score, -0.001))
+    sure, unsure = (
+        pb.Estimate(higher - raw.brier_score, low=low, high=1.0)
+        for low in (0.01 * raw.brier_score, -0.001)
+    )
     none = pb.Estimate(0.0, low=-0.01, high=0.01)
     for change, told in ((sure, True), (unsure, False)):
         repair = replace(temperature, brier_score=score, gain=none, brier_change=change)

@@ -1,4 +1,5 @@
-"""Repairs compared: out of fold, by the rule of select_calibrator; and the pattern of paper 5's Tables 5 and 6."""
+"""Repairs compared: out of fold, by the rule of select_calibrator; and the pattern of Chidambaram &
+Ge 2024's Tables 5 and 6."""
 
 from __future__ import annotations
 
@@ -9,7 +10,13 @@ import numpy as np
 import pytest
 
 import probaudit as pb
-from probaudit.audits.repairs import PLAIN_ISOTONIC, among, candidates, compare_repairs, group_column_of
+from probaudit.audits.repairs import (
+    PLAIN_ISOTONIC,
+    among,
+    candidates,
+    compare_repairs,
+    group_column_of,
+)
 from probaudit.calibrators.selecting import CONTROL, METHODS, calibrator_named
 from probaudit.engines.memory import evidence_of
 from probaudit.states import Plan
@@ -35,28 +42,43 @@ def test_each_is_what_calibration_loss_finds(world, found):
         loss = pb.calibration_loss(world.y, world.mcs, calibrator=calibrator_named(name))
         repair = found[name]
         assert repair.log_score == loss.calibrated
-        assert not repair.recommended or name == "temperature"  # a clear choice, of which there is little to correct
-        assert repair.gain == pytest.approx(loss.relative, abs=1e-3 if repair.recommended else 1e-12)
+        # a clear choice, of which there is little to correct
+        assert not repair.recommended or name == "temperature"
+        assert repair.gain == pytest.approx(
+            loss.relative, abs=1e-3 if repair.recommended else 1e-12
+        )
         half = loss.relative.high - loss.relative
         assert repair.gain.interval == pytest.approx((repair.gain - half, repair.gain + half))
         after = pb.Predictions(world.y, loss.posteriors)
         assert repair.brier_score == pytest.approx(pb.brier_score(after))
-        assert repair.brier_score.interval == pytest.approx(pb.brier_score(after).interval, rel=1e-3)
+        assert repair.brier_score.interval == pytest.approx(
+            pb.brier_score(after).interval, rel=1e-3
+        )
         assert repair.accuracy == pytest.approx(np.mean(loss.posteriors.argmax(axis=1) == world.y))
         assert repair.ece == pytest.approx(float(pb.calibration_error(after)), abs=1e-9)
-        assert repair.classwise_ece == pytest.approx(float(pb.calibration_error(after, lens=pb.Classwise())))
-        assert repair.topk_ece == pytest.approx(float(pb.calibration_error(after, lens=among(2))), abs=1e-9)
+        assert repair.classwise_ece == pytest.approx(
+            float(pb.calibration_error(after, lens=pb.Classwise()))
+        )
+        assert repair.topk_ece == pytest.approx(
+            float(pb.calibration_error(after, lens=among(2))), abs=1e-9
+        )
 
 
 def test_brier_scores_are_compared_row_by_row(world, found):
     """As `compare` does, and far closer than two intervals apart would tell."""
     for name in ("temperature", "histogram", CONTROL):
-        after = pb.calibration_loss(world.y, world.mcs, calibrator=calibrator_named(name)).posteriors
-        exact = pb.compare({"raw": world.mcs, "after": after}, world.y, repair=False, resamples=2).differences["after"]
+        after = pb.calibration_loss(
+            world.y, world.mcs, calibrator=calibrator_named(name)
+        ).posteriors
+        exact = pb.compare(
+            {"raw": world.mcs, "after": after}, world.y, repair=False, resamples=2
+        ).differences["after"]
         assert found[name].brier_change == pytest.approx(exact["brier_score"])
         assert found[name].brier_change.interval == pytest.approx(exact["brier_score"].interval)
     width = found["temperature"].brier_score.high - found["temperature"].brier_score.low
-    assert found["temperature"].brier_change.high - found["temperature"].brier_change.low < 0.7 * width
+    assert (
+        found["temperature"].brier_change.high - found["temperature"].brier_change.low < 0.7 * width
+    )
 
 
 def test_identity_is_the_outputs_as_they_are(world, found):
@@ -81,7 +103,10 @@ def test_the_recommended_one_is_that_of_select_calibrator(outputs, classes):
     assert recommended.gain.interval == pytest.approx(choice.gain.interval, abs=1e-9)
     if choice.chosen != "identity":
         assert f"removed by {recommended.title}" in recommended.gain.definition
-        assert f"corrected for choosing among {len(names) - 1} calibrators" in recommended.gain.definition
+        assert (
+            f"corrected for choosing among {len(names) - 1} calibrators"
+            in recommended.gain.definition
+        )
     for candidate in choice.candidates:
         repair = repairs[candidate.name]
         assert float(repair.log_score) == pytest.approx(candidate.score, rel=1e-9)
@@ -92,7 +117,8 @@ def test_the_recommended_one_is_that_of_select_calibrator(outputs, classes):
 def test_the_control_is_never_recommended():
     rng = np.random.default_rng(0)
     y = (rng.random(600) < 0.7).astype(int)
-    noise = rng.random(600) * 0.5 + 0.5  # says nothing about the rows: one confidence for all is the best there is
+    # says nothing about the rows: one confidence for all is the best there is
+    noise = rng.random(600) * 0.5 + 0.5
     repairs = compared(pb.Predictions(y, noise))
     control = repairs[CONTROL]
     assert control.log_score < repairs["identity"].log_score
@@ -109,7 +135,8 @@ def test_candidates_are_fewer_where_they_would_take_long():
         assert names[0] == "identity"
         assert names[-1] == CONTROL
         known = [name for name in names if name != PLAIN_ISOTONIC]
-        assert known == sorted(known, key=list(METHODS).index)  # from simple to flexible, as the rule needs
+        # from simple to flexible, as the rule needs
+        assert known == sorted(known, key=list(METHODS).index)
 
 
 def test_what_was_tried_is_not_tried_again(world, monkeypatch):
@@ -127,13 +154,18 @@ def test_what_was_tried_is_not_tried_again(world, monkeypatch):
     assert len(calls) == len(found.repairs)
     assert "BiasCorrectedTemperature" not in calls
     names = [repair.name for repair in found.repairs]
-    assert found["calibration_loss.relative"] == found.repairs[names.index("bias_corrected_temperature")].gain
+    assert (
+        found["calibration_loss.relative"]
+        == found.repairs[names.index("bias_corrected_temperature")].gain
+    )
 
 
 def test_weights_count(world):
     weights = np.random.default_rng(0).random(len(world.y))
     repairs = compared(pb.Predictions(world.y, world.mcs, sample_weight=weights))
-    loss = pb.calibration_loss(world.y, world.mcs, sample_weight=weights, calibrator=calibrator_named("temperature"))
+    loss = pb.calibration_loss(
+        world.y, world.mcs, sample_weight=weights, calibrator=calibrator_named("temperature")
+    )
     assert repairs["temperature"].log_score == loss.calibrated
     after = pb.Predictions(world.y, loss.posteriors, sample_weight=weights)
     assert repairs["temperature"].brier_score == pytest.approx(pb.brier_score(after))
@@ -147,15 +179,23 @@ def test_bad_rows_are_left_out():
     dropped = compared(pb.Predictions(labels, world.mcs, on_bad_rows="drop"))
     kept = labels < 5
     assert dropped["temperature"].log_score.n == kept.sum()
-    assert dropped["temperature"].log_score == compared(pb.Predictions(world.y[kept], world.mcs[kept]))["temperature"].log_score
+    assert (
+        dropped["temperature"].log_score
+        == compared(pb.Predictions(world.y[kept], world.mcs[kept]))["temperature"].log_score
+    )
 
 
-@pytest.mark.parametrize("name", ["ferrer_cifar10_resnet20", pytest.param("ferrer_cifar100_resnet20", marks=pytest.mark.slow)])
+@pytest.mark.parametrize(
+    "name",
+    ["ferrer_cifar10_resnet20", pytest.param("ferrer_cifar100_resnet20", marks=pytest.mark.slow)],
+)
 def test_the_pattern_of_paper_5(shared, name):
-    """Paper 5, Tables 5 (CIFAR-10) and 6 (CIFAR-100), of ResNet-32; here ResNet-20, and five folds in place of one split.
+    """Chidambaram & Ge 2024, Tables 5 (CIFAR-10) and 6 (CIFAR-100), of ResNet-32; here ResNet-20,
+    and five folds in place of one split.
 
-    In both: ECE is lowest for MRR; of finite NLL its is the worst, and so is its Brier score; HB and IR have infinite NLL; NLL
-    and (of the paper's five) Brier score are best for TS, which leaves accuracy as it is; HB loses accuracy.
+    In both: ECE is lowest for MRR; of finite NLL its is the worst, and so is its Brier score; HB
+    and IR have infinite NLL; NLL and (of the paper's five) Brier score are best for TS, which
+    leaves accuracy as it is; HB loses accuracy.
     """
     data = np.load(shared / "data" / f"{name}.npz")
     audit = pb.audit(data["labels"], data["logits"], from_logits=True, repair="compare")
@@ -201,8 +241,11 @@ def test_a_stated_confidence_is_no_class():
     assert all(math.isnan(repair.classwise_ece) for repair in audit.repairs)
     assert {float(repair.accuracy) for repair in audit.repairs} == {float(raw.accuracy)}
     control, folds = repairs[CONTROL], pb.calibration_loss(right.astype(int), confidence).folds
-    share = np.array([right[folds != number].mean() for number in range(5)])[folds]  # what the other folds tell everybody
-    assert control.log_score == pytest.approx(-np.log(np.where(right, share, 1 - share)).mean(), abs=1e-9)
+    # what the other folds tell everybody
+    share = np.array([right[folds != number].mean() for number in range(5)])[folds]
+    assert control.log_score == pytest.approx(
+        -np.log(np.where(right, share, 1 - share)).mean(), abs=1e-9
+    )
     assert control.control
     assert not control.recommended
     assert candidates(2)[CONTROL].__class__.__name__ == "MeanReplacement"
@@ -223,7 +266,12 @@ def test_features_and_groups_are_offered_and_priced():
     assert found["per_group"].gain.low > 0.1
     assert found["group_calibration"].gain.low > 0.1
     assert found["bias_corrected_temperature"].gain.high < 0.05
-    assert group_column_of(rows) == group_column_of(rows, "hidden") == group_column_of(rows, ["hidden"]) == "hidden"
+    assert (
+        group_column_of(rows)
+        == group_column_of(rows, "hidden")
+        == group_column_of(rows, ["hidden"])
+        == "hidden"
+    )
     two = replace(rows, columns={"hidden": hidden, "other": hidden})
     assert group_column_of(two) is None
     assert group_column_of(two, ["other"]) == "other"

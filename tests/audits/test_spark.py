@@ -18,7 +18,11 @@ import pytest
 import probaudit as pb
 from probaudit.audits.state import State, statistics
 
-RECIPES = re.findall(r"```python\n(.*?)```", (Path(__file__).parents[2] / "docs" / "states.md").read_text(), re.DOTALL)
+RECIPES = re.findall(
+    r"```python\n(.*?)```",
+    (Path(__file__).parents[2] / "docs" / "states.md").read_text(),
+    re.DOTALL,
+)
 CLASSES = ["cat", "dog"]
 
 pytestmark = [
@@ -36,7 +40,9 @@ def spark() -> Iterator[Any]:
 
     before = dict(os.environ)
     os.environ["PYSPARK_PYTHON"] = sys.executable
-    os.environ["PYTHONPATH"] = os.pathsep.join([str(Path(pb.__file__).parents[1]), os.environ.get("PYTHONPATH", "")])
+    os.environ["PYTHONPATH"] = os.pathsep.join(
+        [str(Path(pb.__file__).parents[1]), os.environ.get("PYTHONPATH", "")]
+    )
     os.environ["SPARK_LOCAL_IP"] = "127.0.0.1"
     session = (
         SparkSession.builder.master("local[2]")
@@ -56,7 +62,11 @@ def spark() -> Iterator[Any]:
 def rows() -> pd.DataFrame:
     world = pb.simulate.gaussian_posteriors(5000, 2, seed=3)
     order = np.random.default_rng(0).permutation(len(world.y))
-    columns = {"p_cat": world.cal[order, 0], "p_dog": world.cal[order, 1], "row": np.arange(len(order))}
+    columns = {
+        "p_cat": world.cal[order, 0],
+        "p_dog": world.cal[order, 1],
+        "row": np.arange(len(order)),
+    }
     return pd.DataFrame({"label": np.array(CLASSES)[world.y[order]]} | columns)
 
 
@@ -86,7 +96,11 @@ def test_the_recipe_gives_the_sums_of_memory(frame, rows):
 def test_with_row_numbers_the_state_is_that_of_memory(frame, rows, partitions):
     names: dict[str, Any] = {"__name__": "__main__", "frame": frame}
     exec(recipe("TaskContext").split("parts =")[0] + recipe("numbers=batch"), names)
-    cut = frame if partitions is None else frame.repartitionByRange(partitions, "row").sortWithinPartitions("row")
+    cut = (
+        frame
+        if partitions is None
+        else frame.repartitionByRange(partitions, "row").sortWithinPartitions("row")
+    )
     found = cut.mapInArrow(names["count_numbered"], "state binary").collect()
     whole = statistics(classes=CLASSES)
     for row in found:

@@ -34,21 +34,37 @@ CASES: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
     "log_probs": ({"classes": 3, "from_log_probs": True}, {"y_true": Y, "y_proba": np.log(P)}),
     "one column": ({"classes": 2}, {"y_true": (Y == 0).astype(int), "y_proba": P[:, 0]}),
     "pairs": ({"pairs": True}, {"y_true": Y == 0, "y_proba": P[:, 0]}),
-    "weights": ({"classes": 3, "max_weight": 3.0}, {"y_true": Y, "y_proba": P, "sample_weight": WEIGHTS}),
-    "costs": ({"classes": 3, "costs": [[0, 1, 2], [1, 0, 1], [5, 1, 0]]}, {"y_true": Y, "y_proba": P}),
-    "features": ({"classes": 3}, {"y_true": Y, "y_proba": P, "features": P[:, :2], "columns": {"who": Y % 2}}),
-    "drop": ({"classes": 3, "on_bad_rows": "drop"}, {"y_true": np.where(np.arange(N) % 50 == 7, 9, Y), "y_proba": P}),
+    "weights": (
+        {"classes": 3, "max_weight": 3.0},
+        {"y_true": Y, "y_proba": P, "sample_weight": WEIGHTS},
+    ),
+    "costs": (
+        {"classes": 3, "costs": [[0, 1, 2], [1, 0, 1], [5, 1, 0]]},
+        {"y_true": Y, "y_proba": P},
+    ),
+    "features": (
+        {"classes": 3},
+        {"y_true": Y, "y_proba": P, "features": P[:, :2], "columns": {"who": Y % 2}},
+    ),
+    "drop": (
+        {"classes": 3, "on_bad_rows": "drop"},
+        {"y_true": np.where(np.arange(N) % 50 == 7, 9, Y), "y_proba": P},
+    ),
 }
 
 
 def part_of(rows: dict[str, Any], where: Any) -> dict[str, Any]:
-    columns = {"columns": {k: v[where] for k, v in rows["columns"].items()}} if "columns" in rows else {}
+    columns = (
+        {"columns": {k: v[where] for k, v in rows["columns"].items()}} if "columns" in rows else {}
+    )
     return {name: value[where] for name, value in rows.items() if name != "columns"} | columns
 
 
 def memory(declared: dict[str, Any], rows: dict[str, Any]) -> bytes:
     """The state of the rows at once, planned from the rows themselves."""
-    options = {name: value for name, value in declared.items() if name not in ("max_weight", "costs")}
+    options = {
+        name: value for name, value in declared.items() if name not in ("max_weight", "costs")
+    }
     options["classes"] = None if isinstance(options.get("classes"), int) else options.get("classes")
     rest = {name: value for name, value in rows.items() if name not in ("y_true", "y_proba")}
     predictions = pb.Predictions(rows["y_true"], rows["y_proba"], **options, **rest)
@@ -66,10 +82,15 @@ def test_any_way_of_counting_gives_the_state_of_memory(case):
     assert one.to_bytes() == whole
 
     cuts = [0, 1, 3, 10, 300, N]
-    apart = [statistics(**declared).update(**part_of(rows, slice(a, b)), start=a) for a, b in pairwise(cuts)]
+    apart = [
+        statistics(**declared).update(**part_of(rows, slice(a, b)), start=a)
+        for a, b in pairwise(cuts)
+    ]
     order = [3, 0, 4, 2, 1]
     assert reduce(add, [apart[i] for i in order]).to_bytes() == whole
-    assert ((apart[0] + apart[1]) + (statistics(**declared) + (apart[4] + (apart[2] + apart[3])))).to_bytes() == whole
+    assert (
+        (apart[0] + apart[1]) + (statistics(**declared) + (apart[4] + (apart[2] + apart[3])))
+    ).to_bytes() == whole
 
     mixed = RNG.permutation(N)
     shuffled = statistics(**declared).update(**part_of(rows, mixed), numbers=mixed)
@@ -78,7 +99,10 @@ def test_any_way_of_counting_gives_the_state_of_memory(case):
 
 def test_numbers_with_gaps():
     odd = np.arange(1, N, 2)
-    halves = [statistics(classes=3).update(Y[part], P[part], numbers=part) for part in (odd[::-1], odd - 1)]
+    halves = [
+        statistics(classes=3).update(Y[part], P[part], numbers=part)
+        for part in (odd[::-1], odd - 1)
+    ]
     assert (halves[0] + halves[1]).to_bytes() == statistics(classes=3).update(Y, P).to_bytes()
 
 
@@ -140,7 +164,10 @@ def test_a_part_is_kept():
     again = State.from_bytes(rows.to_bytes())
     assert again.part == 5
     assert again.to_bytes() == rows.to_bytes()
-    mine, other = statistics(classes=3, part=1).update(Y, P), statistics(classes=3, part=2).update(Y, P)
+    mine, other = (
+        statistics(classes=3, part=1).update(Y, P),
+        statistics(classes=3, part=2).update(Y, P),
+    )
     assert State.from_bytes(mine.to_bytes()).merge(other).to_bytes() == other.merge(mine).to_bytes()
     with pytest.raises(pb.InputError, match="no row was given"):
         statistics(classes=3, sample_rows=10).audit()
@@ -165,10 +192,17 @@ def test_adding_changes_neither():
 
 def test_kept_and_sent(tmp_path):
     state = statistics(classes=["x", "y", "z"], max_weight=4, costs=np.eye(3)).update(
-        np.array(["x", "y", "z"])[Y], P, sample_weight=WEIGHTS, columns={"day": np.array(["mon", "tue"])[Y % 2]}
+        np.array(["x", "y", "z"])[Y],
+        P,
+        sample_weight=WEIGHTS,
+        columns={"day": np.array(["mon", "tue"])[Y % 2]},
     )
     state.save(tmp_path / "state.npz")
-    for again in (State.load(tmp_path / "state.npz"), State.from_bytes(state.to_bytes()), pickle.loads(pickle.dumps(state))):
+    for again in (
+        State.load(tmp_path / "state.npz"),
+        State.from_bytes(state.to_bytes()),
+        pickle.loads(pickle.dumps(state)),
+    ):
         assert isinstance(again, State)
         assert again.to_bytes() == state.to_bytes()
         more = again + statistics(classes=["x", "y", "z"], max_weight=4, costs=np.eye(3), part=1)
@@ -199,7 +233,9 @@ def test_values_of_any_kind_are_kept_as_reports_show_them(odd):
     assert kept.audit(repair=False).to_dict() == pb.audit(rows, repair=False).to_dict()
 
 
-@pytest.mark.parametrize("content", [b"", b"PK\x03\x04 no", statistics(classes=2).to_bytes()[:-100]])
+@pytest.mark.parametrize(
+    "content", [b"", b"PK\x03\x04 no", statistics(classes=2).to_bytes()[:-100]]
+)
 def test_damaged_bytes_are_refused(content):
     with pytest.raises(pb.InputError, match="must be a whole file"):
         State.from_bytes(content)
@@ -277,7 +313,13 @@ def test_what_cannot_be_merged():
 
 def test_the_audit_of_a_state_is_that_of_its_rows():
     cuts = [0, 100, 101, N]  # in order, so that the sample is too
-    state = reduce(add, [statistics(classes=3, part=i).update(Y[a:b], P[a:b]) for i, (a, b) in enumerate(pairwise(cuts))])
+    state = reduce(
+        add,
+        [
+            statistics(classes=3, part=i).update(Y[a:b], P[a:b])
+            for i, (a, b) in enumerate(pairwise(cuts))
+        ],
+    )
     assert state.audit(repair=False).to_dict() == pb.audit(Y, P, repair=False).to_dict()
 
 

@@ -65,7 +65,12 @@ def views(name, y, p):
     return [(p[:, [k]], onehot[:, [k]]) for k in range(p.shape[1])]
 
 
-LENSES = {"top": pb.TopLabel(), "full": pb.Full(), "groups": pb.Groups([[0, 2], [1]]), "classwise": pb.Classwise()}
+LENSES = {
+    "top": pb.TopLabel(),
+    "full": pb.Full(),
+    "groups": pb.Groups([[0, 2], [1]]),
+    "classwise": pb.Classwise(),
+}
 
 
 def bin_keys(outputs, bins):
@@ -77,7 +82,10 @@ GROUP = np.array(list("abcab") * 8)
 PARTITIONS = {
     "width": (pb.EqualWidth(4), lambda o: bin_keys(o, 4)),
     "column": (pb.Column(GROUP), lambda o: list(GROUP)),
-    "both": (pb.EqualWidth(4) * pb.Column(GROUP), lambda o: list(zip(bin_keys(o, 4), GROUP, strict=True))),
+    "both": (
+        pb.EqualWidth(4) * pb.Column(GROUP),
+        lambda o: list(zip(bin_keys(o, 4), GROUP, strict=True)),
+    ),
     "whole": (pb.Whole(), lambda o: [0] * len(o)),
     "each": (pb.Each(), lambda o: range(len(o))),
 }
@@ -92,10 +100,14 @@ def test_against_plain_numpy(distance, lens, partition):
     for w in (None, weights):
         plain = np.ones(len(y)) if w is None else w
         expected = [oracle(distance, o, t, keys(o), plain) for o, t in views(lens, y, p)]
-        found = pb.calibration_error(y, p, lens=LENSES[lens], partition=cells, distance=distance, sample_weight=w)
+        found = pb.calibration_error(
+            y, p, lens=LENSES[lens], partition=cells, distance=distance, sample_weight=w
+        )
         assert found == pytest.approx(np.mean(expected), rel=1e-10, abs=1e-12)
         assert found.n == len(y)
-        assert list(found.per_class.values()) == pytest.approx(expected if lens == "classwise" else [])
+        assert list(found.per_class.values()) == pytest.approx(
+            expected if lens == "classwise" else []
+        )
 
 
 # Two cells of top-label outputs: {0.6, 0.8} with one hit of two, {0.9} with a hit.
@@ -106,7 +118,9 @@ def test_by_hand():
     y, p = [1, 0, 0], [[0.4, 0.6], [0.2, 0.8], [0.9, 0.1]]
     cells = pb.Edges([0, 0.85, 1])
     assert pb.calibration_error(y, p, partition=cells) == pytest.approx(HAND["l1"])
-    assert pb.calibration_error(y, p, partition=cells, distance="squared") == pytest.approx(HAND["squared"])
+    assert pb.calibration_error(y, p, partition=cells, distance="squared") == pytest.approx(
+        HAND["squared"]
+    )
     worst = pb.calibration_error(y, p, partition=cells, worst=True)
     assert worst == pytest.approx(HAND["worst"])
     assert "largest cell" in worst.definition
@@ -115,12 +129,18 @@ def test_by_hand():
     assert debiased == pytest.approx(0.04 - 0.25)
     assert "1 cells of one row left out" in debiased.definition
     assert pb.rms_calibration_error(y, p, partition=cells) == 0
-    assert pb.rms_calibration_error(y, p, partition=cells, debias=False) == pytest.approx(HAND["squared"] ** 0.5)
+    assert pb.rms_calibration_error(y, p, partition=cells, debias=False) == pytest.approx(
+        HAND["squared"] ** 0.5
+    )
 
 
 def test_classes_have_their_names():
     found = pb.calibration_error(
-        ["b", "a"], [[0.9, 0.1], [0.3, 0.7]], labels=["a", "b"], lens=pb.Classwise(), partition=pb.Each()
+        ["b", "a"],
+        [[0.9, 0.1], [0.3, 0.7]],
+        labels=["a", "b"],
+        lens=pb.Classwise(),
+        partition=pb.Each(),
     )
     assert found.per_class == pytest.approx({"a": 0.8, "b": 0.8})
 
@@ -150,9 +170,16 @@ def test_weights_are_repeats_and_zero_is_absence(distance, seed):
     times[0] += 1
     rows = np.repeat(np.arange(20), times)
     for lens in (pb.TopLabel(), pb.Full(), pb.Classwise()):
-        for partition, repeated in ((pb.EqualWidth(4),) * 2, (pb.Column(group), pb.Column(group[rows]))):
-            weighted = pb.calibration_error(y, p, lens=lens, partition=partition, distance=distance, sample_weight=times)
-            again = pb.calibration_error(y[rows], p[rows], lens=lens, partition=repeated, distance=distance)
+        for partition, repeated in (
+            (pb.EqualWidth(4),) * 2,
+            (pb.Column(group), pb.Column(group[rows])),
+        ):
+            weighted = pb.calibration_error(
+                y, p, lens=lens, partition=partition, distance=distance, sample_weight=times
+            )
+            again = pb.calibration_error(
+                y[rows], p[rows], lens=lens, partition=repeated, distance=distance
+            )
             assert weighted == pytest.approx(again, abs=1e-12)
             assert weighted.n == (times > 0).sum()
 
@@ -170,7 +197,7 @@ def test_logits_are_softmax_probabilities():
 @law
 @given(seeds)
 def test_the_ends_are_the_score_and_the_marginals(seed):
-    """Paper 4, Examples 4 and 5."""
+    """Yang et al. 2023, Examples 4 and 5."""
     rng, y, p = world(seed, 25)
     w = rng.uniform(0.1, 2, 25)
     for weights in (None, w):
@@ -180,7 +207,9 @@ def test_the_ends_are_the_score_and_the_marginals(seed):
         each = pb.partitioned_calibration_error(y, p, [pb.Each()], distance="log", **options)
         assert each == pytest.approx(pb.log_score(y, p, sample_weight=weights), abs=1e-12)
         whole = pb.partitioned_calibration_error(y, p, [pb.Whole()], distance="tvd", **options)
-        apart = np.average(p, axis=0, weights=weights) - np.average(np.eye(3)[y], axis=0, weights=weights)
+        apart = np.average(p, axis=0, weights=weights) - np.average(
+            np.eye(3)[y], axis=0, weights=weights
+        )
         assert whole == pytest.approx(np.abs(apart).sum() / 2, abs=1e-12)
 
 
@@ -191,8 +220,13 @@ def test_several_partitions_are_a_mean(distance, seed):
     partitions = [pb.EqualWidth(3), pb.Whole(), pb.Column(rng.integers(0, 4, 25))]
     shares = rng.dirichlet(np.ones(3))
     for lens in (pb.TopLabel(), pb.Classwise()):
-        single = [pb.calibration_error(y, p, lens=lens, partition=q, distance=distance) for q in partitions]
-        found = pb.partitioned_calibration_error(y, p, partitions, lens=lens, distance=distance, weights=shares)
+        single = [
+            pb.calibration_error(y, p, lens=lens, partition=q, distance=distance)
+            for q in partitions
+        ]
+        found = pb.partitioned_calibration_error(
+            y, p, partitions, lens=lens, distance=distance, weights=shares
+        )
         assert found == pytest.approx(shares @ single, abs=1e-12)
         even = pb.partitioned_calibration_error(y, p, partitions, lens=lens, distance=distance)
         assert even == pytest.approx(np.mean(single), abs=1e-12)
@@ -236,10 +270,15 @@ def test_coarser_cells_never_raise_the_error(distance, seed):
 @law
 @given(st.sampled_from(DISTANCES), seeds)
 def test_the_top_label_is_a_lower_bound(distance, seed):
-    """Paper 5, Lemma 4.6 and Corollary 4.7. The cells of the full error must tell the predicted class."""
+    """Chidambaram & Ge 2024, Lemma 4.6 and Corollary 4.7. The cells of the full error must tell the
+    predicted class."""
     rng, y, p = world(seed)
     cells, predicted = pb.Column(rng.integers(0, 4, len(y))), pb.Column(p.argmax(axis=1))
-    for fine, coarse in ((cells * predicted, cells * predicted), (cells * predicted, cells), (pb.Each(), pb.EqualWidth(5))):
+    for fine, coarse in (
+        (cells * predicted, cells * predicted),
+        (cells * predicted, cells),
+        (pb.Each(), pb.EqualWidth(5)),
+    ):
         full = pb.calibration_error(y, p, lens=pb.Full(), partition=fine, distance=distance)
         top = pb.calibration_error(y, p, lens=pb.TopLabel(), partition=coarse, distance=distance)
         assert top <= full + 1e-12
@@ -248,31 +287,64 @@ def test_the_top_label_is_a_lower_bound(distance, seed):
 Y, P = [0, 1, 2, 1], np.array([[0.6, 0.3, 0.1], [0.2, 0.5, 0.3], [0.1, 0.1, 0.8], [0.4, 0.4, 0.2]])
 REFUSED = {
     "distance": (lambda: pb.calibration_error(Y, P, distance="l3"), "one of l1, tvd"),
-    "debias": (lambda: pb.calibration_error(Y, P, distance="l2", debias=True), 'distance="squared"'),
+    "debias": (
+        lambda: pb.calibration_error(Y, P, distance="l2", debias=True),
+        'distance="squared"',
+    ),
     "debias l1": (lambda: pb.calibration_error(Y, P, lens=pb.Full(), debias=True), "single event"),
-    "debias Each": (lambda: pb.calibration_error(Y, P, partition=pb.Each(), distance="squared", debias=True), "two rows"),
-    "debias worst": (lambda: pb.calibration_error(Y, P, distance="squared", debias=True, worst=True), "largest"),
+    "debias Each": (
+        lambda: pb.calibration_error(Y, P, partition=pb.Each(), distance="squared", debias=True),
+        "two rows",
+    ),
+    "debias worst": (
+        lambda: pb.calibration_error(Y, P, distance="squared", debias=True, worst=True),
+        "largest",
+    ),
     "bandwidth": (lambda: pb.kernel_calibration_error(Y, P, bandwidth=0), "bandwidth"),
     "bandwidth NaN": (lambda: pb.kernel_calibration_error(Y, P, bandwidth=np.nan), "bandwidth"),
     "score": (lambda: pb.kernel_calibration_error(Y, P, score="l1"), "one of log, brier"),
-    "kernel": (lambda: pb.kernel_calibration_error(Y, P, kernel="box"), "one of gaussian, epanechnikov"),
-    "kernel of several": (lambda: pb.kernel_calibration_error(Y, P, lens=pb.Full()), "single event"),
-    "smooth of several": (lambda: pb.smooth_calibration_error(Y, P, lens=pb.TopK(2)), "single event"),
+    "kernel": (
+        lambda: pb.kernel_calibration_error(Y, P, kernel="box"),
+        "one of gaussian, epanechnikov",
+    ),
+    "kernel of several": (
+        lambda: pb.kernel_calibration_error(Y, P, lens=pb.Full()),
+        "single event",
+    ),
+    "smooth of several": (
+        lambda: pb.smooth_calibration_error(Y, P, lens=pb.TopK(2)),
+        "single event",
+    ),
     "sigma": (lambda: pb.smooth_calibration_error(Y, P, sigma=0.0), "sigma"),
     "resamples": (lambda: pb.calibration_test(Y, P, resamples=0), "resamples"),
     "not PSD": (lambda: pb.Mahalanobis([[1, 2], [2, 1]]), "positive semi-definite"),
     "negative diagonal": (lambda: pb.Mahalanobis([1, -1]), "positive semi-definite"),
     "not square": (lambda: pb.Mahalanobis([[1, 2]]), "square"),
-    "size": (lambda: pb.calibration_error(Y, P, lens=pb.Full(), distance=pb.Mahalanobis([1, 1])), "needs 3 rows"),
-    "interval of several": (lambda: pb.calibration_error(Y, P, lens=pb.Full(), distance=pb.InterInterval(0, 1)), "single"),
+    "size": (
+        lambda: pb.calibration_error(Y, P, lens=pb.Full(), distance=pb.Mahalanobis([1, 1])),
+        "needs 3 rows",
+    ),
+    "interval of several": (
+        lambda: pb.calibration_error(Y, P, lens=pb.Full(), distance=pb.InterInterval(0, 1)),
+        "single",
+    ),
     "interval": (lambda: pb.IntervalTVD(0.6, 0.5), "low <= high"),
     "norm": (lambda: pb.Lq(0.5), "q"),
     "no partitions": (lambda: pb.partitioned_calibration_error(Y, P, []), "at least one"),
-    "shares": (lambda: pb.partitioned_calibration_error(Y, P, [pb.Whole()] * 2, weights=[0.5, 0.6]), "sum to 1"),
-    "share negative": (lambda: pb.partitioned_calibration_error(Y, P, [pb.Whole()] * 2, weights=[1.5, -0.5]), "probabilities"),
+    "shares": (
+        lambda: pb.partitioned_calibration_error(Y, P, [pb.Whole()] * 2, weights=[0.5, 0.6]),
+        "sum to 1",
+    ),
+    "share negative": (
+        lambda: pb.partitioned_calibration_error(Y, P, [pb.Whole()] * 2, weights=[1.5, -0.5]),
+        "probabilities",
+    ),
     "label": (lambda: pb.calibration_error([0, 1, 7, 1], P), "row 2: label 7"),
     "row sum": (lambda: pb.smooth_calibration_error(Y, P + 0.1), "row 0: sums to 1.3"),
-    "no weight": (lambda: pb.kernel_calibration_error(Y, P, sample_weight=[0] * 4), "no row is left"),
+    "no weight": (
+        lambda: pb.kernel_calibration_error(Y, P, sample_weight=[0] * 4),
+        "no row is left",
+    ),
 }
 
 
@@ -287,9 +359,16 @@ def test_errors_survive_pickling():
     found = pb.calibration_error(Y, P, lens=pb.Classwise())
     again = pickle.loads(pickle.dumps(found))
     assert isinstance(again, pb.CalibrationError)
-    assert (again, again.n, again.definition, again.per_class) == (found, found.n, found.definition, found.per_class)
+    assert (again, again.n, again.definition, again.per_class) == (
+        found,
+        found.n,
+        found.definition,
+        found.per_class,
+    )
     np.testing.assert_array_equal(again.cells[2].outputs, found.cells[2].outputs)
 
 
 def test_a_probability_a_little_above_one_has_a_divergence():
-    assert pb.calibration_error([0, 1], [[1.000001, 0.0], [0.2, 0.8]], distance="log") == pytest.approx(-np.log(0.8) / 2)
+    assert pb.calibration_error(
+        [0, 1], [[1.000001, 0.0], [0.2, 0.8]], distance="log"
+    ) == pytest.approx(-np.log(0.8) / 2)

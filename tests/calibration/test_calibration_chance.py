@@ -20,7 +20,8 @@ seeds = st.integers(0, 2**32 - 1)
 
 
 def events(seed, n=60, *, middles=True):
-    """Outputs of a single event, at the middles of the fine grid's cells unless told otherwise, and labels."""
+    """Outputs of a single event, at the middles of the fine grid's cells unless told otherwise, and
+    labels."""
     rng = np.random.default_rng(seed)
     p = rng.beta(*rng.uniform(0.3, 3, 2), n)
     p = (np.minimum((p * CELLS).astype(int), CELLS - 1) + 0.5) / CELLS if middles else p
@@ -36,7 +37,8 @@ def calibrated(rng, n, levels, classes):
 @pytest.mark.parametrize("weighted", [False, True])
 @pytest.mark.parametrize("classes", [2, 3])
 def test_the_debiased_error_of_calibrated_forecasts_is_zero_on_average(classes, weighted):
-    """Forecasts are equal within cells: of forecasts that vary within a cell the formula takes off a little too much."""
+    """Forecasts are equal within cells: of forecasts that vary within a cell the formula takes off
+    a little too much."""
     rng = np.random.default_rng(classes)
     levels = rng.dirichlet(np.full(classes, 2.0), 4)
     lens = pb.Binary() if classes == 2 else pb.Full()
@@ -44,7 +46,12 @@ def test_the_debiased_error_of_calibrated_forecasts_is_zero_on_average(classes, 
     for _ in range(250):
         y, p = calibrated(rng, 30, levels, classes)
         w = rng.exponential(size=30) ** 2 if weighted else None
-        options = {"lens": lens, "partition": pb.Column(p[:, 0]), "distance": "squared", "sample_weight": w}
+        options = {
+            "lens": lens,
+            "partition": pb.Column(p[:, 0]),
+            "distance": "squared",
+            "sample_weight": w,
+        }
         plain.append(pb.calibration_error(y, p, **options))
         debiased.append(pb.calibration_error(y, p, debias=True, **options))
     error = np.std(debiased) / len(debiased) ** 0.5
@@ -61,14 +68,17 @@ def test_p_values_of_calibrated_forecasts_are_uniform(lens):
         rng = np.random.default_rng(seed)
         p = rng.dirichlet(np.ones(classes), 80)
         y = (rng.random((80, 1)) >= np.cumsum(p, axis=1)).sum(axis=1).clip(max=classes - 1)
-        test = pb.calibration_test(y, p, lens=lens, partition=pb.EqualWidth(5), resamples=99, seed=seed)
+        test = pb.calibration_test(
+            y, p, lens=lens, partition=pb.EqualWidth(5), resamples=99, seed=seed
+        )
         found.append(test.p_value)
     # A p-value is a multiple of 1/100; half a step makes it comparable with the continuous law.
     assert kstest(np.array(found) - 0.005, "uniform").pvalue > 0.01
 
 
 def test_both_of_two_classes_are_drawn_together():
-    """The error of the one is that of the other, so that the mean of the two varies as much as either."""
+    """The error of the one is that of the other, so that the mean of the two varies as much as
+    either."""
     _, y, p = events(0, 300)
     cells = pb.Column(np.arange(300) % 10)
     one = pb.calibration_test(y, p, lens=pb.Binary(), partition=cells, resamples=999)
@@ -113,7 +123,8 @@ def test_smooth_error_against_a_direct_sum(sigma, seed):
 @law
 @given(seeds, st.floats(0.01, 0.5), st.integers(1, 30))
 def test_smooth_error_is_bounded_by_the_binned_error(seed, sigma, bins):
-    """To move a residual within its bin changes its smoothed image by at most the way times sqrt(2 / pi) / sigma."""
+    """To move a residual within its bin changes its smoothed image by at most the way times sqrt(2
+    / pi) / sigma."""
     _, y, p = events(seed)
     options = {"lens": pb.Binary()}
     smooth = pb.smooth_calibration_error(y, p, sigma=sigma, **options)
@@ -122,7 +133,9 @@ def test_smooth_error_is_bounded_by_the_binned_error(seed, sigma, bins):
     assert smooth >= abs((y - p).mean()) - 1e-9
     assert smooth >= pb.smooth_calibration_error(y, p, sigma=sigma * 1.5, **options) - 1e-9
     fixed = pb.smooth_calibration_error(y, p, **options)
-    assert pb.smooth_calibration_error(y, p, sigma=float(fixed), **options) == pytest.approx(fixed, abs=1e-9)
+    assert pb.smooth_calibration_error(y, p, sigma=float(fixed), **options) == pytest.approx(
+        fixed, abs=1e-9
+    )
 
 
 def test_no_residual_no_smooth_error():
@@ -136,7 +149,11 @@ def test_no_residual_no_smooth_error():
 
 def kernel_by_hand(y, p, w, kernel, bandwidth, reflect):
     u = [(p[:, None] - centre) / bandwidth for centre in ([p, -p, 2 - p] if reflect else [p])]
-    shape = (lambda v: np.exp(-(v**2) / 2)) if kernel == "gaussian" else (lambda v: np.maximum(0, 1 - v**2))
+    shape = (
+        (lambda v: np.exp(-(v**2) / 2))
+        if kernel == "gaussian"
+        else (lambda v: np.maximum(0, 1 - v**2))
+    )
     weights = sum(shape(v) for v in u) * w
     return np.average((weights @ y / weights.sum(axis=1) - p) ** 2, weights=w)
 
@@ -158,7 +175,9 @@ def test_kernel_error_against_a_direct_sum(kernel, bandwidth, reflect):
 def test_outputs_between_the_middles_move_little(estimate):
     _, y, p = events(5, 400, middles=False)
     rounded = (np.minimum((p * CELLS).astype(int), CELLS - 1) + 0.5) / CELLS
-    assert estimate(y, p, lens=pb.Binary()) == pytest.approx(estimate(y, rounded, lens=pb.Binary()), abs=1e-4)
+    assert estimate(y, p, lens=pb.Binary()) == pytest.approx(
+        estimate(y, rounded, lens=pb.Binary()), abs=1e-4
+    )
 
 
 def test_estimates_of_classwise_are_means_over_classes():
@@ -175,7 +194,10 @@ def test_estimates_of_classwise_are_means_over_classes():
 def test_kernel_error_of_much_calibrated_data_is_near_zero(score, reflect):
     rng = np.random.default_rng(0)
     p = rng.beta(2, 2, 300_000)
-    y, options = rng.random(len(p)) < p, {"score": score, "bandwidth": 0.02, "reflect": reflect, "lens": pb.Binary()}
+    y, options = (
+        rng.random(len(p)) < p,
+        {"score": score, "bandwidth": 0.02, "reflect": reflect, "lens": pb.Binary()},
+    )
     good = pb.kernel_calibration_error(y, p, **options)
     bad = pb.kernel_calibration_error(y, p**2, **options)
     assert abs(good) < 3e-4

@@ -1,4 +1,5 @@
-"""GoodRows that are dependent within clusters: intervals, tests and comparisons take clusters as units, on every engine."""
+"""GoodRows that are dependent within clusters: intervals, tests and comparisons take clusters as
+units, on every engine."""
 
 from __future__ import annotations
 
@@ -37,17 +38,31 @@ from probaudit.states import AuditState, Plan, evidence
 GROUPS, SIZE = 40, 10
 
 
-def world(seed: int = 0, clusters: int = GROUPS, size: int = SIZE, rho: float = 0.4) -> pd.DataFrame:
-    """Three classes, outputs and labels both dependent within clusters; the outputs are calibrated."""
+def world(
+    seed: int = 0, clusters: int = GROUPS, size: int = SIZE, rho: float = 0.4
+) -> pd.DataFrame:
+    """Three classes, outputs and labels both dependent within clusters; the outputs are
+    calibrated."""
     rng = np.random.default_rng(seed)
     number = np.repeat(np.arange(clusters), size)
     z = rng.normal(size=(len(number), 3)) + rng.normal(size=(clusters, 3))[number]
     p = np.exp(z) / np.exp(z).sum(axis=1, keepdims=True)
-    noise = math.sqrt(rho) * rng.normal(size=clusters)[number] + math.sqrt(1 - rho) * rng.normal(size=len(number))
+    noise = math.sqrt(rho) * rng.normal(size=clusters)[number] + math.sqrt(1 - rho) * rng.normal(
+        size=len(number)
+    )
     y = np.minimum((ndtr(noise)[:, None] >= p.cumsum(axis=1)).sum(axis=1), 2)
     order = rng.permutation(len(number))
-    frame = pd.DataFrame({"label": y, **{f"p_{k}": p[:, k] for k in range(3)}, "patient": [f"id {c}" for c in number]})
-    frame["ward"], frame["w"] = np.array(["north", "south"])[number % 2], rng.exponential(size=len(number))
+    frame = pd.DataFrame(
+        {
+            "label": y,
+            **{f"p_{k}": p[:, k] for k in range(3)},
+            "patient": [f"id {c}" for c in number],
+        }
+    )
+    frame["ward"], frame["w"] = (
+        np.array(["north", "south"])[number % 2],
+        rng.exponential(size=len(number)),
+    )
     return frame.iloc[order].reset_index(drop=True)
 
 
@@ -73,8 +88,11 @@ def test_the_interval_is_the_cluster_robust_one():
     assert mean_score(survey(rows).summary.log, Log(), effect=effect).error * Z95 == pytest.approx(
         stats.t.ppf(0.975, GROUPS - 1) * error, rel=1e-9
     )
-    # The limits lie on a logarithmic scale, so that their half width is that of the mean to second order.
-    assert (found.high - found.low) / 2 == pytest.approx(stats.t.ppf(0.975, GROUPS - 1) * error, rel=0.02)
+    # The limits lie on a logarithmic scale, so that their half width is that of the mean to second
+    # order.
+    assert (found.high - found.low) / 2 == pytest.approx(
+        stats.t.ppf(0.975, GROUPS - 1) * error, rel=0.02
+    )
     assert found == pb.log_score(y, p)
     assert "40 clusters" in found.definition
     hits = p.argmax(axis=1) == y
@@ -106,10 +124,12 @@ def test_repeated_rows_are_no_more_rows(normalize, priors):
     y, p = frame["label"].to_numpy(), outputs(frame)
     options = {"normalize": normalize, "priors": priors}
     once = pb.brier_score(y, p, clusters=np.arange(len(y)), **options)
-    again = pb.brier_score(np.tile(y, 4), np.tile(p, (4, 1)), clusters=np.tile(np.arange(len(y)), 4), **options)
-    # The variance within a class of r rows is divided by r - 1, and the design effect by G - 1 for G clusters. Repeated rows
-    # change the first, and the second for all rows: with r = 133 and G = 400 the interval is narrower by
-    # ((1 / 133) - (1 / 533) - 0.75 / 399) / 2 = 0.2%.
+    again = pb.brier_score(
+        np.tile(y, 4), np.tile(p, (4, 1)), clusters=np.tile(np.arange(len(y)), 4), **options
+    )
+    # The variance within a class of r rows is divided by r - 1, and the design effect by G - 1 for
+    # G clusters. Repeated rows change the first, and the second for all rows: with r = 133 and G =
+    # 400 the interval is narrower by ((1 / 133) - (1 / 533) - 0.75 / 399) / 2 = 0.2%.
     assert again.high - again == pytest.approx(once.high - once, rel=2.1e-3)
     assert again - again.low == pytest.approx(once - once.low, rel=2.1e-3)
 
@@ -118,13 +138,21 @@ def test_other_scores_have_clusters():
     frame = world()
     y, p = (frame["label"] > 0).to_numpy().astype(int), 1 - outputs(frame)[:, 0]
     clusters = frame["patient"]
-    for call in (lambda **k: pb.bayes_risk(y, p, [[0, 1], [5, 0]], **k), lambda **k: pb.risk_weighted_score(y, p, a=2, **k)):
+    for call in (
+        lambda **k: pb.bayes_risk(y, p, [[0, 1], [5, 0]], **k),
+        lambda **k: pb.risk_weighted_score(y, p, a=2, **k),
+    ):
         found = call(clusters=clusters)
         assert found.high > call().high
         assert found == call()
     with pytest.raises(InputError, match="have no effect on a risk curve"):
         pb.risk_curve(y, p, clusters=clusters)
-    for test in (pb.spiegelhalter_test, pb.hosmer_lemeshow_test, pb.calibration_line, pb.kernel_calibration_test):
+    for test in (
+        pb.spiegelhalter_test,
+        pb.hosmer_lemeshow_test,
+        pb.calibration_line,
+        pb.kernel_calibration_test,
+    ):
         with pytest.raises(InputError, match="independent rows"):
             test(y, p, clusters=clusters)
 
@@ -176,7 +204,8 @@ def test_where_nothing_varies_each_cluster_counts_as_one_row():
 
 
 def test_scores_cover_and_calibrated_outputs_pass():
-    """100 clusters of 20 rows with a random effect. 95% intervals cover; without clusters, far too seldom."""
+    """100 clusters of 20 rows with a random effect. 95% intervals cover; without clusters, far too
+    seldom."""
     rng = np.random.default_rng(3)
     covered, seldom, truth = 0, 0, None
     for attempt in range(201):
@@ -196,12 +225,16 @@ def test_scores_cover_and_calibrated_outputs_pass():
 
 
 def test_calibrated_rows_in_clusters_are_not_called_miscalibrated():
-    """Three standard errors above a size of 5% are 11% of 120 worlds; independent rows are called so far more often."""
+    """Three standard errors above a size of 5% are 11% of 120 worlds; independent rows are called
+    so far more often."""
     found = [0, 0]
     for seed in range(120):
         frame = world(seed, 50, 12, rho=0.6)
         (seen,) = look(Predictions(frame["label"], outputs(frame)), OneVsRest(0))
-        grid, number = FineGrid.of_view(seen.view, seen.weights), np.unique(frame["patient"], return_inverse=True)[1]
+        grid, number = (
+            FineGrid.of_view(seen.view, seen.weights),
+            np.unique(frame["patient"], return_inverse=True)[1],
+        )
         event = DependentEvent(seen.view, Clusters(number, np.full(600, 1 / 600)))
         for place, dependent in enumerate((event, None)):
             error = binned("ece", grid, WIDTH, "", resamples=FEWER_RESAMPLES, event=dependent)
@@ -211,7 +244,8 @@ def test_calibrated_rows_in_clusters_are_not_called_miscalibrated():
 
 
 def test_confident_outputs_without_a_single_miss_raise_no_alarm():
-    """Residuals alone would say that nothing can vary: the noise of the rows themselves is that of the forecasts."""
+    """Residuals alone would say that nothing can vary: the noise of the rows themselves is that of
+    the forecasts."""
     p = np.full((1000, 2), [0.001, 0.999])
     found = pb.audit(np.ones(1000, int), p, clusters=np.repeat(np.arange(50), 20), repair=False)
     assert found.errors[0].p_value > 0.3
@@ -235,7 +269,13 @@ def test_an_audit_says_how_many_clusters_there_are():
     plain = audit_rows(pb.read(frame, columns="ward"), repair=False)
     assert plain.clusters is None
     assert json.loads(plain.to_json())["clusters"] is None
-    for name in ("accuracy", "log_score", "brier_score.normalized", "error_rate", "reject_risk.normalized"):
+    for name in (
+        "accuracy",
+        "log_score",
+        "brier_score.normalized",
+        "error_rate",
+        "reject_risk.normalized",
+    ):
         assert found[name] == plain[name]
         assert found[name].high - found[name].low > plain[name].high - plain[name].low, name
     for mine, theirs in zip(found.errors, plain.errors, strict=True):
@@ -277,7 +317,10 @@ def test_direct_functions_and_audits_agree(monkeypatch):
         monkeypatch.setattr(evidence, "SAMPLE_ROWS", size)
         found = audit_rows(rows, repair=False)
         assert pb.log_score(rows).interval == found["log_score"].interval
-        assert pb.brier_score(rows, normalize=True).interval == found["brier_score.normalized"].interval
+        assert (
+            pb.brier_score(rows, normalize=True).interval
+            == found["brier_score.normalized"].interval
+        )
         where = "100 clusters" if size > 300 else "clusters in a sample"
         assert where in found["log_score"].definition
 
@@ -323,9 +366,14 @@ def test_states_carry_clusters(tmp_path):
     y, p, clusters = frame["label"].to_numpy(), outputs(frame), frame["patient"].to_numpy()
     whole = pb.audit(y, p, clusters=clusters, repair=False)
     parts = [slice(0, 150), slice(150, 151), slice(151, len(y))]
-    states = [statistics(classes=3, part=i).update(y[s], p[s], clusters=clusters[s]) for i, s in enumerate(parts)]
+    states = [
+        statistics(classes=3, part=i).update(y[s], p[s], clusters=clusters[s])
+        for i, s in enumerate(parts)
+    ]
     joint = states[2] + states[0] + State.from_bytes(states[1].to_bytes())
-    assert joint.audit(repair=False)["log_score"].interval == pytest.approx(whole["log_score"].interval, rel=1e-12)
+    assert joint.audit(repair=False)["log_score"].interval == pytest.approx(
+        whole["log_score"].interval, rel=1e-12
+    )
     joint.save(tmp_path / "state")
     assert State.load(tmp_path / "state").audit(repair=False).clusters == GROUPS
     without = statistics(classes=3, part=9).update(y[:9], p[:9])
@@ -356,7 +404,9 @@ def test_memory_and_stream_agree(tmp_path, monkeypatch, name, size):
     monkeypatch.setattr(row_source, "LEAST_ROWS", 1)
     monkeypatch.setattr(row_source, "MOST_ROWS", 70)
     frame, path = world(), tmp_path / name
-    frame.to_parquet(path, row_group_size=111) if name.endswith("parquet") else frame.to_csv(path, index=False)
+    frame.to_parquet(path, row_group_size=111) if name.endswith("parquet") else frame.to_csv(
+        path, index=False
+    )
     options = {"clusters": "patient", "weight": "w", "columns": "ward", "features": "w"}
     expected = audit_rows(pb.read(path, **options), title="x").to_json()
     source = scan(path, **options)
@@ -377,25 +427,43 @@ def test_dask_agrees(tmp_path, monkeypatch):
     frame.to_parquet(tmp_path / "x.parquet", row_group_size=111)
     options = {"clusters": "patient", "columns": "ward"}
     rows = pb.read(tmp_path / "x.parquet", **options)
-    local = {"n_workers": 1, "threads_per_worker": 1, "processes": False, "dashboard_address": ":0", "silence_logs": 50}
-    with distributed.LocalCluster(**local) as cluster, distributed.Client(cluster, set_as_default=False) as client:
+    local = {
+        "n_workers": 1,
+        "threads_per_worker": 1,
+        "processes": False,
+        "dashboard_address": ":0",
+        "silence_logs": 50,
+    }
+    with (
+        distributed.LocalCluster(**local) as cluster,
+        distributed.Client(cluster, set_as_default=False) as client,
+    ):
         for size in (200_000, 150):
             monkeypatch.setattr(evidence, "SAMPLE_ROWS", size)
             expected = AuditState.empty(Plan.of(rows)).update(rows)
             source = scan(tmp_path / "x.parquet", **options)
-            parted = DaskRows.of_frame(dd.from_pandas(frame, npartitions=3), client=client, **options)
+            parted = DaskRows.of_frame(
+                dd.from_pandas(frame, npartitions=3), client=client, **options
+            )
             for given, plan in ((FileRows(source), source.plan()), (parted, parted.plan())):
                 found = engine.gather(given, plan, client=client)
                 assert found.to_bytes() == expected.to_bytes()
-                mine, theirs = (audit_evidence(state.finalise(), repair=False).to_json() for state in (found, expected))
+                mine, theirs = (
+                    audit_evidence(state.finalise(), repair=False).to_json()
+                    for state in (found, expected)
+                )
                 assert mine == theirs
         y, p = da.from_array(frame["label"].to_numpy(), 90), da.from_array(outputs(frame), (90, 3))
         clusters = da.from_array(frame["patient"].to_numpy().astype(str), 90)
         arrays = DaskRows.of_arrays(y, p, clusters=clusters, client=client)
         found = engine.gather(arrays, arrays.plan(), client=client).finalise()
-    plain = Predictions(frame["label"].to_numpy(), outputs(frame), clusters=frame["patient"].to_numpy().astype(str))
+    plain = Predictions(
+        frame["label"].to_numpy(), outputs(frame), clusters=frame["patient"].to_numpy().astype(str)
+    )
     assert found.sample.cluster_numbers is not None
-    np.testing.assert_array_equal(found.sample.cluster_numbers, plain.take(found.places).cluster_numbers)
+    np.testing.assert_array_equal(
+        found.sample.cluster_numbers, plain.take(found.places).cluster_numbers
+    )
 
 
 # Comparisons
@@ -406,7 +474,9 @@ def test_comparisons_take_clusters_as_units():
     y, p = frame["label"].to_numpy(), outputs(frame)
     models = {"a": p, "b": p**2 / (p**2).sum(axis=1, keepdims=True)}
     options = {"repair": False, "resamples": 200}
-    found, plain = (pb.compare(models, y, **options, **more) for more in ({"clusters": frame["patient"]}, {}))
+    found, plain = (
+        pb.compare(models, y, **options, **more) for more in ({"clusters": frame["patient"]}, {})
+    )
     assert found.clusters == 60
     assert found.to_dict()["clusters"] == 60
     assert plain.clusters is None
@@ -423,7 +493,10 @@ def test_comparisons_take_clusters_as_units():
 def test_clusters_of_models_must_agree():
     frame = world()
     rows = pb.read(frame, clusters="patient")
-    other = pb.read(frame.assign(patient=frame["patient"].sample(frac=1, random_state=0).to_numpy()), clusters="patient")
+    other = pb.read(
+        frame.assign(patient=frame["patient"].sample(frac=1, random_state=0).to_numpy()),
+        clusters="patient",
+    )
     with pytest.raises(InputError, match="clusters must be those of 'a'"):
         pb.compare({"a": rows, "b": other})
     with pytest.raises(InputError, match="must have clusters if 'a' has"):
@@ -447,16 +520,34 @@ def test_commands_take_clusters(tmp_path: Path):
     flat = frame.assign(**{f"p_{k}": (q / q.sum(axis=1, keepdims=True))[:, k] for k in range(3)})
     flat.to_csv(tmp_path / "b.csv", index=False)
     chosen = ("--clusters", "patient")
-    code, text = run("audit", tmp_path / "a.csv", *chosen, "--no-repair", "--json", tmp_path / "a.json")
+    code, text = run(
+        "audit", tmp_path / "a.csv", *chosen, "--no-repair", "--json", tmp_path / "a.json"
+    )
     assert code == 0
     assert "400 rows in 40 clusters (column patient)" in text
     assert json.loads((tmp_path / "a.json").read_text())["clusters"] == GROUPS
     code, _ = run("check", tmp_path / "a.csv", *chosen, "--no-repair", "--max", "log_score=2")
     assert code == 0
-    code, text = run("compare", tmp_path / "a.csv", tmp_path / "b.csv", *chosen, "--no-repair", "--json", tmp_path / "c.json")
+    code, text = run(
+        "compare",
+        tmp_path / "a.csv",
+        tmp_path / "b.csv",
+        *chosen,
+        "--no-repair",
+        "--json",
+        tmp_path / "c.json",
+    )
     assert code == 0, text
     assert json.loads((tmp_path / "c.json").read_text())["clusters"] == GROUPS
-    code, text = run("calibrate", tmp_path / "a.csv", *chosen, "--method", "temperature", "-o", tmp_path / "t.json")
+    code, text = run(
+        "calibrate",
+        tmp_path / "a.csv",
+        *chosen,
+        "--method",
+        "temperature",
+        "-o",
+        tmp_path / "t.json",
+    )
     assert code == 0
     assert "--clusters patient" in text
     code, text = run("audit", tmp_path / "a.csv", "--clusters", "nobody")
@@ -488,17 +579,27 @@ def test_repeated_rows_do_not_narrow_a_diagram(bins):
     y, p = frame["label"].to_numpy(), outputs(frame)
     once = pb.diagrams.reliability_diagram(y, p, bins=bins, resamples=99)
     tiled = {"y_true": np.tile(y, 5), "y_proba": np.tile(p, (5, 1))}
-    again = pb.diagrams.reliability_diagram(**tiled, clusters=np.tile(np.arange(len(y)), 5), bins=bins, resamples=99)
+    again = pb.diagrams.reliability_diagram(
+        **tiled, clusters=np.tile(np.arange(len(y)), 5), bins=bins, resamples=99
+    )
     if bins == "corp":
-        assert (again.band[2] - again.band[1]).mean() == pytest.approx((once.band[2] - once.band[1]).mean(), rel=0.1)
+        assert (again.band[2] - again.band[1]).mean() == pytest.approx(
+            (once.band[2] - once.band[1]).mean(), rel=0.1
+        )
         return
     many = once.rows >= 5
-    np.testing.assert_allclose((again.high - again.low)[many], (once.high - once.low)[many], rtol=0.1)
     np.testing.assert_allclose(
-        (again.chance_high - again.chance_low)[many], (once.chance_high - once.chance_low)[many], atol=0.15
+        (again.high - again.low)[many], (once.high - once.low)[many], rtol=0.1
+    )
+    np.testing.assert_allclose(
+        (again.chance_high - again.chance_low)[many],
+        (once.chance_high - once.chance_low)[many],
+        atol=0.15,
     )
     partition = pb.EqualWidth(10) if bins == 10 else bins
-    test = pb.calibration_test(**tiled, clusters=np.tile(np.arange(len(y)), 5), partition=partition, resamples=99)
+    test = pb.calibration_test(
+        **tiled, clusters=np.tile(np.arange(len(y)), 5), partition=partition, resamples=99
+    )
     assert (again.error, again.p_value) == (pytest.approx(test.value), test.p_value)
 
 
@@ -507,25 +608,43 @@ def test_a_smooth_curve_takes_clusters():
     y, p = frame["label"].to_numpy(), outputs(frame)
     options = {"y_true": np.tile(y, 9), "y_proba": np.tile(p, (9, 1)), "sigma": 0.1}
     plain = pb.diagrams.smooth_calibration_diagram(**options)
-    found = pb.diagrams.smooth_calibration_diagram(**options, clusters=np.tile(np.arange(len(y)), 9))
-    assert (found.high - found.low).mean() == pytest.approx(3 * (plain.high - plain.low).mean(), rel=0.15)
+    found = pb.diagrams.smooth_calibration_diagram(
+        **options, clusters=np.tile(np.arange(len(y)), 9)
+    )
+    assert (found.high - found.low).mean() == pytest.approx(
+        3 * (plain.high - plain.low).mean(), rel=0.15
+    )
 
 
 def test_debiased_errors_take_off_the_noise_of_clusters():
-    """Repeated rows leave the debiased error nearly as it is; without clusters it tends to the plain one."""
+    """Repeated rows leave the debiased error nearly as it is; without clusters it tends to the
+    plain one."""
     frame = world()
     y, p, n = frame["label"].to_numpy(), outputs(frame), len(frame)
-    tiled, clusters = {"y_true": np.tile(y, 5), "y_proba": np.tile(p, (5, 1))}, np.tile(np.arange(n), 5)
+    tiled, clusters = (
+        {"y_true": np.tile(y, 5), "y_proba": np.tile(p, (5, 1))},
+        np.tile(np.arange(n), 5),
+    )
     for lens in (pb.TopLabel(), pb.Classwise()):
-        choices = {"lens": lens, "partition": pb.EqualWidth(8), "distance": "squared", "debias": True}
+        choices = {
+            "lens": lens,
+            "partition": pb.EqualWidth(8),
+            "distance": "squared",
+            "debias": True,
+        }
         once = pb.calibration_error(y, p, **choices)
-        again, plain = pb.calibration_error(**tiled, **choices, clusters=clusters), pb.calibration_error(**tiled, **choices)
+        again, plain = (
+            pb.calibration_error(**tiled, **choices, clusters=clusters),
+            pb.calibration_error(**tiled, **choices),
+        )
         assert abs(again - once) < 0.15 * abs(plain - once)
     rows = Predictions(np.tile(y, 5), np.tile(p, (5, 1)), clusters=clusters)
     audit = {error.name: error for error in pb.audit(rows, repair=False).errors}
     assert float(audit["rms_error"].estimate) == pb.rms_calibration_error(rows)
     with pytest.raises(InputError, match="single events"):
-        pb.calibration_error(rows, lens=pb.Full(), partition=pb.KDTree(), distance="squared", debias=True)
+        pb.calibration_error(
+            rows, lens=pb.Full(), partition=pb.KDTree(), distance="squared", debias=True
+        )
     with pytest.raises(InputError, match="exact=True"):
         pb.calibration_error(rows, debias=True, exact=False)
 
@@ -535,7 +654,10 @@ def few_clusters(seed, clusters=6, rows=60):
     rng = np.random.default_rng(seed)
     number = np.repeat(np.arange(clusters), rows)
     p = rng.uniform(0.05, 0.95, len(number))
-    u = ndtr(np.sqrt(0.3) * rng.normal(size=clusters)[number] + np.sqrt(0.7) * rng.normal(size=len(number)))
+    u = ndtr(
+        np.sqrt(0.3) * rng.normal(size=clusters)[number]
+        + np.sqrt(0.7) * rng.normal(size=len(number))
+    )
     return (u < p).astype(int), p, number
 
 
@@ -556,7 +678,12 @@ def test_an_error_above_zero_is_rare_with_few_clusters():
     above = 0
     for seed in range(60):
         y, p, number = few_clusters(seed)
-        choices = {"lens": pb.Binary(), "partition": pb.EqualWidth(8), "interval": True, "resamples": 199}
+        choices = {
+            "lens": pb.Binary(),
+            "partition": pb.EqualWidth(8),
+            "interval": True,
+            "resamples": 199,
+        }
         found = pb.calibration_error(y, p, clusters=number, **choices)
         above += found.low > 0
     assert above <= 4

@@ -1,4 +1,5 @@
-"""Measures of a single event: closed forms, other programs' numbers, and behaviour on calibrated and miscalibrated worlds."""
+"""Measures of a single event: closed forms, other programs' numbers, and behaviour on calibrated
+and miscalibrated worlds."""
 
 from __future__ import annotations
 
@@ -66,15 +67,20 @@ def test_the_line_is_that_of_unpenalised_logistic_regression():
     z = np.log(p / (1 - p))[:, None]
     w = np.random.default_rng(1).random(2000)
     for weights in (None, w):
-        peer = LogisticRegression(C=np.inf, tol=1e-12, max_iter=1000).fit(z, y, sample_weight=weights)
+        peer = LogisticRegression(C=np.inf, tol=1e-12, max_iter=1000).fit(
+            z, y, sample_weight=weights
+        )
         found = pb.calibration_line(y, p, sample_weight=weights)
         assert found.converged
-        assert (found.slope, found.intercept) == pytest.approx((peer.coef_[0, 0], peer.intercept_[0]), abs=1e-5)
+        assert (found.slope, found.intercept) == pytest.approx(
+            (peer.coef_[0, 0], peer.intercept_[0]), abs=1e-5
+        )
     assert found.slope == pytest.approx(0.6, abs=4 * found.slope_error)
 
 
 def test_the_line_covers_the_truth():
-    """95% intervals of slope and offset over 300 calibrated worlds: 285 expected, with a standard deviation of 3.8."""
+    """95% intervals of slope and offset over 300 calibrated worlds: 285 expected, with a standard
+    deviation of 3.8."""
     lines = [pb.calibration_line(*world(400, seed)) for seed in range(300)]
     assert 266 <= sum(abs(line.slope - 1) < 1.96 * line.slope_error for line in lines) <= 300
     assert 266 <= sum(abs(line.offset) < 1.96 * line.offset_error for line in lines) <= 300
@@ -95,7 +101,9 @@ def test_the_decomposition_adds_up(score):
     found = pb.score_decomposition(y, p, score=score)
     whole = pb.brier_score(y, p) if score == "brier" else pb.log_score(y, p)
     assert found.score == pytest.approx(whole)
-    assert found.miscalibration - found.discrimination + found.uncertainty == pytest.approx(found.score)
+    assert found.miscalibration - found.discrimination + found.uncertainty == pytest.approx(
+        found.score
+    )
     assert found.miscalibration > 0
     assert found.discrimination > 0
     fitted = IsotonicRegression(y_min=0, y_max=1).fit(p, y).predict(p)
@@ -125,7 +133,9 @@ def test_the_sweep_stops_where_frequencies_fall():
     found = pb.sweep_calibration_error([0, 0, 0, 1, 0, 1, 1, 1], p)
     assert "ECE-sweep, 5 bins" in found.definition
     assert found == pytest.approx(
-        pb.calibration_error([0, 0, 0, 1, 0, 1, 1, 1], p, lens=pb.Binary(), partition=pb.EqualMass(5))
+        pb.calibration_error(
+            [0, 0, 0, 1, 0, 1, 1, 1], p, lens=pb.Binary(), partition=pb.EqualMass(5)
+        )
     )
 
 
@@ -133,7 +143,9 @@ def test_more_classes_need_a_lens():
     y, p = [0, 1, 2], np.full((3, 3), 1 / 3)
     with pytest.raises(pb.InputError, match="say which event"):
         pb.cumulative_differences(y, p)
-    assert pb.cumulative_differences(y, p, lens=pb.OneVsRest(2)).kuiper == pytest.approx(0, abs=1e-12)
+    assert pb.cumulative_differences(y, p, lens=pb.OneVsRest(2)).kuiper == pytest.approx(
+        0, abs=1e-12
+    )
     with pytest.raises(pb.InputError, match="single event"):
         pb.cumulative_differences(y, p, lens=pb.Full())
 
@@ -156,7 +168,9 @@ def test_hosmer_lemeshow_keeps_its_level_with_confident_outputs():
     assert "fewer than 5 expected events resampled" in found.definition
 
 
-@pytest.mark.parametrize("measure", [pb.spiegelhalter_test, pb.hosmer_lemeshow_test, pb.calibration_line])
+@pytest.mark.parametrize(
+    "measure", [pb.spiegelhalter_test, pb.hosmer_lemeshow_test, pb.calibration_line]
+)
 def test_tests_of_independent_rows_refuse_clusters(measure):
     y, p = world(200)
     with pytest.raises(pb.InputError, match="needs independent rows"):
@@ -165,7 +179,9 @@ def test_tests_of_independent_rows_refuse_clusters(measure):
         measure(pb.Predictions(y, p, clusters=np.arange(200) // 2))
 
 
-@pytest.mark.parametrize("measure", [pb.cumulative_differences, pb.score_decomposition, pb.sweep_calibration_error])
+@pytest.mark.parametrize(
+    "measure", [pb.cumulative_differences, pb.score_decomposition, pb.sweep_calibration_error]
+)
 def test_measures_without_a_test_refuse_clusters_that_have_no_effect(measure):
     y, p = world(200)
     with pytest.raises(pb.InputError, match="has no effect here"):

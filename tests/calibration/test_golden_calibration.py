@@ -1,4 +1,5 @@
-"""Calibration errors of other programs on the same rows, met by ours (papers 3, 4 and 5, and well-known packages)."""
+"""Calibration errors of other programs on the same rows, met by ours (papers 3, 4 and 5, and
+well-known packages)."""
 
 from __future__ import annotations
 
@@ -49,7 +50,9 @@ def test_kd_trees(shared, three, split, least):
 @pytest.mark.parametrize("bins", [5, 10, 15])
 def test_uniform_cells_of_the_simplex(shared, three, bins):
     case = golden(shared, "d_gce_kdtree")["uu_sml"][f"Uniform_{bins}"]
-    found = pb.calibration_error(*three, lens=pb.Full(), partition=pb.EqualWidth(bins), distance="tvd")
+    found = pb.calibration_error(
+        *three, lens=pb.Full(), partition=pb.EqualWidth(bins), distance="tvd"
+    )
     assert found == pytest.approx(case["ece_tv"], abs=1e-9)
     assert len(found.cells[0].rows) == case["n_bins"]
 
@@ -70,37 +73,66 @@ GCE = {
     "max_agg_top1": {"lens": pb.TopLabel(), "worst": True},
     "label_sel_[2]_preselect_full": {"lens": pb.Full(), "where": pb.LabelIs(2)},
     "output_sel_p1>=0.5_after_marginal0": {"lens": pb.OneVsRest(0), "where": pb.OutputIn(0.5, 1)},
-    "mahalanobis_I_full_adaptive0.1": {"lens": pb.Full(), "partition": TREE, "distance": pb.Mahalanobis(np.eye(3))},
+    "mahalanobis_I_full_adaptive0.1": {
+        "lens": pb.Full(),
+        "partition": TREE,
+        "distance": pb.Mahalanobis(np.eye(3)),
+    },
     # The matrix is not stored with the number; this one gives it to the last digit.
-    "mahalanobis_W_full_adaptive0.1": {"lens": pb.Full(), "partition": TREE, "distance": pb.Mahalanobis([1, 2, 5])},
-    "interval_tvd_[0,.33]_marginal0": {"lens": pb.OneVsRest(0), "distance": pb.IntervalTVD(0, 0.33)},
-    "inter_interval_[0,.33]_marginal0": {"lens": pb.OneVsRest(0), "distance": pb.InterInterval(0, 0.33)},
+    "mahalanobis_W_full_adaptive0.1": {
+        "lens": pb.Full(),
+        "partition": TREE,
+        "distance": pb.Mahalanobis([1, 2, 5]),
+    },
+    "interval_tvd_[0,.33]_marginal0": {
+        "lens": pb.OneVsRest(0),
+        "distance": pb.IntervalTVD(0, 0.33),
+    },
+    "inter_interval_[0,.33]_marginal0": {
+        "lens": pb.OneVsRest(0),
+        "distance": pb.InterInterval(0, 0.33),
+    },
 }
 
 
 @pytest.mark.parametrize("name", GCE)
 def test_generalised_ece(shared, three, name):
     options = {"distance": "tvd"} | GCE[name]
-    assert pb.calibration_error(*three, **options) == pytest.approx(golden(shared, "d_gce_kdtree")["gce"][name], abs=1e-9)
+    assert pb.calibration_error(*three, **options) == pytest.approx(
+        golden(shared, "d_gce_kdtree")["gce"][name], abs=1e-9
+    )
 
 
 @pytest.mark.parametrize(("dataset", "system"), FILES)
 def test_ece_of_table_2(shared, dataset, system):
-    """Paper 2's reference computes ECEmc in float32 and in percent, with bins (low, high]."""
+    """Ferrer & Ramos 2025's reference computes ECEmc in float32 and in percent, with bins (low,
+    high]."""
     with (shared / "golden" / "ferrer_table2.csv").open() as file:
-        (row,) = [r for r in csv.DictReader(file) if (r["dataset"], r["system"], r["posteriors"]) == (dataset, system, "raw")]
+        (row,) = [
+            r
+            for r in csv.DictReader(file)
+            if (r["dataset"], r["system"], r["posteriors"]) == (dataset, system, "raw")
+        ]
     y, p = load(shared, FILES[dataset, system])
     if dataset == "CIFAR-1vsO":
         y, p = (y == 1).astype(int), np.column_stack([1 - p[:, 1], p[:, 1]])
     bins = pb.EqualWidth(15, right=True)
-    assert 100 * pb.calibration_error(y, p, partition=bins) == pytest.approx(float(row["rerun_ECEmc"]), abs=2e-5)
+    assert 100 * pb.calibration_error(y, p, partition=bins) == pytest.approx(
+        float(row["rerun_ECEmc"]), abs=2e-5
+    )
     if row["rerun_ECE"]:
         found = 100 * pb.calibration_error(y, p, lens=pb.Binary(), partition=bins)
         assert found == pytest.approx(float(row["rerun_ECE"]), abs=2e-5)
 
 
 @pytest.mark.parametrize(
-    "name", ["ferrer_sst2_gpt2", "ferrer_pneumoniamnist_resnet50", "ferrer_iemocap_wav2vec_pt", "kumar_cifar10_vgg16"]
+    "name",
+    [
+        "ferrer_sst2_gpt2",
+        "ferrer_pneumoniamnist_resnet50",
+        "ferrer_iemocap_wav2vec_pt",
+        "kumar_cifar10_vgg16",
+    ],
 )
 def test_verified_calibration(shared, name):
     case = golden(shared, "g_verified_calibration")["cases"][name]
@@ -110,19 +142,30 @@ def test_verified_calibration(shared, name):
     width = case["get_ece_15_eqwidth"] if binary else case["get_ece_15_eqwidth_top"]
     mass = case["get_ece_em_15"] if binary else case["get_ece_em_15_eqmass_top"]
     plugin = case["marginal_p2_plugin"] if binary else case["top_p2_plugin"]
-    debiased = case["get_calibration_error_marginal_p2_debiased"] if binary else case["top_p2_debiased"]
+    debiased = (
+        case["get_calibration_error_marginal_p2_debiased"] if binary else case["top_p2_debiased"]
+    )
     assert pb.calibration_error(y, p, lens=lens) == pytest.approx(width, abs=1e-9)
-    assert pb.calibration_error(y, p, lens=lens, partition=pb.EqualMass(15)) == pytest.approx(mass, abs=1e-9)
-    assert pb.rms_calibration_error(y, p, lens=lens, debias=False) == pytest.approx(plugin, abs=1e-9)
+    assert pb.calibration_error(y, p, lens=lens, partition=pb.EqualMass(15)) == pytest.approx(
+        mass, abs=1e-9
+    )
+    assert pb.rms_calibration_error(y, p, lens=lens, debias=False) == pytest.approx(
+        plugin, abs=1e-9
+    )
     assert pb.rms_calibration_error(y, p, lens=lens) == pytest.approx(debiased, abs=1e-9)
-    # Theirs is a mean over 1,000 normal draws per bin (seed 0), ours its expectation: four standard errors apart at most.
+    # Theirs is a mean over 1,000 normal draws per bin (seed 0), ours its expectation: four standard
+    # errors apart at most.
     absolute = pb.calibration_error(y, p, lens=lens, partition=pb.EqualMass(15), debias=True)
     (cells,) = absolute.cells
-    error = np.sqrt((cells.share**2 * cells.targets * (1 - cells.targets) / cells.rows).sum() / 1000)
+    error = np.sqrt(
+        (cells.share**2 * cells.targets * (1 - cells.targets) / cells.rows).sum() / 1000
+    )
     assert absolute == pytest.approx(case["ece_em_debiased_seed0"], abs=4 * error)
 
 
-@pytest.mark.parametrize("name", ["ferrer_iemocap_wav2vec_pt", "kumar_cifar10_vgg16", "ferrer_cifar10_resnet20"])
+@pytest.mark.parametrize(
+    "name", ["ferrer_iemocap_wav2vec_pt", "kumar_cifar10_vgg16", "ferrer_cifar10_resnet20"]
+)
 def test_verified_marginal_calibration(shared, name):
     case = golden(shared, "g_verified_calibration")["cases"][name]
     y, p = load(shared, name)
@@ -133,7 +176,8 @@ def test_verified_marginal_calibration(shared, name):
 
 
 def test_a_confidence_of_one_is_in_the_last_bin(shared):
-    """The (low, high] bins of Guo et al.; torchmetrics puts a confidence of exactly 1 into a bin of its own."""
+    """The (low, high] bins of Guo et al.; torchmetrics puts a confidence of exactly 1 into a bin of
+    its own."""
     for name, case in golden(shared, "e_torchmetrics_ece_edge").items():
         y, p = load(shared, name)
         found = pb.calibration_error(y, p, partition=pb.EqualWidth(15, right=True))
@@ -154,7 +198,9 @@ def test_kernel_curves(shared):
             (found.loss, "pw_loss"),
             (found.sharpness_gap, "sharpness_gap"),
         ):
-            np.testing.assert_allclose(ours[seen], np.array(curve[theirs])[seen], rtol=2e-3, err_msg=f"{name} {theirs}")
+            np.testing.assert_allclose(
+                ours[seen], np.array(curve[theirs])[seen], rtol=2e-3, err_msg=f"{name} {theirs}"
+            )
 
 
 def test_smooth_ece_is_exact(shared):
@@ -163,7 +209,9 @@ def test_smooth_ece_is_exact(shared):
         lens = pb.Binary() if p.shape[1] == 2 else pb.TopLabel()
         at = pb.smooth_calibration_error(y, p, lens=lens, sigma=0.05)
         assert at == pytest.approx(case["exact_sigma0.05"], abs=1e-4), name
-        assert pb.smooth_calibration_error(y, p, lens=lens) == pytest.approx(case["exact_fixed_point"], abs=1e-3), name
+        assert pb.smooth_calibration_error(y, p, lens=lens) == pytest.approx(
+            case["exact_fixed_point"], abs=1e-3
+        ), name
 
 
 def test_kernel_calibration_error(shared):
@@ -175,5 +223,7 @@ def test_kernel_calibration_error(shared):
             "gauss_0.01": {"bandwidth": 0.01},
             "epan_0.05": {"kernel": "epanechnikov"},
         }.items():
-            assert pb.kernel_calibration_error(y, p, **options) == pytest.approx(case[key]["cal"], rel=1e-3), (name, key)
+            assert pb.kernel_calibration_error(y, p, **options) == pytest.approx(
+                case[key]["cal"], rel=1e-3
+            ), (name, key)
             assert pb.brier_score(y, p) == pytest.approx(case[key]["total_brier"], abs=1e-9)

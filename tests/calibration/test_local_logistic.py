@@ -16,7 +16,12 @@ from probaudit.calibration.local_logistic import LocalLogistic, Sums
 from probaudit.calibration.views import grids_of
 from tests.calibration.test_golden_calibration import load
 
-FILES = ("own_spambase_mlp_test", "ferrer_pneumoniamnist_resnet50", "ferrer_cifar10_resnet20", "own_digits_mlp_val")
+FILES = (
+    "own_spambase_mlp_test",
+    "ferrer_pneumoniamnist_resnet50",
+    "ferrer_cifar10_resnet20",
+    "own_digits_mlp_val",
+)
 
 
 def log_loss(odds, m):
@@ -26,14 +31,18 @@ def log_loss(odds, m):
 
 def error(y, odds, **options):
     logits = np.column_stack([np.zeros_like(odds), odds])
-    return pb.kernel_calibration_error(y, logits, from_logits=True, lens=pb.Binary(), score="log", **options)
+    return pb.kernel_calibration_error(
+        y, logits, from_logits=True, lens=pb.Binary(), score="log", **options
+    )
 
 
 @pytest.mark.parametrize("variance", [0.03, 0.08, 0.15, 0.5])
 @pytest.mark.parametrize("classes", [2, 5])
 def test_no_error_for_a_calibrated_model(variance, classes):
     world = pb.simulate.gaussian_posteriors(6000, classes, variance=variance, seed=classes)
-    found = pb.kernel_calibration_error(world.y, world.cal, score="log", interval="percentile", resamples=200)
+    found = pb.kernel_calibration_error(
+        world.y, world.cal, score="log", interval="percentile", resamples=200
+    )
     assert abs(found) < 0.002
     assert found.low <= 0 <= found.high
 
@@ -81,7 +90,9 @@ def test_the_interval_covers():
     for seed in range(40):
         rng = np.random.default_rng(seed)
         odds, m = temperature(rng, 1000)
-        found = error((rng.random(1000) < m).astype(int), odds, interval="percentile", resamples=100)
+        found = error(
+            (rng.random(1000) < m).astype(int), odds, interval="percentile", resamples=100
+        )
         hits += found.low <= truth <= found.high
     assert hits >= 34
 
@@ -92,10 +103,14 @@ def test_losses_of_rows_left_out_are_those_of_fits_without_them():
     y = (rng.random(60) < expit(odds / 2)).astype(float)
     x = expit(odds)
     near, one = np.exp(-(((x[:, None] - x) / 0.2) ** 2) / 2), np.ones(60)
-    fails, happens = LocalLogistic.fit(odds, Sums(one, y, one), near).left_out_losses(Sums(one, y, one))
+    fails, happens = LocalLogistic.fit(odds, Sums(one, y, one), near).left_out_losses(
+        Sums(one, y, one)
+    )
     found, exact = np.where(y == 1, happens, fails), np.empty(60)
     for i in range(60):
-        rest = Sums(np.where(np.arange(60) == i, 1e-9, 1.0), np.where(np.arange(60) == i, 0.0, y), one)
+        rest = Sums(
+            np.where(np.arange(60) == i, 1e-9, 1.0), np.where(np.arange(60) == i, 0.0, y), one
+        )
         level = LocalLogistic.fit(odds, rest, near).level[i]
         exact[i] = np.logaddexp(0, (1 - 2 * y[i]) * (odds[i] + level))
     assert found == pytest.approx(exact, rel=0.15)
@@ -113,7 +128,9 @@ def test_the_smallest_probabilities_count():
 
 
 def test_an_outcome_of_probability_0_makes_the_error_infinite():
-    found = pb.kernel_calibration_error([0, 1, 1], [1.0, 0.6, 0.7], score="log", interval="percentile")
+    found = pb.kernel_calibration_error(
+        [0, 1, 1], [1.0, 0.6, 0.7], score="log", interval="percentile"
+    )
     assert np.isposinf(found)
     assert found.infinite_rows == 1
     assert np.isnan(found.low)
@@ -160,7 +177,8 @@ def test_weights():
     assert even == pytest.approx(float(plain), rel=1e-9)
     weighted, kept = pb.kernel_calibration_error(y, p, sample_weight=w, **options), w > 0
     assert weighted == pytest.approx(
-        float(pb.kernel_calibration_error(y[kept], p[kept], sample_weight=w[kept], **options)), rel=1e-9
+        float(pb.kernel_calibration_error(y[kept], p[kept], sample_weight=w[kept], **options)),
+        rel=1e-9,
     )
     copies = np.repeat(np.arange(800), w)
     repeated = pb.kernel_calibration_error(y[copies], p[copies], clusters=copies, **options)
@@ -175,7 +193,9 @@ def test_kernels_and_widths(kernel, bandwidth, reflect):
     odds, m = temperature(rng, 3000)
     y = (rng.random(3000) < m).astype(int)
     known = np.mean(log_loss(odds, y) - log_loss(odds / 5, y))
-    assert error(y, odds, kernel=kernel, bandwidth=bandwidth, reflect=reflect) == pytest.approx(known, abs=0.012)
+    assert error(y, odds, kernel=kernel, bandwidth=bandwidth, reflect=reflect) == pytest.approx(
+        known, abs=0.012
+    )
 
 
 def test_classes_in_turn():
@@ -184,7 +204,10 @@ def test_classes_in_turn():
     y = rng.integers(0, 3, 600)
     options = {"score": "log", "interval": "percentile", "resamples": 100}
     each = pb.kernel_calibration_error(y, p, lens=pb.Classwise(), **options)
-    single = [float(pb.kernel_calibration_error(y, p, lens=pb.OneVsRest(k), score="log")) for k in range(3)]
+    single = [
+        float(pb.kernel_calibration_error(y, p, lens=pb.OneVsRest(k), score="log"))
+        for k in range(3)
+    ]
     assert each == pytest.approx(np.mean(single), rel=1e-12)
     assert each.low < each < each.high
     with pytest.raises(pb.InputError, match="single event"):
@@ -203,7 +226,9 @@ def test_the_sharpness_gap_is_finite_and_not_negative(shared, name):
     assert 0 < found.calibration < found.total
     assert found.low <= found.calibration <= found.high
     curve = pb.kernel_calibration_curve(y, p, x=np.linspace(-0.5, 1.5, 2001), score="log")
-    assert np.nansum(curve.sharpness_gap) / 1000 == pytest.approx(found.total - found.calibration, abs=1e-3)
+    assert np.nansum(curve.sharpness_gap) / 1000 == pytest.approx(
+        found.total - found.calibration, abs=1e-3
+    )
 
 
 @pytest.mark.parametrize("weighted", [False, True])

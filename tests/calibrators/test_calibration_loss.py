@@ -1,4 +1,5 @@
-"""Calibration loss: paper 2's numbers, its intervals, and every way in which rows and folds come."""
+"""Calibration loss: Ferrer & Ramos 2025's numbers, its intervals, and every way in which rows and
+folds come."""
 
 from __future__ import annotations
 
@@ -41,49 +42,74 @@ def world():
     return gaussian_posteriors(600, 3, prior=0.5, seed=3)
 
 
-# --- golden numbers of paper 2
+# --- golden numbers of Ferrer & Ramos 2025
 
 
 @pytest.mark.parametrize(("dataset", "system"), FILES)
 def test_table_2(shared, dataset, system):
-    """`rerun_RCL` of ferrer_table2.csv: five stratified folds of seed 0, direction-preserving calibration, cross-entropy."""
+    """`rerun_RCL` of ferrer_table2.csv: five stratified folds of seed 0, direction-preserving
+    calibration, cross-entropy."""
     with (shared / "golden" / "ferrer_table2.csv").open() as file:
-        golden = {(r["dataset"], r["system"]): r for r in csv.DictReader(file) if r["posteriors"] == "raw"}[dataset, system]
+        golden = {
+            (r["dataset"], r["system"]): r for r in csv.DictReader(file) if r["posteriors"] == "raw"
+        }[dataset, system]
     y, outputs, logits = rows_of(shared, dataset, system)
     found = calibration_loss(y, outputs, from_logits=logits, stratify=True)
     assert "5 stratified folds" in found.definition
-    # Their search stops earlier (see test_scale_and_bias_trained_on_test), in float32; the published table has one digit.
+    # Their search stops earlier (see test_scale_and_bias_trained_on_test), in float32; the
+    # published table has one digit.
     assert 100 * found.relative == pytest.approx(float(golden["rerun_RCL"]), abs=0.05)
-    assert found.raw == pytest.approx(float(pb.log_score(y, outputs, from_logits=logits)), rel=1e-12)
+    assert found.raw == pytest.approx(
+        float(pb.log_score(y, outputs, from_logits=logits)), rel=1e-12
+    )
     assert found.relative.low < found.relative < found.relative.high
 
 
 @pytest.mark.parametrize("name", ["K2_N400", "K2_N2000", "K10_N2000"])
 def test_figures_5_and_6(shared, name):
-    """RCL of cross-entropy and Brier score, by D, T and H (15 bins); out of fold (xv) and trained on the rows (tt)."""
-    golden = json.loads((shared / "golden" / "ferrer_figs5_6_table1.json").read_text())[name]["metrics"]
+    """RCL of cross-entropy and Brier score, by D, T and H (15 bins); out of fold (xv) and trained
+    on the rows (tt)."""
+    golden = json.loads((shared / "golden" / "ferrer_figs5_6_table1.json").read_text())[name][
+        "metrics"
+    ]
     with np.load(shared / "golden" / f"ferrer_sim_{name}.npz") as file:
         stored = dict(file)
     y = stored["targets"]
     for system in SYSTEMS:
         z = stored[system]
-        for letter, short, calibrator in (("D", "aff", DirectionPreserving()), ("T", "tem", TemperatureScaling())):
+        for letter, short, calibrator in (
+            ("D", "aff", DirectionPreserving()),
+            ("T", "tem", TemperatureScaling()),
+        ):
             folds = np.empty(len(y), int)
             for number, (_, test) in enumerate(folds_from(z, stored[f"{system}-{short}calxv"])):
                 folds[test] = number
             for score, tag in (("log", "CE"), ("brier", "BS")):
-                options = {"calibrator": calibrator, "score": score, "from_logits": True, "interval": None}
+                options = {
+                    "calibrator": calibrator,
+                    "score": score,
+                    "from_logits": True,
+                    "interval": None,
+                }
                 found = calibration_loss(y, z, cv=folds, **options)
                 trained = calibration_loss(y, z, train=(y, z), **options)
                 for how, value in (("xv", found), ("tt", trained)):
                     expected = golden[system][f"RCL-{tag}-{letter}{how}"]
-                    assert 100 * value.relative == pytest.approx(expected, abs=0.1), (system, letter, how, score)
+                    assert 100 * value.relative == pytest.approx(expected, abs=0.1), (
+                        system,
+                        letter,
+                        how,
+                        score,
+                    )
 
 
 @pytest.mark.parametrize("name", ["K2_N400", "K2_N2000"])
 def test_figures_5_and_6_of_histograms(shared, name):
-    """Of the published H, only `tt` can be recomputed: the folds are lost. With an empty bin at 0, as theirs is."""
-    golden = json.loads((shared / "golden" / "ferrer_figs5_6_table1.json").read_text())[name]["metrics"]
+    """Of the published H, only `tt` can be recomputed: the folds are lost. With an empty bin at 0,
+    as theirs is."""
+    golden = json.loads((shared / "golden" / "ferrer_figs5_6_table1.json").read_text())[name][
+        "metrics"
+    ]
     with np.load(shared / "golden" / f"ferrer_sim_{name}.npz") as file:
         stored = dict(file)
     y = stored["targets"]
@@ -97,26 +123,36 @@ def test_figures_5_and_6_of_histograms(shared, name):
                 score=score,
                 from_logits=True,
             )
-            assert 100 * found.relative == pytest.approx(golden[system][f"RCL-{tag}-Htt"], abs=0.5), (system, score)
+            assert 100 * found.relative == pytest.approx(
+                golden[system][f"RCL-{tag}-Htt"], abs=0.5
+            ), (system, score)
 
 
 def test_table_1(shared):
-    """100 (empirical - semi-empirical) / empirical cross-entropy, as integers; the rows of N = 2000 are the stored ones.
+    """100 (empirical - semi-empirical) / empirical cross-entropy, as integers; the rows of N = 2000
+    are the stored ones.
 
-    Semi-empirical: as if the calibrated posteriors were true. The paper's code first divides each of the two by its own
-    normaliser: the entropy of the class frequencies, and that of the mean calibrated posterior. That, and nothing else, makes
-    the 28 of temperature scaling on wrong priors: where T is best, mean(p z) = mean(z_y) for the system's log-posteriors z,
-    which says that the two cross-entropies are equal. For direction-preserving calibration and histograms, whose mean
-    posterior is the class frequencies, the normalisers are the same.
+    Semi-empirical: as if the calibrated posteriors were true. The paper's code first divides each
+    of the two by its own normaliser: the entropy of the class frequencies, and that of the mean
+    calibrated posterior. That, and nothing else, makes the 28 of temperature scaling on wrong
+    priors: where T is best, mean(p z) = mean(z_y) for the system's log-posteriors z, which says
+    that the two cross-entropies are equal. For direction-preserving calibration and histograms,
+    whose mean posterior is the class frequencies, the normalisers are the same.
     """
-    golden = json.loads((shared / "golden" / "ferrer_figs5_6_table1.json").read_text())["table1_rerun"]
+    golden = json.loads((shared / "golden" / "ferrer_figs5_6_table1.json").read_text())[
+        "table1_rerun"
+    ]
     published = {
         "true": (-5, -10, -2, -2),
         "affcaltt": (0, 0, 0, 0),
         "temcaltt": (-1, -1, 28, 28),
         "hiscaltt": (-8, -143, -21, -84),
     }
-    calibrators = {"affcaltt": DirectionPreserving(), "temcaltt": TemperatureScaling(), "hiscaltt": HistogramBinning(empty=0.0)}
+    calibrators = {
+        "affcaltt": DirectionPreserving(),
+        "temcaltt": TemperatureScaling(),
+        "hiscaltt": HistogramBinning(empty=0.0),
+    }
     with np.load(shared / "golden" / "ferrer_sim_K2_N2000.npz") as file:
         stored = dict(file)
     y, log = stored["targets"], pb.Log()
@@ -126,22 +162,32 @@ def test_table_1(shared):
             z = stored[system]
             if key == "true":
                 p, q = softmax(stored["cal"]), softmax(z)
-                empirical, semi = log.score(q, y).mean(), (log.divergence(p, q) + log.entropy(p)).mean()
+                empirical, semi = (
+                    log.score(q, y).mean(),
+                    (log.divergence(p, q) + log.entropy(p)).mean(),
+                )
             else:
-                found = calibration_loss(y, z, train=(y, z), calibrator=calibrators[key], from_logits=True)
+                found = calibration_loss(
+                    y, z, train=(y, z), calibrator=calibrators[key], from_logits=True
+                )
                 p, empirical, semi = found.posteriors, float(found.raw), found.semi_empirical
             plain = 100 * (empirical - semi) / empirical
             theirs = 100 * (1 - semi / log.entropy(p.mean(axis=0)) * naive / empirical)
             assert theirs == pytest.approx(golden[f"{system}-2000"][key], abs=0.1), (key, system)
-            assert theirs == pytest.approx(expected, abs=0.6), (key, system)  # -10.11, -0.59 and 27.85 were rounded
+            # -10.11, -0.59 and 27.85 were rounded
+            assert theirs == pytest.approx(expected, abs=0.6), (key, system)
             if key != "true":
-                assert plain == pytest.approx(expected if key == "hiscaltt" else 0, abs=0.4), (key, system)
+                assert plain == pytest.approx(expected if key == "hiscaltt" else 0, abs=0.4), (
+                    key,
+                    system,
+                )
             if key in ("affcaltt", "temcaltt"):
                 assert plain == pytest.approx(0, abs=1e-4)
 
 
 def test_semi_empirical_is_empirical_for_direction_preserving(world):
-    """At its optimum, mean calibrated posteriors meet mean labels along everything the scores span: the two agree."""
+    """At its optimum, mean calibrated posteriors meet mean labels along everything the scores span:
+    the two agree."""
     for outputs in (world.mcs, world.mcp, world.mcps):
         found = calibration_loss(world.y, outputs, train=(world.y, outputs))
         assert found.semi_empirical == pytest.approx(float(found.raw), rel=1e-6)
@@ -157,7 +203,9 @@ def test_by_hand(world):
     found = calibration_loss(y, z, from_logits=True)
     posteriors, folds = np.empty_like(z), np.empty(len(y), int)
     for number, (train, test) in enumerate(KFold(5, shuffle=True, random_state=0).split(z, y)):
-        posteriors[test] = DirectionPreserving(from_logits=True).fit(z[train], y[train]).predict_proba(z[test])
+        posteriors[test] = (
+            DirectionPreserving(from_logits=True).fit(z[train], y[train]).predict_proba(z[test])
+        )
         folds[test] = number
     np.testing.assert_array_equal(found.folds, folds)
     np.testing.assert_array_equal(found.posteriors, posteriors)
@@ -173,7 +221,9 @@ def test_by_hand(world):
     assert found.relative.high - found.relative == pytest.approx(
         1.959963984540054 * rest.std(ddof=1) / before.mean() / np.sqrt(len(y)), rel=1e-9
     )
-    assert "DirectionPreserving" in found.definition or "BiasCorrectedTemperature" in found.definition
+    assert (
+        "DirectionPreserving" in found.definition or "BiasCorrectedTemperature" in found.definition
+    )
     assert "5 random folds" in repr(found)
     assert "is lost by miscalibration" in repr(found)
 
@@ -188,11 +238,13 @@ def test_known_losses():
     assert abs(none.relative) < 0.002
     assert calibration_loss(world.y, world.cal, calibrator=Identity()).loss == 0
     few = gaussian_posteriors(40, 10, seed=1)
-    assert calibration_loss(few.y, few.cal, calibrator=PlattScaling(smooth=False), cv=3).loss < 0  # it overfits
+    # it overfits
+    assert calibration_loss(few.y, few.cal, calibrator=PlattScaling(smooth=False), cv=3).loss < 0
 
 
 def test_the_paired_interval_covers_and_is_not_too_wide():
-    """Held-out rows and a calibrator held fixed: 100 worlds, the truth from 200,000 rows. P(< 87 of 100 | .95) < 1e-3."""
+    """Held-out rows and a calibrator held fixed: 100 worlds, the truth from 200,000 rows. P(< 87 of
+    100 | .95) < 1e-3."""
     train, large = gaussian_posteriors(500, 2, seed=1), gaussian_posteriors(200_000, 2, seed=2)
     truth = calibration_loss(large.y, large.mcps, train=(train.y, train.mcps), interval=None)
     covered, widths = {"loss": 0, "relative": 0}, []
@@ -205,7 +257,8 @@ def test_the_paired_interval_covers_and_is_not_too_wide():
         widths.append(float(found.loss))
     assert min(covered.values()) >= 87
     half = found.loss.high - found.loss
-    assert half == pytest.approx(1.96 * np.std(widths), rel=0.35)  # power: no wider than the spread of the estimates
+    # power: no wider than the spread of the estimates
+    assert half == pytest.approx(1.96 * np.std(widths), rel=0.35)
 
 
 def test_the_bootstrap_interval(world):
@@ -219,8 +272,13 @@ def test_the_bootstrap_interval(world):
         assert (one.low, one.high) == (getattr(again, name).low, getattr(again, name).high)
     ratio = (found.loss.high - found.loss.low) / (paired.loss.high - paired.loss.low)
     assert 0.6 < ratio < 1.6
-    assert calibration_loss(world.y, world.mcs, interval="bootstrap", resamples=60, seed=1).loss.low != found.loss.low
-    held = calibration_loss(world.y, world.mcs, train=(world.y, world.mcs), interval="bootstrap", resamples=60)
+    assert (
+        calibration_loss(world.y, world.mcs, interval="bootstrap", resamples=60, seed=1).loss.low
+        != found.loss.low
+    )
+    held = calibration_loss(
+        world.y, world.mcs, train=(world.y, world.mcs), interval="bootstrap", resamples=60
+    )
     assert held.loss.low < held.loss < held.loss.high
     none = calibration_loss(world.y, world.mcs, interval=None)
     assert np.isnan(none.loss.low)
@@ -229,7 +287,9 @@ def test_the_bootstrap_interval(world):
 
 def test_the_bootstrap_of_few_rows_skips_draws_of_one_class():
     y, p = np.array([0, 0, 0, 0, 0, 0, 1, 1]), np.array([0.1, 0.4, 0.3, 0.2, 0.6, 0.2, 0.7, 0.4])
-    found = calibration_loss(y, p, cv=2, calibrator=TemperatureScaling(), interval="bootstrap", resamples=40)
+    found = calibration_loss(
+        y, p, cv=2, calibrator=TemperatureScaling(), interval="bootstrap", resamples=40
+    )
     assert found.raw.low < found.raw < found.raw.high
 
 
@@ -241,7 +301,10 @@ def test_folds_random_stratified_given_and_by_a_splitter(world):
     plain, stratified = calibration_loss(y, p), calibration_loss(y, p, stratify=True)
     assert (np.bincount(plain.folds) == 120).all()
     for number in range(5):
-        shares = np.bincount(y[stratified.folds == number], minlength=3) / (stratified.folds == number).sum()
+        shares = (
+            np.bincount(y[stratified.folds == number], minlength=3)
+            / (stratified.folds == number).sum()
+        )
         assert shares == pytest.approx(np.bincount(y) / len(y), abs=0.02)
     same = calibration_loss(y, p, cv=plain.folds)
     names = calibration_loss(y, p, cv=np.array(list("vwxyz"))[plain.folds])
@@ -259,13 +322,17 @@ def test_folds_random_stratified_given_and_by_a_splitter(world):
         (same, "5 given folds"),
         (calibration_loss(y, p, cv=KFold(3)), "3 folds of KFold"),
         (calibration_loss(y, p, clusters=clusters), "5 folds of whole clusters"),
-        (calibration_loss(y, p, clusters=clusters, stratify=True), "5 stratified folds of whole clusters"),
+        (
+            calibration_loss(y, p, clusters=clusters, stratify=True),
+            "5 stratified folds of whole clusters",
+        ),
     ):
         assert found.definition.endswith(words)
 
 
 def test_folds_do_not_tell_class_frequencies():
-    """Uniform labels, uniform outputs: there is nothing to gain. Stratified folds found 0.96% [0.50, 1.41]."""
+    """Uniform labels, uniform outputs: there is nothing to gain. Stratified folds found 0.96%
+    [0.50, 1.41]."""
     y = np.random.default_rng(0).integers(0, 100, 1000)
     flat = np.full((1000, 100), 0.01)
     assert calibration_loss(y, flat, stratify=True).relative.low > 0
@@ -275,7 +342,11 @@ def test_folds_do_not_tell_class_frequencies():
 
 def test_clusters_stay_together_and_widen_the_interval(world):
     """Each row ten times: dependent rows tell less than so many independent ones."""
-    y, p, clusters = np.repeat(world.y, 10), np.repeat(world.mcs, 10, axis=0), np.repeat(np.arange(600), 10)
+    y, p, clusters = (
+        np.repeat(world.y, 10),
+        np.repeat(world.mcs, 10, axis=0),
+        np.repeat(np.arange(600), 10),
+    )
     alone, together = calibration_loss(y, p), calibration_loss(y, p, clusters=clusters)
     for cluster_folds in np.split(together.folds, 600):
         assert len(set(cluster_folds)) == 1
@@ -293,16 +364,23 @@ def test_clusters_stay_together_and_widen_the_interval(world):
 def test_clusters_of_uneven_size_make_folds_of_about_equal_rows(world):
     rng = np.random.default_rng(0)
     clusters = np.repeat(np.arange(100), rng.integers(1, 12, 100))[:600]
-    found = calibration_loss(world.y[: len(clusters)], world.mcs[: len(clusters)], clusters=clusters)
+    found = calibration_loss(
+        world.y[: len(clusters)], world.mcs[: len(clusters)], clusters=clusters
+    )
     sizes = np.bincount(found.folds)
     assert sizes.max() - sizes.min() <= 3
-    other = calibration_loss(world.y[: len(clusters)], world.mcs[: len(clusters)], clusters=clusters, seed=1)
+    other = calibration_loss(
+        world.y[: len(clusters)], world.mcs[: len(clusters)], clusters=clusters, seed=1
+    )
     assert (other.folds != found.folds).any()
 
 
-@pytest.mark.parametrize("name", [name for name in METHODS if name not in ("per_group", "per_group_bias")])
+@pytest.mark.parametrize(
+    "name", [name for name in METHODS if name not in ("per_group", "per_group_bias")]
+)
 def test_a_class_that_a_training_fold_lacks(name):
-    """One row of the last class: the fold that holds it learns without it, and its loss stays near that of the outputs."""
+    """One row of the last class: the fold that holds it learns without it, and its loss stays near
+    that of the outputs."""
     rng = np.random.default_rng(1)
     p = rng.dirichlet(np.ones(5), 200)
     y = np.array([rng.choice(4, p=row[:4] / row[:4].sum()) for row in p])
@@ -325,7 +403,8 @@ def test_a_class_that_a_training_fold_lacks(name):
 
 
 def hidden_groups(n, seed=0):
-    """The same outputs in two groups, not sure enough in one and too sure in the other; a feature tells the groups."""
+    """The same outputs in two groups, not sure enough in one and too sure in the other; a feature
+    tells the groups."""
     rng = np.random.default_rng(seed)
     hidden, z = rng.integers(0, 2, n), rng.normal(0, 1.5, n)
     y = (rng.random(n) < 1 / (1 + np.exp(-np.where(hidden, 3 * z, z / 3)))).astype(int)
@@ -352,7 +431,9 @@ def test_features_and_groups_reach_the_calibrator():
         by_hand[test] = fitted.predict_proba(np.column_stack([1 - p, p])[test], groups=hidden[test])
     np.testing.assert_allclose(own.posteriors, by_hand, atol=1e-12)
     train = pb.Predictions(y[:2000], p[:2000], features=features[:2000])
-    held = calibration_loss(y[2000:], p[2000:], calibrator=grouped, features=features[2000:], train=train)
+    held = calibration_loss(
+        y[2000:], p[2000:], calibrator=grouped, features=features[2000:], train=train
+    )
     assert held.relative > 0.1
 
 
@@ -360,14 +441,20 @@ def test_arguments_without_effect_are_refused():
     y, p, features, hidden = hidden_groups(200)
     cases = [
         ({"calibrator": PerGroup()}, "`groups`.*PerGroup needs the group"),
-        ({"calibrator": Chain([Chain([PerGroup()])])}, "`calibrator`.*Chain.*do not reach PerGroup"),
+        (
+            {"calibrator": Chain([Chain([PerGroup()])])},
+            "`calibrator`.*Chain.*do not reach PerGroup",
+        ),
         ({"calibrator": GroupCalibration(PerGroup())}, "`calibrator`.*do not reach PerGroup"),
         ({"groups": hidden}, "`groups`.*BiasCorrectedTemperature"),
         ({"features": features}, "`features`.*BiasCorrectedTemperature"),
         ({"calibrator": GroupCalibration(), "groups": hidden}, "`groups`.*GroupCalibration"),
         ({"calibrator": PerGroup(), "groups": hidden[:9]}, "`groups`"),
         ({"calibrator": PerGroup(), "groups": "site"}, "`groups`.*'site'"),
-        ({"calibrator": GroupCalibration(), "features": features, "train": (y, p)}, "`train`.*features"),
+        (
+            {"calibrator": GroupCalibration(), "features": features, "train": (y, p)},
+            "`train`.*features",
+        ),
         ({"calibrator": PerGroup(), "groups": hidden, "train": (y, p)}, "`train`.*groups"),
         ({"cv": KFold(3), "stratify": True}, "`stratify`.*number of folds"),
         ({"cv": hidden, "stratify": True}, "`stratify`"),
@@ -388,13 +475,20 @@ def test_other_rows_to_train(world):
     assert (found.folds == -1).all()
     assert "fitted to other rows" in found.definition
     weights = np.random.default_rng(0).integers(0, 3, len(world.y))
-    weighted = calibration_loss(world.y, world.mcs, train=(other.y, other.mcs), sample_weight=weights)
-    np.testing.assert_array_equal(weighted.posteriors, expected[weights > 0])  # the weights are of the rows judged
+    weighted = calibration_loss(
+        world.y, world.mcs, train=(other.y, other.mcs), sample_weight=weights
+    )
+    # the weights are of the rows judged
+    np.testing.assert_array_equal(weighted.posteriors, expected[weights > 0])
     heavy = pb.Predictions(other.y, other.mcs, sample_weight=np.where(other.y == 0, 9.0, 1.0))
     assert float(calibration_loss(world.y, world.mcs, train=heavy)) != float(found)
     names = ["x", "y", "z"]
     same = calibration_loss(
-        np.array(names)[world.y], world.mcs, labels=names, train=(np.array(names)[other.y], other.mcs), score="brier"
+        np.array(names)[world.y],
+        world.mcs,
+        labels=names,
+        train=(np.array(names)[other.y], other.mcs),
+        score="brier",
     )
     assert same.posteriors == pytest.approx(expected)
 
@@ -403,15 +497,24 @@ def test_weights_are_repeats(world):
     y, p = world.y, world.mcps
     w, folds = np.random.default_rng(0).integers(0, 4, len(y)), np.arange(len(y)) % 4
     rows = np.repeat(np.arange(len(y)), w)
-    for score, calibrator in (("log", None), ("brier", None), ("log", PlattScaling())):  # the last counts rows
-        weighted = calibration_loss(y, p, sample_weight=w, cv=folds, score=score, calibrator=calibrator)
-        repeated = calibration_loss(y[rows], p[rows], cv=folds[rows], score=score, calibrator=calibrator)
+    # the last counts rows
+    for score, calibrator in (("log", None), ("brier", None), ("log", PlattScaling())):
+        weighted = calibration_loss(
+            y, p, sample_weight=w, cv=folds, score=score, calibrator=calibrator
+        )
+        repeated = calibration_loss(
+            y[rows], p[rows], cv=folds[rows], score=score, calibrator=calibrator
+        )
         for name in ("raw", "calibrated", "loss", "relative"):
-            assert getattr(weighted, name) == pytest.approx(float(getattr(repeated, name)), abs=1e-7)
+            assert getattr(weighted, name) == pytest.approx(
+                float(getattr(repeated, name)), abs=1e-7
+            )
         assert weighted.divergence == pytest.approx(repeated.divergence, abs=1e-7)
         assert weighted.refinement == pytest.approx(repeated.refinement, abs=1e-7)
     scaled = calibration_loss(y, p, sample_weight=1e307 * w, cv=folds)
-    assert scaled.loss == pytest.approx(float(calibration_loss(y, p, sample_weight=w, cv=folds)), abs=1e-7)
+    assert scaled.loss == pytest.approx(
+        float(calibration_loss(y, p, sample_weight=w, cv=folds)), abs=1e-7
+    )
     assert scaled.raw.n == (w > 0).sum()
 
 
@@ -422,7 +525,11 @@ def test_rows_of_no_weight_are_absent(world):
     found, expected = calibration_loss(y, p, sample_weight=w), calibration_loss(y[w > 0], p[w > 0])
     np.testing.assert_array_equal(found.posteriors, expected.posteriors)
     np.testing.assert_array_equal(found.rows, np.flatnonzero(w))
-    assert (float(found), found.loss.low, found.divergence) == (float(expected), expected.loss.low, expected.divergence)
+    assert (float(found), found.loss.low, found.divergence) == (
+        float(expected),
+        expected.loss.low,
+        expected.divergence,
+    )
 
 
 # --- scores and forms of rows
@@ -440,7 +547,11 @@ def test_scores(world):
         pb.Cost.zero_one(3, reject=0.1),
     ):
         found = calibration_loss(y, p, score=score)
-        rule = {"log": pb.Log(), "brier": pb.Brier()}.get(score, score) if isinstance(score, str) else score
+        rule = (
+            {"log": pb.Log(), "brier": pb.Brier()}.get(score, score)
+            if isinstance(score, str)
+            else score
+        )
         assert found.raw == pytest.approx(rule.score(p, y).mean(), rel=1e-12)
         assert found.calibrated == pytest.approx(rule.score(found.posteriors, y).mean(), rel=1e-12)
         assert found.loss > 0
@@ -453,7 +564,9 @@ def test_scores(world):
             return 1 - forecast / np.linalg.norm(forecast, axis=-1, keepdims=True)
 
     own = calibration_loss(y, p, score=Spherical())
-    assert own.raw == pytest.approx((1 - p[np.arange(len(y)), y] / np.linalg.norm(p, axis=1)).mean())
+    assert own.raw == pytest.approx(
+        (1 - p[np.arange(len(y)), y] / np.linalg.norm(p, axis=1)).mean()
+    )
     two = gaussian_posteriors(400, 2)
     assert calibration_loss(two.y, two.mcs, score=pb.RiskWeighted(2, 2)).loss == pytest.approx(
         float(calibration_loss(two.y, two.mcs, score="brier").loss), rel=1e-9
@@ -488,7 +601,12 @@ def test_forms_of_rows_agree():
 
 def test_outputs_of_minus_infinity_and_certainty():
     y = np.array([0, 1, 2, 0, 1, 2, 0, 1, 2, 0])
-    z = np.log(np.array([[0.6, 0.3, 0.1], [0.2, 0.5, 0.3], [0.1, 0.2, 0.7], [0.5, 0.25, 0.25], [0.4, 0.5, 0.1]] * 2))
+    z = np.log(
+        np.array(
+            [[0.6, 0.3, 0.1], [0.2, 0.5, 0.3], [0.1, 0.2, 0.7], [0.5, 0.25, 0.25], [0.4, 0.5, 0.1]]
+            * 2
+        )
+    )
     z[0, 1] = -np.inf
     logits = calibration_loss(y, z, from_logits=True, cv=3)
     certain = calibration_loss(y, softmax(z), cv=3)
@@ -496,7 +614,9 @@ def test_outputs_of_minus_infinity_and_certainty():
     one = np.array([-np.inf, 0.0, -0.5, -0.1, -2.0, -0.3, -1.0, -0.2, -0.4, -0.7])
     found = calibration_loss(y % 2, one, from_log_probs=True, cv=2)
     assert found.raw == pytest.approx(float(pb.log_score(y % 2, np.exp(one))))
-    wrong = calibration_loss([0, 1, 0, 1, 1, 0], [0.0, 1.0, 1.0, 0.6, 0.7, 0.4], cv=2, calibrator=BBQ())
+    wrong = calibration_loss(
+        [0, 1, 0, 1, 1, 0], [0.0, 1.0, 1.0, 0.6, 0.7, 0.4], cv=2, calibrator=BBQ()
+    )
     assert wrong.raw == np.inf
     assert wrong.loss == np.inf
     assert np.isnan(wrong.loss.low)
@@ -524,7 +644,9 @@ def test_bad_rows_and_wide_tolerances(world):
     np.testing.assert_array_equal(found.rows, kept)
     assert float(found) == float(calibration_loss(y[kept], world.mcps[kept]))
     clusters = np.arange(len(y)) // 2
-    assert len(calibration_loss(y, p, on_bad_rows="drop", clusters=clusters, cv=clusters % 4).folds) == len(kept)
+    assert len(
+        calibration_loss(y, p, on_bad_rows="drop", clusters=clusters, cv=clusters % 4).folds
+    ) == len(kept)
     wide = calibration_loss(y[8:], p[8:], tolerance=0.1)
     assert float(wide) == pytest.approx(float(calibration_loss(y[8:], world.mcps[8:])), abs=1e-12)
     half = calibration_loss(y, world.cal.astype(np.float16))
@@ -534,7 +656,12 @@ def test_bad_rows_and_wide_tolerances(world):
 def test_a_class_with_one_row(world):
     y, p = (
         np.append(world.y, 3),
-        np.vstack([np.column_stack([0.99 * world.mcs, np.full(len(world.y), 0.01)]), np.full((1, 4), 0.25)]),
+        np.vstack(
+            [
+                np.column_stack([0.99 * world.mcs, np.full(len(world.y), 0.01)]),
+                np.full((1, 4), 0.25),
+            ]
+        ),
     )
     with warnings.catch_warnings():
         warnings.simplefilter("error")

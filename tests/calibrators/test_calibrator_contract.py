@@ -1,4 +1,5 @@
-"""What every calibrator promises, whatever its family: laws and edges over a registry of all of them."""
+"""What every calibrator promises, whatever its family: laws and edges over a registry of all of
+them."""
 
 from __future__ import annotations
 
@@ -13,7 +14,13 @@ from sklearn.utils.estimator_checks import check_estimator
 
 import probaudit as pb
 from probaudit import calibrators
-from probaudit.calibrators import MODULES, Calibrator, PlattScaling, TemperatureScaling, VectorScaling
+from probaudit.calibrators import (
+    MODULES,
+    Calibrator,
+    PlattScaling,
+    TemperatureScaling,
+    VectorScaling,
+)
 from probaudit.calibrators.base import WORSE, as_repeats, distinct_labels
 from probaudit.errors import InputError
 from probaudit.simulate import gaussian_posteriors
@@ -46,12 +53,25 @@ REGISTRY: dict[str, list[dict]] = {
     "TemperatureScaling": [{}],
     "VectorScaling": [{}],
 }
-KINDS = {f"{name}-{i}": (name, choices) for name, list_ in REGISTRY.items() for i, choices in enumerate(list_)}
+KINDS = {
+    f"{name}-{i}": (name, choices)
+    for name, list_ in REGISTRY.items()
+    for i, choices in enumerate(list_)
+}
 every = pytest.mark.parametrize("kind", KINDS)
 
-# What depends on how many rows there are, and so on the scale of weights above a mean of 1: pseudo-counts, priors, bins.
-COUNT_ROWS = {"BBQ-0", "BBQ-1", "GaussianProcessCalibration-0", "IsotonicCalibration-1", "PlattScaling-0", "PerGroup-1"}
-# Fits that minimise the log score over a family with the identity in it: never worse on their own rows.
+# What depends on how many rows there are, and so on the scale of weights above a mean of 1:
+# pseudo-counts, priors, bins.
+COUNT_ROWS = {
+    "BBQ-0",
+    "BBQ-1",
+    "GaussianProcessCalibration-0",
+    "IsotonicCalibration-1",
+    "PlattScaling-0",
+    "PerGroup-1",
+}
+# Fits that minimise the log score over a family with the identity in it: never worse on their own
+# rows.
 MINIMISERS = [
     "BetaCalibration-0",
     "BiasCorrectedTemperature-0",
@@ -67,15 +87,20 @@ MINIMISERS = [
 
 def make(kind: str, **more: object) -> Calibrator:
     name, choices = KINDS[kind]
-    return getattr(calibrators, name)(**{key: clone(value, safe=False) for key, value in choices.items()}, **more)
+    return getattr(calibrators, name)(
+        **{key: clone(value, safe=False) for key, value in choices.items()}, **more
+    )
 
 
 def close(kind: str) -> float:
-    """How near two searches for one optimum end. Hardly determined directions of a matrix leave more room."""
+    """How near two searches for one optimum end. Hardly determined directions of a matrix leave
+    more room."""
     return 1e-5 if kind.startswith(("MatrixScaling", "GroupCalibration-1", "Chain-1")) else 1e-6
 
 
-def world(n: int = 120, classes: int = 3, seed: int = 0, sharp: float = 2.0) -> tuple[np.ndarray, np.ndarray]:
+def world(
+    n: int = 120, classes: int = 3, seed: int = 0, sharp: float = 2.0
+) -> tuple[np.ndarray, np.ndarray]:
     """Logits that are too large and biased, and labels."""
     rng = np.random.default_rng(seed)
     truth = 1.5 * rng.normal(size=(n, classes))
@@ -105,16 +130,24 @@ def honest(model: Calibrator) -> None:
 
 
 def test_the_registry_is_complete():
-    classes = {getattr(calibrators, name) for name in MODULES if isinstance(getattr(calibrators, name), type)}
+    classes = {
+        getattr(calibrators, name)
+        for name in MODULES
+        if isinstance(getattr(calibrators, name), type)
+    }
     ours = {c for c in classes if issubclass(c, Calibrator) and c is not Calibrator}
     assert {c.__name__ for c in ours} == set(REGISTRY)
     assert calibrators.DirectionPreserving is calibrators.BiasCorrectedTemperature
 
 
-ELSEWHERE = {type(build()) for build in (*ALL, *FAMILIES.values())} | {type(model) for model in all_kinds()}
+ELSEWHERE = {type(build()) for build in (*ALL, *FAMILIES.values())} | {
+    type(model) for model in all_kinds()
+}
 
 
-@pytest.mark.parametrize("name", [name for name in REGISTRY if getattr(calibrators, name) not in ELSEWHERE])
+@pytest.mark.parametrize(
+    "name", [name for name in REGISTRY if getattr(calibrators, name) not in ELSEWHERE]
+)
 def test_scikit_learn_contract(name):
     """Of classes whose own tests do not check it."""
     with warnings.catch_warnings():
@@ -128,10 +161,14 @@ def test_scikit_learn_contract(name):
 
 @every
 def test_order_of_rows_does_not_matter(kind):
-    """Up to rounding of sums. (The Gaussian process chooses its length on every so many-th row beyond 65,536 outputs.)"""
+    """Up to rounding of sums. (The Gaussian process chooses its length on every so many-th row
+    beyond 65,536 outputs.)"""
     z, y = world()
     order = np.random.default_rng(1).permutation(len(y))
-    plain, turned = make(kind, from_logits=True).fit(z, y), make(kind, from_logits=True).fit(z[order], y[order])
+    plain, turned = (
+        make(kind, from_logits=True).fit(z, y),
+        make(kind, from_logits=True).fit(z[order], y[order]),
+    )
     assert turned.predict_proba(z) == pytest.approx(plain.predict_proba(z), abs=close(kind))
     np.testing.assert_array_equal(plain.predict_proba(z[order]), plain.predict_proba(z)[order])
 
@@ -171,9 +208,14 @@ def test_formats_are_what_their_values_say(kind, dtype, from_logits):
     found = make(kind, from_logits=from_logits).fit(rough, y).predict_proba(rough)
     proper(found, z.shape)
     model = make(kind, from_logits=from_logits)
-    if kind.startswith("GroupCalibration"):  # which rows learn the groups depends on every bit of them
+    # which rows learn the groups depends on every bit of them
+    if kind.startswith("GroupCalibration"):
         mask = np.arange(80) % 2 == 0
-        found = make(kind, from_logits=from_logits).fit(rough, y, grouping_rows=mask).predict_proba(rough)
+        found = (
+            make(kind, from_logits=from_logits)
+            .fit(rough, y, grouping_rows=mask)
+            .predict_proba(rough)
+        )
         expected = model.fit(exact, y, grouping_rows=mask).predict_proba(exact)
     else:
         expected = model.fit(exact, y).predict_proba(exact)
@@ -193,19 +235,26 @@ def test_weights_are_repeats_and_zero_is_absent(kind, classes):
     assert weighted.predict_proba(z) == pytest.approx(repeated.predict_proba(z), abs=close(kind))
     np.testing.assert_array_equal(weighted.predict_proba(z), kept.predict_proba(z))
     assert weighted.fit_report_.n == (w > 0).sum()
-    assert weighted.fit_report_.score_before == pytest.approx(repeated.fit_report_.score_before, rel=1e-12)
+    assert weighted.fit_report_.score_before == pytest.approx(
+        repeated.fit_report_.score_before, rel=1e-12
+    )
 
 
 @every
 def test_the_scale_of_weights(kind):
     z, y = world(90)
     w = np.random.default_rng(1).random(90) + 0.1
-    shares, plain = (make(kind, from_logits=True).fit(z, y, s * w).predict_proba(z) for s in (1e-9, 0.5))
-    assert shares == pytest.approx(plain, abs=close(kind))  # both have a mean below 1, and count as one row each
+    shares, plain = (
+        make(kind, from_logits=True).fit(z, y, s * w).predict_proba(z) for s in (1e-9, 0.5)
+    )
+    # both have a mean below 1, and count as one row each
+    assert shares == pytest.approx(plain, abs=close(kind))
     many = make(kind, from_logits=True).fit(z, y, 1000 * w).predict_proba(z)
     assert (np.abs(many - plain).max() <= close(kind)) == (kind not in COUNT_ROWS)
     for extreme in (1e300, 5e-324):
-        proper(make(kind, from_logits=True).fit(z, y, np.full(90, extreme)).predict_proba(z), z.shape)
+        proper(
+            make(kind, from_logits=True).fit(z, y, np.full(90, extreme)).predict_proba(z), z.shape
+        )
 
 
 @every
@@ -245,7 +294,9 @@ def test_columns_and_classes_in_another_order(kind):
     if kind.startswith("GroupCalibration"):
         return  # its starting weights and its choice of rows belong to columns as they come
     turned = make(kind, from_logits=True, classes=order).fit(z[:, order], y)
-    assert turned.predict_proba(z[:, order]) == pytest.approx(expected[:, order], abs=10 * close(kind))
+    assert turned.predict_proba(z[:, order]) == pytest.approx(
+        expected[:, order], abs=10 * close(kind)
+    )
 
 
 @every
@@ -269,7 +320,9 @@ def test_one_column_is_two_columns(kind, from_logits):
     two = np.column_stack([np.zeros(100) if from_logits else 1 - one, one])
     expected = make(kind, from_logits=from_logits).fit(two, y).predict_proba(two)
     for column in (one, one[:, None], one.tolist()):
-        np.testing.assert_array_equal(make(kind, from_logits=from_logits).fit(column, y).predict_proba(column), expected)
+        np.testing.assert_array_equal(
+            make(kind, from_logits=from_logits).fit(column, y).predict_proba(column), expected
+        )
 
 
 @every
@@ -304,8 +357,14 @@ EDGES = {
     "certain and right": (np.eye(3)[[0, 1, 2, 0]], [0, 1, 2, 0]),
     "certain and wrong": (np.eye(3)[[0, 1, 2, 0]], [1, 2, 0, 1]),
     "certain, both": (np.eye(3)[[0, 1, 2, 0, 1, 2]], [0, 1, 2, 1, 2, 0]),
-    "subnormal": (np.array([[5e-324, 1, 0], [1, 5e-324, 0], [0.2, 0.3, 0.5], [0, 5e-324, 1]]), [0, 1, 2, 1]),
-    "next to one": (np.array([[1 - 2**-53, 2**-53, 0], [0, 1 - 2**-53, 2**-53], [0.2, 0.3, 0.5]]), [1, 0, 2]),
+    "subnormal": (
+        np.array([[5e-324, 1, 0], [1, 5e-324, 0], [0.2, 0.3, 0.5], [0, 5e-324, 1]]),
+        [0, 1, 2, 1],
+    ),
+    "next to one": (
+        np.array([[1 - 2**-53, 2**-53, 0], [0, 1 - 2**-53, 2**-53], [0.2, 0.3, 0.5]]),
+        [1, 0, 2],
+    ),
     "constant": (np.full((9, 3), 1 / 3), [0, 1, 1, 2, 1, 1, 0, 1, 2]),
     "constant and certain": (np.eye(3)[[0] * 6], [0, 0, 1, 2, 0, 0]),
     "two rows": (np.array([[0.7, 0.2, 0.1], [0.4, 0.5, 0.1]]), [0, 1]),
@@ -319,7 +378,9 @@ def test_edges_of_probability(kind, edge):
     P, y = EDGES[edge]
     model = make(kind, classes=[0, 1, 2]).fit(P, y)
     honest(model)
-    others = np.array([[1, 0, 0], [1 / 3, 1 / 3, 1 / 3], [5e-324, 0, 1], [2**-53, 1 - 2**-53, 0], [0.6, 0.3, 0.1]])
+    others = np.array(
+        [[1, 0, 0], [1 / 3, 1 / 3, 1 / 3], [5e-324, 0, 1], [2**-53, 1 - 2**-53, 0], [0.6, 0.3, 0.1]]
+    )
     for rows in (P, others, others.astype(np.float32)):
         proper(model.predict_proba(rows), rows.shape)
 
@@ -397,7 +458,12 @@ def test_bad_rows_are_named(kind):
 @every
 def test_bad_classes_are_named(kind):
     P, y = softmax(world(30)[0]), world(30)[1]
-    for classes, argument in (([0, 1, 7], "y"), ([0, 1, 1], "classes"), ([0], "classes"), ([0, 1, 2, 3, 4], "classes")):
+    for classes, argument in (
+        ([0, 1, 7], "y"),
+        ([0, 1, 1], "classes"),
+        ([0], "classes"),
+        ([0, 1, 2, 3, 4], "classes"),
+    ):
         with pytest.raises(InputError) as raised:
             make(kind, classes=classes).fit(P, y)
         assert raised.value.argument == argument
@@ -418,7 +484,8 @@ def test_the_argmax_of_accuracy_preserving_calibrators(kind):
     rng = np.random.default_rng(0)
     rows = rng.normal(scale=4, size=(600, 4))
     rows[:100] = rows[:100].round()  # ties
-    rows[100:200] = 1 + np.array([0, 2**-52, -(2**-53), 2**-51])[rng.integers(0, 4, (100, 4))]  # all but ties
+    # all but ties
+    rows[100:200] = 1 + np.array([0, 2**-52, -(2**-53), 2**-51])[rng.integers(0, 4, (100, 4))]
     rows[200:300] *= 1e4
     rows[300:400] = 0
     rows[400:500] = rng.choice([-1e5, 1e5], (100, 4))
@@ -433,7 +500,13 @@ def test_the_argmax_of_accuracy_preserving_calibrators(kind):
 def test_which_calibrators_preserve_accuracy():
     claims = {kind for kind in KINDS if make(kind).accuracy_preserving}
     assert claims == {
-        *("Chain-0", "EnsembleTemperature-0", "EnsembleTemperature-1", "GroupCalibration-0", "IRM-0"),
+        *(
+            "Chain-0",
+            "EnsembleTemperature-0",
+            "EnsembleTemperature-1",
+            "GroupCalibration-0",
+            "IRM-0",
+        ),
         *("Identity-0", "PerGroup-0", "TemperatureScaling-0"),
     }
 
@@ -449,7 +522,9 @@ def test_never_worse_without_a_word(kind, sharp):
         with np.errstate(divide="ignore"):
             after = -np.log(probs[rows, y]).mean()
         assert model.fit_report_.score_after == pytest.approx(after, rel=1e-9, abs=1e-12)
-        assert model.fit_report_.score_before == pytest.approx(float(pb.log_score(y, z, from_logits=True)), rel=1e-12)
+        assert model.fit_report_.score_before == pytest.approx(
+            float(pb.log_score(y, z, from_logits=True)), rel=1e-12
+        )
         if kind in MINIMISERS:
             assert after <= model.fit_report_.score_before + 1e-9
 
@@ -476,7 +551,8 @@ def test_weights_count_rows():
 
 
 def test_rounding_does_not_keep_a_search_from_resting():
-    """The mean of many rows is known to about 1e-14: near its minimum the slope must decide, not the value."""
+    """The mean of many rows is known to about 1e-14: near its minimum the slope must decide, not
+    the value."""
     for seed in range(12):
         world_ = gaussian_posteriors(500, 3, prior=0.5, seed=seed)
         y, p = np.repeat(world_.y, 10), np.repeat(world_.mcs, 10, axis=0)
@@ -487,8 +563,14 @@ def test_rounding_does_not_keep_a_search_from_resting():
 
 
 def test_equal_outputs_stay_equal():
-    """Sums of tenths are not 1 in binary, in whatever order they are added: to divide by them would part equal outputs."""
-    P, y = np.array([[0.5, 0.3, 0.2], [0.2, 0.5, 0.3], [0.6, 0.1, 0.3], [0.6, 0.3, 0.1], [0.1, 0.1, 0.8]]), [0, 1, 1, 2, 2]
+    """Sums of tenths are not 1 in binary, in whatever order they are added: to divide by them would
+    part equal outputs."""
+    P, y = (
+        np.array(
+            [[0.5, 0.3, 0.2], [0.2, 0.5, 0.3], [0.6, 0.1, 0.3], [0.6, 0.3, 0.1], [0.1, 0.1, 0.8]]
+        ),
+        [0, 1, 1, 2, 2],
+    )
     knots = calibrators.IRM().fit(P, y).knots_
     assert set(np.unique(knots[0])) <= set(P.ravel())
     np.testing.assert_array_equal(calibrators.Identity().fit(P, y).predict_proba(P), P)
@@ -498,7 +580,10 @@ def test_a_frame_with_the_classes_in_another_order_is_refused():
     world = pb.simulate.gaussian_posteriors(300, 3, seed=0)
     names = np.array(["cat", "dog", "owl"])
     frame, y = pd.DataFrame(world.mcs, columns=names), names[world.y]
-    odd, words = frame[["owl", "cat", "dog"]], "`P`: its columns are the classes in another order: owl, cat, dog"
+    odd, words = (
+        frame[["owl", "cat", "dog"]],
+        "`P`: its columns are the classes in another order: owl, cat, dog",
+    )
     with pytest.raises(pb.InputError, match=words):
         calibrators.TemperatureScaling().fit(odd, y)
     for fitted in (calibrators.TemperatureScaling().fit(P, y) for P in (frame, world.mcs)):
@@ -506,6 +591,8 @@ def test_a_frame_with_the_classes_in_another_order_is_refused():
             fitted.predict_proba(odd)
     with pytest.raises(pb.InputError, match="another order: owl, dog"):  # the first class left out
         calibrators.TemperatureScaling(classes=names).fit(frame[["owl", "dog"]], y)
-    found = calibrators.TemperatureScaling(classes=["owl", "cat", "dog"]).fit(odd, y).predict_proba(odd)
+    found = (
+        calibrators.TemperatureScaling(classes=["owl", "cat", "dog"]).fit(odd, y).predict_proba(odd)
+    )
     expected = calibrators.TemperatureScaling().fit(frame, y).predict_proba(frame)
     np.testing.assert_allclose(found, expected[:, [2, 0, 1]], rtol=1e-6)

@@ -1,4 +1,5 @@
-"""Isotonic, binning, beta, Dirichlet, Gaussian process, mean replacement and prior correction: laws, edges, known answers."""
+"""Isotonic, binning, beta, Dirichlet, Gaussian process, mean replacement and prior correction:
+laws, edges, known answers."""
 
 from __future__ import annotations
 
@@ -59,12 +60,18 @@ def check_probabilities(q, shape):
     assert np.abs(q.sum(axis=1) - 1).max() < 1e-12
 
 
-@pytest.mark.parametrize("name", [name for name in FAMILIES if name not in ("beta am", "bbq netcal")])
+@pytest.mark.parametrize(
+    "name", [name for name in FAMILIES if name not in ("beta am", "bbq netcal")]
+)
 def test_scikit_learn_contract(name):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # checks that are skipped warn
         results = check_estimator(FAMILIES[name](from_logits=True), on_fail=None)
-    assert not [(result["check_name"], result["exception"]) for result in results if result["status"] == "failed"]
+    assert not [
+        (result["check_name"], result["exception"])
+        for result in results
+        if result["status"] == "failed"
+    ]
 
 
 @each_family
@@ -81,7 +88,8 @@ def test_probabilities_come_out(make, classes):
 
 @each_family
 def test_everything_learned_is_listed(make):
-    """What is saved, choices, `_fitted`, classes and columns, is enough to predict; and it is plain."""
+    """What is saved, choices, `_fitted`, classes and columns, is enough to predict; and it is
+    plain."""
     z, y = world(200, 3)
     fit = make(from_logits=True).fit(z, y)
     again = type(fit)(**fit.get_params())
@@ -117,7 +125,9 @@ def test_rows_of_no_weight_are_absent(make):
 def test_weights_may_be_huge_or_sum_to_one(make):
     z, y = world(100, 3)
     plain = make(from_logits=True).fit(z, y)
-    check_probabilities(make(from_logits=True).fit(z, y, np.full(100, 1e300)).predict_proba(z), z.shape)
+    check_probabilities(
+        make(from_logits=True).fit(z, y, np.full(100, 1e300)).predict_proba(z), z.shape
+    )
     shares = make(from_logits=True).fit(z, y, np.full(100, 0.01))
     assert shares.predict_proba(z) == pytest.approx(plain.predict_proba(z), abs=1e-7)
 
@@ -131,7 +141,9 @@ def test_order_of_rows_and_classes(make):
     assert fit.predict_proba(z) == pytest.approx(expected, abs=1e-12)
     assert fit.predict(z).dtype == names.dtype
     order = np.random.default_rng(3).permutation(200)
-    assert make(from_logits=True).fit(z[order], y[order]).predict_proba(z) == pytest.approx(expected, abs=1e-6)
+    assert make(from_logits=True).fit(z[order], y[order]).predict_proba(z) == pytest.approx(
+        expected, abs=1e-6
+    )
     columns = np.array([2, 0, 3, 1])
     turned = make(from_logits=True, classes=columns).fit(z[:, columns], y)
     assert turned.predict_proba(z[:, columns]) == pytest.approx(expected[:, columns], abs=1e-5)
@@ -158,7 +170,9 @@ def test_exact_zeros_and_ones(make):
     check_probabilities(fit.predict_proba(P), P.shape)
     new = np.array([[1 - 2**-53, 2**-53, 0], [5e-324, 1, 0], [1 / 3, 1 / 3, 1 / 3]])
     check_probabilities(fit.predict_proba(new), new.shape)
-    binary = make().fit([[1, 0], [0, 1], [1, 0], [0, 1], [0.5, 0.5], [0.2, 0.8]], [0, 1, 1, 1, 0, 1])
+    binary = make().fit(
+        [[1, 0], [0, 1], [1, 0], [0, 1], [0.5, 0.5], [0.2, 0.8]], [0, 1, 1, 1, 0, 1]
+    )
     check_probabilities(binary.predict_proba([[1, 0], [0, 1], [0.5, 0.5]]), (3, 2))
 
 
@@ -187,14 +201,18 @@ def test_constant_outputs(make):
     P = np.full((40, 3), 1 / 3)
     q = make().fit(P, y).predict_proba(P)
     check_probabilities(q, P.shape)
-    if isinstance(make(), (IsotonicCalibration, HistogramBinning, BetaCalibration)) and not getattr(make(), "finite", False):
+    if isinstance(make(), (IsotonicCalibration, HistogramBinning, BetaCalibration)) and not getattr(
+        make(), "finite", False
+    ):
         free = getattr(make(), "parameters", "") != "ab"
         assert not free or q[0] == pytest.approx([0.25, 0.5, 0.25], abs=1e-6)
 
 
 @each_family
 def test_two_rows(make):
-    check_probabilities(make().fit([[0.7, 0.3], [0.4, 0.6]], [0, 1]).predict_proba([[0.5, 0.5]]), (1, 2))
+    check_probabilities(
+        make().fit([[0.7, 0.3], [0.4, 0.6]], [0, 1]).predict_proba([[0.5, 0.5]]), (1, 2)
+    )
     wide = np.full((2, 30), 1 / 30)
     check_probabilities(make().fit(wide, [3, 17]).predict_proba(wide), (2, 30))
 
@@ -222,12 +240,19 @@ def test_the_log_score_of_the_rows_never_gets_worse(name, temperature):
 
 
 def slow_isotonic(p, y, w):
-    """max over a <= i of min over b >= i of the mean of rows a..b, at each distinct output (the max-min formula)."""
+    """max over a <= i of min over b >= i of the mean of rows a..b, at each distinct output (the
+    max-min formula)."""
     x = np.unique(p)
     hits = np.array([(w * y)[p == value].sum() for value in x])
     weight = np.array([w[p == value].sum() for value in x])
     mean = np.array(
-        [[hits[a : b + 1].sum() / weight[a : b + 1].sum() if b >= a else np.inf for b in range(len(x))] for a in range(len(x))]
+        [
+            [
+                hits[a : b + 1].sum() / weight[a : b + 1].sum() if b >= a else np.inf
+                for b in range(len(x))
+            ]
+            for a in range(len(x))
+        ]
     )
     return x, np.array([mean[: i + 1, i:].min(axis=1).max() for i in range(len(x))])
 
@@ -236,10 +261,16 @@ def test_pav_is_the_max_min_formula():
     rng = np.random.default_rng(0)
     for _ in range(30):
         n = int(rng.integers(3, 25))
-        p, y, w = rng.integers(0, 12, n) / 11, rng.integers(0, 2, n), rng.integers(1, 5, n).astype(float)
+        p, y, w = (
+            rng.integers(0, 12, n) / 11,
+            rng.integers(0, 2, n),
+            rng.integers(1, 5, n).astype(float),
+        )
         y[:2] = [0, 1]
         x, expected = slow_isotonic(p, y, w)
-        assert IsotonicCalibration().fit(p, y, w).predict_proba(x)[:, 1] == pytest.approx(expected, abs=1e-12)
+        assert IsotonicCalibration().fit(p, y, w).predict_proba(x)[:, 1] == pytest.approx(
+            expected, abs=1e-12
+        )
 
 
 def test_isotonic_like_scikit_learn():
@@ -248,7 +279,12 @@ def test_isotonic_like_scikit_learn():
     fit = IsotonicCalibration().fit(p, y, weights)
     new = softmax(world(500, 3, seed=1)[0])
     q = np.column_stack(
-        [IsotonicRegression(out_of_bounds="clip").fit(p[:, k], y == k, weights).predict(new[:, k]) for k in range(3)]
+        [
+            IsotonicRegression(out_of_bounds="clip")
+            .fit(p[:, k], y == k, weights)
+            .predict(new[:, k])
+            for k in range(3)
+        ]
     )
     assert fit.predict_proba(new) == pytest.approx(q / q.sum(axis=1, keepdims=True), abs=1e-9)
 
@@ -257,17 +293,24 @@ def test_isotonic_is_best_of_monotone_curves_for_every_score():
     z, y = world(500, 2)
     p = softmax(z)
     q = IsotonicCalibration().fit(p, y).predict_proba(p)[:, 1]
-    others = [p[:, 1] ** power for power in (0.5, 1, 2)] + [np.where(p[:, 1] > 0.5, 0.8, 0.3), np.full(500, y.mean())]
+    others = [p[:, 1] ** power for power in (0.5, 1, 2)] + [
+        np.where(p[:, 1] > 0.5, 0.8, 0.3),
+        np.full(500, y.mean()),
+    ]
     for other in others:
         assert ((q - y) ** 2).mean() <= ((other - y) ** 2).mean()
         with np.errstate(divide="ignore"):
-            assert np.log(np.where(y, q, 1 - q)).mean() >= np.log(np.where(y, other, 1 - other)).mean()
+            assert (
+                np.log(np.where(y, q, 1 - q)).mean() >= np.log(np.where(y, other, 1 - other)).mean()
+            )
 
 
 def test_isotonic_between_subnormal_outputs():
     """scikit-learn's slopes overflow here: a rise of 1 over 1e-320."""
     fit = IsotonicCalibration().fit([0.0, 0.0, 1e-320, 1e-320], [0, 0, 1, 1])
-    assert fit.predict_proba([0.0, 5e-321, 1e-320, 0.3])[:, 1] == pytest.approx([0, 0.5, 1, 1], abs=1e-3)
+    assert fit.predict_proba([0.0, 5e-321, 1e-320, 0.3])[:, 1] == pytest.approx(
+        [0, 0.5, 1, 1], abs=1e-3
+    )
 
 
 def test_isotonic_finite():
@@ -303,7 +346,8 @@ def test_irm_keeps_the_argmax(classes):
     fit = IRM(from_logits=True, epsilon=1e-12).fit(z, y)
     new = rng.normal(scale=5, size=(3000, classes))
     new[:300] = new[:300].round()  # ties
-    new[300:600] = 1 + np.array([0, 2**-52, -(2**-53), 2**-51])[rng.integers(0, 4, (300, classes))]  # next to each other
+    # next to each other
+    new[300:600] = 1 + np.array([0, 2**-52, -(2**-53), 2**-51])[rng.integers(0, 4, (300, classes))]
     new[600:900] *= 1e4
     new[900:1000] = 0
     q = fit.predict_proba(new)
@@ -323,7 +367,12 @@ def test_irm_keeps_order():
 def test_irm_is_isotonic_regression_of_all_pairs():
     z, y = world(400, 4)
     p = softmax(z)
-    curve = IsotonicRegression(out_of_bounds="clip").fit(p.ravel(), np.eye(4)[y].ravel()).predict(p.ravel()).reshape(p.shape)
+    curve = (
+        IsotonicRegression(out_of_bounds="clip")
+        .fit(p.ravel(), np.eye(4)[y].ravel())
+        .predict(p.ravel())
+        .reshape(p.shape)
+    )
     found = IRM(strict=False).fit(p, y).predict_proba(p)
     assert found == pytest.approx(curve / curve.sum(axis=1, keepdims=True), abs=1e-9)
 
@@ -335,7 +384,9 @@ def test_histogram_bins():
     p, y = np.array([0.0, 0.1, 0.2, 0.25, 0.3, 1.0]), [0, 1, 0, 1, 1, 1]
     fit = HistogramBinning(bins=4).fit(p, y)
     # [0, 1/4) has 1 of 3, [1/4, 1/2) 2 of 2, [1/2, 3/4) is empty, [3/4, 1] 1 of 1
-    assert fit.predict_proba([0.0, 0.249, 0.25, 0.6, 0.75, 1.0])[:, 1] == pytest.approx([1 / 3, 1 / 3, 1, 0.625, 1, 1])
+    assert fit.predict_proba([0.0, 0.249, 0.25, 0.6, 0.75, 1.0])[:, 1] == pytest.approx(
+        [1 / 3, 1 / 3, 1, 0.625, 1, 1]
+    )
     assert HistogramBinning(bins=4, empty=0.0).fit(p, y).predict_proba([0.6])[0, 1] == 0
 
 
@@ -347,16 +398,27 @@ def test_histogram_of_equal_mass_never_parts_ties():
 
 
 def test_bbq_by_hand():
-    """Two histograms, of 1 and 2 bins, weighted by their marginal likelihoods (Naeini et al. 2015, section 3)."""
+    """Two histograms, of 1 and 2 bins, weighted by their marginal likelihoods (Naeini et al. 2015,
+    section 3)."""
     from math import exp, lgamma
 
     p, y = np.array([0.1, 0.2, 0.3, 0.4, 0.6, 0.7, 0.8, 0.9]), np.array([0, 0, 0, 1, 0, 1, 1, 1])
 
     def bin_evidence(hits, misses, bins, middle):
         a, b = 2 / bins * middle, 2 / bins * (1 - middle)
-        return lgamma(a + b) - lgamma(a + b + hits + misses) + lgamma(a + hits) - lgamma(a) + lgamma(b + misses) - lgamma(b)
+        return (
+            lgamma(a + b)
+            - lgamma(a + b + hits + misses)
+            + lgamma(a + hits)
+            - lgamma(a)
+            + lgamma(b + misses)
+            - lgamma(b)
+        )
 
-    one, two = exp(bin_evidence(4, 4, 1, 0.5)), exp(bin_evidence(1, 3, 2, 0.25) + bin_evidence(3, 1, 2, 0.75))
+    one, two = (
+        exp(bin_evidence(4, 4, 1, 0.5)),
+        exp(bin_evidence(1, 3, 2, 0.25) + bin_evidence(3, 1, 2, 0.75)),
+    )
     low = (one * 5 / 10 + two * (1 + 0.25) / 5) / (one + two)
     assert BBQ().fit(p, y).predict_proba([0.3])[0, 1] == pytest.approx(low, abs=1e-12)
 
@@ -369,7 +431,9 @@ def test_beta_is_logistic_regression():
     p = softmax(z)
     weights = np.random.default_rng(0).random(2000)
     features = np.column_stack([np.log(p[:, 1]), -np.log(p[:, 0])])
-    expected = LogisticRegression(C=np.inf, tol=1e-12, max_iter=10_000, solver="newton-cholesky").fit(features, y, weights)
+    expected = LogisticRegression(
+        C=np.inf, tol=1e-12, max_iter=10_000, solver="newton-cholesky"
+    ).fit(features, y, weights)
     a, b, c = BetaCalibration().fit(p, y, weights).curves_[0]
     assert [a, b, c] == pytest.approx([*expected.coef_[0], expected.intercept_[0]], rel=1e-6)
 
@@ -443,7 +507,8 @@ def test_dirichlet_with_many_classes():
 
 
 def extreme_world(n=2000, K=9, scale=1000.0):
-    """Confident and sometimes wrong, with margins of hundreds: L-BFGS alone has not converged after 2000 steps."""
+    """Confident and sometimes wrong, with margins of hundreds: L-BFGS alone has not converged after
+    2000 steps."""
     rng = np.random.default_rng(0)
     y = rng.choice(K, n, p=rng.dirichlet(np.full(K, 2.0)))
     z = (rng.normal(size=(K, K)) * scale / 6)[y] + rng.standard_t(3, (n, K)) * scale / 12
@@ -456,7 +521,8 @@ def test_dirichlet_reaches_its_optimum_with_extreme_logits():
     z, y = extreme_world()
     fit = DirichletCalibration(odir=1e-3, from_logits=True).fit(z, y)
     assert fit.fit_report_.converged
-    X = np.column_stack([z - z.max(axis=1, keepdims=True), np.ones(len(z))])  # log p, but for rounding
+    # log p, but for rounding
+    X = np.column_stack([z - z.max(axis=1, keepdims=True), np.ones(len(z))])
     X[:, :-1] -= np.log(np.exp(X[:, :-1]).sum(axis=1, keepdims=True))
     theta, penalty = np.column_stack([fit.weights_, fit.intercept_]), np.full((9, 10), 1e-3)
     np.fill_diagonal(penalty, 0)
@@ -491,7 +557,10 @@ def test_gaussian_process_finds_what_no_temperature_can():
     logs = np.log(softmax(z))
     bent = softmax(np.where(logs < -2, 3 * logs + 4, logs))
     fit = GaussianProcessCalibration().fit(bent, y)
-    best = min(-np.log(softmax(np.log(bent) * slope)[np.arange(6000), y]).mean() for slope in np.linspace(0.2, 1.5, 60))
+    best = min(
+        -np.log(softmax(np.log(bent) * slope)[np.arange(6000), y]).mean()
+        for slope in np.linspace(0.2, 1.5, 60)
+    )
     assert fit.fit_report_.score_after < best - 0.005
 
 

@@ -1,4 +1,4 @@
-"""Group calibration (paper 4), calibrators for given groups, and chains."""
+"""Group calibration (Yang et al. 2023), calibrators for given groups, and chains."""
 
 from __future__ import annotations
 
@@ -12,7 +12,14 @@ from sklearn.base import clone
 from sklearn.utils.estimator_checks import check_estimator
 
 import probaudit as pb
-from probaudit.calibrators import Chain, EnsembleTemperature, GroupCalibration, PerGroup, TemperatureScaling, VectorScaling
+from probaudit.calibrators import (
+    Chain,
+    EnsembleTemperature,
+    GroupCalibration,
+    PerGroup,
+    TemperatureScaling,
+    VectorScaling,
+)
 from probaudit.calibrators.base import Calibrator, Sample
 from probaudit.calibrators.grouping import distinct, first_share
 from probaudit.calibrators.mixture import Mixture
@@ -20,9 +27,11 @@ from probaudit.errors import InputError
 from tests.conftest import softmax
 
 
-def two_worlds(n: int, seed: int = 0, classes: int = 3) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-    """Logits, labels, features and the hidden group: logits three times too large in one group, three times too small in the
-    other. The first feature tells the group, noisily."""
+def two_worlds(
+    n: int, seed: int = 0, classes: int = 3
+) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+    """Logits, labels, features and the hidden group: logits three times too large in one group,
+    three times too small in the other. The first feature tells the group, noisily."""
     rng = np.random.default_rng(seed)
     hidden = rng.integers(0, 2, n)
     logits = 2 * rng.standard_normal((n, classes))
@@ -50,7 +59,9 @@ def all_kinds(**choices: object) -> list[Calibrator]:
     ]
 
 
-def with_extra(name: str, features: np.ndarray, groups: np.ndarray) -> tuple[Calibrator, np.ndarray]:
+def with_extra(
+    name: str, features: np.ndarray, groups: np.ndarray
+) -> tuple[Calibrator, np.ndarray]:
     """A calibrator that takes features or groups, and these."""
     if name == "features":
         return GroupCalibration(n_partitions=3, from_logits=True), features
@@ -65,7 +76,12 @@ def with_extra(name: str, features: np.ndarray, groups: np.ndarray) -> tuple[Cal
 def test_loss_is_the_mixture_of_the_paper(groups: int, bias: bool) -> None:
     rng = np.random.default_rng(0)
     n, d, K = 300, 4, 5  # more rows than a tile, and not a multiple of it
-    z, y, x, w = rng.normal(0, 3, (n, K)), rng.integers(0, K, n), rng.normal(0, 2, (n, d)), rng.random(n)
+    z, y, x, w = (
+        rng.normal(0, 3, (n, K)),
+        rng.integers(0, K, n),
+        rng.normal(0, 2, (n, d)),
+        rng.random(n),
+    )
     mixture = Mixture.of(Sample(z, True, y, w), x, 0.1, bias)
     theta = rng.normal(0, 0.5, groups * d + groups * bias + groups)
     W, b, T = theta[: groups * d].reshape(groups, d), np.zeros(groups), np.exp(theta[-groups:])
@@ -73,7 +89,8 @@ def test_loss_is_the_mixture_of_the_paper(groups: int, bias: bool) -> None:
         b = theta[groups * d : -groups]
     soft = softmax(x @ W.T + b)  # Eq. 14
     parts = np.array([softmax(z / t)[np.arange(n), y] for t in T]).T
-    expected = -np.average(np.log((soft * parts).sum(axis=1)), weights=w) + 0.1 * (W**2).mean()  # Eq. 13
+    # Eq. 13
+    expected = -np.average(np.log((soft * parts).sum(axis=1)), weights=w) + 0.1 * (W**2).mean()
     loss, gradient = mixture.loss(theta, groups)
     assert loss == pytest.approx(expected, rel=1e-12)
     numeric = approx_fprime(theta, lambda t: mixture.loss(t, groups)[0], 1e-7)
@@ -119,8 +136,13 @@ def test_an_intercept_parts_rows_that_a_plane_through_zero_cannot() -> None:
     z, y, x, _ = two_worlds(3000)
     x = x[:, :1] + 10  # all on one side of the origin
     test = two_worlds(3000, seed=1)
-    fits = [GroupCalibration(n_partitions=3, bias=b, from_logits=True).fit(z, y, features=x) for b in (False, True)]
-    scores = [pb.log_score(test[1], m.predict_proba(test[0], features=test[2][:, :1] + 10)) for m in fits]
+    fits = [
+        GroupCalibration(n_partitions=3, bias=b, from_logits=True).fit(z, y, features=x)
+        for b in (False, True)
+    ]
+    scores = [
+        pb.log_score(test[1], m.predict_proba(test[0], features=test[2][:, :1] + 10)) for m in fits
+    ]
     assert scores[1] < scores[0] - 0.1
     assert (fits[0].intercepts_ == 0).all()
 
@@ -128,12 +150,18 @@ def test_an_intercept_parts_rows_that_a_plane_through_zero_cannot() -> None:
 def test_separate_steps_are_the_fit_of_a_mask() -> None:
     z, y, x, _ = two_worlds(1200)
     mask = np.arange(1200) % 3 > 0
-    whole = GroupCalibration(n_partitions=3, from_logits=True).fit(z, y, features=x, grouping_rows=mask)
-    steps = GroupCalibration(n_partitions=3, from_logits=True).learn_groups(z[mask], y[mask], features=x[mask])
+    whole = GroupCalibration(n_partitions=3, from_logits=True).fit(
+        z, y, features=x, grouping_rows=mask
+    )
+    steps = GroupCalibration(n_partitions=3, from_logits=True).learn_groups(
+        z[mask], y[mask], features=x[mask]
+    )
     with pytest.raises(Exception, match="not fitted"):
         steps.predict_proba(z, features=x)
     steps.fit_calibrators(z[~mask], y[~mask], features=x[~mask])
-    np.testing.assert_array_equal(whole.predict_proba(z, features=x), steps.predict_proba(z, features=x))
+    np.testing.assert_array_equal(
+        whole.predict_proba(z, features=x), steps.predict_proba(z, features=x)
+    )
     assert steps.fit_report_.n == 400
 
 
@@ -149,7 +177,9 @@ def test_weights_are_repeats_and_order_does_not_matter(kind: int) -> None:
     repeated = rng.permutation(np.repeat(np.arange(len(y)), w))
     plain = clone(all_kinds(from_logits=True)[kind]).fit(z[repeated], y[repeated])
     np.testing.assert_allclose(weighted.predict_proba(z), plain.predict_proba(z), atol=1e-6)
-    assert weighted.fit_report_.score_after == pytest.approx(plain.fit_report_.score_after, abs=1e-6)
+    assert weighted.fit_report_.score_after == pytest.approx(
+        plain.fit_report_.score_after, abs=1e-6
+    )
 
 
 @pytest.mark.parametrize("name", ["features", "groups"])
@@ -159,7 +189,9 @@ def test_weights_are_repeats_with_features_and_groups(name: str) -> None:
     rows = np.repeat(np.arange(len(y)), w)
     model, extra = with_extra(name, x, hidden)
     weighted = clone(model).fit(z, y, w, **{name: extra}).predict_proba(z, **{name: extra})
-    plain = clone(model).fit(z[rows], y[rows], **{name: extra[rows]}).predict_proba(z, **{name: extra})
+    plain = (
+        clone(model).fit(z[rows], y[rows], **{name: extra[rows]}).predict_proba(z, **{name: extra})
+    )
     np.testing.assert_allclose(weighted, plain, atol=1e-6)
 
 
@@ -195,18 +227,32 @@ def test_the_split_keeps_equal_rows_together_and_classes_in_proportion() -> None
 @pytest.mark.parametrize("base", [TemperatureScaling(), EnsembleTemperature()])
 def test_the_most_probable_class_is_kept(base: Calibrator) -> None:
     z, y, x, hidden = two_worlds(600)
-    nearly = np.array([[1.0, np.nextafter(1, 2), 0.0], [0.5, 0.5, 0.5], [0.0, 1e-17, 0.0], [1e5, 1e5, -1e5], [0.0, -0.0, 0.0]])
+    nearly = np.array(
+        [
+            [1.0, np.nextafter(1, 2), 0.0],
+            [0.5, 0.5, 0.5],
+            [0.0, 1e-17, 0.0],
+            [1e5, 1e5, -1e5],
+            [0.0, -0.0, 0.0],
+        ]
+    )
     rows, points = np.concatenate([z, nearly]), np.concatenate([x, x[:5]])
     for chain in (Chain([base, base], from_logits=True), Chain(from_logits=True)):
         assert chain.accuracy_preserving
-        np.testing.assert_array_equal(chain.fit(z, y).predict_proba(rows).argmax(axis=1), rows.argmax(axis=1))
+        np.testing.assert_array_equal(
+            chain.fit(z, y).predict_proba(rows).argmax(axis=1), rows.argmax(axis=1)
+        )
     for name, later in (("features", points), ("groups", np.append(hidden, [0, 1, 0, 1, 7]))):
         model, extra = with_extra(name, x, hidden)
         model.set_params(base=base).fit(z, y, **{name: extra})
         assert model.accuracy_preserving
         probs = model.predict_proba(rows, **{name: later})
         np.testing.assert_array_equal(probs.argmax(axis=1), rows.argmax(axis=1))
-    for model in (GroupCalibration(VectorScaling()), PerGroup(VectorScaling()), Chain([TemperatureScaling(), VectorScaling()])):
+    for model in (
+        GroupCalibration(VectorScaling()),
+        PerGroup(VectorScaling()),
+        Chain([TemperatureScaling(), VectorScaling()]),
+    ):
         assert not model.accuracy_preserving
 
 
@@ -215,7 +261,9 @@ def test_the_most_probable_class_is_kept(base: Calibrator) -> None:
 
 @pytest.mark.parametrize("kind", range(5))
 def test_rows_stay_probabilities_on_edges(kind: int) -> None:
-    certain = np.array([[1.0, 0.0], [0.0, 1.0], [1.0, 0.0], [5e-324, 1.0], [1 - 2**-53, 2**-53]] * 3)
+    certain = np.array(
+        [[1.0, 0.0], [0.0, 1.0], [1.0, 0.0], [5e-324, 1.0], [1 - 2**-53, 2**-53]] * 3
+    )
     huge = np.array([[1e5, -1e5, 0.0], [0.0, 1e5, 1e5], [-1e5, 0.0, 1e5]] * 4)
     constant = np.full((30, 3), 1 / 3)
     rng = np.random.default_rng(0)
@@ -243,22 +291,32 @@ def test_string_labels_and_a_class_without_rows() -> None:
     z = np.column_stack([z, z[:, 0] - 1])
     names = np.array(["c", "a", "b"])[y]
     chain = Chain([TemperatureScaling()])
-    for model, extra in ((chain, {}), (PerGroup(), {"groups": hidden}), (GroupCalibration(n_partitions=2), {"features": x})):
+    for model, extra in (
+        (chain, {}),
+        (PerGroup(), {"groups": hidden}),
+        (GroupCalibration(n_partitions=2), {"features": x}),
+    ):
         model.set_params(from_logits=True, classes=["c", "a", "b", "never"]).fit(z, names, **extra)
         probs = model.predict_proba(z, **extra)
         assert probs.shape == (300, 4)
         assert (probs[:, 3] > 0).all()
-        np.testing.assert_array_equal(model.predict(z, **extra), np.array(["c", "a", "b", "never"])[z.argmax(axis=1)])
+        np.testing.assert_array_equal(
+            model.predict(z, **extra), np.array(["c", "a", "b", "never"])[z.argmax(axis=1)]
+        )
 
 
 def test_small_groups_keep_the_temperature_learned_with_them() -> None:
     z, y, x, hidden = two_worlds(2000)
-    model = GroupCalibration(n_partitions=1, min_rows=100, from_logits=True).learn_groups(z, y, features=x)
+    model = GroupCalibration(n_partitions=1, min_rows=100, from_logits=True).learn_groups(
+        z, y, features=x
+    )
     here = np.flatnonzero(hidden == 0)
     some = np.concatenate([here[:300], np.flatnonzero(hidden == 1)[:5]])
     model.fit_calibrators(z[some], y[some], features=x[some])
     assert sorted(model.member_of_.ravel()) == [-1, 0]
-    assert "1 of 2 groups have fewer than 100 different rows or one class" in model.fit_report_.status
+    assert (
+        "1 of 2 groups have fewer than 100 different rows or one class" in model.fit_report_.status
+    )
     small = int(np.argmin(model.member_of_[0]))
     far = np.zeros((3, 5))
     far[:, 0] = 5.0
@@ -296,7 +354,9 @@ def test_per_group_learns_each_and_shares_for_the_rest() -> None:
     whole = TemperatureScaling(from_logits=True).fit(z, y).predict_proba(z[:2])
     np.testing.assert_allclose(model.predict_proba(z[:2], groups=["few", "new"]), whole, atol=1e-12)
     direct = TemperatureScaling(from_logits=True).fit(z[names == "flat"], y[names == "flat"])
-    np.testing.assert_allclose(model.predict_proba(z[:2], groups=["flat"] * 2), direct.predict_proba(z[:2]), atol=1e-12)
+    np.testing.assert_allclose(
+        model.predict_proba(z[:2], groups=["flat"] * 2), direct.predict_proba(z[:2]), atol=1e-12
+    )
     np.testing.assert_array_equal(model.predict(z[:2], groups=["flat"] * 2), z[:2].argmax(axis=1))
 
 
@@ -307,9 +367,13 @@ def test_a_chain_is_its_steps_in_turn() -> None:
     middle = first.predict_proba(z)
     second = TemperatureScaling().fit(middle, y)
     np.testing.assert_allclose(chain.predict_proba(z), second.predict_proba(middle), atol=1e-12)
-    nested = Chain([Chain([VectorScaling()]), PerGroup(), GroupCalibration(n_partitions=2)], from_logits=True).fit(z, y)
+    nested = Chain(
+        [Chain([VectorScaling()]), PerGroup(), GroupCalibration(n_partitions=2)], from_logits=True
+    ).fit(z, y)
     assert np.isfinite(nested.predict_proba(z)).all()
-    np.testing.assert_allclose(Chain(from_logits=True).fit(z, y).predict_proba(z), softmax(z), atol=1e-15)
+    np.testing.assert_allclose(
+        Chain(from_logits=True).fit(z, y).predict_proba(z), softmax(z), atol=1e-15
+    )
 
 
 def test_bad_input_is_named() -> None:
@@ -322,18 +386,35 @@ def test_bad_input_is_named() -> None:
         (lambda: model.fit(z, y, features=x[:10]), "`features`.*60 rows"),
         (lambda: model.fit(z, y, features=x, grouping_rows=np.arange(60)), "`grouping_rows`"),
         (lambda: model.fit(z, y, features=x, grouping_rows=np.ones(60, bool)), "`grouping_rows`"),
-        (lambda: clone(model).set_params(start=np.zeros((2, 2, 4))).fit(z, y, features=x), r"`start`.*\(2, 2, 5\)"),
+        (
+            lambda: clone(model).set_params(start=np.zeros((2, 2, 4))).fit(z, y, features=x),
+            r"`start`.*\(2, 2, 5\)",
+        ),
         (lambda: clone(model).set_params(n_groups=0).fit(z, y), "`n_groups`"),
         (lambda: clone(model).set_params(penalty=-1.0).fit(z, y), "`penalty`"),
         (lambda: clone(model).set_params(grouping_share=1.0).fit(z, y), "`grouping_share`"),
         (lambda: clone(model).set_params(base="temperature").fit(z, y), "`base`"),
         (lambda: model.fit(z, y, features=x).predict_proba(z), "`features`: must be given"),
         (lambda: model.fit(z, y).predict_proba(z, features=x), "`features`: must not be given"),
-        (lambda: model.fit(z, y, features=x).predict_proba(z, features=x[:, :4]), "`features`: 4.*the 5 columns"),
-        (lambda: model.learn_groups(z, y, features=x).fit_calibrators(z, np.array(list("abc"))[y], features=x), "`y`"),
+        (
+            lambda: model.fit(z, y, features=x).predict_proba(z, features=x[:, :4]),
+            "`features`: 4.*the 5 columns",
+        ),
+        (
+            lambda: model.learn_groups(z, y, features=x).fit_calibrators(
+                z, np.array(list("abc"))[y], features=x
+            ),
+            "`y`",
+        ),
         (lambda: PerGroup(from_logits=True).fit(z, y, groups=hidden[:5]), "`groups`"),
-        (lambda: PerGroup(from_logits=True).fit(z, y, groups=[None, *hidden[1:]]), "`groups`, row 0"),
-        (lambda: PerGroup(from_logits=True).fit(z, y, groups=hidden).predict_proba(z), "`groups`: must be given"),
+        (
+            lambda: PerGroup(from_logits=True).fit(z, y, groups=[None, *hidden[1:]]),
+            "`groups`, row 0",
+        ),
+        (
+            lambda: PerGroup(from_logits=True).fit(z, y, groups=hidden).predict_proba(z),
+            "`groups`: must be given",
+        ),
         (lambda: PerGroup(min_rows=0, from_logits=True).fit(z, y), "`min_rows`"),
         (lambda: Chain(["temperature"]).fit(softmax(z), y), "`steps`"),
     ]
@@ -354,12 +435,16 @@ def test_scikit_learn_contract(kind: int) -> None:
 def test_learned_state_is_plain(learned: GroupCalibration) -> None:
     for name in learned._fitted:
         value = getattr(learned, name)
-        assert isinstance(value, (str, np.ndarray)) or all(isinstance(one, Calibrator) for one in value)
+        assert isinstance(value, (str, np.ndarray)) or all(
+            isinstance(one, Calibrator) for one in value
+        )
     copy = clone(learned)
     for name in (*learned._fitted, "classes_", "n_features_in_"):
         setattr(copy, name, getattr(learned, name))
     z, _, x, _ = two_worlds(50)
-    np.testing.assert_array_equal(copy.predict_proba(z, features=x), learned.predict_proba(z, features=x))
+    np.testing.assert_array_equal(
+        copy.predict_proba(z, features=x), learned.predict_proba(z, features=x)
+    )
 
 
 # --- golden numbers
@@ -367,8 +452,11 @@ def test_learned_state_is_plain(learned: GroupCalibration) -> None:
 
 @pytest.mark.parametrize("name", ["digits_mlp", "spambase_mlp"])
 def test_golden_group_calibration(shared, name: str) -> None:
-    """ThyrixYang/group_calibration@1fb9c6b from its own starting weights (golden/e_group_calibration.json)."""
-    expected = json.loads((shared / "golden" / "e_group_calibration.json").read_text())["cases"][name]
+    """ThyrixYang/group_calibration@1fb9c6b from its own starting weights
+    (golden/e_group_calibration.json)."""
+    expected = json.loads((shared / "golden" / "e_group_calibration.json").read_text())["cases"][
+        name
+    ]
     stored = np.load(shared / "golden" / f"e_gc_{name}.npz")
     val, test = (np.load(shared / "data" / f"own_{name}_{part}.npz") for part in ("val", "test"))
     z, y, x = test["logits"], test["labels"], test["features"]
@@ -376,7 +464,9 @@ def test_golden_group_calibration(shared, name: str) -> None:
     for key, base in (("temp_scaling", TemperatureScaling()), ("ets", EnsembleTemperature())):
         model = GroupCalibration(base, start=stored[f"W_init_{key}"], from_logits=True)
         model.learn_groups(val["logits"], val["labels"], features=val["features"])
-        probs = model.fit_calibrators(z[held], y[held], features=x[held]).predict_proba(z[judged], features=x[judged])
+        probs = model.fit_calibrators(z[held], y[held], features=x[held]).predict_proba(
+            z[judged], features=x[judged]
+        )
         golden = expected[f"GC+{key}"]
         score, error = pb.log_score(y[judged], probs), pb.calibration_error(y[judged], probs)
         assert np.mean(probs.argmax(axis=1) == y[judged]) == pytest.approx(golden["acc"], abs=1e-6)
@@ -387,8 +477,9 @@ def test_golden_group_calibration(shared, name: str) -> None:
         assert score == pytest.approx(golden["nll"], abs=1e-3)
         if key == "temp_scaling":
             assert error == pytest.approx(golden["ece_m"], abs=2e-3)
-        # In the digits, up to 5 of 673 rows are in groups for which the reference fitted a calibrator to a row or two; we keep
-        # the temperature learned with the grouping. ETS moves their confidence by up to 0.52, and so the ECE by 0.0025.
+        # In the digits, up to 5 of 673 rows are in groups for which the reference fitted a
+        # calibrator to a row or two; we keep the temperature learned with the grouping. ETS moves
+        # their confidence by up to 0.52, and so the ECE by 0.0025.
         settled = np.ones(len(judged), bool)
         for weights in stored[f"W_fit_{key}"]:
             groups = (x @ weights.T).argmax(axis=1)

@@ -44,7 +44,12 @@ def world(n=400, K=4, seed=0, sharp=2.0):
 
 
 def sample_of(z, y, w=None, from_logits=True):
-    return Sample(np.ascontiguousarray(z), from_logits, np.asarray(y, np.int64), np.ones(len(z)) if w is None else w)
+    return Sample(
+        np.ascontiguousarray(z),
+        from_logits,
+        np.asarray(y, np.int64),
+        np.ones(len(z)) if w is None else w,
+    )
 
 
 def mean_log_score(u, y):
@@ -70,7 +75,10 @@ def test_the_log_score_is_the_least_that_scipy_finds(make, K):
     score, start = {
         TemperatureScaling: (lambda x: mean_log_score(x[0] * z, y), [1.0]),
         DirectionPreserving: (lambda x: mean_log_score(x[0] * z + x[1:], y), [1.0, *np.zeros(K)]),
-        VectorScaling: (lambda x: mean_log_score(x[:K] * log_p + x[K:], y), [*np.ones(K), *np.zeros(K)]),
+        VectorScaling: (
+            lambda x: mean_log_score(x[:K] * log_p + x[K:], y),
+            [*np.ones(K), *np.zeros(K)],
+        ),
         MatrixScaling: (
             lambda x: mean_log_score(log_p @ x[: K * K].reshape(K, K).T + x[K * K :], y),
             [*np.eye(K).ravel(), *np.zeros(K)],
@@ -117,7 +125,9 @@ def test_derivatives_are_those_of_plain_formulas(K):
         np.triu(products) if K <= tempered_module.MOST_DENSE else np.diag(products), abs=1e-13
     )
     assert rows.at_scale(beta)[:2] == pytest.approx(_plain_scale(z, y, share, beta), rel=1e-11)
-    assert rows.brier(beta) == pytest.approx(share @ ((softmax(beta * z) - np.eye(K)[y]) ** 2).sum(axis=1), rel=1e-13)
+    assert rows.brier(beta) == pytest.approx(
+        share @ ((softmax(beta * z) - np.eye(K)[y]) ** 2).sum(axis=1), rel=1e-13
+    )
     assert rows.probabilities(beta, bias) == pytest.approx(p, rel=1e-12)
 
 
@@ -128,7 +138,9 @@ def _plain_scale(z, y, share, beta):
 
 @pytest.mark.parametrize("best", [1e-3, 0.02, 0.5, 1.0, 30.0, 1e3])
 def test_bounded_newton_finds_minima_everywhere(best):
-    found = bounded_minimum(lambda x: np.array([x**2 / 2 - best * x, x - best, 1.0]), 1.0, 1e-3, 1e3)
+    found = bounded_minimum(
+        lambda x: np.array([x**2 / 2 - best * x, x - best, 1.0]), 1.0, 1e-3, 1e3
+    )
     assert found.converged
     assert float(found.at) == pytest.approx(best, rel=1e-9)
 
@@ -166,7 +178,9 @@ def test_platt_is_scikit_learns_sigmoid():
 def test_platt_without_smoothing_is_the_direction_preserving_map_of_two_classes():
     z, y = world(K=2)
     ours = PlattScaling(smooth=False, from_logits=True).fit(z, y)
-    assert ours.predict_proba(z) == pytest.approx(DirectionPreserving(from_logits=True).fit(z, y).predict_proba(z), abs=1e-7)
+    assert ours.predict_proba(z) == pytest.approx(
+        DirectionPreserving(from_logits=True).fit(z, y).predict_proba(z), abs=1e-7
+    )
 
 
 @pytest.mark.parametrize("penalty", ["l2", "odir"])
@@ -197,7 +211,9 @@ def test_permuted_classes_give_permuted_probabilities(make, K):
     z, y = world(K=K)
     order = np.random.default_rng(1).permutation(K)
     plain = make(from_logits=True).fit(z, y).predict_proba(z)
-    permuted = make(from_logits=True).fit(z[:, order], np.argsort(order)[y]).predict_proba(z[:, order])
+    permuted = (
+        make(from_logits=True).fit(z[:, order], np.argsort(order)[y]).predict_proba(z[:, order])
+    )
     assert permuted == pytest.approx(plain[:, order], abs=1e-5 if make is MatrixScaling else 1e-6)
 
 
@@ -208,9 +224,13 @@ def test_weights_are_repeats_and_zero_weights_are_absent(make):
     weighed = make(from_logits=True).fit(z, y, sample_weight=w)
     repeated = make(from_logits=True).fit(np.repeat(z, w, axis=0), np.repeat(y, w))
     kept = make(from_logits=True).fit(z[w > 0], y[w > 0], sample_weight=w[w > 0])
-    assert weighed.predict_proba(z) == pytest.approx(repeated.predict_proba(z), abs=1e-5 if make is MatrixScaling else 1e-7)
+    assert weighed.predict_proba(z) == pytest.approx(
+        repeated.predict_proba(z), abs=1e-5 if make is MatrixScaling else 1e-7
+    )
     assert np.array_equal(weighed.predict_proba(z), kept.predict_proba(z))
-    assert weighed.fit_report_.score_before == pytest.approx(repeated.fit_report_.score_before, rel=1e-12)
+    assert weighed.fit_report_.score_before == pytest.approx(
+        repeated.fit_report_.score_before, rel=1e-12
+    )
     assert weighed.fit_report_.n == int((w > 0).sum())
 
 
@@ -223,7 +243,9 @@ def test_logits_and_their_probabilities_give_the_same(make):
     expected = from_logits.predict_proba(z)
     assert from_probs.predict_proba(softmax(z)) == pytest.approx(expected, abs=1e-6)
     assert shifted == pytest.approx(expected, abs=1e-6)
-    assert from_probs.fit_report_.score_before == pytest.approx(from_logits.fit_report_.score_before, rel=1e-12)
+    assert from_probs.fit_report_.score_before == pytest.approx(
+        from_logits.fit_report_.score_before, rel=1e-12
+    )
 
 
 @pytest.mark.parametrize("make", ALL)
@@ -243,7 +265,9 @@ def test_threads_do_not_change_a_bit(K, monkeypatch):
     one, three = (TemperedRows(sample_of(z, y), threads=threads) for threads in (1, 3))
     bias = np.linspace(-1, 1, K)
     assert np.array_equal(one.at_scale(0.8), three.at_scale(0.8))
-    for a, b in zip(vars(one.at(0.8, bias)).values(), vars(three.at(0.8, bias)).values(), strict=True):
+    for a, b in zip(
+        vars(one.at(0.8, bias)).values(), vars(three.at(0.8, bias)).values(), strict=True
+    ):
         assert np.array_equal(a, b)
     assert np.array_equal(one.probabilities(0.8, bias), three.probabilities(0.8, bias))
 
@@ -287,7 +311,10 @@ def test_a_temperature_at_its_bound_says_so():
     flat = TemperatureScaling(from_logits=True).fit(z, [1, 0, 1, 0])
     assert flat.temperature_ == 1000
     assert flat.fit_report_.status == "temperature at its bound of 1000"
-    assert "bound of 1000" in DirectionPreserving(from_logits=True).fit(z * 100, [1, 0, 1, 0]).fit_report_.status
+    assert (
+        "bound of 1000"
+        in DirectionPreserving(from_logits=True).fit(z * 100, [1, 0, 1, 0]).fit_report_.status
+    )
     assert "bound" in EnsembleTemperature(from_logits=True, loss="log").fit(z, y).fit_report_.status
 
 
@@ -326,9 +353,13 @@ def test_platt_says_when_smooth_targets_cost_log_score():
 
 EDGES = {
     "certain": np.array([[1.0, 0.0, 0.0], [0.0, 1.0, 0.0], [0.0, 0.0, 1.0], [1.0, 0.0, 0.0]]),
-    "subnormal": np.array([[1.0, 5e-324, 0.0], [5e-324, 1.0, 0.0], [0.2, 0.3, 0.5], [0.0, 1 - 2**-53, 2**-53]]),
+    "subnormal": np.array(
+        [[1.0, 5e-324, 0.0], [5e-324, 1.0, 0.0], [0.2, 0.3, 0.5], [0.0, 1 - 2**-53, 2**-53]]
+    ),
     "constant": np.full((4, 3), 1 / 3),
-    "float32": np.array([[0.7, 0.2, 0.1], [1e-45, 1.0, 0.0], [0.2, 0.3, 0.5], [0.3, 0.3, 0.4]], np.float32),
+    "float32": np.array(
+        [[0.7, 0.2, 0.1], [1e-45, 1.0, 0.0], [0.2, 0.3, 0.5], [0.3, 0.3, 0.4]], np.float32
+    ),
 }
 
 
@@ -395,7 +426,8 @@ def test_float32_is_close_to_float64(make):
     z = z.astype(np.float32)
     ours = make(from_logits=True).fit(z, y).predict_proba(z)
     assert ours == pytest.approx(
-        make(from_logits=True).fit(z.astype(np.float64), y).predict_proba(z.astype(np.float64)), abs=1e-9
+        make(from_logits=True).fit(z.astype(np.float64), y).predict_proba(z.astype(np.float64)),
+        abs=1e-9,
     )
 
 

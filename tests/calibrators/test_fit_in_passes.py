@@ -32,7 +32,13 @@ from probaudit.states import Plan, evidence
 from tests.conftest import softmax
 
 N = 1_500
-PLAIN = [VectorScaling(), MatrixScaling(), PlattScaling(), BetaCalibration(), DirichletCalibration()]
+PLAIN = [
+    VectorScaling(),
+    MatrixScaling(),
+    PlattScaling(),
+    BetaCalibration(),
+    DirichletCalibration(),
+]
 CHOICES = [
     MatrixScaling(l2=0.01),
     MatrixScaling(l2=0.01, penalty="odir"),
@@ -49,14 +55,18 @@ def world(classes: int, scale: float = 0.6) -> pd.DataFrame:
     z = 2 * rng.normal(size=(N, classes))
     y = (scale * z + 0.4 * rng.normal(size=classes) + rng.gumbel(size=z.shape)).argmax(axis=1)
     outputs = {"p": softmax(z), "z": z, "f": softmax(z).astype(np.float32)}
-    columns = {f"{name}_{k}": values[:, k] for name, values in outputs.items() for k in range(classes)}
+    columns = {
+        f"{name}_{k}": values[:, k] for name, values in outputs.items() for k in range(classes)
+    }
     return pd.DataFrame({"label": y, **columns, "w": rng.exponential(size=N)})
 
 
 def spoilt(rows: pd.DataFrame) -> pd.DataFrame:
     """Rows that do not sum to 1, and rows without weight."""
     each = np.arange(N)
-    return rows.assign(p_0=np.where(each % 90 == 5, 7.0, rows["p_0"]), w=np.where(each % 70 == 1, 0.0, rows["w"]))
+    return rows.assign(
+        p_0=np.where(each % 90 == 5, 7.0, rows["p_0"]), w=np.where(each % 70 == 1, 0.0, rows["w"])
+    )
 
 
 ROWS = {
@@ -88,35 +98,50 @@ def in_files(rows: pd.DataFrame, folder):
 
 def learned(calibrator) -> dict[str, np.ndarray]:
     found = {name: getattr(calibrator, name) for name in calibrator._fitted}
-    return {name: np.concatenate(value) if isinstance(value, list) else np.asarray(value) for name, value in found.items()}
+    return {
+        name: np.concatenate(value) if isinstance(value, list) else np.asarray(value)
+        for name, value in found.items()
+    }
 
 
 def assert_alike(found, expected):
     for name, value in learned(expected).items():
-        np.testing.assert_allclose(learned(found)[name], value, rtol=0, atol=1e-7 * np.abs(value).max(), err_msg=name)
+        np.testing.assert_allclose(
+            learned(found)[name], value, rtol=0, atol=1e-7 * np.abs(value).max(), err_msg=name
+        )
     probe = np.random.default_rng(0).dirichlet(np.ones(len(found.classes_)), 50)
     probe = np.log(probe) if found.from_logits else probe
     some = slice(1, None) if expected.n_features_in_ < len(found.classes_) else slice(None)
-    wanted = expected.predict_proba(probe[:, some] - probe[:, :1] * (found.from_logits and some.start == 1))
+    wanted = expected.predict_proba(
+        probe[:, some] - probe[:, :1] * (found.from_logits and some.start == 1)
+    )
     np.testing.assert_allclose(found.predict_proba(probe), wanted, rtol=0, atol=1e-8)
     one, other = found.fit_report_, expected.fit_report_
     assert (one.converged, one.n) == (other.converged, other.n)
     assert one.score_before == pytest.approx(other.score_before, rel=1e-13)
     assert one.score_after == pytest.approx(other.score_after, rel=1e-9)
-    assert one.status.split(" in ")[0] == other.status.split(" in ")[0]  # a step more or less may come of rounding
+    # a step more or less may come of rounding
+    assert one.status.split(" in ")[0] == other.status.split(" in ")[0]
 
 
-SIMPLER = {"one column", "three classes", "float32", "a class without rows"}  # what the first method shows for all
-CASES = [(method, name) for k, method in enumerate(PLAIN) for name in ROWS if k == 0 or name not in SIMPLER] + [
-    (method, name) for method in CHOICES for name in ("dropped", "falling")
-]
+# what the first method shows for all
+SIMPLER = {"one column", "three classes", "float32", "a class without rows"}
+CASES = [
+    (method, name)
+    for k, method in enumerate(PLAIN)
+    for name in ROWS
+    if k == 0 or name not in SIMPLER
+] + [(method, name) for method in CHOICES for name in ("dropped", "falling")]
 
 
 @pytest.mark.parametrize(("method", "name"), CASES, ids=repr)
 def test_a_stream_teaches_what_memory_does(tmp_path, method, name):
     rows, options = ROWS[name]
     folder = in_files(rows, tmp_path / "rows")
-    found, expected = fit_stream(method, scan(folder, **options)), fit_calibrator(pb.read(folder, **options), method)
+    found, expected = (
+        fit_stream(method, scan(folder, **options)),
+        fit_calibrator(pb.read(folder, **options), method),
+    )
     assert_alike(found, expected)
     if "weight" not in options:  # the blocks are the same, and so is every bit
         for name, value in learned(expected).items():
@@ -140,7 +165,9 @@ def test_all_classes_share_passes(tmp_path, monkeypatch, method):
 
 
 def test_which_calibrators_learn_from_sums(tmp_path):
-    assert all(map(fits_in_passes, [*PLAIN, *CHOICES, TemperatureScaling(), BiasCorrectedTemperature()]))
+    assert all(
+        map(fits_in_passes, [*PLAIN, *CHOICES, TemperatureScaling(), BiasCorrectedTemperature()])
+    )
     source = scan(in_files(world(2), tmp_path / "rows"), probs="p_*")
     for other in (IsotonicCalibration(), EnsembleTemperature(), GroupCalibration()):
         assert not fits_in_passes(other)
@@ -150,7 +177,12 @@ def test_which_calibrators_learn_from_sums(tmp_path):
 
 @pytest.mark.parametrize(
     "method",
-    [MatrixScaling(l2=-1), MatrixScaling(penalty="l1"), BetaCalibration(parameters="abc"), DirichletCalibration(odir=-1)],
+    [
+        MatrixScaling(l2=-1),
+        MatrixScaling(penalty="l1"),
+        BetaCalibration(parameters="abc"),
+        DirichletCalibration(odir=-1),
+    ],
     ids=repr,
 )
 def test_choices_are_checked_before_any_row_is_read(method):
@@ -162,15 +194,23 @@ def test_choices_are_checked_before_any_row_is_read(method):
         streaming.fit_in_passes(method, plan, read)
 
 
-@pytest.mark.parametrize("method", [VectorScaling(), PlattScaling(), DirichletCalibration()], ids=repr)
+@pytest.mark.parametrize(
+    "method", [VectorScaling(), PlattScaling(), DirichletCalibration()], ids=repr
+)
 def test_blocks_and_threads_change_rounding_only(monkeypatch, method):
     rows = world(3)
     P, y = rows[["p_0", "p_1", "p_2"]].to_numpy(), rows["label"].to_numpy()
     many = fit_calibrator(pb.Predictions(y, P), method)
     monkeypatch.setattr("probaudit.calibrators.fitting.tempered.default_threads", lambda: 1)
-    np.testing.assert_array_equal(fit_calibrator(pb.Predictions(y, P), method).predict_proba(P), many.predict_proba(P))
+    np.testing.assert_array_equal(
+        fit_calibrator(pb.Predictions(y, P), method).predict_proba(P), many.predict_proba(P)
+    )
     monkeypatch.setattr("probaudit.calibrators.fitting.tempered.BLOCK_VALUES", 2**20)
-    np.testing.assert_allclose(fit_calibrator(pb.Predictions(y, P), method).predict_proba(P), many.predict_proba(P), atol=1e-8)
+    np.testing.assert_allclose(
+        fit_calibrator(pb.Predictions(y, P), method).predict_proba(P),
+        many.predict_proba(P),
+        atol=1e-8,
+    )
 
 
 def test_progress_of_each_pass(tmp_path, monkeypatch):
@@ -185,7 +225,11 @@ def test_progress_of_each_pass(tmp_path, monkeypatch):
             passes[-1][2] += rows
 
     monkeypatch.setattr(streaming, "Progress", Counted)
-    fit_stream(TemperatureScaling(), scan(in_files(world(2), tmp_path / "rows"), probs="p_*"), progress=True)
+    fit_stream(
+        TemperatureScaling(),
+        scan(in_files(world(2), tmp_path / "rows"), probs="p_*"),
+        progress=True,
+    )
     assert len(passes) > 3
     assert passes == [[N, True, N]] * len(passes)
 
@@ -194,8 +238,20 @@ def test_the_command_line_fits_to_all_rows(tmp_path, monkeypatch):
     monkeypatch.setattr(evidence, "SAMPLE_ROWS", 200)
     folder = in_files(world(2), tmp_path / "rows")
     done = CliRunner().invoke(
-        app, ["calibrate", str(folder), "--probs", "p_*", "--method", "platt", "-o", str(tmp_path / "c.json")]
+        app,
+        [
+            "calibrate",
+            str(folder),
+            "--probs",
+            "p_*",
+            "--method",
+            "platt",
+            "-o",
+            str(tmp_path / "c.json"),
+        ],
     )
     assert done.exit_code == 0, done.output
     assert "sample of 200 of 1,500 rows" in done.output
-    assert_alike(load(tmp_path / "c.json"), fit_calibrator(pb.read(folder, probs="p_*"), PlattScaling()))
+    assert_alike(
+        load(tmp_path / "c.json"), fit_calibrator(pb.read(folder, probs="p_*"), PlattScaling())
+    )

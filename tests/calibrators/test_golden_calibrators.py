@@ -1,4 +1,5 @@
-"""Papers 2 and 4 and Mix-n-Match: what their reference codes make of real and simulated predictions, met by our calibrators."""
+"""Papers 2 and 4 and Mix-n-Match: what their reference codes make of real and simulated
+predictions, met by our calibrators."""
 
 from __future__ import annotations
 
@@ -14,12 +15,18 @@ from probaudit.calibrators import DirectionPreserving, EnsembleTemperature, Temp
 from tests.conftest import softmax
 from tests.scoring.test_golden_scores import FILES, load
 
-REAL = ["adrenalmnist_resnet50", "agnews_gpt2", "iemocap_wav2vec_pt", "pneumoniamnist_resnet50", "sst2_gpt2"]
+REAL = [
+    "adrenalmnist_resnet50",
+    "agnews_gpt2",
+    "iemocap_wav2vec_pt",
+    "pneumoniamnist_resnet50",
+    "sst2_gpt2",
+]
 SIMULATED = ["K2_N400", "K2_N2000", "K10_N2000"]
 
 
 def pooled(make, outputs, y, folds=None, **options):
-    """Out-of-fold probabilities; by default on the folds of paper 2's reference."""
+    """Out-of-fold probabilities; by default on the folds of Ferrer & Ramos 2025's reference."""
     found = np.empty(outputs.shape)
     for train, test in folds or StratifiedKFold(5, shuffle=True, random_state=0).split(outputs, y):
         found[test] = make(**options).fit(outputs[train], y[train]).predict_proba(outputs[test])
@@ -29,8 +36,8 @@ def pooled(make, outputs, y, folds=None, **options):
 def folds_from(before, after):
     """The folds behind published posteriors whose seed was not kept.
 
-    Within a fold both calibrators are affine in log-odds, so its rows lie on a line of their own: lines through two rows are
-    tried until each of five holds about a fifth of all.
+    Within a fold both calibrators are affine in log-odds, so its rows lie on a line of their own:
+    lines through two rows are tried until each of five holds about a fifth of all.
     """
     x, o = before[:, 1] - before[:, 0], after[:, 1] - after[:, 0]
     rng, left, lines = np.random.default_rng(0), np.arange(len(x)), []
@@ -43,7 +50,10 @@ def folds_from(before, after):
             left = left[~near]
     off = np.abs([np.polyval(line, x) - o for line in lines])
     assert off.min(axis=0).max() < 1e-3
-    return [(np.flatnonzero(off.argmin(axis=0) != k), np.flatnonzero(off.argmin(axis=0) == k)) for k in range(5)]
+    return [
+        (np.flatnonzero(off.argmin(axis=0) != k), np.flatnonzero(off.argmin(axis=0) == k))
+        for k in range(5)
+    ]
 
 
 def normalized(y, p):
@@ -59,7 +69,11 @@ def normalized(y, p):
 
 def table_2(shared, dataset, system):
     with (shared / "golden" / "ferrer_table2.csv").open() as file:
-        return {r["posteriors"]: r for r in csv.DictReader(file) if (r["dataset"], r["system"]) == (dataset, system)}
+        return {
+            r["posteriors"]: r
+            for r in csv.DictReader(file)
+            if (r["dataset"], r["system"]) == (dataset, system)
+        }
 
 
 def rows_of(shared, dataset, system):
@@ -79,7 +93,10 @@ def test_table_2_calibrated_rows(shared, dataset, system):
     for name, make in (("cal", DirectionPreserving), ("calt", TemperatureScaling)):
         found = normalized(y, pooled(make, outputs, y, from_logits=logits))
         for column, value in found.items():
-            assert value == pytest.approx(float(golden[name][f"rerun_{column}"]), abs=0.002), (name, column)
+            assert value == pytest.approx(float(golden[name][f"rerun_{column}"]), abs=0.002), (
+                name,
+                column,
+            )
         if name == "cal":
             relative = 100 * (raw - found["NCE"]) / raw
             assert relative == pytest.approx(float(golden["raw"]["rerun_RCL"]), abs=0.5)
@@ -91,7 +108,9 @@ def test_direction_preserving_posteriors_fold_by_fold(shared, name):
         golden = dict(stored)
     y, z = golden["labels"], golden["logpost_raw"]
     fold = golden["fold_of"][np.argsort(golden["fold_of"][:, 0]), 1]
-    for number, (_, test) in enumerate(StratifiedKFold(5, shuffle=True, random_state=0).split(z, y)):
+    for number, (_, test) in enumerate(
+        StratifiedKFold(5, shuffle=True, random_state=0).split(z, y)
+    ):
         model = DirectionPreserving(from_logits=True).fit(z[fold != number], y[fold != number])
         found = np.log(model.predict_proba(z[fold == number]))
         assert np.array_equal(np.flatnonzero(fold == number), test)
@@ -107,7 +126,8 @@ def test_scale_and_bias_trained_on_test(shared):
         affine = DirectionPreserving(from_logits=True).fit(logits, y)
         assert 1 / affine.temperature_ == pytest.approx(case["Dtt"]["scale"], abs=1e-3)
         theirs = softmax(case["Dtt"]["scale"] * logits.astype(np.float64) + case["Dtt"]["bias"])
-        # Their search stops earlier: on CIFAR-10 a bias is off by 0.002, where the log score is 3e-8 above its minimum.
+        # Their search stops earlier: on CIFAR-10 a bias is off by 0.002, where the log score is
+        # 3e-8 above its minimum.
         assert 0 <= pb.log_score(y, theirs) - affine.fit_report_.score_after <= 1e-7, name
         bias = np.array(case["Dtt"]["bias"])
         assert affine.bias_ == pytest.approx(bias - bias.mean(), abs=2e-3)
@@ -117,20 +137,30 @@ def test_scale_and_bias_trained_on_test(shared):
 
 @pytest.mark.parametrize("name", SIMULATED)
 def test_simulated_systems_of_figures_5_and_6(shared, name):
-    golden = json.loads((shared / "golden" / "ferrer_figs5_6_table1.json").read_text())[name]["metrics"]
+    golden = json.loads((shared / "golden" / "ferrer_figs5_6_table1.json").read_text())[name][
+        "metrics"
+    ]
     with np.load(shared / "golden" / f"ferrer_sim_{name}.npz") as stored:
         y, stored = stored["targets"], dict(stored)
     for system in ("cal", "mcs", "mcp", "mcps"):
         z = stored[system]
-        raw = {"CE": pb.log_score(y, z, from_logits=True), "BS": pb.brier_score(y, z, from_logits=True)}
-        for letter, short, make in (("D", "aff", DirectionPreserving), ("T", "tem", TemperatureScaling)):
+        raw = {
+            "CE": pb.log_score(y, z, from_logits=True),
+            "BS": pb.brier_score(y, z, from_logits=True),
+        }
+        for letter, short, make in (
+            ("D", "aff", DirectionPreserving),
+            ("T", "tem", TemperatureScaling),
+        ):
             theirs = stored[f"{system}-{short}calxv"]
             out_of_fold = pooled(make, z, y, folds_from(z, theirs), from_logits=True)
             trained = make(from_logits=True).fit(z, y).predict_proba(z)
             for how, p in (("xv", out_of_fold), ("tt", trained)):
                 for score, value in (("CE", pb.log_score(y, p)), ("BS", pb.brier_score(y, p))):
                     relative = 100 * (raw[score] - value) / raw[score]
-                    assert relative == pytest.approx(golden[system][f"RCL-{score}-{letter}{how}"], abs=0.5), (
+                    assert relative == pytest.approx(
+                        golden[system][f"RCL-{score}-{letter}{how}"], abs=0.5
+                    ), (
                         system,
                         letter,
                         how,
@@ -139,12 +169,14 @@ def test_simulated_systems_of_figures_5_and_6(shared, name):
 
 @pytest.mark.parametrize("name", SIMULATED)
 def test_temperature_is_blind_to_wrong_priors(shared, name):
-    """Figure 5: priors that do not match (mcp) are a bias; a temperature finds a small part of that loss, biases nearly all."""
+    """Figure 5: priors that do not match (mcp) are a bias; a temperature finds a small part of that
+    loss, biases nearly all."""
     with np.load(shared / "golden" / f"ferrer_sim_{name}.npz") as stored:
         y, calibrated, z = stored["targets"], stored["cal"], stored["mcp"]
     least, raw = pb.log_score(y, calibrated, from_logits=True), pb.log_score(y, z, from_logits=True)
     temperature, affine = (
-        pb.log_score(y, make(from_logits=True).fit(z, y).predict_proba(z)) for make in (TemperatureScaling, DirectionPreserving)
+        pb.log_score(y, make(from_logits=True).fit(z, y).predict_proba(z))
+        for make in (TemperatureScaling, DirectionPreserving)
     )
     assert raw - temperature < 0.3 * (raw - least)
     assert raw - affine > 0.99 * (raw - least)
@@ -160,14 +192,22 @@ def test_ensemble_temperature_of_mix_n_match(shared, loss):
         model = EnsembleTemperature(loss=loss, from_logits=True).fit(z[::2], y[::2])
         found = model.predict_proba(z[1::2])
         weights = np.array(golden["w[Tscaled,raw,uniform]"])
-        theirs = weights[0] * softmax(z / golden["t"]) + weights[1] * softmax(z) + weights[2] / z.shape[1]
+        theirs = (
+            weights[0] * softmax(z / golden["t"])
+            + weights[1] * softmax(z)
+            + weights[2] / z.shape[1]
+        )
         assert model.temperature_ == pytest.approx(golden["t"], abs=2e-3), name
-        assert pb.log_score(y[1::2], found) == pytest.approx(pb.log_score(y[1::2], theirs[1::2]), abs=1e-3), name
+        assert pb.log_score(y[1::2], found) == pytest.approx(
+            pb.log_score(y[1::2], theirs[1::2]), abs=1e-3
+        ), name
         score = pb.brier_score if loss == "squared" else pb.log_score
         assert score(y[::2], model.predict_proba(z[::2])) <= score(y[::2], theirs[::2]) + 1e-7, name
         if loss == "squared":  # the reference's `test_*` belong to this loss
             assert pb.log_score(y[1::2], found) == pytest.approx(golden["test_nll"], abs=1e-3), name
-            assert pb.brier_score(y[1::2], found) == pytest.approx(golden["test_brier_sum"], abs=1e-3), name
+            assert pb.brier_score(y[1::2], found) == pytest.approx(
+                golden["test_brier_sum"], abs=1e-3
+            ), name
 
 
 def test_temperature_and_ensemble_of_group_calibration(shared):
@@ -178,7 +218,9 @@ def test_temperature_and_ensemble_of_group_calibration(shared):
             held, test = stored["idx_holdout"], stored["idx_test"]
         alone = TemperatureScaling(from_logits=True).fit(logits[held], y[held])
         assert alone.temperature_ == pytest.approx(case["TS"]["tau"], rel=1e-3)
-        assert pb.log_score(y[test], alone.predict_proba(logits[test])) == pytest.approx(case["TS"]["nll"], abs=1e-3)
+        assert pb.log_score(y[test], alone.predict_proba(logits[test])) == pytest.approx(
+            case["TS"]["nll"], abs=1e-3
+        )
         mixed = EnsembleTemperature(from_logits=True).fit(logits[held], y[held])
         found = pb.log_score(y[test], mixed.predict_proba(logits[test]))
         if np.isfinite(case["ETS"]["nll"]):
@@ -187,5 +229,9 @@ def test_temperature_and_ensemble_of_group_calibration(shared):
             z, (a, b, c) = logits.astype(np.float64), case["ETS"]["w_f64"]
             theirs = a * softmax(z / case["ETS"]["t_f64"]) + b * softmax(z) + c / z.shape[1]
             ours = pb.brier_score(y[held], mixed.predict_proba(logits[held]))
-            assert ours <= pb.brier_score(y[held], theirs[held] / theirs[held].sum(axis=1, keepdims=True)) + 1e-9
+            assert (
+                ours
+                <= pb.brier_score(y[held], theirs[held] / theirs[held].sum(axis=1, keepdims=True))
+                + 1e-9
+            )
             assert found < case["none"]["nll"]

@@ -1,4 +1,5 @@
-"""Isotonic, binning, beta and Dirichlet calibration: the numbers of betacal, netcal, dirichletcal and paper 2's code."""
+"""Isotonic, binning, beta and Dirichlet calibration: the numbers of betacal, netcal, dirichletcal
+and Ferrer & Ramos 2025's code."""
 
 from __future__ import annotations
 
@@ -50,7 +51,11 @@ def table_2(shared, posteriors):
                 y, p = rows(shared, FILES[row["dataset"], row["system"]])
                 if row["dataset"] == "CIFAR-1vsO":  # class 1 of CIFAR-100 against all others
                     y, p = (y == 1).astype(int), np.column_stack([1 - p[:, 1], p[:, 1]])
-                yield y, p, {name: float(row[f"rerun_{column}"]) for name, column in TABLE_2.items()}
+                yield (
+                    y,
+                    p,
+                    {name: float(row[f"rerun_{column}"]) for name, column in TABLE_2.items()},
+                )
 
 
 def test_table_2_pav_on_the_test_set(shared):
@@ -63,12 +68,15 @@ def test_table_2_pav_on_the_test_set(shared):
 
 
 def test_table_2_histograms(shared):
-    """Ten bins, five folds. Paper 2's code gives an empty bin 0; with its own middle the log score need not be infinite."""
+    """Ten bins, five folds. Ferrer & Ramos 2025's code gives an empty bin 0; with its own middle
+    the log score need not be infinite."""
     seen = 0
     for y, p, expected in table_2(shared, "calh"):
         q = np.empty_like(p)
         for fit, test in StratifiedKFold(5, shuffle=True, random_state=0).split(p, y):
-            q[test] = HistogramBinning(bins=10, empty=0.0).fit(p[fit], y[fit]).predict_proba(p[test])
+            q[test] = (
+                HistogramBinning(bins=10, empty=0.0).fit(p[fit], y[fit]).predict_proba(p[test])
+            )
         assert scores(y, q, normalize=True) == pytest.approx(expected, abs=2e-6)
         seen += 1
     assert seen == 5
@@ -80,8 +88,10 @@ def test_table_2_histograms(shared):
     [
         ("HB10", HistogramBinning(bins=10), 1e-12),
         ("HB15", HistogramBinning(bins=15), 1e-12),
-        ("ISO", IsotonicCalibration(), 1e-9),  # scikit-learn takes outputs within 1e-15 of each other for equal
-        # netcal scores histograms in float32 and leaves out those below an elbow: a few parts in 10^5 of the average.
+        # scikit-learn takes outputs within 1e-15 of each other for equal
+        ("ISO", IsotonicCalibration(), 1e-9),
+        # netcal scores histograms in float32 and leaves out those below an elbow: a few parts in
+        # 10^5 of the average.
         ("BBQ_BIC", BBQ(weighting="bic", equal="width"), 1e-6),
         ("BBQ_AIC", BBQ(weighting="aic", equal="width"), 1e-4),
     ],
@@ -119,7 +129,8 @@ def beta_score(p, y, a, b, c):
 @pytest.mark.parametrize("name", BINARY)
 @pytest.mark.parametrize("parameters", ["abm", "am", "ab"])
 def test_betacal(shared, name, parameters):
-    """betacal leaves L-BFGS early (a is 1% off on SST2). The problem is convex: ours must be lower and at rest."""
+    """betacal leaves L-BFGS early (a is 1% off on SST2). The problem is convex: ours must be lower
+    and at rest."""
     case = golden(shared, "betacal")[f"{name}_{parameters}"]
     p, y, p_test, y_test = halves(shared, name)
     fit = BetaCalibration(parameters=parameters, monotone=False).fit(p, y)
@@ -140,7 +151,8 @@ def test_betacal(shared, name, parameters):
 
 
 def test_betacal_ab_falls_where_ours_does_not(shared):
-    """betacal lets a be negative for "ab" (-8.26 on SST2): its curve falls below p = 2/3. Ours must not."""
+    """betacal lets a be negative for "ab" (-8.26 on SST2): its curve falls below p = 2/3. Ours must
+    not."""
     a, b, _ = golden(shared, "betacal")["ferrer_sst2_gpt2_ab"]["map"]
     assert a < 0 < b
     p, y, *_ = halves(shared, "ferrer_sst2_gpt2")
@@ -153,21 +165,29 @@ def test_betacal_ab_falls_where_ours_does_not(shared):
 
 def dirichlet_cases():
     penalties = ["lam0.0_muNone", "lam0.01_muNone", "lam0.01_mu0.01", "lam0.1_mu0.1"]
-    keys = [f"{penalty}_refrowTrue" for penalty in penalties] + [f"{penalty}_refrowFalse" for penalty in penalties[2:]]
+    keys = [f"{penalty}_refrowTrue" for penalty in penalties] + [
+        f"{penalty}_refrowFalse" for penalty in penalties[2:]
+    ]
     return [(name, key) for name in ("d_k3", "ferrer_iemocap_wav2vec_pt") for key in keys]
 
 
 @pytest.mark.parametrize(("name", "key"), dirichlet_cases())
 def test_dirichletcal(shared, name, key):
-    """`reg_mu=None` is a ridge on all weights; else lambda is for W off its diagonal and mu for b."""
+    """`reg_mu=None` is a ridge on all weights; else lambda is for W off its diagonal and mu for
+    b."""
     case = golden(shared, "dirichlet")[f"{name}_{key}"]
     weights = np.array(case["weights(KxK+1)"])
     lam, mu, ref_row = key.split("_")
-    choices = {"l2": float(lam[3:]), "odir": 0.0} if mu == "muNone" else {"odir": (float(lam[3:]), float(mu[2:]))}
+    choices = (
+        {"l2": float(lam[3:]), "odir": 0.0}
+        if mu == "muNone"
+        else {"odir": (float(lam[3:]), float(mu[2:]))}
+    )
     p, y, p_test, y_test = halves(shared, name)
     fit = DirichletCalibration(**choices, ref_row=ref_row == "refrowTrue").fit(p, y)
     if (name, key) == ("ferrer_iemocap_wav2vec_pt", "lam0.1_mu0.1_refrowTrue"):
-        # The reference's penalty pulls so far from the identity that even the rows it was fitted to lose.
+        # The reference's penalty pulls so far from the identity that even the rows it was fitted to
+        # lose.
         theirs = softmax(np.log(p) @ weights[:, :-1].T + weights[:, -1])
         assert log_loss(theirs, y) > log_loss(p, y)
         assert fit.fit_report_.status == "nothing better than the identity was found"

@@ -1,4 +1,5 @@
-"""Calibrators as ONNX: onnxruntime gives what the calibrator gives, on rows that neither has seen."""
+"""Calibrators as ONNX: onnxruntime gives what the calibrator gives, on rows that neither has
+seen."""
 
 from __future__ import annotations
 
@@ -36,14 +37,20 @@ FAMILIES = {
     "irm": calibrators.IRM,
     "irm loose": lambda **choices: calibrators.IRM(strict=False, **choices),
     "histogram": calibrators.HistogramBinning,
-    "histogram mass": lambda **choices: calibrators.HistogramBinning(bins=7, equal="mass", **choices),
+    "histogram mass": lambda **choices: calibrators.HistogramBinning(
+        bins=7, equal="mass", **choices
+    ),
     "one bin": lambda **choices: calibrators.HistogramBinning(bins=1, **choices),
     "bbq": calibrators.BBQ,
     "gaussian process": calibrators.GaussianProcessCalibration,
     "mean replacement": calibrators.MeanReplacement,
     "priors": calibrators.PriorCorrection,
-    "chain": lambda **choices: calibrators.Chain([calibrators.TemperatureScaling(), calibrators.BetaCalibration()], **choices),
-    "chain of curves": lambda **choices: calibrators.Chain([calibrators.IRM(), calibrators.IsotonicCalibration()], **choices),
+    "chain": lambda **choices: calibrators.Chain(
+        [calibrators.TemperatureScaling(), calibrators.BetaCalibration()], **choices
+    ),
+    "chain of curves": lambda **choices: calibrators.Chain(
+        [calibrators.IRM(), calibrators.IsotonicCalibration()], **choices
+    ),
     "empty chain": calibrators.Chain,
     "per group": calibrators.PerGroup,
     "groups": lambda **choices: calibrators.GroupCalibration(n_partitions=4, **choices),
@@ -63,7 +70,9 @@ def world(n, classes, seed=0, size=3.0):
 
 
 def ran(model, P, **others):
-    session = onnxruntime.InferenceSession(model.SerializeToString(), providers=["CPUExecutionProvider"])
+    session = onnxruntime.InferenceSession(
+        model.SerializeToString(), providers=["CPUExecutionProvider"]
+    )
     return session.run(["probabilities", "label"], {"P": P} | others)
 
 
@@ -74,7 +83,9 @@ def facts(model):
 def test_every_calibrator_is_here():
     found = {type(make()) for make in FAMILIES.values()}
     named = {getattr(calibrators, name) for name in calibrators.MODULES}
-    known = {one for one in named if isinstance(one, type) and issubclass(one, calibrators.Calibrator)}
+    known = {
+        one for one in named if isinstance(one, type) and issubclass(one, calibrators.Calibrator)
+    }
     assert found == known - {calibrators.Calibrator}
 
 
@@ -111,7 +122,15 @@ def test_certain_and_tied_rows(make):
     z, y = world(300, 3)
     fit = make().fit(softmax(z), y)
     P = np.array(
-        [[1, 0, 0], [0, 0, 1], [0.5, 0, 0.5], [0, 0.5, 0.5], [0.2, 0.4, 0.4], [1 - 2.0**-53, 2.0**-53, 0], [1, 5e-324, 0]]
+        [
+            [1, 0, 0],
+            [0, 0, 1],
+            [0.5, 0, 0.5],
+            [0, 0.5, 0.5],
+            [0.2, 0.4, 0.4],
+            [1 - 2.0**-53, 2.0**-53, 0],
+            [1, 5e-324, 0],
+        ]
     )
     found, label = ran(to_onnx(fit, check=P), P)
     assert np.abs(found - fit.predict_proba(P)).max() < 1e-12
@@ -124,7 +143,14 @@ def test_large_logits(make):
     z, y = world(300, 3)
     fit = make(from_logits=True).fit(z, y)
     P = np.array(
-        [[1e5, -1e5, 0], [1e5, 1e5 - 1, -1e5], [-1e5, -1e5, -1e5], [0, 0, 0], [0, 1e-300, 0], [2.0**20, 0, -(2.0**20)]]
+        [
+            [1e5, -1e5, 0],
+            [1e5, 1e5 - 1, -1e5],
+            [-1e5, -1e5, -1e5],
+            [0, 0, 0],
+            [0, 1e-300, 0],
+            [2.0**20, 0, -(2.0**20)],
+        ]
     )
     found, _ = ran(to_onnx(fit, check=P), P)
     assert np.abs(found - fit.predict_proba(P)).max() < 1e-9
@@ -177,7 +203,9 @@ def test_a_long_curve():
     """Tens of thousands of steps are found by halving: the graph grows with their logarithm."""
     rng = np.random.default_rng(0)
     p = rng.random(20000)
-    fit = calibrators.HistogramBinning(bins=20000, equal="mass").fit(p, (rng.random(20000) < p).astype(int))
+    fit = calibrators.HistogramBinning(bins=20000, equal="mass").fit(
+        p, (rng.random(20000) < p).astype(int)
+    )
     assert fit.curves_[0].shape[1] > 19000
     model = to_onnx(fit, check=p)
     assert len(model.graph.node) < 40 + 5 * 15
@@ -195,8 +223,11 @@ def test_bins_meet_probabilities_on_their_edges():
     edges = np.linspace(0, 1, 11)
     near = np.abs(P[..., None] - edges).min(axis=2).max(axis=1) < 1e-15
     assert not (apart & ~near).any()
-    binary = calibrators.HistogramBinning(bins=10).fit(P[:, 0], y == 0)  # a single sum of two: no order, no doubt
-    np.testing.assert_array_equal(ran(to_onnx(binary, check=P[:, 0]), P[:, :1])[0], binary.predict_proba(P[:, 0]))
+    # a single sum of two: no order, no doubt
+    binary = calibrators.HistogramBinning(bins=10).fit(P[:, 0], y == 0)
+    np.testing.assert_array_equal(
+        ran(to_onnx(binary, check=P[:, 0]), P[:, :1])[0], binary.predict_proba(P[:, 0])
+    )
 
 
 @pytest.mark.parametrize("dtype", [str, np.int64, np.uint8, np.float64, bool])
@@ -206,13 +237,22 @@ def test_given_groups(dtype):
     codes = rng.integers(0, 2 if dtype is bool else 5, 600)
     groups = np.char.add("é", codes.astype(str)) if dtype is str else codes.astype(dtype)
     known = codes != 4
-    fit = calibrators.PerGroup(calibrators.VectorScaling()).fit(P[known], y[known], groups=groups[known])
+    fit = calibrators.PerGroup(calibrators.VectorScaling()).fit(
+        P[known], y[known], groups=groups[known]
+    )
     model = to_onnx(fit)
     to_onnx(fit, check=(P, groups))
-    fed = groups.astype(object) if dtype is str else groups.astype(np.int64 if dtype is np.uint8 else dtype)
+    fed = (
+        groups.astype(object)
+        if dtype is str
+        else groups.astype(np.int64 if dtype is np.uint8 else dtype)
+    )
     found, _ = ran(model, P, groups=fed)
     assert np.abs(found - fit.predict_proba(P, groups)).max() < 1e-12
-    assert len({tuple(row.round(6)) for row in ran(model, P[:1].repeat(600, axis=0), groups=fed)[0]}) > 1
+    assert (
+        len({tuple(row.round(6)) for row in ran(model, P[:1].repeat(600, axis=0), groups=fed)[0]})
+        > 1
+    )
     with pytest.raises(InputError, match=r"`check`: .*a pair \(P, groups\)"):
         to_onnx(fit, check=P)
     with pytest.raises(InputError, match=r"`check`.*its groups must be of the calibrator's kind"):
@@ -223,7 +263,9 @@ def test_given_groups(dtype):
 def test_learned_groups_with_features(base):
     z, y = world(800, 3)
     X = np.random.default_rng(2).normal(size=(800, 4))
-    fit = calibrators.GroupCalibration(base, n_partitions=3, bias=True, from_logits=True).fit(z, y, features=X)
+    fit = calibrators.GroupCalibration(base, n_partitions=3, bias=True, from_logits=True).fit(
+        z, y, features=X
+    )
     model = to_onnx(fit, check=(z, X))
     found, label = ran(model, z, features=X)
     assert np.abs(found - fit.predict_proba(z, X)).max() < 1e-12
@@ -257,7 +299,16 @@ def test_bad_rows_come_out_as_nan(make):
     z, y = world(300, 3)
     fit = make().fit(softmax(z), y)
     good = np.array([[0.2, 0.3, 0.5], [1, 0, 0], [0.2, 0.3, 0.5 + 9e-6]])
-    bad = np.array([[0.2, 0.3, 0.4], [-0.1, 0.6, 0.5], [1.2, -0.2, 0], [np.nan, 0.5, 0.5], [np.inf, 0, 0], [0, 0, 0]])
+    bad = np.array(
+        [
+            [0.2, 0.3, 0.4],
+            [-0.1, 0.6, 0.5],
+            [1.2, -0.2, 0],
+            [np.nan, 0.5, 0.5],
+            [np.inf, 0, 0],
+            [0, 0, 0],
+        ]
+    )
     found, label = ran(to_onnx(fit), np.concatenate([good, bad]))
     np.testing.assert_allclose(found[:3], fit.predict_proba(good), atol=1e-12)
     assert np.isnan(found[3:]).all()
@@ -271,7 +322,10 @@ def test_bad_rows_come_out_as_nan(make):
 def test_bad_logits_come_out_as_nan(name):
     z, y = world(300, 3)
     model = to_onnx(FAMILIES[name](from_logits=True).fit(z, y))
-    found, label = ran(model, np.array([[np.nan, 0, 0], [np.inf, 0, 0], [-np.inf, 0, 0], [2.1**20, 0, 0], [1, 2, 3]]))
+    found, label = ran(
+        model,
+        np.array([[np.nan, 0, 0], [np.inf, 0, 0], [-np.inf, 0, 0], [2.1**20, 0, 0], [1, 2, 3]]),
+    )
     assert np.isnan(found[:4]).all()
     assert label.tolist() == [-1, -1, -1, -1, 2]
 
@@ -302,12 +356,20 @@ def test_metadata_and_file(tmp_path):
         "takes": "logits",
         "classes": '["b", "c\\"", "ä"]',
     }
-    assert to_onnx(calibrators.from_json(calibrators.to_json(fit))).SerializeToString() == model.SerializeToString()
-    assert [list(value.type.tensor_type.shape.dim)[-1].dim_value for value in (*read.graph.input, read.graph.output[0])] == [
+    assert (
+        to_onnx(calibrators.from_json(calibrators.to_json(fit))).SerializeToString()
+        == model.SerializeToString()
+    )
+    assert [
+        list(value.type.tensor_type.shape.dim)[-1].dim_value
+        for value in (*read.graph.input, read.graph.output[0])
+    ] == [
         3,
         3,
     ]
-    assert [json.loads(facts(to_onnx(calibrators.Identity().fit(softmax(z), y)))["classes"])] == [[0, 1, 2]]
+    assert [json.loads(facts(to_onnx(calibrators.Identity().fit(softmax(z), y)))["classes"])] == [
+        [0, 1, 2]
+    ]
 
 
 def test_names_of_columns_do_not_matter():
@@ -315,7 +377,9 @@ def test_names_of_columns_do_not_matter():
     frame = pd.DataFrame(softmax(z), columns=["a", "b", "c"])
     fit = calibrators.TemperatureScaling().fit(frame, y)
     to_onnx(fit, check=frame)
-    np.testing.assert_allclose(ran(to_onnx(fit), frame.to_numpy())[0], fit.predict_proba(frame), atol=1e-12)
+    np.testing.assert_allclose(
+        ran(to_onnx(fit), frame.to_numpy())[0], fit.predict_proba(frame), atol=1e-12
+    )
 
 
 def test_a_graph_that_differs_is_not_handed_out(tmp_path, monkeypatch):
@@ -329,13 +393,17 @@ def test_a_graph_that_differs_is_not_handed_out(tmp_path, monkeypatch):
         return right(onnx, other, dtype)
 
     monkeypatch.setattr(exporting, "_model", wrong)
-    with pytest.raises(RuntimeError, match=r"the ONNX model gives 0.* where the calibrator gives 0.* was not written"):
+    with pytest.raises(
+        RuntimeError,
+        match=r"the ONNX model gives 0.* where the calibrator gives 0.* was not written",
+    ):
         to_onnx(fit, tmp_path / "vector.onnx")
     assert not list(tmp_path.iterdir())
 
 
 def test_only_a_jump_of_the_calibrator_excuses_a_difference(monkeypatch):
-    """A bin wrong by 1e-6 is found; a probability within rounding of an edge may fall on either side."""
+    """A bin wrong by 1e-6 is found; a probability within rounding of an edge may fall on either
+    side."""
     P = np.array([[0.5, 0.5], [0.75, 0.25], [0.25, 0.75]])
     fit = calibrators.HistogramBinning(bins=2).fit(np.repeat(P, 10, axis=0), [0, 1] * 15)
     fit.curves_ = [np.array([[0.0, 0.5], [0.25, 0.75]])]
@@ -364,7 +432,10 @@ def test_refusals(tmp_path):
     fit = calibrators.TemperatureScaling(from_logits=True).fit(z, y)
     with pytest.raises(InputError, match="`calibrator`: TemperatureScaling; must be fitted"):
         to_onnx(calibrators.TemperatureScaling())
-    with pytest.raises(InputError, match=r"`calibrator`: CalibratedModel; must be a calibrator of probaudit .*`calibrator_`"):
+    with pytest.raises(
+        InputError,
+        match=r"`calibrator`: CalibratedModel; must be a calibrator of probaudit .*`calibrator_`",
+    ):
         to_onnx(calibrators.CalibratedModel(LogisticRegression()).fit(z, y))
     with pytest.raises(InputError, match="`dtype`: 'float16'; must be"):
         to_onnx(fit, dtype="float16")
@@ -392,7 +463,10 @@ def test_missing_packages(missing, monkeypatch):
         with pytest.raises(ImportError, match=r"onnx is needed.*pip install 'probaudit\[onnx\]'"):
             to_onnx(fit)
     else:
-        with pytest.warns(UserWarning, match=r"not checked: onnxruntime is needed.*pip install 'probaudit\[onnx\]'") as caught:
+        with pytest.warns(
+            UserWarning,
+            match=r"not checked: onnxruntime is needed.*pip install 'probaudit\[onnx\]'",
+        ) as caught:
             model = to_onnx(fit)
         assert caught[0].filename == __file__
         assert facts(model)["checked"] == "no"
@@ -401,7 +475,9 @@ def test_missing_packages(missing, monkeypatch):
 def test_loading_calibrators_does_not_load_onnx(monkeypatch):
     asked = []
     plain = builtins.__import__
-    monkeypatch.setattr(builtins, "__import__", lambda name, *rest: (asked.append(name), plain(name, *rest))[1])
+    monkeypatch.setattr(
+        builtins, "__import__", lambda name, *rest: (asked.append(name), plain(name, *rest))[1]
+    )
     monkeypatch.delitem(sys.modules, "probaudit.calibrators.export.onnx_export")
     assert calibrators.named("to_onnx") is not to_onnx
     assert not {"onnx", "onnxruntime"} & {name.split(".")[0] for name in asked}

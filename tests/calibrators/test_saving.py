@@ -1,4 +1,5 @@
-"""Calibrators as JSON: bit for bit, whole or not at all, and nothing a file can do but be refused."""
+"""Calibrators as JSON: bit for bit, whole or not at all, and nothing a file can do but be
+refused."""
 
 from __future__ import annotations
 
@@ -93,7 +94,8 @@ def test_there_and_back_bit_for_bit(kind, classes):
 @pytest.mark.parametrize("declared", [False, True])
 def test_classes_of_every_kind(names, declared):
     z, y = world(60, len(names))
-    labels = names[y] if names.dtype.kind != "f" else names[y] * 2  # scikit-learn takes whole numbers only
+    # scikit-learn takes whole numbers only
+    labels = names[y] if names.dtype.kind != "f" else names[y] * 2
     classes = (np.unique(labels) if names.dtype.kind == "f" else names) if declared else None
     model = TemperatureScaling(from_logits=True, classes=classes).fit(z, labels)
     again = from_json(to_json(model))
@@ -105,7 +107,9 @@ def test_classes_of_every_kind(names, declared):
 def test_classes_given_in_any_sequence():
     z, y = world()
     for classes in (range(3), (0, 1, 2), np.arange(3)):
-        assert from_json(to_json(TemperatureScaling(from_logits=True, classes=classes).fit(z, y))).classes == [0, 1, 2]
+        assert from_json(
+            to_json(TemperatureScaling(from_logits=True, classes=classes).fit(z, y))
+        ).classes == [0, 1, 2]
 
 
 def test_one_column_and_named_columns_come_along():
@@ -123,19 +127,35 @@ def test_one_column_and_named_columns_come_along():
 
 def test_calibrators_inside_calibrators():
     z, y = world(200)
-    groups, features = np.array(["north", "south", "east"])[np.arange(200) % 3], np.random.default_rng(0).normal(size=(200, 2))
-    chain = Chain([PlattScaling(), Chain([IsotonicCalibration(finite=True)]), PerGroup(VectorScaling())], from_logits=True)
+    groups, features = (
+        np.array(["north", "south", "east"])[np.arange(200) % 3],
+        np.random.default_rng(0).normal(size=(200, 2)),
+    )
+    chain = Chain(
+        [PlattScaling(), Chain([IsotonicCalibration(finite=True)]), PerGroup(VectorScaling())],
+        from_logits=True,
+    )
     by_group = PerGroup(BetaCalibration(), from_logits=True, min_rows=20)
-    learned = GroupCalibration(VectorScaling(), n_partitions=3, from_logits=True, start=np.full((3, 2, 2), 0.5))
-    for model, extra in ((chain, {}), (by_group, {"groups": groups}), (learned, {"features": features})):
+    learned = GroupCalibration(
+        VectorScaling(), n_partitions=3, from_logits=True, start=np.full((3, 2, 2), 0.5)
+    )
+    for model, extra in (
+        (chain, {}),
+        (by_group, {"groups": groups}),
+        (learned, {"features": features}),
+    ):
         model.fit(z, y, **extra)
         again = from_json(to_json(model))
-        np.testing.assert_array_equal(again.predict_proba(z, **extra), model.predict_proba(z, **extra))
+        np.testing.assert_array_equal(
+            again.predict_proba(z, **extra), model.predict_proba(z, **extra)
+        )
         assert to_json(again) == to_json(model)
     for names in (np.arange(200) % 3, np.arange(200) % 2 == 0, np.arange(200) % 2 / 2):
         model = PerGroup(from_logits=True).fit(z, y, groups=names)
         again = from_json(to_json(model))
-        np.testing.assert_array_equal(again.predict_proba(z, groups=names), model.predict_proba(z, groups=names))
+        np.testing.assert_array_equal(
+            again.predict_proba(z, groups=names), model.predict_proba(z, groups=names)
+        )
 
 
 def test_numbers_that_json_has_not_stay_what_they_are():
@@ -258,7 +278,15 @@ def test_truncated_and_foreign_texts(simple):
         '{"schema": "probaudit.audit/1"}',
         '{"schema": ["probaudit.calibrator/1"]}',
     ]
-    hostile = ["[" * 100_000, '{"a":' * 50_000, "1" * 5000, "NaN", '{"schema": "probaudit.calibrator/1"}', "\x00", "\ud800"]
+    hostile = [
+        "[" * 100_000,
+        '{"a":' * 50_000,
+        "1" * 5000,
+        "NaN",
+        '{"schema": "probaudit.calibrator/1"}',
+        "\x00",
+        "\ud800",
+    ]
     for text in (*foreign, *hostile, None, 3):
         with pytest.raises(InputError, match="`text`"):
             from_json(text)
@@ -305,7 +333,8 @@ def array(items, dtype, shape):
 @pytest.mark.parametrize(
     ("path", "value"),
     [
-        (("learned", "bias_"), array([0.0, 0.0], "float64", [2])),  # a compiled loop would read beyond its end
+        # a compiled loop would read beyond its end
+        (("learned", "bias_"), array([0.0, 0.0], "float64", [2])),
         (("learned", "bias_"), array([0.0, 0.0, 0.0], "float64", [3, 1])),
         (("learned", "bias_"), array([0.0, 0.0, 0.0], "float64", [-1])),
         (("learned", "bias_"), array([0.0, 0.0, 0.0], "float64", [3.0])),
@@ -367,7 +396,9 @@ def test_forged_parts_of_other_families():
     group = GroupCalibration(n_partitions=2, from_logits=True).fit(z, y, features=features)
     outputs = GroupCalibration(n_partitions=2, from_logits=True).fit(z, y)
     chain = Chain([BiasCorrectedTemperature()], from_logits=True).fit(z, y)
-    two = json.loads(to_json(Chain([BiasCorrectedTemperature()], from_logits=True).fit(*world(60, 2))))["calibrator"]
+    two = json.loads(
+        to_json(Chain([BiasCorrectedTemperature()], from_logits=True).fit(*world(60, 2)))
+    )["calibrator"]
     unfitted = {"class": "TemperatureScaling", "choices": {"from_logits": False, "classes": None}}
     dirichlet = DirichletCalibration(from_logits=True).fit(z, y)
     prior = PriorCorrection(from_logits=True).fit(z, y)
@@ -411,7 +442,10 @@ def test_a_calibrator_without_learning_is_refused(simple):
             from_json(sealed({"schema": saving.SCHEMA, "calibrator": inside}))
     deep = {"class": "Chain", "choices": {"steps": [], "from_logits": False, "classes": None}}
     for _ in range(300):
-        deep = {"class": "Chain", "choices": {"steps": [deep], "from_logits": False, "classes": None}}
+        deep = {
+            "class": "Chain",
+            "choices": {"steps": [deep], "from_logits": False, "classes": None},
+        }
     with pytest.raises(InputError, match="`text`"):
         from_json(sealed({"schema": saving.SCHEMA, "calibrator": deep}))
 
@@ -424,4 +458,5 @@ def test_saving_knows_no_pickle():
         for alias in node.names
     }
     assert modules == {"hashlib", "json", "math", "numpy"}
-    assert not issubclass(CalibratedModel, Calibrator)  # a model is saved by its own library; its calibrator_ by ours
+    # a model is saved by its own library; its calibrator_ by ours
+    assert not issubclass(CalibratedModel, Calibrator)

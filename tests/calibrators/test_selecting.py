@@ -1,4 +1,5 @@
-"""Choosing a calibrator: the one-standard-error rule, its control, and every way in which candidates and rows come."""
+"""Choosing a calibrator: the one-standard-error rule, its control, and every way in which
+candidates and rows come."""
 
 from __future__ import annotations
 
@@ -55,7 +56,8 @@ def choice(sharp):
 def test_a_temperature_is_found_where_it_is_the_truth(sharp, choice):
     assert choice.chosen == "temperature"
     assert isinstance(choice.calibrator, TemperatureScaling)
-    assert choice.calibrator.temperature_ == pytest.approx(5, rel=0.15)  # logarithms were made five times too large
+    # logarithms were made five times too large
+    assert choice.calibrator.temperature_ == pytest.approx(5, rel=0.15)
     direct = TemperatureScaling().fit(sharp.mcs, sharp.y)
     assert choice.calibrator.temperature_ == direct.temperature_
     assert choice.n == len(sharp.y)
@@ -63,9 +65,14 @@ def test_a_temperature_is_found_where_it_is_the_truth(sharp, choice):
 
 
 def test_one_standard_error_by_hand(sharp, choice):
-    best = min((c for c in choice.candidates if c.name != "mean_replacement"), key=lambda c: c.score)
+    best = min(
+        (c for c in choice.candidates if c.name != "mean_replacement"), key=lambda c: c.score
+    )
     assert best.worse_by == 0
-    found = {c.name: pb.calibration_loss(sharp.y, sharp.mcs, calibrator=calibrator_named(c.name)) for c in choice.candidates}
+    found = {
+        c.name: pb.calibration_loss(sharp.y, sharp.mcs, calibrator=calibrator_named(c.name))
+        for c in choice.candidates
+    }
     rows = np.arange(len(sharp.y))
     losses = {name: -np.log(one.posteriors[rows, sharp.y]) for name, one in found.items()}
     for c in choice.candidates:
@@ -75,7 +82,9 @@ def test_one_standard_error_by_hand(sharp, choice):
         assert c.worse_by == pytest.approx(gap.mean(), abs=1e-12)
         assert c.high - c.worse_by == pytest.approx(1.959963984540054 * error, abs=1e-9)
         assert c.tied == (gap.mean() <= error or c.name == best.name)
-        assert c.ece == pytest.approx(float(pb.calibration_error(sharp.y, found[c.name].posteriors)), abs=1e-9)
+        assert c.ece == pytest.approx(
+            float(pb.calibration_error(sharp.y, found[c.name].posteriors)), abs=1e-9
+        )
     first = next(c.name for c in choice.candidates if c.tied and c.name != "mean_replacement")
     assert choice.chosen == first
 
@@ -84,14 +93,20 @@ def test_calibrated_posteriors_are_left_alone():
     chosen = []
     for seed in range(20):
         world = gaussian_posteriors(400, 2, seed=seed)
-        chosen.append(select_calibrator(world.y, world.cal, candidates=["identity", "temperature", "platt", "beta"]).chosen)
+        chosen.append(
+            select_calibrator(
+                world.y, world.cal, candidates=["identity", "temperature", "platt", "beta"]
+            ).chosen
+        )
     assert chosen.count("identity") >= 16
 
 
 def test_wrong_priors_need_a_bias():
     world = gaussian_posteriors(2000, 3)
     found = select_calibrator(
-        world.y, world.mcp, candidates=["identity", "temperature", "bias_corrected_temperature", "vector"]
+        world.y,
+        world.mcp,
+        candidates=["identity", "temperature", "bias_corrected_temperature", "vector"],
     )
     assert found.chosen == "bias_corrected_temperature"
     assert found.why == "bias_corrected_temperature: the best" or "simpler than vector" in found.why
@@ -107,7 +122,9 @@ def test_of_tied_candidates_the_first_is_taken(sharp, choice):
     assert len(tied) > 1
     turned = select_calibrator(sharp.y, sharp.mcs, candidates=names[::-1])
     assert turned.chosen == tied[-1]
-    best = min((c for c in choice.candidates if c.name != "mean_replacement"), key=lambda c: c.score).name
+    best = min(
+        (c for c in choice.candidates if c.name != "mean_replacement"), key=lambda c: c.score
+    ).name
     for found in (choice, turned):
         simpler = f"{found.chosen}: simpler than {best}, and within one standard error of it"
         assert found.why == (f"{best}: the best" if found.chosen == best else simpler)
@@ -126,14 +143,18 @@ def test_the_control_looks_perfect_and_is_never_chosen(choice):
 
 
 def test_the_control_is_known_by_what_it_is():
-    """Labels are noise: a constant is best, and still the control is not chosen, whatever it is called."""
+    """Labels are noise: a constant is best, and still the control is not chosen, whatever it is
+    called."""
     rng = np.random.default_rng(0)
     y, p = rng.integers(0, 2, 500), rng.dirichlet([0.3, 0.3], 500)
-    found = select_calibrator(y, p, candidates={"constant": MeanReplacement(), "temperature": TemperatureScaling()})
+    found = select_calibrator(
+        y, p, candidates={"constant": MeanReplacement(), "temperature": TemperatureScaling()}
+    )
     by_name = {c.name: c for c in found.candidates}
     assert found.chosen == "temperature"
     assert by_name["constant"].remark == "control, never chosen"
-    own = {"mean_replacement": TemperatureScaling(), "identity": Identity()}  # a name does not make a control
+    # a name does not make a control
+    own = {"mean_replacement": TemperatureScaling(), "identity": Identity()}
     assert select_calibrator(y, p, candidates=own).chosen == "mean_replacement"
 
 
@@ -142,13 +163,19 @@ def test_the_control_is_known_by_what_it_is():
 
 def test_table_and_repr(choice):
     table = choice.table()
-    assert table["name"] == [c.name for c in choice.candidates] == [*USUAL[:-1], "dirichlet", "mean_replacement"]
+    assert (
+        table["name"]
+        == [c.name for c in choice.candidates]
+        == [*USUAL[:-1], "dirichlet", "mean_replacement"]
+    )
     assert {len(column) for column in table.values()} == {len(choice.candidates)}
     pandas = pytest.importorskip("pandas")
     assert pandas.DataFrame(table).set_index("name").loc["temperature", "worse_by"] >= 0
     lines = repr(choice).splitlines()
     assert len(lines) == len(choice.candidates) + 3
-    assert [line for line in lines if line.startswith("*")] == [next(line for line in lines if " temperature " in line)]
+    assert [line for line in lines if line.startswith("*")] == [
+        next(line for line in lines if " temperature " in line)
+    ]
     assert sum("best" in line for line in lines[1:-2]) == 1
     assert lines[-2].startswith("temperature: ")
     words = r"temperature removes 6\d\.\d% of the log score \(95% interval \S+% to \S+%\), corrected for choosing among 8"
@@ -215,13 +242,17 @@ def test_infinite_scores_are_shown_and_not_chosen():
     finite = select_calibrator(y, p, candidates=own, score="brier")
     assert np.isfinite(finite.candidates[0].score)
     with pytest.raises(InputError, match=r"`candidates`.*finite"):
-        select_calibrator(y, p, candidates={"steps": IsotonicCalibration(), "control": MeanReplacement()})
+        select_calibrator(
+            y, p, candidates={"steps": IsotonicCalibration(), "control": MeanReplacement()}
+        )
 
 
 def test_clusters_weights_and_other_scores(sharp):
     y, p = np.repeat(sharp.y[:300], 5), np.repeat(sharp.mcs[:300], 5, axis=0)
     clusters = np.repeat(np.arange(300), 5)
-    alone, together = (select_calibrator(y, p, candidates=FEW, clusters=c) for c in (None, clusters))
+    alone, together = (
+        select_calibrator(y, p, candidates=FEW, clusters=c) for c in (None, clusters)
+    )
     width = [found.candidates[0].high - found.candidates[0].low for found in (alone, together)]
     assert width[1] == pytest.approx(np.sqrt(5) * width[0], rel=0.15)
     w, folds = np.random.default_rng(0).integers(0, 3, len(sharp.y)), np.arange(len(sharp.y)) % 5
@@ -229,10 +260,22 @@ def test_clusters_weights_and_other_scores(sharp):
     weighted = select_calibrator(sharp.y, sharp.mcs, candidates=FEW, sample_weight=w, cv=folds)
     repeated = select_calibrator(sharp.y[rows], sharp.mcs[rows], candidates=FEW, cv=folds[rows])
     for one, other in zip(weighted.candidates, repeated.candidates, strict=True):
-        for field in ("score", "normalized", "worse_by", "ece", "classwise_ece", "accuracy", "accuracy_change"):
+        for field in (
+            "score",
+            "normalized",
+            "worse_by",
+            "ece",
+            "classwise_ece",
+            "accuracy",
+            "accuracy_change",
+        ):
             assert getattr(one, field) == pytest.approx(getattr(other, field), abs=1e-6), field
-    assert weighted.calibrator.temperature_ == pytest.approx(repeated.calibrator.temperature_, rel=1e-6)
-    cost = select_calibrator(sharp.y, sharp.mcs, candidates=FEW, score=pb.Cost.zero_one(3, reject=0.1))
+    assert weighted.calibrator.temperature_ == pytest.approx(
+        repeated.calibrator.temperature_, rel=1e-6
+    )
+    cost = select_calibrator(
+        sharp.y, sharp.mcs, candidates=FEW, score=pb.Cost.zero_one(3, reject=0.1)
+    )
     assert cost.score == "zero_one_reject"
     assert cost.chosen == "temperature"
     assert select_calibrator(sharp.y, sharp.mcs, candidates=FEW, score="brier").score == "brier"
@@ -249,21 +292,28 @@ def test_logits_names_pairs_and_one_column(sharp):
     names = np.array(["c", "a", "b"])
     named = select_calibrator(names[sharp.y], sharp.mcs, candidates=FEW, labels=names.tolist())
     assert named.calibrator.classes_.tolist() == ["c", "a", "b"]
-    np.testing.assert_array_equal(named.calibrator.predict(sharp.mcs), names[plain.calibrator.predict(sharp.mcs)])
+    np.testing.assert_array_equal(
+        named.calibrator.predict(sharp.mcs), names[plain.calibrator.predict(sharp.mcs)]
+    )
     two = gaussian_posteriors(600, 2)
     column = select_calibrator(two.y.astype(bool), two.mcs[:, 1], candidates=FEW)
     assert column.chosen == "temperature"
     assert column.calibrator.classes_.tolist() == [False, True]
     pairs = pb.Predictions.from_confidence(two.mcs[:, 1], two.y)
     assert select_calibrator(pairs, candidates=FEW).chosen == "temperature"
-    fitted = fit_calibrator(pb.Predictions(names[sharp.y], sharp.mcs, classes=names.tolist()), TemperatureScaling())
+    fitted = fit_calibrator(
+        pb.Predictions(names[sharp.y], sharp.mcs, classes=names.tolist()), TemperatureScaling()
+    )
     assert fitted.temperature_ == plain.calibrator.temperature_
 
 
 def test_the_answer_does_not_depend_on_the_moment(sharp):
     one, other = (select_calibrator(sharp.y, sharp.mcs, candidates=FEW) for _ in range(2))
     assert [c.score for c in one.candidates] == [c.score for c in other.candidates]
-    assert select_calibrator(sharp.y, sharp.mcs, candidates=FEW, seed=1).candidates[1].score != one.candidates[1].score
+    assert (
+        select_calibrator(sharp.y, sharp.mcs, candidates=FEW, seed=1).candidates[1].score
+        != one.candidates[1].score
+    )
 
 
 def test_bad_input_is_named(sharp):
@@ -281,7 +331,10 @@ def test_bad_input_is_named(sharp):
         ({"clusters": [1, 2]}, "`clusters`"),
         ({"cv": KFold(3), "stratify": True}, "`stratify`"),
         ({"candidates": FEW, "groups": np.zeros(1500)}, "`groups`.*none of the candidates"),
-        ({"candidates": FEW, "features": np.zeros((1500, 2))}, "`features`.*none of the candidates"),
+        (
+            {"candidates": FEW, "features": np.zeros((1500, 2))},
+            "`features`.*none of the candidates",
+        ),
         ({"candidates": [*FEW, "per_group"]}, "`groups`.*PerGroup needs"),
         ({"features": np.full((1500, 1), "x", object)}, "`features`.*numbers"),
     ]
@@ -296,20 +349,28 @@ def test_bad_input_is_named(sharp):
 def test_what_uses_features_and_groups_is_offered_and_priced():
     y, p, features, hidden = hidden_groups(1500)
     plain = select_calibrator(y, p)
-    assert not {"per_group", "per_group_bias", "group_calibration"} & {c.name for c in plain.candidates}
+    assert not {"per_group", "per_group_bias", "group_calibration"} & {
+        c.name for c in plain.candidates
+    }
     grouped = select_calibrator(y, p, groups=hidden)
     names = [c.name for c in grouped.candidates]
     assert names[-3:] == ["per_group", "per_group_bias", "mean_replacement"]
     assert grouped.chosen == "per_group"
     assert grouped.gain.low > 0.1
-    assert grouped.calibrator.predict_proba(np.column_stack([1 - p, p])[:3], groups=hidden[:3]).shape == (3, 2)
+    assert grouped.calibrator.predict_proba(
+        np.column_stack([1 - p, p])[:3], groups=hidden[:3]
+    ).shape == (3, 2)
     rows = pb.Predictions(y, p, features=features, columns={"hidden": hidden})
     few = ["identity", "temperature", "group_calibration"]
     seen = select_calibrator(rows, candidates=few)
     assert seen.chosen == "group_calibration"
     assert seen.calibrator.grouped_by_ == "features"
     assert seen.gain.low > 0.1
-    assert usual_names(Outputs.of(rows, "hidden"))[-4:] == [*BY_GROUPS, *BY_FEATURES, "mean_replacement"]
+    assert usual_names(Outputs.of(rows, "hidden"))[-4:] == [
+        *BY_GROUPS,
+        *BY_FEATURES,
+        "mean_replacement",
+    ]
     texts = pb.Predictions(y, p, features=np.array(["a", "b"], object)[hidden][:, None])
     assert not {*BY_FEATURES} & {*usual_names(Outputs.of(texts))}  # not usable, and not asked for
 
@@ -321,7 +382,9 @@ def test_a_corrected_gain_by_hand():
     """Every unit is judged by the choices of resamples that left it out."""
     rng = np.random.default_rng(0)
     before = rng.gamma(2, size=80)
-    losses = np.column_stack([before, before + rng.normal(-0.05, 0.3, 80), before + rng.normal(-0.06, 0.3, 80)])
+    losses = np.column_stack(
+        [before, before + rng.normal(-0.05, 0.3, 80), before + rng.normal(-0.06, 0.3, 80)]
+    )
     share = np.full(80, 1 / 80)
     sums, times = np.zeros(80), np.zeros(80)
     for counts in np.random.default_rng(0).multinomial(80, share, 200):
@@ -345,23 +408,31 @@ def test_a_clear_choice_needs_no_correction(sharp):
     plain = pb.calibration_loss(sharp.y, sharp.mcs, calibrator=TemperatureScaling())
     assert found.gain == pytest.approx(float(plain.relative), abs=1e-12)
     assert found.gain.interval == pytest.approx(plain.relative.interval, abs=1e-9)
-    assert "removed by temperature, 5 random folds, corrected for choosing among 2" in found.gain.definition
+    assert (
+        "removed by temperature, 5 random folds, corrected for choosing among 2"
+        in found.gain.definition
+    )
     clustered = select_calibrator(
-        np.repeat(sharp.y, 4), np.repeat(sharp.mcs, 4, axis=0), candidates=FEW, clusters=np.repeat(np.arange(1500), 4)
+        np.repeat(sharp.y, 4),
+        np.repeat(sharp.mcs, 4, axis=0),
+        candidates=FEW,
+        clusters=np.repeat(np.arange(1500), 4),
     )
     width = [one.gain.high - one.gain.low for one in (found, clustered)]
     assert width[1] == pytest.approx(width[0], rel=0.1)
 
 
 def test_the_gain_of_noise_is_corrected():
-    """Thirty candidates that differ from the original by noise: the best seems to gain, and the corrected gain does not."""
+    """Thirty candidates that differ from the original by noise: the best seems to gain, and the
+    corrected gain does not."""
     naive, corrected = [], []
     for seed in range(60):
         rng = np.random.default_rng(seed)
         before = rng.gamma(2, size=300)
         losses = np.column_stack([before, before[:, None] + rng.normal(0, 0.5, (300, 30))])
         share = np.full(300, 1 / 300)
-        others = range(1, 31)  # to leave the outputs alone is not among the choices, so that one of them must be taken
+        # to leave the outputs alone is not among the choices, so that one of them must be taken
+        others = range(1, 31)
         place = choose(losses, share, None, others).chosen
         naive.append(1 - losses[:, place].mean() / before.mean())
         corrected.append(corrected_gain(losses, before, share, None, others)[0])
@@ -372,13 +443,16 @@ def test_the_gain_of_noise_is_corrected():
 
 def test_leaving_outputs_alone_gains_nothing():
     world = gaussian_posteriors(400, 2, seed=0)
-    found = select_calibrator(world.y, world.cal, candidates=["identity", "temperature", "platt", "beta"])
+    found = select_calibrator(
+        world.y, world.cal, candidates=["identity", "temperature", "platt", "beta"]
+    )
     assert found.chosen == "identity"
     assert (float(found.gain), *found.gain.interval) == (0, 0, 0)
 
 
 def test_many_classes_and_few_rows_are_left_alone():
-    """With stratified folds the biases seem to help in every such world; they cost 1% on fresh rows."""
+    """With stratified folds the biases seem to help in every such world; they cost 1% on fresh
+    rows."""
     for seed in range(2):
         rng = np.random.default_rng(seed)
         z = 0.5 * rng.normal(size=(1000, 100))
@@ -386,4 +460,7 @@ def test_many_classes_and_few_rows_are_left_alone():
         y = (rng.random((1000, 1)) > p.cumsum(axis=1)).sum(axis=1)
         few = ["identity", "temperature", "bias_corrected_temperature"]
         assert select_calibrator(y, p, candidates=few).chosen == "identity"
-        assert select_calibrator(y, p, candidates=few, stratify=True).chosen == "bias_corrected_temperature"
+        assert (
+            select_calibrator(y, p, candidates=few, stratify=True).chosen
+            == "bias_corrected_temperature"
+        )

@@ -1,4 +1,5 @@
-"""The edges of bins: one rule for rows and for the fine grid, right for the decimals that people write."""
+"""The edges of bins: one rule for rows and for the fine grid, right for the decimals that people
+write."""
 
 from __future__ import annotations
 
@@ -44,13 +45,17 @@ def test_errors_of_neighbouring_bins_do_not_cancel():
     y = np.r_[np.arange(1000) < 300, np.arange(1000) < 200].astype(int)
     for dtype in DTYPES:
         for exact in (True, False):
-            found = pb.calibration_error(y, p.astype(dtype), lens=pb.Binary(), partition=pb.EqualWidth(10), exact=exact)
+            found = pb.calibration_error(
+                y, p.astype(dtype), lens=pb.Binary(), partition=pb.EqualWidth(10), exact=exact
+            )
             assert float(found) == pytest.approx(0.1, abs=1e-7)
 
 
 def worlds(K: int, dtype: type) -> np.ndarray:
     """Rows in which the second class has every edge of some bins, and the others what it leaves."""
-    p = np.unique(np.concatenate([edges(bins, np.float64) for bins in (10, 24, 28, 35, 120, 168)])).astype(dtype)
+    p = np.unique(
+        np.concatenate([edges(bins, np.float64) for bins in (10, 24, 28, 35, 120, 168)])
+    ).astype(dtype)
     rows = np.zeros((len(p), K), dtype)
     rows[:, 1] = p
     rows[:, 0] = 1 - p
@@ -72,14 +77,19 @@ def test_the_grid_decides_as_rows_do(K, dtype, path):
     p = worlds(K, dtype)
     y = np.random.default_rng(0).integers(0, 2, len(p))
     given = PATHS[path](y, p)
-    state = EvidenceState(Plan.of(given)).update(given.block(0, len(p), by_column=path.startswith("columns")))
+    state = EvidenceState(Plan.of(given)).update(
+        given.block(0, len(p), by_column=path.startswith("columns"))
+    )
     found = state.evidence(pb.Predictions(y, p))
     shown = [(found.top, p.max(axis=1))] + [(found.classes[k], p[:, k]) for k in range(min(K, 3))]
     for sums, outputs in shown:
         cells = len(sums.rows)
         for bins in (bins for bins in BINS if cells % bins == 0 and bins <= COARSE_CELLS):
             on_grid = sums.rows.reshape(bins, -1).sum(axis=1)
-            assert on_grid.tolist() == np.bincount(pb.EqualWidth(bins).cells(outputs), minlength=bins).tolist()
+            assert (
+                on_grid.tolist()
+                == np.bincount(pb.EqualWidth(bins).cells(outputs), minlength=bins).tolist()
+            )
         assert sums.outputs.sum() == pytest.approx(
             float((outputs.astype(np.float64) * sums_weights(path, len(p))).sum()), rel=1e-9
         )
@@ -98,7 +108,9 @@ def test_all_classes_in_one_pass_decide_as_one_does(dtype, right):
     for k in range(3):
         assert found.rows[k].tolist() == np.bincount(bins.cells(p[:, k]), minlength=10).tolist()
     joint = bins.cells(p)
-    pairs = {(a, b) for a, b in zip(joint, bins.cells(p[:, 1]) * 10 + bins.cells(p[:, 0]), strict=True)}
+    pairs = {
+        (a, b) for a, b in zip(joint, bins.cells(p[:, 1]) * 10 + bins.cells(p[:, 0]), strict=True)
+    }
     assert len(pairs) == len(set(joint.tolist()))
 
 

@@ -20,20 +20,56 @@ BY_HAND = {
     "top label": (pb.TopLabel(), [0.5, 0.4, 1.0], [0, 1, 0]),
     "top 1": (pb.TopK(1), [[0.5, 0.5], [0.4, 0.6], [1.0, 0.0]], [1, 0, 1]),
     "top 2": (pb.TopK(2), [[0.5, 0.3, 0.2], [0.4, 0.3, 0.3], [1.0, 0.0, 0.0]], [1, 0, 1]),
-    "top 3": (pb.TopK(3), [[0.5, 0.3, 0.1, 0.1], [0.4, 0.3, 0.2, 0.1], [1.0, 0.0, 0.0, 0.0]], [1, 0, 1]),
+    "top 3": (
+        pb.TopK(3),
+        [[0.5, 0.3, 0.1, 0.1], [0.4, 0.3, 0.2, 0.1], [1.0, 0.0, 0.0, 0.0]],
+        [1, 0, 1],
+    ),
     "one vs rest": (pb.OneVsRest(3), [0.1, 0.4, 0.0], [0, 1, 0]),
     "groups": (pb.Groups([[0, 3], [1, 2]]), [[0.6, 0.4], [0.5, 0.5], [0.0, 1.0]], [1, 0, 0]),
-    "groups by name": (pb.Groups({"a": [3, 0], "b": (1, 2)}), [[0.6, 0.4], [0.5, 0.5], [0.0, 1.0]], [1, 0, 0]),
-    "group of each class": (pb.Groups([7, 9, 9, 7]), [[0.6, 0.4], [0.5, 0.5], [0.0, 1.0]], [1, 0, 0]),
-    "group name of each class": (pb.Groups(["a", "b", "b", "a"]), [[0.6, 0.4], [0.5, 0.5], [0.0, 1.0]], [1, 0, 0]),
-    "groups in an array": (pb.Groups(np.array([0, 1, 1, 0])), [[0.6, 0.4], [0.5, 0.5], [0.0, 1.0]], [1, 0, 0]),
-    "groups as sets": (pb.Groups([{0, 3}, range(1, 3)]), [[0.6, 0.4], [0.5, 0.5], [0.0, 1.0]], [1, 0, 0]),
+    "groups by name": (
+        pb.Groups({"a": [3, 0], "b": (1, 2)}),
+        [[0.6, 0.4], [0.5, 0.5], [0.0, 1.0]],
+        [1, 0, 0],
+    ),
+    "group of each class": (
+        pb.Groups([7, 9, 9, 7]),
+        [[0.6, 0.4], [0.5, 0.5], [0.0, 1.0]],
+        [1, 0, 0],
+    ),
+    "group name of each class": (
+        pb.Groups(["a", "b", "b", "a"]),
+        [[0.6, 0.4], [0.5, 0.5], [0.0, 1.0]],
+        [1, 0, 0],
+    ),
+    "groups in an array": (
+        pb.Groups(np.array([0, 1, 1, 0])),
+        [[0.6, 0.4], [0.5, 0.5], [0.0, 1.0]],
+        [1, 0, 0],
+    ),
+    "groups as sets": (
+        pb.Groups([{0, 3}, range(1, 3)]),
+        [[0.6, 0.4], [0.5, 0.5], [0.0, 1.0]],
+        [1, 0, 0],
+    ),
     "groups | top label": (pb.Groups([[0, 3], [1, 2]]) | pb.TopLabel(), [0.6, 0.5, 1.0], [0, 1, 0]),
-    "groups | one vs rest": (pb.Groups([[0, 3], [1, 2]]) | pb.OneVsRest(1), [0.4, 0.5, 1.0], [1, 0, 0]),
-    "groups | groups": (pb.Groups([[0], [1], [2, 3]]) | pb.Groups([[0, 1], [2]]), [[0.8, 0.2], [0.3, 0.7], [0, 1]], [0, 1, 0]),
+    "groups | one vs rest": (
+        pb.Groups([[0, 3], [1, 2]]) | pb.OneVsRest(1),
+        [0.4, 0.5, 1.0],
+        [1, 0, 0],
+    ),
+    "groups | groups": (
+        pb.Groups([[0], [1], [2, 3]]) | pb.Groups([[0, 1], [2]]),
+        [[0.8, 0.2], [0.3, 0.7], [0, 1]],
+        [0, 1, 0],
+    ),
     "top 2 | one vs rest": (pb.TopK(2) | pb.OneVsRest(2), [0.2, 0.3, 0.0], [0, 0, 0]),
     "an event | binary": (pb.OneVsRest(3) | pb.Binary(), [0.1, 0.4, 0.0], [0, 1, 0]),
-    "an event | full": (pb.OneVsRest(3) | pb.Full(), [[0.9, 0.1], [0.6, 0.4], [1.0, 0.0]], [0, 1, 0]),
+    "an event | full": (
+        pb.OneVsRest(3) | pb.Full(),
+        [[0.9, 0.1], [0.6, 0.4], [1.0, 0.0]],
+        [0, 1, 0],
+    ),
 }
 
 
@@ -54,7 +90,9 @@ def test_binary_shows_the_second_class():
 
 def test_targets_have_the_shape_of_the_outputs():
     np.testing.assert_array_equal(pb.OneVsRest(1).view(P, Y).targets, [1.0, 0.0, 0.0])
-    np.testing.assert_array_equal(pb.Full().view(P, Y).targets, [[0, 1, 0, 0], [0, 0, 0, 1], [1, 0, 0, 0]])
+    np.testing.assert_array_equal(
+        pb.Full().view(P, Y).targets, [[0, 1, 0, 0], [0, 0, 0, 1], [1, 0, 0, 0]]
+    )
 
 
 def test_classwise_shows_every_class():
@@ -68,7 +106,9 @@ def test_classwise_shows_every_class():
 def test_classwise_through_groups():
     groups = pb.Groups([[0, 3], [1], [2]])
     views = (groups | pb.Classwise()).views(P, Y)
-    np.testing.assert_allclose([v.outputs for v in views], [[0.6, 0.5, 0], [0.3, 0.2, 0], [0.1, 0.3, 1]])
+    np.testing.assert_allclose(
+        [v.outputs for v in views], [[0.6, 0.5, 0], [0.3, 0.2, 0], [0.1, 0.3, 1]]
+    )
     np.testing.assert_array_equal([v.labels for v in views], [[0, 1, 1], [1, 0, 0], [0, 0, 0]])
     error = pb.calibration_error(Y, P, lens=groups | pb.Classwise())
     single = [pb.calibration_error(Y, P, lens=groups | pb.OneVsRest(k)) for k in range(3)]
@@ -78,7 +118,8 @@ def test_classwise_through_groups():
 def test_a_lens_after_classwise_looks_at_every_class():
     views = (pb.Classwise() | pb.TopLabel()).views(P, Y)
     np.testing.assert_allclose(views[0].outputs, [0.5, 0.9, 1.0])
-    np.testing.assert_array_equal(views[0].labels, [1, 1, 0])  # of 0.5 against 0.5 the lower, "not class 0", comes first
+    # of 0.5 against 0.5 the lower, "not class 0", comes first
+    np.testing.assert_array_equal(views[0].labels, [1, 1, 0])
 
 
 def test_composition_is_associative():
@@ -100,7 +141,10 @@ TIES = [
 @pytest.mark.parametrize(("row", "label", "expected"), TIES)
 def test_of_equal_probabilities_the_lower_class_comes_first(row, label, expected):
     row, label = np.array([row]), np.array([label])
-    assert [pb.TopLabel().view(row, label).labels[0], pb.TopK(2).view(row, label).labels[0]] == expected
+    assert [
+        pb.TopLabel().view(row, label).labels[0],
+        pb.TopK(2).view(row, label).labels[0],
+    ] == expected
 
 
 REFUSED = {
@@ -143,7 +187,10 @@ def test_a_lens_of_your_own():
         b: int
 
         def view(self, probs, labels):
-            return View(probs[:, self.a] / (probs[:, self.a] + probs[:, self.b]), (labels == self.a).astype(int))
+            return View(
+                probs[:, self.a] / (probs[:, self.a] + probs[:, self.b]),
+                (labels == self.a).astype(int),
+            )
 
     y, p = [0, 1, 1], [[0.6, 0.2, 0.2], [0.3, 0.3, 0.4], [0.1, 0.3, 0.6]]
     found = pb.calibration_error(y, p, lens=Rival(0, 1), partition=pb.Each())
@@ -161,7 +208,10 @@ def test_sums_of_groups_do_not_exceed_one():
     assert (p.sum(axis=1) > 1).any()
     lens = pb.Groups([range(5)]) | pb.OneVsRest(0)
     assert lens.view(p, np.zeros(5000, int)).outputs.max() == 1
-    assert pb.calibration_error(np.zeros(5000, int), p, lens=lens, distance="log", partition=pb.Each()) < 1e-12
+    assert (
+        pb.calibration_error(np.zeros(5000, int), p, lens=lens, distance="log", partition=pb.Each())
+        < 1e-12
+    )
 
 
 @settings(max_examples=50, deadline=None, derandomize=True)
@@ -186,9 +236,13 @@ def test_outputs_stay_probabilities_and_hits_stay_hits(seed, classes):
 @pytest.mark.parametrize("classes", [3, 64, 65, 200])
 @pytest.mark.parametrize("decimals", [2, 15])
 def test_the_top_of_many_classes(classes, dtype, decimals):
-    """As a stable sort finds it, also where values are equal, or differ by a unit in the last place."""
+    """As a stable sort finds it, also where values are equal, or differ by a unit in the last
+    place."""
     rng = np.random.default_rng(0)
-    p, y = rng.dirichlet(np.full(classes, 0.3), 200).round(decimals) + 1e-3, rng.integers(0, classes, 200)
+    p, y = (
+        rng.dirichlet(np.full(classes, 0.3), 200).round(decimals) + 1e-3,
+        rng.integers(0, classes, 200),
+    )
     p = (p / p.sum(axis=1, keepdims=True)).astype(dtype)
     p[::2, -1] = np.nextafter(p[::2].max(axis=1), dtype(1))
     for k in {1, 2, 5, 16, 17, 64, 65, classes - 1}:
@@ -198,7 +252,9 @@ def test_the_top_of_many_classes(classes, dtype, decimals):
         found = pb.TopK(k).view(p, y)
         np.testing.assert_array_equal(found.outputs[:, :k], np.take_along_axis(p, order, axis=1))
         hit = order == y[:, None]
-        np.testing.assert_array_equal(found.labels, np.where(hit.any(axis=1), hit.argmax(axis=1), k))
+        np.testing.assert_array_equal(
+            found.labels, np.where(hit.any(axis=1), hit.argmax(axis=1), k)
+        )
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
@@ -206,7 +262,11 @@ def test_the_top_of_many_classes(classes, dtype, decimals):
 def test_groups_are_summed_in_the_order_of_classes(rows, classes, dtype):
     rng = np.random.default_rng(0)
     p = rng.dirichlet(np.ones(classes), rows).astype(dtype)
-    for member in (rng.integers(0, 3, classes), np.sort(rng.integers(0, 3, classes)), np.zeros(classes, int)):
+    for member in (
+        rng.integers(0, 3, classes),
+        np.sort(rng.integers(0, 3, classes)),
+        np.zeros(classes, int),
+    ):
         expected = np.zeros((rows, 3))
         for k in range(classes):
             expected[:, member[k]] += p[:, k]
@@ -251,13 +311,17 @@ def test_a_selection_says_what_it_keeps():
     assert "where (LabelIs(index=2) & ~OutputIn(low=0.5, high=1, index=None))" in found.definition
 
 
-@pytest.mark.parametrize(("index", "of"), [(1, lambda p: p[:, 1]), ("max", lambda p: p.max(axis=1))])
+@pytest.mark.parametrize(
+    ("index", "of"), [(1, lambda p: p[:, 1]), ("max", lambda p: p.max(axis=1))]
+)
 def test_output_selections_of_vectors(index, of):
     y, p = composed_rows()
     mask = (of(p) >= 0.3) & (of(p) <= 0.6)
     options = {"lens": pb.Full(), "partition": pb.KDTree(0.2), "distance": "tvd"}
     found = pb.calibration_error(y, p, where=pb.OutputIn(0.3, 0.6, index=index), **options)
-    assert float(found) == float(pb.calibration_error(y[mask], p[mask], labels=[0, 1, 2], **options))
+    assert float(found) == float(
+        pb.calibration_error(y[mask], p[mask], labels=[0, 1, 2], **options)
+    )
     with pytest.raises(pb.InputError, match="index="):
         pb.calibration_error(y, p, where=pb.OutputIn(0.3, 0.6), **options)
     with pytest.raises(pb.InputError, match="0 to 2"):
@@ -267,7 +331,9 @@ def test_output_selections_of_vectors(index, of):
 
 
 def test_ends_of_selections_are_edges_of_bins():
-    assert pb.OutputIn(0.7, 1).mask(pb.choices.lenses.View(np.array([0.7, 0.69], np.float32), np.zeros(2))).tolist() == [
+    assert pb.OutputIn(0.7, 1).mask(
+        pb.choices.lenses.View(np.array([0.7, 0.69], np.float32), np.zeros(2))
+    ).tolist() == [
         True,
         False,
     ]
@@ -279,17 +345,30 @@ def test_classes_may_have_weights():
     y, p = composed_rows()
     each = list(pb.calibration_error(y, p, lens=pb.Classwise()).per_class.values())
     shares = np.bincount(y) / len(y)
-    for weights, expected in (("prevalence", shares), ([2, 1, 1], [0.5, 0.25, 0.25]), ((1, 1, 1), np.full(3, 1 / 3))):
+    for weights, expected in (
+        ("prevalence", shares),
+        ([2, 1, 1], [0.5, 0.25, 0.25]),
+        ((1, 1, 1), np.full(3, 1 / 3)),
+    ):
         for partition in (pb.EqualWidth(15), pb.EqualMass(7)):
-            each = list(pb.calibration_error(y, p, lens=pb.Classwise(), partition=partition).per_class.values())
-            found = pb.calibration_error(y, p, lens=pb.Classwise(weights=weights), partition=partition)
+            each = list(
+                pb.calibration_error(
+                    y, p, lens=pb.Classwise(), partition=partition
+                ).per_class.values()
+            )
+            found = pb.calibration_error(
+                y, p, lens=pb.Classwise(weights=weights), partition=partition
+            )
             assert float(found) == pytest.approx(np.dot(expected, each), rel=1e-12)
             assert list(found.per_class.values()) == each
     one = pb.calibration_error(y, p, lens=pb.Classwise(weights=[0, 1, 0]), interval=True)
     alone = pb.calibration_error(y, p, lens=pb.OneVsRest(1), interval=True)
     assert float(one) == pytest.approx(float(alone))
-    assert one.high == pytest.approx(alone.high, rel=0.25)  # the shape of gaps is that of all classes
-    squares = [pb.rms_calibration_error(y, p, lens=pb.OneVsRest(k), debias=False) ** 2 for k in range(3)]
+    # the shape of gaps is that of all classes
+    assert one.high == pytest.approx(alone.high, rel=0.25)
+    squares = [
+        pb.rms_calibration_error(y, p, lens=pb.OneVsRest(k), debias=False) ** 2 for k in range(3)
+    ]
     root = pb.rms_calibration_error(y, p, lens=pb.Classwise(weights="prevalence"), debias=False)
     assert root**2 == pytest.approx(shares @ squares)
 

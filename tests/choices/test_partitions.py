@@ -44,7 +44,9 @@ BY_HAND = [
 
 
 @pytest.mark.parametrize(
-    ("partition", "outputs", "cells"), BY_HAND, ids=lambda x: repr(x) if isinstance(x, pb.Partition) else ""
+    ("partition", "outputs", "cells"),
+    BY_HAND,
+    ids=lambda x: repr(x) if isinstance(x, pb.Partition) else "",
 )
 def test_by_hand(partition, outputs, cells):
     found = partition.cells(np.array(outputs, float))
@@ -84,7 +86,9 @@ def test_fewer_bins_are_said():
     y, p = [1, 0, 1, 0], [0.3, 0.3, 0.3, 0.8]
     tied = pb.calibration_error(y, p, lens=pb.Binary(), partition=pb.EqualMass(3))
     assert "leave 2 bins" in tied.definition
-    free = pb.calibration_error(y, [0.1, 0.2, 0.3, 0.4], lens=pb.Binary(), partition=pb.EqualMass(3))
+    free = pb.calibration_error(
+        y, [0.1, 0.2, 0.3, 0.4], lens=pb.Binary(), partition=pb.EqualMass(3)
+    )
     assert "leave" not in free.definition
 
 
@@ -97,10 +101,22 @@ REFUSED = {
     "edges not numbers": (lambda: pb.Edges(["a", "b"]), "edges"),
     "edges NaN": (lambda: pb.Edges([0, np.nan, 1]), "edges"),
     "edges in two dimensions": (lambda: pb.Edges([[0, 1]]), "edges"),
-    "edges too narrow below": (lambda: pb.Edges([0.2, 1]).cells(np.array([0.1, 0.5])), "span all outputs"),
-    "edges too narrow above": (lambda: pb.Edges([0, 0.5]).cells(np.array([0.1, 0.6])), "span all outputs"),
-    "edges of several outputs": (lambda: pb.Edges([0, 1]).cells(np.full((2, 2), 0.5)), "single event"),
-    "mass of several outputs": (lambda: pb.EqualMass(2).cells(np.full((2, 2), 0.5)), "single event"),
+    "edges too narrow below": (
+        lambda: pb.Edges([0.2, 1]).cells(np.array([0.1, 0.5])),
+        "span all outputs",
+    ),
+    "edges too narrow above": (
+        lambda: pb.Edges([0, 0.5]).cells(np.array([0.1, 0.6])),
+        "span all outputs",
+    ),
+    "edges of several outputs": (
+        lambda: pb.Edges([0, 1]).cells(np.full((2, 2), 0.5)),
+        "single event",
+    ),
+    "mass of several outputs": (
+        lambda: pb.EqualMass(2).cells(np.full((2, 2), 0.5)),
+        "single event",
+    ),
     "split": (lambda: pb.KDTree(split="mode"), "split"),
     "gamma 0": (lambda: pb.KDTree(0.0), "gamma"),
     "gamma above 1": (lambda: pb.KDTree(1.5), "gamma"),
@@ -117,7 +133,11 @@ def test_refused(name):
 
 @law
 @given(
-    seeds, st.integers(1, 200), st.integers(2, 5), st.sampled_from(["mean", "median"]), st.sampled_from([0.05, 0.1, 0.5, 1.0])
+    seeds,
+    st.integers(1, 200),
+    st.integers(2, 5),
+    st.sampled_from(["mean", "median"]),
+    st.sampled_from([0.05, 0.1, 0.5, 1.0]),
 )
 def test_leaves_are_below_the_limit(seed, n, d, split, gamma):
     points = np.random.default_rng(seed).dirichlet(np.ones(d), n)
@@ -135,7 +155,9 @@ def test_leaves_are_below_the_limit(seed, n, d, split, gamma):
 def test_a_tree_ends_at_equal_points(split):
     constant = np.tile([0.2, 0.3, 0.5], (50, 1))
     assert set(pb.KDTree(min_rows=2, split=split).cells(constant)) == {0}
-    assert same_cells(pb.KDTree(min_rows=2, split=split).cells(np.repeat([0.1, 0.9], 20)), np.repeat([0, 1], 20))
+    assert same_cells(
+        pb.KDTree(min_rows=2, split=split).cells(np.repeat([0.1, 0.9], 20)), np.repeat([0, 1], 20)
+    )
 
 
 def test_a_tree_splits_the_axis_of_largest_variance_at_its_mean_or_median():
@@ -177,7 +199,9 @@ def test_columns_and_masks_count_all_rows_even_those_left_out(name):
     assert found == pytest.approx((0.3 + abs(1.9 - 2)) / 4)
     np.testing.assert_array_equal(found.cells[0].rows, [1, 3])
     if "where" not in options:
-        masked = pb.calibration_error(y, p, lens=pb.Binary(), partition=pb.Whole(), where=list(GROUP == "x"), **options)
+        masked = pb.calibration_error(
+            y, p, lens=pb.Binary(), partition=pb.Whole(), where=list(GROUP == "x"), **options
+        )
         assert masked == pytest.approx(0.3)
 
 
@@ -203,9 +227,15 @@ def test_cells_are_weighted_means(seed, d):
         rows = cell == c
         assert found.rows[i] == rows.sum()
         assert found.weight[i] == pytest.approx(weights[rows].sum())
-        np.testing.assert_allclose(found.outputs[i], np.average(outputs[rows], axis=0, weights=weights[rows]))
-        np.testing.assert_allclose(found.targets[i], np.average(targets[rows], axis=0, weights=weights[rows]), atol=1e-15)
-        assert found.effective[i] == pytest.approx(weights[rows].sum() ** 2 / (weights[rows] ** 2).sum())
+        np.testing.assert_allclose(
+            found.outputs[i], np.average(outputs[rows], axis=0, weights=weights[rows])
+        )
+        np.testing.assert_allclose(
+            found.targets[i], np.average(targets[rows], axis=0, weights=weights[rows]), atol=1e-15
+        )
+        assert found.effective[i] == pytest.approx(
+            weights[rows].sum() ** 2 / (weights[rows] ** 2).sum()
+        )
     assert len(found.rows) == len(used)
     assert found.share.sum() == pytest.approx(1)
 
@@ -255,19 +285,31 @@ def test_selections_refused(name):
     assert raised.value.argument == "where"
 
 
-@pytest.mark.parametrize("values", [[], [0.5], [0.0, -0.0, 5e-324, -5e-324], [1.0, 1 + 2**-52, 1.0, -1e-17, 0.3, 0.3], "many"])
+@pytest.mark.parametrize(
+    "values",
+    [[], [0.5], [0.0, -0.0, 5e-324, -5e-324], [1.0, 1 + 2**-52, 1.0, -1e-17, 0.3, 0.3], "many"],
+)
 def test_rising_order_is_stable(values):
     rng = np.random.default_rng(0)
-    values = np.r_[rng.random(2000), rng.integers(0, 5, 2000), -rng.random(50)] if values == "many" else np.array(values, float)
+    values = (
+        np.r_[rng.random(2000), rng.integers(0, 5, 2000), -rng.random(50)]
+        if values == "many"
+        else np.array(values, float)
+    )
     for dtype in (np.float32, np.float64):
-        np.testing.assert_array_equal(rising_order(values.astype(dtype)), np.argsort(values.astype(dtype), kind="stable"))
+        np.testing.assert_array_equal(
+            rising_order(values.astype(dtype)), np.argsort(values.astype(dtype), kind="stable")
+        )
 
 
 def test_cells_of_several_outputs_are_those_of_their_bins():
     p = np.random.default_rng(0).dirichlet(np.full(70, 0.2), 3000)
     for d in (3, 64, 65, 66, 70):
         bins = np.minimum((p[:, : d - 1] * 4).astype(int), 3)
-        same_cells(pb.EqualWidth(4).cells(np.ascontiguousarray(p[:, :d])), np.unique(bins, axis=0, return_inverse=True)[1])
+        same_cells(
+            pb.EqualWidth(4).cells(np.ascontiguousarray(p[:, :d])),
+            np.unique(bins, axis=0, return_inverse=True)[1],
+        )
 
 
 def test_cells_are_kept_for_the_measures_that_share_them():
@@ -276,7 +318,14 @@ def test_cells_are_kept_for_the_measures_that_share_them():
     p, y = rng.dirichlet(np.ones(4), 500), rng.integers(0, 4, 500)
     rows = pb.Predictions(y, p)
     for partition in (pb.EqualMass(7), pb.EqualWidth(7), pb.EqualMass(9)):
-        for options in ({}, {"worst": True}, {"interval": True, "resamples": 50}, {"lens": pb.OneVsRest(1)}):
+        for options in (
+            {},
+            {"worst": True},
+            {"interval": True, "resamples": 50},
+            {"lens": pb.OneVsRest(1)},
+        ):
             shared = pb.calibration_error(rows, partition=partition, **options)
             alone = pb.calibration_error(y, p, partition=partition, **options)
-            assert (float(shared), *shared.interval) == pytest.approx((float(alone), *alone.interval), abs=0, nan_ok=True)
+            assert (float(shared), *shared.interval) == pytest.approx(
+                (float(alone), *alone.interval), abs=0, nan_ok=True
+            )

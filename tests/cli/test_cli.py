@@ -26,7 +26,9 @@ def run(*arguments):
 def frame():
     world = pb.simulate.gaussian_posteriors(500, 3, seed=0)
     names = np.array(["ant", "bee", "cat"])
-    return pd.DataFrame({"label": names[world.y]} | {f"p_{name}": world.cal[:, k] for k, name in enumerate(names)})
+    return pd.DataFrame(
+        {"label": names[world.y]} | {f"p_{name}": world.cal[:, k] for k, name in enumerate(names)}
+    )
 
 
 @pytest.fixture
@@ -72,17 +74,34 @@ def test_logits_costs_weights_and_confidence(frame, tmp_path):
         frame[f"z_{name}"] = np.log(frame.pop(f"p_{name}"))
     frame["w"] = 2.0
     frame.to_csv(tmp_path / "z.csv", index=False)
-    (tmp_path / "costs.csv").write_text("class,ant,bee,cat,ask\ncat,9,9,0,1\nant,0,1,1,1\nbee,1,0,1,1\n")
+    (tmp_path / "costs.csv").write_text(
+        "class,ant,bee,cat,ask\ncat,9,9,0,1\nant,0,1,1,1\nbee,1,0,1,1\n"
+    )
     result = run(
-        "audit", tmp_path / "z.csv", "--logits", "z_*", "--weight", "w", "--costs", tmp_path / "costs.csv", "--json", "-"
+        "audit",
+        tmp_path / "z.csv",
+        "--logits",
+        "z_*",
+        "--weight",
+        "w",
+        "--costs",
+        tmp_path / "costs.csv",
+        "--json",
+        "-",
     )
     assert result.exit_code == 0, result.output
     matrix = [[0, 1, 1, 1], [1, 0, 1, 1], [9, 9, 0, 1]]
     expected = pb.bayes_risk(
-        frame["label"], frame.filter(like="z_").to_numpy(), matrix, labels=["ant", "bee", "cat"], from_logits=True
+        frame["label"],
+        frame.filter(like="z_").to_numpy(),
+        matrix,
+        labels=["ant", "bee", "cat"],
+        from_logits=True,
     )
     assert json.loads(result.output)["estimates"]["cost_risk"]["value"] == pytest.approx(expected)
-    pd.DataFrame({"sure": [0.9, 0.8, 0.3], "right": [True, True, False]}).to_csv(tmp_path / "c.csv", index=False)
+    pd.DataFrame({"sure": [0.9, 0.8, 0.3], "right": [True, True, False]}).to_csv(
+        tmp_path / "c.csv", index=False
+    )
     stated = run("audit", tmp_path / "c.csv", "--confidence", "sure", "--correct", "right")
     assert stated.exit_code == 0
     assert "Only the confidence" in stated.output
@@ -104,18 +123,27 @@ def test_bad_rows_stop_or_are_dropped(file):
 @pytest.mark.parametrize(
     ("options", "words"),
     [
-        (["--label", "nope"], "there is no column 'nope'; the columns are label, p_ant, p_bee, p_cat"),
+        (
+            ["--label", "nope"],
+            "there is no column 'nope'; the columns are label, p_ant, p_bee, p_cat",
+        ),
         (["--probs", "q_*"], "no column matches 'q_*'"),
         (["--probs", "p_*", "--logits", "p_*"], "give one kind of output"),
         (["--classes", "ant,bee"], "needs one name for each of the 3 classes"),
-        (["--classes", "ant,bee,dog"], "label 'cat'; must be one of the classes 'ant', 'bee', 'dog'"),
+        (
+            ["--classes", "ant,bee,dog"],
+            "label 'cat'; must be one of the classes 'ant', 'bee', 'dog'",
+        ),
         (["--confidence", "p_ant"], "go together"),
         (["--reject-cost", "2"], "must lie in [0, 1)"),
         (["--json", "no/such/folder.json"], "folder that exists"),
         (["--label", "nope"], "`--label`: "),
         (["--groups", "regn"], "`--groups`: no column matches 'regn'"),
         (["--confidence", "p_ant"], "`--confidence` and `--correct` go together"),
-        (["--probs", "p_*", "--logits", "p_*"], "`--logits`: 'p_*'; give one kind of output, not also `--probs`"),
+        (
+            ["--probs", "p_*", "--logits", "p_*"],
+            "`--logits`: 'p_*'; give one kind of output, not also `--probs`",
+        ),
         (["--costs", "none.csv"], "`--costs`: none.csv; must be a file that exists"),
         (["--reject-cost", "2"], "`--reject-cost`: "),
         (["--classes", "ant,bee"], "`--classes`: "),
@@ -171,7 +199,14 @@ def test_demo_trains_audits_and_writes(tmp_path):
         "digits-compared.html",
         "digits-random-forest.html",
     ]
-    again = run("audit", tmp_path / "demo" / "digits-random-forest.parquet", "--features", "f_*", "--json", "-")
+    again = run(
+        "audit",
+        tmp_path / "demo" / "digits-random-forest.parquet",
+        "--features",
+        "f_*",
+        "--json",
+        "-",
+    )
     stored = json.loads((tmp_path / "demo" / "digits-random-forest.json").read_text())
     found = json.loads(again.output)["estimates"]
     # The demo compares repairs, so that its budget is recalibrated by the recommended one.
@@ -183,17 +218,32 @@ def test_demo_trains_audits_and_writes(tmp_path):
 
 def test_names_of_columns_are_no_options(tmp_path):
     times = pd.to_datetime(["2024-05-01", "2024-05-02"])
-    pd.DataFrame({"label": [0, 1], "score": times, "p_a": [0.1, 0.8], "p_b": [0.9, 0.2]}).to_parquet(tmp_path / "rows.parquet")
+    pd.DataFrame(
+        {"label": [0, 1], "score": times, "p_a": [0.1, 0.8], "p_b": [0.9, 0.2]}
+    ).to_parquet(tmp_path / "rows.parquet")
     command = ["calibrate", tmp_path / "rows.parquet", "-o", tmp_path / "cal.json"]
     assert "`score`: has dtype datetime64" in run(*command, "--probs", "score").output
-    assert "`--score`: " in run(*command, "--classes", "0,1", "--folds", "2", "--score", "ece").output
+    assert (
+        "`--score`: " in run(*command, "--classes", "0,1", "--folds", "2", "--score", "ece").output
+    )
     assert "; pass `--classes`, the label" in run(*command).output
 
 
 def test_the_columns_of_a_list_stand_in_the_order_of_their_names(frame, file):
-    """As those of a pattern do: `--classes` says the order of the classes, not what is in columns that have names."""
+    """As those of a pattern do: `--classes` says the order of the classes, not what is in columns
+    that have names."""
     plain = run("audit", file, "--json", "-", "--no-repair")
-    listed = run("audit", file, "--json", "-", "--no-repair", "--probs", "p_cat,p_ant,p_bee", "--classes", "ant,bee,cat")
+    listed = run(
+        "audit",
+        file,
+        "--json",
+        "-",
+        "--no-repair",
+        "--probs",
+        "p_cat,p_ant,p_bee",
+        "--classes",
+        "ant,bee,cat",
+    )
     assert json.loads(listed.output)["estimates"] == json.loads(plain.output)["estimates"]
 
 
@@ -203,7 +253,9 @@ def test_advice_can_be_run(tmp_path, monkeypatch):
     names = np.array(["ant", "bee", "cat"])
     columns = {f"proba {name}": world.mcs[:, k] for k, name in enumerate(names)}
     pd.DataFrame({"target": names[world.y]} | columns).to_csv("my preds.csv", index=False)
-    done = run("audit", "my preds.csv", "--label", "target", "--probs", "proba *", "--json", "audit.json")
+    done = run(
+        "audit", "my preds.csv", "--label", "target", "--probs", "proba *", "--json", "audit.json"
+    )
     typed = re.findall("`(probaudit [^`]*)`", " ".join(done.output.split()))
     assert len(typed) > 1
     for command in sorted(set(typed), reverse=True):  # calibrate, then apply
@@ -214,7 +266,9 @@ def test_advice_can_be_run(tmp_path, monkeypatch):
 
 @pytest.mark.parametrize("module", ["probaudit", "probaudit.cli.commands"])
 def test_the_module_runs_and_knows_its_version(module):
-    done = subprocess.run([sys.executable, "-m", module, "--version"], capture_output=True, text=True, check=True)
+    done = subprocess.run(
+        [sys.executable, "-m", module, "--version"], capture_output=True, text=True, check=True
+    )
     assert done.stdout == f"probaudit {pb.__version__}\n"
 
 

@@ -48,7 +48,8 @@ def test_calibrate_then_apply_repairs(file, tmp_path):
     assert "removes" in result.output
     assert "corrected for choosing among 8 calibrators" in result.output
     fresh = frame(1)
-    shuffled = fresh[["p_cat", "id", "p_ant", "label", "p_bee"]]  # columns find their classes by name
+    # columns find their classes by name
+    shuffled = fresh[["p_cat", "id", "p_ant", "label", "p_bee"]]
     shuffled.to_parquet(other)
     applied = run("apply", saved, other, "-o", out)
     assert applied.exit_code == 0, applied.output
@@ -57,7 +58,9 @@ def test_calibrate_then_apply_repairs(file, tmp_path):
     assert found["id"].tolist() == fresh["id"].tolist()
     assert found["label"].tolist() == fresh["label"].tolist()
     probs = found[[f"p_{name}" for name in NAMES]].to_numpy()
-    expected = calibrators.load(saved).predict_proba(fresh[[f"p_{name}" for name in NAMES]].to_numpy())
+    expected = calibrators.load(saved).predict_proba(
+        fresh[[f"p_{name}" for name in NAMES]].to_numpy()
+    )
     np.testing.assert_array_equal(probs, expected)
     before, after = (pb.log_score(pb.read(data)) for data in (fresh, found))
     assert after < 0.8 * before
@@ -66,7 +69,10 @@ def test_calibrate_then_apply_repairs(file, tmp_path):
 def test_one_method_logits_and_csv(tmp_path):
     file, saved, out = tmp_path / "z.csv", tmp_path / "cal.json", tmp_path / "out.csv"
     frame(0, "z").to_csv(file, index=False)
-    assert run("calibrate", file, "--logits", "z_*", "--method", "temperature", "-o", saved).exit_code == 0
+    assert (
+        run("calibrate", file, "--logits", "z_*", "--method", "temperature", "-o", saved).exit_code
+        == 0
+    )
     assert calibrators.load(saved).from_logits
     unlabelled = frame(1, "z").drop(columns="label")
     unlabelled.to_csv(file, index=False)
@@ -92,27 +98,53 @@ def test_a_binary_column(tmp_path):
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        (["calibrate", "{file}", "-o", "{tmp}/cal.json", "--method", "magic"], "must be one of identity"),
-        (["calibrate", "{file}", "-o", "{tmp}/none/cal.json", "--method", "temperature"], "folder that exists"),
+        (
+            ["calibrate", "{file}", "-o", "{tmp}/cal.json", "--method", "magic"],
+            "must be one of identity",
+        ),
+        (
+            ["calibrate", "{file}", "-o", "{tmp}/none/cal.json", "--method", "temperature"],
+            "folder that exists",
+        ),
         (["calibrate", "{file}", "-o", "{tmp}/cal.json", "--folds", "1"], "`--folds`: 1"),
-        (["calibrate", "{file}", "-o", "{tmp}/cal.json", "--score", "ece"], "must be one of log, brier"),
+        (
+            ["calibrate", "{file}", "-o", "{tmp}/cal.json", "--score", "ece"],
+            "must be one of log, brier",
+        ),
         (["apply", "{tmp}/none.json", "{file}", "-o", "{tmp}/out.csv"], "`CALIBRATOR`: "),
         (["apply", "{tmp}/none.json", "{file}", "-o", "{tmp}/out.csv"], "readable JSON"),
         (["apply", "{file}", "{file}", "-o", "{tmp}/out.csv"], "preds.csv: "),
         (["apply", "{file}", "{file}", "-o", "{tmp}/out.csv"], "must be JSON"),
         (["apply", "{tmp}/good.json", "{tmp}/none.csv", "-o", "{tmp}/out.csv"], "`FILE`: "),
-        (["apply", "{tmp}/good.json", "{file}", "-o", "{tmp}/out.csv", "--probs", "p_ant,p_bee"], "no column is of cat"),
+        (
+            ["apply", "{tmp}/good.json", "{file}", "-o", "{tmp}/out.csv", "--probs", "p_ant,p_bee"],
+            "no column is of cat",
+        ),
         (["apply", "{tmp}/good.json", "{file}", "-o", "{tmp}/none/out.csv"], "folder must exist"),
         (["apply", "{tmp}/good.json", "{file}", "-o", "{tmp}/folder.csv"], "not a folder"),
-        (["apply", "{tmp}/good.json", "{file}", "-o", "{tmp}/out.txt"], "must end in .parquet or .csv"),
-        (["apply", "{tmp}/good.json", "{file}", "-o", "{tmp}/out.csv", "--logits", "p_*"], "probabilities are needed"),
-        (["apply", "{tmp}/good.json", "{file}", "-o", "{tmp}/out.csv", "--probs", "p_*t"], "needs a column for each"),
-        (["apply", "{tmp}/good.json", "{tmp}/two.csv", "-o", "{tmp}/out.csv"], "needs a column for each of ant, bee, cat"),
+        (
+            ["apply", "{tmp}/good.json", "{file}", "-o", "{tmp}/out.txt"],
+            "must end in .parquet or .csv",
+        ),
+        (
+            ["apply", "{tmp}/good.json", "{file}", "-o", "{tmp}/out.csv", "--logits", "p_*"],
+            "probabilities are needed",
+        ),
+        (
+            ["apply", "{tmp}/good.json", "{file}", "-o", "{tmp}/out.csv", "--probs", "p_*t"],
+            "needs a column for each",
+        ),
+        (
+            ["apply", "{tmp}/good.json", "{tmp}/two.csv", "-o", "{tmp}/out.csv"],
+            "needs a column for each of ant, bee, cat",
+        ),
     ],
 )
 def test_bad_input_exits_with_two_and_writes_nothing(file, tmp_path, arguments, words):
     calibrators.save(
-        calibrators.TemperatureScaling(classes=NAMES.tolist()).fit([[0.6, 0.2, 0.2], [0.3, 0.4, 0.3]], ["ant", "cat"]),
+        calibrators.TemperatureScaling(classes=NAMES.tolist()).fit(
+            [[0.6, 0.2, 0.2], [0.3, 0.4, 0.3]], ["ant", "cat"]
+        ),
         tmp_path / "good.json",
     )
     frame(0).drop(columns="p_bee").to_csv(tmp_path / "two.csv", index=False)
@@ -131,16 +163,26 @@ def test_columns_of_a_list_find_their_classes_by_name(file, tmp_path, listed):
     fresh[["p_cat", "p_ant", "p_bee"]].to_parquet(tmp_path / "new.parquet")
     done = run("apply", saved, tmp_path / "new.parquet", "--probs", listed, "-o", out)
     assert done.exit_code == 0, done.output
-    expected = calibrators.load(saved).predict_proba(fresh[[f"p_{name}" for name in NAMES]].to_numpy())
-    np.testing.assert_allclose(pd.read_parquet(out)[[f"p_{name}" for name in NAMES]], expected, atol=1e-3)
+    expected = calibrators.load(saved).predict_proba(
+        fresh[[f"p_{name}" for name in NAMES]].to_numpy()
+    )
+    np.testing.assert_allclose(
+        pd.read_parquet(out)[[f"p_{name}" for name in NAMES]], expected, atol=1e-3
+    )
 
 
 def test_columns_that_are_not_named_after_classes_go_by_their_places(file, tmp_path):
     fresh, saved, out = frame(1), tmp_path / "cal.json", tmp_path / "out.parquet"
     assert run("calibrate", file, "--method", "vector", "-o", saved).exit_code == 0
-    fresh.rename(columns={"p_ant": "x", "p_bee": "y", "p_cat": "z"})[["z", "x", "y"]].to_parquet(tmp_path / "new.parquet")
-    assert run("apply", saved, tmp_path / "new.parquet", "--probs", "x,y,z", "-o", out).exit_code == 0
-    expected = calibrators.load(saved).predict_proba(fresh[[f"p_{name}" for name in NAMES]].to_numpy())
+    fresh.rename(columns={"p_ant": "x", "p_bee": "y", "p_cat": "z"})[["z", "x", "y"]].to_parquet(
+        tmp_path / "new.parquet"
+    )
+    assert (
+        run("apply", saved, tmp_path / "new.parquet", "--probs", "x,y,z", "-o", out).exit_code == 0
+    )
+    expected = calibrators.load(saved).predict_proba(
+        fresh[[f"p_{name}" for name in NAMES]].to_numpy()
+    )
     np.testing.assert_array_equal(pd.read_parquet(out), expected)
 
 
@@ -160,7 +202,9 @@ def commands(text, start):
 )
 def test_what_calibrate_proposes_can_be_run(tmp_path, monkeypatch, kind, options):
     monkeypatch.chdir(tmp_path)
-    world = frame(0, "z" if kind == "z" else "p").rename(columns=lambda name: name.replace("p_", f"{kind}_"))
+    world = frame(0, "z" if kind == "z" else "p").rename(
+        columns=lambda name: name.replace("p_", f"{kind}_")
+    )
     world.assign(w=1.0).rename(columns={"label": "the target"}).to_csv("my preds.csv", index=False)
     options = [*options, "--label", "the target", "--weight", "w"]
     done = run("calibrate", "my preds.csv", *options, "--method", "temperature", "-o", "cal.json")
@@ -177,7 +221,18 @@ def test_what_calibrate_proposes_for_a_stated_confidence(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     sure = np.random.default_rng(0).random(200)
     pd.DataFrame({"sure": sure, "right": sure**2 > 0.3}).to_csv("a.csv", index=False)
-    done = run("calibrate", "a.csv", "--confidence", "sure", "--correct", "right", "--method", "temperature", "-o", "cal.json")
+    done = run(
+        "calibrate",
+        "a.csv",
+        "--confidence",
+        "sure",
+        "--correct",
+        "right",
+        "--method",
+        "temperature",
+        "-o",
+        "cal.json",
+    )
     assert done.exit_code == 0, done.output
     (apply,) = commands(done.output, "probaudit ")
     assert run(*apply).exit_code == 0
@@ -194,14 +249,20 @@ def test_a_bad_row_is_called_by_its_column_and_its_number_in_the_file(tmp_path, 
 
 
 def test_one_row_is_one_row(tmp_path, saved):
-    pd.DataFrame({name: column[:1] for name, column in P.items()}).to_csv(tmp_path / "x.csv", index=False)
-    assert run("apply", saved, tmp_path / "x.csv", "-o", tmp_path / "out.csv").output.startswith("1 row written")
+    pd.DataFrame({name: column[:1] for name, column in P.items()}).to_csv(
+        tmp_path / "x.csv", index=False
+    )
+    assert run("apply", saved, tmp_path / "x.csv", "-o", tmp_path / "out.csv").output.startswith(
+        "1 row written"
+    )
 
 
 @pytest.fixture
 def saved(tmp_path):
     """A calibrator of two classes, in a file."""
-    calibrator = calibrators.TemperatureScaling(classes=[0, 1]).fit([[0.6, 0.4], [0.1, 0.9], [0.8, 0.2]], [0, 1, 1])
+    calibrator = calibrators.TemperatureScaling(classes=[0, 1]).fit(
+        [[0.6, 0.4], [0.1, 0.9], [0.8, 0.2]], [0, 1, 1]
+    )
     calibrators.save(calibrator, tmp_path / "cal.json")
     return tmp_path / "cal.json"
 
@@ -222,7 +283,9 @@ def applied(saved, source, out):
     done = run("apply", saved, source, "-o", out)
     assert done.exit_code == 0, done.output
     table = csv.read_csv(out) if out.suffix == ".csv" else parquet.read_table(out)
-    expected = calibrators.load(saved).predict_proba(np.tile(np.array(list(P.values())).T, (len(table) // 3, 1)))
+    expected = calibrators.load(saved).predict_proba(
+        np.tile(np.array(list(P.values())).T, (len(table) // 3, 1))
+    )
     np.testing.assert_allclose(np.column_stack([table["p_0"], table["p_1"]]), expected, rtol=1e-15)
     return table.drop_columns(["p_0", "p_1"])
 
@@ -240,7 +303,9 @@ def test_other_columns_come_out_as_they_were(tmp_path, saved):
     others = {
         "id": pa.array([None, ABOVE_FLOATS, -1]),
         "tags": pa.array([["a"], ["a", "b"], None]),
-        "time": pa.array([dt.datetime(2024, 5, 1, 12, tzinfo=dt.UTC)] * 3, pa.timestamp("us", "Europe/Vienna")),
+        "time": pa.array(
+            [dt.datetime(2024, 5, 1, 12, tzinfo=dt.UTC)] * 3, pa.timestamp("us", "Europe/Vienna")
+        ),
         "day": pa.array([dt.date(2024, 5, 1)] * 3),
         "price": pa.array([decimal.Decimal("1.10"), None, decimal.Decimal("-3.00")]),
         "kind": pa.array(["x", "y", None]).dictionary_encode(),
@@ -250,9 +315,14 @@ def test_other_columns_come_out_as_they_were(tmp_path, saved):
         "small": pa.array([1, None, 3], pa.uint8()),
     }
     kept = pa.table(others)
-    parquet.write_table(kept.append_column("p_0", [P["p_0"]]).append_column("p_1", [P["p_1"]]), tmp_path / "x.parquet")
+    parquet.write_table(
+        kept.append_column("p_0", [P["p_0"]]).append_column("p_1", [P["p_1"]]),
+        tmp_path / "x.parquet",
+    )
     found = applied(saved, tmp_path / "x.parquet", tmp_path / "out.parquet")
-    assert found.schema.equals(parquet.read_table(tmp_path / "x.parquet").select(list(others)).schema)
+    assert found.schema.equals(
+        parquet.read_table(tmp_path / "x.parquet").select(list(others)).schema
+    )
     assert found.equals(kept.cast(found.schema))
 
 
@@ -264,12 +334,18 @@ def test_other_columns_come_out_as_they_were(tmp_path, saved):
         (pa.nulls(3, pa.string()), pa.array(["x", None, "y"]), pa.string()),
         (pa.array([1, 2, 3], pa.int16()), pa.array([0.5, None, 2.0]), pa.float64()),
         (pa.array([[1]] * 3), pa.array([[], None, [1, 2]]), pa.list_(pa.int64())),
-        (pa.array(["x"] * 3).dictionary_encode(), pa.array(["z", "x", None]).dictionary_encode(), None),
+        (
+            pa.array(["x"] * 3).dictionary_encode(),
+            pa.array(["z", "x", None]).dictionary_encode(),
+            None,
+        ),
     ],
 )
 def test_types_of_a_column_that_differ_between_files(tmp_path, saved, first, second, kind):
     tables = (pa.table({"c": column, **P}) for column in (first, second))
-    found = applied(saved, in_files(tmp_path / "in", parquet.write_table, *tables), tmp_path / "out.parquet")["c"]
+    found = applied(
+        saved, in_files(tmp_path / "in", parquet.write_table, *tables), tmp_path / "out.parquet"
+    )["c"]
     assert found.type == (kind or first.type)
     assert found.to_pylist() == first.to_pylist() + second.to_pylist()
 
@@ -278,9 +354,18 @@ def test_types_of_csv_files_hold_every_value(tmp_path, saved, monkeypatch):
     monkeypatch.setattr("probaudit.files.row_files.CSV_BYTES", 4096)
     n = 300
     probs = {name: column * (n // 3) for name, column in P.items()}
-    one = pa.table({"late": [""] * (n - 1) + ["x"], "number": pa.nulls(n), "day": [dt.date(2024, 5, 1)] * n, **probs})
+    one = pa.table(
+        {
+            "late": [""] * (n - 1) + ["x"],
+            "number": pa.nulls(n),
+            "day": [dt.date(2024, 5, 1)] * n,
+            **probs,
+        }
+    )
     two = one.set_column(1, "number", [[0.5] * n]).set_column(2, "day", [["never"] * n])
-    found = applied(saved, in_files(tmp_path / "in", csv.write_csv, one, two), tmp_path / "out.parquet")
+    found = applied(
+        saved, in_files(tmp_path / "in", csv.write_csv, one, two), tmp_path / "out.parquet"
+    )
     assert found["late"].to_pylist() == one["late"].to_pylist() * 2
     assert found["number"].to_pylist() == [None] * n + [0.5] * n
     assert found["day"].to_pylist() == ["2024-05-01"] * n + ["never"] * n
@@ -292,12 +377,15 @@ def test_types_of_csv_files_hold_every_value(tmp_path, saved, monkeypatch):
         ({"c": [1, 2, 3]}, {}, "1.parquet has no column 'c'"),
         ({}, {"c": [1, 2, 3]}, "1.parquet has another column 'c'"),
         ({"c": [1, 2, 3]}, {"c": ["x"] * 3}, "1.parquet"),
-        ({"c": [0.5, 1, 2]}, {"c": [1, 2, ABOVE_FLOATS]}, "1.parquet"),  # as numbers they could not be kept
+        # as numbers they could not be kept
+        ({"c": [0.5, 1, 2]}, {"c": [1, 2, ABOVE_FLOATS]}, "1.parquet"),
     ],
 )
 @pytest.mark.parametrize("out", ["out.csv", "out.parquet"])
 def test_files_that_do_not_go_together(tmp_path, saved, first, second, words, out):
-    folder = in_files(tmp_path / "in", parquet.write_table, pa.table({**first, **P}), pa.table({**second, **P}))
+    folder = in_files(
+        tmp_path / "in", parquet.write_table, pa.table({**first, **P}), pa.table({**second, **P})
+    )
     done = run("apply", saved, folder, "-o", tmp_path / out)
     assert done.exit_code == 2
     assert words in done.output
@@ -332,9 +420,13 @@ def test_arrays_are_applied_file_by_file(tmp_path, saved):
 def test_parts_have_few_bytes(tmp_path, saved, monkeypatch):
     monkeypatch.setattr("probaudit.files.row_files.PART_BYTES", 2**14)
     n = 900
-    table = pa.table({"text": ["x" * 100] * n, **{name: column * (n // 3) for name, column in P.items()}})
+    table = pa.table(
+        {"text": ["x" * 100] * n, **{name: column * (n // 3) for name, column in P.items()}}
+    )
     parquet.write_table(table, tmp_path / "x.parquet")
-    assert applied(saved, tmp_path / "x.parquet", tmp_path / "out.parquet").equals(table.select(["text"]))
+    assert applied(saved, tmp_path / "x.parquet", tmp_path / "out.parquet").equals(
+        table.select(["text"])
+    )
     written = parquet.ParquetFile(tmp_path / "out.parquet").metadata
     assert max(written.row_group(i).num_rows for i in range(written.num_row_groups)) <= 2**14 // 100
 
@@ -344,7 +436,11 @@ def test_parts_have_few_bytes(tmp_path, saved, monkeypatch):
 
 def grouped_frame(seed, n=1200):
     y, p, features, hidden = hidden_groups(n, seed)
-    sides = {"f_side": features[:, 0], "f_noise": features[:, 1], "site": np.array(["north", "south"])[hidden]}
+    sides = {
+        "f_side": features[:, 0],
+        "f_noise": features[:, 1],
+        "site": np.array(["north", "south"])[hidden],
+    }
     return pd.DataFrame({"label": y, "p_0": 1 - p, "p_1": p} | sides)
 
 
@@ -363,7 +459,8 @@ def test_features_and_groups_from_fit_to_apply(tmp_path, method, options):
     done = run("calibrate", file, "--method", method, *options, "-o", saved)
     assert done.exit_code == 0, done.output
     fresh = grouped_frame(1)
-    fresh[["f_noise", "site", "p_1", "f_side", "label", "p_0"]].to_parquet(tmp_path / "new.parquet")  # found by name
+    # found by name
+    fresh[["f_noise", "site", "p_1", "f_side", "label", "p_0"]].to_parquet(tmp_path / "new.parquet")
     applied = run("apply", saved, tmp_path / "new.parquet", "-o", out)
     assert applied.exit_code == 0, applied.output
     assert "not seen" not in applied.output
@@ -371,7 +468,9 @@ def test_features_and_groups_from_fit_to_apply(tmp_path, method, options):
     assert after < 0.9 * before
     model = calibrators.load(saved)
     columns = fresh["site"] if model.takes == "groups" else fresh[model.columns_.tolist()]
-    expected = model.predict_proba(fresh[["p_0", "p_1"]].to_numpy(), **{model.takes: columns.to_numpy()})
+    expected = model.predict_proba(
+        fresh[["p_0", "p_1"]].to_numpy(), **{model.takes: columns.to_numpy()}
+    )
     np.testing.assert_array_equal(pd.read_parquet(out)[["p_0", "p_1"]], expected)
     fresh.drop(columns=["site", "f_side"]).to_parquet(tmp_path / "less.parquet")
     lacking = run("apply", saved, tmp_path / "less.parquet", "-o", out)
@@ -382,7 +481,12 @@ def test_features_and_groups_from_fit_to_apply(tmp_path, method, options):
 def test_unseen_groups_are_counted(tmp_path):
     file, saved, out = tmp_path / "a.csv", tmp_path / "cal.json", tmp_path / "out.parquet"
     grouped_frame(0).to_csv(file, index=False)
-    assert run("calibrate", file, "--method", "per_group_bias", "--groups", "site", "-o", saved).exit_code == 0
+    assert (
+        run(
+            "calibrate", file, "--method", "per_group_bias", "--groups", "site", "-o", saved
+        ).exit_code
+        == 0
+    )
     fresh = grouped_frame(1, 30)
     fresh.loc[:6, "site"] = "east"
     fresh.rename(columns={"site": "place"}).to_csv(file, index=False)

@@ -30,7 +30,9 @@ def folder(tmp_path) -> Path:
     """Three days of rows in a folder, and all of them in one file beside it."""
     world = pb.simulate.gaussian_posteriors(3000, 3, seed=1)
     frame = pd.DataFrame({"label": world.y} | {f"p_{k}": world.mcs[:, k] for k in range(3)})
-    frame = frame.assign(f_0=np.arange(3000) % 7, site=np.array(["north", "south"])[np.arange(3000) % 2])
+    frame = frame.assign(
+        f_0=np.arange(3000) % 7, site=np.array(["north", "south"])[np.arange(3000) % 2]
+    )
     days = tmp_path / "days"
     days.mkdir()
     for day, part in enumerate(np.array_split(np.arange(3000), 3)):
@@ -41,14 +43,18 @@ def folder(tmp_path) -> Path:
 
 @pytest.mark.parametrize("more", [[], ["--features", "f_*"], ["--groups", "site"]])
 def test_an_audit_says_the_same_of_a_stream(folder, more):
-    in_memory = run("audit", folder.parent / "all.parquet", "--engine", "memory", "--json", "-", *more)
+    in_memory = run(
+        "audit", folder.parent / "all.parquet", "--engine", "memory", "--json", "-", *more
+    )
     streamed = run("audit", folder, "--json", "-", *more)
     assert in_memory.exit_code == streamed.exit_code == 0, streamed.output
     assert json.loads(in_memory.output) == json.loads(streamed.output)
 
 
 def test_a_report_of_a_stream(folder, tmp_path):
-    found = run("audit", folder / "day-*.parquet", "--engine", "stream", "--html", tmp_path / "report.html")
+    found = run(
+        "audit", folder / "day-*.parquet", "--engine", "stream", "--html", tmp_path / "report.html"
+    )
     assert found.exit_code == 0, found.output
     assert "day-*.parquet" in (tmp_path / "report.html").read_text()
 
@@ -59,7 +65,9 @@ def test_a_check_of_a_stream(folder):
 
 
 def test_a_comparison_of_streams(two):
-    streamed, in_memory = (run("compare", *two, "--engine", engine, "--json", "-") for engine in ("stream", "memory"))
+    streamed, in_memory = (
+        run("compare", *two, "--engine", engine, "--json", "-") for engine in ("stream", "memory")
+    )
     assert streamed.exit_code == 0, streamed.output
     assert json.loads(streamed.output) == json.loads(in_memory.output)
 
@@ -79,24 +87,57 @@ def test_many_rows_are_compared_on_a_sample_that_is_said(folder, tmp_path, small
 
 def test_a_temperature_is_fitted_to_all_rows(folder, tmp_path, small_samples):
     for engine, file in (("stream", folder), ("memory", tmp_path / "all.parquet")):
-        done = run("calibrate", file, "--engine", engine, "--method", "temperature", "-o", tmp_path / f"{engine}.json")
+        done = run(
+            "calibrate",
+            file,
+            "--engine",
+            engine,
+            "--method",
+            "temperature",
+            "-o",
+            tmp_path / f"{engine}.json",
+        )
         assert done.exit_code == 0, done.output
-    streamed, in_memory = (calibrators.load(tmp_path / f"{engine}.json") for engine in ("stream", "memory"))
+    streamed, in_memory = (
+        calibrators.load(tmp_path / f"{engine}.json") for engine in ("stream", "memory")
+    )
     assert streamed.temperature_ == pytest.approx(in_memory.temperature_, rel=1e-10)
     assert streamed.fit_report_.n == 3000
 
 
 def test_a_calibrator_is_applied_file_by_file(folder, tmp_path):
-    assert run("calibrate", tmp_path / "all.parquet", "--method", "temperature", "-o", tmp_path / "c.json").exit_code == 0
+    assert (
+        run(
+            "calibrate",
+            tmp_path / "all.parquet",
+            "--method",
+            "temperature",
+            "-o",
+            tmp_path / "c.json",
+        ).exit_code
+        == 0
+    )
     for source, name in ((folder, "many"), (tmp_path / "all.parquet", "one")):
         done = run("apply", tmp_path / "c.json", source, "-o", tmp_path / f"{name}.parquet")
         assert done.exit_code == 0, done.output
         assert "3,000 rows" in done.output
-    pd.testing.assert_frame_equal(pd.read_parquet(tmp_path / "many.parquet"), pd.read_parquet(tmp_path / "one.parquet"))
+    pd.testing.assert_frame_equal(
+        pd.read_parquet(tmp_path / "many.parquet"), pd.read_parquet(tmp_path / "one.parquet")
+    )
 
 
 def test_nothing_is_written_if_a_later_file_is_broken(folder, tmp_path):
-    assert run("calibrate", tmp_path / "all.parquet", "--method", "temperature", "-o", tmp_path / "c.json").exit_code == 0
+    assert (
+        run(
+            "calibrate",
+            tmp_path / "all.parquet",
+            "--method",
+            "temperature",
+            "-o",
+            tmp_path / "c.json",
+        ).exit_code
+        == 0
+    )
     whole = (folder / "day-2.parquet").read_bytes()
     (folder / "day-2.parquet").write_bytes(whole[: len(whole) // 2])
     before = set(tmp_path.iterdir())
@@ -139,7 +180,8 @@ def test_a_cluster_says_the_same(folder):
 
 
 def test_files_of_one_model_may_be_many(folder, tmp_path, small_samples):
-    done = run("compare", tmp_path / "all.parquet", folder)  # the folder is streamed, so the file must be too
+    # the folder is streamed, so the file must be too
+    done = run("compare", tmp_path / "all.parquet", folder)
     assert done.exit_code == 0, done.output
     assert "sample of 500 of 3,000 rows" in done.output
 
@@ -156,10 +198,23 @@ def two(folder, tmp_path) -> list[Path]:
 def test_a_comparison_on_a_cluster_at_an_address(two, monkeypatch):
     from distributed import LocalCluster
 
-    with LocalCluster(n_workers=1, threads_per_worker=1, processes=False, dashboard_address=":0") as cluster:
-        found = run("compare", *two, "--engine", "dask", "--scheduler", cluster.scheduler_address, "--json", "-")
+    with LocalCluster(
+        n_workers=1, threads_per_worker=1, processes=False, dashboard_address=":0"
+    ) as cluster:
+        found = run(
+            "compare",
+            *two,
+            "--engine",
+            "dask",
+            "--scheduler",
+            cluster.scheduler_address,
+            "--json",
+            "-",
+        )
     assert found.exit_code == 0, found.output
-    assert json.loads(found.output) == json.loads(run("compare", *two, "--engine", "memory", "--json", "-").output)
+    assert json.loads(found.output) == json.loads(
+        run("compare", *two, "--engine", "memory", "--json", "-").output
+    )
     monkeypatch.setattr("probaudit.engines.cluster.ANSWER", 0.5)
     gone = run("compare", *two, "--scheduler", "tcp://127.0.0.1:1", "--engine", "dask")
     assert gone.exit_code == 2
@@ -186,7 +241,16 @@ def test_an_interrupted_comparison_goes_on(two, tmp_path, monkeypatch, second):
     """With what is known of the models before, which are not read again."""
     from probaudit.engines.row_source import RowSource
 
-    arguments = ["compare", *two, "--checkpoint", tmp_path / "state", "--threads", "1", "--json", "-"]
+    arguments = [
+        "compare",
+        *two,
+        "--checkpoint",
+        tmp_path / "state",
+        "--threads",
+        "1",
+        "--json",
+        "-",
+    ]
     monkeypatch.setattr("probaudit.engines.row_source.MOST_ROWS", 1000)
     monkeypatch.setattr("probaudit.engines.row_source.LEAST_ROWS", 1000)
     predictions, read = RowSource.predictions, []
@@ -216,7 +280,9 @@ def test_an_interrupted_comparison_goes_on(two, tmp_path, monkeypatch, second):
         resumed = run(*arguments, "--resume")
     assert resumed.exit_code == 0, resumed.output
     assert not second or read.count(two[0]) == 2  # the looks at the first rows
-    assert json.loads(resumed.output) == json.loads(run("compare", *two, "--engine", "memory", "--json", "-").output)
+    assert json.loads(resumed.output) == json.loads(
+        run("compare", *two, "--engine", "memory", "--json", "-").output
+    )
     assert not list(tmp_path.glob("state*"))
 
 
@@ -251,7 +317,18 @@ app()
 
 
 def test_an_interrupted_command_can_go_on(folder, tmp_path):
-    arguments = ["audit", folder, "--engine", "stream", "--threads", "1", "--checkpoint", tmp_path / "state", "--json", "-"]
+    arguments = [
+        "audit",
+        folder,
+        "--engine",
+        "stream",
+        "--threads",
+        "1",
+        "--checkpoint",
+        tmp_path / "state",
+        "--json",
+        "-",
+    ]
     command = [sys.executable, "-c", INTERRUPTED, "0.4", *map(str, arguments)]
     process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     for _ in range(3):  # two looks at the first rows, then those of the first file

@@ -46,7 +46,8 @@ def texts(found, rule):
     return [finding.text for finding in found.findings if finding.rule == rule]
 
 
-# --- numbers ---------------------------------------------------------------------------------------------------------------
+# --- numbers
+# ---------------------------------------------------------------------------------------------------------------
 
 
 def test_each_model_has_the_numbers_it_would_have_alone(world, found):
@@ -59,13 +60,18 @@ def test_each_model_has_the_numbers_it_would_have_alone(world, found):
     assert alone["smooth_ece"] == pb.smooth_calibration_error(world.y, world.mcs)
     loss = pb.calibration_loss(world.y, world.mcs)
     assert alone["calibration_loss"] == pytest.approx(float(loss.loss), rel=1e-12)
-    assert alone["calibration_loss.relative"].interval == pytest.approx(loss.relative.interval, rel=1e-12)
+    assert alone["calibration_loss.relative"].interval == pytest.approx(
+        loss.relative.interval, rel=1e-12
+    )
     assert all(low <= x <= high for x in alone.values() for low, high in [x.interval])
 
 
 def test_the_sharpness_gap_is_the_total_less_the_calibration_error(shared):
-    """Paper 5, Eq. 4.7; numbers of the paper's own package (golden/h_sharpcal.json)."""
-    golden = json.loads((shared / "golden" / "h_sharpcal.json").read_text())["cases"]["ferrer_iemocap_wav2vec_pt"]["gauss_0.05"]
+    """Chidambaram & Ge 2024, Eq. 4.7; numbers of the paper's own package
+    (golden/h_sharpcal.json)."""
+    golden = json.loads((shared / "golden" / "h_sharpcal.json").read_text())["cases"][
+        "ferrer_iemocap_wav2vec_pt"
+    ]["gauss_0.05"]
     data = np.load(shared / "data" / "ferrer_iemocap_wav2vec_pt.npz")
     p = softmax(data["logits"].astype(np.float64))
     got = compare({"a": p, "b": p[:, ::-1]}, data["labels"], repair=False, resamples=50)["a"]
@@ -86,7 +92,8 @@ def test_differences_are_paired(world, found):
 
 
 def test_normalised_differences_against_a_bootstrap(world, found):
-    """The ratio's linearisation against 2,000 resamples of rows, in which the naive score changes too."""
+    """The ratio's linearisation against 2,000 resamples of rows, in which the naive score changes
+    too."""
     rows, rng = np.arange(len(world.y)), np.random.default_rng(0)
     gap = -np.log(world.cal[rows, world.y]) + np.log(world.mcs[rows, world.y])
     draws = []
@@ -107,10 +114,15 @@ def test_clusters_of_rows_widen_the_intervals(world):
     grouped = compare(more, y, clusters=np.repeat(np.arange(len(world.y)), 4), **options)
     naive = compare(more, y, **options)
     for name in ("log_score", "accuracy", "brier_score.normalized"):
-        width = [c.differences["cal"][name].high - c.differences["cal"][name].low for c in (once, grouped, naive)]
+        width = [
+            c.differences["cal"][name].high - c.differences["cal"][name].low
+            for c in (once, grouped, naive)
+        ]
         assert width[1] == pytest.approx(width[0], rel=1e-3)
         assert width[2] == pytest.approx(width[0] / 2, rel=1e-2)
-    assert grouped["raw"]["log_score"].interval == pytest.approx(once["raw"]["log_score"].interval, rel=1e-3)
+    assert grouped["raw"]["log_score"].interval == pytest.approx(
+        once["raw"]["log_score"].interval, rel=1e-3
+    )
     ends = [c.differences["cal"]["kernel_calibration_error"] for c in (once, grouped)]
     assert ends[1].high - ends[1].low == pytest.approx(ends[0].high - ends[0].low, rel=0.2)
 
@@ -119,15 +131,23 @@ def test_weights_are_repeats(world):
     weights = np.random.default_rng(0).integers(0, 4, 600)
     y, models = world.y[:600], {"raw": world.mcs[:600], "cal": world.cal[:600]}
     weighted = compare(models, y, sample_weight=weights, repair=False, resamples=50)
-    repeated = compare({k: np.repeat(p, weights, axis=0) for k, p in models.items()}, np.repeat(y, weights), repair=False)
+    repeated = compare(
+        {k: np.repeat(p, weights, axis=0) for k, p in models.items()},
+        np.repeat(y, weights),
+        repair=False,
+    )
     for name, x in repeated.differences["cal"].items():
         if name != "ace":  # equal-mass bins count rows
-            assert weighted.differences["cal"][name] == pytest.approx(float(x), rel=1e-6, abs=1e-9), name
+            assert weighted.differences["cal"][name] == pytest.approx(
+                float(x), rel=1e-6, abs=1e-9
+            ), name
 
 
 def test_costs_and_their_rank(world):
     costs = [[0, 1, 1], [1, 0, 1], [20, 20, 0]]
-    got = compare({"raw": world.mcs, "cal": world.cal}, world.y, costs=costs, repair=False, resamples=50)
+    got = compare(
+        {"raw": world.mcs, "cal": world.cal}, world.y, costs=costs, repair=False, resamples=50
+    )
     assert got["cal"]["cost_risk"] == pb.bayes_risk(world.y, world.cal, costs)
     gap = pb.bayes_risk(world.y, world.cal, costs) - pb.bayes_risk(world.y, world.mcs, costs)
     assert got.differences["cal"]["cost_risk"] == pytest.approx(gap)
@@ -138,7 +158,9 @@ def test_costs_and_their_rank(world):
 def test_logits_keep_their_digits():
     """Logits whose probability underflows: the log score is finite, and so is the difference."""
     z = np.array([[0.0, 2000.0], [3.0, 0.0], [0.0, 1.0]] * 40)
-    got = compare({"sure": z, "half": z / 2}, [0, 0, 1] * 40, from_logits=True, repair=False, resamples=20)
+    got = compare(
+        {"sure": z, "half": z / 2}, [0, 0, 1] * 40, from_logits=True, repair=False, resamples=20
+    )
     value = got.differences["half"]["log_score"]
     assert float(value) == pytest.approx(-1000 / 3, rel=1e-3)
     assert np.isfinite(value.low)
@@ -153,16 +175,19 @@ def test_budgets_with_features():
     assert "grouping_loss" not in got.differences["b"]
     frame = pd.DataFrame(world.features, columns=[f"f{k}" for k in range(world.features.shape[1])])
     assert (
-        compare(models, world.y, features=frame, resamples=50, repair=False)["a"]["grouping_loss"] == got["a"]["grouping_loss"]
+        compare(models, world.y, features=frame, resamples=50, repair=False)["a"]["grouping_loss"]
+        == got["a"]["grouping_loss"]
     )
 
 
-# --- chance ----------------------------------------------------------------------------------------------------------------
+# --- chance
+# ----------------------------------------------------------------------------------------------------------------
 
 
 def test_coverage_of_the_difference_of_two_errors():
-    """A calibrated and an overconfident model: what chance adds to the ECE of the one is allowed for. At 95% coverage fewer
-    than 67 of 80 has probability below 1e-5; without that allowance about 20 of 80 are covered."""
+    """A calibrated and an overconfident model: what chance adds to the ECE of the one is allowed
+    for. At 95% coverage fewer than 67 of 80 has probability below 1e-5; without that allowance
+    about 20 of 80 are covered."""
     rng, covered, plain = np.random.default_rng(5), 0, 0
 
     def draw(n):
@@ -171,11 +196,16 @@ def test_coverage_of_the_difference_of_two_errors():
         return c, 1 / (1 + np.exp(-1.5 * z)), (rng.random(n) < c).astype(np.int64)
 
     def error(p, hit, units, counts):
-        drawn = paired.resampled_bins(View(p, hit), pb.EqualWidth(15), np.ones(len(p)), units, counts)
+        drawn = paired.resampled_bins(
+            View(p, hit), pb.EqualWidth(15), np.ones(len(p)), units, counts
+        )
         return paired.Drawn.of(float(drawn[0][0]), *drawn)
 
     a, b, hit = draw(2_000_000)
-    truth = float(pb.calibration_error(hit, a, lens=pb.Binary()) - pb.calibration_error(hit, b, lens=pb.Binary()))
+    truth = float(
+        pb.calibration_error(hit, a, lens=pb.Binary())
+        - pb.calibration_error(hit, b, lens=pb.Binary())
+    )
     for i in range(80):
         a, b, hit = draw(500)
         units = sampling_units(500, i)
@@ -190,7 +220,8 @@ def test_coverage_of_the_difference_of_two_errors():
 
 
 def test_coverage_of_the_difference_of_scores():
-    """400 worlds in which the true difference is known by a large sample; fewer than 355 has probability below 1e-6."""
+    """400 worlds in which the true difference is known by a large sample; fewer than 355 has
+    probability below 1e-6."""
     rng = np.random.default_rng(2)
 
     def gaps(n):
@@ -219,29 +250,46 @@ def test_the_same_model_twice_is_not_distinguishable(world):
     assert not any(matrix.any() for matrix in got.lower.values())
 
 
-# --- ranks and words -------------------------------------------------------------------------------------------------------
+# --- ranks and words
+# -------------------------------------------------------------------------------------------------------
 
 
 def test_ranks_and_the_reference(world, found):
     assert found.reference == "raw"
     assert found.ranks["log_score"]["cal"] == 1
-    other = compare({"raw": world.mcs, "cal": world.cal}, world.y, reference="cal", repair=False, resamples=50)
+    other = compare(
+        {"raw": world.mcs, "cal": world.cal}, world.y, reference="cal", repair=False, resamples=50
+    )
     assert list(other.differences) == ["raw"]
-    assert other.differences["raw"]["log_score"] == pytest.approx(-float(found.differences["cal"]["log_score"]))
+    assert other.differences["raw"]["log_score"] == pytest.approx(
+        -float(found.differences["cal"]["log_score"])
+    )
 
 
 def test_words_of_a_clear_winner(found):
     assert texts(found, "best_by_score")[0].startswith("'cal' has the best log score")
     gap = found.differences["cal"]["log_score"]
-    (text,) = (text for text in texts(found, "against_reference") if text.startswith("'cal' is better than 'raw'"))
+    (text,) = (
+        text
+        for text in texts(found, "against_reference")
+        if text.startswith("'cal' is better than 'raw'")
+    )
     assert (
-        f"{-gap:.4g} lower (95% interval {-gap.high:.3g} to {-gap.low:.3g}), or {-gap / found['raw']['log_score']:.1%}" in text
+        f"{-gap:.4g} lower (95% interval {-gap.high:.3g} to {-gap.low:.3g}), or {-gap / found['raw']['log_score']:.1%}"
+        in text
     )
     assert f"95% interval {-gap.high:.3g} to {-gap.low:.3g}" in text
     assert any(
-        "'cal' has an accuracy" in text or "'cal' has the same accuracy" in text for text in texts(found, "accuracy_hides_it")
+        "'cal' has an accuracy" in text or "'cal' has the same accuracy" in text
+        for text in texts(found, "accuracy_hides_it")
     )
-    assert not rules(found) & {"within_chance", "infinite_log_score", "few_rows", "rows_set_aside", "only_confidence"}
+    assert not rules(found) & {
+        "within_chance",
+        "infinite_log_score",
+        "few_rows",
+        "rows_set_aside",
+        "only_confidence",
+    }
     assert found.verdict.splitlines()[0] == found.findings[0].text
 
 
@@ -281,7 +329,8 @@ def test_infinite_log_scores(world):
 
 
 def test_an_infinite_log_score_is_worse_even_with_a_better_brier_score(world):
-    """One row of probability 0 beside many that are better: ranks and words say the same, whichever is the reference."""
+    """One row of probability 0 beside many that are better: ranks and words say the same, whichever
+    is the reference."""
     zero = world.cal.copy()
     row = int(np.flatnonzero(world.y == 0)[0])
     zero[row] = [0, 0.5, 0.5]
@@ -290,11 +339,15 @@ def test_an_infinite_log_score_is_worse_even_with_a_better_brier_score(world):
     assert got.differences["zero"]["brier_score"].high < 0
     assert got.headline.startswith("'raw' has the best log score")
     (text,) = texts(got, "against_reference")
-    assert text.startswith("'zero' is worse than 'raw': its log score is infinite. By the Brier score alone, it is better: ")
+    assert text.startswith(
+        "'zero' is worse than 'raw': its log score is infinite. By the Brier score alone, it is better: "
+    )
     assert "accuracy_hides_it" not in rules(got)
     other = compare({"raw": world.mcs, "zero": zero}, world.y, reference="zero", **options)
     (text,) = texts(other, "against_reference")
-    assert text.startswith("'raw' is better than 'zero', whose log score is infinite. By the Brier score alone, it is worse: ")
+    assert text.startswith(
+        "'raw' is better than 'zero', whose log score is infinite. By the Brier score alone, it is worse: "
+    )
 
 
 def test_infinite_log_scores_of_all_leave_the_brier_score(world):
@@ -343,7 +396,8 @@ def test_folds_that_leave_one_class_to_learn_from_are_not_tried():
     got = compare({"a": p, "b": 1 - p}, y, classes=[0, 1], clusters=clusters, resamples=20)
     assert got.settings["calibration_loss"].startswith("not tried: ")
     asked = compare({"a": p, "b": 1 - p}, y, classes=[0, 1], cv=np.arange(12), resamples=20)
-    assert np.isfinite(asked["a"]["calibration_loss"])  # the fold of the only positive keeps its output
+    # the fold of the only positive keeps its output
+    assert np.isfinite(asked["a"]["calibration_loss"])
     with pytest.raises(pb.InputError, match="two classes"):
         compare({"a": p, "b": 1 - p}, y, classes=[0, 1], cv=y, resamples=20)
 
@@ -352,7 +406,9 @@ def test_few_rows_and_accuracy(world):
     got = compare({"a": world.cal[:50], "b": world.mcs[:50]}, world.y[:50], resamples=50)
     assert "few_rows" in rules(got)
     clear = Estimate(-0.1, low=-0.2, high=-0.05)
-    better = replace(got, differences={"b": dict(got.differences["b"]) | {"accuracy": clear, "log_score": clear}})
+    better = replace(
+        got, differences={"b": dict(got.differences["b"]) | {"accuracy": clear, "log_score": clear}}
+    )
     assert "accuracy_hides_it" not in rules(better)
     assert "against_reference" in rules(better)
 
@@ -369,7 +425,8 @@ def test_stated_confidences_are_judged_by_their_own_answers():
     assert got["b"]["accuracy"] == pytest.approx(float(models["b"].y.mean()))
 
 
-# --- rows that must agree --------------------------------------------------------------------------------------------------
+# --- rows that must agree
+# --------------------------------------------------------------------------------------------------
 
 
 def test_class_orders_and_kinds_are_brought_together():
@@ -378,8 +435,12 @@ def test_class_orders_and_kinds_are_brought_together():
     labels = names[world.y]
     models = {
         "a": pb.Predictions(labels, world.cal, classes=["x", "y", "z"]),
-        "b": pb.Predictions(labels, np.log(world.cal[:, [2, 0, 1]]) + 3, classes=["z", "x", "y"], from_logits=True),
-        "c": pb.Predictions(labels, np.log(world.cal[:, [1, 2, 0]]), classes=["y", "z", "x"], from_log_probs=True),
+        "b": pb.Predictions(
+            labels, np.log(world.cal[:, [2, 0, 1]]) + 3, classes=["z", "x", "y"], from_logits=True
+        ),
+        "c": pb.Predictions(
+            labels, np.log(world.cal[:, [1, 2, 0]]), classes=["y", "z", "x"], from_log_probs=True
+        ),
     }
     got = compare(models, resamples=50, repair=False)
     for name in ("b", "c"):
@@ -405,7 +466,9 @@ def test_a_row_that_is_bad_for_one_is_left_out_for_all(world):
     bad[3] = [0.5, 0.4, 0.4]
     features = pd.DataFrame({"f": np.arange(2000.0)})
     options = {"on_bad_rows": "drop", "repair": False, "resamples": 50}
-    got = compare({"a": world.cal, "b": bad}, world.y, features=features, clusters=np.arange(2000), **options)
+    got = compare(
+        {"a": world.cal, "b": bad}, world.y, features=features, clusters=np.arange(2000), **options
+    )
     assert got.rows == 1999
     assert got.dropped == {"a": {}, "b": {"sum": 1}}
     assert texts(got, "rows_set_aside")
@@ -434,12 +497,32 @@ P, Y = np.full((6, 2), 0.5), np.array([0, 1, 0, 1, 0, 1])
         ({"a": P, "b": P}, {"y_true": Y, "labels": [0, 1], "classes": [0, 1]}, "give one of them"),
         ({"a": P, "b": P}, {"y_true": Y, "resamples": 1}, "at least 2"),
         ({"a": P, "b": P}, {"y_true": Y, "cv": 9}, "at most the number of rows"),
-        ({"a": pb.Predictions(Y, P), "b": pb.Predictions(Y, P)}, {"y_true": Y}, "must not be given"),
-        ({"a": pb.Predictions(Y, P), "b": pb.Predictions(1 - Y, P)}, {}, "row 0: 1, not 0; labels must be those of 'a'"),
-        ({"a": pb.Predictions(Y, P), "b": pb.Predictions(Y, P, sample_weight=Y)}, {}, "must have weights"),
+        (
+            {"a": pb.Predictions(Y, P), "b": pb.Predictions(Y, P)},
+            {"y_true": Y},
+            "must not be given",
+        ),
+        (
+            {"a": pb.Predictions(Y, P), "b": pb.Predictions(1 - Y, P)},
+            {},
+            "row 0: 1, not 0; labels must be those of 'a'",
+        ),
+        (
+            {"a": pb.Predictions(Y, P), "b": pb.Predictions(Y, P, sample_weight=Y)},
+            {},
+            "must have weights",
+        ),
         ({"a": pb.Predictions(Y, P), "b": pb.Predictions(Y[:5], P[:5])}, {}, "as many rows"),
-        ({"a": pb.Predictions(Y, P), "b": pb.Predictions(Y, P, classes=[0, 7])}, {}, "not in both: 1, 7"),
-        ({"a": pb.Predictions(Y, P), "b": pb.Predictions.from_confidence(P[:, 0], Y)}, {}, "stated confidence"),
+        (
+            {"a": pb.Predictions(Y, P), "b": pb.Predictions(Y, P, classes=[0, 7])},
+            {},
+            "not in both: 1, 7",
+        ),
+        (
+            {"a": pb.Predictions(Y, P), "b": pb.Predictions.from_confidence(P[:, 0], Y)},
+            {},
+            "stated confidence",
+        ),
     ],
 )
 def test_what_is_refused(models, options, words):
@@ -450,17 +533,28 @@ def test_what_is_refused(models, options, words):
 
 def test_a_weight_that_differs_is_named():
     other = np.array([1, 1, 2, 1, 1, 1])
-    models = {"a": pb.Predictions(Y, P, sample_weight=np.ones(6)), "b": pb.Predictions(Y, P, sample_weight=other)}
+    models = {
+        "a": pb.Predictions(Y, P, sample_weight=np.ones(6)),
+        "b": pb.Predictions(Y, P, sample_weight=other),
+    }
     with pytest.raises(pb.InputError, match=r"row 2: 2\.0, not 1\.0"):
         compare(models)
 
 
-# --- shown, written, read --------------------------------------------------------------------------------------------------
+# --- shown, written, read
+# --------------------------------------------------------------------------------------------------
 
 
 def test_text_json_flat_and_frame(found, tmp_path):
     text = repr(found)
-    for words in ("3 models, 2,000 rows, 3 classes", "SmoothECE", "sharpness gap", "differences from 'raw'", "better", "rank"):
+    for words in (
+        "3 models, 2,000 rows, 3 classes",
+        "SmoothECE",
+        "sharpness gap",
+        "differences from 'raw'",
+        "better",
+        "rank",
+    ):
         assert words in text
     assert max(map(len, text.splitlines())) <= 110
     assert json.loads(found.to_json())["headline"] == found.headline
@@ -491,7 +585,16 @@ def test_names_and_titles_are_whole_in_80_columns():
     lines = console.file.getvalue().splitlines()
     assert max(map(len, lines)) <= 80
     assert not any("…" in line for line in lines)
-    for title in ("SmoothECE", "calibration", "log score", "sharpness", "grouping,", "at least", "costs", "rank"):
+    for title in (
+        "SmoothECE",
+        "calibration",
+        "log score",
+        "sharpness",
+        "grouping,",
+        "at least",
+        "costs",
+        "rank",
+    ):
         assert any(title in line for line in lines), title
     assert sum(line.startswith("threshold_model ") for line in lines) == 2
     first = [line[:18].strip() for line in lines]
@@ -511,7 +614,9 @@ def test_a_plot_has_a_panel_for_each_model_with_its_ece(found):
 def test_grids_for_diagrams_hold_the_loss(found):
     for name in found.names:
         grid = found.grids[name]
-        assert grid.loss.sum() / grid.weight.sum() == pytest.approx(float(found[name]["brier_score"]), rel=1e-9)
+        assert grid.loss.sum() / grid.weight.sum() == pytest.approx(
+            float(found[name]["brier_score"]), rel=1e-9
+        )
 
 
 def run(*arguments):
@@ -537,17 +642,26 @@ def test_files_with_one_model_each(files, tmp_path):
 
 def test_one_file_with_several_models(world, tmp_path):
     path = tmp_path / "both.parquet"
-    columns = {f"a_{k}": world.mcs[:300, k] for k in range(3)} | {f"b_{k}": np.log(world.cal[:300, k]) for k in range(3)}
+    columns = {f"a_{k}": world.mcs[:300, k] for k in range(3)} | {
+        f"b_{k}": np.log(world.cal[:300, k]) for k in range(3)
+    }
     pd.DataFrame({"label": world.y[:300]} | columns).to_parquet(path)
     result = run(path, "--probs", "a_*", "--logits", "b_*")
     assert result.exit_code == 0, result.output
     assert "differences from 'a'" in result.output
-    assert "differences from 'old'" in run(path, "--probs", "a_*", "--logits", "b_*", "--name", "old", "--name", "new").output
+    assert (
+        "differences from 'old'"
+        in run(path, "--probs", "a_*", "--logits", "b_*", "--name", "old", "--name", "new").output
+    )
 
 
 def test_models_are_taken_in_the_order_of_the_command_line(world, tmp_path):
     path, out = tmp_path / "three.parquet", tmp_path / "out.json"
-    columns = {"a": np.log(world.cal[:300]), "b": np.full((300, 3), 1 / 3), "c": np.log(world.mcs[:300])}
+    columns = {
+        "a": np.log(world.cal[:300]),
+        "b": np.full((300, 3), 1 / 3),
+        "c": np.log(world.mcs[:300]),
+    }
     named = {f"{name}_{k}": values[:, k] for name, values in columns.items() for k in range(3)}
     pd.DataFrame({"label": world.y[:300]} | named).to_parquet(path)
     options = ["--no-repair", "--json", out]
@@ -577,7 +691,8 @@ def test_columns_of_each_file(files, world, tmp_path):
     assert list(found) == ["other", "first"]
     expected = pb.log_score(world.y[:300], world.cal[:300])
     assert found["other"]["estimates"]["log_score"]["value"] == pytest.approx(float(expected))
-    assert run(other, files[0], "--probs", "p_*", "--logits", "z_*").exit_code == 2  # the other way round
+    # the other way round
+    assert run(other, files[0], "--probs", "p_*", "--logits", "z_*").exit_code == 2
 
 
 def test_bad_files_end_with_code_2(files, tmp_path):
@@ -588,7 +703,10 @@ def test_bad_files_end_with_code_2(files, tmp_path):
         ([files[0], tmp_path / "other.csv"], "`other`, row 17"),
         ([files[0]], "two sets of columns"),
         ([*files, "--probs", "p_*", "--probs", "q_*"], "no column matches 'q_*'"),
-        ([*files, *files[:1], "--probs", "p_*", "--probs", "p_*"], "`--probs`: 2 sets; several files need one set"),
+        (
+            [*files, *files[:1], "--probs", "p_*", "--probs", "p_*"],
+            "`--probs`: 2 sets; several files need one set",
+        ),
         ([*files, "--name", "one"], "one name for each"),
         ([*files, "--name", "one", "--name", "one"], "different names"),
     ):
@@ -604,14 +722,17 @@ def test_files_of_the_same_name_are_called_by_their_paths(files, tmp_path):
     assert list(read_models([files[0], twin])) == [str(files[0]), str(twin)]
 
 
-# --- paper 5, Tables 5 and 6 -----------------------------------------------------------------------------------------------
+# --- Chidambaram & Ge 2024, Tables 5 and 6
+# -----------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("name", ["ferrer_cifar10_resnet20", "ferrer_cifar100_resnet20"])
 def test_the_pattern_of_paper_5(shared, name):
-    """Paper 5, Tables 5 (CIFAR-10) and 6 (CIFAR-100), with a fifth of the rows for calibration as there: mean replacement has
-    the lowest calibration errors, histogram binning and isotonic regression an infinite log score, temperature the best scores,
-    and mean replacement the worst of both. The models are others (ResNet-20), so that the pattern is the same, not the numbers.
+    """Chidambaram & Ge 2024, Tables 5 (CIFAR-10) and 6 (CIFAR-100), with a fifth of the rows for
+    calibration as there: mean replacement has the lowest calibration errors, histogram binning and
+    isotonic regression an infinite log score, temperature the best scores, and mean replacement the
+    worst of both. The models are others (ResNet-20), so that the pattern is the same, not the
+    numbers.
     """
     data = np.load(shared / "data" / f"{name}.npz")
     p, y = softmax(data["logits"].astype(np.float64)), data["labels"]
@@ -622,7 +743,9 @@ def test_the_pattern_of_paper_5(shared, name):
         "IR": calibrators.IsotonicCalibration(),
         "MRR": calibrators.MeanReplacement(),
     }
-    models = {"raw": p[~fit]} | {key: c.fit(p[fit], y[fit]).predict_proba(p[~fit]) for key, c in repairs.items()}
+    models = {"raw": p[~fit]} | {
+        key: c.fit(p[fit], y[fit]).predict_proba(p[~fit]) for key, c in repairs.items()
+    }
     got = compare(models, y[~fit], repair=False, resamples=200)
     column = {key: {m: float(got[m][key]) for m in got.names} for key in got["raw"]}
     for error in ("ece", "ace", "smooth_ece"):

@@ -1,4 +1,5 @@
-"""Whatever holds numbers or labels comes out as the same numpy array, and its layout in memory changes no result."""
+"""Whatever holds numbers or labels comes out as the same numpy array, and its layout in memory
+changes no result."""
 
 from decimal import Decimal
 
@@ -10,14 +11,23 @@ import pytest
 
 import probaudit as pb
 from probaudit import InputError, Predictions
-from probaudit.data.arrays import BFLOAT16_SPACING, as_array, as_numbers, in_class_order, is_missing, named_columns, spacing
+from probaudit.data.arrays import (
+    BFLOAT16_SPACING,
+    as_array,
+    as_numbers,
+    in_class_order,
+    is_missing,
+    named_columns,
+    spacing,
+)
 
 ROWS = [[0.75, 0.25], [0.5, 0.5], [0.125, 0.875]]
 MATRIX = np.array(ROWS)
 
 
 class FakeTensor:
-    """As much of a torch tensor as is used; on a device, with a gradient, until detached and brought to the cpu."""
+    """As much of a torch tensor as is used; on a device, with a gradient, until detached and
+    brought to the cpu."""
 
     def __init__(self, values, dtype="torch.float32", ready=False):
         self.values, self.dtype, self.ready = np.asarray(values), dtype, ready
@@ -56,7 +66,9 @@ MATRICES = {
     "pandas": pd.DataFrame(MATRIX),
     "pandas nullable": pd.DataFrame(MATRIX).astype("Float64"),
     "pandas arrow": pd.DataFrame(MATRIX).astype("float64[pyarrow]"),
-    "pandas mixed": pd.DataFrame({"a": MATRIX[:, 0].astype(np.float32), "b": pd.array(MATRIX[:, 1], "Float64")}),
+    "pandas mixed": pd.DataFrame(
+        {"a": MATRIX[:, 0].astype(np.float32), "b": pd.array(MATRIX[:, 1], "Float64")}
+    ),
     "pandas lists": pd.Series(ROWS),
     "polars": pl.DataFrame(ROWS, orient="row"),
     "polars lists": pl.Series(ROWS),
@@ -122,7 +134,9 @@ def test_text_of_every_kind(data):
     assert as_array(data, "y").tolist() == ["a", "b"]
 
 
-@pytest.mark.parametrize("data", [pa.array([True, False]), pl.Series([True, False]), pd.array([True, False], "boolean")])
+@pytest.mark.parametrize(
+    "data", [pa.array([True, False]), pl.Series([True, False]), pd.array([True, False], "boolean")]
+)
 def test_booleans_stay_booleans(data):
     array = as_array(data, "y")
     assert array.dtype == bool
@@ -269,7 +283,9 @@ def test_a_memory_mapped_file_is_as_good_as_an_array(tmp_path):
     assert pb.log_score(Y, np.load(tmp_path / "p.npy", mmap_mode="r")) == pb.log_score(Y, MANY)
 
 
-@pytest.mark.parametrize("options", [{}, {"from_logits": True}, {"on_bad_rows": "drop", "sample_weight": W}])
+@pytest.mark.parametrize(
+    "options", [{}, {"from_logits": True}, {"on_bad_rows": "drop", "sample_weight": W}]
+)
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 def test_inputs_are_not_changed(options, dtype):
     values, labels = MANY.astype(dtype), Y.copy()
@@ -293,9 +309,15 @@ def test_blocks_are_contiguous_native_and_cover_the_rows():
 
 
 FRAMES = {
-    "text with gaps": pd.DataFrame({"group": pd.array(["a", None, "b", "a"], "string"), "size": [1.0, 2.0, 3.0, 4.0]}),
-    "truth values with gaps": pd.DataFrame({"group": pd.array([True, None, False, True], "boolean"), "size": [1, 2, 3, 4]}),
-    "categories with gaps": pd.DataFrame({"group": pd.Categorical(["x", None, "y", "x"]), "size": [1, 2, 3, 4]}),
+    "text with gaps": pd.DataFrame(
+        {"group": pd.array(["a", None, "b", "a"], "string"), "size": [1.0, 2.0, 3.0, 4.0]}
+    ),
+    "truth values with gaps": pd.DataFrame(
+        {"group": pd.array([True, None, False, True], "boolean"), "size": [1, 2, 3, 4]}
+    ),
+    "categories with gaps": pd.DataFrame(
+        {"group": pd.Categorical(["x", None, "y", "x"]), "size": [1, 2, 3, 4]}
+    ),
     "polars": pl.DataFrame({"group": ["a", None, "b", "a"], "size": [1, 2, 3, 4]}),
     "arrow": pa.table({"group": ["a", None, "b", "a"], "size": [1, 2, 3, 4]}),
 }
@@ -321,7 +343,9 @@ def test_gaps_are_a_group_of_their_own(kind):
     frame = pd.DataFrame({"group": pd.Series(values * 100, dtype=kind), "size": p})
     found = pb.grouping_loss(y, p, frame, regions=["group"], lens=pb.Binary(), bins=2)
     table = found.regions
-    rows = {table.rule_of(number): size for number, size in zip(table.number, table.rows, strict=True)}
+    rows = {
+        table.rule_of(number): size for number, size in zip(table.number, table.rows, strict=True)
+    }
     assert rows["group = (missing)"] == 100
     assert sorted(rows.values()) == [100, 100, 200]
     learned = pb.grouping_loss(y, p, frame, lens=pb.Binary(), bins=2)

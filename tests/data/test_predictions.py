@@ -65,7 +65,11 @@ BIG = 2**63
 NAMED = {
     "strings, unsorted": (["a", "b", "c"], ["c", "a", "b"], [1, 2, 0]),
     "string objects": (np.array(["a", "b", "c"], object), ["c", "a", "b"], [1, 2, 0]),
-    "string dtype": (np.array(["a", "b", "c"], np.dtypes.StringDType()), ["c", "a", "b"], [1, 2, 0]),
+    "string dtype": (
+        np.array(["a", "b", "c"], np.dtypes.StringDType()),
+        ["c", "a", "b"],
+        [1, 2, 0],
+    ),
     "bytes": (np.array([b"a", b"b", b"c"]), ["c", "a", "b"], [1, 2, 0]),
     "text of other lengths": (["a", "longer", "bb"], ["bb", "a", "longer"], [1, 2, 0]),
     "classes as array": (["a", "b", "c"], np.array(["c", "a", "b"]), [1, 2, 0]),
@@ -75,7 +79,11 @@ NAMED = {
     "floats": ([0.5, 1.5, 2.5], [2.5, 0.5, 1.5], [1, 2, 0]),
     "a class absent from the labels": (["a", "a", "c"], ["c", "b", "a"], [2, 2, 0]),
     "close big integers": ([2**53 + 1, 2**53, 0], [0, 2**53, 2**53 + 1], [2, 1, 0]),
-    "close uint64": (np.array([BIG - 1, BIG - 2, BIG + 5], np.uint64), [BIG - 2, BIG - 1, BIG + 5], [1, 0, 2]),
+    "close uint64": (
+        np.array([BIG - 1, BIG - 2, BIG + 5], np.uint64),
+        [BIG - 2, BIG - 1, BIG + 5],
+        [1, 0, 2],
+    ),
     "beyond 64 bits": ([10**30, 1, 10**30 + 1], [1, 10**30 + 1, 10**30], [2, 0, 1]),
     "wrapped uint64 is no class": (np.array([2**64 - 1, 1, 2], np.uint64), [-1, 1, 2], [-1, 1, 2]),
     "close to a class only as float": (np.array([2.0**53, 0, 1]), [0, 1, 2**53 + 1], [-1, 0, 1]),
@@ -94,7 +102,9 @@ def test_labels_are_found_in_the_classes(y, classes, codes):
     assert not any(isinstance(c, np.generic) for c in rows.classes)
 
 
-@pytest.mark.parametrize("y", [[True, False, True], pa.array([True, False, True]), pl.Series([True, False, True])])
+@pytest.mark.parametrize(
+    "y", [[True, False, True], pa.array([True, False, True]), pl.Series([True, False, True])]
+)
 def test_boolean_labels_of_two_classes(y):
     rows = Predictions(y, [0.9, 0.2, 0.4])
     assert (rows.classes, rows.codes.tolist(), rows.n_classes) == ((False, True), [1, 0, 1], 2)
@@ -116,7 +126,9 @@ def test_labels_outside_the_classes(label, words, at):
     y = [0, 1, 2]
     y[at] = label
     refused(lambda: pb.log_score(y, P3), "y_true", at, words)
-    assert pb.log_score(y, P3, on_bad_rows="drop") == pb.log_score(np.delete([0, 1, 2], at), np.delete(P3, at, 0))
+    assert pb.log_score(y, P3, on_bad_rows="drop") == pb.log_score(
+        np.delete([0, 1, 2], at), np.delete(P3, at, 0)
+    )
 
 
 NULL_LABELS = {
@@ -137,7 +149,13 @@ def test_null_labels_are_bad_rows(y):
 
 
 @pytest.mark.parametrize(
-    "y", [["a", "b", "c"], np.array(["0", "1", "2"]), np.array([None, "a", 1], object), [b"0", b"1", b"2"]]
+    "y",
+    [
+        ["a", "b", "c"],
+        np.array(["0", "1", "2"]),
+        np.array([None, "a", 1], object),
+        [b"0", b"1", b"2"],
+    ],
 )
 def test_text_needs_classes(y):
     refused(lambda: pb.log_score(y, P3), "y_true", words="need `labels`")
@@ -188,13 +206,21 @@ OTHER_RULES = {
     "weights text": ({"sample_weight": ["a", "b", "c"]}, "sample_weight", "must hold numbers"),
     "features vector": ({"features": [1, 2, 3]}, "features", "[rows, features]"),
     "features short": ({"features": np.ones((2, 2))}, "features", "with 3 rows"),
-    "column short": ({"columns": {"age": [1]}}, "columns", "column 'age' needs one value per row (3)"),
+    "column short": (
+        {"columns": {"age": [1]}},
+        "columns",
+        "column 'age' needs one value per row (3)",
+    ),
     "column scalar": ({"columns": {"age": 1}}, "columns", "column 'age'"),
     "columns list": ({"columns": [1, 2, 3]}, "columns", "mapping"),
     "columns frame": ({"columns": pd.DataFrame({"age": [1, 2]})}, "columns", "column 'age'"),
     "on_bad_rows": ({"on_bad_rows": "ignore"}, "on_bad_rows", "'ignore'"),
     "two kinds": ({"from_logits": True, "from_log_probs": True}, "from_log_probs", "not both"),
-    "pairs of logits": ({"probs": P3[:, 0], "pairs": True, "from_logits": True}, "probs", "a confidence is a probability"),
+    "pairs of logits": (
+        {"probs": P3[:, 0], "pairs": True, "from_logits": True},
+        "probs",
+        "a confidence is a probability",
+    ),
     "pairs of a matrix": ({"pairs": True}, "probs", "one number per row"),
     **{f"tolerance {t}": ({"tolerance": t}, "tolerance", "[0, 1)") for t in (-0.1, 1, np.nan, "x")},
 }
@@ -202,7 +228,9 @@ OTHER_RULES = {
 
 @pytest.mark.parametrize(("arguments", "argument", "words"), OTHER_RULES.values(), ids=OTHER_RULES)
 def test_arguments_that_break_a_rule(arguments, argument, words):
-    refused(lambda: Predictions(**{"y": [0, 1, 2], "probs": P3, **arguments}), argument, words=words)
+    refused(
+        lambda: Predictions(**{"y": [0, 1, 2], "probs": P3, **arguments}), argument, words=words
+    )
 
 
 @pytest.mark.parametrize("weight", [-1.0, np.nan, np.inf, None])
@@ -260,23 +288,39 @@ def test_few_rows(n, K):
 
 def test_declared_kinds_agree():
     expected = pb.log_score([0, 1, 2], P3)
-    assert pb.log_score([0, 1, 2], np.log(P3), from_log_probs=True) == pytest.approx(expected, rel=1e-12)
-    assert pb.log_score([0, 1, 2], np.log(P3) + 3, from_logits=True) == pytest.approx(expected, rel=1e-12)
+    assert pb.log_score([0, 1, 2], np.log(P3), from_log_probs=True) == pytest.approx(
+        expected, rel=1e-12
+    )
+    assert pb.log_score([0, 1, 2], np.log(P3) + 3, from_logits=True) == pytest.approx(
+        expected, rel=1e-12
+    )
     p = P2[:, 1]
     expected = pb.log_score([0, 1, 1], P2)
     assert pb.log_score([0, 1, 1], p) == expected
-    assert pb.log_score([0, 1, 1], np.log(p / (1 - p)), from_logits=True) == pytest.approx(expected, rel=1e-12)
+    assert pb.log_score([0, 1, 1], np.log(p / (1 - p)), from_logits=True) == pytest.approx(
+        expected, rel=1e-12
+    )
 
 
 def test_confidence_and_correctness():
     rows = Predictions.from_confidence([0.9, 0.6], [True, False], sample_weight=[1, 2])
     assert (rows.kind, rows.codes.tolist(), len(rows)) == ("pairs", [1, 0], 2)
     assert "confidence" in repr(rows)
-    refused(lambda: Predictions.from_confidence([[0.9, 0.1]], [1]), "confidence", words="one number per row")
-    refused(lambda: Predictions.from_confidence([0.9, 0.1], [1]), "correct", words="`confidence` (2)")
+    refused(
+        lambda: Predictions.from_confidence([[0.9, 0.1]], [1]),
+        "confidence",
+        words="one number per row",
+    )
+    refused(
+        lambda: Predictions.from_confidence([0.9, 0.1], [1]), "correct", words="`confidence` (2)"
+    )
 
 
-@pytest.mark.parametrize("pick", [[2, 0], np.array([True, False, True]), slice(None, None, 2)], ids=["index", "mask", "slice"])
+@pytest.mark.parametrize(
+    "pick",
+    [[2, 0], np.array([True, False, True]), slice(None, None, 2)],
+    ids=["index", "mask", "slice"],
+)
 def test_take(pick):
     rows = Predictions(
         ["a", "b", "c"], P3, classes=["c", "a", "b"], sample_weight=[1, 2, 3], features=np.arange(6).reshape(3, 2),
@@ -300,7 +344,11 @@ def test_predictions_are_frozen_and_survive_pickling():
     again = pickle.loads(pickle.dumps(rows))
     np.testing.assert_array_equal(again.codes, rows.codes)
     np.testing.assert_array_equal(again.probs, rows.probs)
-    assert (again.classes, again.tolerance, repr(again)) == (rows.classes, rows.tolerance, repr(rows))
+    assert (again.classes, again.tolerance, repr(again)) == (
+        rows.classes,
+        rows.tolerance,
+        repr(rows),
+    )
 
 
 def test_input_error_survives_pickling():
@@ -331,23 +379,45 @@ def test_the_class_order_has_two_names():
     calls = {
         "score": lambda **options: pb.log_score(["a", "c"], P3[:2], **options),
         "audit": lambda **options: pb.audit(["a", "c"], P3[:2], **options),
-        "compare": lambda **options: pb.compare({"one": P3[:2], "two": P3[:2]}, ["a", "c"], **options),
+        "compare": lambda **options: pb.compare(
+            {"one": P3[:2], "two": P3[:2]}, ["a", "c"], **options
+        ),
     }
     for call in calls.values():
-        refused(lambda call=call: call(labels=["a", "b", "c"], classes=["a", "b", "c"]), "labels", words="give one of them")
-        with pytest.raises(TypeError, match=r"unknown option `weights`; did you mean `sample_weight`\?"):
+        refused(
+            lambda call=call: call(labels=["a", "b", "c"], classes=["a", "b", "c"]),
+            "labels",
+            words="give one of them",
+        )
+        with pytest.raises(
+            TypeError, match=r"unknown option `weights`; did you mean `sample_weight`\?"
+        ):
             call(weights=[1, 2])
-        with pytest.raises(TypeError, match="unknown option `xyz`; rows have sample_weight, clusters, labels"):
+        with pytest.raises(
+            TypeError, match="unknown option `xyz`; rows have sample_weight, clusters, labels"
+        ):
             call(xyz=1)
-    refused(lambda: pb.log_score(["a", "d"], P3[:2], classes=["a", "b"]), "classes", words="each of the 3 classes")
+    refused(
+        lambda: pb.log_score(["a", "d"], P3[:2], classes=["a", "b"]),
+        "classes",
+        words="each of the 3 classes",
+    )
 
 
 def test_files_and_frames_are_read_first(tmp_path):
     frame = pd.DataFrame({"label": [0, 1, 2]} | {f"p_{k}": P3[:, k] for k in range(3)})
     frame.to_parquet(tmp_path / "x.parquet")
     for source in (frame, str(tmp_path / "x.parquet"), tmp_path / "x.parquet"):
-        refused(lambda source=source: pb.audit(source), "y_true", words="must be read first: `read(...)`")
-    refused(lambda: pb.log_score(pb.scan(tmp_path / "x.parquet")), "y_true", words="scanned rows go to `audit`")
+        refused(
+            lambda source=source: pb.audit(source),
+            "y_true",
+            words="must be read first: `read(...)`",
+        )
+    refused(
+        lambda: pb.log_score(pb.scan(tmp_path / "x.parquet")),
+        "y_true",
+        words="scanned rows go to `audit`",
+    )
     refused(lambda: pb.log_score([0, 1, 2]), "y_proba", words="is needed")
 
 
@@ -371,20 +441,37 @@ def test_a_gap_is_no_logit():
     assert str(caught.value).endswith("must lie between 0 and 1")
 
 
-@pytest.mark.parametrize("frame_of", [pd.DataFrame, pl.DataFrame, pa.table], ids=["pandas", "polars", "pyarrow"])
+@pytest.mark.parametrize(
+    "frame_of", [pd.DataFrame, pl.DataFrame, pa.table], ids=["pandas", "polars", "pyarrow"]
+)
 @pytest.mark.parametrize("before", ["", "p_"])
 def test_a_frame_with_the_classes_in_another_order_is_refused(frame_of, before):
     outputs = {"cat": [0.7, 0.1], "dog": [0.2, 0.1], "owl": [0.1, 0.8]}
     y, classes = ["cat", "owl"], list(outputs)
     frame = frame_of({f"{before}{name}": outputs[name] for name in ("owl", "cat", "dog")})
-    with pytest.raises(InputError, match=f"`probs`: its columns are the classes in another order: {before}owl, {before}cat"):
+    with pytest.raises(
+        InputError,
+        match=f"`probs`: its columns are the classes in another order: {before}owl, {before}cat",
+    ):
         Predictions(y, frame, classes=classes)
-    with pytest.raises(InputError, match=r"^`y_proba`: its columns are the classes in another order"):
+    with pytest.raises(
+        InputError, match=r"^`y_proba`: its columns are the classes in another order"
+    ):
         pb.log_score(y, frame, labels=classes)
     expected = -np.log([0.7, 0.8]).mean()
     assert pb.log_score(y, frame, labels=["owl", "cat", "dog"]) == pytest.approx(expected)
-    assert pb.log_score(y, frame_of({f"{before}{name}": outputs[name] for name in classes}), labels=classes) == expected
-    assert pb.log_score(y, frame_of({"x": [0.7, 0.1], "y": [0.2, 0.1], "z": [0.1, 0.8]}), labels=classes) == expected
+    assert (
+        pb.log_score(
+            y, frame_of({f"{before}{name}": outputs[name] for name in classes}), labels=classes
+        )
+        == expected
+    )
+    assert (
+        pb.log_score(
+            y, frame_of({"x": [0.7, 0.1], "y": [0.2, 0.1], "z": [0.1, 0.8]}), labels=classes
+        )
+        == expected
+    )
 
 
 def test_a_frame_with_column_numbers_in_another_order_is_refused():
@@ -401,7 +488,10 @@ def test_clusters_are_one_value_for_each_row() -> None:
     assert rows.cluster_numbers is not None
     assert rows.cluster_numbers.tolist() == [0, 1, 0]
     assert rows.take([0, 2]).clusters.tolist() == ["b", "b"]
-    cases = (([1, 2], None, "needs one value per row"), ([1.0, np.nan, 2], 1, "every row needs a cluster"))
+    cases = (
+        ([1, 2], None, "needs one value per row"),
+        ([1.0, np.nan, 2], 1, "every row needs a cluster"),
+    )
     for clusters, row, words in cases:
 
         def call(clusters: list[float] = clusters) -> pb.Predictions:

@@ -1,4 +1,5 @@
-"""Reliability, sharpness, smooth and class-wise curves, score intervals: what is drawn is what the estimates say."""
+"""Reliability, sharpness, smooth and class-wise curves, score intervals: what is drawn is what the
+estimates say."""
 
 import json
 import math
@@ -34,7 +35,12 @@ def load(shared, name):
         return stored["labels"], softmax(stored["logits"].astype(np.float64))
 
 
-PARTITIONS = [pb.EqualWidth(15), pb.EqualWidth(7), pb.EqualMass(10), pb.Edges([0, 0.5, 0.6, 0.9, 1])]
+PARTITIONS = [
+    pb.EqualWidth(15),
+    pb.EqualWidth(7),
+    pb.EqualMass(10),
+    pb.Edges([0, 0.5, 0.6, 0.9, 1]),
+]
 
 
 @pytest.mark.parametrize("partition", PARTITIONS, ids=repr)
@@ -46,7 +52,9 @@ def test_reliability_is_the_calibration_error(rows, partition, lens, weighted):
     found = diagrams.reliability_diagram(y, p, lens=lens, bins=partition, sample_weight=weights)
     error = pb.calibration_error(y, p, lens=lens, partition=partition, sample_weight=weights)
     assert found.error == float(error)
-    assert (found.share * np.abs(found.stated - found.observed)).sum() == pytest.approx(float(error), rel=1e-12)
+    assert (found.share * np.abs(found.stated - found.observed)).sum() == pytest.approx(
+        float(error), rel=1e-12
+    )
     (cells,) = error.cells
     assert np.array_equal(found.rows, cells.rows)
     assert found.rows.sum() == len(y)
@@ -62,7 +70,11 @@ def test_reliability_has_the_null_of_the_test(rows):
     for partition in PARTITIONS:
         test = pb.calibration_test(*rows, partition=partition)
         found = diagrams.reliability_diagram(*rows, bins=partition)
-        assert (found.null_mean, found.null_high, found.p_value) == (test.null_mean, test.null_high, test.p_value)
+        assert (found.null_mean, found.null_high, found.p_value) == (
+            test.null_mean,
+            test.null_high,
+            test.p_value,
+        )
 
 
 def test_a_number_of_bins_is_equal_width(rows):
@@ -84,11 +96,24 @@ def test_reliability_of_a_grid_is_that_of_the_rows(bins, weighted):
     found = diagrams.Reliability.of_grid(grid, bins, event="class 1", resamples=99)
     exact = diagrams.reliability_diagram(predictions, lens=pb.Binary(), bins=bins, resamples=99)
     assert np.array_equal(found.rows, exact.rows)
-    for name in ("stated", "observed", "low", "high", "chance_low", "chance_high", "share", "error"):
+    for name in (
+        "stated",
+        "observed",
+        "low",
+        "high",
+        "chance_low",
+        "chance_high",
+        "share",
+        "error",
+    ):
         assert getattr(found, name) == pytest.approx(getattr(exact, name), abs=1e-9), name
     if bins != "corp":
         null = binned_error(grid, pb.EqualWidth(15) if bins == 15 else bins, resamples=99)
-        assert (found.error, found.null_mean, found.p_value) == (null.value, null.null_mean, null.p_value)
+        assert (found.error, found.null_mean, found.p_value) == (
+            null.value,
+            null.null_mean,
+            null.p_value,
+        )
 
 
 def test_a_grid_without_squared_weights_is_refused(rows):
@@ -105,12 +130,16 @@ def test_corp_is_isotonic_regression(rows, lens):
     y, p = rows
     p = p.round(9)  # scikit-learn takes outputs within 1e-15 for equal
     weights = np.random.default_rng(1).gamma(2, size=len(y))
-    found = diagrams.reliability_diagram(y, p, lens=lens, bins="corp", sample_weight=weights, resamples=50)
+    found = diagrams.reliability_diagram(
+        y, p, lens=lens, bins="corp", sample_weight=weights, resamples=50
+    )
     split = pb.score_decomposition(y, p, lens=lens, sample_weight=weights)
     assert found.error == pytest.approx(split.miscalibration, abs=1e-12)
     view = lens.view(p, y)
     fit = IsotonicRegression().fit(view.outputs, view.labels, sample_weight=weights)
-    assert np.interp(view.outputs, *found.curve) == pytest.approx(fit.predict(view.outputs), abs=1e-9)
+    assert np.interp(view.outputs, *found.curve) == pytest.approx(
+        fit.predict(view.outputs), abs=1e-9
+    )
     assert (np.diff(found.observed) > 0).all()
     assert found.rows.sum() == len(y)
     x, low, high = found.band
@@ -119,14 +148,18 @@ def test_corp_is_isotonic_regression(rows, lens):
 
 @pytest.mark.parametrize("bins", [10, pb.EqualMass(10), "corp"], ids=repr)
 def test_chance_is_right_about_calibrated_models(bins):
-    """Labels drawn from the outputs: nearly all bins lie within their range, and the p-value is not extreme."""
+    """Labels drawn from the outputs: nearly all bins lie within their range, and the p-value is not
+    extreme."""
     rng, outside, total, small = np.random.default_rng(5), 0, 0, 0
     for _ in range(40):
         p = rng.beta(1, 2, 800)
-        found = diagrams.reliability_diagram(rng.random(800) < p, p, lens=pb.Binary(), bins=bins, resamples=59)
+        found = diagrams.reliability_diagram(
+            rng.random(800) < p, p, lens=pb.Binary(), bins=bins, resamples=59
+        )
         outside, total = outside + int((found.verdict != "").sum()), total + len(found.rows)
         small += found.p_value <= 0.05
-    assert outside / total < 0.08  # 5%, less for discreteness; of 400 bins, or some 600 steps, more is unlikely
+    # 5%, less for discreteness; of 400 bins, or some 600 steps, more is unlikely
+    assert outside / total < 0.08
     assert small <= 8  # of 40 at 5%: more has probability 3e-4
 
 
@@ -134,7 +167,9 @@ def test_corp_knows_chance_among_many_different_outputs():
     rng, small = np.random.default_rng(6), 0
     for _ in range(8):
         p = rng.beta(0.5, 0.5, 40_000)
-        found = diagrams.reliability_diagram(rng.random(40_000) < p, p, lens=pb.Binary(), bins="corp", resamples=39)
+        found = diagrams.reliability_diagram(
+            rng.random(40_000) < p, p, lens=pb.Binary(), bins="corp", resamples=39
+        )
         small += found.p_value <= 0.05
     assert small <= 3  # more of 8 at 5% has probability 4e-4
 
@@ -145,9 +180,13 @@ def test_wrong_outputs_are_found(rows):
     assert "high" in found.verdict
     assert found.p_value <= 0.01
     assert "stated too high" in {mark.name for mark in found.picture().panels[0].marks}
-    turned = diagrams.reliability_diagram(1 - np.ones(500, int), np.full(500, 0.4), lens=pb.Binary())
+    turned = diagrams.reliability_diagram(
+        1 - np.ones(500, int), np.full(500, 0.4), lens=pb.Binary()
+    )
     assert turned.verdict.tolist() == ["high"]
-    assert diagrams.reliability_diagram(np.ones(500, int), np.full(500, 0.4), lens=pb.Binary()).verdict.tolist() == ["low"]
+    assert diagrams.reliability_diagram(
+        np.ones(500, int), np.full(500, 0.4), lens=pb.Binary()
+    ).verdict.tolist() == ["low"]
 
 
 def test_wilson_and_binomial_ranges():
@@ -169,13 +208,25 @@ EDGES = {
     "one row": ([1], [[0.3, 0.7]], {}),
     "one row, wrong": ([0], [[0.3, 0.7]], {}),
     "two rows": ([1, 0], [[0.3, 0.7], [0.6, 0.4]], {}),
-    "one class seen": ([1] * 20, np.column_stack([1 - np.linspace(0, 1, 20), np.linspace(0, 1, 20)]), {}),
+    "one class seen": (
+        [1] * 20,
+        np.column_stack([1 - np.linspace(0, 1, 20), np.linspace(0, 1, 20)]),
+        {},
+    ),
     "constant": ([0, 1] * 30, np.full((60, 2), 0.5), {}),
     "sure": ([0, 1, 0, 1], [[1, 0], [0, 1], [1, 0], [0, 1]], {}),
     "sure and wrong": ([1, 0, 0, 1], [[1, 0], [0, 1], [1, 0], [0, 1]], {}),
-    "on bin edges": ([0, 1, 2] * 5, np.tile([[0.2, 0.2, 0.6], [0.4, 0.4, 0.2], [1, 0, 0]], (5, 1)), {}),
+    "on bin edges": (
+        [0, 1, 2] * 5,
+        np.tile([[0.2, 0.2, 0.6], [0.4, 0.4, 0.2], [1, 0, 0]], (5, 1)),
+        {},
+    ),
     "subnormal": ([0, 1, 1], [[1, 5e-324], [2**-53, 1 - 2**-53], [0.5, 0.5]], {}),
-    "weights": ([0, 1, 1, 0], [[0.9, 0.1], [0.2, 0.8], [0.6, 0.4], [0.3, 0.7]], {"sample_weight": [0, 1e300, 1e299, 1e300]}),
+    "weights": (
+        [0, 1, 1, 0],
+        [[0.9, 0.1], [0.2, 0.8], [0.6, 0.4], [0.3, 0.7]],
+        {"sample_weight": [0, 1e300, 1e299, 1e300]},
+    ),
     "strings": (["b", "a", "b"], [[0.5, 0.5], [0.9, 0.1], [0.2, 0.8]], {"labels": ["a", "b"]}),
     "float16": ([0, 1, 1], np.array([[0.5, 0.5], [0.25, 0.75], [0.125, 0.875]], np.float16), {}),
 }
@@ -194,7 +245,8 @@ FUNCTIONS = {
 @pytest.mark.parametrize("case", EDGES)
 @pytest.mark.parametrize("name", FUNCTIONS)
 def test_edges(name, case):
-    """Every diagram of every edge case can be drawn, and its numbers are finite where they must be."""
+    """Every diagram of every edge case can be drawn, and its numbers are finite where they must
+    be."""
     y, p, options = EDGES[case]
     found = FUNCTIONS[name](y, p, **options)
     columns = found.columns()
@@ -250,9 +302,15 @@ def test_bad_choices_raise(rows):
 def test_sharpness_is_the_kernel_estimates(rows):
     found = diagrams.calibration_sharpness_diagram(*rows, bandwidth=0.07, score="log")
     curve = pb.kernel_calibration_curve(*rows, x=found.confidence, bandwidth=0.07, score="log")
-    for name, other in (("accuracy", "regression"), ("density", "density"), ("sharpness_gap", "sharpness_gap")):
+    for name, other in (
+        ("accuracy", "regression"),
+        ("density", "density"),
+        ("sharpness_gap", "sharpness_gap"),
+    ):
         assert np.array_equal(getattr(found, name), getattr(curve, other)), name
-    assert found.calibration == float(pb.kernel_calibration_error(*rows, bandwidth=0.07, score="log"))
+    assert found.calibration == float(
+        pb.kernel_calibration_error(*rows, bandwidth=0.07, score="log")
+    )
     assert found.total == pytest.approx(float(pb.log_score(*rows)), rel=1e-9)
     low, high = found.band
     inside = low > 0
@@ -262,14 +320,26 @@ def test_sharpness_is_the_kernel_estimates(rows):
 
 def test_sharpness_against_the_reference(shared):
     """sharpcal at 87c5f73 (see golden/README.md): TOT, CAL, and the curve at 11 confidences."""
-    for name, case in json.loads((shared / "golden" / "h_sharpcal.json").read_text())["cases"].items():
+    for name, case in json.loads((shared / "golden" / "h_sharpcal.json").read_text())[
+        "cases"
+    ].items():
         found = diagrams.calibration_sharpness_diagram(*load(shared, name))
         assert found.total == pytest.approx(case["gauss_0.05"]["total_brier"], abs=1e-9), name
         assert found.calibration == pytest.approx(case["gauss_0.05"]["cal"], rel=1e-3), name
-        at, curve = found.confidence.searchsorted(np.array(case["curve_bw0.05"]["x"]) - 1e-9), case["curve_bw0.05"]
+        at, curve = (
+            found.confidence.searchsorted(np.array(case["curve_bw0.05"]["x"]) - 1e-9),
+            case["curve_bw0.05"],
+        )
         thick = np.array(curve["kde"]) > 1e-6
-        for column, key in ((found.accuracy, "reg"), (found.density, "kde"), (found.sharpness_gap, "sharpness_gap")):
-            assert column[at][thick] == pytest.approx(np.array(curve[key])[thick], rel=5e-3), (name, key)
+        for column, key in (
+            (found.accuracy, "reg"),
+            (found.density, "kde"),
+            (found.sharpness_gap, "sharpness_gap"),
+        ):
+            assert column[at][thick] == pytest.approx(np.array(curve[key])[thick], rel=5e-3), (
+                name,
+                key,
+            )
         words = f"calibration error (CAL) {found.calibration:.4f} of a total loss (TOT) of {found.total:.4f}"
         assert words in found.picture().caption
         assert f"Expected CAL if calibrated: {found.expected:.4f}" in found.picture().caption
@@ -279,9 +349,13 @@ def test_panels_side_by_side_name_all_that_any_of_them_shows():
     """The first model is stated too high everywhere, the second too low."""
     p = np.linspace(0.6, 0.9, 4000)
     rng = np.random.default_rng(0)
-    rows = [pb.Predictions.from_confidence(p, rng.random(4000) < p + shift) for shift in (-0.3, 0.09)]
+    rows = [
+        pb.Predictions.from_confidence(p, rng.random(4000) < p + shift) for shift in (-0.3, 0.09)
+    ]
     grids = {f"model {k}": grids_of(one, pb.TopLabel())[0] for k, one in enumerate(rows)}
-    picture = diagrams.AlignedReliability.of_grids(grids, resamples=20, event="the stated answer").picture()
+    picture = diagrams.AlignedReliability.of_grids(
+        grids, resamples=20, event="the stated answer"
+    ).picture()
     names = {mark.name for panel in picture.panels for mark in panel.marks}
     assert {"stated too high", "stated too low"} <= names
     assert "of the stated answer" in picture.description
@@ -291,7 +365,9 @@ def test_a_budget_shows_no_rounding():
     part = pb.Estimate(1e-33, low=-1e-18, high=1e-18)
     total = pb.Estimate(0.1, low=0.09, high=0.11)
     known = {"score": "brier", "lens": pb.TopLabel(), "after": None}
-    budget = SimpleNamespace(total=total, calibration=pb.Estimate(-1e-17), grouping=part, rest=total, **known)
+    budget = SimpleNamespace(
+        total=total, calibration=pb.Estimate(-1e-17), grouping=part, rest=total, **known
+    )
     picture = diagrams.LossBudget.of_budget(budget, pairs=True).picture()
     shown = [mark.text for panel in picture.panels for mark in panel.marks if hasattr(mark, "text")]
     assert shown == ["0.1", "0 · 0%", "0 · 0%", "0.1 · 100%"]
@@ -299,7 +375,9 @@ def test_a_budget_shows_no_rounding():
 
 
 def test_an_infinite_log_score_is_said():
-    found = diagrams.calibration_sharpness_diagram([0, 1, 1], [[0, 1], [0.1, 0.9], [0.4, 0.6]], score="log")
+    found = diagrams.calibration_sharpness_diagram(
+        [0, 1, 1], [[0, 1], [0.1, 0.9], [0.4, 0.6]], score="log"
+    )
     assert math.isinf(found.total)
     assert math.isinf(found.calibration)
     assert np.isfinite(found.sharpness_gap).all()
@@ -318,8 +396,12 @@ def test_smooth_curve_is_the_kernel_regression_at_the_width_of_smooth_ece(rows, 
     assert found.width == pytest.approx(found.error, abs=1e-6)
     view = lens.view(p, y)
     images = np.concatenate([-view.outputs, view.outputs, 2 - view.outputs])  # mirrored at 0 and 1
-    kernel = np.tile(weights, 3) * np.exp(-(((found.stated[:, None] - images) / found.width) ** 2) / 2)
-    assert found.observed == pytest.approx(kernel @ np.tile(view.labels, 3) / kernel.sum(axis=1), abs=2e-3)
+    kernel = np.tile(weights, 3) * np.exp(
+        -(((found.stated[:, None] - images) / found.width) ** 2) / 2
+    )
+    assert found.observed == pytest.approx(
+        kernel @ np.tile(view.labels, 3) / kernel.sum(axis=1), abs=2e-3
+    )
     density = kernel.sum(axis=1) / (weights.sum() * found.width * math.sqrt(2 * math.pi))
     assert found.density == pytest.approx(density, rel=5e-3)
     assert ((found.low <= found.observed) & (found.observed <= found.high)).mean() > 0.97
@@ -327,19 +409,25 @@ def test_smooth_curve_is_the_kernel_regression_at_the_width_of_smooth_ece(rows, 
 
 
 def test_smooth_band_covers_the_truth():
-    """A pointwise 95% band of a calibrated model holds the diagonal for about 95% of the curve; smoothing adds no bias here."""
+    """A pointwise 95% band of a calibrated model holds the diagonal for about 95% of the curve;
+    smoothing adds no bias here."""
     rng, share = np.random.default_rng(7), []
     for seed in range(30):
         p = rng.uniform(0.2, 0.8, 1000)
-        found = diagrams.smooth_calibration_diagram(rng.random(1000) < p, p, lens=pb.Binary(), sigma=0.03, seed=seed)
+        found = diagrams.smooth_calibration_diagram(
+            rng.random(1000) < p, p, lens=pb.Binary(), sigma=0.03, seed=seed
+        )
         middle = (found.stated > 0.3) & (found.stated < 0.7)
         share.append(((found.low <= found.stated) & (found.stated <= found.high))[middle].mean())
-    assert 0.9 < np.mean(share) < 0.985  # measured .94; the standard error over 30 worlds is below .01
+    # measured .94; the standard error over 30 worlds is below .01
+    assert 0.9 < np.mean(share) < 0.985
 
 
 def test_a_gap_of_outputs_breaks_the_curve():
     p = np.r_[np.full(50, 0.1), np.full(50, 0.9)]
-    found = diagrams.smooth_calibration_diagram(np.r_[np.zeros(50, int), np.ones(50, int)], p, lens=pb.Binary(), sigma=0.02)
+    found = diagrams.smooth_calibration_diagram(
+        np.r_[np.zeros(50, int), np.ones(50, int)], p, lens=pb.Binary(), sigma=0.02
+    )
     assert not ((found.stated > 0.3) & (found.stated < 0.7)).any()
     curve = found.picture().panels[0].marks[-1]
     assert np.isnan(curve.y).any()
@@ -366,13 +454,23 @@ def test_score_intervals_are_the_scores(rows):
     found = diagrams.score_intervals_diagram(*rows)
     for place, score in enumerate((pb.log_score, pb.brier_score)):
         plain, normalised = score(*rows), score(*rows, normalize=True)
-        assert (found.value[place], found.low[place], found.high[place]) == (float(plain), *plain.interval)
-        assert (found.normalised[place], found.normalised_low[place]) == (float(normalised), normalised.low)
+        assert (found.value[place], found.low[place], found.high[place]) == (
+            float(plain),
+            *plain.interval,
+        )
+        assert (found.normalised[place], found.normalised_low[place]) == (
+            float(normalised),
+            normalised.low,
+        )
     y, p = rows
     assert found.value[2] == pytest.approx((p.argmax(axis=1) != y).mean())
     costs = [[0, 1, 1, 1], [5, 0, 1, 1], [1, 1, 0, 1], [1, 1, 1, 0]]
-    assert diagrams.score_intervals_diagram(*rows, costs=costs).value[2] == float(pb.bayes_risk(*rows, costs=costs))
-    own = diagrams.ScoreIntervals.of({"a": pb.Estimate(0.3, low=0.2, high=0.4), "b": pb.Estimate(0.5)})
+    assert diagrams.score_intervals_diagram(*rows, costs=costs).value[2] == float(
+        pb.bayes_risk(*rows, costs=costs)
+    )
+    own = diagrams.ScoreIntervals.of(
+        {"a": pb.Estimate(0.3, low=0.2, high=0.4), "b": pb.Estimate(0.5)}
+    )
     assert len(own.picture().panels) == 1
     assert np.isnan(own.normalised).all()
 

@@ -1,4 +1,5 @@
-"""Budget, grouping, risk, decisions, top k, groups, intervals, sweeps, learned groups: what is drawn is what was estimated."""
+"""Budget, grouping, risk, decisions, top k, groups, intervals, sweeps, learned groups: what is
+drawn is what was estimated."""
 
 from __future__ import annotations
 
@@ -39,7 +40,11 @@ def grouped():
 
 
 def marks(panel: Panel, kind: type, role: str | None = None) -> list:
-    return [mark for mark in panel.marks if isinstance(mark, kind) and (role is None or mark.role == role)]
+    return [
+        mark
+        for mark in panel.marks
+        if isinstance(mark, kind) and (role is None or mark.role == role)
+    ]
 
 
 # Loss budget
@@ -53,10 +58,16 @@ def budget(grouped):
 def test_a_waterfall_leads_from_the_total_to_the_rest(budget):
     found = diagrams.LossBudget.of_budget(budget)
     for stage, one in (("original", budget), ("after calibration", budget.after)):
-        at = {part: np.flatnonzero((found.stage == stage) & (found.part == part))[0] for part in diagrams.budget.PARTS}
+        at = {
+            part: np.flatnonzero((found.stage == stage) & (found.part == part))[0]
+            for part in diagrams.budget.PARTS
+        }
         for part, row in at.items():
             estimate = getattr(one, part)
-            assert (found.value[row], found.low[row], found.high[row]) == (float(estimate), *estimate.interval)
+            assert (found.value[row], found.low[row], found.high[row]) == (
+                float(estimate),
+                *estimate.interval,
+            )
             assert found.end[row] - found.start[row] == pytest.approx(float(estimate), abs=1e-12)
         assert found.start[at["total"]] == found.start[at["rest"]] == 0
         assert found.end[at["calibration"]] == found.end[at["total"]] == one.total
@@ -71,9 +82,12 @@ def test_the_waterfall_is_drawn_as_it_is_found(budget):
     assert (first.title, second.title) == ("original", "after calibration")
     bars = [bar for panel in (first, second) for bar in marks(panel, Bars)]
     np.testing.assert_array_equal([bar.left[0] for bar in bars], np.minimum(found.start, found.end))
-    np.testing.assert_array_equal([bar.right[0] for bar in bars], np.maximum(found.start, found.end))
+    np.testing.assert_array_equal(
+        [bar.right[0] for bar in bars], np.maximum(found.start, found.end)
+    )
     assert [bar.role for bar in bars[:4]] == ["model", "calibration", "grouping", "rest"]
-    whisker = marks(first, Points)[1]  # of calibration: the bar ends between total - high and total - low
+    # of calibration: the bar ends between total - high and total - low
+    whisker = marks(first, Points)[1]
     np.testing.assert_allclose(whisker.low, budget.total - budget.calibration.high)
     np.testing.assert_allclose(whisker.high, budget.total - budget.calibration.low)
     assert first.x == second.x
@@ -94,7 +108,13 @@ def test_a_budget_without_end_still_has_a_picture(grouped):
 
 
 def test_a_grouping_diagram_is_that_of_the_grouping_loss(grouped):
-    choices = {"lens": pb.Binary(), "bins": 10, "regions": "stump", "split": "half", "interval": None}
+    choices = {
+        "lens": pb.Binary(),
+        "bins": 10,
+        "regions": "stump",
+        "split": "half",
+        "interval": None,
+    }
     loss = pb.grouping_loss(grouped.y, grouped.scores, grouped.features, **choices)
     built, made = (
         diagrams.GroupingDiagram.of_grouping(loss),
@@ -106,17 +126,23 @@ def test_a_grouping_diagram_is_that_of_the_grouping_loss(grouped):
         np.testing.assert_array_equal(getattr(made, name), getattr(plain, name))
     with pytest.raises(pb.InputError, match="single event"):
         diagrams.GroupingDiagram.of_grouping(
-            pb.grouping_loss(grouped.y, grouped.scores, grouped.features, lens=pb.Classwise(), interval=None)
+            pb.grouping_loss(
+                grouped.y, grouped.scores, grouped.features, lens=pb.Classwise(), interval=None
+            )
         )
 
 
 def test_known_groups_make_up_their_bins(grouped):
     group = {"side": (grouped.features[:, 0] > 0).astype(int)}
-    found = diagrams.grouping_diagram(grouped.y, grouped.scores, group, lens=pb.Binary(), regions=["side"])
+    found = diagrams.grouping_diagram(
+        grouped.y, grouped.scores, group, lens=pb.Binary(), regions=["side"]
+    )
     for b in range(len(found.rows)):
         inside = found.region_bin == b
         assert found.region_rows[inside].sum() == found.rows[b]
-        assert found.region_rows[inside] @ found.region_observed[inside] / found.rows[b] == pytest.approx(found.observed[b])
+        assert found.region_rows[inside] @ found.region_observed[inside] / found.rows[
+            b
+        ] == pytest.approx(found.observed[b])
 
 
 @pytest.mark.parametrize(
@@ -152,7 +178,14 @@ def test_the_caption_of_a_grouping_diagram_is_about_what_is_drawn(rows, region_r
     assert f"Not drawn: {left_out} of fewer than 10 rows." in picture.caption or not left_out
     assert ("say little" in picture.caption) == (max(region_rows) < 10)
     assert "vertical lines are 95% intervals" in picture.caption
-    many = replace(found, **{name: np.tile(column, 20) for name, column in vars(found).items() if name.startswith("region_")})
+    many = replace(
+        found,
+        **{
+            name: np.tile(column, 20)
+            for name, column in vars(found).items()
+            if name.startswith("region_")
+        },
+    )
     assert all(mark.low is None for mark in marks(many.picture().panels[0], Points))
     assert "vertical lines" not in many.picture().caption
 
@@ -197,7 +230,8 @@ def test_risk_curves_are_those_of_the_metric(binary):
 
 
 def test_figure_4_of_paper_2():
-    """Paper 2, Section 3.1: systems that differ by a scale of the log posteriors share the risk at 1/2; areas are scores."""
+    """Ferrer & Ramos 2025, Section 3.1: systems that differ by a scale of the log posteriors share
+    the risk at 1/2; areas are scores."""
     world = gaussian_posteriors(20_000, 2, prior=0.6, variance=0.15)
     log_odds = np.log(world.cal[:, 1]) - np.log(world.cal[:, 0])
     others = {"mcs-u": 1 / (1 + np.exp(-0.48 * log_odds)), "mcs-o": 1 / (1 + np.exp(-2 * log_odds))}
@@ -213,12 +247,20 @@ def test_figure_4_of_paper_2():
             weight=weight,
         )
         at_half = found.risk[:, 2000]
-        np.testing.assert_allclose(at_half, 2 * np.mean((world.cal[:, 1] > 0.5) != world.y), rtol=1e-12)
+        np.testing.assert_allclose(
+            at_half, 2 * np.mean((world.cal[:, 1] > 0.5) != world.y), rtol=1e-12
+        )
         areas = np.delete(found.drawn, 2000, axis=1)[:-1].mean(axis=1)
         scores = [score(world.y, p) for p in (world.cal[:, 1], *others.values())]
-        np.testing.assert_allclose(areas, scores, rtol=2e-3)  # of the midpoint rule, with 1 / t at the ends
+        # of the midpoint rule, with 1 / t at the ends
+        np.testing.assert_allclose(areas, scores, rtol=2e-3)
     assert found.names == ("original", "mcs-u", "mcs-o")
-    assert [line.role for line in marks(found.picture().panels[0], Line)] == ["reference", "model", "series 1", "series 2"]
+    assert [line.role for line in marks(found.picture().panels[0], Line)] == [
+        "reference",
+        "model",
+        "series 1",
+        "series 2",
+    ]
     assert (found.scores[1:] > 1.1 * found.scores[0]).all()
 
 
@@ -237,7 +279,9 @@ def test_risk_curves_refuse_what_has_no_meaning(binary):
     curves = {"a": pb.risk_curve(y, p), "b": pb.risk_curve(y, p, thresholds=[0.5])}
     with pytest.raises(pb.InputError, match="`curves`"):
         diagrams.RiskCurves.of_curves(curves)
-    only = diagrams.risk_curve_diagram(np.ones(20, int), np.linspace(0.1, 0.9, 20), calibrator="none", normalize=False)
+    only = diagrams.risk_curve_diagram(
+        np.ones(20, int), np.linspace(0.1, 0.9, 20), calibrator="none", normalize=False
+    )
     assert (only.naive == 0).all()
     assert np.isnan(only.columns()["normalized"]).all()
 
@@ -249,17 +293,27 @@ def test_the_costs_of_decisions_sum_to_the_bayes_risk(world):
     rng = np.random.default_rng(0)
     weights = rng.random(len(world.y))
     rows = pb.Predictions(world.y, world.mcs, sample_weight=weights)
-    for costs in (pb.Cost.zero_one(4, reject=0.2), pb.Cost.imbalanced(4), pb.Cost(rng.random((4, 6)) - 0.2)):
+    for costs in (
+        pb.Cost.zero_one(4, reject=0.2),
+        pb.Cost.imbalanced(4),
+        pb.Cost(rng.random((4, 6)) - 0.2),
+    ):
         found = diagrams.decision_regions_diagram(world.y, world.mcs, costs, sample_weight=weights)
-        assert found.risk == pytest.approx(pb.bayes_risk(world.y, world.mcs, costs, sample_weight=weights), rel=1e-9)
+        assert found.risk == pytest.approx(
+            pb.bayes_risk(world.y, world.mcs, costs, sample_weight=weights), rel=1e-9
+        )
         decided = costs.decide(world.mcs)
         for j in range(costs.matrix.shape[1]):
-            assert found.share[:, j].sum() == pytest.approx(weights[decided == j].sum() / weights.sum())
+            assert found.share[:, j].sum() == pytest.approx(
+                weights[decided == j].sum() / weights.sum()
+            )
         counts = summary(rows, Plan.of(rows, {"costs": costs})).costs["costs"]
         counted = diagrams.DecisionRegions.of_counts(counts, costs, rows.class_order)
         np.testing.assert_allclose(counted.cost, found.cost, atol=1e-12)
         decisions, classes = found.picture().panels
-        assert sum((bar.right - bar.left).sum() for bar in marks(decisions, Bars)) == pytest.approx(1)
+        assert sum((bar.right - bar.left).sum() for bar in marks(decisions, Bars)) == pytest.approx(
+            1
+        )
         assert sum(np.ptp(np.r_[bar.left, bar.right]) > 0 for bar in marks(classes, Bars))
 
 
@@ -267,14 +321,17 @@ def test_decisions_change_where_expected_costs_cross():
     thresholds, regions = decision_intervals(pb.Cost([[0, 1, 0.15], [5, 0, 0.15]]))
     np.testing.assert_allclose(thresholds, [0.03, 0.85])  # 5 p = 0.15 and 1 - p = 0.15
     assert regions.tolist() == [0, 2, 1]
-    assert decision_intervals(pb.Cost([[0, 1, 0.6], [1, 0, 0.6]]))[1].tolist() == [0, 1]  # rejecting never pays
+    # rejecting never pays
+    assert decision_intervals(pb.Cost([[0, 1, 0.6], [1, 0, 0.6]]))[1].tolist() == [0, 1]
     assert decision_intervals(pb.Cost([[1], [2]]))[1].tolist() == [0]
     rng = np.random.default_rng(1)
     p = rng.random(500)
     for _ in range(20):
         costs = pb.Cost(rng.normal(size=(2, 5)))
         thresholds, regions = decision_intervals(costs)
-        np.testing.assert_array_equal(regions[np.searchsorted(thresholds, p)], costs.decide(np.column_stack([1 - p, p])))
+        np.testing.assert_array_equal(
+            regions[np.searchsorted(thresholds, p)], costs.decide(np.column_stack([1 - p, p]))
+        )
 
 
 def test_two_classes_show_intervals_and_outputs(binary):
@@ -296,15 +353,21 @@ def test_two_classes_show_intervals_and_outputs(binary):
 def test_decisions_have_names():
     y, p = ["sick", "well", "sick"], [0.9, 0.2, 0.6]
     named = pb.Cost([[0, 2], [9, 1]], decisions=("wait", "treat"))
-    assert diagrams.decision_regions_diagram(y, p, named, labels=["well", "sick"]).decisions == ("wait", "treat")
-    other = [[3, 0, 1], [0, 3, 1]]  # the first decision is best for the second class: it is not that class
+    assert diagrams.decision_regions_diagram(y, p, named, labels=["well", "sick"]).decisions == (
+        "wait",
+        "treat",
+    )
+    # the first decision is best for the second class: it is not that class
+    other = [[3, 0, 1], [0, 3, 1]]
     assert diagrams.decision_regions_diagram(y, p, other, labels=["well", "sick"]).decisions == (
         "decision 0",
         "decision 1",
         "reject",
     )
     with pytest.raises(pb.InputError, match="each of the 2 decisions"):
-        diagrams.decision_regions_diagram(y, p, pb.Cost([[0, 2], [9, 1]], decisions=("wait",)), labels=["well", "sick"])
+        diagrams.decision_regions_diagram(
+            y, p, pb.Cost([[0, 2], [9, 1]], decisions=("wait",)), labels=["well", "sick"]
+        )
     with pytest.raises(pb.InputError, match="`costs`"):
         diagrams.decision_regions_diagram(y, p, labels=["well", "sick"])
 
@@ -326,7 +389,9 @@ def test_of_many_classes_the_dearest_are_shown():
 def test_top_k_confidence_and_accuracy(world):
     rng = np.random.default_rng(0)
     weights = rng.integers(0, 3, len(world.y))
-    found = diagrams.top_k_diagram(world.y, world.mcs, baseline=world.cal, sample_weight=weights, **FEW)
+    found = diagrams.top_k_diagram(
+        world.y, world.mcs, baseline=world.cal, sample_weight=weights, **FEW
+    )
     assert found.ks.tolist() == [1, 2, 3]
     assert found.models == ("model", "baseline")
     for s, p in enumerate((world.mcs, world.cal)):
@@ -334,12 +399,19 @@ def test_top_k_confidence_and_accuracy(world):
         largest = np.average(np.take_along_axis(p, order, axis=1), axis=0, weights=weights)
         np.testing.assert_allclose(found.place[s], largest[:3])
         np.testing.assert_allclose(found.confidence[s], np.cumsum(largest)[:3])
-        hits = [np.average((order[:, :k] == world.y[:, None]).any(axis=1), weights=weights) for k in (1, 2, 3)]
+        hits = [
+            np.average((order[:, :k] == world.y[:, None]).any(axis=1), weights=weights)
+            for k in (1, 2, 3)
+        ]
         np.testing.assert_allclose(found.accuracy[s], hits)
         choices = {"partition": pb.KDTree(2**-4), "distance": "tvd", "sample_weight": weights}
         for k in (1, 2, 3):
-            error = pb.calibration_error(world.y, p, lens=pb.TopK(k), interval=True, **choices, **FEW)
-            assert (found.error[s, k - 1], found.low[s, k - 1], found.high[s, k - 1]) == around(error)
+            error = pb.calibration_error(
+                world.y, p, lens=pb.TopK(k), interval=True, **choices, **FEW
+            )
+            assert (found.error[s, k - 1], found.low[s, k - 1], found.high[s, k - 1]) == around(
+                error
+            )
             test = pb.calibration_test(world.y, p, lens=pb.TopK(k), **choices, **FEW)
             assert found.null[s, k - 1] == test.null_mean
     errors, sums, changes = found.picture().panels
@@ -356,11 +428,15 @@ def test_bad_ks(world, ks):
 
 
 def test_temperature_moves_confidence_down_the_ranks(shared):
-    """Paper 3, Figure 2: calibration lowers the confidence in the first class and raises others; Figure 1: errors fall."""
+    """Kirchenbauer et al. 2022, Figure 2: calibration lowers the confidence in the first class and
+    raises others; Figure 1: errors fall."""
     data = np.load(shared / "data" / "ferrer_cifar100_resnet20.npz")
     z, y = data["logits"][:4000].astype(np.float64), data["labels"][:4000]
     raw, tempered = (np.exp(x - x.max(axis=1, keepdims=True)) for x in (z, z / 1.6))
-    raw, tempered = raw / raw.sum(axis=1, keepdims=True), tempered / tempered.sum(axis=1, keepdims=True)
+    raw, tempered = (
+        raw / raw.sum(axis=1, keepdims=True),
+        tempered / tempered.sum(axis=1, keepdims=True),
+    )
     found = diagrams.top_k_diagram(y, tempered, baseline=raw, ks=[1, 2, 5], **FEW)
     change = found.place[0] - found.place[1]
     assert change[0] < -0.05
@@ -382,10 +458,17 @@ def test_group_errors_are_the_errors_of_their_rows(world):
         inside = group == name
         assert n == inside.sum()
         own = {"sample_weight": weights[inside]}
-        assert error == pytest.approx(pb.calibration_error(world.y[inside], world.mcs[inside], **own), rel=1e-9)
-        assert null == pytest.approx(pb.calibration_test(world.y[inside], world.mcs[inside], **own, **FEW).null_mean, rel=1e-9)
+        assert error == pytest.approx(
+            pb.calibration_error(world.y[inside], world.mcs[inside], **own), rel=1e-9
+        )
+        assert null == pytest.approx(
+            pb.calibration_test(world.y[inside], world.mcs[inside], **own, **FEW).null_mean,
+            rel=1e-9,
+        )
     assert found.overall == pytest.approx(float(pb.calibration_error(rows)), rel=1e-9)
-    by_array = diagrams.group_errors_diagram(world.y, world.mcs, by=group, sample_weight=weights, **FEW)
+    by_array = diagrams.group_errors_diagram(
+        world.y, world.mcs, by=group, sample_weight=weights, **FEW
+    )
     np.testing.assert_array_equal(by_array.error, found.error)
     (panel,) = found.picture().panels
     np.testing.assert_array_equal(marks(panel, Bars, "observed")[0].right, found.error)
@@ -395,13 +478,16 @@ def test_group_errors_are_the_errors_of_their_rows(world):
 
 
 def test_rows_chosen_by_label_are_not_calibrated_even_if_the_model_is():
-    """The error of a class's rows is large; the null, which chooses rows by labels drawn from the forecasts, is as large."""
+    """The error of a class's rows is large; the null, which chooses rows by labels drawn from the
+    forecasts, is as large."""
     world = gaussian_posteriors(20_000, 3, seed=5)
     found = diagrams.group_errors_diagram(world.y, world.cal, lens=pb.TopLabel(), resamples=60)
     assert found.by == "true class"
     assert found.error.max() > 0.05
     np.testing.assert_allclose(found.error, found.null, atol=0.02)
-    assert found.error[0] == pb.calibration_error(world.y, world.cal, where=pb.LabelIs(int(found.name[0])))
+    assert found.error[0] == pb.calibration_error(
+        world.y, world.cal, where=pb.LabelIs(int(found.name[0]))
+    )
     worse = diagrams.group_errors_diagram(world.y, world.mcs, lens=pb.TopLabel(), resamples=60)
     assert (np.abs(worse.error - worse.null) > 0.03).any()
 
@@ -424,11 +510,15 @@ def test_logits_with_bad_rows_and_a_column_of_cells(world):
     logits[::10] = np.nan
     good = np.arange(n) % 10 > 0
     choices = {"partition": pb.EqualWidth(5) * pb.Column(cells), "from_logits": True}
-    found = diagrams.group_errors_diagram(world.y, logits, by=group, on_bad_rows="drop", **choices, **FEW)
+    found = diagrams.group_errors_diagram(
+        world.y, logits, by=group, on_bad_rows="drop", **choices, **FEW
+    )
     for name, error in zip(found.name, found.error, strict=True):
         inside = good & (group == int(name))
         own = pb.EqualWidth(5) * pb.Column(cells[inside])
-        assert error == pytest.approx(pb.calibration_error(world.y[inside], world.mcs[inside], partition=own), rel=1e-6)
+        assert error == pytest.approx(
+            pb.calibration_error(world.y[inside], world.mcs[inside], partition=own), rel=1e-6
+        )
 
 
 def test_families_as_in_figure_3(world):
@@ -437,8 +527,12 @@ def test_families_as_in_figure_3(world):
     found = diagrams.group_errors_diagram(world.y, world.mcs, by=families, **choices, **FEW)
     expected = {"left": pb.LabelIs((0, 1)), "right": pb.LabelIs((2, 3))}
     for name, error in zip(found.name, found.error, strict=True):
-        assert error == pb.calibration_error(world.y, world.mcs, where=expected[str(name)], **choices)
-    named = diagrams.group_errors_diagram(world.y, world.mcs, by=pb.Groups(("x", "x", "y", "y")), **choices, **FEW)
+        assert error == pb.calibration_error(
+            world.y, world.mcs, where=expected[str(name)], **choices
+        )
+    named = diagrams.group_errors_diagram(
+        world.y, world.mcs, by=pb.Groups(("x", "x", "y", "y")), **choices, **FEW
+    )
     np.testing.assert_array_equal(named.error, found.error)
     assert sorted(named.name) == ["x", "y"]
 
@@ -450,7 +544,12 @@ def test_the_largest_groups_are_shown(world):
     assert found.groups == 11
     assert "10" in found.name
     assert "3 largest of 11" in found.picture().caption
-    for bad in ({"by": "nowhere"}, {"by": group[:5]}, {"by": group, "most": 0}, {"by": group, "resamples": 0}):
+    for bad in (
+        {"by": "nowhere"},
+        {"by": group[:5]},
+        {"by": group, "most": 0},
+        {"by": group, "resamples": 0},
+    ):
         with pytest.raises(pb.InputError):
             diagrams.group_errors_diagram(world.y, world.mcs, **bad)
 
@@ -462,7 +561,8 @@ def test_errors_of_intervals_make_up_the_error_of_all_rows(binary):
     weights = np.random.default_rng(0).random(len(binary.y))
     found = diagrams.interval_wise_diagram(binary.y, binary.mcs, sample_weight=weights, **FEW)
     whole = pb.calibration_error(binary.y, binary.mcs, lens=pb.Binary(), sample_weight=weights)
-    assert found.share @ found.error == pytest.approx(float(whole), abs=1e-12)  # 15 bins: five in each third
+    # 15 bins: five in each third
+    assert found.share @ found.error == pytest.approx(float(whole), abs=1e-12)
     assert found.rows.sum() == len(binary.y)
     assert found.share.sum() == pytest.approx(1)
     p = binary.mcs[:, 1]
@@ -471,9 +571,13 @@ def test_errors_of_intervals_make_up_the_error_of_all_rows(binary):
     ):
         inside = (p >= start) & ((p < stop) | (stop == 1))
         own = {"lens": pb.Binary(), "sample_weight": weights[inside]}
-        assert error == pytest.approx(pb.calibration_error(binary.y[inside], p[inside], **own), rel=1e-9)
+        assert error == pytest.approx(
+            pb.calibration_error(binary.y[inside], p[inside], **own), rel=1e-9
+        )
         distance = pb.InterInterval(start, stop)
-        assert beyond == pytest.approx(pb.calibration_error(binary.y[inside], p[inside], distance=distance, **own), abs=1e-12)
+        assert beyond == pytest.approx(
+            pb.calibration_error(binary.y[inside], p[inside], distance=distance, **own), abs=1e-12
+        )
         assert stated == pytest.approx(np.average(p[inside], weights=weights[inside]))
     assert (found.beyond <= found.error + 1e-12).all()
     errors, rows = found.picture().panels
@@ -486,13 +590,20 @@ def test_an_output_on_an_edge_counts_once():
     found = diagrams.interval_wise_diagram(y, p, edges=[0, 0.5, 1], names=["no", "yes"], **FEW)
     assert found.rows.tolist() == [1, 4]
     np.testing.assert_allclose(found.observed, [1, 0.5])
-    np.testing.assert_allclose(found.beyond, [0.5, 3 / 4 * (0.5 - 1 / 3)])  # three rows state 0.5; of them a third is right
+    # three rows state 0.5; of them a third is right
+    np.testing.assert_allclose(found.beyond, [0.5, 3 / 4 * (0.5 - 1 / 3)])
 
 
 def test_an_interval_without_rows_is_not_drawn(world):
     found = diagrams.interval_wise_diagram(world.y, world.mcs, edges=[0, 0.1, 0.5, 1], **FEW)
-    assert found.name.tolist() == ["0.1 to 0.5", "0.5 to 1"]  # the top of four classes is at least 1/4
-    for bad in ({"edges": [0.1, 1]}, {"edges": [0, 0.7, 0.3, 1]}, {"names": ["a"]}, {"lens": pb.Full()}):
+    # the top of four classes is at least 1/4
+    assert found.name.tolist() == ["0.1 to 0.5", "0.5 to 1"]
+    for bad in (
+        {"edges": [0.1, 1]},
+        {"edges": [0, 0.7, 0.3, 1]},
+        {"names": ["a"]},
+        {"lens": pb.Full()},
+    ):
         with pytest.raises(pb.InputError):
             diagrams.interval_wise_diagram(world.y, world.mcs, **bad)
 
@@ -514,7 +625,9 @@ def test_a_sweep_is_drawn_from_coarse_to_fine(world):
     by_bins = diagrams.sweep_diagram(world.y, world.mcs, partitions=bins, lens=pb.TopLabel(), **FEW)
     assert by_bins.name.tolist() == ["2", "5", "10"]
     assert by_bins.axis == "bins of equal width"
-    mixed = diagrams.sweep_diagram(world.y, world.mcs, partitions=[pb.Whole(), *bins], lens=pb.TopLabel(), **FEW)
+    mixed = diagrams.sweep_diagram(
+        world.y, world.mcs, partitions=[pb.Whole(), *bins], lens=pb.TopLabel(), **FEW
+    )
     assert mixed.name[:2].tolist() == ["all rows together", "2 equal bins"]
 
 
@@ -536,12 +649,16 @@ def test_groups_by_class(world):
         assert found.observed[g] == pytest.approx(np.average(hits, weights=weights[inside]))
     np.testing.assert_allclose(found.weight.sum(), 1)
     repeated = np.repeat(np.arange(len(world.y)), weights)
-    again = diagrams.partition_composition_diagram(world.y[repeated], world.mcs[repeated], group[repeated])
+    again = diagrams.partition_composition_diagram(
+        world.y[repeated], world.mcs[repeated], group[repeated]
+    )
     np.testing.assert_allclose(again.share, found.share)
     classes, served = found.picture().panels
     bars = marks(classes, Bars)
     np.testing.assert_allclose(bars[-1].right, 1)
-    np.testing.assert_allclose(np.stack([bar.right - bar.left for bar in bars], axis=1), found.share)
+    np.testing.assert_allclose(
+        np.stack([bar.right - bar.left for bar in bars], axis=1), found.share
+    )
     np.testing.assert_array_equal(marks(served, Points)[0].x, found.observed)
 
 
@@ -558,7 +675,9 @@ def hidden_groups(n=4000):
 def test_a_learned_partition():
     y, z, features, hidden = hidden_groups()
     model = GroupCalibration(n_partitions=2, from_logits=True).fit(z, y, features=features)
-    found = diagrams.partition_composition_diagram(y, z, model, features=features, partition=1, from_logits=True)
+    found = diagrams.partition_composition_diagram(
+        y, z, model, features=features, partition=1, from_logits=True
+    )
     column = model.partitions(features)[1].values
     assert (
         found.rows.tolist()
@@ -571,9 +690,14 @@ def test_a_learned_partition():
     sure = int(np.argmax(expected))
     assert found.stated[sure] > found.high[sure]
     assert found.stated[1 - sure] < found.low[1 - sure]
-    assert found.picture().panels[0].y.categories[sure] == f"group {sure + 1}, T = {expected[sure]:.2f}"
+    assert (
+        found.picture().panels[0].y.categories[sure]
+        == f"group {sure + 1}, T = {expected[sure]:.2f}"
+    )
     rows = pb.Predictions(y, z, from_logits=True, features=features)
-    np.testing.assert_array_equal(diagrams.partition_composition_diagram(rows, groups=model, partition=1).share, found.share)
+    np.testing.assert_array_equal(
+        diagrams.partition_composition_diagram(rows, groups=model, partition=1).share, found.share
+    )
     for bad in (
         {"partition": 2, "features": features},
         {"features": None},
@@ -603,7 +727,9 @@ def test_regions_of_a_grouping_loss(grouped):
         region = loss.regions[g]
         assert found.name[g] == f"{region.rule}  {region.outputs}".rstrip()
         assert found.rows[g] == region.rows
-        assert (found.stated[g], found.observed[g]) == pytest.approx((region.stated, region.observed))
+        assert (found.stated[g], found.observed[g]) == pytest.approx(
+            (region.stated, region.observed)
+        )
         np.testing.assert_allclose([found.low[g], found.high[g]], [region.low, region.high])
     everything = pb.grouping_loss(rows, lens=pb.Classwise(), interval=None)
     with pytest.raises(pb.InputError, match="single event"):
@@ -635,10 +761,16 @@ EDGES = {
     "three classes": (RNG.integers(0, 2, 90), RNG.dirichlet(np.ones(3), 90).astype(np.float32)),
 }
 MAKERS = {
-    "loss_budget_diagram": lambda y, p: {"features": np.arange(2.0 * len(y)).reshape(-1, 2), "calibrator": "none", **FEW},
+    "loss_budget_diagram": lambda y, p: {
+        "features": np.arange(2.0 * len(y)).reshape(-1, 2),
+        "calibrator": "none",
+        **FEW,
+    },
     "grouping_diagram": lambda y, p: {"features": np.arange(2.0 * len(y)).reshape(-1, 2)},
     "risk_curve_diagram": lambda y, p: {"calibrator": "none", "normalize": False},
-    "decision_regions_diagram": lambda y, p: {"costs": pb.Cost.zero_one(2 if np.ndim(p) == 1 else p.shape[1], reject=0.1)},
+    "decision_regions_diagram": lambda y, p: {
+        "costs": pb.Cost.zero_one(2 if np.ndim(p) == 1 else p.shape[1], reject=0.1)
+    },
     "top_k_diagram": lambda y, p: {"baseline": p, **FEW},
     "group_errors_diagram": lambda y, p: FEW,
     "interval_wise_diagram": lambda y, p: FEW,
@@ -666,19 +798,37 @@ def test_edges(function, edge):
     assert len(found.plot().axes_) == len(picture.panels)
 
 
-@pytest.mark.parametrize("function", [name for name in MAKERS if name not in ("loss_budget_diagram", "grouping_diagram")])
-def test_weights_of_zero_are_rows_left_out(function):  # halves, from which regions are learned, are of all rows
+@pytest.mark.parametrize(
+    "function", [name for name in MAKERS if name not in ("loss_budget_diagram", "grouping_diagram")]
+)
+# halves, from which regions are learned, are of all rows
+def test_weights_of_zero_are_rows_left_out(function):
     rng = np.random.default_rng(0)
     p = rng.random(300)
     y = (rng.random(300) < p).astype(int)
     kept, choices = rng.random(300) < 0.7, MAKERS[function](y, p)
     some = {
-        name: value[kept] if isinstance(value, np.ndarray) and len(value) == 300 else value for name, value in choices.items()
+        name: value[kept] if isinstance(value, np.ndarray) and len(value) == 300 else value
+        for name, value in choices.items()
     }
     whole = diagrams.named(function)(y, p, sample_weight=kept * 1.0, **choices)
     part = diagrams.named(function)(y[kept], p[kept], **some)
-    names = {"share", "stated", "observed", "confidence", "accuracy", "risk", "cost", "rows", "weight", "error", "threshold"}
+    names = {
+        "share",
+        "stated",
+        "observed",
+        "confidence",
+        "accuracy",
+        "risk",
+        "cost",
+        "rows",
+        "weight",
+        "error",
+        "threshold",
+    }
     if function == "top_k_diagram":  # boxes are of all rows
         names = {"accuracy", "confidence"}
     for name in names & set(whole.columns()):
-        np.testing.assert_allclose(whole.columns()[name], part.columns()[name], rtol=1e-9, atol=1e-12)
+        np.testing.assert_allclose(
+            whole.columns()[name], part.columns()[name], rtol=1e-9, atol=1e-12
+        )

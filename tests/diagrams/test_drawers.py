@@ -1,4 +1,5 @@
-"""Both drawers draw what the pictures say: recorded marks, not pixels. Every diagram of the package goes through both."""
+"""Both drawers draw what the pictures say: recorded marks, not pixels. Every diagram of the package
+goes through both."""
 
 import json
 import subprocess
@@ -27,7 +28,9 @@ CALLS = {
     "group_errors_diagram": lambda f: f(THREE.y, THREE.mcs, resamples=20),
     "grouping_diagram": lambda f: f(WORLD.y, WORLD.scores, WORLD.features, lens=pb.Binary()),
     "interval_wise_diagram": lambda f: f(TWO.y, TWO.mcs, resamples=20),
-    "loss_budget_diagram": lambda f: f(WORLD.y, WORLD.scores, WORLD.features, calibrator="none", resamples=20),
+    "loss_budget_diagram": lambda f: f(
+        WORLD.y, WORLD.scores, WORLD.features, calibrator="none", resamples=20
+    ),
     "partition_composition_diagram": lambda f: f(THREE.y, THREE.mcs, THREE.y == 0),
     "reliability_diagram": lambda f: f(THREE.y, THREE.mcs),
     "risk_curve_diagram": lambda f: f(TWO.y, TWO.mcs),
@@ -43,9 +46,23 @@ EVERYTHING = Picture(
         Panel(
             (
                 Band(X, Y - 0.1, Y + 0.1, role="chance", name="range"),
-                Line(X, Y, role="model", name="model", detail={"rows": np.array([1, 2, 30000]), "who": ["a", "b", "c"]}),
+                Line(
+                    X,
+                    Y,
+                    role="model",
+                    name="model",
+                    detail={"rows": np.array([1, 2, 30000]), "who": ["a", "b", "c"]},
+                ),
                 Line(X, Y, dashed=True, step=True, role="series 3"),
-                Points(X, X, X - 0.05, X + 0.05, size=np.array([1, 2, 4]), role="observed", name="observed"),
+                Points(
+                    X,
+                    X,
+                    X - 0.05,
+                    X + 0.05,
+                    size=np.array([1, 2, 4]),
+                    role="observed",
+                    name="observed",
+                ),
                 Points(X, X, X - 0.05, X + 0.05, across=True, role="over"),
                 Rule(role="reference", name="diagonal"),
                 Rule(x=0.3, role="reference"),
@@ -58,7 +75,10 @@ EVERYTHING = Picture(
             square=True,
         ),
         Panel(
-            (Bars(X, X + 0.1, 0 * X, X * 1e5, role="density", name="rows"), Bars(X, X + 0.1, 0 * X, X, faint=True)),
+            (
+                Bars(X, X + 0.1, 0 * X, X * 1e5, role="density", name="rows"),
+                Bars(X, X + 0.1, 0 * X, X, faint=True),
+            ),
             Axis("x", 0, 1),
             Axis("rows", 0),
             share=0.3,
@@ -106,7 +126,9 @@ def test_every_display_names_a_diagram():
 
 
 def same(found, expected):
-    np.testing.assert_allclose(np.asarray(found, float), np.asarray(expected, float), rtol=1e-5, atol=1e-12)
+    np.testing.assert_allclose(
+        np.asarray(found, float), np.asarray(expected, float), rtol=1e-5, atol=1e-12
+    )
 
 
 def test_matplotlib_draws_the_marks(found):
@@ -114,7 +136,12 @@ def test_matplotlib_draws_the_marks(found):
     drawing = found.plot()
     assert len(drawing.axes_) == len(shown.panels)
     for panel, ax in zip(shown.panels, drawing.axes_, strict=True):
-        lines, collections, patches, texts = iter(ax.lines), iter(ax.collections), iter(ax.patches), iter(ax.texts)
+        lines, collections, patches, texts = (
+            iter(ax.lines),
+            iter(ax.collections),
+            iter(ax.patches),
+            iter(ax.texts),
+        )
         for mark in panel.marks:
             if isinstance(mark, Line):
                 line = next(lines)
@@ -125,8 +152,14 @@ def test_matplotlib_draws_the_marks(found):
             elif isinstance(mark, Rule):
                 line = next(lines)
                 ends = extents.diagonal(panel)
-                same(line.get_xdata(), [mark.x] * 2 if mark.x is not None else [0, 1] if mark.y is not None else ends)
-                same(line.get_ydata(), [mark.y] * 2 if mark.y is not None else [0, 1] if mark.x is not None else ends)
+                same(
+                    line.get_xdata(),
+                    [mark.x] * 2 if mark.x is not None else [0, 1] if mark.y is not None else ends,
+                )
+                same(
+                    line.get_ydata(),
+                    [mark.y] * 2 if mark.y is not None else [0, 1] if mark.x is not None else ends,
+                )
             elif isinstance(mark, Band):
                 vertices = np.concatenate([path.vertices for path in next(collections).get_paths()])
                 for x, low, high in zip(mark.x, mark.low, mark.high, strict=True):
@@ -137,13 +170,20 @@ def test_matplotlib_draws_the_marks(found):
                     segments = next(collections)
                     assert isinstance(segments, LineCollection)
                     along = 0 if mark.across else 1
-                    same([s[:, along] for s in segments.get_segments()], np.column_stack([mark.low, mark.high]))
+                    same(
+                        [s[:, along] for s in segments.get_segments()],
+                        np.column_stack([mark.low, mark.high]),
+                    )
                 points = next(collections)
                 same(points.get_offsets(), np.column_stack([mark.x, mark.y]))
                 if mark.size is not None:
-                    same(points.get_sizes() / points.get_sizes().max(), mark.size / np.max(mark.size))
+                    same(
+                        points.get_sizes() / points.get_sizes().max(), mark.size / np.max(mark.size)
+                    )
             elif isinstance(mark, Bars):
-                for left, right, bottom, top in zip(mark.left, mark.right, mark.bottom, mark.top, strict=True):
+                for left, right, bottom, top in zip(
+                    mark.left, mark.right, mark.bottom, mark.top, strict=True
+                ):
                     bar = next(patches)
                     same([bar.get_x(), bar.get_width(), bar.get_y()], [left, right - left, bottom])
                     same(bar.get_height(), top - bottom)
@@ -166,8 +206,14 @@ def test_vega_draws_the_marks(found):
     whole = vega_drawer.spec(shown)
     panels = whole.get("concat", [whole])
     assert len(panels) == len(shown.panels)
-    names = [row["name"] for row in panels[0]["layer"].pop()["data"]["values"]] if has_legend(shown) else []
-    assert names == list(dict.fromkeys(mark.name for panel in shown.panels for mark in panel.marks if mark.name))
+    names = (
+        [row["name"] for row in panels[0]["layer"].pop()["data"]["values"]]
+        if has_legend(shown)
+        else []
+    )
+    assert names == list(
+        dict.fromkeys(mark.name for panel in shown.panels for mark in panel.marks if mark.name)
+    )
     for panel, drawn in zip(shown.panels, panels, strict=True):
         layers = iter(drawn["layer"])
         for mark in panel.marks:
@@ -181,7 +227,10 @@ def test_vega_draws_the_marks(found):
                 same(column(layer, "x"), mark.x)
                 same(column(layer, "y"), mark.y)
                 if isinstance(mark, Points) and mark.size is not None:
-                    same(np.array(column(layer, "size")) / max(column(layer, "size")), mark.size / np.max(mark.size))
+                    same(
+                        np.array(column(layer, "size")) / max(column(layer, "size")),
+                        mark.size / np.max(mark.size),
+                    )
             elif isinstance(mark, (Band, Bars)):
                 ends = {"x": "x", "y": "low", "y2": "high"}
                 if isinstance(mark, Bars):
@@ -190,7 +239,10 @@ def test_vega_draws_the_marks(found):
                     same(column(layer, field), getattr(mark, name))
             elif isinstance(mark, Rule):
                 at = {side: layer["encoding"][side].get("datum") for side in ("x", "y")}
-                assert at == {side: None if end is None else pytest.approx(end) for side, end in (("x", mark.x), ("y", mark.y))}
+                assert at == {
+                    side: None if end is None else pytest.approx(end)
+                    for side, end in (("x", mark.x), ("y", mark.y))
+                }
             else:
                 assert layer["mark"]["text"] == mark.text.split("\n")
                 same([layer["encoding"][side]["datum"] for side in ("x", "y")], [mark.x, mark.y])
@@ -203,7 +255,10 @@ def test_vega_draws_the_marks(found):
             if mark.name:
                 assert layer["encoding"]["color"] == {"datum": mark.name}
             elif not isinstance(mark, Text):
-                assert layer["mark"]["color"] in (palette.colour(mark.role), vega_drawer._paint(mark))
+                assert layer["mark"]["color"] in (
+                    palette.colour(mark.role),
+                    vega_drawer._paint(mark),
+                )
         assert next(layers, None) is None
         for side in ("x", "y"):
             same(drawn["encoding"][side]["scale"]["domain"], extents.extent(panel, side))
@@ -218,7 +273,10 @@ def test_altair_accepts_it():
     """`from_dict` validates against the schema of Vega-Lite."""
     import altair as alt
 
-    several, one = Given(EVERYTHING).chart(), Given(Picture(EVERYTHING.panels[:1], "One", "one")).chart(theme="dark")
+    several, one = (
+        Given(EVERYTHING).chart(),
+        Given(Picture(EVERYTHING.panels[:1], "One", "one")).chart(theme="dark"),
+    )
     assert isinstance(several, alt.ConcatChart)
     assert isinstance(one, alt.LayerChart)
     assert json.dumps(several.to_dict(), allow_nan=False)
@@ -229,7 +287,9 @@ def test_svg_has_text_and_marks(found):
     svg = vega_drawer.image(found.picture(), "svg").decode()
     shown = found.picture()
     words = "".join(part.split("<")[0] for part in svg.split(">"))
-    texts = [shown.title, shown.caption] + [text for p in shown.panels for text in (p.x.title, p.y.title, p.title)]
+    texts = [shown.title, shown.caption] + [
+        text for p in shown.panels for text in (p.x.title, p.y.title, p.title)
+    ]
     for text in texts:
         assert "".join(escaped(text).split()) in "".join(words.split())
     assert "NaN" not in svg
@@ -282,7 +342,11 @@ def test_themes_differ_only_in_the_configuration():
 def contrast(one, other):
     def luminance(colour):
         parts = np.array([int(colour[k : k + 2], 16) / 255 for k in (1, 3, 5)])
-        return np.where(parts <= 0.04045, parts / 12.92, ((parts + 0.055) / 1.055) ** 2.4) @ [0.2126, 0.7152, 0.0722]
+        return np.where(parts <= 0.04045, parts / 12.92, ((parts + 0.055) / 1.055) ** 2.4) @ [
+            0.2126,
+            0.7152,
+            0.0722,
+        ]
 
     low, high = sorted((luminance(one), luminance(other)))
     return (high + 0.05) / (low + 0.05)
@@ -303,7 +367,10 @@ def test_every_role_has_a_colour():
 
 
 def test_specifications_are_small():
-    sizes = {name: len(json.dumps(vega_drawer.spec(call(diagrams.named(name)).picture()))) for name, call in CALLS.items()}
+    sizes = {
+        name: len(json.dumps(vega_drawer.spec(call(diagrams.named(name)).picture())))
+        for name, call in CALLS.items()
+    }
     assert max(sizes.values()) < 64_000, sizes
 
 
@@ -319,7 +386,10 @@ def test_given_axes_are_drawn_into():
     drawing = draw(EVERYTHING, axes[1])
     assert len(drawing.axes_) == 3
     place = axes[1].get_position()
-    assert all(ax.get_position().x0 >= place.x0 - 1e-9 and ax.get_position().x1 <= place.x1 + 1e-9 for ax in drawing.axes_)
+    assert all(
+        ax.get_position().x0 >= place.x0 - 1e-9 and ax.get_position().x1 <= place.x1 + 1e-9
+        for ax in drawing.axes_
+    )
     free = Figure().add_axes((0.1, 0.1, 0.8, 0.8))
     assert len(draw(EVERYTHING, free).axes_) == 3
 
@@ -356,18 +426,26 @@ def test_displays():
     y = np.where(X[:, 0] + np.random.default_rng(1).normal(size=300) > 0, "yes", "no")
     model = LogisticRegression().fit(X, y)
     shown = diagrams.ReliabilityDisplay.from_estimator(model, X, y, bins=10)
-    same = diagrams.ReliabilityDisplay.from_predictions(y, model.predict_proba(X), labels=["no", "yes"], bins=10)
+    same = diagrams.ReliabilityDisplay.from_predictions(
+        y, model.predict_proba(X), labels=["no", "yes"], bins=10
+    )
     assert (
         shown.diagram.error
         == same.diagram.error
-        == diagrams.reliability_diagram(y, model.predict_proba(X), labels=["no", "yes"], bins=10).error
+        == diagrams.reliability_diagram(
+            y, model.predict_proba(X), labels=["no", "yes"], bins=10
+        ).error
     )
     assert shown._repr_png_().startswith(b"\x89PNG")
     ax = Figure().subplots()
     assert shown.plot(ax) is shown
     assert shown.figure_ is ax.figure
     assert shown.ax_ in ax.figure.axes
-    for display in (diagrams.ScoreIntervalsDisplay, diagrams.SmoothCalibrationDisplay, diagrams.ClasswiseDisplay):
+    for display in (
+        diagrams.ScoreIntervalsDisplay,
+        diagrams.SmoothCalibrationDisplay,
+        diagrams.ClasswiseDisplay,
+    ):
         assert display.from_estimator(model, X, y).figure_ is not None
     with pytest.raises(pb.InputError, match="predict_proba"):
         diagrams.ReliabilityDisplay.from_estimator(object(), X, y)

@@ -1,4 +1,5 @@
-"""What becomes of a pass when the world breaks: workers, schedulers, files and disks. Nothing lost, nothing doubled."""
+"""What becomes of a pass when the world breaks: workers, schedulers, files and disks. Nothing lost,
+nothing doubled."""
 
 from __future__ import annotations
 
@@ -38,7 +39,9 @@ from probaudit.engines.stream import stream as stream_rows  # noqa: E402
 pytestmark = [
     pytest.mark.slow,
     # A client whose scheduler is killed leaves its socket to the garbage collector.
-    pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning", "ignore::ResourceWarning"),
+    pytest.mark.filterwarnings(
+        "ignore::pytest.PytestUnraisableExceptionWarning", "ignore::ResourceWarning"
+    ),
 ]
 
 N, K, FILES = 40_000, 4, 20
@@ -51,7 +54,9 @@ def folder(tmp_path_factory) -> Path:
     z = 2 * rng.normal(size=(N, K))
     y = (z / 1.7 + rng.gumbel(size=z.shape)).argmax(axis=1)
     folder = tmp_path_factory.mktemp("rows")
-    frame = pd.DataFrame({"label": y, **{f"p_{k}": column for k, column in enumerate(softmax(z).T)}})
+    frame = pd.DataFrame(
+        {"label": y, **{f"p_{k}": column for k, column in enumerate(softmax(z).T)}}
+    )
     for i, part in enumerate(np.array_split(frame.index, FILES)):
         frame.loc[part].to_parquet(folder / f"{i:02}.parquet", row_group_size=500)
     return folder
@@ -75,12 +80,18 @@ def many_parts(monkeypatch):
 
 
 def local_cluster(workers: int = 2, **options):
-    plain = {"threads_per_worker": 1, "processes": True, "dashboard_address": ":0", "silence_logs": 60}
+    plain = {
+        "threads_per_worker": 1,
+        "processes": True,
+        "dashboard_address": ":0",
+        "silence_logs": 60,
+    }
     return distributed.LocalCluster(n_workers=workers, **plain, **options)
 
 
 def slow_down(place: str, name: str, marks: str, seconds: float) -> None:
-    """On a worker: the first call of a function of a module, or "module:class", leaves a mark, then takes its time."""
+    """On a worker: the first call of a function of a module, or "module:class", leaves a mark, then
+    takes its time."""
     module, _, inner = place.partition(":")
     home = importlib.import_module(module)
     home = getattr(home, inner) if inner else home
@@ -160,7 +171,13 @@ def test_a_worker_killed_with_the_result_in_its_hands(folder, expected, monkeypa
 def test_a_worker_killed_during_a_fit(folder, tmp_path, phase):
     source, calibrator = scan(folder), calibrators.BiasCorrectedTemperature()
     with local_cluster() as cluster, distributed.Client(cluster, set_as_default=False) as client:
-        client.run(slow_down, "probaudit.calibrators.fitting.streaming:BlockReading", phase, str(tmp_path), 20.0)
+        client.run(
+            slow_down,
+            "probaudit.calibrators.fitting.streaming:BlockReading",
+            phase,
+            str(tmp_path),
+            20.0,
+        )
         killer, begin = Killer(tmp_path), time.monotonic()
         killer.start()
         found = fit_on_cluster(calibrator, FileRows(source), source.plan(), client=client)
@@ -173,12 +190,15 @@ def test_a_worker_killed_during_a_fit(folder, tmp_path, phase):
 
 @contextmanager
 def lonely_cluster(folder: Path):
-    """A scheduler, its only worker, which does not come back, and a client; the worker will sleep over its first part."""
+    """A scheduler, its only worker, which does not come back, and a client; the worker will sleep
+    over its first part."""
     address, marks = folder / "scheduler.json", folder / "marks"
     marks.mkdir()
     worker_options = "--no-nanny", "--nthreads", "1", "--no-dashboard"
     with (
-        dask_process("scheduler", "--scheduler-file", address, "--port", "0", "--no-dashboard") as scheduler,
+        dask_process(
+            "scheduler", "--scheduler-file", address, "--port", "0", "--no-dashboard"
+        ) as scheduler,
         dask_process("worker", "--scheduler-file", address, *worker_options) as worker,
         engine.connected(scheduler=scheduler_at(address)) as client,
     ):
@@ -242,8 +262,13 @@ def scheduler_at(address: Path) -> str:
 @contextmanager
 def dask_process(*arguments: object):
     """A process of dask's own command line, killed at the end."""
-    paths = os.pathsep.join([str(Path(__file__).parents[2]), *sys.path])  # workers must find what this file sends them
-    quiet = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL, "env": os.environ | {"PYTHONPATH": paths}}
+    # workers must find what this file sends them
+    paths = os.pathsep.join([str(Path(__file__).parents[2]), *sys.path])
+    quiet = {
+        "stdout": subprocess.DEVNULL,
+        "stderr": subprocess.DEVNULL,
+        "env": os.environ | {"PYTHONPATH": paths},
+    }
     process = subprocess.Popen([sys.executable, "-m", "dask", *map(str, arguments)], **quiet)
     try:
         yield process
@@ -285,7 +310,9 @@ except InputError as problem:
 
 def test_a_disk_that_is_full_leaves_the_old_file(expected, tmp_path):
     AuditState.from_bytes(expected).save(tmp_path / "state.npz")
-    run = subprocess.run([sys.executable, "-c", FULL_DISK, str(tmp_path)], capture_output=True, text=True, check=True)
+    run = subprocess.run(
+        [sys.executable, "-c", FULL_DISK, str(tmp_path)], capture_output=True, text=True, check=True
+    )
     assert "File too large" in run.stdout
     assert [path.name for path in tmp_path.iterdir()] == ["state.npz"]
     assert AuditState.load(tmp_path / "state.npz").to_bytes() == expected

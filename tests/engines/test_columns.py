@@ -1,4 +1,5 @@
-"""Outputs in columns, wherever these are in memory: the same bytes as in rows, and a sample that is copied in passing."""
+"""Outputs in columns, wherever these are in memory: the same bytes as in rows, and a sample that is
+copied in passing."""
 
 from __future__ import annotations
 
@@ -28,7 +29,9 @@ KINDS = ("plain", "sharp", "rounded", "zeros of both signs", "above one", "at ed
 def outputs(kind: str, K: int, dtype: type, n: int, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
     """Labels and probabilities in which tiles are plain, or have what needs a closer look."""
     rng = np.random.default_rng([seed, K, n])
-    z = rng.standard_normal((n, K)) * (20 if kind in ("sharp", "zeros of both signs", "above one") else 2)
+    z = rng.standard_normal((n, K)) * (
+        20 if kind in ("sharp", "zeros of both signs", "above one") else 2
+    )
     p = np.exp(z - z.max(axis=1, keepdims=True))
     p = (p / p.sum(axis=1, keepdims=True)).astype(dtype)
     y = (rng.random(n)[:, None] > np.cumsum(p, axis=1)).sum(axis=1).clip(0, K - 1)
@@ -40,13 +43,20 @@ def outputs(kind: str, K: int, dtype: type, n: int, seed: int = 0) -> tuple[np.n
         y[::3] = rng.integers(0, K, len(y[::3]))
     if kind == "above one":  # by more than a word of a grid has room for
         p[::7] *= dtype(1 + TOLERANCE / 2)
-    if kind == "at edges":  # of the cells of a grid, or so near below that a sum of float64 would be on them
-        edges = rng.integers(0, 841, p.shape) / 840 * np.where(rng.random(p.shape) < 0.5, 1, 1 - SLACK)
-        below = np.where(rng.random(p.shape) < 0.5, np.nextafter(edges.astype(dtype), dtype(0)), edges - 1e-14)
+    # of the cells of a grid, or so near below that a sum of float64 would be on them
+    if kind == "at edges":
+        edges = (
+            rng.integers(0, 841, p.shape) / 840 * np.where(rng.random(p.shape) < 0.5, 1, 1 - SLACK)
+        )
+        below = np.where(
+            rng.random(p.shape) < 0.5, np.nextafter(edges.astype(dtype), dtype(0)), edges - 1e-14
+        )
         p = np.clip(np.where(rng.random(p.shape) < 0.3, edges, below), 0, 1).astype(dtype)
         p[:, 1:] *= rng.random((n, K - 1)) < 1.5 / K
         p[:, 0] = np.clip(1 - p[:, 1:].sum(axis=1), 0, 1)
-        p = np.where(np.abs(p.sum(axis=1, keepdims=True) - 1) < TOLERANCE, p, np.eye(K, dtype=dtype)[:1])
+        p = np.where(
+            np.abs(p.sum(axis=1, keepdims=True) - 1) < TOLERANCE, p, np.eye(K, dtype=dtype)[:1]
+        )
     if kind == "bad":
         p[5 % n, 0], p[n // 2, 1], p[-1] = np.nan, -0.5, 1.0
         y[n // 3] = K
@@ -65,14 +75,17 @@ def test_columns_add_what_rows_add(kind, K, dtype):
     for n in (1, 64, 333):
         y, p = outputs(kind, K, dtype, n)
         options = {"on_bad_rows": "drop", "tolerance": TOLERANCE}
-        rows, matrix, apart = (Predictions(y, q, **options) for q in (p, np.asfortranarray(p), in_columns(p)))
+        rows, matrix, apart = (
+            Predictions(y, q, **options) for q in (p, np.asfortranarray(p), in_columns(p))
+        )
         plan = Plan.of(rows)
         found = []
         for given, by_column in ((rows, False), (matrix, True), (apart, True)):
             state = EvidenceState(plan)
             for first, last in ((0, n), (n // 4, n // 2 + 1)):
                 block = given.block(first, last, by_column=by_column)
-                assert block.by_column == by_column or given is matrix  # of which some rows are put in order
+                # of which some rows are put in order
+                assert block.by_column == by_column or given is matrix
                 state.update(block)
             found.append(state.to_bytes())
         assert found[0] == found[1] == found[2]
@@ -92,11 +105,15 @@ def test_other_outputs_in_columns(kind, K):
     plan = Plan.of(in_rows)
     assert plan == Plan.of(by_column)
     whole = EvidenceState(plan).update(in_rows.block(0, 300))
-    assert EvidenceState(plan).update(by_column.block(0, 300, by_column=True)).to_bytes() == whole.to_bytes()
+    assert (
+        EvidenceState(plan).update(by_column.block(0, 300, by_column=True)).to_bytes()
+        == whole.to_bytes()
+    )
 
 
 def test_the_words_of_a_grid_are_emptied_in_time(monkeypatch):
-    """All rows in one cell of each class, as far from its middle as can be, for more rows than a word has room for."""
+    """All rows in one cell of each class, as far from its middle as can be, for more rows than a
+    word has room for."""
     n, K = wide_columns.WORD_ROWS + 1_000, 40
     p = np.zeros((n, K), np.float64)
     p[:, 0] = 1 + 2.0**-10  # in the last cell
@@ -131,7 +148,9 @@ def test_rows_are_copied_in_passing_as_they_are(K):
     rows = Predictions(y, in_columns(p), on_bad_rows="drop", tolerance=0.5)
     chosen = np.sort(np.random.default_rng(0).choice(500, 90, replace=False))
     out = np.full((90, K), 7, np.float32)
-    EvidenceState(Plan.of(rows)).update(rows.block(0, 500, by_column=True)._replace(copied=(chosen, out)))
+    EvidenceState(Plan.of(rows)).update(
+        rows.block(0, 500, by_column=True)._replace(copied=(chosen, out))
+    )
     assert out.tobytes() == p[chosen].tobytes()
 
 
@@ -166,7 +185,8 @@ def parts(rows: int, cuts: list[int]) -> list[tuple[int, Predictions]]:
     for first, last in zip([0, *cuts], [*cuts, rows], strict=True):
         part = slice(first, last)
         group = names[part] if first else names[part].astype("U1")  # a column that grows wider
-        gap = count[part] if first else count[part].astype(float)  # and one that turns out to have gaps
+        # and one that turns out to have gaps
+        gap = count[part] if first else count[part].astype(float)
         columns = {"group": group, "count": gap}
         found.append((first, Predictions((p[part] > 0.5).astype(int), p[part], columns=columns)))
     return found
@@ -233,7 +253,9 @@ def test_a_gap_outside_the_sample_counts_for_its_type():
     inside = seated._seats.numbers
     outside = int(np.setdiff1d(count, inside)[0])
     first = slice(0, inside[5] + 1)
-    seated.update(Predictions(np.ones(first.stop, int), p[first], columns={"count": count[first]}), 0)
+    seated.update(
+        Predictions(np.ones(first.stop, int), p[first], columns={"count": count[first]}), 0
+    )
     gap = Predictions([1], [0.5], columns={"count": np.array([np.nan])})
     assert outside not in inside
     seated.take(_none(gap), None)
@@ -261,7 +283,9 @@ def test_a_sample_with_seats_can_be_merged_with_rows_beyond_them():
 
 def test_lists_are_not_read_in_larger_batches(tmp_path):
     lists = pa.FixedSizeListArray.from_arrays(pa.array(np.full(4_000 * 50, 0.02)), 50)
-    parquet.write_table(pa.table({"label": np.zeros(4_000, int), "probs": lists}), tmp_path / "x.parquet")
+    parquet.write_table(
+        pa.table({"label": np.zeros(4_000, int), "probs": lists}), tmp_path / "x.parquet"
+    )
     source = row_source.scan(tmp_path / "x.parquet", probs="probs")
     assert source.apart(1, 1) is source
 
@@ -271,16 +295,23 @@ def test_a_group_without_rows_and_columns_nobody_asked_for(tmp_path):
     parquet.write_table(table[:0], tmp_path / "a.parquet")
     parquet.write_table(table, tmp_path / "b.parquet")
     assert [len(part) for part in parts_of(tmp_path) if len(part)] == [2]
-    broken = pa.StringArray.from_buffers(1, pa.py_buffer(np.array([0, 1], np.int32)), pa.py_buffer(b"\xff"))
+    broken = pa.StringArray.from_buffers(
+        1, pa.py_buffer(np.array([0, 1], np.int32)), pa.py_buffer(b"\xff")
+    )
     rows = pa.table({"label": [0], "p_0": [0.5], "p_1": [0.5], "note": broken})
-    with pa.OSFile(str(tmp_path / "x.arrow"), "wb") as sink, pa.ipc.new_stream(sink, rows.schema) as writer:
+    with (
+        pa.OSFile(str(tmp_path / "x.arrow"), "wb") as sink,
+        pa.ipc.new_stream(sink, rows.schema) as writer,
+    ):
         writer.write_table(rows)
     assert stream.stream(row_source.scan(tmp_path / "x.arrow")).rows == 1
 
 
 @pytest.mark.parametrize("threads", [1, 3])
 @pytest.mark.parametrize("sample_rows", [100, 3_000])
-def test_a_stream_of_many_classes_leaves_the_bytes_of_memory(tmp_path, monkeypatch, threads, sample_rows):
+def test_a_stream_of_many_classes_leaves_the_bytes_of_memory(
+    tmp_path, monkeypatch, threads, sample_rows
+):
     """Bad rows, a sample that leaves rows out, batches of a part of a group, several files."""
     monkeypatch.setattr(audit_state, "sample_size", lambda outputs, features=0: sample_rows)
     monkeypatch.setattr(row_source, "LEAST_ROWS", 1)
@@ -302,7 +333,10 @@ def test_a_stream_of_many_classes_leaves_the_bytes_of_memory(tmp_path, monkeypat
 
 def test_columns_of_several_types_are_put_side_by_side(tmp_path):
     y, p = outputs("plain", 40, np.float32, 300)
-    table = pa.table({"label": y} | {f"p_{k}": p[:, k].astype(np.float64 if k == 7 else np.float32) for k in range(40)})
+    table = pa.table(
+        {"label": y}
+        | {f"p_{k}": p[:, k].astype(np.float64 if k == 7 else np.float32) for k in range(40)}
+    )
     parquet.write_table(table, tmp_path / "x.parquet")
     rows = read(tmp_path / "x.parquet")
     whole = AuditState.empty(Plan.of(rows)).update(rows).to_bytes()
@@ -312,7 +346,9 @@ def test_columns_of_several_types_are_put_side_by_side(tmp_path):
 def test_batches_of_a_group_are_few_and_equal(tmp_path, monkeypatch):
     monkeypatch.setattr(row_source, "LEAST_ROWS", 1)
     monkeypatch.setattr(row_source, "MOST_ROWS", 90)
-    table = pa.table({"label": np.zeros(250, int), "p_0": np.full(250, 0.5), "p_1": np.full(250, 0.5)})
+    table = pa.table(
+        {"label": np.zeros(250, int), "p_0": np.full(250, 0.5), "p_1": np.full(250, 0.5)}
+    )
     parquet.write_table(table, tmp_path / "x.parquet", row_group_size=200)
     source = row_source.scan(tmp_path / "x.parquet")
     assert [len(rows) for _, rows in source.blocks()] == [67, 67, 66, 50]
@@ -321,7 +357,9 @@ def test_batches_of_a_group_are_few_and_equal(tmp_path, monkeypatch):
 
 @pytest.mark.parametrize("threads", [1, 2, 5])
 @pytest.mark.parametrize("reader_bytes", [0, 2**40], ids=["shared", "each its own"])
-def test_threads_that_share_a_reader_tell_the_first_bad_row(tmp_path, monkeypatch, threads, reader_bytes):
+def test_threads_that_share_a_reader_tell_the_first_bad_row(
+    tmp_path, monkeypatch, threads, reader_bytes
+):
     monkeypatch.setattr(row_source, "LEAST_ROWS", 1)
     monkeypatch.setattr(row_source, "MOST_ROWS", 20)
     monkeypatch.setattr(stream, "READERS_BYTES", reader_bytes)
@@ -331,7 +369,10 @@ def test_threads_that_share_a_reader_tell_the_first_bad_row(tmp_path, monkeypatc
         parquet.write_table(good, tmp_path / "x.parquet", row_group_size=group)
         rows = read(tmp_path / "x.parquet")
         whole = AuditState.empty(Plan.of(rows)).update(rows).to_bytes()
-        assert stream.stream(row_source.scan(tmp_path / "x.parquet"), threads=threads).to_bytes() == whole
+        assert (
+            stream.stream(row_source.scan(tmp_path / "x.parquet"), threads=threads).to_bytes()
+            == whole
+        )
         for bad in ([599], [0, 21], [130, 155, 300], list(range(77, 600, 20))):
             y_bad = y.copy()
             y_bad[bad] = 7
@@ -372,11 +413,18 @@ def test_a_bad_row_before_damage_is_told_first(tmp_path, monkeypatch):
 
 def test_readers_of_many_columns_are_heavy(tmp_path):
     rng = np.random.default_rng(0)
-    table = pa.table({"label": np.zeros(300_000, int), "note": rng.random(300_000)} | {"p_0": rng.random(300_000)})
+    table = pa.table(
+        {"label": np.zeros(300_000, int), "note": rng.random(300_000)}
+        | {"p_0": rng.random(300_000)}
+    )
     parquet.write_table(table.append_column("p_1", table["p_0"]), tmp_path / "x.parquet")
     source = row_source.scan(tmp_path / "x.parquet", tolerance=0.999)
-    assert 4 * 2**20 < source.held_bytes < 5 * 2**20  # two columns of 2.4 MB, and labels that take next to nothing
-    assert row_source.scan(tmp_path / "x.parquet", probs="p_1", classes=[0, 1]).held_bytes < 2.5 * 2**20
+    # two columns of 2.4 MB, and labels that take next to nothing
+    assert 4 * 2**20 < source.held_bytes < 5 * 2**20
+    assert (
+        row_source.scan(tmp_path / "x.parquet", probs="p_1", classes=[0, 1]).held_bytes
+        < 2.5 * 2**20
+    )
 
 
 @pytest.mark.parametrize("second", [0.0, -0.0])

@@ -1,4 +1,5 @@
-"""What a sample decides or learns, counted over all rows: the same in memory, from files and on a cluster."""
+"""What a sample decides or learns, counted over all rows: the same in memory, from files and on a
+cluster."""
 
 from __future__ import annotations
 
@@ -67,7 +68,13 @@ def test_the_boxes_of_a_tree_hold_the_rows_that_made_them(dtype, split, decimals
 @pytest.mark.parametrize("decimals", [1, 2, 8])
 def test_placed_bins_are_those_of_the_outputs_that_placed_them(decimals):
     p = outputs_of(2_000)[1][:, 0].round(decimals)
-    for partition in (EqualMass(15), EqualWidth(7), Edges([0, 0.3, 1]), Whole(), Cuts(np.array([0.2, 0.5]))):
+    for partition in (
+        EqualMass(15),
+        EqualWidth(7),
+        Edges([0, 0.3, 1]),
+        Whole(),
+        Cuts(np.array([0.2, 0.5])),
+    ):
         placed = partition.placed(p)
         assert np.array_equal(placed.cells(p), partition.cells(p))
         assert placed.count > placed.cells(p).max()
@@ -107,12 +114,16 @@ def test_errors_of_rows_in_files_are_those_in_memory(tmp_path, name, weighted):
     y, p = outputs_of()
     weights = {"w": np.random.default_rng(3).random(N)} if weighted else {}
     source = pb.scan(write(tmp_path, y, p, **weights), **({"weight": "w"} if weighted else {}))
-    found, expected = (pb.calibration_error(rows, **ERRORS[name]) for rows in (source, source.read()))
+    found, expected = (
+        pb.calibration_error(rows, **ERRORS[name]) for rows in (source, source.read())
+    )
     assert float(found) == pytest.approx(float(expected), abs=1e-13)
     assert found.interval == pytest.approx(expected.interval, abs=1e-9, nan_ok=True)
     assert found.definition == expected.definition
     assert found.n == N
-    assert list(found.per_class.values()) == pytest.approx(list(expected.per_class.values()), abs=1e-13)
+    assert list(found.per_class.values()) == pytest.approx(
+        list(expected.per_class.values()), abs=1e-13
+    )
 
 
 @pytest.mark.parametrize("name", ERRORS)
@@ -120,7 +131,9 @@ def test_errors_counted_beyond_a_sample_are_those_of_all_rows(tmp_path, small_sa
     """Where the sample decides no cell."""
     y, p = outputs_of()
     source = pb.scan(write(tmp_path, y, p))
-    choices = {"partition": EqualWidth(15)} | {k: v for k, v in ERRORS[name].items() if k not in ("partition", "interval")}
+    choices = {"partition": EqualWidth(15)} | {
+        k: v for k, v in ERRORS[name].items() if k not in ("partition", "interval")
+    }
     if name == "tree":
         choices["lens"] = TopLabel()
     found, expected = (pb.calibration_error(rows, **choices) for rows in (source, source.read()))
@@ -139,7 +152,11 @@ def test_a_sample_decides_the_boxes_and_all_rows_are_counted(tmp_path, small_sam
     by_hand = 0.0
     for cell in np.unique(cells):
         inside = cells == cell
-        by_hand += inside.mean() * 0.5 * np.abs(p[inside].mean(axis=0) - np.eye(4)[y[inside]].mean(axis=0)).sum()
+        by_hand += (
+            inside.mean()
+            * 0.5
+            * np.abs(p[inside].mean(axis=0) - np.eye(4)[y[inside]].mean(axis=0)).sum()
+        )
     assert float(found) == pytest.approx(by_hand, abs=1e-8)
     assert found.n == N
     assert "cells of a sample of 3,000 rows" in found.definition
@@ -179,8 +196,15 @@ def test_regions_of_a_sample_are_counted_over_all_rows(tmp_path, small_sample, r
     sample = pb.grouping_loss(drawn.sample, **choices)
     for name in ("lower_bound", "explained", "plugin", "bias", "induced", "calibration_loss"):
         one, other = getattr(found, name), getattr(again, name)
-        assert (float(one), one.interval, one.n, one.definition) == (float(other), other.interval, other.n, other.definition)
-    assert found.lower_bound.n == int(found.regions.rows.sum()) == int(found.diagram.rows.sum()) == N
+        assert (float(one), one.interval, one.n, one.definition) == (
+            float(other),
+            other.interval,
+            other.n,
+            other.definition,
+        )
+    assert (
+        found.lower_bound.n == int(found.regions.rows.sum()) == int(found.diagram.rows.sum()) == N
+    )
     assert sample.lower_bound.n == len(sample.region_of) == len(found.region_of) == 3_000
     assert "counted over all" in found.definition
     narrower = np.diff(found.lower_bound.interval) / np.diff(sample.lower_bound.interval)
@@ -195,9 +219,15 @@ def test_known_groups_are_counted_as_if_all_rows_were_there(tmp_path, small_samp
     found = pb.grouping_loss(source, lens=Binary(), regions=["site"])
     expected = pb.grouping_loss(source.read(), lens=Binary(), regions=["site"])
     for name in ("explained", "plugin", "bias"):
-        assert float(getattr(found, name)) == pytest.approx(float(getattr(expected, name)), abs=1e-9)
-    assert found.binned_calibration_loss == pytest.approx(expected.binned_calibration_loss, abs=1e-9)
-    assert sorted(region.rule for region in found.regions) == sorted(region.rule for region in expected.regions)
+        assert float(getattr(found, name)) == pytest.approx(
+            float(getattr(expected, name)), abs=1e-9
+        )
+    assert found.binned_calibration_loss == pytest.approx(
+        expected.binned_calibration_loss, abs=1e-9
+    )
+    assert sorted(region.rule for region in found.regions) == sorted(
+        region.rule for region in expected.regions
+    )
     assert found.regions.rows.tolist() == expected.regions.rows.tolist()
 
 
@@ -245,23 +275,36 @@ def test_the_interval_is_as_wide_as_counts_vary():
         plan = Plan.of(rows)
         summary = evidence_of(rows, plan).summary
         others = Others(summary, lambda job, rows=rows: total_of_rows(rows, 1, job), np.uint64(0))
-        found.append(pb.grouping_loss(sample, lens=Binary(), others=others, resamples=200).lower_bound)
-    spread, stated = np.std([float(x) for x in found]), np.mean([np.diff(x.interval) for x in found]) / 3.92
-    assert 0.6 < spread / stated < 1.3  # the sample, a fifth of all rows, does not vary here: about 0.9
+        found.append(
+            pb.grouping_loss(sample, lens=Binary(), others=others, resamples=200).lower_bound
+        )
+    spread, stated = (
+        np.std([float(x) for x in found]),
+        np.mean([np.diff(x.interval) for x in found]) / 3.92,
+    )
+    # the sample, a fifth of all rows, does not vary here: about 0.9
+    assert 0.6 < spread / stated < 1.3
 
 
 @pytest.mark.parametrize("score", ["brier", "log"])
 def test_no_grouping_loss_is_found_where_there_is_none(monkeypatch, score):
-    """Outputs are miscalibrated, and a feature tells the output: the curve must be that of all rows, not of the sample."""
+    """Outputs are miscalibrated, and a feature tells the output: the curve must be that of all
+    rows, not of the sample."""
     monkeypatch.setattr(evidence, "SAMPLE_ROWS", 2_000)
     found = []
     for seed in range(8):
         rng = np.random.default_rng(seed)
         s = rng.beta(0.5, 10, 100_000)
         features = np.column_stack([s, rng.normal(size=(len(s), 2))])
-        rows = pb.Predictions((rng.random(len(s)) < np.clip(1.5 * s, 0, 1)).astype(int), s, features=features)
+        rows = pb.Predictions(
+            (rng.random(len(s)) < np.clip(1.5 * s, 0, 1)).astype(int), s, features=features
+        )
         drawn = evidence_of(rows, Plan.of(rows))
-        found.append(pb.grouping_loss(drawn.sample, others=drawn.others, lens=Binary(), score=score, resamples=40))
+        found.append(
+            pb.grouping_loss(
+                drawn.sample, others=drawn.others, lens=Binary(), score=score, resamples=40
+            )
+        )
     bounds = np.array([float(x.lower_bound) for x in found])
     assert abs(bounds.mean()) < 4 * bounds.std(ddof=1) / 8**0.5 + 1e-6
     assert not any(x.lower_bound.low > 0 for x in found)
@@ -274,11 +317,15 @@ def test_groups_with_missing_values_are_the_same_in_memory_and_from_files(tmp_pa
     codes = np.random.default_rng(0).integers(0, 4, N)
     missing = np.arange(N) % 7_001 == 7_000  # only one batch then has a gap, and is of floats
     source = world(tmp_path, g=pa.array(codes, mask=missing))
-    found, expected = (pb.grouping_loss(rows, lens=Binary(), regions=["g"]) for rows in (source, source.read()))
+    found, expected = (
+        pb.grouping_loss(rows, lens=Binary(), regions=["g"]) for rows in (source, source.read())
+    )
     assert found.lower_bound.n == N - int(missing.sum())  # the sample has no row without a group
     assert float(found.explained) == pytest.approx(float(expected.explained), abs=1e-5)
     many = world(tmp_path, g=pa.array(codes, mask=np.arange(N) % 5 == 0))
-    found, expected = (pb.grouping_loss(rows, lens=Binary(), regions=["g"]) for rows in (many, many.read()))
+    found, expected = (
+        pb.grouping_loss(rows, lens=Binary(), regions=["g"]) for rows in (many, many.read())
+    )
     assert found.lower_bound.n == N
     assert float(found.explained) == pytest.approx(float(expected.explained), abs=1e-12)
     assert sum("g = (missing)" in region.rule for region in found.regions) == 1
@@ -289,7 +336,9 @@ def test_audits_of_frames_beyond_a_sample(small_sample, kind):
     rng = np.random.default_rng(0)
     seen = neural_outputs(N)
     gaps = pd.array(np.where(rng.random(N) < 0.1, None, rng.integers(0, 3, N)), dtype="Int64")
-    frame = pd.DataFrame({"x": seen.features[:, 0], "t": rng.choice(["a", "b"], N) if kind == "text" else gaps})
+    frame = pd.DataFrame(
+        {"x": seen.features[:, 0], "t": rng.choice(["a", "b"], N) if kind == "text" else gaps}
+    )
     for regions in (None, ["t"]):
         found = pb.audit(seen.y, seen.scores, features=frame, regions=regions, repair=False)
         assert found["grouping_loss"].n == 3000  # of the recalibrated sample
@@ -302,7 +351,10 @@ def test_a_state_may_be_read_from_several_threads():
     for _ in range(10):
         state = pb.statistics(classes=2).update(y, p)
         with ThreadPoolExecutor(4) as pool:
-            assert all(found == expected for found in pool.map(lambda _, state=state: state.to_bytes(), range(4)))
+            assert all(
+                found == expected
+                for found in pool.map(lambda _, state=state: state.to_bytes(), range(4))
+            )
         assert state.to_bytes() == expected
 
 
@@ -332,7 +384,9 @@ def test_features_of_other_rows_are_read_as_those_of_the_sample():
 
 def test_audits_are_the_same_in_memory_and_from_files(tmp_path, small_sample):
     source = world(tmp_path)
-    stream, memory = (json.dumps(pb.audit(rows, repair=False).to_dict()) for rows in (source, source.read()))
+    stream, memory = (
+        json.dumps(pb.audit(rows, repair=False).to_dict()) for rows in (source, source.read())
+    )
     assert stream == memory
     found = json.loads(stream)["estimates"]["grouping_loss"]
     assert found["n"] == 3000
@@ -364,10 +418,16 @@ def test_regions_are_counted_on_a_cluster(tmp_path, small_sample, monkeypatch):
     rows = source.read()
     drawn = evidence_of(rows, Plan.of(rows))
     with connected(workers=2) as client:
-        others = replace(drawn.others, total=lambda job: total(FileRows(source), job, client=client))
-        found = pb.grouping_loss(drawn.sample, lens=TopLabel(), regions=KMeansRegions(3), others=others)
+        others = replace(
+            drawn.others, total=lambda job: total(FileRows(source), job, client=client)
+        )
+        found = pb.grouping_loss(
+            drawn.sample, lens=TopLabel(), regions=KMeansRegions(3), others=others
+        )
         trees = pb.grouping_loss(drawn.sample, lens=Classwise(), others=others)
-    again = pb.grouping_loss(drawn.sample, lens=TopLabel(), regions=KMeansRegions(3), others=drawn.others)
+    again = pb.grouping_loss(
+        drawn.sample, lens=TopLabel(), regions=KMeansRegions(3), others=drawn.others
+    )
     assert repr(found) == repr(again)
     assert float(trees.lower_bound) == float(pb.grouping_loss(source, lens=Classwise()).lower_bound)
 
@@ -379,7 +439,10 @@ def test_a_failure_in_a_block_is_raised(tmp_path):
     def job(start, rows):
         raise ValueError(f"at {start}")
 
-    for failing in (lambda: total_of_source(source, 2, False, job), lambda: total_of_rows(source.read(), 2, job)):
+    for failing in (
+        lambda: total_of_source(source, 2, False, job),
+        lambda: total_of_rows(source.read(), 2, job),
+    ):
         with pytest.raises(ValueError, match="at "):
             failing()
 

@@ -1,4 +1,5 @@
-"""A real cluster of processes: the same bytes as in memory, whatever the workers and the cutting of the rows."""
+"""A real cluster of processes: the same bytes as in memory, whatever the workers and the cutting of
+the rows."""
 
 from __future__ import annotations
 
@@ -37,7 +38,12 @@ N, K = 3_000, 3
 
 @pytest.fixture(scope="module")
 def local():
-    options = {"threads_per_worker": 1, "processes": True, "dashboard_address": ":0", "silence_logs": 50}
+    options = {
+        "threads_per_worker": 1,
+        "processes": True,
+        "dashboard_address": ":0",
+        "silence_logs": 50,
+    }
     with distributed.LocalCluster(n_workers=2, **options) as cluster:
         yield cluster
 
@@ -57,7 +63,16 @@ def frame() -> pd.DataFrame:
     probs = {f"p_{name}": column for name, column in zip(names, softmax(z).T, strict=True)}
     logits = {f"z_{name}": column for name, column in zip(names, z.T, strict=True)}
     features = {"f_1": rng.normal(size=N), "f_2": rng.normal(size=N)}
-    return pd.DataFrame({"label": names[y], **probs, **logits, **features, "w": rng.exponential(size=N), "ward": y % 2})
+    return pd.DataFrame(
+        {
+            "label": names[y],
+            **probs,
+            **logits,
+            **features,
+            "w": rng.exponential(size=N),
+            "ward": y % 2,
+        }
+    )
 
 
 def in_memory(rows: Predictions, costs: object = None) -> AuditState:
@@ -94,18 +109,27 @@ def test_one_audit_from_memory_stream_and_cluster(client, frame, tmp_path, optio
 
 
 def test_columns_of_folders_and_features_of_text(client, frame, tmp_path):
-    rows = frame.assign(day=np.arange(N) // 1000, site=np.array(["north", "south", None], object)[np.arange(N) % 3])
+    rows = frame.assign(
+        day=np.arange(N) // 1000, site=np.array(["north", "south", None], object)[np.arange(N) % 3]
+    )
     rows.to_parquet(tmp_path, partition_cols=["day"])
     source = scan(tmp_path, features="site,day,f_1", columns="day")
     expected = in_memory(source.read()).to_bytes()
-    assert engine.gather(FileRows(source), source.plan(), client=client).to_bytes() == expected == stream(source).to_bytes()
+    assert (
+        engine.gather(FileRows(source), source.plan(), client=client).to_bytes()
+        == expected
+        == stream(source).to_bytes()
+    )
 
 
 def test_names_of_columns_that_are_numbers(client, frame):
     rows = frame[["label", "p_ash", "p_elm", "p_oak"]].set_axis(["label", 0, 1, 2], axis=1)
     options = {"probs": [0, 1, 2], "classes": ["ash", "elm", "oak"]}
     found = DaskRows.of_frame(dd.from_pandas(rows, npartitions=3), client=client, **options)
-    assert engine.gather(found, found.plan(), client=client).to_bytes() == in_memory(pb.read(rows, **options)).to_bytes()
+    assert (
+        engine.gather(found, found.plan(), client=client).to_bytes()
+        == in_memory(pb.read(rows, **options)).to_bytes()
+    )
 
 
 @pytest.mark.parametrize("form", ["csv", "arrow"])
@@ -118,7 +142,10 @@ def test_other_files(client, frame, tmp_path, form):
             part.to_feather(tmp_path / f"{i}.arrow")
     source = scan(tmp_path, **OPTIONS)
     expected = in_memory(source.read())
-    assert engine.gather(FileRows(source), source.plan(), client=client).to_bytes() == expected.to_bytes()
+    assert (
+        engine.gather(FileRows(source), source.plan(), client=client).to_bytes()
+        == expected.to_bytes()
+    )
 
 
 def test_parts_of_files_hold_whole_groups(frame, tmp_path, monkeypatch):
@@ -136,7 +163,10 @@ def test_an_arrow_file_is_read_in_parts(client, frame, tmp_path, monkeypatch):
     source = scan(tmp_path / "rows.arrow", **OPTIONS)
     rows = FileRows(source)
     assert [tuple(part)[:2] for part in rows.parts] == [(first, 500) for first in range(0, N, 500)]
-    assert engine.gather(rows, source.plan(), client=client).to_bytes() == in_memory(source.read()).to_bytes()
+    assert (
+        engine.gather(rows, source.plan(), client=client).to_bytes()
+        == in_memory(source.read()).to_bytes()
+    )
 
 
 @pytest.mark.parametrize("kind", ["probabilities", "logits", "one column", "pairs", "float32"])
@@ -151,7 +181,9 @@ def test_arrays_of_every_kind(client, frame, kind):
         "float32": (p.astype(np.float32), y, {}),
     }[kind]
     chunks = (1100,) if outputs.ndim == 1 else (1100, 1)
-    rows = DaskRows.of_arrays(da.from_array(labels, 700), da.from_array(outputs, chunks), client=client, **options)
+    rows = DaskRows.of_arrays(
+        da.from_array(labels, 700), da.from_array(outputs, chunks), client=client, **options
+    )
     expected = in_memory(Predictions(labels, outputs, **options))
     assert rows.classes == expected.plan.classes
     assert engine.gather(rows, rows.plan(), client=client).to_bytes() == expected.to_bytes()
@@ -165,7 +197,10 @@ def test_costs_travel_with_the_plan(client, frame):
 
 
 def test_chunks_of_unknown_length_and_empty_partitions(client, frame):
-    p, y = da.from_array(frame.filter(like="p_").to_numpy(), (500, K)), da.from_array(np.arange(N) % K, 500)
+    p, y = (
+        da.from_array(frame.filter(like="p_").to_numpy(), (500, K)),
+        da.from_array(np.arange(N) % K, 500),
+    )
     keep = (da.arange(N, chunks=500) < 700) | (da.arange(N, chunks=500) >= 1600)
     rows = DaskRows.of_arrays(y[keep], p[keep], client=client)
     chosen = np.r_[0:700, 1600:N]
@@ -187,7 +222,9 @@ def test_the_first_bad_row_is_the_one_that_is_told(client, frame):
     rows = DaskRows.of_frame(dd.from_pandas(bad, npartitions=6), client=client, probs="p_*")
     with pytest.raises(InputError, match="row 1111: 7 for class 'elm'"):
         engine.gather(rows, rows.plan(), client=client)
-    rows = DaskRows.of_frame(dd.from_pandas(bad, npartitions=6), client=client, probs="p_*", on_bad_rows="drop")
+    rows = DaskRows.of_frame(
+        dd.from_pandas(bad, npartitions=6), client=client, probs="p_*", on_bad_rows="drop"
+    )
     expected = in_memory(pb.read(bad, probs="p_*", on_bad_rows="drop"))
     assert engine.gather(rows, rows.plan(), client=client).to_bytes() == expected.to_bytes()
 
@@ -215,7 +252,9 @@ def test_no_row_is_counted_twice(client):
 def test_no_row_is_left_out(client):
     source = Overlapping()
     source.parts = [source.parts[0], source.parts[1]._replace(start=20)]
-    with pytest.raises(engine.ClusterError, match=r"covers the rows \[\(0, 11\), \(20, 31\)\], not 0 to 30"):
+    with pytest.raises(
+        engine.ClusterError, match=r"covers the rows \[\(0, 11\), \(20, 31\)\], not 0 to 30"
+    ):
         engine.gather(source, source.plan, client=client)
 
 
@@ -230,9 +269,14 @@ def test_a_file_that_shrinks_is_noticed(client, frame, tmp_path):
 
 @pytest.mark.parametrize("method", ["TemperatureScaling", "BiasCorrectedTemperature"])
 @pytest.mark.parametrize("outputs", ["probs", "logits"])
-def test_temperatures_fitted_on_the_cluster_are_those_of_memory(client, frame, tmp_path, monkeypatch, method, outputs):
+def test_temperatures_fitted_on_the_cluster_are_those_of_memory(
+    client, frame, tmp_path, monkeypatch, method, outputs
+):
     monkeypatch.setattr("probaudit.calibrators.fitting.tempered.BLOCK_VALUES", 1000 * K)
-    calibrator, options = calibrators.named(method)(), {outputs: f"{'p' if outputs == 'probs' else 'z'}_*"}
+    calibrator, options = (
+        calibrators.named(method)(),
+        {outputs: f"{'p' if outputs == 'probs' else 'z'}_*"},
+    )
     expected = fit_calibrator(pb.read(frame, **options), calibrator)
     rows = DaskRows.of_frame(dd.from_pandas(frame, npartitions=4), client=client, **options)
     frame.to_parquet(tmp_path / "rows.parquet", row_group_size=300)
@@ -244,12 +288,17 @@ def test_temperatures_fitted_on_the_cluster_are_those_of_memory(client, frame, t
     ):
         assert found.temperature_ == expected.temperature_
         assert calibrators.to_json(found) == calibrators.to_json(expected) or outputs == "probs"
-        assert found.fit_report_.score_before == pytest.approx(expected.fit_report_.score_before, rel=1e-14)
+        assert found.fit_report_.score_before == pytest.approx(
+            expected.fit_report_.score_before, rel=1e-14
+        )
         np.testing.assert_array_equal(getattr(found, "bias_", 0), getattr(expected, "bias_", 0))
 
 
 def test_temperatures_with_weights_and_rows_left_out(client, frame):
-    bad = frame.assign(p_elm=frame["p_elm"].where(frame.index % 500 > 0, 7.0), w=frame["w"].where(frame.index % 7 > 0, 0.0))
+    bad = frame.assign(
+        p_elm=frame["p_elm"].where(frame.index % 500 > 0, 7.0),
+        w=frame["w"].where(frame.index % 7 > 0, 0.0),
+    )
     options = {"probs": "p_*", "weight": "w", "on_bad_rows": "drop"}
     rows = DaskRows.of_frame(dd.from_pandas(bad, npartitions=4), client=client, **options)
     calibrator = calibrators.BiasCorrectedTemperature()
@@ -261,7 +310,8 @@ def test_temperatures_with_weights_and_rows_left_out(client, frame):
 
 
 @pytest.mark.parametrize(
-    "method", ["VectorScaling", "MatrixScaling", "PlattScaling", "BetaCalibration", "DirichletCalibration"]
+    "method",
+    ["VectorScaling", "MatrixScaling", "PlattScaling", "BetaCalibration", "DirichletCalibration"],
 )
 def test_sums_of_the_cluster_teach_what_memory_does(client, frame, tmp_path, monkeypatch, method):
     monkeypatch.setattr("probaudit.calibrators.fitting.tempered.BLOCK_VALUES", 1000 * K)
@@ -270,9 +320,13 @@ def test_sums_of_the_cluster_teach_what_memory_does(client, frame, tmp_path, mon
     rows = DaskRows.of_frame(dd.from_pandas(frame, npartitions=3), client=client, **options)
     found = fit_on_cluster(calibrator, rows, rows.plan(), client=client)
     P = frame[["p_ash", "p_elm", "p_oak"]].to_numpy()
-    np.testing.assert_allclose(found.predict_proba(P), expected.predict_proba(P), rtol=0, atol=1e-12)
+    np.testing.assert_allclose(
+        found.predict_proba(P), expected.predict_proba(P), rtol=0, atol=1e-12
+    )
     assert (found.fit_report_.status, found.fit_report_.n) == (expected.fit_report_.status, N)
-    assert found.fit_report_.score_after == pytest.approx(expected.fit_report_.score_after, rel=1e-12)
+    assert found.fit_report_.score_after == pytest.approx(
+        expected.fit_report_.score_after, rel=1e-12
+    )
 
 
 def test_logits_of_minus_infinity_make_probabilities(frame, tmp_path):
@@ -296,12 +350,17 @@ def test_arrays_must_fit_together(client):
     with pytest.raises(InputError, match="`y`: 3; needs one entry per row"):
         DaskRows.of_arrays(da.zeros(3, chunks=3), da.full((4, 2), 0.5, chunks=2), client=client)
     with pytest.raises(InputError, match="no column matches"):
-        DaskRows.of_frame(dd.from_pandas(pd.DataFrame({"label": [1]}), npartitions=1), client=client)
+        DaskRows.of_frame(
+            dd.from_pandas(pd.DataFrame({"label": [1]}), npartitions=1), client=client
+        )
 
 
 def test_a_scheduler_that_does_not_answer(monkeypatch):
     monkeypatch.setattr(engine, "ANSWER", 1.0)
-    with pytest.raises(InputError, match="scheduler"), engine.connected(scheduler="tcp://127.0.0.1:1"):
+    with (
+        pytest.raises(InputError, match="scheduler"),
+        engine.connected(scheduler="tcp://127.0.0.1:1"),
+    ):
         pass
 
 
@@ -325,12 +384,16 @@ def test_the_code_of_the_document_runs(tmp_path):
 def test_memory_and_cluster_agree_for_any_number_of_workers(frame, tmp_path, workers):
     expected = in_memory(pb.read(frame, **OPTIONS)).to_bytes()
     for i, (first, end) in enumerate([(0, 700), (700, 701), (701, N)]):
-        frame.iloc[first:end].to_parquet(tmp_path / f"part-{i}.parquet", row_group_size=500 * (i + 1))
+        frame.iloc[first:end].to_parquet(
+            tmp_path / f"part-{i}.parquet", row_group_size=500 * (i + 1)
+        )
     source = scan(tmp_path, **OPTIONS)
     with engine.connected(workers=workers) as client:
         client.wait_for_workers(workers, timeout=60)
         for partitions in (3, engine.FAN_IN + 1):
-            rows = DaskRows.of_frame(dd.from_pandas(frame, npartitions=partitions), client=client, **OPTIONS)
+            rows = DaskRows.of_frame(
+                dd.from_pandas(frame, npartitions=partitions), client=client, **OPTIONS
+            )
             assert engine.gather(rows, rows.plan(), client=client).to_bytes() == expected
         assert engine.gather(FileRows(source), source.plan(), client=client).to_bytes() == expected
 

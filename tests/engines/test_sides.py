@@ -1,4 +1,5 @@
-"""Columns that are read side by side: every row whole, once and in order, whatever the threads do."""
+"""Columns that are read side by side: every row whole, once and in order, whatever the threads
+do."""
 
 from __future__ import annotations
 
@@ -49,11 +50,17 @@ def joined(sides, names, threads):
 
 
 @pytest.mark.parametrize("threads", [1, 2, 3, 7])
-@pytest.mark.parametrize("cuts", [[[100] * 10] * 3, [[100] * 10, [250] * 4, [1] * 10 + [495] * 2]], ids=["alike", "not alike"])
+@pytest.mark.parametrize(
+    "cuts",
+    [[[100] * 10] * 3, [[100] * 10, [250] * 4, [1] * 10 + [495] * 2]],
+    ids=["alike", "not alike"],
+)
 def test_every_row_is_joined_once(threads, cuts):
     sides = [side(f"c{i}", sizes, seed=i) for i, sizes in enumerate(cuts)]
     found = joined(sides, ["c0", "c1", "c2"], threads)
-    assert [start for start, _ in found] == np.cumsum([0, *(batch.num_rows for _, batch in found)])[:-1].tolist()
+    assert [start for start, _ in found] == np.cumsum([0, *(batch.num_rows for _, batch in found)])[
+        :-1
+    ].tolist()
     table = pa.Table.from_batches([batch for _, batch in found])
     assert table.column_names == ["c0", "c1", "c2"]
     for column in table.columns:
@@ -64,14 +71,20 @@ def test_every_row_is_joined_once(threads, cuts):
 @pytest.mark.parametrize("broken", [0, 1])
 @pytest.mark.parametrize("fails_at", [0, 300, 900])
 def test_rows_before_the_end_of_a_side_are_handed_out(threads, broken, fails_at):
-    sides = [side(f"c{i}", [100] * 10, fails_at=fails_at if i == broken else None) for i in range(2)]
+    sides = [
+        side(f"c{i}", [100] * 10, fails_at=fails_at if i == broken else None) for i in range(2)
+    ]
     found = joined(sides, ["c0", "c1"], threads)
     assert sum(batch.num_rows for _, batch in found) == fails_at
 
 
 def test_rows_of_different_numbers_are_never_joined():
     late = ((start + 100, batch) for start, batch in side("b", [100] * 3))
-    batches = Sides([side("a", [100] * 3), late], pa.schema([("a", pa.int64()), ("b", pa.int64())]), lambda *rows: [rows])
+    batches = Sides(
+        [side("a", [100] * 3), late],
+        pa.schema([("a", pa.int64()), ("b", pa.int64())]),
+        lambda *rows: [rows],
+    )
     with pytest.raises(RuntimeError, match="same rows"):
         list(batches)
 
@@ -87,10 +100,18 @@ def test_labels_of_other_batches_than_outputs(tmp_path, monkeypatch, columns, th
     p = rng.dirichlet(np.ones(columns), 500).astype(np.float32)
     label = pa.array([f"class {k}" for k in rng.integers(0, columns, 500)]).dictionary_encode()
     table = pa.table({"label": label} | {f"p_class {k}": p[:, k] for k in range(columns)})
-    parquet.write_table(table, tmp_path / "x.parquet", row_group_size=300, dictionary_pagesize_limit=64, data_page_size=256)
+    parquet.write_table(
+        table,
+        tmp_path / "x.parquet",
+        row_group_size=300,
+        dictionary_pagesize_limit=64,
+        data_page_size=256,
+    )
     rows = read(tmp_path / "x.parquet")
     whole = AuditState.empty(Plan.of(rows)).update(rows).to_bytes()
-    assert stream.stream(row_source.scan(tmp_path / "x.parquet"), threads=threads).to_bytes() == whole
+    assert (
+        stream.stream(row_source.scan(tmp_path / "x.parquet"), threads=threads).to_bytes() == whole
+    )
 
 
 @pytest.mark.parametrize("damaged", ["p_0", "p_39"])
@@ -128,7 +149,8 @@ def test_what_fails_between_rows_is_told(tmp_path, monkeypatch, threads):
     monkeypatch.setattr(row_source, "MOST_ROWS", 50)
     monkeypatch.setattr(stream, "READERS_BYTES", 0)
     parquet.write_table(
-        pa.table({"label": np.zeros(600, int), "p_0": np.full(600, 0.5), "p_1": np.full(600, 0.5)}), tmp_path / "x.parquet"
+        pa.table({"label": np.zeros(600, int), "p_0": np.full(600, 0.5), "p_1": np.full(600, 0.5)}),
+        tmp_path / "x.parquet",
     )
     source, join, calls = row_source.scan(tmp_path / "x.parquet"), Sides._join, []
 

@@ -1,4 +1,5 @@
-"""Rows in files: a stream of them leaves the same bytes as the same rows in memory, and goes on after an interrupt."""
+"""Rows in files: a stream of them leaves the same bytes as the same rows in memory, and goes on
+after an interrupt."""
 
 from __future__ import annotations
 
@@ -54,7 +55,9 @@ def table(classes=3, dtype=np.float64, logits=False, names=None, n=N) -> pa.Tabl
         "f_1": pa.array(rng.normal(size=n)),
         "f_2": pa.array(rng.integers(0, 9, n)),
     }
-    return pa.table(found | {"group": pa.array(np.array(["a", "b", None], object)[rng.integers(0, 3, n)])})
+    return pa.table(
+        found | {"group": pa.array(np.array(["a", "b", None], object)[rng.integers(0, 3, n)])}
+    )
 
 
 def write_stream(rows, path):
@@ -68,7 +71,9 @@ WRITERS = {
     "many groups.pq": lambda rows, path: parquet.write_table(rows, path, row_group_size=7),
     "x.csv": csv.write_csv,
     "x.arrow": lambda rows, path: feather.write_feather(rows, path, chunksize=170),
-    "plain.feather": lambda rows, path: feather.write_feather(rows, path, compression="uncompressed"),
+    "plain.feather": lambda rows, path: feather.write_feather(
+        rows, path, compression="uncompressed"
+    ),
     "stream.arrow": write_stream,
 }
 
@@ -152,9 +157,17 @@ def with_column(rows, name, values):
 def spoilt(rows):
     """Gaps, labels of no class, sums off 1 and weights that are none."""
     n = np.arange(N)
-    rows = with_column(rows, "label", pa.array([None if i % 50 == 3 else 9 if i % 50 == 7 else i % 3 for i in range(N)]))
-    rows = with_column(rows, "w", pa.array(np.where(n % 70 == 1, -1.0, np.where(n % 70 == 2, 0.0, 1.5))))
-    return with_column(rows, "p_0", pa.array(np.where(n % 90 == 5, 0.9, rows["p_0"].to_numpy()), mask=n % 90 == 6))
+    rows = with_column(
+        rows,
+        "label",
+        pa.array([None if i % 50 == 3 else 9 if i % 50 == 7 else i % 3 for i in range(N)]),
+    )
+    rows = with_column(
+        rows, "w", pa.array(np.where(n % 70 == 1, -1.0, np.where(n % 70 == 2, 0.0, 1.5)))
+    )
+    return with_column(
+        rows, "p_0", pa.array(np.where(n % 90 == 5, 0.9, rows["p_0"].to_numpy()), mask=n % 90 == 6)
+    )
 
 
 @pytest.mark.parametrize("name", ["x.parquet", "x.csv", "x.arrow"])
@@ -184,7 +197,9 @@ def test_a_dictionary_column_and_lists(tmp_path):
     parquet.write_table(coded, path, row_group_size=100)
     assert stream(scan(path)).to_bytes() == in_memory(path)
     matrix = np.column_stack([rows[f"p_{c}"].to_numpy() for c in "abc"])
-    lists = pa.table({"label": rows["label"], "p_all": pa.FixedSizeListArray.from_arrays(matrix.reshape(-1), 3)})
+    lists = pa.table(
+        {"label": rows["label"], "p_all": pa.FixedSizeListArray.from_arrays(matrix.reshape(-1), 3)}
+    )
     parquet.write_table(lists, path, row_group_size=100)
     options = {"probs": "p_all", "classes": ["a", "b", "c"]}
     assert stream(scan(path, **options)).to_bytes() == in_memory(path, **options)
@@ -202,7 +217,14 @@ def test_folders_patterns_and_lists(tmp_path):
         parquet.write_table(whole.slice(first, size), paths[-1])
     (folder / "_SUCCESS").touch()
     (folder / ".hidden.parquet").write_text("not parquet")
-    for source in (folder, str(folder), paths, paths[::-1], folder / "day=2" / "x*.parquet", [folder, *paths[:2]]):
+    for source in (
+        folder,
+        str(folder),
+        paths,
+        paths[::-1],
+        folder / "day=2" / "x*.parquet",
+        [folder, *paths[:2]],
+    ):
         assert in_memory(source) == expected
         assert stream(scan(source)).to_bytes() == expected
     csv.write_csv(whole.slice(0, 300), tmp_path / "a.csv")
@@ -218,9 +240,13 @@ def test_types_of_csv_columns_are_those_of_all_rows(tmp_path, monkeypatch):
     late = [str(i % 2) for i in range(n - 1)] + ["1.0"]
     for labels, last in ((late, None), ([*late[:-1], "x"], "x")):
         lines = [f"{y},{1 - i % 2},{i % 2}" for i, y in enumerate(labels)]
-        (tmp_path / "x.csv").write_text("label,p_0,p_1\n" + "\n".join(lines[:-1]) + f"\n{labels[-1]},0.25,0.75\n")
+        (tmp_path / "x.csv").write_text(
+            "label,p_0,p_1\n" + "\n".join(lines[:-1]) + f"\n{labels[-1]},0.25,0.75\n"
+        )
         options = {"on_bad_rows": "drop"}
-        assert stream(scan(tmp_path / "x.csv", **options)).to_bytes() == in_memory(tmp_path / "x.csv", **options), last
+        assert stream(scan(tmp_path / "x.csv", **options)).to_bytes() == in_memory(
+            tmp_path / "x.csv", **options
+        ), last
 
 
 def test_costs_and_blocks(tmp_path):
@@ -230,7 +256,9 @@ def test_costs_and_blocks(tmp_path):
     rows, source = read(path), scan(path)
     for size in (None, 1, 64, 333, 5000):
         blocks = list(source.blocks(size))
-        assert [start for start, _ in blocks] == np.cumsum([0, *(len(b) for _, b in blocks)])[:-1].tolist()
+        assert [start for start, _ in blocks] == np.cumsum([0, *(len(b) for _, b in blocks)])[
+            :-1
+        ].tolist()
         assert size is None or {len(b) for _, b in blocks[:-1]} <= {size}
         np.testing.assert_array_equal(np.concatenate([b.probs for _, b in blocks]), rows.probs)
 
@@ -264,7 +292,10 @@ def test_an_interrupted_pass_goes_on_where_it_was(tmp_path, monkeypatch, name):
         except KeyboardInterrupt:
             assert kept.exists()
         Interrupted.left = 0
-        assert stream(scan(path, **options), threads=2, checkpoint=kept, resume=True).to_bytes() == expected
+        assert (
+            stream(scan(path, **options), threads=2, checkpoint=kept, resume=True).to_bytes()
+            == expected
+        )
         kept.unlink()
 
 
@@ -331,7 +362,9 @@ def test_checkpoints_in_between(tmp_path, monkeypatch, name):
 
 
 @pytest.mark.parametrize("save_every", [60, 0.001])
-def test_a_file_that_changes_during_the_pass_leaves_no_checkpoint_of_both(tmp_path, monkeypatch, capsys, save_every):
+def test_a_file_that_changes_during_the_pass_leaves_no_checkpoint_of_both(
+    tmp_path, monkeypatch, capsys, save_every
+):
     path, kept = written(table(), tmp_path / "x.parquet"), tmp_path / "kept.npz"
     source = scan(path)
     predictions, seen = row_source.RowSource.predictions, []
@@ -365,7 +398,9 @@ def test_a_file_that_changed_is_told_at_the_end(tmp_path):
         stream(source)
 
 
-def test_a_checkpoint_that_cannot_be_written_does_not_hide_the_interrupt(tmp_path, monkeypatch, capsys):
+def test_a_checkpoint_that_cannot_be_written_does_not_hide_the_interrupt(
+    tmp_path, monkeypatch, capsys
+):
     path, kept = written(table(), tmp_path / "x.parquet"), tmp_path / "kept.npz"
     monkeypatch.setattr(engine, "EvidenceState", Interrupted)
 
@@ -387,11 +422,19 @@ def test_a_checkpoint_that_would_be_read_as_rows_is_refused(tmp_path):
     folder = tmp_path / "rows"
     folder.mkdir()
     path = written(table(), folder / "x.parquet")
-    for source, kept in ((folder, folder / "c.npz"), (path, path), (folder / "*.parquet", folder / "c.parquet")):
+    for source, kept in (
+        (folder, folder / "c.npz"),
+        (path, path),
+        (folder / "*.parquet", folder / "c.parquet"),
+    ):
         with pytest.raises(InputError, match="must not be a file that is read") as caught:
             stream(scan(source), checkpoint=kept)
         assert caught.value.argument == "checkpoint"
-    for source, kept in ((folder, folder / "c.state"), (path, folder / "c.npz"), (folder, tmp_path / "c.npz")):
+    for source, kept in (
+        (folder, folder / "c.state"),
+        (path, folder / "c.npz"),
+        (folder, tmp_path / "c.npz"),
+    ):
         assert stream(scan(source), checkpoint=kept).rows == N
         kept.unlink()
     assert path.stat().st_size > 0
@@ -401,13 +444,18 @@ def test_columns_of_other_values_are_kept_as_text(tmp_path, monkeypatch):
     """As reports show them; lists of one length as they are."""
     rows = table(2)
     odd = {
-        "price": pa.array([None if i % 7 == 0 else decimal.Decimal("1.50") + i % 3 for i in range(N)]),
+        "price": pa.array(
+            [None if i % 7 == 0 else decimal.Decimal("1.50") + i % 3 for i in range(N)]
+        ),
         "hour": pa.array([datetime.time(i % 24, 5) for i in range(N)]),
         "key": pa.array([b"ab" if i % 2 else b"c" for i in range(N)]),
         "record": pa.array([None if i % 7 == 0 else {"at": [i % 2], "by": "x"} for i in range(N)]),
         "map": pa.array([[("k", i % 2)] for i in range(N)], pa.map_(pa.string(), pa.int64())),
     }
-    lists = {"tags": pa.array([["a", None], ["b", "c"]] * (N // 2)), "pair": pa.array([[i % 2, 1] for i in range(N)])}
+    lists = {
+        "tags": pa.array([["a", None], ["b", "c"]] * (N // 2)),
+        "pair": pa.array([[i % 2, 1] for i in range(N)]),
+    }
     for name, column in (odd | lists).items():
         rows = rows.append_column(name, column)
     path, kept = tmp_path / "x.parquet", tmp_path / "kept"
@@ -422,7 +470,9 @@ def test_columns_of_other_values_are_kept_as_text(tmp_path, monkeypatch):
     assert found.to_bytes() == in_memory(path, **options)
     sample, places, whole = found.finalise().sample, found.sample.numbers, read(path, **options)
     for name in odd:  # as a report says the values of rows in memory
-        assert [str(v) for v in sample.columns[name]] == [str(v) for v in whole.columns[name][places]]
+        assert [str(v) for v in sample.columns[name]] == [
+            str(v) for v in whole.columns[name][places]
+        ]
     again = AuditState.from_bytes(found.to_bytes()).finalise().sample
     for name in lists:
         np.testing.assert_array_equal(again.columns[name], whole.columns[name][places])
@@ -439,7 +489,11 @@ def test_records_are_groups_as_in_memory(tmp_path, monkeypatch):
 
 
 def test_a_gap_in_a_row_that_is_not_sampled_still_makes_the_type_of_a_column(tmp_path):
-    out = next(i for i in range(N) if i not in set(stream(scan(written(table(), tmp_path / "x.csv"))).sample.numbers.tolist()))
+    out = next(
+        i
+        for i in range(N)
+        if i not in set(stream(scan(written(table(), tmp_path / "x.csv"))).sample.numbers.tolist())
+    )
     rows = table().append_column("g", pa.array([None if i == out else i % 3 for i in range(N)]))
     rows = rows.append_column("b", pa.array([None if i == out else i % 3 == 0 for i in range(N)]))
     path = tmp_path / "x.parquet"
@@ -500,7 +554,11 @@ def test_the_first_look_at_all_rows_shows_how_far_it_is(tmp_path, monkeypatch, n
         written(table(), folder / part / name)
     scan(folder, weight="w").plan()
     total = sum(path.stat().st_size for path in folder.rglob("*.*"))
-    counted = next(done for work, all_bytes, done in Watched.seen[::-1] if (work, all_bytes) == ("counting rows", total))
+    counted = next(
+        done
+        for work, all_bytes, done in Watched.seen[::-1]
+        if (work, all_bytes) == ("counting rows", total)
+    )
     assert counted == sorted(counted)
     assert counted[-1] == total
     assert len(set(counted)) >= 12  # six batches or more of each
@@ -529,7 +587,11 @@ def test_an_arrow_file_is_shared_out_by_its_batches(tmp_path, monkeypatch, threa
     monkeypatch.setattr("probaudit.files.row_files.GROUP_VALUES", 400 * len(table().column_names))
     options = {"weight": "w", "features": "f_*", "columns": "group"}
     source = scan(path, **options)
-    assert [tuple(piece) for piece in source.pieces] == [(0, 0, 0, 340), (0, 1, 340, 340), (0, 2, 680, 320)]
+    assert [tuple(piece) for piece in source.pieces] == [
+        (0, 0, 0, 340),
+        (0, 1, 340, 340),
+        (0, 2, 680, 320),
+    ]
     assert stream(source, threads=threads).to_bytes() == in_memory(path, **options)
     last = source.pieces[-1]
     assert [(start, batch.num_rows) for start, batch in source.batches(last, ["w"])] == [
@@ -542,7 +604,9 @@ def test_an_arrow_file_is_shared_out_by_its_batches(tmp_path, monkeypatch, threa
 def test_columns_of_csv_files_must_be_of_one_kind(tmp_path):
     """As in memory, so that no label is text in one engine and a number in the other."""
     for name, labels in (("a", "01"), ("b", "xy")):
-        (tmp_path / f"{name}.csv").write_text("label,p_0,p_1\n" + "".join(f"{y},0.5,0.5\n" for y in labels))
+        (tmp_path / f"{name}.csv").write_text(
+            "label,p_0,p_1\n" + "".join(f"{y},0.5,0.5\n" for y in labels)
+        )
     for way in (read, scan):
         with pytest.raises(InputError, match="columns of the same types"):
             way(tmp_path, on_bad_rows="drop")
@@ -584,7 +648,8 @@ def test_a_checkpoint_of_other_rows_is_refused(tmp_path, monkeypatch):
     with pytest.raises(InputError, match="folder must exist"):
         stream(scan(path), checkpoint=tmp_path / "none" / "x.npz")
     kept.unlink()
-    assert stream(scan(path), checkpoint=kept, resume=True).rows == N  # nothing to go on from: from the start
+    # nothing to go on from: from the start
+    assert stream(scan(path), checkpoint=kept, resume=True).rows == N
 
 
 def test_a_file_that_changes_under_the_pass_is_told(tmp_path):
@@ -631,9 +696,13 @@ FITS = {
 }
 
 
-@pytest.mark.parametrize("method", [calibrators.TemperatureScaling, calibrators.BiasCorrectedTemperature])
+@pytest.mark.parametrize(
+    "method", [calibrators.TemperatureScaling, calibrators.BiasCorrectedTemperature]
+)
 @pytest.mark.parametrize(("rows", "options"), FITS.values(), ids=FITS)
-def test_a_temperature_fitted_to_a_stream_is_that_of_memory(tmp_path, monkeypatch, method, rows, options):
+def test_a_temperature_fitted_to_a_stream_is_that_of_memory(
+    tmp_path, monkeypatch, method, rows, options
+):
     monkeypatch.setattr("probaudit.calibrators.fitting.tempered.BLOCK_VALUES", 400)
     path = tmp_path / "x.parquet"
     parquet.write_table(rows, path, row_group_size=333)
@@ -643,10 +712,16 @@ def test_a_temperature_fitted_to_a_stream_is_that_of_memory(tmp_path, monkeypatc
     if method is calibrators.BiasCorrectedTemperature:
         np.testing.assert_allclose(found.bias_, expected.bias_, rtol=0, atol=1e-10)
     assert found.fit_report_.n == expected.fit_report_.n
-    assert found.fit_report_.score_before == pytest.approx(expected.fit_report_.score_before, abs=1e-12)
-    assert found.fit_report_.score_after == pytest.approx(expected.fit_report_.score_after, abs=1e-12)
+    assert found.fit_report_.score_before == pytest.approx(
+        expected.fit_report_.score_before, abs=1e-12
+    )
+    assert found.fit_report_.score_after == pytest.approx(
+        expected.fit_report_.score_after, abs=1e-12
+    )
     probe = np.full((1, len(found.classes_)), 1 / len(found.classes_))
-    np.testing.assert_allclose(found.predict_proba(probe), expected.predict_proba(probe), atol=1e-10)
+    np.testing.assert_allclose(
+        found.predict_proba(probe), expected.predict_proba(probe), atol=1e-10
+    )
 
 
 def test_fits_that_a_stream_does_not_allow(tmp_path):

@@ -1,4 +1,5 @@
-"""Files that are damaged, lie or are of another kind: one clear error each, within little memory, and exit code 2."""
+"""Files that are damaged, lie or are of another kind: one clear error each, within little memory,
+and exit code 2."""
 
 from __future__ import annotations
 
@@ -42,12 +43,18 @@ def of_tables():
     yield "no columns", pa.table({})
     yield "no label", good(n).drop(["label"])
     yield "no outputs", good(n).drop(["p_0", "p_1"])
-    yield "two columns of a name", pa.Table.from_arrays([pa.array([0, 1])] * 3, names=["label", "p_0", "p_0"])
+    yield (
+        "two columns of a name",
+        pa.Table.from_arrays([pa.array([0, 1])] * 3, names=["label", "p_0", "p_0"]),
+    )
     yield "structures", with_column("p_0", pa.array([{"a": 1.0}] * n))
     yield "lists in one of two", with_column("p_0", pa.array([[0.5, 0.5]] * n))
     yield "ragged lists", pa.table({"label": [0, 1], "p_x": pa.array([[0.5, 0.5], [1.0]])})
     yield "lists in lists", pa.table({"label": [0, 1], "p_x": pa.array([[[0.5], [0.5]]] * 2)})
-    yield "empty lists", pa.table({"label": [0, 1], "p_x": pa.array([[], []], pa.list_(pa.float64()))})
+    yield (
+        "empty lists",
+        pa.table({"label": [0, 1], "p_x": pa.array([[], []], pa.list_(pa.float64()))}),
+    )
     yield "text for numbers", with_column("p_0", pa.array(["0.5"] * n))
     yield "bytes for numbers", with_column("p_0", pa.array([b"\xff\x00"] * n))
     yield "times for numbers", with_column("p_0", pa.array([0] * n, pa.timestamp("ns")))
@@ -96,9 +103,18 @@ def hostile(folder):
     yield "a huge footer", put(folder / "footer.parquet", whole[:-8] + b"\xff\xff\xff\x7fPAR1")
     body, end = whole[: -8 - footer], whole[-8 - footer :]
     assert varint(ROWS) in end
-    yield "more rows than there are", put(folder / "rows.parquet", body + end.replace(varint(ROWS), varint(16_000)))
-    yield "fewer rows than there are", put(folder / "few.parquet", body + end.replace(varint(ROWS), varint(8_200), 1))
-    yield "pages of noise", put(folder / "pages.parquet", whole[:200] + b"\xff" * 5000 + whole[5200:])
+    yield (
+        "more rows than there are",
+        put(folder / "rows.parquet", body + end.replace(varint(ROWS), varint(16_000))),
+    )
+    yield (
+        "fewer rows than there are",
+        put(folder / "few.parquet", body + end.replace(varint(ROWS), varint(8_200), 1)),
+    )
+    yield (
+        "pages of noise",
+        put(folder / "pages.parquet", whole[:200] + b"\xff" * 5000 + whole[5200:]),
+    )
     length = ROWS.to_bytes(8, "little")
     assert length in arrow
     for name, lie in (("longer", 2 * ROWS), ("huge", 2**40), ("negative", -5)):
@@ -140,10 +156,14 @@ def hostile(folder):
     (folder / "folder.parquet").mkdir()
     yield "a folder named as a file", folder / "folder.parquet"
     parquet.write_table(good(3), folder / "mixed" / "a.parquet")
-    parquet.write_table(good(3).rename_columns(["label", "p_0", "p_2"]), folder / "mixed" / "b.parquet")
+    parquet.write_table(
+        good(3).rename_columns(["label", "p_0", "p_2"]), folder / "mixed" / "b.parquet"
+    )
     yield "files of other columns", folder / "mixed"
     parquet.write_table(good(3), folder / "unlike" / "a.parquet")
-    parquet.write_table(with_column("p_0", pa.array(["a", "b", "c"])), folder / "unlike" / "b.parquet")
+    parquet.write_table(
+        with_column("p_0", pa.array(["a", "b", "c"])), folder / "unlike" / "b.parquet"
+    )
     yield "files of other types", folder / "unlike"
     yield "a missing file", folder / "missing.parquet"
     yield "a pattern of nothing", folder / "none-*.parquet"
@@ -198,8 +218,17 @@ def outcomes(tmp_path_factory):
         pytest.skip("memory is limited and measured as Linux does it")
     files = {name: str(path) for name, path in hostile(tmp_path_factory.mktemp("hostile"))}
     command = [sys.executable, "-c", RUN, json.dumps(AT_THE_COMMAND_LINE)]
-    env = {**os.environ, "MALLOC_ARENA_MAX": "2"}  # each thread's own would count as memory, though it is only set apart
-    done = subprocess.run(command, input=json.dumps(files), capture_output=True, text=True, timeout=110, check=False, env=env)
+    # each thread's own would count as memory, though it is only set apart
+    env = {**os.environ, "MALLOC_ARENA_MAX": "2"}
+    done = subprocess.run(
+        command,
+        input=json.dumps(files),
+        capture_output=True,
+        text=True,
+        timeout=110,
+        check=False,
+        env=env,
+    )
     assert done.returncode == 0, done.stderr[-2000:]
     return json.loads(done.stdout.splitlines()[-1])
 

@@ -21,7 +21,12 @@ CSVS = {
         None,
         "is not UTF-8; text must be saved",
     ),
-    "labels of another encoding": ("label,p_a,p_b\né,.3,.7\n".encode("latin-1"), "source", None, "column 'label' is not UTF-8"),
+    "labels of another encoding": (
+        "label,p_a,p_b\né,.3,.7\n".encode("latin-1"),
+        "source",
+        None,
+        "column 'label' is not UTF-8",
+    ),
     "header alone": ("label,p_0,p_1\n", "p_*", None, "at least one row"),
     "two columns of one name": ("label,p_0,p_0\n0,.3,.7\n", "source", None, "two columns 'p_0'"),
     "two names of one class": ("label,p_01,p_1\n0,.3,.7\n", "classes", None, "must not repeat"),
@@ -30,9 +35,24 @@ CSVS = {
     "inf": ("label,p_0,p_1\n0,inf,.7\n", "p_*", 0, "inf for class 0"),
     "label gap": ("label,p_0,p_1\n,.5,.5\n1,.5,.5\n", "label", 0, "label is missing"),
     "text label gap": ("label,p_a,p_b\n,.5,.5\na,.5,.5\n", "label", 0, "label is missing"),
-    "semicolons": ("label;p_0;p_1\n0;0,3;0,7\n", "source", None, "found ';'; values must be separated by commas"),
-    "semicolons and points": ("label;p_0;p_1\n0;0.3;0.7\n", "source", None, "found ';'; values must be separated by commas"),
-    "tabs": ("label\tp_0\tp_1\n0\t.3\t.7\n", "source", None, "found '\\t'; values must be separated by commas"),
+    "semicolons": (
+        "label;p_0;p_1\n0;0,3;0,7\n",
+        "source",
+        None,
+        "found ';'; values must be separated by commas",
+    ),
+    "semicolons and points": (
+        "label;p_0;p_1\n0;0.3;0.7\n",
+        "source",
+        None,
+        "found ';'; values must be separated by commas",
+    ),
+    "tabs": (
+        "label\tp_0\tp_1\n0\t.3\t.7\n",
+        "source",
+        None,
+        "found '\\t'; values must be separated by commas",
+    ),
     "label stranger": ("label,p_0,p_1\n0,.5,.5\nx,.5,.5\n", "label", 1, "label 'x'"),
     "label between": ("label,p_0,p_1\n0.5,.5,.5\n", "label", 0, "label 0.5"),
 }
@@ -46,7 +66,9 @@ def test_csv_files_that_are_refused(tmp_path, text, argument, row, words):
 
 @pytest.mark.parametrize("name", [name for name in WRITERS if not name.lower().endswith("csv")])
 @pytest.mark.parametrize(
-    "damage", [lambda b: b[: len(b) // 2], lambda b: b"", lambda b: b"hello " * 99], ids=["cut", "empty", "text"]
+    "damage",
+    [lambda b: b[: len(b) // 2], lambda b: b"", lambda b: b"hello " * 99],
+    ids=["cut", "empty", "text"],
 )
 def test_damaged_files(tmp_path, name, damage):
     WRITERS[name](pa.table(DATA), tmp_path / name)
@@ -70,7 +92,10 @@ def test_damaged_offsets_do_not_end_the_process(tmp_path):
     offsets = np.array([0, 3, 6, 9], np.int32)
     whole = (tmp_path / "x.arrow").read_bytes()
     assert offsets.tobytes() in whole
-    text_file(tmp_path / "x.arrow", whole.replace(offsets.tobytes(), np.array([0, 3, 2**30, 9], np.int32).tobytes()))
+    text_file(
+        tmp_path / "x.arrow",
+        whole.replace(offsets.tobytes(), np.array([0, 3, 2**30, 9], np.int32).tobytes()),
+    )
     refused(lambda: read(tmp_path / "x.arrow"), "source", words="must be a readable arrow file")
 
 
@@ -88,6 +113,12 @@ def test_npz_of_other_things(tmp_path):
 def test_paths_that_are_no_such_files(tmp_path):
     (tmp_path / "folder.csv").mkdir()
     refused(lambda: read(tmp_path / "folder.csv"), "source", words="must be a file that exists")
-    refused(lambda: read(tmp_path / "missing.parquet"), "source", words="must be a file that exists")
-    refused(lambda: read(text_file(tmp_path / "x.txt", "label")), "source", words="must end in one of .npz, .csv")
+    refused(
+        lambda: read(tmp_path / "missing.parquet"), "source", words="must be a file that exists"
+    )
+    refused(
+        lambda: read(text_file(tmp_path / "x.txt", "label")),
+        "source",
+        words="must end in one of .npz, .csv",
+    )
     refused(lambda: read(tmp_path / "none"), "source", words="must end in one of")

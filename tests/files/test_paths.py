@@ -46,9 +46,15 @@ def test_folders_give_columns_of_the_types_that_arrow_finds(folder):
         folder / "day=*",
         folder / "*" / "site=*",
     ]
-    expected = dataset.dataset(files_of(folder), partitioning="hive", partition_base_dir=str(folder)).to_table()
+    expected = dataset.dataset(
+        files_of(folder), partitioning="hive", partition_base_dir=str(folder)
+    ).to_table()
     for source in sources:
-        assert files_of(source) == files_of(folder) == tuple(sorted(folder.glob("day=*/site=*/*.parquet")))
+        assert (
+            files_of(source)
+            == files_of(folder)
+            == tuple(sorted(folder.glob("day=*/site=*/*.parquet")))
+        )
         parts = pa.concat_tables(parts_of(source))
         assert parts.select(["day", "site"]).equals(expected.select(["day", "site"]))
         rows, scanned = pb.read(source, columns="day,site"), pb.scan(source, columns="day,site")
@@ -61,21 +67,31 @@ def test_folders_below_the_place_that_was_given_say_nothing(tmp_path):
     frame([1, 2, 3]).to_parquet(tmp_path / "bydays", partition_cols=["day", "site"])
     below = next((tmp_path / "bydays" / "day=1" / "site=n").iterdir())
     assert [list(said) for said in folders_of(below.parent.parent).values()] == [["site"], ["site"]]
-    assert folders_of(below) == folders_of([below]) == folders_of(below.parent / "*.parquet") == {below: {}}
+    assert (
+        folders_of(below)
+        == folders_of([below])
+        == folders_of(below.parent / "*.parquet")
+        == {below: {}}
+    )
     assert list(folders_of([below, tmp_path])[below]) == ["day", "site"]
 
 
 def test_text_files_in_folders_may_be_of_numbers_alone(tmp_path):
-    """Features and groups from folders; a column of the file stands before one that folders name."""
+    """Features and groups from folders; a column of the file stands before one that folders
+    name."""
     for day, part in frame([1, 2, 3]).groupby("day"):
         (tmp_path / f"day={day}" / "weight=2").mkdir(parents=True)
         csv.write_csv(
-            pa.Table.from_pandas(part.drop(columns="day"), preserve_index=False), tmp_path / f"day={day}" / "weight=2" / "x.csv"
+            pa.Table.from_pandas(part.drop(columns="day"), preserve_index=False),
+            tmp_path / f"day={day}" / "weight=2" / "x.csv",
         )
     options = {"features": "day,site", "weight": "weight"}
     rows = pb.read(tmp_path, **options)
     assert rows.features[[0, -1]].tolist() == [[1.0, "n"], [3.0, "s"]]
-    assert stream(pb.scan(tmp_path, **options)).to_bytes() == AuditState.empty(Plan.of(rows)).update(rows).to_bytes()
+    assert (
+        stream(pb.scan(tmp_path, **options)).to_bytes()
+        == AuditState.empty(Plan.of(rows)).update(rows).to_bytes()
+    )
     (tmp_path / "site=q").mkdir()
     (tmp_path / "site=q" / "x.csv").write_text("label,p_0,p_1,p_2,site\n1,.25,.5,.25,own\n")
     assert pb.read(tmp_path / "site=*", columns="site").columns["site"].tolist() == ["own"]
@@ -100,13 +116,22 @@ def test_patterns_that_match_nothing(tmp_path, pattern):
 
 def test_commands_know_the_columns_of_folders(tmp_path):
     frame([1, 2, 3]).to_parquet(tmp_path / "bydays", partition_cols=["day"])
-    audited = CliRunner().invoke(app, ["audit", str(tmp_path / "bydays"), "--groups", "day", "--no-repair", "--json", "-"])
+    audited = CliRunner().invoke(
+        app, ["audit", str(tmp_path / "bydays"), "--groups", "day", "--no-repair", "--json", "-"]
+    )
     assert audited.exit_code == 0
     assert '"day"' in audited.output
     calibrators.save(calibrators.TemperatureScaling().fit(WORLD.mcs, WORLD.y), tmp_path / "t.json")
     out = tmp_path / "out.parquet"
     applied = CliRunner().invoke(
-        app, ["apply", str(tmp_path / "t.json"), str(tmp_path / "bydays" / "*" / "*.parquet"), "-o", str(out)]
+        app,
+        [
+            "apply",
+            str(tmp_path / "t.json"),
+            str(tmp_path / "bydays" / "*" / "*.parquet"),
+            "-o",
+            str(out),
+        ],
     )
     assert applied.exit_code == 0, applied.output
     assert parquet.read_table(out)["day"].to_pylist() == [1] * 300 + [2] * 300 + [3] * 300

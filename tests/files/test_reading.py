@@ -16,7 +16,13 @@ from probaudit.files.writing import write_table, write_text
 
 DATA = {"label": ["cat", "dog", "cat"], "p_dog": [0.25, 0.5, 0.125], "p_cat": [0.75, 0.5, 0.875]}
 BINARY = {"label": [0, 1], "p_0": [0.25, 0.5], "p_1": [0.75, 0.5]}
-EXTRA = BINARY | {"f_1": [1.0, 2.0], "w": [1, 2], "g": ["a", "b"], "conf": [0.5, 0.75], "ok": [True, False]}
+EXTRA = BINARY | {
+    "f_1": [1.0, 2.0],
+    "w": [1, 2],
+    "g": ["a", "b"],
+    "conf": [0.5, 0.75],
+    "ok": [True, False],
+}
 
 
 def write_npz(table, path):
@@ -77,11 +83,21 @@ def test_frames(frame):
 
 
 LABEL_COLUMNS = {
-    "pandas category": (pd.DataFrame, pd.Categorical(["b", "a"], categories=["b", "a"]), ["a", "b"], [1, 0]),
+    "pandas category": (
+        pd.DataFrame,
+        pd.Categorical(["b", "a"], categories=["b", "a"]),
+        ["a", "b"],
+        [1, 0],
+    ),
     "pandas category of integers": (pd.DataFrame, pd.Categorical([1, 0]), ["0", "1"], [1, 0]),
     "pandas string": (pd.DataFrame, pd.array(["b", "a"], "string"), ["a", "b"], [1, 0]),
     "pandas Int8": (pd.DataFrame, pd.array([1, 0], "Int8"), ["0", "1"], [1, 0]),
-    "polars categorical": (pl.DataFrame, pl.Series(["b", "a"], dtype=pl.Categorical), ["a", "b"], [1, 0]),
+    "polars categorical": (
+        pl.DataFrame,
+        pl.Series(["b", "a"], dtype=pl.Categorical),
+        ["a", "b"],
+        [1, 0],
+    ),
     "polars boolean": (pl.DataFrame, [True, False], ["False", "True"], [1, 0]),
     "booleans named by number": (pl.DataFrame, [True, False], ["1", "0"], [0, 1]),
     "floats": (pa.table, [1.0, 0.0], ["0", "1"], [1, 0]),
@@ -92,7 +108,9 @@ LABEL_COLUMNS = {
 }
 
 
-@pytest.mark.parametrize(("frame", "labels", "stars", "codes"), LABEL_COLUMNS.values(), ids=LABEL_COLUMNS)
+@pytest.mark.parametrize(
+    ("frame", "labels", "stars", "codes"), LABEL_COLUMNS.values(), ids=LABEL_COLUMNS
+)
 def test_stars_name_classes_of_the_type_of_the_labels(frame, labels, stars, codes):
     rows = judged(frame({"label": labels, **{f"p_{star}": [0.5, 0.5] for star in stars}}))
     assert rows.codes.tolist() == codes
@@ -155,7 +173,12 @@ def test_a_column_of_lists_holds_all_classes(frame):
 @pytest.mark.parametrize("name", ["x.parquet", "x.arrow"])
 @pytest.mark.parametrize(
     ("values", "row"),
-    [([[0.5, 0.5], [1.0]], 1), ([[0.5, 0.5], None], 1), ([None, [0.5, 0.5]], 0), ([[0.5, None], [0.5, 0.5]], 0)],
+    [
+        ([[0.5, 0.5], [1.0]], 1),
+        ([[0.5, 0.5], None], 1),
+        ([None, [0.5, 0.5]], 0),
+        ([[0.5, None], [0.5, 0.5]], 0),
+    ],
 )
 def test_lists_with_gaps_are_refused_with_their_row(tmp_path, name, values, row):
     WRITERS[name](lists(values), tmp_path / name)
@@ -164,7 +187,11 @@ def test_lists_with_gaps_are_refused_with_their_row(tmp_path, name, values, row)
 
 @pytest.mark.parametrize(
     ("values", "type_"),
-    [([[], []], None), ([["a"], ["b"]], pa.list_(pa.string())), ([[[0.5]], [[0.5]]], pa.list_(pa.list_(pa.float64())))],
+    [
+        ([[], []], None),
+        ([["a"], ["b"]], pa.list_(pa.string())),
+        ([[[0.5]], [[0.5]]], pa.list_(pa.list_(pa.float64()))),
+    ],
     ids=["empty", "text", "nested"],
 )
 def test_lists_that_hold_no_probabilities(values, type_):
@@ -209,7 +236,10 @@ def test_other_parts_of_the_rows():
     rows = judged(pd.DataFrame(EXTRA), weight="w", features="f_*", columns="g,w")
     assert rows.sample_weight.tolist() == [1, 2]
     assert rows.features.tolist() == [[1], [2]]
-    assert {name: column.tolist() for name, column in rows.columns.items()} == {"g": ["a", "b"], "w": [1, 2]}
+    assert {name: column.tolist() for name, column in rows.columns.items()} == {
+        "g": ["a", "b"],
+        "w": [1, 2],
+    }
     assert read(pd.DataFrame(EXTRA), features=["w", "f_1"]).features.tolist() == [[1, 1], [2, 2]]
 
 
@@ -219,7 +249,8 @@ def test_confidence_and_correctness():
 
 
 @pytest.mark.parametrize(
-    ("option", "kind"), [("logits", "logits"), ("log_probs", "log_probabilities"), ("probs", "probabilities")]
+    ("option", "kind"),
+    [("logits", "logits"), ("log_probs", "log_probabilities"), ("probs", "probabilities")],
 )
 def test_the_kind_is_what_was_declared(option, kind):
     assert read(pd.DataFrame(BINARY), **{option: "p_*"}).kind == kind
@@ -249,7 +280,9 @@ def test_requests_that_cannot_be_met(options, argument, words):
     refused(lambda: read(pd.DataFrame(EXTRA), **options), argument, words=words)
 
 
-@pytest.mark.parametrize("options", [{"weight": "g"}, {"probs": "g"}, {"confidence": "g", "correct": "ok"}])
+@pytest.mark.parametrize(
+    "options", [{"weight": "g"}, {"probs": "g"}, {"confidence": "g", "correct": "ok"}]
+)
 def test_text_where_numbers_belong_is_refused_with_its_row(options):
     refused(lambda: read(pd.DataFrame(EXTRA), **options), "g", 0, "'a'; must hold numbers")
 
@@ -259,7 +292,9 @@ def test_bad_weights_are_named_by_their_column():
 
 
 @pytest.mark.parametrize(
-    "source", [3, None, BINARY, pd.Series([1]), np.ones((2, 2)), pl.LazyFrame(BINARY)], ids=lambda s: type(s).__name__
+    "source",
+    [3, None, BINARY, pd.Series([1]), np.ones((2, 2)), pl.LazyFrame(BINARY)],
+    ids=lambda s: type(s).__name__,
 )
 def test_sources_that_are_no_frames(source):
     refused(lambda: read(source), "source", words="must be a path or a data frame")
@@ -275,7 +310,9 @@ def test_only_the_columns_asked_for_matter():
     "source",
     [
         pd.DataFrame([[0, 0.5, 0.5]], columns=["label", "p_0", "p_0"]),
-        pa.Table.from_arrays([pa.array([0]), pa.array([0.5]), pa.array([0.5])], names=["label", "p_0", "p_0"]),
+        pa.Table.from_arrays(
+            [pa.array([0]), pa.array([0.5]), pa.array([0.5])], names=["label", "p_0", "p_0"]
+        ),
     ],
 )
 def test_columns_of_one_name(source):
@@ -284,17 +321,36 @@ def test_columns_of_one_name(source):
 
 @pytest.mark.parametrize("probs", [[0, 1], "0,1", ["0", "1"]])
 def test_column_names_that_are_numbers_become_text(probs):
-    frame = pd.DataFrame({0: [0.25, 0.5], 1: [0.75, 0.5], "y": [0, 1], 7: [1.0, 2.0], 8: ["a", "b"]})
+    frame = pd.DataFrame(
+        {0: [0.25, 0.5], 1: [0.75, 0.5], "y": [0, 1], 7: [1.0, 2.0], 8: ["a", "b"]}
+    )
     rows = judged(frame, label="y", probs=probs, weight=7, features=[7], columns=8)
     np.testing.assert_array_equal(rows.probs, [[0.25, 0.75], [0.5, 0.5]])
-    assert (rows.classes, rows.sample_weight.tolist(), list(rows.columns)) == ((0, 1), [1, 2], ["8"])
-    refused(lambda: read(frame.assign(**{"1": 0.5}), label="y", probs=probs), "source", words="two columns '1'")
+    assert (rows.classes, rows.sample_weight.tolist(), list(rows.columns)) == (
+        (0, 1),
+        [1, 2],
+        ["8"],
+    )
+    refused(
+        lambda: read(frame.assign(**{"1": 0.5}), label="y", probs=probs),
+        "source",
+        words="two columns '1'",
+    )
 
 
-MIXED = BINARY | {"site": ["north", None], "ill": pa.array([True, None]), "empty": pa.nulls(2, pa.string()), "age": [30, 41.5]}
+MIXED = BINARY | {
+    "site": ["north", None],
+    "ill": pa.array([True, None]),
+    "empty": pa.nulls(2, pa.string()),
+    "age": [30, 41.5],
+}
 
 
-@pytest.mark.parametrize("frame", [lambda table: table, pa.Table.to_pandas, pl.from_arrow], ids=["arrow", "pandas", "polars"])
+@pytest.mark.parametrize(
+    "frame",
+    [lambda table: table, pa.Table.to_pandas, pl.from_arrow],
+    ids=["arrow", "pandas", "polars"],
+)
 def test_features_may_be_text(frame):
     rows = judged(frame(pa.table(MIXED)), features="site,ill,age")
     assert rows.feature_names == ("site", "ill", "age")
@@ -305,12 +361,25 @@ def test_features_may_be_text(frame):
 
 
 def test_features_of_mixed_values_are_refused():
-    refused(lambda: read(pd.DataFrame(BINARY | {"f": [1.5, "x"]}), features="f"), "f", 1, "'x'; must hold numbers")
+    refused(
+        lambda: read(pd.DataFrame(BINARY | {"f": [1.5, "x"]}), features="f"),
+        "f",
+        1,
+        "'x'; must hold numbers",
+    )
 
 
 SPELLED = {
-    "dates": (["2024-01-02", "2024-01-01"], ["2024-01-01", "2024-01-02"], ("2024-01-01", "2024-01-02")),
-    "times": (["2024-01-01 10:30:00", "2024-01-01 09:00:00"], ["2024-01-01 09:00", "2024-01-01T10:30:00"], None),
+    "dates": (
+        ["2024-01-02", "2024-01-01"],
+        ["2024-01-01", "2024-01-02"],
+        ("2024-01-01", "2024-01-02"),
+    ),
+    "times": (
+        ["2024-01-01 10:30:00", "2024-01-01 09:00:00"],
+        ["2024-01-01 09:00", "2024-01-01T10:30:00"],
+        None,
+    ),
     "floats": (["1.0", "0.0"], ["0.0", "1.0"], (0, 1)),
     "floats and whole names": (["1.0", "0.0"], ["0", "1"], (0, 1)),
     "whole numbers and names with a point": (["1", "0"], ["0.0", "1.0"], (0, 1)),
@@ -322,8 +391,13 @@ SPELLED = {
 @pytest.mark.parametrize(("labels", "stars", "classes"), SPELLED.values(), ids=SPELLED)
 @pytest.mark.parametrize("name", ["x.csv", "x.tsv"])
 def test_classes_are_found_however_they_are_spelled(tmp_path, labels, stars, classes, name):
-    lines = [["label", *(f"p_{star}" for star in stars)], *([label, ".5", ".5"] for label in labels)]
-    path = text_file(tmp_path / name, "\n".join(("," if name == "x.csv" else "\t").join(line) for line in lines))
+    lines = [
+        ["label", *(f"p_{star}" for star in stars)],
+        *([label, ".5", ".5"] for label in labels),
+    ]
+    path = text_file(
+        tmp_path / name, "\n".join(("," if name == "x.csv" else "\t").join(line) for line in lines)
+    )
     for options in ({}, {"classes": stars}):
         for rows in (judged(path, **options), pb.scan(path, **options).first_rows):
             assert rows.codes.tolist() == [1, 0]
@@ -332,7 +406,11 @@ def test_classes_are_found_however_they_are_spelled(tmp_path, labels, stars, cla
 
 def test_dates_are_classes_only_of_the_same_moment(tmp_path):
     frame = pd.DataFrame(
-        {"label": pd.to_datetime(["2024-01-01 00:01", None]), "p_2024-01-01": [0.5] * 2, "p_2024-01-02": [0.5] * 2}
+        {
+            "label": pd.to_datetime(["2024-01-01 00:01", None]),
+            "p_2024-01-01": [0.5] * 2,
+            "p_2024-01-02": [0.5] * 2,
+        }
     )
     assert read(frame, on_bad_rows="drop").codes.tolist() == [-1, -1]
     refused(lambda: judged(frame), "label", 0, "label '2024-01-01T00:01")
@@ -341,7 +419,9 @@ def test_dates_are_classes_only_of_the_same_moment(tmp_path):
     refused(lambda: read(names), "label", words="classes are named a, b; pass `classes`")
 
 
-@pytest.mark.parametrize("text", ["\ufefflabel,p_NA,p_b\n", "label,p_NA,p_b\r\n", '"label",p_NA,p_b\n'])
+@pytest.mark.parametrize(
+    "text", ["\ufefflabel,p_NA,p_b\n", "label,p_NA,p_b\r\n", '"label",p_NA,p_b\n']
+)
 def test_csv_dialects_and_a_class_called_na(tmp_path, text):
     path = text_file(tmp_path / "x.csv", text + "NA,.5,.5\nb,.5,.5")
     assert judged(path).codes.tolist() == [0, 1]
@@ -349,12 +429,24 @@ def test_csv_dialects_and_a_class_called_na(tmp_path, text):
 
 def test_npz_shapes(tmp_path):
     np.savez(
-        tmp_path / "x.npz", label=[[0], [1]], one=[[0.3], [0.4]], two=np.float16([[0.25, 0.75], [0.5, 0.5]]), long=[1, 2, 3]
+        tmp_path / "x.npz",
+        label=[[0], [1]],
+        one=[[0.3], [0.4]],
+        two=np.float16([[0.25, 0.75], [0.5, 0.5]]),
+        long=[1, 2, 3],
     )
     assert read(tmp_path / "x.npz", probs="one").probs.tolist() == [0.3, 0.4]
     assert read(tmp_path / "x.npz", probs="two").tolerance == 2.0**-7
-    refused(lambda: read(tmp_path / "x.npz", probs="one,two", classes=[0, 1]), "probs", words="is a matrix")
-    refused(lambda: read(tmp_path / "x.npz", probs="two", label="long"), "long", words="one label per row")
+    refused(
+        lambda: read(tmp_path / "x.npz", probs="one,two", classes=[0, 1]),
+        "probs",
+        words="is a matrix",
+    )
+    refused(
+        lambda: read(tmp_path / "x.npz", probs="two", label="long"),
+        "long",
+        words="one label per row",
+    )
 
 
 def test_outputs_are_in_the_order_of_classes_however_these_are_spelled():
@@ -362,16 +454,29 @@ def test_outputs_are_in_the_order_of_classes_however_these_are_spelled():
     outputs, others = read_outputs(frame, [1, 2, 10], from_logits=False)
     assert (outputs.tolist(), others.column_names) == ([[0.7, 0.2, 0.1]], ["day"])
     refused(
-        lambda: read_outputs(frame.assign(p_1=0.0), [1, 2, 10], from_logits=False), "probs", words="needs a column for each"
+        lambda: read_outputs(frame.assign(p_1=0.0), [1, 2, 10], from_logits=False),
+        "probs",
+        words="needs a column for each",
     )
 
 
 def test_cost_files(tmp_path):
     path = text_file(tmp_path / "costs.csv", "class,keep,drop\ndog,1,0\ncat,0,2\n")
     assert read_costs(path, ("cat", "dog")).matrix.tolist() == [[0, 2], [1, 0]]
-    refused(lambda: read_costs(path, ("cat", "cow")), "costs", words="needs one row for each of cat, cow")
-    refused(lambda: read_costs(text_file(path, "0,1\n1,0\n"), (0, 1)), "costs", words="needs a header")
-    refused(lambda: read_costs(text_file(path, "keep,drop\n0,x\n1,0\n"), (0, 1)), "drop", 0, "must hold numbers")
+    refused(
+        lambda: read_costs(path, ("cat", "cow")),
+        "costs",
+        words="needs one row for each of cat, cow",
+    )
+    refused(
+        lambda: read_costs(text_file(path, "0,1\n1,0\n"), (0, 1)), "costs", words="needs a header"
+    )
+    refused(
+        lambda: read_costs(text_file(path, "keep,drop\n0,x\n1,0\n"), (0, 1)),
+        "drop",
+        0,
+        "must hold numbers",
+    )
 
 
 def test_files_are_written_whole_or_not_at_all(tmp_path):
@@ -381,4 +486,6 @@ def test_files_are_written_whole_or_not_at_all(tmp_path):
         write_table(tmp_path / "x.csv", {"a": np.ones((2, 2))})
     assert [path.name for path in tmp_path.iterdir()] == ["x.csv"]
     assert (tmp_path / "x.csv").read_text(encoding="utf-8") == "é"
-    refused(lambda: write_text(tmp_path / "none" / "x.csv", ""), "path", words="its folder must exist")
+    refused(
+        lambda: write_text(tmp_path / "none" / "x.csv", ""), "path", words="its folder must exist"
+    )

@@ -96,7 +96,11 @@ def test_parts_are_put_together_by_name(tmp_path):
     one = pa.table({"a": [1], "b": ["x"]})
     assert write_tables(tmp_path / "x.csv", [one, one.select(["b", "a"])]) == 2
     assert (tmp_path / "x.csv").read_text() == '"a","b"\n1,"x"\n1,"x"\n'
-    for other in (one.select(["a"]), one.append_column("c", [[1]]), pa.table({"a": ["one"], "b": ["x"]})):
+    for other in (
+        one.select(["a"]),
+        one.append_column("c", [[1]]),
+        pa.table({"a": ["one"], "b": ["x"]}),
+    ):
         with pytest.raises(InputError, match="source"):
             write_tables(tmp_path / "y.csv", [one, other])
     assert os.listdir(tmp_path) == ["x.csv"]
@@ -126,14 +130,22 @@ for output, command in commands.items():
 
 def test_a_full_disk_is_told_in_a_line_and_nothing_is_left(tmp_path):
     world = pb.simulate.gaussian_posteriors(600, 3, seed=0)
-    write_table(tmp_path / "x.parquet", {"label": world.y} | {f"p_{k}": world.mcs[:, k] for k in range(3)})
-    pb.calibrators.save(pb.calibrators.TemperatureScaling().fit(world.mcs, world.y), tmp_path / "cal.json")
+    write_table(
+        tmp_path / "x.parquet", {"label": world.y} | {f"p_{k}": world.mcs[:, k] for k in range(3)}
+    )
+    pb.calibrators.save(
+        pb.calibrators.TemperatureScaling().fit(world.mcs, world.y), tmp_path / "cal.json"
+    )
     (tmp_path / "out").mkdir()
     command = [sys.executable, "-c", FULL, tmp_path / "x.parquet", tmp_path / "cal.json"]
     quiet = os.environ | {"PYTHONDONTWRITEBYTECODE": "1"}
-    done = subprocess.run(command, cwd=tmp_path / "out", env=quiet, capture_output=True, text=True, timeout=100)
+    done = subprocess.run(
+        command, cwd=tmp_path / "out", env=quiet, capture_output=True, text=True, timeout=100
+    )
     said = done.stdout.splitlines()
-    assert [line.split()[:2] for line in said] == [[name, "2"] for name in ("a.json", "a.html", "c.json", "o.csv", "o.parquet")]
+    assert [line.split()[:2] for line in said] == [
+        [name, "2"] for name in ("a.json", "a.html", "c.json", "o.csv", "o.parquet")
+    ]
     assert all("File too large" in line for line in said)
     assert done.stderr == ""
     assert os.listdir(tmp_path / "out") == []

@@ -32,7 +32,9 @@ def test_over_all_classes_the_total_is_the_score():
     world = simulate.gaussian_posteriors(3000, 3)
     features = np.log(world.cal)
     for score, measure in (("brier", pb.brier_score), ("log", pb.log_score)):
-        found = loss_budget(world.y, world.mcs, features, score=score, resamples=20, calibrator="none")
+        found = loss_budget(
+            world.y, world.mcs, features, score=score, resamples=20, calibrator="none"
+        )
         assert "Classwise" in found.definition
         assert float(found.total) == pytest.approx(float(measure(world.y, world.mcs)), rel=1e-9)
         assert found.total.interval == pytest.approx(measure(world.y, world.mcs).interval, rel=1e-2)
@@ -42,19 +44,24 @@ def test_over_all_classes_the_total_is_the_score():
 def test_a_calibrated_world_with_grouping_loss():
     """Appendix B.2: no calibration loss, and a grouping loss that is known."""
     world = simulate.neural_outputs(20_000, seed=1)
-    found = loss_budget(world.y, world.scores, world.features, lens=pb.Binary(), region_ratio=12, resamples=50)
+    found = loss_budget(
+        world.y, world.scores, world.features, lens=pb.Binary(), region_ratio=12, resamples=50
+    )
     assert found.grouping / world.grouping_loss == pytest.approx(0.9, abs=0.15)
     assert abs(found.calibration) < 4e-4
     noise = float((world.truth * (1 - world.truth)).mean())
     assert found.rest == pytest.approx(noise, rel=0.03)
-    assert found.after.grouping == pytest.approx(found.grouping, rel=0.15)  # no calibrator can remove it
+    # no calibrator can remove it
+    assert found.after.grouping == pytest.approx(found.grouping, rel=0.15)
 
 
 def test_calibration_goes_and_grouping_stays():
     world = simulate.neural_outputs(20_000, seed=2)
     odds = world.scores / (1 - world.scores)
     sure = odds**2 / (1 + odds**2)
-    found = loss_budget(world.y, sure, world.features, lens=pb.Binary(), region_ratio=12, resamples=50)
+    found = loss_budget(
+        world.y, sure, world.features, lens=pb.Binary(), region_ratio=12, resamples=50
+    )
     assert found.calibration.low > 0.003
     assert abs(found.after.calibration) < 0.2 * found.calibration
     assert found.after.grouping > 0.7 * world.grouping_loss
@@ -62,7 +69,8 @@ def test_calibration_goes_and_grouping_stays():
 
 
 def shifted_world(n, seed=0):
-    """Five classes; the outputs are the true probabilities with wrong priors. The truth is a function of the outputs."""
+    """Five classes; the outputs are the true probabilities with wrong priors. The truth is a
+    function of the outputs."""
     rng = np.random.default_rng(seed)
     truth = np.exp(rng.normal(size=(n, 5)))
     truth /= truth.sum(axis=1, keepdims=True)
@@ -93,7 +101,9 @@ def test_the_event_of_a_top_label_budget_stays_the_original_one():
     confidence = repaired.posteriors[np.arange(len(y)), chosen]
     assert found.after.total == pytest.approx(float(((confidence - (chosen == y)) ** 2).mean()))
     with pytest.raises(pb.InputError, match="may change the event"):
-        loss_budget(y, outputs, np.log(outputs), lens=pb.TopK(2) | pb.Groups([[2], [0, 1]]) | pb.Binary())
+        loss_budget(
+            y, outputs, np.log(outputs), lens=pb.TopK(2) | pb.Groups([[2], [0, 1]]) | pb.Binary()
+        )
 
 
 def test_a_calibration_loss_at_hand_is_not_fitted_again():
@@ -101,7 +111,9 @@ def test_a_calibration_loss_at_hand_is_not_fitted_again():
     repaired = pb.calibration_loss(y, outputs, calibrator=pb.calibrators.VectorScaling())
     found = loss_budget(y, outputs, np.log(outputs), calibrator=repaired, resamples=20)
     assert found.calibrator == "VectorScaling"
-    again = loss_budget(y, outputs, np.log(outputs), calibrator=pb.calibrators.VectorScaling(), resamples=20)
+    again = loss_budget(
+        y, outputs, np.log(outputs), calibrator=pb.calibrators.VectorScaling(), resamples=20
+    )
     assert float(found.calibration) == float(again.calibration)
 
 
@@ -109,7 +121,9 @@ def test_the_best_calibrator():
     world = simulate.neural_outputs(3000, seed=3)
     bent = world.scores**2
     usual, best = (
-        loss_budget(world.y, bent, world.features, lens=pb.Binary(), resamples=10, calibrator=choice)
+        loss_budget(
+            world.y, bent, world.features, lens=pb.Binary(), resamples=10, calibrator=choice
+        )
         for choice in (None, "best")
     )
     assert best.after.total <= usual.after.total + 1e-3
@@ -146,15 +160,24 @@ def test_it_can_be_read_and_written():
 def test_dropped_rows_and_weights():
     world = simulate.neural_outputs(2000)
     scores = np.r_[world.scores, np.nan]
-    y, features, w = np.r_[world.y, 0], np.vstack([world.features, [0, 0]]), np.r_[np.full(2000, 2.0), 1.0]
+    y, features, w = (
+        np.r_[world.y, 0],
+        np.vstack([world.features, [0, 0]]),
+        np.r_[np.full(2000, 2.0), 1.0],
+    )
     found = loss_budget(y, scores, features, sample_weight=w, on_bad_rows="drop", resamples=20)
     plain = loss_budget(world.y, world.scores, world.features, resamples=20)
-    np.testing.assert_allclose(parts(found), parts(plain), atol=1e-5)  # halves of rows fall otherwise
+    # halves of rows fall otherwise
+    np.testing.assert_allclose(parts(found), parts(plain), atol=1e-5)
 
 
 @pytest.mark.parametrize(
     ("options", "words"),
-    [({"score": "l1"}, "`score`"), ({"calibrator": "some"}, "`calibrator`"), ({"features": None}, "`features`")],
+    [
+        ({"score": "l1"}, "`score`"),
+        ({"calibrator": "some"}, "`calibrator`"),
+        ({"features": None}, "`features`"),
+    ],
 )
 def test_refusals(options, words):
     world = simulate.neural_outputs(200)
@@ -165,10 +188,16 @@ def test_refusals(options, words):
 def test_a_calibrator_that_takes_features_is_refused():
     world = pb.simulate.neural_outputs(1000)
     with pytest.raises(pb.InputError, match="must not take features"):
-        pb.loss_budget(world.y, world.scores, world.features, calibrator=pb.calibrators.GroupCalibration())
+        pb.loss_budget(
+            world.y, world.scores, world.features, calibrator=pb.calibrators.GroupCalibration()
+        )
     rows = pb.Predictions(world.y, world.scores, features=world.features)
     apart = pb.loss_budget(world.y, world.scores, world.features, calibrator="best", resamples=20)
-    assert pb.loss_budget(rows, calibrator="best", resamples=20).calibrator == apart.calibrator != "GroupCalibration"
+    assert (
+        pb.loss_budget(rows, calibrator="best", resamples=20).calibrator
+        == apart.calibrator
+        != "GroupCalibration"
+    )
 
 
 def test_features_of_any_form():
@@ -178,7 +207,13 @@ def test_features_of_any_form():
     columns = {f"f{k}": column for k, column in enumerate(world.features.T)}
     found = [
         pb.loss_budget(world.y, world.scores, features, resamples=20)
-        for features in (world.features, world.features.tolist(), pa.table(columns), MappingProxyType(columns), columns)
+        for features in (
+            world.features,
+            world.features.tolist(),
+            pa.table(columns),
+            MappingProxyType(columns),
+            columns,
+        )
     ]
     assert len({float(one.grouping) for one in found}) == 1
 

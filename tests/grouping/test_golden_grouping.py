@@ -1,4 +1,5 @@
-"""Grouping loss against the paper's own code: golden/b_*, produced by aperezlebel/beyond_calibration@ba1303a."""
+"""Grouping loss against the paper's own code: golden/b_*, produced by
+aperezlebel/beyond_calibration@ba1303a."""
 
 from __future__ import annotations
 
@@ -15,7 +16,8 @@ from probaudit.grouping.loss import grouping_loss
 from probaudit.grouping.regions import BalancedStump, Division, Regions
 from tests.conftest import softmax
 
-# The region counts of `fig4_seed0_uniform15_kmeans2` are not stored and k-means does not come out the same; see below.
+# The region counts of `fig4_seed0_uniform15_kmeans2` are not stored and k-means does not come out
+# the same; see below.
 TREES = [
     *(f"fig4_seed{seed}_uniform15_nspcb{ratio}" for seed in range(3) for ratio in (30, 100)),
     "fig4_seed0_quantile15_nspcb30",
@@ -26,7 +28,8 @@ TREES = [
 
 
 class ReferenceTree(Regions):
-    """The tree of the paper's code: scikit-learn's, with `clusters` regions or one for `ratio` test rows."""
+    """The tree of the paper's code: scikit-learn's, with `clusters` regions or one for `ratio` test
+    rows."""
 
     def __init__(self, labels, ratio=30, clusters=None):
         self.labels, self.ratio, self.clusters = labels, ratio, clusters
@@ -53,14 +56,18 @@ def case(shared, name):
 
 
 def bins_of(name, outputs):
-    return Edges(np.quantile(outputs, np.linspace(0, 1, 16))) if "quantile" in name else EqualWidth(15)
+    return (
+        Edges(np.quantile(outputs, np.linspace(0, 1, 16))) if "quantile" in name else EqualWidth(15)
+    )
 
 
 def reference_split(bins):
     """Half of each bin, as the paper's code draws it; `test_idx` of the stored cases."""
     test = np.zeros(len(bins), bool)
     for number in np.flatnonzero(np.bincount(bins) > 1):
-        test[train_test_split(np.flatnonzero(bins == number), test_size=0.5, random_state=0)[1]] = True
+        test[train_test_split(np.flatnonzero(bins == number), test_size=0.5, random_state=0)[1]] = (
+            True
+        )
     return test
 
 
@@ -79,7 +86,10 @@ def test_stored_region_counts(shared, golden, seed):
 @pytest.mark.parametrize("seed", range(3))
 def test_the_stored_split_is_understood(shared, seed):
     rows = np.load(shared / "golden" / f"b_fig4_seed{seed}.npz")
-    assert np.array_equal(np.flatnonzero(reference_split(EqualWidth(15).cells(rows["scores"]))), np.sort(rows["test_idx"]))
+    assert np.array_equal(
+        np.flatnonzero(reference_split(EqualWidth(15).cells(rows["scores"]))),
+        np.sort(rows["test_idx"]),
+    )
 
 
 @pytest.mark.parametrize("name", TREES)
@@ -88,7 +98,9 @@ def test_every_case_with_the_reference_split_and_tree(shared, golden, name):
     expected = golden["cases"][name]
     view = lens.view(outputs if outputs.ndim == 2 else np.column_stack([1 - outputs, outputs]), y)
     bins = bins_of(name, outputs)
-    tree = ReferenceTree(view.labels, 100 if "nspcb100" in name else 30, 2 if "maxclusters2" in name else None)
+    tree = ReferenceTree(
+        view.labels, 100 if "nspcb100" in name else 30, 2 if "maxclusters2" in name else None
+    )
     found = grouping_loss(
         y,
         outputs,
@@ -128,11 +140,16 @@ def test_the_balanced_stump_of_the_paper(shared, golden, regions):
 
 @pytest.mark.parametrize("name", [name for name in TREES if name.endswith("nspcb30")])
 def test_our_own_way_is_within_sampling_error(shared, golden, name):
-    """The reference rates with half our rows, and has about twice our variance; three standard errors of the difference."""
+    """The reference rates with half our rows, and has about twice our variance; three standard
+    errors of the difference."""
     y, outputs, features, lens = case(shared, name)
     expected = golden["cases"][name]
     found = grouping_loss(y, outputs, features, lens=lens, bins=bins_of(name, outputs))
-    for ours, theirs in ((found.plugin, "LB_biased"), (found.explained, "LB_debiased"), (found.lower_bound, "LB_final")):
+    for ours, theirs in (
+        (found.plugin, "LB_biased"),
+        (found.explained, "LB_debiased"),
+        (found.lower_bound, "LB_final"),
+    ):
         error = (ours.high - ours.low) / 3.92
         assert abs(ours - expected[theirs]) < 3 * np.sqrt(3) * error, (ours, expected[theirs])
     error = (found.induced.high - found.induced.low) / 3.92
@@ -143,12 +160,17 @@ def test_two_clusters_are_within_sampling_error(shared, golden):
     y, outputs, features, lens = case(shared, "fig4_seed0")
     expected = golden["cases"]["fig4_seed0_uniform15_kmeans2"]
     found = grouping_loss(y, outputs, features, lens=lens, regions="kmeans")
-    assert abs(found.explained - expected["LB_debiased"]) < (found.explained.high - found.explained.low) / 3.92 * 3 * np.sqrt(3)
+    assert abs(found.explained - expected["LB_debiased"]) < (
+        found.explained.high - found.explained.low
+    ) / 3.92 * 3 * np.sqrt(3)
     assert found.bias == pytest.approx(expected["bias"], rel=0.1)
 
 
 def test_the_true_loss_of_the_world(golden):
-    """`fig4_true_GL_N1e7_seed0` is a mean over ten million rows; ours an integral. Var[(Q - S)^2] is about (0.011)^2."""
+    """`fig4_true_GL_N1e7_seed0` is a mean over ten million rows; ours an integral. Var[(Q - S)^2]
+    is about (0.011)^2."""
     from probaudit.simulate import neural_outputs
 
-    assert neural_outputs(10).grouping_loss == pytest.approx(golden["fig4_true_GL_N1e7_seed0"], abs=4 * 0.011 / np.sqrt(1e7))
+    assert neural_outputs(10).grouping_loss == pytest.approx(
+        golden["fig4_true_GL_N1e7_seed0"], abs=4 * 0.011 / np.sqrt(1e7)
+    )

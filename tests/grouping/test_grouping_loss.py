@@ -23,11 +23,14 @@ SEEDS = range(20)
 
 def lower_bounds(worlds, **options):
     """Plugin, explained and lower bound of each world."""
-    found = [grouping_loss(w.y, w.scores, w.features, lens=pb.Binary(), interval=None, **options) for w in worlds]
+    found = [
+        grouping_loss(w.y, w.scores, w.features, lens=pb.Binary(), interval=None, **options)
+        for w in worlds
+    ]
     return np.array([(f.plugin, f.explained, f.lower_bound) for f in found])
 
 
-# Figure 4 of paper 1
+# Figure 4 of Perez-Lebel et al. 2023
 
 
 @pytest.fixture(scope="module")
@@ -57,19 +60,23 @@ def test_figure_4b_bins(figure_4):
         assert 0.75 * truth < found[bins][2] < truth
     assert found[3][0] > found[8][0] > found[15][0]  # binning inflates the plugin
     whole = lower_bounds(figure_4[:8], bins=3, region_ratio=12, induced="bins").mean(axis=0)
-    assert whole[2] < lower_bounds(figure_4[:8], bins=3, region_ratio=12).mean(axis=0)[2]  # the paper's bound is lower
+    # the paper's bound is lower
+    assert whole[2] < lower_bounds(figure_4[:8], bins=3, region_ratio=12).mean(axis=0)[2]
 
 
 @pytest.mark.parametrize("dimension", [2, 8, 64])
 def test_nothing_is_found_where_nothing_is(dimension):
-    worlds = [neural_outputs(10_000, dimension, perturbation=np.zeros_like, seed=seed) for seed in SEEDS]
+    worlds = [
+        neural_outputs(10_000, dimension, perturbation=np.zeros_like, seed=seed) for seed in SEEDS
+    ]
     assert worlds[0].grouping_loss == 0
     lower = lower_bounds(worlds)[:, 2]
     assert abs(lower.mean()) < 2 * lower.std(ddof=1) / np.sqrt(len(lower))
 
 
 def test_the_papers_bound_is_below_zero_without_grouping_loss():
-    """It takes off all of E V[C | S_B], about 1 / (12 bins^2), and the regions explain only a part of it."""
+    """It takes off all of E V[C | S_B], about 1 / (12 bins^2), and the regions explain only a part
+    of it."""
     worlds = [neural_outputs(10_000, 8, perturbation=np.zeros_like, seed=seed) for seed in SEEDS]
     lower = lower_bounds(worlds, induced="bins")[:, 2]
     assert lower.mean() < -2 * lower.std(ddof=1) / np.sqrt(len(lower))
@@ -85,7 +92,9 @@ def test_parts_add_up():
         f = grouping_loss(w.y, w.scores, w.features, lens=pb.Binary(), induced=induced)
         assert f.explained == pytest.approx(f.plugin - f.bias, abs=1e-15)
         assert f.lower_bound == pytest.approx(f.explained - f.induced, abs=1e-15)
-        assert f.calibration_loss == pytest.approx(f.binned_calibration_loss - f.calibration_bias - f.calibration_induced)
+        assert f.calibration_loss == pytest.approx(
+            f.binned_calibration_loss - f.calibration_bias - f.calibration_induced
+        )
         assert float(f) == f.lower_bound
         assert f.lower_bound.low < f.lower_bound < f.lower_bound.high
     assert f.induced == f.induced_by_bins
@@ -97,31 +106,45 @@ def test_clusters_of_one_row_have_the_variance_of_proposition_4_3():
     cell, hits = np.repeat([0, 1, 2], [2, 7, 40]), rng.integers(0, 2, 49).astype(float)
     size, rate = np.bincount(cell), np.bincount(cell, hits) / np.bincount(cell)
     moments = Moments.of(cell, np.arange(49), np.ones(49), hits, 3)
-    assert moments.variance(rate, size.astype(float)) == pytest.approx(rate * (1 - rate) / (size - 1), abs=1e-14)
-    twice = Moments.of(np.tile(cell, 2), np.tile(np.arange(49), 2), np.ones(98), np.tile(hits, 2), 3)
-    assert twice.variance(rate, 2.0 * size) == pytest.approx(rate * (1 - rate) / (size - 1), abs=1e-14)
+    assert moments.variance(rate, size.astype(float)) == pytest.approx(
+        rate * (1 - rate) / (size - 1), abs=1e-14
+    )
+    twice = Moments.of(
+        np.tile(cell, 2), np.tile(np.arange(49), 2), np.ones(98), np.tile(hits, 2), 3
+    )
+    assert twice.variance(rate, 2.0 * size) == pytest.approx(
+        rate * (1 - rate) / (size - 1), abs=1e-14
+    )
 
 
 @pytest.mark.parametrize("rule", [BRIER, LOG, CLASS_LOG])
 def test_debiased_on_average(rule):
-    """Two level sets of known region rates; rows fall into regions by chance, as in Proposition 4.3."""
+    """Two level sets of known region rates; rows fall into regions by chance, as in Proposition
+    4.3."""
     rng = np.random.default_rng(0)
     rates, shares = np.array([0.2, 0.4, 0.5, 0.6, 0.9]), np.array([0.15, 0.15, 0.2, 0.2, 0.3])
     level = np.array([0, 0, 1, 1, 1])
     inside = [shares[level == k] / shares[level == k].sum() for k in (0, 1)]
     truth = sum(
-        shares[level == k].sum() * (p @ rule.value(rates[level == k]) - rule.value(np.array(p @ rates[level == k])))
+        shares[level == k].sum()
+        * (p @ rule.value(rates[level == k]) - rule.value(np.array(p @ rates[level == k])))
         for k, p in enumerate(inside)
     )
     counts = np.stack(
-        [np.concatenate([rng.multinomial(int(n), p) for n, p in zip((60, 140), inside, strict=True)]) for _ in range(20_000)]
+        [
+            np.concatenate(
+                [rng.multinomial(int(n), p) for n, p in zip((60, 140), inside, strict=True)]
+            )
+            for _ in range(20_000)
+        ]
     ).astype(float)
     hits = rng.binomial(counts.astype(int), rates).astype(float)
     found = explained_loss(RegionCounts(level, counts, hits, counts), rule)
     error = found.debiased.std() / np.sqrt(len(counts))
     excess = found.plugin.mean() - truth
     assert excess > 20 * error
-    # For Brier only the chance that a region stays empty is neglected; the jackknife leaves terms of order 1 / n^2.
+    # For Brier only the chance that a region stays empty is neglected; the jackknife leaves terms
+    # of order 1 / n^2.
     assert abs(found.debiased.mean() - truth) < (4 * error if rule is BRIER else 0.1 * excess)
 
 
@@ -132,14 +155,17 @@ def test_thin_regions_are_left_out_and_said():
     assert (found.plugin, found.bias) == (without.plugin, without.bias)
     assert found.thin.tolist() == [False, False, True]
     group = np.repeat(["a", "b", "c"], [20, 20, 1])
-    f = grouping_loss(np.tile([0, 1, 1], 14)[:41], np.full(41, 0.5), regions=pb.Column(group), lens=pb.Binary())
+    f = grouping_loss(
+        np.tile([0, 1, 1], 14)[:41], np.full(41, 0.5), regions=pb.Column(group), lens=pb.Binary()
+    )
     assert f.thin_regions == 1
     assert "1 regions of one row left out" in f.definition
 
 
 def test_theorem_c1_and_its_corollaries():
     w = neural_outputs(20_000, seed=3)
-    scores = 1 / (1 + ((1 - w.scores) / w.scores) ** 2)  # overconfident, so that both kinds of induced loss are there
+    # overconfident, so that both kinds of induced loss are there
+    scores = 1 / (1 + ((1 - w.scores) / w.scores) ** 2)
     f = grouping_loss(w.y, scores, w.features, lens=pb.Binary(), curve="knn")
     b = f.bounds
     assert b.induced == pytest.approx(f.calibration_induced + f.induced_by_bins, abs=1e-12)
@@ -153,7 +179,9 @@ def test_theorem_c1_and_its_corollaries():
     assert f.calibration_loss + f.lower_bound < truth + chance
     assert f.calibration_loss == pytest.approx(np.mean((scores - w.scores) ** 2), rel=0.15)
     assert np.isnan(
-        grouping_loss(w.y, scores, w.features, lens=pb.Binary(), bins=pb.EqualMass(9), interval=None).bounds.by_width[0]
+        grouping_loss(
+            w.y, scores, w.features, lens=pb.Binary(), bins=pb.EqualMass(9), interval=None
+        ).bounds.by_width[0]
     )
 
 
@@ -161,7 +189,9 @@ def test_induced_loss_of_a_calibrated_uniform_score():
     """E V[S | S_B] = 1 / (12 bins^2) (Lemma C.3)."""
     rng = np.random.default_rng(1)
     p = rng.random(100_000)
-    f = grouping_loss(rng.random(100_000) < p, p, regions=pb.Whole(), lens=pb.Binary(), bins=5, interval=None)
+    f = grouping_loss(
+        rng.random(100_000) < p, p, regions=pb.Whole(), lens=pb.Binary(), bins=5, interval=None
+    )
     assert f.induced_by_bins == pytest.approx(1 / 300, rel=0.05)
     assert f.explained == 0
     assert abs(f.calibration_loss) < 1e-4
@@ -263,7 +293,9 @@ def test_features_in_any_form():
     x = w.features.astype(np.float16)
 
     def found(features, **options):
-        return grouping_loss(w.y, w.scores, features, lens=pb.Binary(), interval=None, **options).plugin
+        return grouping_loss(
+            w.y, w.scores, features, lens=pb.Binary(), interval=None, **options
+        ).plugin
 
     expected = found(x.astype(np.float64))
     names = ["f_0", "f_1", "f_2"]
@@ -278,7 +310,9 @@ def test_features_in_any_form():
     missing = x.astype(np.float32)
     missing[::7, 0], missing[::11, 1] = np.nan, np.inf
     assert np.isfinite(found(missing))
-    frame = pd.DataFrame({"a": x[:, 0].astype(np.float32), "b": pd.Categorical(np.where(x[:, 1] > 0, "u", "v"))})
+    frame = pd.DataFrame(
+        {"a": x[:, 0].astype(np.float32), "b": pd.Categorical(np.where(x[:, 1] > 0, "u", "v"))}
+    )
     frame.loc[0, "b"] = None
     assert np.isfinite(found(frame))
 
@@ -286,10 +320,15 @@ def test_features_in_any_form():
 def test_columns_partitions_and_clusters():
     w = unfair_groups(6000, seed=2)
     lens = pb.Binary()
-    by_name = grouping_loss(w.y, w.scores, {"group": w.group, "x": w.features[:, 1]}, regions=["group"], lens=lens)
+    by_name = grouping_loss(
+        w.y, w.scores, {"group": w.group, "x": w.features[:, 1]}, regions=["group"], lens=lens
+    )
     rows = pb.Predictions(w.y, w.scores, columns={"group": w.group})
     assert grouping_loss(rows, regions=["group"], lens=lens).lower_bound == by_name.lower_bound
-    assert grouping_loss(w.y, w.scores, regions=pb.Column(w.group), lens=lens).lower_bound == by_name.lower_bound
+    assert (
+        grouping_loss(w.y, w.scores, regions=pb.Column(w.group), lens=lens).lower_bound
+        == by_name.lower_bound
+    )
     assert by_name.lower_bound.low < w.grouping_loss < by_name.lower_bound.high
     assert {r.rule: r.verdict for r in by_name.regions} == {
         "group = a": "under-confident",
@@ -310,29 +349,41 @@ def test_columns_partitions_and_clusters():
 
 
 def test_exact_intervals_and_tests():
-    """R: binom.test(3, 40, 0.2)$conf.int = 0.01574, 0.20386; twice the smaller tail, 2 * pbinom(3, 40, 0.2) = 0.05689."""
+    """R: binom.test(3, 40, 0.2)$conf.int = 0.01574, 0.20386; twice the smaller tail, 2 * pbinom(3,
+    40, 0.2) = 0.05689."""
     low, high = clopper_pearson(np.array([0.075, 0.0, 1.0]), np.array([40, 10, 10]))
     assert low == pytest.approx([0.0157, 0, 1 - 0.3085], abs=1e-4)
     assert high == pytest.approx([0.2039, 0.3085, 1], abs=1e-4)
-    assert binomial_test(np.array([0.075]), np.array([40]), np.array([0.2])) == pytest.approx([0.0569], abs=1e-4)
+    assert binomial_test(np.array([0.075]), np.array([40]), np.array([0.2])) == pytest.approx(
+        [0.0569], abs=1e-4
+    )
 
 
 def test_false_discoveries_are_controlled():
     rng = np.random.default_rng(0)
     stated = rng.uniform(0.2, 0.8, (1000, 30))
-    q = [false_discovery(binomial_test(rng.binomial(50, s) / 50, np.full(30, 50.0), s)) for s in stated]
+    q = [
+        false_discovery(binomial_test(rng.binomial(50, s) / 50, np.full(30, 50.0), s))
+        for s in stated
+    ]
     assert (np.array(q) <= 0.05).any(axis=1).mean() < 0.05 + 3 * np.sqrt(0.05 / 1000)
     shifted = np.clip(stated + 0.25, 0, 1)
-    q = [false_discovery(binomial_test(rng.binomial(50, t) / 50, np.full(30, 50.0), s)) for s, t in zip(stated, shifted)]  # noqa: B905
+    q = [
+        false_discovery(binomial_test(rng.binomial(50, t) / 50, np.full(30, 50.0), s))
+        for s, t in zip(stated, shifted, strict=True)
+    ]
     assert (np.array(q) <= 0.05).mean() > 0.7
 
 
 def test_intervals_cover():
-    """Known groups explain all of the grouping loss, so that the truth is what the interval should cover."""
+    """Known groups explain all of the grouping loss, so that the truth is what the interval should
+    cover."""
     inside = 0
     for seed in range(100):
         w = unfair_groups(1500, seed=seed)
-        f = grouping_loss(w.y, w.scores, regions=pb.Column(w.group), lens=pb.Binary(), bins=8, resamples=100)
+        f = grouping_loss(
+            w.y, w.scores, regions=pb.Column(w.group), lens=pb.Binary(), bins=8, resamples=100
+        )
         inside += f.lower_bound.low <= w.grouping_loss <= f.lower_bound.high
     assert inside / 100 > 0.95 - 4 * np.sqrt(0.05 * 0.95 / 100)
     assert inside < 100
@@ -345,7 +396,9 @@ def test_copies_of_rows_in_clusters_count_once():
     once = grouping_loss(w.y, w.scores, regions=pb.Column(w.group), lens=lens, bins=bins)
     copies = w.y[rows], w.scores[rows]
     alone, together = (
-        grouping_loss(*copies, regions=pb.Column(w.group[rows]), lens=lens, bins=bins, clusters=clusters)
+        grouping_loss(
+            *copies, regions=pb.Column(w.group[rows]), lens=lens, bins=bins, clusters=clusters
+        )
         for clusters in (None, rows)
     )
     assert together.plugin == pytest.approx(once.plugin)
@@ -353,7 +406,9 @@ def test_copies_of_rows_in_clusters_count_once():
     assert together.calibration_bias == pytest.approx(once.calibration_bias)
     assert together.calibration_induced == pytest.approx(once.calibration_induced, rel=0.05)
     for one, other in zip(together.regions, once.regions, strict=True):
-        assert (one.low, one.high, one.q_value) == pytest.approx((other.low, other.high, other.q_value), abs=0.01)
+        assert (one.low, one.high, one.q_value) == pytest.approx(
+            (other.low, other.high, other.q_value), abs=0.01
+        )
     assert alone.bias < 0.2 * once.bias
     width, expected = (f.lower_bound.high - f.lower_bound.low for f in (together, once))
     assert width == pytest.approx(expected, rel=0.25)
@@ -361,7 +416,8 @@ def test_copies_of_rows_in_clusters_count_once():
 
 
 def patients(seed, number=40, visits=20):
-    """Calibrated on average over patients, each with an effect of its own; features are noise that stays with the patient."""
+    """Calibrated on average over patients, each with an effect of its own; features are noise that
+    stays with the patient."""
     rng = np.random.default_rng(seed)
     patient = np.repeat(np.arange(number), visits)
     scores = rng.random(number * visits)
@@ -376,12 +432,19 @@ def test_patients_are_no_hidden_groups(score):
     for seed in range(30):
         y, p, x, patient = patients(seed)
         for name, clusters in (("alone", None), ("together", patient)):
-            options = {"lens": pb.Binary(), "bins": 5, "score": score, "clusters": clusters, "resamples": 60}
+            options = {
+                "lens": pb.Binary(),
+                "bins": 5,
+                "score": score,
+                "clusters": clusters,
+                "resamples": 60,
+            }
             found[name].append(grouping_loss(y, p, x, **options).lower_bound)
     lower = np.array(found["together"], float)
     assert lower.mean() < 2 * lower.std(ddof=1) / np.sqrt(len(lower))
     assert np.mean([bound.low > 0 for bound in found["together"]]) <= 0.1
-    alone = np.array(found["alone"], float)  # rows of a patient are in both halves, and agree by more than chance
+    # rows of a patient are in both halves, and agree by more than chance
+    alone = np.array(found["alone"], float)
     assert alone.mean() > 3 * alone.std(ddof=1) / np.sqrt(len(alone))
 
 
@@ -392,7 +455,9 @@ def test_clusters_stay_whole():
     assert half.mean() == 0.5
     with pytest.raises(pb.InputError, match="clusters whole"):
         grouping_loss(y, p, x, lens=pb.Binary(), clusters=patient, split=np.arange(len(y)) % 2 == 0)
-    grouping_loss(y, p, x, lens=pb.Binary(), clusters=patient, split=patient % 2 == 0, interval=None)
+    grouping_loss(
+        y, p, x, lens=pb.Binary(), clusters=patient, split=patient % 2 == 0, interval=None
+    )
     with pytest.raises(pb.InputError, match="two or more"):
         grouping_loss(y, p, x, lens=pb.Binary(), clusters=np.zeros(len(y)))
 
@@ -406,12 +471,17 @@ def test_log_score_of_known_groups():
     assert f.lower_bound.low < w.log_grouping_loss < f.lower_bound.high
     assert f.plugin > f.explained
     assert f.bounds is None
-    same = grouping_loss(w.y, w.scores, regions=pb.Column(w.group), lens=pb.Binary(), score=pb.Log(), interval=None)
+    same = grouping_loss(
+        w.y, w.scores, regions=pb.Column(w.group), lens=pb.Binary(), score=pb.Log(), interval=None
+    )
     assert same.lower_bound == f.lower_bound
 
 
 def test_without_grouping_loss_the_log_score_finds_none():
-    worlds = [neural_outputs(10_000, 4, perturbation=np.zeros_like, spread=1.0, seed=seed) for seed in SEEDS]
+    worlds = [
+        neural_outputs(10_000, 4, perturbation=np.zeros_like, spread=1.0, seed=seed)
+        for seed in SEEDS
+    ]
     lower = lower_bounds(worlds, score="log")[:, 2]
     assert abs(lower.mean()) < 2 * lower.std(ddof=1) / np.sqrt(len(lower))
 
@@ -432,16 +502,21 @@ def test_classwise_sums_over_classes():
     assert f.diagram is None
     with pytest.raises(pb.InputError, match="single event"):
         grouping_diagram(y, probs, x, lens=pb.Classwise())
-    # Two classes as a pair: the Brier score counts each event twice, the log score h_1 + h_2 is that of the event (C.9).
+    # Two classes as a pair: the Brier score counts each event twice, the log score h_1 + h_2 is
+    # that of the event (C.9).
     p = probs[:, 0] / (probs[:, 0] + probs[:, 1])
     both, groups = np.column_stack([1 - p, p]), pb.Column(rng.integers(0, 4, 3000))
     hit = (y == 0).astype(int)
     for score, times in (("brier", 2), ("log", 1)):
         one = grouping_loss(hit, p, regions=groups, lens=pb.Binary(), score=score, interval=None)
-        two = grouping_loss(hit, both, regions=groups, lens=pb.Classwise(), score=score, interval=None)
+        two = grouping_loss(
+            hit, both, regions=groups, lens=pb.Classwise(), score=score, interval=None
+        )
         assert two.plugin == pytest.approx(times * one.plugin, rel=1e-9)
         assert two.bias == pytest.approx(times * one.bias, rel=1e-9)
-        assert two.binned_calibration_loss == pytest.approx(times * one.binned_calibration_loss, rel=1e-9)
+        assert two.binned_calibration_loss == pytest.approx(
+            times * one.binned_calibration_loss, rel=1e-9
+        )
 
 
 def softmax(z):
@@ -450,14 +525,18 @@ def softmax(z):
 
 
 def labels_of(rng, truth):
-    return np.minimum((rng.random((len(truth), 1)) > truth.cumsum(axis=1)).sum(axis=1), truth.shape[1] - 1)
+    return np.minimum(
+        (rng.random((len(truth), 1)) > truth.cumsum(axis=1)).sum(axis=1), truth.shape[1] - 1
+    )
 
 
 def test_joint_loss_of_classes_that_are_swapped():
     """The top label sees nothing of it; boxes of all outputs see more than bins of each."""
     w = swapped_classes(6000, effect=0.8544)
     assert w.grouping_loss == pytest.approx(0.0270, abs=1e-4)
-    assert np.mean(((w.truth - w.scores) ** 2).sum(axis=1)) == pytest.approx(w.grouping_loss, rel=0.05)
+    assert np.mean(((w.truth - w.scores) ** 2).sum(axis=1)) == pytest.approx(
+        w.grouping_loss, rel=0.05
+    )
     joint = grouping_loss(w.y, w.scores, w.features, lens=pb.Full())
     top = grouping_loss(w.y, w.scores, w.features)
     assert 0.4 * w.grouping_loss < joint.lower_bound < w.grouping_loss
@@ -470,13 +549,16 @@ def test_joint_loss_of_classes_that_are_swapped():
     assert joint.regions[0].rule.startswith("class ")
     assert joint.region_of.shape == (6000, 3)
     assert any("f_0" in region.rule for region in joint.regions)
-    named = grouping_loss(w.y, w.scores, {"group": w.group}, regions=["group"], lens=pb.Full(), interval=None)
+    named = grouping_loss(
+        w.y, w.scores, {"group": w.group}, regions=["group"], lens=pb.Full(), interval=None
+    )
     assert 0.5 * w.grouping_loss < named.lower_bound < 1.1 * w.grouping_loss
 
 
 @pytest.mark.parametrize("kind", ["noise", "outputs", "shifted"])
 def test_joint_loss_is_not_above_zero_where_there_is_none(kind):
-    """Noise features; features that tell the outputs; and outputs with a shift, of which the truth is a function."""
+    """Noise features; features that tell the outputs; and outputs with a shift, of which the truth
+    is a function."""
     found, calibration = [], []
     shift = np.array([1, 0, -1]) * (kind == "shifted")
     for seed in range(12):
@@ -497,16 +579,30 @@ def test_joint_loss_with_weights_clusters_and_other_regions():
     once = grouping_loss(w.y, w.scores, regions=pb.Column(w.group), lens=pb.Full(), interval=None)
     double = w.y[rows], w.scores[rows]
     tree = pb.KDTree(1 / 15, split="median")
-    twice = grouping_loss(*double, regions=pb.Column(w.group[rows]), lens=pb.Full(), bins=tree, clusters=rows, interval=None)
+    twice = grouping_loss(
+        *double,
+        regions=pb.Column(w.group[rows]),
+        lens=pb.Full(),
+        bins=tree,
+        clusters=rows,
+        interval=None,
+    )
     assert twice.plugin == pytest.approx(once.plugin)
     assert twice.bias == pytest.approx(once.bias)
     assert twice.induced == pytest.approx(once.induced, abs=1e-5)
     weighted = grouping_loss(
-        w.y, w.scores, regions=pb.Column(w.group), lens=pb.Full(), interval=None, sample_weight=np.full(1500, 3.0)
+        w.y,
+        w.scores,
+        regions=pb.Column(w.group),
+        lens=pb.Full(),
+        interval=None,
+        sample_weight=np.full(1500, 3.0),
     )
     assert weighted.lower_bound == pytest.approx(once.lower_bound)
     for regions in ("stump", "balanced_stump", "kmeans", pb.Whole()):
-        found = grouping_loss(w.y, w.scores, w.features, lens=pb.Full(), regions=regions, induced="bins", resamples=20)
+        found = grouping_loss(
+            w.y, w.scores, w.features, lens=pb.Full(), regions=regions, induced="bins", resamples=20
+        )
         assert np.isfinite([found.lower_bound, found.lower_bound.low, found.calibration_loss]).all()
     tiny = grouping_loss([0, 1, 2], np.eye(3) * 0.4 + 0.2, np.ones((3, 1)), lens=pb.Full())
     assert tiny.lower_bound == pytest.approx(0)
@@ -530,7 +626,16 @@ def test_log_score_of_several_classes_is_not_above_zero_where_there_is_no_loss(c
         rng = np.random.default_rng(seed)
         probs = softmax(rng.standard_normal((600, classes)) + np.r_[3, np.zeros(classes - 1)])
         features, y = rng.standard_normal((600, 3)), labels_of(rng, probs)
-        f = grouping_loss(y, probs, features, lens=pb.Classwise(), score="log", bins=5, region_ratio=10, interval=None)
+        f = grouping_loss(
+            y,
+            probs,
+            features,
+            lens=pb.Classwise(),
+            score="log",
+            bins=5,
+            region_ratio=10,
+            interval=None,
+        )
         found.append(float(f.lower_bound))
     assert np.mean(found) < 2 * np.std(found, ddof=1) / np.sqrt(len(found))
 
@@ -540,19 +645,24 @@ def test_small_bins_are_searched_and_it_is_said_which():
     found = grouping_loss(w.y, w.scores, w.features, lens=pb.Binary())
     assert found.searched == 1
     assert 0.06 < found.lower_bound.low < w.grouping_loss
-    part = grouping_loss(w.y[:250], w.scores[:250], w.features[:250], lens=pb.Binary(), interval=None)
+    part = grouping_loss(
+        w.y[:250], w.scores[:250], w.features[:250], lens=pb.Binary(), interval=None
+    )
     assert 0 < part.searched < 1
     assert f"{part.searched:.0%} of the rows searched" in part.definition
     few = grouping_loss(w.y[:60], w.scores[:60], w.features[:60], lens=pb.Binary())
     assert few.searched == 0
     assert repr(few).startswith("too few rows")
-    none = grouping_loss(w.y, w.scores, regions=pb.Column(np.zeros(1500)), lens=pb.Binary(), interval=None)
+    none = grouping_loss(
+        w.y, w.scores, regions=pb.Column(np.zeros(1500)), lens=pb.Binary(), interval=None
+    )
     assert none.searched == 0
 
 
 @pytest.mark.parametrize("share", [0.1, 0.2])
 def test_a_small_group_is_found_where_no_feature_has_a_cut_near_its_median(share):
-    """A group of a tenth or a fifth of the rows, told by a column of 0 and 1: no bin was split, and 0 reported."""
+    """A group of a tenth or a fifth of the rows, told by a column of 0 and 1: no bin was split, and
+    0 reported."""
 
     def bound(n, seed, strength, **options):
         rng = np.random.default_rng(seed)
@@ -575,7 +685,10 @@ def test_a_small_group_is_found_where_no_feature_has_a_cut_near_its_median(share
 
 def test_small_bins_show_nothing_where_nothing_is():
     worlds = [linked_scores(600, lambda s: s, dimension=3, seed=seed) for seed in range(40)]
-    found = [grouping_loss(w.y, w.scores, w.features, lens=pb.Binary(), resamples=50).lower_bound for w in worlds]
+    found = [
+        grouping_loss(w.y, w.scores, w.features, lens=pb.Binary(), resamples=50).lower_bound
+        for w in worlds
+    ]
     lower = np.array(found, float)
     assert abs(lower.mean()) < 2.5 * lower.std(ddof=1) / np.sqrt(len(lower))
     assert np.mean([bound.low > 0 for bound in found]) <= 0.05
@@ -587,13 +700,18 @@ def test_weights():
     weight = rng.integers(0, 3, 2000).astype(float)
 
     def found(y, p, group, **options):
-        return grouping_loss(y, p, regions=pb.Column(group), lens=pb.Binary(), interval=None, **options)
+        return grouping_loss(
+            y, p, regions=pb.Column(group), lens=pb.Binary(), interval=None, **options
+        )
 
     weighted = found(w.y, w.scores, w.group, sample_weight=weight)
     rows = np.repeat(np.arange(2000), weight.astype(int))
     repeated = found(w.y[rows], w.scores[rows], w.group[rows])
-    assert weighted.plugin == pytest.approx(repeated.plugin, rel=1e-12)  # a bias depends on how many rows are different
-    assert weighted.binned_calibration_loss == pytest.approx(repeated.binned_calibration_loss, rel=1e-12)
+    # a bias depends on how many rows are different
+    assert weighted.plugin == pytest.approx(repeated.plugin, rel=1e-12)
+    assert weighted.binned_calibration_loss == pytest.approx(
+        repeated.binned_calibration_loss, rel=1e-12
+    )
     kept = weight > 0
     removed = found(w.y[kept], w.scores[kept], w.group[kept], sample_weight=weight[kept])
     scaled = found(w.y, w.scores, w.group, sample_weight=7e200 * weight)
@@ -610,8 +728,13 @@ def test_weights():
 
 def test_same_seed_same_answer():
     w = neural_outputs(2000)
-    first, again, other = (grouping_loss(w.y, w.scores, w.features, lens=pb.Binary(), seed=seed) for seed in (0, 0, 1))
-    assert (first.lower_bound, first.lower_bound.interval) == (again.lower_bound, again.lower_bound.interval)
+    first, again, other = (
+        grouping_loss(w.y, w.scores, w.features, lens=pb.Binary(), seed=seed) for seed in (0, 0, 1)
+    )
+    assert (first.lower_bound, first.lower_bound.interval) == (
+        again.lower_bound,
+        again.lower_bound.interval,
+    )
     assert first.lower_bound != other.lower_bound
 
 
@@ -628,7 +751,9 @@ def test_one_way_or_both():
     assert "given split" in given.definition
     assert (both.region_of >= 0).all()
     assert given.lower_bound == half.lower_bound
-    assert half.lower_bound.high - half.lower_bound.low > 1.1 * (both.lower_bound.high - both.lower_bound.low)
+    assert half.lower_bound.high - half.lower_bound.low > 1.1 * (
+        both.lower_bound.high - both.lower_bound.low
+    )
 
 
 def test_rows_as_they_come():
@@ -636,14 +761,20 @@ def test_rows_as_they_come():
     lens, x = pb.Binary(), w.features
     plain = grouping_loss(w.y, w.scores, x, lens=lens, interval=None)
     names = np.array(["no", "yes"])[w.y]
-    assert grouping_loss(names, w.scores, x, lens=lens, labels=["no", "yes"], interval=None).plugin == plain.plugin
+    assert (
+        grouping_loss(names, w.scores, x, lens=lens, labels=["no", "yes"], interval=None).plugin
+        == plain.plugin
+    )
     pairs = pb.Predictions.from_confidence(w.scores, w.y, features=x)
     assert grouping_loss(pairs, interval=None).plugin == plain.plugin  # the answer is the top label
     y, p = np.r_[w.y[:100], 0, w.y[100:]], np.r_[w.scores[:100], np.nan, w.scores[100:]]
-    dropped = grouping_loss(y, p, np.insert(x, 100, 99.0, axis=0), lens=lens, on_bad_rows="drop", interval=None)
+    dropped = grouping_loss(
+        y, p, np.insert(x, 100, 99.0, axis=0), lens=lens, on_bad_rows="drop", interval=None
+    )
     assert dropped.region_of[100] == -1
     assert dropped.lower_bound.n == 3000
-    assert dropped.plugin == pytest.approx(plain.plugin, rel=0.05)  # one value more among those that trees may cut at
+    # one value more among those that trees may cut at
+    assert dropped.plugin == pytest.approx(plain.plugin, rel=0.05)
 
 
 # The diagram
@@ -663,7 +794,12 @@ def test_grouping_diagram():
     assert ((d.region_low <= d.region_observed) & (d.region_observed <= d.region_high)).all()
     assert d.region_differs[6:14].any()
     none = neural_outputs(6000, perturbation=np.zeros_like, seed=1)
-    assert grouping_diagram(none.y, none.scores, none.features, lens=pb.Binary()).region_differs[4:16].mean() < 0.2
+    assert (
+        grouping_diagram(none.y, none.scores, none.features, lens=pb.Binary())
+        .region_differs[4:16]
+        .mean()
+        < 0.2
+    )
 
 
 # Worlds
@@ -681,9 +817,13 @@ def test_grouping_diagram():
 )
 def test_worlds_are_calibrated_and_know_their_loss(world):
     squares = (world.truth - world.scores) ** 2
-    assert squares.mean() == pytest.approx(world.grouping_loss, abs=4 * squares.std() / np.sqrt(len(squares)))
+    assert squares.mean() == pytest.approx(
+        world.grouping_loss, abs=4 * squares.std() / np.sqrt(len(squares))
+    )
     log = LOG.divergence(world.truth, world.scores)
-    assert log.mean() == pytest.approx(world.log_grouping_loss, abs=4 * log.std() / np.sqrt(len(log)))
+    assert log.mean() == pytest.approx(
+        world.log_grouping_loss, abs=4 * log.std() / np.sqrt(len(log))
+    )
     assert ((world.truth >= 0) & (world.truth <= 1)).all()
     bins = pb.EqualMass(20).cells(world.scores)
     for value in (world.truth, world.y):
@@ -736,7 +876,16 @@ def test_edges(y, p, score):
     x = np.random.default_rng(0).standard_normal((len(y), 3))
     for regions in ("tree", "stump", "kmeans", pb.Whole(), TreeRegions(2)):
         for curve in ("local", "knn"):
-            f = grouping_loss(y, p, x, lens=pb.Binary(), score=score, regions=regions, curve=curve, recalibrate=len(y) > 1)
+            f = grouping_loss(
+                y,
+                p,
+                x,
+                lens=pb.Binary(),
+                score=score,
+                regions=regions,
+                curve=curve,
+                recalibrate=len(y) > 1,
+            )
             assert np.isfinite([f.plugin, f.bias, f.explained, f.induced, f.lower_bound]).all()
             assert not np.isnan(f.calibration_loss)
             assert f.plugin >= -1e-12
@@ -748,8 +897,13 @@ def test_edges(y, p, score):
 
 def test_a_certain_mistake_is_infinite_only_in_the_log_score():
     y, p = [1, 0, 1, 1] * 10, [0.0, 1.0, 1.0, 0.3] * 10
-    assert grouping_loss(y, p, regions=pb.Whole(), lens=pb.Binary(), score="log").calibration_loss == np.inf
-    right = grouping_loss([0, 1] * 20, [0.0, 1.0] * 20, regions=pb.Whole(), lens=pb.Binary(), score="log")
+    assert (
+        grouping_loss(y, p, regions=pb.Whole(), lens=pb.Binary(), score="log").calibration_loss
+        == np.inf
+    )
+    right = grouping_loss(
+        [0, 1] * 20, [0.0, 1.0] * 20, regions=pb.Whole(), lens=pb.Binary(), score="log"
+    )
     assert right.calibration_loss == pytest.approx(0, abs=1e-12)
 
 
@@ -789,7 +943,14 @@ def test_refusals(options, words):
 
 def real(shared, name, **options):
     rows = np.load(shared / "data" / f"{name}.npz")
-    return grouping_loss(rows["labels"], rows["logits"], rows["features"], from_logits=True, recalibrate=True, **options)
+    return grouping_loss(
+        rows["labels"],
+        rows["logits"],
+        rows["features"],
+        from_logits=True,
+        recalibrate=True,
+        **options,
+    )
 
 
 def test_grouping_loss_grows_under_shift(shared):
@@ -799,7 +960,9 @@ def test_grouping_loss_grows_under_shift(shared):
     # Recalibration removes the calibration part, and leaves the grouping part.
     for found in (test, shift):
         assert found.calibration_loss.low > 0.005
-        assert found.recalibrated.calibration_loss.low < 0 < found.recalibrated.calibration_loss.high
+        assert (
+            found.recalibrated.calibration_loss.low < 0 < found.recalibrated.calibration_loss.high
+        )
         assert abs(found.recalibrated.calibration_loss) < 0.02 * found.calibration_loss
     assert shift.recalibrated.lower_bound > 0.6 * shift.lower_bound
     assert "isotonic" in shift.recalibrated.definition
@@ -814,21 +977,34 @@ def test_small_sets_at_home_show_no_clear_grouping_loss(shared, name):
 
 
 def test_the_table_finds_the_corruptions(shared):
-    """Accuracy less confidence is -.41 for noise, -.34 for rotation, -.22 for blur, -.07 for darkening. The tree saw features
-    of the network only."""
+    """Accuracy less confidence is -.41 for noise, -.34 for rotation, -.22 for blur, -.07 for
+    darkening. The tree saw features of the network only."""
     rows = np.load(shared / "data" / "fashion_cnn_shift.npz")
     names = np.array(["rotation", "noise", "darkened", "blur"])[rows["corruption"]]
-    found = grouping_loss(rows["labels"], rows["logits"], rows["features"], from_logits=True, interval=None)
+    found = grouping_loss(
+        rows["labels"], rows["logits"], rows["features"], from_logits=True, interval=None
+    )
     table = found.regions
-    worse, better = (table.number[table.differs & (sign * (table.observed - table.expected) > 0)] for sign in (-1, 1))
+    worse, better = (
+        table.number[table.differs & (sign * (table.observed - table.expected) > 0)]
+        for sign in (-1, 1)
+    )
     share = {
-        name: [np.mean(names[np.isin(found.region_of, regions)] == name) for regions in (worse, better)]
+        name: [
+            np.mean(names[np.isin(found.region_of, regions)] == name) for regions in (worse, better)
+        ]
         for name in np.unique(names)
     }
     assert share["noise"][0] > 0.45 > 0.1 > share["noise"][1]
     assert share["darkened"][1] > 0.4 > 0.15 > share["darkened"][0]
     assert len(table.badly_served()) > 100
-    known = grouping_loss(rows["labels"], rows["logits"], {"corruption": names}, regions=["corruption"], from_logits=True)
+    known = grouping_loss(
+        rows["labels"],
+        rows["logits"],
+        {"corruption": names},
+        regions=["corruption"],
+        from_logits=True,
+    )
     assert known.lower_bound.low > 0.01
     assert all(region.verdict == "over-confident" for region in known.regions)
     gap = {region.rule: region.observed - region.stated for region in known.regions}
@@ -837,6 +1013,8 @@ def test_the_table_finds_the_corruptions(shared):
 
 
 def test_groups_must_be_single_values():
-    rows = pb.Predictions([0, 1] * 20, [0.2, 0.7] * 20, columns={"who": np.array([{"a": 1}] * 40, object)})
+    rows = pb.Predictions(
+        [0, 1] * 20, [0.2, 0.7] * 20, columns={"who": np.array([{"a": 1}] * 40, object)}
+    )
     with pytest.raises(pb.InputError, match="single values"):
         grouping_loss(rows, regions=["who"])

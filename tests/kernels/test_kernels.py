@@ -25,12 +25,22 @@ def log_of(x, out):
 
 
 def ulps(values: np.ndarray, exact: list[mpmath.mpf]) -> float:
-    return max(float(abs(mpmath.mpf(float(v)) - e) / np.spacing(abs(v))) for v, e in zip(values, exact, strict=True))
+    return max(
+        float(abs(mpmath.mpf(float(v)) - e) / np.spacing(abs(v)))
+        for v, e in zip(values, exact, strict=True)
+    )
 
 
 def test_exp_within_two_units_in_the_last_place():
     rng = np.random.default_rng(0)
-    x = -np.r_[0.0, 5e-324, 2.0**-53, rng.uniform(0, 1, 200), rng.uniform(0, 707, 300), 10.0 ** -rng.uniform(0, 20, 100)]
+    x = -np.r_[
+        0.0,
+        5e-324,
+        2.0**-53,
+        rng.uniform(0, 1, 200),
+        rng.uniform(0, 707, 300),
+        10.0 ** -rng.uniform(0, 20, 100),
+    ]
     out = np.empty_like(x)
     exp_of(x, out)
     with mpmath.workprec(120):
@@ -123,7 +133,10 @@ def test_processes_that_start_cold_together_agree(tmp_path):
     env = {"NUMBA_CACHE_DIR": str(tmp_path), "PATH": "/usr/bin:/bin"}
     jobs = [
         subprocess.Popen(
-            [sys.executable, "-c", code.format(f"np.{dtype}")], env=env, stdout=subprocess.PIPE, stderr=subprocess.PIPE
+            [sys.executable, "-c", code.format(f"np.{dtype}")],
+            env=env,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
         )
         for dtype in ("float32", "float64") * 3
     ]

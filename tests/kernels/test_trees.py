@@ -39,9 +39,17 @@ def plain_cells(points, least, split):
 
 
 @law
-@given(seeds, st.integers(1, 80), st.integers(1, 6), st.integers(0, 8), splits, st.sampled_from([1, 2, 3, 10]))
+@given(
+    seeds,
+    st.integers(1, 80),
+    st.integers(1, 6),
+    st.integers(0, 8),
+    splits,
+    st.sampled_from([1, 2, 3, 10]),
+)
 def test_ties(seed, n, d, most, split, least):
-    """Multiples of 1/64 have exact sums, so that equal variances and values at the cut are the same for both."""
+    """Multiples of 1/64 have exact sums, so that equal variances and values at the cut are the same
+    for both."""
     points = np.random.default_rng(seed).integers(0, most, (n, d), endpoint=True)
     points[:, 0] = 5
     tree = pb.KDTree(min_rows=least, split=split)
@@ -65,8 +73,12 @@ def test_points_without_ties(seed, n, d, split, gamma):
 def test_close_rows_among_distant_ones(split, scale):
     """The variances of the close rows are far below the last bit of those of all rows."""
     rng = np.random.default_rng(0)
-    points = np.where(rng.random((4000, 1)) < 0.3, rng.random((4000, 5)), 0.5 + scale * rng.random((4000, 5)))
-    np.testing.assert_array_equal(pb.KDTree(min_rows=20, split=split).cells(points), plain_cells(points, 20, split))
+    points = np.where(
+        rng.random((4000, 1)) < 0.3, rng.random((4000, 5)), 0.5 + scale * rng.random((4000, 5))
+    )
+    np.testing.assert_array_equal(
+        pb.KDTree(min_rows=20, split=split).cells(points), plain_cells(points, 20, split)
+    )
 
 
 @law
@@ -75,13 +87,17 @@ def test_a_single_event(seed, n, split):
     outputs = np.random.default_rng(seed).integers(0, 16, n, endpoint=True)
     expected = plain_cells(np.column_stack([16 - outputs, outputs]), 2, split)
     for dtype in (np.float64, np.float32):
-        np.testing.assert_array_equal(pb.KDTree(min_rows=2, split=split).cells((outputs / 16).astype(dtype)), expected)
+        np.testing.assert_array_equal(
+            pb.KDTree(min_rows=2, split=split).cells((outputs / 16).astype(dtype)), expected
+        )
 
 
 @pytest.mark.parametrize("split", ["mean", "median"])
 def test_ties_at_the_smallest_value_do_not_stop_the_median(split):
     outputs = np.column_stack([np.repeat([0.125, 0.25, 0.5], [6, 2, 2]), np.zeros(10)])
-    np.testing.assert_array_equal(pb.KDTree(min_rows=2, split=split).cells(outputs), np.repeat([0, 1, 2], [6, 2, 2]))
+    np.testing.assert_array_equal(
+        pb.KDTree(min_rows=2, split=split).cells(outputs), np.repeat([0, 1, 2], [6, 2, 2])
+    )
 
 
 def test_few_rows():

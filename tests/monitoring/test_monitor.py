@@ -20,8 +20,11 @@ from probaudit.monitoring.monitor import Monitor
 DOCS = Path(__file__).parents[2] / "docs" / "monitoring.md"
 
 
-def world(n: int, seed: int, *, bias: float = 0.0, scale: float = 1.0, spread: float = 2.0) -> tuple[np.ndarray, np.ndarray]:
-    """Labels drawn from logits, and probabilities of these logits; `bias` moves the labels only, `scale` the outputs only."""
+def world(
+    n: int, seed: int, *, bias: float = 0.0, scale: float = 1.0, spread: float = 2.0
+) -> tuple[np.ndarray, np.ndarray]:
+    """Labels drawn from logits, and probabilities of these logits; `bias` moves the labels only,
+    `scale` the outputs only."""
     rng = np.random.default_rng(seed)
     z = rng.normal(0, spread, n)
     y = (rng.random(n) < 1 / (1 + np.exp(-z - bias))).astype(int)
@@ -46,11 +49,15 @@ def test_what_is_measured():
         assert getattr(found["log_score"], side) == pytest.approx(pb.log_score(data), rel=1e-12)
         assert getattr(found["brier_score"], side) == pytest.approx(pb.brier_score(data), rel=1e-12)
         # from a grid of 420 cells, not 16,800
-        assert getattr(found["smooth_ece"], side) == pytest.approx(pb.smooth_calibration_error(data), abs=2e-4)
+        assert getattr(found["smooth_ece"], side) == pytest.approx(
+            pb.smooth_calibration_error(data), abs=2e-4
+        )
     assert found["accuracy"].recent == pytest.approx(hit.mean(), rel=1e-12)
     assert found["confidence"].recent == pytest.approx(top.mean(), rel=1e-9)
     assert found["overconfidence"].recent == pytest.approx(top.mean() - hit.mean(), abs=1e-9)
-    assert found["priors"].recent == pytest.approx(abs(recent.y.mean() - reference.y.mean()), rel=1e-12)
+    assert found["priors"].recent == pytest.approx(
+        abs(recent.y.mean() - reference.y.mean()), rel=1e-12
+    )
     assert found["infinite_rows"].recent == 0
 
 
@@ -70,7 +77,8 @@ def test_moments_of_a_binary_score_are_those_of_its_rows(score):
 @pytest.mark.parametrize("expected", [0.5, 2, 10, 100])
 @pytest.mark.parametrize("level", [1e-2, 1e-4, 1e-6])
 def test_tails_of_rare_events_are_not_underrated(expected, level):
-    """Against the binomial: the chance of this many errors or more in 1,000 rows of a known rate."""
+    """Against the binomial: the chance of this many errors or more in 1,000 rows of a known
+    rate."""
     share = expected / 1000
     count = int(binom.isf(level, 1000, share)) + 1
     truth = 2 * binom.sf(count - 1, 1000, share)
@@ -86,7 +94,9 @@ def test_chance_is_two_sided_and_never_above_one():
 def test_pooling_is_that_of_the_rows():
     a, b = np.random.default_rng(0).gamma(2, size=300), np.random.default_rng(1).gamma(3, size=500)
     one = np.ones
-    found = Moments.of_values(a, one(300), one(300)).pooled(Moments.of_values(b, one(500), one(500)))
+    found = Moments.of_values(a, one(300), one(300)).pooled(
+        Moments.of_values(b, one(500), one(500))
+    )
     both = np.concatenate([a, b])
     assert found.mean == pytest.approx(both.mean())
     assert found.variance == pytest.approx(both.var())
@@ -94,7 +104,8 @@ def test_pooling_is_that_of_the_rows():
 
 
 def test_p_values_of_means_are_uniform_if_nothing_changed():
-    """4,000 pairs of samples of a skewed loss: the share below each level, within 5 standard errors."""
+    """4,000 pairs of samples of a skewed loss: the share below each level, within 5 standard
+    errors."""
     rng = np.random.default_rng(7)
     a, b = rng.gamma(0.3, size=(4000, 200)), rng.gamma(0.3, size=(4000, 800))
 
@@ -124,7 +135,8 @@ def alarms(streams: list[list[float]], level: float) -> int:
 
 
 def test_false_alarms_are_as_rare_as_stated():
-    """At alpha = 20% over 8 looks at 8 measures. Without the rule, at 5% each, there would be one in most streams."""
+    """At alpha = 20% over 8 looks at 8 measures. Without the rule, at 5% each, there would be one
+    in most streams."""
     found = stationary(12)
     assert alarms(found, 0.2 / (8 * 8)) <= binom.isf(1e-3, 12, 0.2)
     assert alarms(found, 0.05) >= 6
@@ -146,8 +158,24 @@ def test_the_level_of_a_test():
 @pytest.mark.parametrize(
     ("drift", "expected"),
     [
-        ({"bias": 1.5}, {"log_score": "worse", "accuracy": "worse", "overconfidence": "worse", "priors": "changed"}),
-        ({"scale": 4.0}, {"log_score": "worse", "smooth_ece": "worse", "overconfidence": "worse", "confidence": "changed"}),
+        (
+            {"bias": 1.5},
+            {
+                "log_score": "worse",
+                "accuracy": "worse",
+                "overconfidence": "worse",
+                "priors": "changed",
+            },
+        ),
+        (
+            {"scale": 4.0},
+            {
+                "log_score": "worse",
+                "smooth_ece": "worse",
+                "overconfidence": "worse",
+                "confidence": "changed",
+            },
+        ),
         ({"spread": 5.0}, {"log_score": "better", "accuracy": "better", "confidence": "changed"}),
     ],
 )
@@ -155,7 +183,10 @@ def test_drift_is_noticed_and_named(drift, expected):
     for seed in range(3):
         monitor = Monitor(rows(5000, seed), window=2000, every=1000)
         assert monitor.update(rows(4000, 100 + seed)) == []
-        found = {alarm.measure: alarm.direction for alarm in monitor.update(rows(2000, 200 + seed, **drift))}
+        found = {
+            alarm.measure: alarm.direction
+            for alarm in monitor.update(rows(2000, 200 + seed, **drift))
+        }
         assert expected.items() <= found.items()
     if "scale" in drift:  # the most probable class is the same, and so are the labels
         assert not {"accuracy", "priors"} & found.keys()
@@ -172,7 +203,9 @@ def test_words():
     assert "The class frequencies changed in rows 0 to 1,999" in alarms["priors"]
     assert re.search(r"class \d: \d+\.\d% to \d+\.\d%\.", alarms["priors"])
     text = monitor.report()
-    assert "2,000 rows seen, 1 look at the last 2,000 rows, against a reference of 5,000 rows" in text
+    assert (
+        "2,000 rows seen, 1 look at the last 2,000 rows, against a reference of 5,000 rows" in text
+    )
     assert "ALARM (worse)" in text
     assert "at most 5%" in text
     assert "No window is full yet" in Monitor(rows(50, 0)).report()
@@ -192,7 +225,9 @@ def test_any_cutting_gives_the_same_looks():
     found = []
     for size in (41, 1000, 2600):
         monitor = Monitor(rows(2000, 0), window=1000, every=500)
-        alarms = [a for i in range(0, 2600, size) for a in monitor.update(stream.take(slice(i, i + size)))]
+        alarms = [
+            a for i in range(0, 2600, size) for a in monitor.update(stream.take(slice(i, i + size)))
+        ]
         found.append((list(monitor.looks), alarms))
     assert found[0] == found[1] == found[2]
     assert [look.first_row for look in found[0][0]] == [0, 500, 1000, 1500]
@@ -203,7 +238,11 @@ def test_windows_of_blocks():
     for i, n in enumerate([400, 300, 500, 200]):
         monitor.update(rows(n, 10 + i))
     assert monitor.update([], []) == []
-    assert [(look.first_row, look.last_row) for look in monitor.looks] == [(0, 1199), (400, 1399), (700, 1399)]
+    assert [(look.first_row, look.last_row) for look in monitor.looks] == [
+        (0, 1199),
+        (400, 1399),
+        (700, 1399),
+    ]
     assert monitor.window is not None
     assert monitor.window.rows == 700
 
@@ -211,7 +250,9 @@ def test_windows_of_blocks():
 def test_differences_that_do_not_matter():
     stream = rows(20_000, 1, bias=1.0)
     strict = Monitor(rows(20_000, 0), window=20_000, every=20_000)
-    lenient = Monitor(rows(20_000, 0), window=20_000, every=20_000, ignore={"accuracy": 0.05, "priors": 0.2})
+    lenient = Monitor(
+        rows(20_000, 0), window=20_000, every=20_000, ignore={"accuracy": 0.05, "priors": 0.2}
+    )
     assert {"accuracy", "priors"} <= {alarm.measure for alarm in strict.update(stream)}
     found = {alarm.measure for alarm in lenient.update(stream)}
     assert "log_score" in found
@@ -222,8 +263,14 @@ def test_differences_that_do_not_matter():
 def test_the_impossible_happens():
     y, p = world(2000, 1)
     p[:8], y[:8] = 0.0, 1
-    found = {alarm.measure: str(alarm) for alarm in Monitor(rows(20_000, 0), window=2000, every=2000).update(y, p)}
-    assert "The share of rows whose true class was held impossible rose from 0.00% to 0.40%" in found["infinite_rows"]
+    found = {
+        alarm.measure: str(alarm)
+        for alarm in Monitor(rows(20_000, 0), window=2000, every=2000).update(y, p)
+    }
+    assert (
+        "The share of rows whose true class was held impossible rose from 0.00% to 0.40%"
+        in found["infinite_rows"]
+    )
     assert "log_score" not in found
 
 
@@ -247,23 +294,36 @@ def test_bad_rows():
 def test_equal_weights_are_none():
     y, p = world(1000, 1)
     plain = Monitor(rows(2000, 0), window=1000, every=1000)
-    weighted = Monitor(statistics(pb.Predictions(*world(2000, 0), sample_weight=np.full(2000, 3.0))), window=1000, every=1000)
+    weighted = Monitor(
+        statistics(pb.Predictions(*world(2000, 0), sample_weight=np.full(2000, 3.0))),
+        window=1000,
+        every=1000,
+    )
     plain.update(y, p)
     weighted.update(y, p, sample_weight=np.full(1000, 3.0))
     for a, b in zip(last(plain).values(), last(weighted).values(), strict=True):
-        assert (a.recent, a.difference, a.low, a.high) == pytest.approx((b.recent, b.difference, b.low, b.high), abs=1e-9)
+        assert (a.recent, a.difference, a.low, a.high) == pytest.approx(
+            (b.recent, b.difference, b.low, b.high), abs=1e-9
+        )
         assert a.p_value == pytest.approx(b.p_value, rel=1e-5)
 
 
 def test_kept_in_a_file_it_goes_on(tmp_path):
     path = tmp_path / "monitor.npz"
-    one, other = (Monitor(rows(2000, 0), window=1000, every=500, ignore={"accuracy": 0.01}, history=7) for _ in range(2))
+    one, other = (
+        Monitor(rows(2000, 0), window=1000, every=500, ignore={"accuracy": 0.01}, history=7)
+        for _ in range(2)
+    )
     for i in range(6):
         block = rows(700, 10 + i, bias=0.3 * i)
         assert one.update(block) == other.update(block)
         other.save(path)
         other = Monitor.load(path)
-        assert (list(other.looks), list(other.alarms), other.level) == (list(one.looks), list(one.alarms), one.level)
+        assert (list(other.looks), list(other.alarms), other.level) == (
+            list(one.looks),
+            list(one.alarms),
+            one.level,
+        )
     assert len(one.alarms)
     path.write_bytes(path.read_bytes()[:-200])
     with pytest.raises(pb.InputError, match="monitor/1"):
@@ -302,13 +362,23 @@ def test_the_window_is_a_state():
 
 def test_many_classes_and_kinds():
     world_of_many = pb.simulate.gaussian_posteriors(3000, 12, seed=0)
-    logits = Monitor(pb.Predictions(world_of_many.y, np.log(world_of_many.cal), from_logits=True), window=600, every=600)
+    logits = Monitor(
+        pb.Predictions(world_of_many.y, np.log(world_of_many.cal), from_logits=True),
+        window=600,
+        every=600,
+    )
     order = np.random.default_rng(0).permutation(len(world_of_many.y))[:600]
     assert logits.update(world_of_many.y[order], np.log(world_of_many.cal[order])) == []
     rare = np.where(world_of_many.y[order] == 0, 3, world_of_many.y[order])
-    changed = {alarm.measure: alarm.text for alarm in logits.update(rare, np.log(world_of_many.cal[order]))}
+    changed = {
+        alarm.measure: alarm.text for alarm in logits.update(rare, np.log(world_of_many.cal[order]))
+    }
     assert "class 3: " in changed["priors"] or "class 0: " in changed["priors"]
-    pairs = Monitor(pb.Predictions.from_confidence([0.9, 0.8, 0.6] * 500, [True, True, False] * 500), window=300, every=300)
+    pairs = Monitor(
+        pb.Predictions.from_confidence([0.9, 0.8, 0.6] * 500, [True, True, False] * 500),
+        window=300,
+        every=300,
+    )
     assert pairs.update([True, True, False] * 100, [0.9, 0.8, 0.6] * 100) == []
     assert "priors" not in last(pairs)
     assert "accuracy" in {alarm.measure for alarm in pairs.update([False] * 300, [0.9] * 300)}
@@ -318,7 +388,12 @@ def test_many_classes_and_kinds():
 def test_constant_streams_raise_no_alarm(y, p):
     monitor = Monitor(pb.Predictions([y] * 400, [p] * 400), window=200, every=100)
     assert monitor.update([y] * 500, [p] * 500) == []
-    assert all(change.p_value == 1 for look in monitor.looks for change in look.changes if change.measure != "smooth_ece")
+    assert all(
+        change.p_value == 1
+        for look in monitor.looks
+        for change in look.changes
+        if change.measure != "smooth_ece"
+    )
 
 
 def test_a_frame_of_looks():
@@ -357,14 +432,20 @@ def test_bad_choices(options, argument):
 
 def test_rows_of_another_kind_are_refused():
     monitor = Monitor(rows(100, 0))
-    for block in (pb.Predictions([0], [[0.2, 0.3, 0.5]]), pb.Predictions([0], [0.3], from_logits=True)):
+    for block in (
+        pb.Predictions([0], [[0.2, 0.3, 0.5]]),
+        pb.Predictions([0], [0.3], from_logits=True),
+    ):
         with pytest.raises(pb.InputError, match="planned for"):
             monitor.update(block)
     assert monitor.rows == 0
 
 
 def test_rows_with_other_parts_add_nothing():
-    monitor, same = Monitor(rows(2000, 0), window=500, every=500), Monitor(rows(2000, 0), window=500, every=500)
+    monitor, same = (
+        Monitor(rows(2000, 0), window=500, every=500),
+        Monitor(rows(2000, 0), window=500, every=500),
+    )
     y, p = world(500, 1)
     for each in (monitor, same):
         each.update(y[:100], p[:100], columns={"day": y[:100]})

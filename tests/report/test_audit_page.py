@@ -20,7 +20,17 @@ from probaudit.report.comparison_page import comparison_page
 from probaudit.report.page import Figure, FindingList, Page, Section, Table, Words, as_html
 from probaudit.report.terminal import number
 
-SECTIONS = ["verdict", "budget", "scores", "calibration", "diagrams", "groups", "repairs", "pitfalls", "provenance"]
+SECTIONS = [
+    "verdict",
+    "budget",
+    "scores",
+    "calibration",
+    "diagrams",
+    "groups",
+    "repairs",
+    "pitfalls",
+    "provenance",
+]
 
 
 @pytest.fixture(scope="module")
@@ -33,7 +43,15 @@ def found(world):
     columns = {"site": np.array(["north", "south"])[np.arange(2000) % 2]}
     features = np.random.default_rng(0).normal(size=(2000, 2))
     costs = 1 - np.eye(3)
-    return pb.audit(world.y, world.mcs, features=features, columns=columns, costs=costs, repair="compare", title="a title")
+    return pb.audit(
+        world.y,
+        world.mcs,
+        features=features,
+        columns=columns,
+        costs=costs,
+        repair="compare",
+        title="a title",
+    )
 
 
 def section(page: Page, name: str) -> Section:
@@ -45,7 +63,12 @@ def table(page: Page, name: str, place: int = 0) -> Table:
 
 
 def figures(page: Page) -> dict[str, Figure]:
-    return {block.name: block for part in page.sections for block in part.blocks if isinstance(block, Figure)}
+    return {
+        block.name: block
+        for part in page.sections
+        for block in part.blocks
+        if isinstance(block, Figure)
+    }
 
 
 def test_every_section_and_every_finding(found):
@@ -53,7 +76,9 @@ def test_every_section_and_every_finding(found):
     assert [part.name for part in page.sections] == SECTIONS
     assert page.title == "a title"
     assert page.headline == found.headline
-    lists = [block for part in page.sections for block in part.blocks if isinstance(block, FindingList)]
+    lists = [
+        block for part in page.sections for block in part.blocks if isinstance(block, FindingList)
+    ]
     said = [finding for block in lists for finding in block.findings]
     assert sorted(said, key=repr) == sorted(found.findings, key=repr)
 
@@ -84,7 +109,9 @@ def test_the_diagrams_are_those_of_the_evidence(found, world):
         assert set(figure.variants) == set(choices)
 
 
-@pytest.mark.parametrize("kind", ["one column", "pairs", "one class", "few rows", "sure", "weights", "many classes"])
+@pytest.mark.parametrize(
+    "kind", ["one column", "pairs", "one class", "few rows", "sure", "weights", "many classes"]
+)
 def test_a_page_of_anything(kind):
     rng = np.random.default_rng(0)
     n = {"few rows": 3, "many classes": 400}.get(kind, 60)
@@ -104,7 +131,9 @@ def test_a_page_of_anything(kind):
     if kind == "pairs":
         found = pb.audit(pb.Predictions(y, p, pairs=True), repair="compare")
     else:
-        found = pb.audit(y, p, repair="compare", classes=range(40) if kind == "many classes" else [0, 1], **more)
+        found = pb.audit(
+            y, p, repair="compare", classes=range(40) if kind == "many classes" else [0, 1], **more
+        )
     page = audit_page(found)
     assert [part.name for part in page.sections] == SECTIONS
     assert "NaN" not in as_html(page).partition('id="figures">')[2].partition("</script>")[0]
@@ -120,7 +149,10 @@ def test_a_comparison_page(world):
     assert figures(page)["aligned"].variants[()].models == ("raw", "calibrated")
     text = as_html(page)
     assert "calibrated: log score" in text
-    assert json.loads(text.partition('id="figures">')[2].partition("</script>")[0])["figures"].keys() == figures(page).keys()
+    assert (
+        json.loads(text.partition('id="figures">')[2].partition("</script>")[0])["figures"].keys()
+        == figures(page).keys()
+    )
 
 
 def stated(groups: bool = False) -> pb.Predictions:
@@ -128,7 +160,9 @@ def stated(groups: bool = False) -> pb.Predictions:
     rng = np.random.default_rng(0)
     confidence, site = rng.beta(5, 2, 3000), np.array(["north", "south"])[np.arange(3000) % 2]
     correct = rng.random(3000) < np.where(site == "south", confidence**2, confidence)
-    return pb.Predictions.from_confidence(confidence, correct, columns={"site": site} if groups else None)
+    return pb.Predictions.from_confidence(
+        confidence, correct, columns={"site": site} if groups else None
+    )
 
 
 def texts(page: Page) -> str:
@@ -139,8 +173,14 @@ def texts(page: Page) -> str:
 
 
 def test_no_code_is_left_where_people_read(found, world):
-    compared = pb.compare({"a": world.mcs, "b": world.cal}, world.y, features=np.c_[world.y], resamples=50)
-    for page in (audit_page(found), audit_page(pb.audit(stated(), repair="compare")), comparison_page(compared)):
+    compared = pb.compare(
+        {"a": world.mcs, "b": world.cal}, world.y, features=np.c_[world.y], resamples=50
+    )
+    for page in (
+        audit_page(found),
+        audit_page(pb.audit(stated(), repair="compare")),
+        comparison_page(compared),
+    ):
         text = texts(page)
         assert not re.findall(r".*\w\((?:\w+=|\)).*", text)  # EqualWidth(bins=15), TopLabel()
         assert not re.findall(r".*(?:argmax|zero_one|brier score|`).*", text)
@@ -149,7 +189,11 @@ def test_no_code_is_left_where_people_read(found, world):
 
 def test_a_stated_confidence_is_not_called_a_class(found):
     audit = pb.audit(stated(groups=True), regions=["site"], repair="compare")
-    lines = [line for line in texts(audit_page(audit)).splitlines() if re.search("top.label|probable class|true class", line)]
+    lines = [
+        line
+        for line in texts(audit_page(audit)).splitlines()
+        if re.search("top.label|probable class|true class", line)
+    ]
     assert lines == []
     assert "stated confidence, 15 equal bins" in repr(audit)
     assert "top label" not in repr(audit)
@@ -161,11 +205,21 @@ def test_groups_that_were_given_are_not_called_regions():
     audit = pb.audit(stated(groups=True), regions=["site"], repair=False)
     page = audit_page(audit)
     served = table(page, "groups", 1)
-    assert served.caption.startswith("Badly served: groups by site, over all their outputs, after calibration by ")
+    assert served.caption.startswith(
+        "Badly served: groups by site, over all their outputs, after calibration by "
+    )
     # One map for both groups corrects their mean: what was right for the north is then too low.
-    assert [(row[0], row[-1]) for row in served.rows] == [("site = south", "overconfident"), ("site = north", "underconfident")]
-    assert {row[0]: row[-1] for row in table(page, "groups", 0).rows} == {"site = south": "overconfident", "site = north": ""}
-    plain = replace(audit, budget=pb.loss_budget(stated(groups=True), regions=["site"], calibrator="none"))
+    assert [(row[0], row[-1]) for row in served.rows] == [
+        ("site = south", "overconfident"),
+        ("site = north", "underconfident"),
+    ]
+    assert {row[0]: row[-1] for row in table(page, "groups", 0).rows} == {
+        "site = south": "overconfident",
+        "site = north": "",
+    }
+    plain = replace(
+        audit, budget=pb.loss_budget(stated(groups=True), regions=["site"], calibrator="none")
+    )
     served = table(audit_page(plain), "groups", 1)
     assert served.headers[2] == "stated"
     assert [(row[0], row[-1]) for row in served.rows] == [("site = south", "overconfident")]
@@ -173,8 +227,13 @@ def test_groups_that_were_given_are_not_called_regions():
     (finding,) = (finding for finding in audit.findings if finding.rule == "hidden_groups")
     assert "know what sets these groups apart" in finding.advice
     even = pb.simulate.unfair_groups(3000, {"a": 0.0, "b": 0.0})
-    fair = pb.audit(even.y, even.scores, columns={"group": even.group}, regions=["group"], repair=False)
-    assert Words("No group by group was found to be badly served, beyond chance.") in section(audit_page(fair), "groups").blocks
+    fair = pb.audit(
+        even.y, even.scores, columns={"group": even.group}, regions=["group"], repair=False
+    )
+    assert (
+        Words("No group by group was found to be badly served, beyond chance.")
+        in section(audit_page(fair), "groups").blocks
+    )
     assert "no group is found to be" in repr(fair)
 
 
@@ -183,7 +242,9 @@ def test_shares_say_of_what(found, world):
     few = slice(0, 900)  # too few for a budget over all classes
     top = pb.audit(world.y[few], world.mcs[few], features=np.c_[world.y[few]], repair=False)
     assert "of the Brier score of the most probable class" in top.verdict
-    assert "Brier score of the most probable class: (p - y)², counted once" in " ".join(repr(top).split())
+    assert "Brier score of the most probable class: (p - y)², counted once" in " ".join(
+        repr(top).split()
+    )
     (tile,) = (tile for tile in audit_page(top).tiles if "hidden groups" in tile.name)
     assert tile.span.startswith("of the Brier score of the most probable class, 95% interval")
     whole = pb.audit(world.y, world.mcs, features=np.c_[world.y], repair=False)
@@ -194,14 +255,19 @@ def test_shares_say_of_what(found, world):
 def test_two_numbers_for_miscalibration_come_with_the_reason(found):
     shown = " ".join(repr(found).split())
     loss = found["calibration_loss.relative"]
-    assert f"{loss:.1%} of the log score ({loss.low:.1%} to {loss.high:.1%}), removed by bias-corrected temperature" in shown
+    assert (
+        f"{loss:.1%} of the log score ({loss.low:.1%} to {loss.high:.1%}), removed by bias-corrected temperature"
+        in shown
+    )
     why = "on rows it was not fitted to, plus the calibration error left after it"
     assert why in shown
     assert why in texts(audit_page(found))
 
 
 def test_wide_tables_of_models_are_two(world):
-    compared = pb.compare({"a": world.mcs, "b": world.cal}, world.y, features=np.c_[world.y], resamples=50)
+    compared = pb.compare(
+        {"a": world.mcs, "b": world.cal}, world.y, features=np.c_[world.y], resamples=50
+    )
     page = comparison_page(compared)
     assert all(len(table(page, "models", place).headers) <= 8 for place in (0, 1))
     assert "grouping, at least" in table(page, "models", 1).headers
@@ -226,7 +292,13 @@ def test_those_who_wait_see_what_is_done(found, world, monkeypatch):
     for module in (comparison, audit_page_module):
         monkeypatch.setattr(module, "Progress", Bar)
     audit_page(found)
-    pb.compare({"a": world.mcs, "b": world.cal}, world.y, features=np.c_[world.y], resamples=50, repair=False)
+    pb.compare(
+        {"a": world.mcs, "b": world.cal},
+        world.y,
+        features=np.c_[world.y],
+        resamples=50,
+        repair=False,
+    )
     assert [(bar._unit, bar._done, bar._total) for bar in bars] == [
         ("sections of the report", 9, 9),
         ("models", 2, 2),

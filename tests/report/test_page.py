@@ -1,4 +1,5 @@
-"""Pages: text stays text, nothing is loaded, and what stands in the page is what the diagrams say."""
+"""Pages: text stays text, nothing is loaded, and what stands in the page is what the diagrams
+say."""
 
 from __future__ import annotations
 
@@ -15,7 +16,18 @@ import pytest
 from probaudit.audits.finding import Finding
 from probaudit.diagrams.diagram import Diagram
 from probaudit.diagrams.picture import Axis, Line, Panel, Picture, Points
-from probaudit.report.page import Control, Facts, Figure, FindingList, Page, Section, Table, Tile, Words, as_html
+from probaudit.report.page import (
+    Control,
+    Facts,
+    Figure,
+    FindingList,
+    Page,
+    Section,
+    Table,
+    Tile,
+    Words,
+    as_html,
+)
 
 PAYLOADS = [
     "<script>alert(1)</script>",
@@ -60,7 +72,9 @@ class Curve(Diagram):
     def picture(self) -> Picture:
         x = np.linspace(0, 1, 5)
         marks = (Line(x, x**2, name=self.name), Points(x, x, detail={self.name: [self.name] * 5}))
-        panel = Panel(marks, Axis(self.name, 0, 1), Axis("y", 0, 1, categories=None), title=self.name)
+        panel = Panel(
+            marks, Axis(self.name, 0, 1), Axis("y", 0, 1, categories=None), title=self.name
+        )
         return Picture((panel,), self.name, self.name, self.name)
 
     def columns(self) -> dict[str, np.ndarray]:
@@ -69,10 +83,28 @@ class Curve(Diagram):
 
 def page(text: str) -> Page:
     """A page that shows a text wherever a page can show text."""
-    figure = Figure("curve", {(text,): Curve(text), ("other",): Curve("other")}, [Control(text, (text, "other"))])
+    figure = Figure(
+        "curve",
+        {(text,): Curve(text), ("other",): Curve("other")},
+        [Control(text, (text, "other"))],
+    )
     table = Table(text, (text, text), ((text, text),), words=(0, 1))
-    blocks = (Words(text), FindingList([Finding("bad", "rule", text)]), Facts([(text, text)]), table, figure)
-    return Page(text, text, text, "bad", [Section("one", text, blocks, text)], [Tile(text, text, text)], text)
+    blocks = (
+        Words(text),
+        FindingList([Finding("bad", "rule", text)]),
+        Facts([(text, text)]),
+        table,
+        figure,
+    )
+    return Page(
+        text,
+        text,
+        text,
+        "bad",
+        [Section("one", text, blocks, text)],
+        [Tile(text, text, text)],
+        text,
+    )
 
 
 class Elements(HTMLParser):
@@ -118,7 +150,10 @@ def test_nothing_may_be_loaded_and_only_what_stands_in_the_page_may_run():
     scripts = re.findall(r"<script>(.*?)</script>", text, re.DOTALL)
     (style,) = re.findall(r"<style>(.*?)</style>", text, re.DOTALL)
     for part in (*scripts, style):
-        assert f"'sha256-{base64.b64encode(hashlib.sha256(part.encode()).digest()).decode()}'" in policy
+        assert (
+            f"'sha256-{base64.b64encode(hashlib.sha256(part.encode()).digest()).decode()}'"
+            in policy
+        )
     assert len(scripts) == 2
     markup = re.sub(r"<(script|style)>.*?</\1>", "", text, flags=re.DOTALL)
     assert not re.search(r'(src|href)="(?!#)', markup)
@@ -126,7 +161,9 @@ def test_nothing_may_be_loaded_and_only_what_stands_in_the_page_may_run():
 
 def test_the_figures_of_a_page_are_those_of_its_diagrams():
     text = as_html(page("plain words"))
-    (data,) = re.findall(r'<script type="application/json" id="figures">(.*?)</script>', text, re.DOTALL)
+    (data,) = re.findall(
+        r'<script type="application/json" id="figures">(.*?)</script>', text, re.DOTALL
+    )
     figures = json.loads(data)["figures"]["curve"]
     assert set(figures) == {"0", "1"}
     layer = figures["1"]["spec"]["layer"][0]

@@ -12,12 +12,30 @@ import probaudit as pb
 from tests.report.test_page import PAYLOADS
 
 sync_api = pytest.importorskip("playwright.sync_api", reason="the browser tests need playwright")
-BROWSER = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
+BROWSER = next(
+    filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None
+)
 pytestmark = pytest.mark.skipif(BROWSER is None, reason="no Chromium on this machine")
 
-QUIET = ["--no-sandbox", "--disable-gpu", "--no-first-run", "--disable-background-networking", "--disable-component-update"]
+QUIET = [
+    "--no-sandbox",
+    "--disable-gpu",
+    "--no-first-run",
+    "--disable-background-networking",
+    "--disable-component-update",
+]
 SCREENSHOTS = Path(__file__).parents[2] / "build" / "screenshots"
-SECTIONS = ["verdict", "budget", "scores", "calibration", "diagrams", "groups", "repairs", "pitfalls", "provenance"]
+SECTIONS = [
+    "verdict",
+    "budget",
+    "scores",
+    "calibration",
+    "diagrams",
+    "groups",
+    "repairs",
+    "pitfalls",
+    "provenance",
+]
 
 
 @pytest.fixture(scope="module")
@@ -57,7 +75,9 @@ class Opened:
     """A page, and what it said and asked for."""
 
     def __init__(self, browser, path: Path, **choices) -> None:
-        self.page = browser.new_context(**({"viewport": {"width": 1200, "height": 900}} | choices)).new_page()
+        self.page = browser.new_context(
+            **({"viewport": {"width": 1200, "height": 900}} | choices)
+        ).new_page()
         self.said: list[str] = []
         self.asked: list[str] = []
         self.page.on("console", lambda message: self.said.append(message.text))
@@ -65,7 +85,9 @@ class Opened:
         self.page.on("request", lambda request: self.asked.append(request.url))
         self.page.on("dialog", lambda dialog: (self.said.append("dialog"), dialog.dismiss()))
         self.page.goto(path.as_uri())
-        self.page.wait_for_function("[...document.querySelectorAll('figure[id]')].every(f => 'shown' in f.dataset)")
+        self.page.wait_for_function(
+            "[...document.querySelectorAll('figure[id]')].every(f => 'shown' in f.dataset)"
+        )
 
     def screenshot(self, name: str) -> None:
         SCREENSHOTS.mkdir(parents=True, exist_ok=True)
@@ -86,7 +108,9 @@ def test_no_error_and_no_request(opened, report):
 
 
 def test_every_section_is_there_and_says_something(opened):
-    assert [section.get_attribute("id") for section in opened.page.locator("main section").all()] == SECTIONS
+    assert [
+        section.get_attribute("id") for section in opened.page.locator("main section").all()
+    ] == SECTIONS
     for section in opened.page.locator("main section").all():
         assert len(section.inner_text()) > 80
 
@@ -94,7 +118,12 @@ def test_every_section_is_there_and_says_something(opened):
 def test_hostile_names_are_shown_and_add_nothing(opened):
     page = opened.page
     assert page.locator("script").count() == 3
-    assert page.locator("iframe, object, embed, base, link, form:not(.vega-bindings), main img, main b").count() == 0
+    assert (
+        page.locator(
+            "iframe, object, embed, base, link, form:not(.vega-bindings), main img, main b"
+        ).count()
+        == 0
+    )
     text = page.locator("body").inner_text()
     for name in (*PAYLOADS[:3], PAYLOADS[7]):
         assert name in text
@@ -112,10 +141,15 @@ def test_controls_change_the_chart_and_its_table(opened):
     figure.scroll_into_view_if_needed()
     assert figure.locator("select").count() >= 2
     for select in figure.locator("select").all():
-        before = figure.locator(".chart svg").inner_html(), figure.locator("details table").inner_text()
+        before = (
+            figure.locator(".chart svg").inner_html(),
+            figure.locator("details table").inner_text(),
+        )
         shown = figure.get_attribute("data-shown")
         select.select_option(index=1)
-        opened.page.wait_for_function(f"document.querySelector('#reliability').dataset.shown !== {shown!r}")
+        opened.page.wait_for_function(
+            f"document.querySelector('#reliability').dataset.shown !== {shown!r}"
+        )
         assert figure.locator(".chart svg").inner_html() != before[0]
     assert opened.said == []
 
@@ -145,7 +179,10 @@ def background(opened: Opened) -> str:
 
 
 def test_dark_follows_the_system_and_the_button(browser, report):
-    dark, light = Opened(browser, report, color_scheme="dark"), Opened(browser, report, color_scheme="light")
+    dark, light = (
+        Opened(browser, report, color_scheme="dark"),
+        Opened(browser, report, color_scheme="light"),
+    )
     assert background(dark) != background(light)
     dark.screenshot("dark")
     label = "getComputedStyle(document.querySelector('.chart svg .role-axis-label text')).fill"

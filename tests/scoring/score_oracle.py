@@ -1,4 +1,5 @@
-"""Every score once more, a row at a time, in plain Python: what the tests compare the library with."""
+"""Every score once more, a row at a time, in plain Python: what the tests compare the library
+with."""
 
 from __future__ import annotations
 
@@ -13,7 +14,8 @@ import probaudit as pb
 
 
 def odd_costs(classes: int) -> pb.Cost:
-    """A cost matrix that is not square, has no zero diagonal, and under which no two decisions are equal."""
+    """A cost matrix that is not square, has no zero diagonal, and under which no two decisions are
+    equal."""
     decisions = 3 if classes > 100 else classes + 2
     k, j = np.mgrid[:classes, :decisions]
     return pb.Cost(((3 * k + 5 * j + k * j) % 7) / 4 + (k + 1) * (j + 1) / 64)
@@ -34,7 +36,8 @@ SCORES = {
 
 
 def scores_for(classes):
-    """The scores that exist for so many classes. A square cost matrix of thousands of classes is left out."""
+    """The scores that exist for so many classes. A square cost matrix of thousands of classes is
+    left out."""
     return [
         name
         for name in SCORES
@@ -59,11 +62,13 @@ def estimate(score, y, p, **options):
 
 @cache
 def beta_tail(q: float, a: float, b: float) -> float:
-    """The integral over (q, 1) of W(t) / t: what the second class costs when its probability is q."""
+    """The integral over (q, 1) of W(t) / t: what the second class costs when its probability is
+    q."""
     if q == 0 and a <= 1:
         return math.inf
 
-    # t = e^u turns the neighbourhood of zero, down to the least number, into an interval of length 745.
+    # t = e^u turns the neighbourhood of zero, down to the least number, into an interval of length
+    # 745.
     def weight(u):
         return math.exp(u * (a - 1)) * (-math.expm1(u)) ** (b - 1)
 
@@ -94,19 +99,27 @@ def row_score(score, q, c) -> float:
 
 
 def decision(matrix, q) -> int:
-    expected = [math.fsum(x * m for x, m in zip(q, column, strict=True)) for column in matrix.T.tolist()]
+    expected = [
+        math.fsum(x * m for x, m in zip(q, column, strict=True)) for column in matrix.T.tolist()
+    ]
     return expected.index(min(expected))
 
 
 def row_scores(score, y, p):
-    return np.array([row_score(score, q, c) for q, c in zip(np.asarray(p, np.float64), y, strict=True)])
+    return np.array(
+        [row_score(score, q, c) for q, c in zip(np.asarray(p, np.float64), y, strict=True)]
+    )
 
 
 def mean_score(score, y, p, w=None) -> float:
     s = row_scores(score, y, p).tolist()
     w = np.ones(len(s)) if w is None else np.asarray(w, np.float64)
     w = (w / w.max()).tolist()
-    return math.inf if math.inf in s else math.fsum(a * b for a, b in zip(w, s, strict=True)) / math.fsum(w)
+    return (
+        math.inf
+        if math.inf in s
+        else math.fsum(a * b for a, b in zip(w, s, strict=True)) / math.fsum(w)
+    )
 
 
 def two_columns(p):

@@ -1,4 +1,4 @@
-"""Paper 2: its reference code's numbers on real predictions, met by ours."""
+"""Ferrer & Ramos 2025: its reference code's numbers on real predictions, met by ours."""
 
 from __future__ import annotations
 
@@ -44,7 +44,11 @@ def scores(y, outputs, **options):
 @pytest.mark.parametrize(("dataset", "system"), FILES)
 def test_table_2_raw_rows(shared, dataset, system):
     with (shared / "golden" / "ferrer_table2.csv").open() as file:
-        rows = [r for r in csv.DictReader(file) if (r["dataset"], r["system"], r["posteriors"]) == (dataset, system, "raw")]
+        rows = [
+            r
+            for r in csv.DictReader(file)
+            if (r["dataset"], r["system"], r["posteriors"]) == (dataset, system, "raw")
+        ]
     (row,) = rows
     y, logits = load(shared, FILES[dataset, system])
     if dataset == "CIFAR-1vsO":  # class 1 of CIFAR-100 against all others
@@ -52,7 +56,13 @@ def test_table_2_raw_rows(shared, dataset, system):
         found = scores((y == 1).astype(int), np.column_stack([1 - p, p]), normalize=True)
     else:
         found = scores(y, logits, normalize=True, from_logits=True)
-    golden = {"01": "NRisk_01", "01r": "NRisk_01r", "imb": "NRisk_imb", "log": "NCE", "brier": "NBS"}
+    golden = {
+        "01": "NRisk_01",
+        "01r": "NRisk_01r",
+        "imb": "NRisk_imb",
+        "log": "NCE",
+        "brier": "NBS",
+    }
     for name, column in golden.items():
         assert found[name] == pytest.approx(float(row[f"rerun_{column}"]), abs=1e-6), name
 

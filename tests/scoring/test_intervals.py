@@ -1,4 +1,5 @@
-"""Standard errors and 95% intervals: against numerical differentiation, a bootstrap, and truths that are known."""
+"""Standard errors and 95% intervals: against numerical differentiation, a bootstrap, and truths
+that are known."""
 
 from __future__ import annotations
 
@@ -11,7 +12,14 @@ from scipy.special import expit
 import probaudit as pb
 from probaudit.choices.scores import Brier, Log
 from probaudit.engines.memory import summary
-from probaudit.scoring.expected_scores import Z95, accuracy, estimate_score, mean_score, score_sums, wilson
+from probaudit.scoring.expected_scores import (
+    Z95,
+    accuracy,
+    estimate_score,
+    mean_score,
+    score_sums,
+    wilson,
+)
 from probaudit.scoring.metrics import _sums as class_sums
 from probaudit.states import ClassSums, Plan
 from tests.scoring.score_oracle import SCORES, estimate, row_scores, scores_for
@@ -32,19 +40,28 @@ def statistic(score, y, s, w, *, normalize, priors):
     totals = np.bincount(y, w)
     P = totals / totals.sum() if priors is None else priors
     value = P @ (np.bincount(y, w * s) / totals)
-    # The best constant forecast changes with P, its decision under costs does not for a small change.
+    # The best constant forecast changes with P, its decision under costs does not for a small
+    # change.
     return value / (P @ score.by_class(P)) if normalize else value
 
 
 def standard_error(score, y, p, w, *, normalize, priors):
-    """The infinitesimal jackknife, with derivatives by central differences and n / (n - 1) in each stratum."""
+    """The infinitesimal jackknife, with derivatives by central differences and n / (n - 1) in each
+    stratum."""
     s = row_scores(score, y, p)
     variance = 0.0
-    strata = [np.arange(len(y))] if priors is None else [np.flatnonzero(y == c) for c in range(p.shape[1])]
+    strata = (
+        [np.arange(len(y))]
+        if priors is None
+        else [np.flatnonzero(y == c) for c in range(p.shape[1])]
+    )
     for rows in strata:
         for i in rows:
             step = 1e-4 * w[i] * (np.arange(len(y)) == i)
-            up, down = (statistic(score, y, s, v, normalize=normalize, priors=priors) for v in (w + step, w - step))
+            up, down = (
+                statistic(score, y, s, v, normalize=normalize, priors=priors)
+                for v in (w + step, w - step)
+            )
             variance += ((up - down) / 2e-4) ** 2 * len(rows) / (len(rows) - 1)
     return math.sqrt(variance)
 
@@ -69,8 +86,14 @@ def mean_of(score, y, p, *, sample_weight=None, **choices):
 def test_standard_error(classes, name, normalize, weighted, with_priors):
     (y, p), score = WORLD[classes], SCORES[name](classes)
     priors = PRIORS[classes] if with_priors else None
-    options = {"normalize": normalize, "priors": priors, "sample_weight": WEIGHTS if weighted else None}
-    expected = standard_error(score, y, p, WEIGHTS if weighted else np.ones(N), normalize=normalize, priors=priors)
+    options = {
+        "normalize": normalize,
+        "priors": priors,
+        "sample_weight": WEIGHTS if weighted else None,
+    }
+    expected = standard_error(
+        score, y, p, WEIGHTS if weighted else np.ones(N), normalize=normalize, priors=priors
+    )
     assert mean_of(score, y, p, **options).error == pytest.approx(expected, rel=1e-6)
     found = estimate(score, y, p, **options)
     assert found.low < found < found.high
@@ -79,7 +102,8 @@ def test_standard_error(classes, name, normalize, weighted, with_priors):
 @pytest.mark.parametrize("normalize", [False, True])
 @pytest.mark.parametrize("name", scores_for(3))
 def test_with_many_rows_of_each_class_the_interval_is_the_linearised_one(name, normalize):
-    """The skewness that separates them vanishes as 1 / sqrt(n): 3% with 30,000 rows under the most skewed costs here."""
+    """The skewness that separates them vanishes as 1 / sqrt(n): 3% with 30,000 rows under the most
+    skewed costs here."""
     (y, p), score = WORLD[3], SCORES[name](3)
     once = class_sums_of(score, y, p)
     many = ClassSums(**{part: value * 50_000 for part, value in vars(once).items()})
@@ -99,7 +123,9 @@ def test_standard_error_against_a_bootstrap(name, normalize):
     repeats = rng.multinomial(1500, np.full(1500, 1 / 1500), 3000)
     values = [statistic(score, y, s, w, normalize=normalize, priors=None) for w in repeats]
     # 3,000 replicates know a standard deviation to 1.3%.
-    assert mean_of(score, y, p, normalize=normalize).error == pytest.approx(np.std(values), rel=0.06)
+    assert mean_of(score, y, p, normalize=normalize).error == pytest.approx(
+        np.std(values), rel=0.06
+    )
 
 
 def test_intervals_that_say_nothing():
@@ -121,12 +147,14 @@ def test_a_constant_score_has_an_interval_without_width():
 
 
 @pytest.mark.parametrize(
-    ("name", "scale"), [("log", s) for s in (1e-2, 1e-4, 1e-6)] + [("brier", s) for s in (1e-1, 1e-2, 1e-3)]
+    ("name", "scale"),
+    [("log", s) for s in (1e-2, 1e-4, 1e-6)] + [("brier", s) for s in (1e-1, 1e-2, 1e-3)],
 )
 def test_small_scores_keep_their_spread(name, scale):
     """A classifier that is nearly sure and right: the interval is narrow, but not of width zero.
 
-    Squares are summed to 2^-44, which gives a standard deviation its third digit down to about 1e-6.
+    Squares are summed to 2^-44, which gives a standard deviation its third digit down to about
+    1e-6.
     """
     gap = scale * np.random.default_rng(2).exponential(size=200)
     p = np.column_stack([gap, 1 - gap])
@@ -139,7 +167,12 @@ def test_small_scores_keep_their_spread(name, scale):
 
 
 # Newcombe 1998, Statistics in Medicine 17, Table I, method 3 (score), printed to four digits
-NEWCOMBE = {(81, 263): (0.2553, 0.3662), (15, 148): (0.0624, 0.1605), (0, 20): (0.0, 0.1611), (1, 29): (0.0061, 0.1718)}
+NEWCOMBE = {
+    (81, 263): (0.2553, 0.3662),
+    (15, 148): (0.0624, 0.1605),
+    (0, 20): (0.0, 0.1611),
+    (1, 29): (0.0061, 0.1718),
+}
 
 
 @pytest.mark.parametrize(("hits", "n"), NEWCOMBE)
@@ -149,16 +182,20 @@ def test_wilson(hits, n):
     assert (1 - high, 1 - low) == pytest.approx(NEWCOMBE[hits, n], abs=5.1e-5)
     p = np.r_[np.full(hits, 0.9), np.full(n - hits, 0.1)]
     found = pb.audit(np.ones(n, int), p)["accuracy"]
-    assert (float(found), *found.interval) == pytest.approx((hits / n, *wilson(hits / n, n)), rel=1e-12)
+    assert (float(found), *found.interval) == pytest.approx(
+        (hits / n, *wilson(hits / n, n)), rel=1e-12
+    )
 
 
-PRIOR, WIDTH, SLOPE = 0.3, 1.5, 1.4  # the second class's share, the log-odds' deviation, overconfidence
+# the second class's share, the log-odds' deviation, overconfidence
+PRIOR, WIDTH, SLOPE = 0.3, 1.5, 1.4
 COSTS = pb.Cost([[0, 1, 0.65], [2, 0, 0.65]])
 CLASS_WEIGHTS = np.array([0.7, 1.5])
 
 
 def draw(rng, n):
-    """Rows of a world in which the log-odds of a class are normal and the classifier overstates them."""
+    """Rows of a world in which the log-odds of a class are normal and the classifier overstates
+    them."""
     y = (rng.random(n) < PRIOR).astype(int)
     z = (2 * y - 1) * WIDTH**2 / 2 + WIDTH * rng.normal(size=n)
     return y, expit(SLOPE * z - 0.8), CLASS_WEIGHTS[y] * rng.uniform(0.5, 1.5, n)
@@ -193,9 +230,15 @@ def estimates(y, p, w):
     plain, heavy = (summary(r, Plan.of(r, {"costs": COSTS}), threads=1) for r in (rows, weighted))
     found = {"accuracy": accuracy(plain)}
     for score in (pb.Log(), pb.Brier(), COSTS):
-        for way, state, priors in (("plain", plain, None), ("weighted", heavy, None), ("priors", plain, [0.5, 0.5])):
+        for way, state, priors in (
+            ("plain", plain, None),
+            ("weighted", heavy, None),
+            ("priors", plain, [0.5, 0.5]),
+        ):
             found[score.name, way] = estimate_score(state, score, priors=priors)
-            found[score.name, way, "normalised"] = estimate_score(state, score, normalize=True, priors=priors)
+            found[score.name, way, "normalised"] = estimate_score(
+                state, score, normalize=True, priors=priors
+            )
     return found
 
 
@@ -220,9 +263,13 @@ def test_coverage_of_larger_samples():
         assert 0.939 <= share <= 0.960, name
 
 
-@pytest.mark.parametrize(("name", "shape"), [("brier", (1, 1)), ("log", (1, 1)), ("brier", (0.3, 30)), ("log", (0.3, 30))])
+@pytest.mark.parametrize(
+    ("name", "shape"),
+    [("brier", (1, 1)), ("log", (1, 1)), ("brier", (0.3, 30)), ("log", (0.3, 30))],
+)
 def test_intervals_of_scores_cover(name, shape):
-    """Skewed scores with many rows, and calibrated risks of 1%: symmetric limits leave 7% above at n = 1000."""
+    """Skewed scores with many rows, and calibrated risks of 1%: symmetric limits leave 7% above at
+    n = 1000."""
     rng, score = np.random.default_rng(3), {"brier": Brier(), "log": Log()}[name]
     risks = np.random.default_rng(4).beta(*shape, 2_000_000)
     both = np.column_stack([1 - risks, risks])
@@ -240,9 +287,9 @@ def test_intervals_of_scores_cover(name, shape):
 
 
 def test_normalised_risks_of_rare_positives_do_not_seem_overconfident():
-    """Calibrated risks of 1%: about ten positives in 1,000 rows, so that the risk of the best constant
-    decision is uncertain too. Limits of a normal distribution are above 1 in 11% of samples, and 58%
-    of intervals cover the truth."""
+    """Calibrated risks of 1%: about ten positives in 1,000 rows, so that the risk of the best
+    constant decision is uncertain too. Limits of a normal distribution are above 1 in 11% of
+    samples, and 58% of intervals cover the truth."""
     costs = [[0, 1, 0.1], [1, 0, 0.1]]
     risks = np.random.default_rng(4).beta(0.3, 30, 2_000_000)
     truth, hits, above = float(np.minimum(risks, 0.1).mean() / risks.mean()), 0, 0

@@ -16,9 +16,16 @@ W = RNG.uniform(0.1, 2, 300)
 @pytest.mark.parametrize("weights", [None, W])
 def test_closed_forms(weights):
     """Kullback-Leibler, squared distance, and the regret of decisions."""
-    found = {name: pb.score_divergence(S, Q, score=name, sample_weight=weights) for name in ("log", "brier")}
-    assert float(found["log"]) == pytest.approx(np.average(entropy(S, Q, axis=1), weights=weights), rel=1e-12)
-    assert float(found["brier"]) == pytest.approx(np.average(((S - Q) ** 2).sum(axis=1), weights=weights), rel=1e-12)
+    found = {
+        name: pb.score_divergence(S, Q, score=name, sample_weight=weights)
+        for name in ("log", "brier")
+    }
+    assert float(found["log"]) == pytest.approx(
+        np.average(entropy(S, Q, axis=1), weights=weights), rel=1e-12
+    )
+    assert float(found["brier"]) == pytest.approx(
+        np.average(((S - Q) ** 2).sum(axis=1), weights=weights), rel=1e-12
+    )
     costs = np.array([[0, 1, 2, 0.3], [4, 0, 1, 0.3], [1, 3, 0, 0.3], [1, 1, 5, 0.3]])
     regret = (S @ costs)[np.arange(300), (Q @ costs).argmin(axis=1)] - (S @ costs).min(axis=1)
     found = pb.score_divergence(S, Q, score=pb.Cost(costs), sample_weight=weights)
@@ -26,9 +33,12 @@ def test_closed_forms(weights):
 
 
 def test_the_expected_score_is_divergence_and_entropy():
-    """Ferrer & Ramos 2025, Eq. 25; and the mean score of labels from the reference approaches it."""
+    """Ferrer & Ramos 2025, Eq. 25; and the mean score of labels from the reference approaches
+    it."""
     expected = (S * -np.log(Q)).sum(axis=1).mean()
-    assert float(pb.score_divergence(S, Q)) + entropy(S, axis=1).mean() == pytest.approx(expected, rel=1e-12)
+    assert float(pb.score_divergence(S, Q)) + entropy(S, axis=1).mean() == pytest.approx(
+        expected, rel=1e-12
+    )
     assert pb.score_divergence(S, S).interval == (0, 0)
     assert float(pb.score_divergence(S, S)) == pytest.approx(0, abs=1e-15)
 
@@ -47,8 +57,12 @@ def test_two_classes_logits_and_log_probabilities():
     s, q = RNG.random((2, 50))
     both = pb.score_divergence(np.column_stack([1 - s, s]), np.column_stack([1 - q, q]))
     assert float(pb.score_divergence(s, q)) == pytest.approx(float(both), rel=1e-12)
-    assert float(pb.score_divergence(S, np.log(Q) + 3, from_logits=True)) == pytest.approx(float(pb.score_divergence(S, Q)))
-    assert float(pb.score_divergence(S, np.log(Q), from_log_probs=True)) == pytest.approx(float(pb.score_divergence(S, Q)))
+    assert float(pb.score_divergence(S, np.log(Q) + 3, from_logits=True)) == pytest.approx(
+        float(pb.score_divergence(S, Q))
+    )
+    assert float(pb.score_divergence(S, np.log(Q), from_log_probs=True)) == pytest.approx(
+        float(pb.score_divergence(S, Q))
+    )
 
 
 def test_what_the_reference_holds_possible_must_not_be_excluded():
@@ -65,7 +79,9 @@ def test_the_interval_covers_and_grows_with_clusters():
         s, q = rng.random((2, 200))
         found = pb.score_divergence(s, q, score="brier")
         covered += found.low <= 2 * truth <= found.high
-        groups = pb.score_divergence(np.repeat(s, 5), np.repeat(q, 5), score="brier", clusters=np.repeat(np.arange(200), 5))
+        groups = pb.score_divergence(
+            np.repeat(s, 5), np.repeat(q, 5), score="brier", clusters=np.repeat(np.arange(200), 5)
+        )
         wider.append((groups.high - groups.low) / (found.high - found.low))
     assert 182 <= covered <= 198
     assert wider == pytest.approx(np.ones(200), rel=1e-6)
@@ -98,4 +114,6 @@ def test_rows_without_weight_do_not_count():
     found = pb.score_divergence(s, q, sample_weight=w, clusters=clusters)
     kept = w > 0
     alone = pb.score_divergence(s[kept], q[kept], clusters=clusters[kept])
-    assert (float(found), *found.interval, found.n) == pytest.approx((float(alone), *alone.interval, 30))
+    assert (float(found), *found.interval, found.n) == pytest.approx(
+        (float(alone), *alone.interval, 30)
+    )

@@ -8,7 +8,14 @@ import numpy as np
 import pytest
 
 import probaudit as pb
-from tests.scoring.score_oracle import SCORES, estimate, mean_score, row_scores, scores_for, two_columns
+from tests.scoring.score_oracle import (
+    SCORES,
+    estimate,
+    mean_score,
+    row_scores,
+    scores_for,
+    two_columns,
+)
 
 TINY, BELOW_ONE = 5e-324, 1 - 2**-53
 RNG = np.random.default_rng(20)
@@ -59,7 +66,11 @@ CASES = {
     "sum 1 + 1e-6, three classes": ([0, 1], thirds(1 + 1e-6), None),
     "sum 1 - 1e-6, three classes": ([0, 1], thirds(1 - 1e-6), None),
     "ten thousand classes": (WIDE_Y, WIDE, None),
-    "ten thousand classes, certain": ([0, 9_999], np.eye(10_000)[[0, 0]] * 0.75 + np.eye(10_000)[[1, 9_999]] * 0.25, None),
+    "ten thousand classes, certain": (
+        [0, 9_999],
+        np.eye(10_000)[[0, 0]] * 0.75 + np.eye(10_000)[[1, 9_999]] * 0.25,
+        None,
+    ),
     "weights": (Y3, P3, W),
     "weights, two classes": (Y2, P2, W),
     "some weights zero": (Y2, P2, W * (W > 1)),
@@ -69,7 +80,8 @@ CASES = {
 }
 
 
-# Sums are kept to 2^-58 of the largest weight: what weighs less cannot show in a mean over all rows, nor be seen alone.
+# Sums are kept to 2^-58 of the largest weight: what weighs less cannot show in a mean over all
+# rows, nor be seen alone.
 UNEVEN = {
     "weights far apart": (Y2, P2, np.where(np.arange(40) % 2, 1e300, 1e-320)),
     "one class weighs little": (Y2, P2, np.where(Y2, 1e-9, 1.0)),
@@ -83,7 +95,8 @@ def both(p):
 
 
 @pytest.mark.parametrize(
-    ("case", "name"), [(case, name) for case, (_, p, _) in CASES.items() for name in scores_for(both(p).shape[1])]
+    ("case", "name"),
+    [(case, name) for case, (_, p, _) in CASES.items() for name in scores_for(both(p).shape[1])],
 )
 def test_value(case, name):
     y, p, w = CASES[case]
@@ -100,7 +113,9 @@ def test_value(case, name):
     rows_of = {c: counted & (np.asarray(y) == c) for c in classes[:3]}
     for c, rows in rows_of.items():
         if rows.any():
-            expected = mean_score(score, np.asarray(y)[rows], q[rows], None if w is None else np.asarray(w)[rows])
+            expected = mean_score(
+                score, np.asarray(y)[rows], q[rows], None if w is None else np.asarray(w)[rows]
+            )
             assert found.per_class[c] == pytest.approx(expected, rel=1e-12, abs=2**-50)
         else:
             assert math.isnan(found.per_class[c])
@@ -134,15 +149,22 @@ def test_a_format_changes_nothing_that_it_can_hold(name, wrong, columns):
     p = np.vstack([EXACT, [[1.0, 0.0]]]) if wrong else EXACT
     p = p if columns == 2 else p[:, 1]
     score = SCORES[name](2)
-    found = [estimate(score, y, p.astype(dtype), tolerance=1e-5) for dtype in (np.float64, np.float32, np.float16)]
+    found = [
+        estimate(score, y, p.astype(dtype), tolerance=1e-5)
+        for dtype in (np.float64, np.float32, np.float16)
+    ]
     assert found[0] == pytest.approx(mean_score(score, y, both(p)), rel=1e-12, abs=2**-50)
     assert found[1] == found[0]
     assert found[2] == found[0]
-    assert [x.infinite_rows for x in found] == [wrong * (score.by_class(np.array([1.0, 0.0]))[1] == math.inf)] * 3
+    assert [x.infinite_rows for x in found] == [
+        wrong * (score.by_class(np.array([1.0, 0.0]))[1] == math.inf)
+    ] * 3
 
 
 @pytest.mark.parametrize("dtype", [np.float16, np.float32, ">f4", ">f2"])
-@pytest.mark.parametrize(("name", "columns"), [(n, k) for k in (1, 2, 3) for n in scores_for(max(k, 2))])
+@pytest.mark.parametrize(
+    ("name", "columns"), [(n, k) for k in (1, 2, 3) for n in scores_for(max(k, 2))]
+)
 def test_a_coarse_format_is_taken_at_its_word(name, dtype, columns):
     y, p = (Y3, P3) if columns == 3 else (Y2, P2)
     p = (p[:, 1] if columns == 1 else p).astype(dtype)
@@ -183,20 +205,39 @@ BAD_ROWS = {
     "half in y": ("y_true", 5, with_value(Y2, 5, 0.5), P2, None),
     "label K": ("y_true", 5, with_value(Y2, 5, 2).astype(np.uint8), P2, None),
     "label -1": ("y_true", 5, with_value(Y2, 5, -1).astype(np.int8), P2, None),
-    "label 2^64 - 1": ("y_true", 0, np.r_[np.uint64(2**64 - 1), Y2[1:].astype(np.uint64)], P2, None),
+    "label 2^64 - 1": (
+        "y_true",
+        0,
+        np.r_[np.uint64(2**64 - 1), Y2[1:].astype(np.uint64)],
+        P2,
+        None,
+    ),
     "NaN in w": ("sample_weight", 7, Y2, P2, with_value(W, 7, NAN)),
     "inf in w": ("sample_weight", 7, Y2, P2, with_value(W, 7, INF)),
     "negative w": ("sample_weight", 7, Y2, P2, with_value(W, 7, -1)),
-    "huge negative w among tiny": ("sample_weight", 7, Y2, P2, with_value(np.full(40, 1e-320), 7, -1e300)),
+    "huge negative w among tiny": (
+        "sample_weight",
+        7,
+        Y2,
+        P2,
+        with_value(np.full(40, 1e-320), 7, -1e300),
+    ),
     "three classes, NaN": ("y_proba", 3, Y3, with_row(P3, 3, [NAN, 0.5, 0.5]), None),
     "three classes, sum .94": ("y_proba", 3, Y3, with_row(P3, 3, [0.5, 0.4, 0.04]), None),
     "ten thousand classes, NaN": ("y_proba", 2, WIDE_Y, with_row(WIDE, (2, 8_000), NAN), None),
-    "ten thousand classes, sum 1 + 1e-3": ("y_proba", 2, WIDE_Y, with_row(WIDE, (2, 8_000), WIDE[2, 8_000] + 1e-3), None),
+    "ten thousand classes, sum 1 + 1e-3": (
+        "y_proba",
+        2,
+        WIDE_Y,
+        with_row(WIDE, (2, 8_000), WIDE[2, 8_000] + 1e-3),
+        None,
+    ),
 }
 
 
 @pytest.mark.parametrize(
-    ("case", "name"), [(case, name) for case, bad in BAD_ROWS.items() for name in scores_for(both(bad[3]).shape[1])]
+    ("case", "name"),
+    [(case, name) for case, bad in BAD_ROWS.items() for name in scores_for(both(bad[3]).shape[1])],
 )
 def test_a_bad_row_is_named_or_dropped(case, name):
     argument, row, y, p, w = BAD_ROWS[case]
@@ -239,7 +280,10 @@ def test_refused(case, name):
     assert caught.value.argument == argument
 
 
-@pytest.mark.parametrize("costs", [[1, 2], [[0, 1]], [[], []], [[0, NAN], [1, 0]], [[0, INF], [1, 0]], np.zeros((3, 3)), "01"])
+@pytest.mark.parametrize(
+    "costs",
+    [[1, 2], [[0, 1]], [[], []], [[0, NAN], [1, 0]], [[0, INF], [1, 0]], np.zeros((3, 3)), "01"],
+)
 def test_costs_that_are_none(costs):
     with pytest.raises(pb.InputError) as caught:
         pb.bayes_risk([0, 1], [0.5, 0.5], costs)
@@ -254,7 +298,12 @@ def test_weights_of_thresholds_that_are_none(parameters):
 
 
 def memory_mapped(a, folder):
-    target = np.memmap(folder / f"{a.dtype.str[1:]}{a.ndim}{len(list(folder.iterdir()))}", a.dtype, "w+", shape=a.shape)
+    target = np.memmap(
+        folder / f"{a.dtype.str[1:]}{a.ndim}{len(list(folder.iterdir()))}",
+        a.dtype,
+        "w+",
+        shape=a.shape,
+    )
     target[...] = a
     target.flush()
     return np.memmap(target.filename, a.dtype, "r", shape=a.shape)
@@ -292,7 +341,11 @@ def test_layout_changes_nothing(layout, classes, name, tmp_path):
     expected = estimate(score, y, p, sample_weight=W)
     y, p, w = (LAYOUTS[layout](a, tmp_path) for a in (y, p, W))
     found = estimate(score, y, p, sample_weight=w)
-    assert (found, found.interval, found.per_class) == (expected, expected.interval, expected.per_class)
+    assert (found, found.interval, found.per_class) == (
+        expected,
+        expected.interval,
+        expected.per_class,
+    )
 
 
 # name: labels made of the column numbers, and `labels`
@@ -331,4 +384,6 @@ def test_small_integers_count_256_classes(name, dtype):
     p = np.full((4, 256), 0.5 / 255)
     p[[0, 1, 2, 3], [255, 128, 127, 1]] = 0.5
     score = SCORES[name](256)
-    assert float(estimate(score, y, p)) == pytest.approx(mean_score(score, y.astype(int), p), rel=1e-12)
+    assert float(estimate(score, y, p)) == pytest.approx(
+        mean_score(score, y.astype(int), p), rel=1e-12
+    )

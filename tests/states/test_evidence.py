@@ -1,4 +1,5 @@
-"""Evidence: one pass gathers what an audit needs, the same bytes for any cutting, and a sample by row number."""
+"""Evidence: one pass gathers what an audit needs, the same bytes for any cutting, and a sample by
+row number."""
 
 from __future__ import annotations
 
@@ -26,11 +27,17 @@ def rows_of_kind(world, kind: str) -> pb.Predictions:
         "probabilities": lambda: pb.Predictions(world.y, world.mcs),
         "float32": lambda: pb.Predictions(world.y, world.mcs.astype(np.float32)),
         "logits": lambda: pb.Predictions(world.y, np.log(world.mcs) + 1, from_logits=True),
-        "log-probabilities": lambda: pb.Predictions(world.y, np.log(world.mcs), from_log_probs=True),
+        "log-probabilities": lambda: pb.Predictions(
+            world.y, np.log(world.mcs), from_log_probs=True
+        ),
         "one column": lambda: pb.Predictions(binary, world.mcs[:, 1]),
-        "one logit": lambda: pb.Predictions(binary, np.log(world.mcs[:, 1] / (1 - world.mcs[:, 1])), from_logits=True),
+        "one logit": lambda: pb.Predictions(
+            binary, np.log(world.mcs[:, 1] / (1 - world.mcs[:, 1])), from_logits=True
+        ),
         "weights": lambda: pb.Predictions(world.y, world.mcs, sample_weight=weights),
-        "pairs": lambda: pb.Predictions.from_confidence(world.mcs.max(axis=1), world.mcs.argmax(axis=1) == world.y),
+        "pairs": lambda: pb.Predictions.from_confidence(
+            world.mcs.max(axis=1), world.mcs.argmax(axis=1) == world.y
+        ),
         "weighted pairs": lambda: pb.Predictions.from_confidence(
             world.mcs.max(axis=1), world.mcs.argmax(axis=1) == world.y, sample_weight=weights
         ),
@@ -63,9 +70,15 @@ def test_the_same_bytes_for_any_cutting(world, kind):
         return run(rows, lambda: EvidenceState(plan), **options).to_bytes()
 
     whole = found(threads=1, rows_per_block=len(rows))
-    for options in ({"threads": 1, "rows_per_block": 333}, {"threads": 2, "rows_per_block": 1024}, {"threads": 8}):
+    for options in (
+        {"threads": 1, "rows_per_block": 333},
+        {"threads": 2, "rows_per_block": 1024},
+        {"threads": 8},
+    ):
         assert found(**options) == whole
-    parts = [EvidenceState(plan).update(rows.block(first, first + 1700)) for first in (3400, 0, 1700)]
+    parts = [
+        EvidenceState(plan).update(rows.block(first, first + 1700)) for first in (3400, 0, 1700)
+    ]
     assert parts[0].merge(parts[1]).merge(parts[2]).merge(EvidenceState(plan)).to_bytes() == whole
 
 
@@ -75,7 +88,9 @@ def test_events_are_what_the_lenses_show(world, kind):
     found = evidence_of(rows, Plan.of(rows))
     K, total = rows.n_classes, found.summary.log.weight.sum()
     assert found.summary.rows == found.top.rows.sum() == len(rows) - found.summary.dropped
-    assert found.top.hits.sum() / total == pytest.approx(pb.audit(rows, repair=False)["accuracy"], abs=1e-12)
+    assert found.top.hits.sum() / total == pytest.approx(
+        pb.audit(rows, repair=False)["accuracy"], abs=1e-12
+    )
     assert found.top.weight.sum() == pytest.approx(total)
     assert len(found.classes) == (0 if rows.pairs else K)
     assert set(found.ranks) == (set() if rows.pairs else {k for k in (2, 3, 5, 10) if k < K})
@@ -92,7 +107,10 @@ def test_classes_have_the_grids_of_the_lens(world):
     rows = pb.Predictions(world.y, world.cal)
     mine, theirs = evidence_of(rows, Plan.of(rows)).classes, events(rows, Classwise())
     for sums, grid in zip(mine, theirs, strict=True):
-        assert all(np.array_equal(a, b) for a, b in zip(vars(sums).values(), vars(grid.finalise()).values(), strict=True))
+        assert all(
+            np.array_equal(a, b)
+            for a, b in zip(vars(sums).values(), vars(grid.finalise()).values(), strict=True)
+        )
 
 
 def test_the_fingerprint_is_that_of_the_statistics(world):
@@ -100,7 +118,10 @@ def test_the_fingerprint_is_that_of_the_statistics(world):
 
     rows = pb.Predictions(world.y, world.cal)
     state = gather(rows, Plan.of(rows))
-    assert evidence_of(rows, Plan.of(rows)).fingerprint == hashlib.sha256(state.to_bytes()).hexdigest()[:16]
+    assert (
+        evidence_of(rows, Plan.of(rows)).fingerprint
+        == hashlib.sha256(state.to_bytes()).hexdigest()[:16]
+    )
 
 
 def test_a_bad_row_is_named_whatever_tile_it_is_in(world):
@@ -121,7 +142,8 @@ def test_samples_are_by_row_number():
     assert (np.diff(places) > 0).all()
     keys = priority(np.arange(10_000))
     assert keys[places].max() < np.delete(keys, places).min()
-    # Without pattern: each tenth of the rows has its share, within five standard deviations of a multinomial count.
+    # Without pattern: each tenth of the rows has its share, within five standard deviations of a
+    # multinomial count.
     counts = np.bincount(places // 1000, minlength=10)
     assert np.abs(counts - 70).max() < 5 * np.sqrt(70 * 0.9)
 
@@ -148,7 +170,8 @@ def test_what_is_fitted_uses_the_sample_and_says_so(world, monkeypatch):
         assert found[name].n == len(world.y)
     for mine, theirs in zip(found.errors[:-1], whole.errors[:-1], strict=True):
         assert mine.name == theirs.name != "full_ece"
-        if mine.name in ("ece.equal_mass", "rms_error"):  # from the rows where all are at hand, else from the grid
+        # from the rows where all are at hand, else from the grid
+        if mine.name in ("ece.equal_mass", "rms_error"):
             measure = pb.rms_calibration_error if mine.name == "rms_error" else pb.calibration_error
             for error, exact in ((mine, False), (theirs, True)):
                 expected = measure(world.y, world.mcs, partition=pb.EqualMass(15), exact=exact)
@@ -160,7 +183,8 @@ def test_what_is_fitted_uses_the_sample_and_says_so(world, monkeypatch):
             assert mine.null_mean == pytest.approx(theirs.null_mean, rel=1e-9)
             continue
         assert float(mine.estimate) == float(theirs.estimate)
-        if mine.name == "classwise_ece":  # classes are drawn together only where all rows are at hand
+        # classes are drawn together only where all rows are at hand
+        if mine.name == "classwise_ece":
             assert mine.null_mean == pytest.approx(theirs.null_mean, rel=0.05)
         else:
             assert mine.null_mean == theirs.null_mean
@@ -195,7 +219,9 @@ def test_names_of_features_survive_the_sample(world, monkeypatch):
 
 def test_an_audit_needs_the_evidence_alone(world):
     rows = pb.Predictions(world.y, world.mcs)
-    plan = Plan.of(rows, {"costs": pb.Cost([[0, 1, 1, 1], [2, 0, 1, 1], [1, 1, 0, 1], [1, 1, 3, 0]])}, 0.2)
+    plan = Plan.of(
+        rows, {"costs": pb.Cost([[0, 1, 1, 1], [2, 0, 1, 1], [1, 1, 0, 1], [1, 1, 3, 0]])}, 0.2
+    )
     found = audit_evidence(evidence_of(rows, plan), title="mine")
     same = pb.audit(rows, costs=plan.costs["costs"], reject_cost=0.2, title="mine")
     assert found.to_json() == same.to_json()

@@ -1,4 +1,5 @@
-"""The state is the same bytes for any block size, order, merge tree and thread count, and its numbers are right."""
+"""The state is the same bytes for any block size, order, merge tree and thread count, and its
+numbers are right."""
 
 from __future__ import annotations
 
@@ -23,7 +24,9 @@ def make(classes: int, dtype: type, kind: str, weighted: bool, bad: bool = False
     z = rng.normal(scale=4, size=(N, classes)).astype(dtype)
     y = rng.integers(0, classes, N)
     weights = rng.gamma(0.5, 100.0, N) if weighted else None
-    values = {"logits": z, "log_probs": np.log(softmax(z.astype(np.float64))).astype(dtype)}.get(kind)
+    values = {"logits": z, "log_probs": np.log(softmax(z.astype(np.float64))).astype(dtype)}.get(
+        kind
+    )
     if values is None:
         values = softmax(z.astype(np.float64)).astype(dtype)
         values[3] = np.eye(classes)[0]
@@ -133,7 +136,10 @@ def test_the_first_bad_row_is_named_whatever_the_threads(threads):
     with pytest.raises(InputError) as error:
         gather(rows, Plan.of(rows), threads=threads, rows_per_block=50)
     assert error.value.row == 333
-    assert str(error.value) == "`probs`, row 333: sums to 1.5; a row must sum to 1 within 1e-05; " + WAYS_OUT
+    assert (
+        str(error.value)
+        == "`probs`, row 333: sums to 1.5; a row must sum to 1 within 1e-05; " + WAYS_OUT
+    )
 
 
 def oracle(rows: Predictions) -> tuple[np.ndarray, ...]:
@@ -142,7 +148,13 @@ def oracle(rows: Predictions) -> tuple[np.ndarray, ...]:
     w = np.ones(len(rows)) if rows.sample_weight is None else rows.sample_weight
     good = (y >= 0) & (y < rows.n_classes) & ~np.isnan(values).any(axis=1) & (w > 0)
     values = values[good]
-    p = softmax(values) if rows.kind == "logits" else np.exp(values) if rows.kind == "log_probabilities" else values
+    p = (
+        softmax(values)
+        if rows.kind == "logits"
+        else np.exp(values)
+        if rows.kind == "log_probabilities"
+        else values
+    )
     return p, y[good], w[good]
 
 
@@ -172,10 +184,14 @@ def test_sums_agree_with_numpy(classes, dtype, kind, weighted):
         np.testing.assert_allclose(sums.weight_squared, by_class(w**2), **close)
         np.testing.assert_allclose(sums.score, by_class(w * s), **close)
         np.testing.assert_allclose(sums.score_cross, by_class(w**2 * s), **close)
-        np.testing.assert_allclose(sums.score_squared, by_class((w * s) ** 2), rtol=1e-9, atol=1e-11)
+        np.testing.assert_allclose(
+            sums.score_squared, by_class((w * s) ** 2), rtol=1e-9, atol=1e-11
+        )
     assert found.log.infinite.sum() == (~finite).sum() == (1 if kind == "probs" else 0)
     np.testing.assert_allclose(found.outputs, w @ p, **close)
-    np.testing.assert_allclose(found.ranks, np.bincount((p > q[:, None]).sum(axis=1), w, minlength=classes), **close)
+    np.testing.assert_allclose(
+        found.ranks, np.bincount((p > q[:, None]).sum(axis=1), w, minlength=classes), **close
+    )
     arg = p.argmax(axis=1)
     table = np.zeros((classes, classes))
     np.add.at(table, (y, arg), w)
@@ -184,16 +200,28 @@ def test_sums_agree_with_numpy(classes, dtype, kind, weighted):
     np.add.at(rejecting, (y, np.where(1 - top > 0.1, classes, arg)), w)
     np.testing.assert_allclose(found.reject.matrix(), rejecting, **close)
     cell = np.minimum((top * cells_of_one(CELLS)).astype(int), CELLS - 1)
-    for column, values in (("weight", w), ("confidence", w * top), ("hits", w * (arg == y)), ("log", w * logs)):
+    for column, values in (
+        ("weight", w),
+        ("confidence", w * top),
+        ("hits", w * (arg == y)),
+        ("log", w * logs),
+    ):
         np.testing.assert_allclose(
-            getattr(found.grid, column), np.bincount(cell, values, minlength=CELLS), rtol=1e-9, atol=1e-9
+            getattr(found.grid, column),
+            np.bincount(cell, values, minlength=CELLS),
+            rtol=1e-9,
+            atol=1e-9,
         )
-    np.testing.assert_allclose(found.grid.brier, np.bincount(cell, w * brier, minlength=CELLS), rtol=1e-9, atol=1e-9)
+    np.testing.assert_allclose(
+        found.grid.brier, np.bincount(cell, w * brier, minlength=CELLS), rtol=1e-9, atol=1e-9
+    )
     np.testing.assert_array_equal(found.grid.rows, np.bincount(cell, minlength=CELLS))
 
 
 @pytest.mark.parametrize("weighted", [False, True])
-@pytest.mark.parametrize(("classes", "kind"), [(2, "probs"), (3, "logits"), (40, "probs"), (40, "log_probs")])
+@pytest.mark.parametrize(
+    ("classes", "kind"), [(2, "probs"), (3, "logits"), (40, "probs"), (40, "log_probs")]
+)
 def test_decisions_under_costs_agree_with_numpy(classes, kind, weighted):
     rows = make(classes, np.float64, kind, weighted, bad=True)
     cost = Cost(np.random.default_rng(0).random((classes, classes + 2)))
@@ -201,7 +229,9 @@ def test_decisions_under_costs_agree_with_numpy(classes, kind, weighted):
     found = gather(rows, plan).finalise().costs["mine"]
     p, y, w = oracle(rows)
     table = np.zeros((classes, classes + 2))
-    np.add.at(table, (y, (p @ cost.matrix).argmin(axis=1)), np.ldexp(w, -(plan.weight_exponent or 0)))
+    np.add.at(
+        table, (y, (p @ cost.matrix).argmin(axis=1)), np.ldexp(w, -(plan.weight_exponent or 0))
+    )
     np.testing.assert_allclose(found.matrix(), table, rtol=1e-10, atol=1e-12)
 
 
@@ -249,7 +279,9 @@ def two_class_rows(kind, dtype, n=2_000):
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
-@pytest.mark.parametrize("kind", ["plain", "edges", "ties", "sure", "negative zero", "loose", "bad"])
+@pytest.mark.parametrize(
+    "kind", ["plain", "edges", "ties", "sure", "negative zero", "loose", "bad"]
+)
 def test_a_plain_tile_adds_what_its_rows_add_in_stages(kind, dtype):
     """Blocks of less than a tile never take the short way; labels of a byte are those of eight."""
     y, probs = two_class_rows(kind, dtype)

@@ -1,4 +1,5 @@
-"""The state of an audit: the same bytes for any cutting, order and merge tree; kept in files; rows never counted twice."""
+"""The state of an audit: the same bytes for any cutting, order and merge tree; kept in files; rows
+never counted twice."""
 
 from __future__ import annotations
 
@@ -36,7 +37,11 @@ def make(classes=3, dtype=np.float64, kind="probs", weighted=False, bad=True, n=
         values[5, 0], y[7], y[8] = np.nan, -1, classes
         if weights is not None:
             weights[9], weights[10] = -1.0, 0.0
-    options = {"sample_weight": weights, "on_bad_rows": "drop", "tolerance": 1e-2 if dtype is np.float16 else 1e-4}
+    options = {
+        "sample_weight": weights,
+        "on_bad_rows": "drop",
+        "tolerance": 1e-2 if dtype is np.float16 else 1e-4,
+    }
     if kind == "pairs":
         return Predictions.from_confidence(values[:, 0], (y == 0).astype(int), **options)
     return Predictions(
@@ -46,13 +51,18 @@ def make(classes=3, dtype=np.float64, kind="probs", weighted=False, bad=True, n=
         from_log_probs=kind == "log_probs",
         features=rng.normal(size=(n, 2)),
         feature_names=["a", "b"],
-        columns={"place": np.array(["north", None, "south"], object)[rng.integers(0, 3, n)], "day": np.arange(n)},
+        columns={
+            "place": np.array(["north", None, "south"], object)[rng.integers(0, 3, n)],
+            "day": np.arange(n),
+        },
         **options,
     )
 
 
 def part(rows: Predictions, plan: Plan, first: int, size: int) -> AuditState:
-    return AuditState.empty(plan, sample_rows=SAMPLE).update(rows.take(slice(first, first + size)), start=first)
+    return AuditState.empty(plan, sample_rows=SAMPLE).update(
+        rows.take(slice(first, first + size)), start=first
+    )
 
 
 CASES = [
@@ -69,7 +79,9 @@ CASES = [
 def test_same_bytes_for_any_cut_order_and_tree(classes, dtype, kind, weighted):
     rows = make(classes, dtype, kind, weighted, n=60 if classes > 100 else 150)
     n = len(rows)
-    plan = Plan.of(rows, {} if kind == "pairs" or classes > 40 else {"mine": Cost.imbalanced(classes)})
+    plan = Plan.of(
+        rows, {} if kind == "pairs" or classes > 40 else {"mine": Cost.imbalanced(classes)}
+    )
     whole = part(rows, plan, 0, n).to_bytes()
     for size in (1, 2, 3, 7) if classes == 3 else (7, 40):
         starts = list(range(0, n, size))
@@ -105,7 +117,10 @@ def test_it_is_the_same_after_it_was_saved(tmp_path, classes, dtype, kind, weigh
 
 def test_an_empty_state_can_be_saved():
     plan = Plan.of(make())
-    assert AuditState.from_bytes(AuditState.empty(plan).to_bytes()).to_bytes() == AuditState.empty(plan).to_bytes()
+    assert (
+        AuditState.from_bytes(AuditState.empty(plan).to_bytes()).to_bytes()
+        == AuditState.empty(plan).to_bytes()
+    )
 
 
 @pytest.mark.parametrize(("classes", "dtype", "kind", "weighted"), CASES)
@@ -124,23 +139,35 @@ def test_the_evidence_is_that_of_rows_in_memory(classes, dtype, kind, weighted):
 
     def same(sums, view, cells=16_800):
         expected = EventGrid(cells, weighted=weighted).update(*view, weights).finalise()
-        # the less probable of two classes is taken to have what the other leaves of 1, but for its cell
-        rounding = min(1 / cells, np.finfo(dtype).eps) if classes == 2 and not weighted and kind == "probs" else 0
+        # the less probable of two classes is taken to have what the other leaves of 1, but for its
+        # cell
+        rounding = (
+            min(1 / cells, np.finfo(dtype).eps)
+            if classes == 2 and not weighted and kind == "probs"
+            else 0
+        )
         for name, values in vars(expected).items():
             slack = 1e-9 + rounding * expected.rows * (name == "outputs")
             assert (np.abs(getattr(sums, name) - values) <= slack).all(), name
 
-    same(found.top, Binary().view(probs, labels) if kind == "pairs" else TopLabel().view(probs, labels))
+    same(
+        found.top,
+        Binary().view(probs, labels) if kind == "pairs" else TopLabel().view(probs, labels),
+    )
     assert len(found.classes) == (0 if kind == "pairs" else classes)
     for sums, view in zip(found.classes, Classwise().views(probs, labels), strict=False):
         same(sums, view, 16_800 if classes <= 16 else COARSE_CELLS)
-    assert list(found.ranks) == ([] if kind == "pairs" else [k for k in (2, 3, 5, 10) if k < classes])
+    assert list(found.ranks) == (
+        [] if kind == "pairs" else [k for k in (2, 3, 5, 10) if k < classes]
+    )
     for k, sums in found.ranks.items():
         outputs, places = TopK(k).view(probs, labels)
         assert sums.rows.sum() == len(good)
         assert sums.hit_rows.sum() == (places < k).sum()
         expected = outputs[:, :-1].sum(axis=1)
-        np.testing.assert_allclose(sums.outputs.sum(), expected.sum() if weights is None else weights @ expected, rtol=1e-9)
+        np.testing.assert_allclose(
+            sums.outputs.sum(), expected.sum() if weights is None else weights @ expected, rtol=1e-9
+        )
 
 
 def test_the_sample_is_drawn_by_row_numbers_alone():
@@ -165,11 +192,22 @@ def test_the_sample_is_drawn_by_row_numbers_alone():
 
 def test_priorities_are_those_of_splitmix64():
     # the first numbers of http://prng.di.unimi.it/splitmix64.c from seed 0
-    assert priority(np.arange(3)).tolist() == [0xE220A8397B1DCDAF, 0x6E789E6AA1B965F4, 0x06C45D188009454F]
+    assert priority(np.arange(3)).tolist() == [
+        0xE220A8397B1DCDAF,
+        0x6E789E6AA1B965F4,
+        0x06C45D188009454F,
+    ]
 
 
 def test_drawn_is_the_definition():
-    for rows, size in ((10, 10), (10, 20), (1000, 10), (100_000, 20_000), (50_000, 49_999), (40_000, 1)):
+    for rows, size in (
+        (10, 10),
+        (10, 20),
+        (1000, 10),
+        (100_000, 20_000),
+        (50_000, 49_999),
+        (40_000, 1),
+    ):
         expected = np.sort(np.argsort(priority(np.arange(rows)))[:size])
         np.testing.assert_array_equal(drawn(rows, size), expected)
 
@@ -237,8 +275,12 @@ ODD = {
     "more features": {"features": np.zeros((10, 3)), "feature_names": ["a", "b", "c"]},
     "no columns": {"columns": None},
     "another column": {"columns": {"place": np.arange(10)}},
-    "text for numbers": {"columns": {"place": np.full(10, "x", object), "day": np.full(10, "monday")}},
-    "dates for numbers": {"columns": {"place": np.full(10, "x", object), "day": np.zeros(10, "M8[D]")}},
+    "text for numbers": {
+        "columns": {"place": np.full(10, "x", object), "day": np.full(10, "monday")}
+    },
+    "dates for numbers": {
+        "columns": {"place": np.full(10, "x", object), "day": np.zeros(10, "M8[D]")}
+    },
 }
 
 
@@ -250,7 +292,9 @@ def test_rows_with_other_parts_leave_no_trace(odd, rows_held):
     state = AuditState.empty(Plan.of(rows), sample_rows=rows_held).update(rows)
     before = state.to_bytes()
     few = rows.take(slice(0, 10))
-    options = {"features": few.features, "feature_names": ["a", "b"], "columns": few.columns} | ODD[odd]
+    options = {"features": few.features, "feature_names": ["a", "b"], "columns": few.columns} | ODD[
+        odd
+    ]
     with pytest.raises(InputError):
         state.update(Predictions(few.y, few.probs, on_bad_rows="drop", tolerance=1e-4, **options))
     assert state.to_bytes() == before
@@ -328,7 +372,10 @@ def test_damaged_states_are_refused(tmp_path):
         (lambda: with_header(plan=7), "whole file"),
         (lambda: with_header(plan=header["plan"] | {"kind": "guesses"}), "plan that can be"),
         (lambda: with_header(plan=header["plan"] | {"tolerance": "wide"}), "plan that can be"),
-        (lambda: with_header(plan=header["plan"] | {"classes": [[0], [1], [2]]}), "plan that can be"),
+        (
+            lambda: with_header(plan=header["plan"] | {"classes": [[0], [1], [2]]}),
+            "plan that can be",
+        ),
         (lambda: with_header(plan=header["plan"] | {"weight_exponent": 0.5}), "whole file"),
         (lambda: with_header(covered=[3]), "whole file"),
         (lambda: with_header(sample_rows="many"), "whole file"),
@@ -351,7 +398,9 @@ def test_a_flipped_bit_is_refused_or_harmless():
     content = part(rows, Plan.of(rows), 0, 60).to_bytes()
     with zipfile.ZipFile(io.BytesIO(content)) as archive:
         heads = [entry.header_offset for entry in archive.infolist()]
-        spots = [head + k for head in heads for k in range(200)] + list(range(archive.start_dir, len(content)))
+        spots = [head + k for head in heads for k in range(200)] + list(
+            range(archive.start_dir, len(content))
+        )
     rng = np.random.default_rng(0)
     refused = 0
     for spot in rng.choice(spots, 500):
@@ -364,7 +413,9 @@ def test_a_flipped_bit_is_refused_or_harmless():
     assert refused > 200
 
 
-@pytest.mark.parametrize("value", [{1}, frozenset("ab"), object()], ids=["set", "frozenset", "object"])
+@pytest.mark.parametrize(
+    "value", [{1}, frozenset("ab"), object()], ids=["set", "frozenset", "object"]
+)
 def test_columns_that_cannot_be_stored_are_named_before_anything_is_added(value):
     rows = Predictions([0, 1], [0.2, 0.9], columns={"odd": np.array(["x", value], object)})
     state = AuditState.empty(Plan.of(rows))
@@ -393,21 +444,31 @@ KINDS = [
 
 @pytest.mark.parametrize("by_column", [False, True], ids=["rows", "columns"])
 @pytest.mark.parametrize(
-    ("classes", "kind", "weighted", "what"), [(*k, what) for k in KINDS for what in LATE if k[2] or "weight" not in what]
+    ("classes", "kind", "weighted", "what"),
+    [(*k, what) for k in KINDS for what in LATE if k[2] or "weight" not in what],
 )
-def test_a_bad_row_late_in_a_block_adds_nothing_of_it(monkeypatch, classes, kind, weighted, what, by_column):
+def test_a_bad_row_late_in_a_block_adds_nothing_of_it(
+    monkeypatch, classes, kind, weighted, what, by_column
+):
     """Far behind the rows that are looked at together, in the first block or a later one."""
     monkeypatch.setattr(evidence, "TILE_VALUES", 1)
     monkeypatch.setattr(evidence, "TILE_ROWS", 16)
-    good = replace(make(classes, kind=kind, weighted=weighted, bad=False, n=100), on_bad_rows="error")
+    good = replace(
+        make(classes, kind=kind, weighted=weighted, bad=False, n=100), on_bad_rows="error"
+    )
     y, values = good.y.copy(), good.probs.copy()
     weights = None if good.sample_weight is None else good.sample_weight.copy()
     LATE[what](y, values, weights)
-    bad = replace(good, y=y, probs=np.asfortranarray(values) if by_column else values, sample_weight=weights)
+    bad = replace(
+        good, y=y, probs=np.asfortranarray(values) if by_column else values, sample_weight=weights
+    )
     plan = Plan.of(good, {"mine": Cost.imbalanced(classes)} if classes < 100 else {})
     state, untouched = AuditState.empty(plan), AuditState.empty(plan)
     for start in (0, 100):
         with pytest.raises(InputError):
             state.update(bad, start=start)
         assert state.to_bytes() == untouched.to_bytes()
-        assert state.update(good, start=start).to_bytes() == untouched.update(good, start=start).to_bytes()
+        assert (
+            state.update(good, start=start).to_bytes()
+            == untouched.update(good, start=start).to_bytes()
+        )

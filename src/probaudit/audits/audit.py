@@ -12,7 +12,12 @@ import numpy as np
 from ..audits import lens_errors
 from ..calibration.fine_grid import FineGrid
 from ..calibration.null import BinnedError
-from ..calibrators.calibration_loss import FOLDS, CalibrationLoss, calibration_loss, default_calibrator
+from ..calibrators.calibration_loss import (
+    FOLDS,
+    CalibrationLoss,
+    calibration_loss,
+    default_calibrator,
+)
 from ..calibrators.selecting import calibrator_named
 from ..choices.scores import Brier, Cost, Log
 from ..data.arrays import as_array, named_columns
@@ -55,12 +60,16 @@ Repairing = bool | Literal["compare"] | None
 class Audit(Result):
     """What an audit found: estimates by name, findings in words, and where they come from.
 
-    errors : the calibration error under each lens, beside what chance alone gives; `class_errors` of each class.
-    groups : the same for each value of the columns. repairs : calibrators compared, if that was asked for.
-    budget : where the score goes, if there are features or groups. evidence : the sums and the sample it all comes from.
+    errors : the calibration error under each lens, beside what chance alone gives; `class_errors`
+        of each class.
+    groups : the same for each value of the columns. repairs : calibrators compared, if that was
+        asked for.
+    budget : where the score goes, if there are features or groups. evidence : the sums and the
+        sample it all comes from.
     choices : `regions`, if they were given.
 
-    `print(audit)` shows it as the terminal does; `to_dict`, `to_json`, `to_frame` and `flat` give the numbers.
+    `print(audit)` shows it as the terminal does; `to_dict`, `to_json`, `to_frame` and `flat` give
+    the numbers.
     """
 
     estimates: Mapping[str, Estimate]
@@ -89,7 +98,8 @@ class Audit(Result):
 
     @property
     def clusters(self) -> int | None:
-        """How many clusters the rows are in (of a sample, those of its rows); None if rows are independent."""
+        """How many clusters the rows are in (of a sample, those of its rows); None if rows are
+        independent."""
         rows = clustered_rows(self.evidence)
         return None if rows is None else rows.clusters.count
 
@@ -97,7 +107,9 @@ class Audit(Result):
     def calibration(self) -> BinnedError:
         """The top-label ECE over 15 equal bins."""
         ece = self.errors[0]
-        return BinnedError(float(ece.estimate), ece.null_mean, ece.null_high, ece.p_value, lens_errors.BINS)
+        return BinnedError(
+            float(ece.estimate), ece.null_mean, ece.null_high, ece.p_value, lens_errors.BINS
+        )
 
     @property
     def verdict(self) -> str:
@@ -125,20 +137,31 @@ class Audit(Result):
         return as_text(self)
 
     def flat(self) -> dict[str, float]:
-        """Every estimate and calibration error by name, and the counts that can be gated on: for `check`, or any tracker."""
+        """Every estimate and calibration error by name, and the counts that can be gated on: for
+        `check`, or any tracker."""
         found = {name: float(value) for name, value in self.estimates.items()}
         for error in self.errors:
             found |= {error.name: float(error.estimate), f"{error.name}.p_value": error.p_value}
         infinite = int(self.summary.log.infinite.sum())
-        return found | {"rows": self.summary.rows, "dropped_rows": self.summary.dropped, "infinite_rows": infinite}
+        return found | {
+            "rows": self.summary.rows,
+            "dropped_rows": self.summary.dropped,
+            "infinite_rows": infinite,
+        }
 
     def to_frame(self) -> Any:
         """Every estimate and calibration error as a pandas DataFrame, a row each."""
         import narwhals as nw
 
         named = dict(self.estimates) | {error.name: error.estimate for error in self.errors}
-        columns: dict[str, list[Any]] = {"name": list(named), "value": [float(x) for x in named.values()]}
-        columns |= {part: [getattr(x, part) for x in named.values()] for part in ("low", "high", "n", "definition")}
+        columns: dict[str, list[Any]] = {
+            "name": list(named),
+            "value": [float(x) for x in named.values()],
+        }
+        columns |= {
+            part: [getattr(x, part) for x in named.values()]
+            for part in ("low", "high", "n", "definition")
+        }
         return nw.from_dict(columns, backend="pandas").to_native()
 
     def to_dict(self) -> dict[str, Any]:
@@ -162,7 +185,9 @@ class Audit(Result):
             "errors": [error.to_dict() for error in self.errors],
             "class_errors": [error.to_dict() for error in worst],
             "groups": [group.to_dict() for group in self.groups],
-            "budget": None if self.budget is None else self.budget.to_dict() | {"regions": _regions(self.budget)},
+            "budget": None
+            if self.budget is None
+            else self.budget.to_dict() | {"regions": _regions(self.budget)},
             "repairs": [repair.to_dict() for repair in self.repairs],
             "findings": [finding.to_dict() for finding in self.findings],
             "settings": dict(self.settings),
@@ -180,7 +205,8 @@ class Audit(Result):
         return audit_summary(self)
 
     def plot(self, ax: Any = None) -> Any:
-        """The reliability of the most probable class, by matplotlib (see `diagrams` for all else that can be drawn)."""
+        """The reliability of the most probable class, by matplotlib (see `diagrams` for all else
+        that can be drawn)."""
         from ..diagrams.reliability import Reliability
 
         return Reliability.of_grid(FineGrid.of_event(self.evidence.top), lens_errors.BINS).plot(ax)
@@ -211,34 +237,47 @@ def audit(
     threads: int | None = None,
     **options: Unpack[RowOptions],
 ) -> Audit:
-    """Judge predicted probabilities: accuracy, proper scores with 95% intervals, normalised, and a verdict in words.
+    """Judge predicted probabilities: accuracy, proper scores with 95% intervals, normalised, and a
+    verdict in words.
 
-    y_true, y_proba : labels and outputs, as in `log_score`; or `Predictions` alone; or rows that need not fit into memory: what
-        `scan` makes of files or of a dask DataFrame, dask arrays of labels and outputs, or a state of such rows.
-    features, columns : per row. With features, or with `regions`, the audit has a loss budget (`loss_budget`) and says who is
-        badly served. Columns part the rows into groups, each with its own accuracy and calibration error.
-    regions : how rows are parted for that, as in `grouping_loss`: a tree of the features unless given; names of columns.
+    y_true, y_proba : labels and outputs, as in `log_score`; or `Predictions` alone; or rows that
+        need not fit into memory: what `scan` makes of files or of a dask DataFrame, dask arrays of
+        labels and outputs, or a state of such rows.
+    features, columns : per row. With features, or with `regions`, the audit has a loss budget
+        (`loss_budget`) and says who is badly served. Columns part the rows into groups, each with
+        its own accuracy and calibration error.
+    regions : how rows are parted for that, as in `grouping_loss`: a tree of the features unless
+        given; names of columns.
     costs : matrix [K, M] of what decision j costs when class i is true; adds `cost_risk`.
     reject_cost : of the reject option, where an error costs 1.
-    repair : unless False, a calibrator is tried in cross-validation, and the audit says what it would gain
-        (`calibration_loss`). "compare" tries many and recommends one (`repairs`).
-    calibrator : the fitted calibrator that made these probabilities, if one did: the audit then says if it is judged on the
-        rows that fitted it.
+    repair : unless False, a calibrator is tried in cross-validation, and the audit says what it
+        would gain (`calibration_loss`). "compare" tries many and recommends one (`repairs`).
+    calibrator : the fitted calibrator that made these probabilities, if one did: the audit then
+        says if it is judged on the rows that fitted it.
     title : what the audit is of.
-    options : `classes`, `sample_weight`, `clusters` and others, see `RowOptions`. Rows of a cluster are dependent: intervals,
-        tests and folds then treat each cluster as one unit.
+    options : `classes`, `sample_weight`, `clusters` and others, see `RowOptions`. Rows of a cluster
+        are dependent: intervals, tests and folds then treat each cluster as one unit.
 
     >>> found = audit([1, 0, 1, 1], [0.9, 0.2, 0.4, 0.7])
     >>> round(found["accuracy"], 2), found["log_score"].n
     (0.75, 4)
     """
-    choices: dict[str, Any] = {"costs": costs, "reject_cost": reject_cost, "repair": repair, "regions": regions}
+    choices: dict[str, Any] = {
+        "costs": costs,
+        "reject_cost": reject_cost,
+        "repair": repair,
+        "regions": regions,
+    }
     choices |= {"calibrator": calibrator, "title": title}
     if isinstance(y_true, AuditState):
         if y_proba is not None:
             raise InputError("y_proba", "a state has its rows in itself; give no others")
-        return audit_evidence(y_true.finalise(), repair=repair, regions=regions, calibrator=calibrator, title=title)
-    if (source := as_source(y_true, y_proba, features=features, columns=columns, **options)) is not None:
+        return audit_evidence(
+            y_true.finalise(), repair=repair, regions=regions, calibrator=calibrator, title=title
+        )
+    if (
+        source := as_source(y_true, y_proba, features=features, columns=columns, **options)
+    ) is not None:
         return audit_source(source, passing=Passing(threads=threads), **choices)
     rows = rows_of(y_true, y_proba, features=features, columns=columns, **options)
     return audit_rows(
@@ -262,13 +301,21 @@ def audit_rows(
     threads: int | None = None,
     progress: bool | None = None,
 ) -> Audit:
-    """As `audit`, for rows that are `Predictions` already; `features` only to give those of the rows names."""
+    """As `audit`, for rows that are `Predictions` already; `features` only to give those of the
+    rows names."""
     _check_choices(repair, calibrator)
     if features is not None and (named := named_columns(features, "features")) is not None:
         rows = replace(rows, features=named, feature_names=None)
     plan = Plan.of(rows, _costs(costs), reject_cost)
     evidence = evidence_of(rows, plan, threads=threads, progress=progress)
-    return audit_evidence(evidence, repair=repair, regions=regions, calibrator=calibrator, title=title, progress=progress)
+    return audit_evidence(
+        evidence,
+        repair=repair,
+        regions=regions,
+        calibrator=calibrator,
+        title=title,
+        progress=progress,
+    )
 
 
 def audit_source(
@@ -282,10 +329,13 @@ def audit_source(
     calibrator: Calibrator | None = None,
     title: str = "",
 ) -> Audit:
-    """As `audit`, for rows that stay in files or on a cluster (`scan`); the same numbers as in memory."""
+    """As `audit`, for rows that stay in files or on a cluster (`scan`); the same numbers as in
+    memory."""
     _check_choices(repair, calibrator)
     evidence = (passing or Passing()).evidence(source, _costs(costs), reject_cost)
-    return audit_evidence(evidence, repair=repair, regions=regions, calibrator=calibrator, title=title)
+    return audit_evidence(
+        evidence, repair=repair, regions=regions, calibrator=calibrator, title=title
+    )
 
 
 def _costs(costs: Any) -> dict[str, Cost]:
@@ -308,9 +358,14 @@ def audit_evidence(
     summary, sample = evidence.summary, evidence.sample
     clustered = clustered_rows(evidence)
     estimates = _estimates(summary, clustered)
-    with np.errstate(divide="ignore"):  # squares of weights that are small beside the largest are lost
+    # squares of weights that are small beside the largest are lost
+    with np.errstate(divide="ignore"):
         classwise, class_errors = lens_errors.class_errors(evidence)
-        errors = [*lens_errors.top_label_errors(evidence), classwise, *lens_errors.rank_errors(evidence)]
+        errors = [
+            *lens_errors.top_label_errors(evidence),
+            classwise,
+            *lens_errors.rank_errors(evidence),
+        ]
         errors.append(lens_errors.full_error(evidence))
         groups = group_errors(evidence) if sample.columns else ()
     tried, tried_words = _tried(evidence, repair)
@@ -386,7 +441,8 @@ def _check_choices(repair: Any, calibrator: Any) -> None:
 
 
 def _tried(evidence: Evidence, asked: Repairing) -> tuple[CalibrationLoss | None, str]:
-    """What the usual calibrator does to the sample, out of fold, and how it was found; or why it was not tried."""
+    """What the usual calibrator does to the sample, out of fold, and how it was found; or why it
+    was not tried."""
     summary, sample = evidence.summary, evidence.sample
     if asked is False:
         return None, "not asked for"
@@ -421,14 +477,23 @@ def _calibration_loss(found: CalibrationLoss | None, sample_words: str) -> dict[
     estimates = {"log_score.calibrated": found.calibrated}
     if math.isfinite(found.raw):  # of an infinite score no share can be lost
         estimates |= {"calibration_loss": found.loss, "calibration_loss.relative": found.relative}
-    return {name: _said(estimate, estimate.definition + sample_words) for name, estimate in estimates.items()}
+    return {
+        name: _said(estimate, estimate.definition + sample_words)
+        for name, estimate in estimates.items()
+    }
 
 
 def _grouping_loss(budget: Budget, sample_words: str) -> dict[str, Estimate]:
     """The grouping loss, and it as a share of the score."""
     x = _said(budget.grouping, budget.grouping.definition + sample_words)
     low, high = (end / budget.total for end in x.interval)
-    share = Estimate(x / budget.total, low=low, high=high, n=x.n, definition=f"share of the Brier score, {x.definition}")
+    share = Estimate(
+        x / budget.total,
+        low=low,
+        high=high,
+        n=x.n,
+        definition=f"share of the Brier score, {x.definition}",
+    )
     return {"grouping_loss": x, "grouping_loss.relative": share}
 
 
@@ -443,22 +508,36 @@ def _estimates(summary: Summary, clustered: ClusteredRows | None) -> dict[str, E
     of_rows: Any = {"clustered": clustered}
     for name, score in (("log_score", Log()), ("brier_score", Brier())):
         found[name] = scores.estimate_score(summary, score, **of_rows)
-        found[f"{name}.normalized"] = scores.estimate_score(summary, score, normalize=True, **of_rows)
-    if summary.plan.kind != "pairs":  # a stated confidence allows no other decision than the one already made
-        found["error_rate"] = _within(scores.zero_one(summary, **of_rows), 1 - right.high, 1 - right.low)
+        found[f"{name}.normalized"] = scores.estimate_score(
+            summary, score, normalize=True, **of_rows
+        )
+    # a stated confidence allows no other decision than the one already made
+    if summary.plan.kind != "pairs":
+        found["error_rate"] = _within(
+            scores.zero_one(summary, **of_rows), 1 - right.high, 1 - right.low
+        )
         found["error_rate.normalized"] = scores.zero_one(summary, normalize=True, **of_rows)
         found["reject_risk"] = _clipped(scores.zero_one_reject(summary, **of_rows), 0, 1)
         found["reject_risk.normalized"] = scores.zero_one_reject(summary, normalize=True, **of_rows)
     if cost is not None:
         risk = scores.estimate_score(summary, cost, **of_rows)
         found["cost_risk"] = _clipped(risk, cost.matrix.min(), cost.matrix.max())
-        found["cost_risk.normalized"] = scores.estimate_score(summary, cost, normalize=True, **of_rows)
-    return {name: _no_yardstick(x) if name.endswith(".normalized") and x.naive == 0 else x for name, x in found.items()}
+        found["cost_risk.normalized"] = scores.estimate_score(
+            summary, cost, normalize=True, **of_rows
+        )
+    return {
+        name: _no_yardstick(x) if name.endswith(".normalized") and x.naive == 0 else x
+        for name, x in found.items()
+    }
 
 
 def _within(x: Estimate, low: float, high: float) -> Estimate:
     """The same with another interval."""
-    more: dict[str, Any] = {"per_class": x.per_class, "naive": x.naive, "infinite_rows": x.infinite_rows}
+    more: dict[str, Any] = {
+        "per_class": x.per_class,
+        "naive": x.naive,
+        "infinite_rows": x.infinite_rows,
+    }
     return Estimate(x, low=low, high=high, n=x.n, definition=x.definition, **more)
 
 
@@ -468,5 +547,8 @@ def _clipped(x: Estimate, least: float, most: float) -> Estimate:
 
 
 def _no_yardstick(x: Estimate) -> Estimate:
-    """Beside a constant forecast that costs nothing, as where all rows are of one class, there is no ratio to speak of."""
-    return Estimate(math.nan, n=x.n, definition=x.definition, naive=x.naive, infinite_rows=x.infinite_rows)
+    """Beside a constant forecast that costs nothing, as where all rows are of one class, there is
+    no ratio to speak of."""
+    return Estimate(
+        math.nan, n=x.n, definition=x.definition, naive=x.naive, infinite_rows=x.infinite_rows
+    )

@@ -1,4 +1,5 @@
-"""The clusters of an audit's rows, as its sample shows them, and what follows from them in words."""
+"""The clusters of an audit's rows, as its sample shows them, and what follows from them in
+words."""
 
 from __future__ import annotations
 

@@ -23,14 +23,16 @@ if TYPE_CHECKING:
 
 Level = Literal["bad", "warning", "good", "note"]
 LEVELS: tuple[Level, ...] = ("bad", "warning", "good", "note")
-DECIDING = ("ece", "classwise_ece", "topk_ece", "full_ece")  # errors whose tests decide; others repeat their events
+# errors whose tests decide; others repeat their events
+DECIDING = ("ece", "classwise_ece", "topk_ece", "full_ece")
 
 
 @dataclass(frozen=True)
 class Finding:
     """One thing an audit has to say: how grave, which rule says it, and the words.
 
-    advice : what to do next. reference : where the reason is written. rows : the numbers of some rows it is about.
+    advice : what to do next. reference : where the reason is written. rows : the numbers of some
+        rows it is about.
     short : a clause for a headline, where the first words of the text are not one.
     """
 
@@ -44,7 +46,12 @@ class Finding:
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values for JSON."""
-        found: dict[str, Any] = {"level": self.level, "rule": self.rule, "text": self.text, "advice": self.advice}
+        found: dict[str, Any] = {
+            "level": self.level,
+            "rule": self.rule,
+            "text": self.text,
+            "advice": self.advice,
+        }
         return found | {"reference": self.reference, "rows": list(self.rows)}
 
 
@@ -80,16 +87,28 @@ class Case:
     @cached_property
     def tests(self) -> tuple[Test, ...]:
         """The tests of calibration that decide: one for each event (ECE over equal bins and over
-        bins of equal mass stand for the most probable class), the mean over classes, all classes together, the worst class
-        and the worst group. p-values are adjusted for all of them (Holm 1979)."""
-        found = [(error, error.p_value) for error in self.errors if error.name.partition(".")[0] in DECIDING]
+        bins of equal mass stand for the most probable class), the mean over classes, all classes
+        together, the worst class and the worst group. p-values are adjusted for all of them (Holm
+        1979)."""
+        found = [
+            (error, error.p_value)
+            for error in self.errors
+            if error.name.partition(".")[0] in DECIDING
+        ]
         two = len(self.class_errors) == 2  # which mirror each other
-        families = [self.class_errors[1:] if two else self.class_errors, tuple(group.error for group in self.groups)]
+        families = [
+            self.class_errors[1:] if two else self.class_errors,
+            tuple(group.error for group in self.groups),
+        ]
         for family in filter(None, families):
             worst = min(family, key=lambda error: (error.adjusted, -error.excess))
-            found.append((worst, worst.p_value if two and family is families[0] else worst.adjusted))
+            found.append(
+                (worst, worst.p_value if two and family is families[0] else worst.adjusted)
+            )
         p_values = np.array([p if error.excess > 0 else 1.0 for error, p in found])
-        return tuple(Test(error, p) for (error, _), p in zip(found, holm(p_values).tolist(), strict=True))
+        return tuple(
+            Test(error, p) for (error, _), p in zip(found, holm(p_values).tolist(), strict=True)
+        )
 
 
 @dataclass(frozen=True)

@@ -31,7 +31,11 @@ class Threshold:
         except ValueError:
             bound = math.nan
         if not equals or not name.strip() or math.isnan(bound):
-            raise InputError(side, "must read NAME=VALUE, such as log_score.normalized=0.5 or accuracy=90%", repr(text))
+            raise InputError(
+                side,
+                "must read NAME=VALUE, such as log_score.normalized=0.5 or accuracy=90%",
+                repr(text),
+            )
         return cls(name.strip(), side, bound)
 
     @property

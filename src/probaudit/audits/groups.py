@@ -16,15 +16,24 @@ from ..estimate import Estimate
 from ..scoring.expected_scores import wilson
 from ..states.evidence import Evidence
 from .dependence import clustered_rows
-from .lens_errors import FEWER_RESAMPLES, WIDTH, Chance, LensError, binned, described, event_of, sharpened
+from .lens_errors import (
+    FEWER_RESAMPLES,
+    WIDTH,
+    Chance,
+    LensError,
+    binned,
+    described,
+    event_of,
+    sharpened,
+)
 
 MOST_GROUPS = 50  # values of a column beyond which it does not split the rows into groups
 
 
 @dataclass(frozen=True)
 class Group:
-    """Rows that share a value of a column: how sure the model is of its answers there, how often they are right, and the
-    calibration error."""
+    """Rows that share a value of a column: how sure the model is of its answers there, how often
+    they are right, and the calibration error."""
 
     column: str
     value: str
@@ -35,8 +44,9 @@ class Group:
 
     @property
     def verdict(self) -> str:
-        """Which way the predicted confidence is wrong, if the calibration error of the group is beyond chance after Holm's
-        correction for the number of groups; the same decision as the finding `miscalibrated_group`."""
+        """Which way the predicted confidence is wrong, if the calibration error of the group is
+        beyond chance after Holm's correction for the number of groups; the same decision as the
+        finding `miscalibrated_group`."""
         if not self.error.miscalibrated:
             return ""
         if self.stated > self.observed.high:
@@ -45,13 +55,20 @@ class Group:
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values for JSON."""
-        who = {"column": self.column, "value": self.value, "rows": self.rows, "stated": self.stated, "verdict": self.verdict}
+        who = {
+            "column": self.column,
+            "value": self.value,
+            "rows": self.rows,
+            "stated": self.stated,
+            "verdict": self.verdict,
+        }
         return who | {"observed": self.observed.to_dict(), "error": self.error.to_dict()}
 
 
 def group_errors(evidence: Evidence) -> tuple[Group, ...]:
-    """For each value of each column that has at most 50 values: stated and observed accuracy, and the calibration error; of two
-    classes, that of the second, as errors of both sides can cancel in the most probable one."""
+    """For each value of each column that has at most 50 values: stated and observed accuracy, and
+    the calibration error; of two classes, that of the second, as errors of both sides can cancel in
+    the most probable one."""
     (seen,), found, chances = look(evidence.sample, TopLabel()), [], []
     two = evidence.sample.n_classes == 2 and not evidence.sample.pairs
     (judged,) = look(evidence.sample, Binary()) if two else (seen,)
@@ -63,15 +80,23 @@ def group_errors(evidence: Evidence) -> tuple[Group, ...]:
             inside = np.flatnonzero(of_row == number)
             weights, where = seen.weights[inside], f"where {name} = {value}{evidence.sample_words}"
             share = weights / weights.sum()
-            observed, stated = float(share @ seen.view.labels[inside]), float(share @ seen.view.outputs[inside])
+            observed, stated = (
+                float(share @ seen.view.labels[inside]),
+                float(share @ seen.view.outputs[inside]),
+            )
             clusters = None if rows is None else rows.clusters.part(inside)
-            wider = 1.0 if clusters is None else clusters.widening(seen.view.labels[inside] - observed)
+            wider = (
+                1.0 if clusters is None else clusters.widening(seen.view.labels[inside] - observed)
+            )
             low, high = wilson(observed, 1 / float(share @ share) / wider**2)
             words = f"share of rows {'stated correct' if evidence.sample.pairs else 'whose argmax is right'}, {where}"
             view = View(judged.view.outputs[inside], judged.view.labels[inside])
             grid, dependent = FineGrid.of_view(view, weights), None
             if clusters is not None:
-                words, dependent = f"{words}, {clusters.count:,} clusters", DependentEvent(view, clusters)
+                words, dependent = (
+                    f"{words}, {clusters.count:,} clusters",
+                    DependentEvent(view, clusters),
+                )
             said = f"{described(Binary() if two else TopLabel())}, {where}"
             chances.append(Chance.of_rough(grid, dependent))
             error = binned("ece", grid, WIDTH, said, resamples=FEWER_RESAMPLES, event=dependent)
@@ -88,14 +113,17 @@ def ungrouped_columns(evidence: Evidence) -> dict[str, str]:
     found = {}
     for name, column in (evidence.sample.columns or {}).items():
         if column.ndim != 1:
-            found[name] = f"has {' x '.join(f'{size:,}' for size in column.shape[1:])} values in each row"
+            found[name] = (
+                f"has {' x '.join(f'{size:,}' for size in column.shape[1:])} values in each row"
+            )
         elif (count := len(_values(column)[0])) > MOST_GROUPS:
             found[name] = f"has {count:,} values"
     return found
 
 
 def _values(column: np.ndarray) -> tuple[list[str], np.ndarray]:
-    """The values of a column as text, and the place of each row's among them; none of what is no column of single values."""
+    """The values of a column as text, and the place of each row's among them; none of what is no
+    column of single values."""
     if column.ndim != 1:
         return [], np.empty(0, np.int64)
     values, of_row = np.unique(value_names(column), return_inverse=True)

@@ -1,7 +1,7 @@
 """Calibration errors under many lenses, each beside what a calibrated model would get.
 
-They come from the grids of a pass, so that their cost does not grow with the rows; only what looks at the whole simplex, or at
-groups of rows, uses the sample of the evidence.
+They come from the grids of a pass, so that their cost does not grow with the rows; only what looks
+at the whole simplex, or at groups of rows, uses the sample of the evidence.
 """
 
 from __future__ import annotations
@@ -26,7 +26,12 @@ from ..calibration.kernel_regression import kernel_error
 from ..calibration.null import SignedClusters, Steps, at_least, larger, p_value
 from ..calibration.population import Part, Population, population_error
 from ..calibration.resampling import dependence
-from ..calibration.smooth import SMOOTH_CELLS, SMOOTH_RESAMPLES, smooth_cells_error, smooth_population
+from ..calibration.smooth import (
+    SMOOTH_CELLS,
+    SMOOTH_RESAMPLES,
+    smooth_cells_error,
+    smooth_population,
+)
 from ..calibration.smooth_error import smooth_error
 from ..calibration.surprises import classwise_chance
 from ..calibration.views import look_at_event
@@ -46,14 +51,17 @@ RESAMPLES = 999  # as `calibration_error` has, so that its interval is the same
 FEWER_RESAMPLES = 199  # where there are many errors, or many cells
 CLASS_CELLS = 105  # cells of a class's grid: seven in each bin
 KERNEL_WIDTH = 0.05
-SMOOTH_WIDTH = 0.01  # of SmoothECE when rows are drawn again, at most: the width of a calibrated model is smaller
+# of SmoothECE when rows are drawn again, at most: the width of a calibrated model is smaller
+SMOOTH_WIDTH = 0.01
 PRECISION = 1e-7  # to which SmoothECE is found: what is nearer ties
-CELLS_PER_WIDTH, MOST_CELLS = 5, 4_200  # of a kernel, when rows are drawn again: an error of less than 0.001 is not told apart
+# of a kernel, when rows are drawn again: an error of less than 0.001 is not told apart
+CELLS_PER_WIDTH, MOST_CELLS = 5, 4_200
 SURPRISES = 10_000  # expected, times classes, up to which classes are drawn together
 OUTPUTS = 5_000_000  # likewise, of rows times classes
 FULL_CLASSES = 20
 FULL_ROWS = 20_000
-DEPENDENCE_ROWS, DEPENDENCE_VALUES = 20_000, 2_000_000  # of which it is found how much the errors of classes vary together
+# of which it is found how much the errors of classes vary together
+DEPENDENCE_ROWS, DEPENDENCE_VALUES = 20_000, 2_000_000
 LEVEL = 0.01  # the probability of one false alarm among all errors that are judged together
 DRAWN_TOGETHER = 2_000
 LEAST_DRAWS = 5_000  # of rows in clusters, whose tails have no closed form
@@ -73,9 +81,10 @@ TITLES = {
 
 @dataclass(frozen=True)
 class LensError:
-    """A calibration error with its definition; a 95% interval for the error of the population, which chance does not raise; its
-    mean and 95% point if the model were calibrated (labels simulated from the forecasts), and how probable so large an error
-    then is. `event` is what it looks at, if that is one event; `adjusted` the p-value corrected for the number of errors that
+    """A calibration error with its definition; a 95% interval for the error of the population,
+    which chance does not raise; its mean and 95% point if the model were calibrated (labels
+    simulated from the forecasts), and how probable so large an error then is. `event` is what it
+    looks at, if that is one event; `adjusted` the p-value corrected for the number of errors that
     are judged together, if there are several."""
 
     name: str
@@ -88,12 +97,21 @@ class LensError:
 
     @classmethod
     def of(
-        cls, name: str, value: float, found: Population, null: np.ndarray, n: int, definition: str, **more: Any
+        cls,
+        name: str,
+        value: float,
+        found: Population,
+        null: np.ndarray,
+        n: int,
+        definition: str,
+        **more: Any,
     ) -> LensError:
         """From the error of the population, and errors of a calibrated model."""
         ends: dict[str, Any] = {"low": found.low, "high": found.high, "debiased": found.debiased}
         estimate = Estimate(value, **ends, n=n, definition=definition, **more)
-        return cls(name, estimate, float(null.mean()), float(np.quantile(null, 0.95)), p_value(value, null))
+        return cls(
+            name, estimate, float(null.mean()), float(np.quantile(null, 0.95)), p_value(value, null)
+        )
 
     @property
     def excess(self) -> float:
@@ -102,9 +120,12 @@ class LensError:
 
     @property
     def miscalibrated(self) -> bool:
-        """Whether the error is larger than a calibrated model's, at a family-wise error rate of 1%: the one decision that
-        tables, diagrams and findings report."""
-        return self.excess > 0 and (self.p_value if math.isnan(self.adjusted) else self.adjusted) <= LEVEL
+        """Whether the error is larger than a calibrated model's, at a family-wise error rate of 1%:
+        the one decision that tables, diagrams and findings report."""
+        return (
+            self.excess > 0
+            and (self.p_value if math.isnan(self.adjusted) else self.adjusted) <= LEVEL
+        )
 
     @property
     def title(self) -> str:
@@ -118,7 +139,12 @@ class LensError:
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values for JSON."""
-        null = {"null_mean": self.null_mean, "null_high": self.null_high, "p_value": self.p_value, "excess": self.excess}
+        null = {
+            "null_mean": self.null_mean,
+            "null_high": self.null_high,
+            "p_value": self.p_value,
+            "excess": self.excess,
+        }
         if not math.isnan(self.adjusted):
             null |= {"adjusted_p_value": self.adjusted, "miscalibrated": self.miscalibrated}
         return {"name": self.name, "title": self.title} | self.estimate.to_dict() | null
@@ -134,7 +160,8 @@ def described(what: Any, partition: Partition = WIDTH, distance: Distance = ABSO
 
 
 def top_label_errors(evidence: Evidence) -> list[LensError]:
-    """Of the most probable class, or of the stated confidence: binned, debiased, and without bins."""
+    """Of the most probable class, or of the stated confidence: binned, debiased, and without
+    bins."""
     grid, event = FineGrid.of_event(evidence.top), top_event(evidence)
     seen = look_at_event(evidence.sample, TopLabel())
     grid_words = f", from a grid of {len(grid.rows):,} cells" if evidence.sampled else ""
@@ -143,18 +170,26 @@ def top_label_errors(evidence: Evidence) -> list[LensError]:
         if event is None:
             return np.ones(len(cells.rows))
         return event.effects(
-            cells, event.cells(grid, _cells_of(grid, partition)) if evidence.sampled else seen.cells(partition)
+            cells,
+            event.cells(grid, _cells_of(grid, partition))
+            if evidence.sampled
+            else seen.cells(partition),
         )
 
     def judged(name: str, partition: Partition, words: str, *, root: bool = False) -> LensError:
         cells, steps = _grid_cells(grid, partition)
         if not evidence.sampled:  # the rows themselves, as `calibration_error` has them
-            cells, steps = seen.gather(partition), Steps.of_view(seen.view, seen.cells(partition), seen.weights)
+            cells, steps = (
+                seen.gather(partition),
+                Steps.of_view(seen.view, seen.cells(partition), seen.weights),
+            )
         known = _of_clusters(evidence, TopLabel(), partition, squared=root)
         cell = _cells_of(grid, partition)
         chance = Chance.of(grid, cell, event, steps)
         effects = effects_of(partition, cells) if root else None
-        return _judged(name, cells, chance, words, RESAMPLES, root=root, effects=effects, known=known)
+        return _judged(
+            name, cells, chance, words, RESAMPLES, root=root, effects=effects, known=known
+        )
 
     found = [
         judged("ece", WIDTH, described(TopLabel())),
@@ -172,13 +207,22 @@ def top_label_errors(evidence: Evidence) -> list[LensError]:
     return [replace(error, event=event_of(evidence)) for error in found]
 
 
-def _of_clusters(evidence: Evidence, lens: Lens, partition: Partition, *, squared: bool = False) -> Population | None:
-    """The error of the population by resampled clusters, as `calibration_error` finds it: if rows have clusters and all are at
-    hand."""
+def _of_clusters(
+    evidence: Evidence, lens: Lens, partition: Partition, *, squared: bool = False
+) -> Population | None:
+    """The error of the population by resampled clusters, as `calibration_error` finds it: if rows
+    have clusters and all are at hand."""
     if evidence.sampled or evidence.sample.clusters is None:
         return None
     distance = Squared() if squared else ABSOLUTE
-    if len(np.unique(np.asarray(evidence.sample.cluster_numbers)[GoodRows.of(evidence.sample).places])) < 2:
+    if (
+        len(
+            np.unique(
+                np.asarray(evidence.sample.cluster_numbers)[GoodRows.of(evidence.sample).places]
+            )
+        )
+        < 2
+    ):
         return Population()
     return _population(evidence.sample, lens=lens, partition=partition, distance=distance)
 
@@ -204,11 +248,20 @@ def event_of(evidence: Evidence) -> str:
 
 
 def rank_errors(evidence: Evidence) -> list[LensError]:
-    """Of the event that the true class is among the k most probable (paper 3, Eq. 4, as one event)."""
+    """Of the event that the true class is among the k most probable (Kirchenbauer et al. 2022, Eq.
+    4, as one event)."""
     what, found = "true class among the {} most probable against their summed probability", []
     for k, sums in evidence.ranks.items():
         event = dependent_event(evidence, partial(_among, k, evidence.sample))
-        found.append(binned(f"topk_ece.{k}", FineGrid.of_event(sums), WIDTH, described(what.format(k)), event=event))
+        found.append(
+            binned(
+                f"topk_ece.{k}",
+                FineGrid.of_event(sums),
+                WIDTH,
+                described(what.format(k)),
+                event=event,
+            )
+        )
     return found
 
 
@@ -222,12 +275,14 @@ def _among(k: int, predictions: Predictions) -> View:
 def class_errors(evidence: Evidence) -> tuple[LensError | None, tuple[LensError, ...]]:
     """The mean over classes of each class's error (classwise ECE), and each by itself.
 
-    By itself, each class is simulated apart from the others. For the interval of the mean, resampled rows show how much the
-    errors of classes vary together (`dependence`). For its null, a label is simulated for each row (`classwise_chance`), as a
-    hit of one class is a miss of another; where that would take long, the simulations of classes serve. That the rows' classes
-    are dependent can at most double the variance of the mean: the squared correlations p_k p_l / ((1 - p_k) (1 - p_l)) of one
-    class with all others sum to at most 1, as 1 - p_l >= p_k. So deviations of the mean are widened by the root of 2, which is
-    exact for two classes, as they mirror each other.
+    By itself, each class is simulated apart from the others. For the interval of the mean,
+    resampled rows show how much the errors of classes vary together (`dependence`). For its null, a
+    label is simulated for each row (`classwise_chance`), as a hit of one class is a miss of
+    another; where that would take long, the simulations of classes serve. That the rows' classes
+    are dependent can at most double the variance of the mean: the squared correlations p_k p_l /
+    ((1 - p_k) (1 - p_l)) of one class with all others sum to at most 1, as 1 - p_l >= p_k. So
+    deviations of the mean are widened by the root of 2, which is exact for two classes, as they
+    mirror each other.
     """
     if not evidence.classes:
         return None, ()
@@ -242,26 +297,45 @@ def class_errors(evidence: Evidence) -> tuple[LensError | None, tuple[LensError,
         words = described(f"class {classes[k]} against all others")
         value, n = float(MEAN_GAP(parts[k].cells)), int(grid.rows.sum())
         alone = _of_clusters(evidence, OneVsRest(k), WIDTH)
-        alone = population_error([parts[k]], ABSOLUTE, widened=chances[k].around.widened, seed=k) if alone is None else alone
-        found.append(LensError.of(f"class_ece.{classes[k]}", value, alone, chances[k].errors(FEWER_RESAMPLES, k), n, words))
+        alone = (
+            population_error([parts[k]], ABSOLUTE, widened=chances[k].around.widened, seed=k)
+            if alone is None
+            else alone
+        )
+        found.append(
+            LensError.of(
+                f"class_ece.{classes[k]}",
+                value,
+                alone,
+                chances[k].errors(FEWER_RESAMPLES, k),
+                n,
+                words,
+            )
+        )
     values = [float(one.estimate) for one in found]
     words = f"{described(Classwise())}, mean of {len(classes)} classes"
     parts = [replace(part, share=1 / len(classes)) for part in parts]
     whole = _of_clusters(evidence, Classwise(), WIDTH)
     if whole is None:
-        whole = population_error(parts, ABSOLUTE, widened=_dependence(evidence) * chances[0].around.widened)
+        whole = population_error(
+            parts, ABSOLUTE, widened=_dependence(evidence) * chances[0].around.widened
+        )
     mean, by_class = math.fsum(values) / len(values), dict(zip(classes, values, strict=True))
     chance, n = null.mean(axis=1), found[0].estimate.n
-    chance = np.maximum(_widened(chance), chance.min())  # most draws may have the least error possible, that of no surprise
+    # most draws may have the least error possible, that of no surprise
+    chance = np.maximum(_widened(chance), chance.min())
     if signed := [c.signed for c in chances if c.signed is not None]:
-        together = np.mean([MEAN_GAP(s.calibrated(FEWER_RESAMPLES)) for s in signed], axis=0)  # of the same signs
+        # of the same signs
+        together = np.mean([MEAN_GAP(s.calibrated(FEWER_RESAMPLES)) for s in signed], axis=0)
         chance = larger(chance, together)
     if joint := evidence.sample.clusters is None and _drawn_together(evidence):
         rows = GoodRows.of(evidence.sample)
         simulated = classwise_chance(rows.probs, rows.labels, rows.weights, WIDTH, FEWER_RESAMPLES)
         chance = simulated.errors
     average = LensError.of("classwise_ece", mean, whole, chance, n, words, per_class=by_class)
-    return replace(average, p_value=simulated.p_value) if joint else average, sharpened(found, chances)
+    return replace(average, p_value=simulated.p_value) if joint else average, sharpened(
+        found, chances
+    )
 
 
 def _dependence(evidence: Evidence) -> float:
@@ -273,7 +347,8 @@ def _dependence(evidence: Evidence) -> float:
 
 
 def _drawn_together(evidence: Evidence) -> bool:
-    """Whether all rows are at hand, and so few of them not certain that a label can be drawn for each, again and again."""
+    """Whether all rows are at hand, and so few of them not certain that a label can be drawn for
+    each, again and again."""
     classes, top = evidence.summary.plan.n_classes, evidence.top
     surprises = float(top.rows.sum() * (1 - top.outputs.sum() / top.weight.sum()))
     few = surprises * classes <= SURPRISES and len(evidence.sample) * classes <= OUTPUTS
@@ -281,16 +356,26 @@ def _drawn_together(evidence: Evidence) -> bool:
 
 
 def full_error(evidence: Evidence) -> LensError | None:
-    """Of all classes together, over boxes of the simplex (paper 3, Appendix B.2, whose Figure 7 settles on gamma = 2^-4)."""
-    if evidence.summary.plan.kind == "pairs" or not 2 < evidence.summary.plan.n_classes <= FULL_CLASSES:
+    """Of all classes together, over boxes of the simplex (Kirchenbauer et al. 2022, Appendix B.2,
+    whose Figure 7 settles on gamma = 2^-4)."""
+    if (
+        evidence.summary.plan.kind == "pairs"
+        or not 2 < evidence.summary.plan.n_classes <= FULL_CLASSES
+    ):
         return None
     clustered = clustered_rows(evidence)
-    if clustered is not None and clustered.clusters.count < 2:  # one cluster says nothing about chance
+    # one cluster says nothing about chance
+    if clustered is not None and clustered.clusters.count < 2:
         return None
     rows, tree, distance = evidence.sample, KDTree(2**-4), TVD()
     few = len(rows) > FULL_ROWS
     rows = rows.take(drawn(len(rows), FULL_ROWS)) if few else rows
-    options: dict[str, Any] = {"lens": Full(), "partition": tree, "distance": distance, "resamples": FEWER_RESAMPLES}
+    options: dict[str, Any] = {
+        "lens": Full(),
+        "partition": tree,
+        "distance": distance,
+        "resamples": FEWER_RESAMPLES,
+    }
     test, found = calibration_test(rows, **options), _population(rows, **options)
     words = described(Full(), tree, distance)
     words += f", on a sample of {len(rows):,} rows" if few else evidence.sample_words
@@ -301,11 +386,13 @@ def full_error(evidence: Evidence) -> LensError | None:
 
 @dataclass(frozen=True)
 class Chance:
-    """What is needed to draw the error of a calibrated model once more; `telling` if there are hits and misses enough, seen or
-    expected, to say anything, and any hit at all: of an event that never happened it is said elsewhere that it is absent.
+    """What is needed to draw the error of a calibrated model once more; `telling` if there are hits
+    and misses enough, seen or expected, to say anything, and any hit at all: of an event that never
+    happened it is said elsewhere that it is absent.
 
-    Of rows in clusters: `around` is how they vary around gaps, `shared` what they add to the noise of a calibrated model, if
-    they are a sample, and `signed` draws them with random signs, if they are all rows.
+    Of rows in clusters: `around` is how they vary around gaps, `shared` what they add to the noise
+    of a calibrated model, if they are a sample, and `signed` draws them with random signs, if they
+    are all rows.
     """
 
     steps: Steps
@@ -315,15 +402,26 @@ class Chance:
     signed: SignedClusters | None = None
 
     @classmethod
-    def of(cls, grid: FineGrid, cell: np.ndarray, event: DependentEvent | None = None, steps: Steps | None = None) -> Chance:
-        """Of the bins that a grid's kept cells lie in. `steps` : those of the rows themselves, where these are at hand."""
+    def of(
+        cls,
+        grid: FineGrid,
+        cell: np.ndarray,
+        event: DependentEvent | None = None,
+        steps: Steps | None = None,
+    ) -> Chance:
+        """Of the bins that a grid's kept cells lie in. `steps` : those of the rows themselves,
+        where these are at hand."""
         n, hits = float(grid.rows.sum()), float(grid.hit_rows.sum())
         stated = n * float(grid.outputs.sum() / grid.weight.sum())
         enough = max(hits, stated) >= FEWEST_EVENTS and n - min(hits, stated) >= FEWEST_EVENTS
         found = cls(Steps.of_grid(grid, cell) if steps is None else steps, hits > 0 and enough)
         if event is None:
             return found
-        around, shared, signed = event.noise(grid, cell), event.shared(grid, cell), event.signed(grid, cell)
+        around, shared, signed = (
+            event.noise(grid, cell),
+            event.shared(grid, cell),
+            event.signed(grid, cell),
+        )
         return replace(found, around=around, shared=shared, signed=signed)
 
     @classmethod
@@ -333,9 +431,14 @@ class Chance:
         return cls.of(grid, WIDTH.grid_cells(grid.place, grid.rows[grid.kept]), event)
 
     def errors(self, resamples: int, seed: int, error: CellError = MEAN_GAP) -> np.ndarray:
-        """Of calibrated models. Those of rows in clusters are as large as independent rows or signed clusters make them."""
+        """Of calibrated models. Those of rows in clusters are as large as independent rows or
+        signed clusters make them."""
         alone = error(self.steps.calibrated(resamples, seed, self.shared))
-        return alone if self.signed is None else larger(alone, error(self.signed.calibrated(resamples, seed)))
+        return (
+            alone
+            if self.signed is None
+            else larger(alone, error(self.signed.calibrated(resamples, seed)))
+        )
 
     def noise(self, resamples: int, seed: int) -> Callable[[np.ndarray], np.ndarray]:
         """Deviations of the gaps of samples from those of a population, given these."""
@@ -343,26 +446,45 @@ class Chance:
 
 
 def sharpened(errors: Sequence[LensError], chances: Sequence[Chance]) -> tuple[LensError, ...]:
-    """The same errors, judged together: those beyond the 95% limit get the exact tail probability as p-value, where 199
-    resamples could not tell them apart, and all the p-value adjusted for their number (Holm 1979). Tails of rows in clusters
-    have no closed form: they are simulated until ten errors are as large (Besag & Clifford 1991)."""
+    """The same errors, judged together: those beyond the 95% limit get the exact tail probability
+    as p-value, where 199 resamples could not tell them apart, and all the p-value adjusted for
+    their number (Holm 1979). Tails of rows in clusters have no closed form: they are simulated
+    until ten errors are as large (Besag & Clifford 1991)."""
     found = list(errors)
-    some = [k for k, chance in enumerate(chances) if chance.telling and errors[k].estimate > errors[k].null_high]
+    some = [
+        k
+        for k, chance in enumerate(chances)
+        if chance.telling and errors[k].estimate > errors[k].null_high
+    ]
     if any(chances[k].around is not INDEPENDENT for k in some):
         tails = np.array([_simulated_tail(errors[k], chances[k], k, len(errors)) for k in some])
     else:
-        tails = exceedance([chances[k].steps for k in some], [float(errors[k].estimate) for k in some])
+        tails = exceedance(
+            [chances[k].steps for k in some], [float(errors[k].estimate) for k in some]
+        )
     for k, tail in zip(some, tails.tolist(), strict=True):
         found[k] = replace(errors[k], p_value=tail)
-    decides = np.array([error.p_value if chance.telling else 1.0 for error, chance in zip(found, chances, strict=True)])
-    return tuple(replace(error, adjusted=p) for error, p in zip(found, holm(decides).tolist(), strict=True))
+    decides = np.array(
+        [
+            error.p_value if chance.telling else 1.0
+            for error, chance in zip(found, chances, strict=True)
+        ]
+    )
+    return tuple(
+        replace(error, adjusted=p) for error, p in zip(found, holm(decides).tolist(), strict=True)
+    )
 
 
 def _simulated_tail(error: LensError, chance: Chance, seed: int, among: int) -> float:
     most, drawn_so_far, exceed = max(LEAST_DRAWS, math.ceil(among / LEVEL)), 0, 0
     while drawn_so_far < most and exceed < ENOUGH_EXCEED:
-        null = chance.errors(min(DRAWN_TOGETHER, most - drawn_so_far), FRESH_SEED * (seed + 1) + drawn_so_far)
-        drawn_so_far, exceed = drawn_so_far + len(null), exceed + at_least(null, float(error.estimate))
+        null = chance.errors(
+            min(DRAWN_TOGETHER, most - drawn_so_far), FRESH_SEED * (seed + 1) + drawn_so_far
+        )
+        drawn_so_far, exceed = (
+            drawn_so_far + len(null),
+            exceed + at_least(null, float(error.estimate)),
+        )
     return (1 + exceed) / (1 + drawn_so_far)
 
 
@@ -375,7 +497,8 @@ def binned(
     resamples: int = RESAMPLES,
     event: DependentEvent | None = None,
 ) -> LensError:
-    """An error over the cells of a partition of a grid. `event` : the rows, or a sample of them, if they are in clusters."""
+    """An error over the cells of a partition of a grid. `event` : the rows, or a sample of them, if
+    they are in clusters."""
     grid = grid if resamples == RESAMPLES else grid.coarse(CLASS_CELLS)
     cell = _cells_of(grid, partition)
     return _judged(name, grid.cells(cell), Chance.of(grid, cell, event), words, resamples)
@@ -392,9 +515,14 @@ def _judged(
     effects: np.ndarray | None = None,
     known: Population | None = None,
 ) -> LensError:
-    """The mean error over cells; with `root`, the root of the debiased mean square, given the design effect of each cell of
+    """The mean error over cells; with `root`, the root of the debiased mean square, given the
+    design effect of each cell of
     dependent rows. `known` : the error of the population."""
-    error, distance = (partial(_root_mean_square, cells.number, effects), Squared()) if root else (MEAN_GAP, ABSOLUTE)
+    error, distance = (
+        (partial(_root_mean_square, cells.number, effects), Squared())
+        if root
+        else (MEAN_GAP, ABSOLUTE)
+    )
     null = chance.errors(resamples, 0, error)
     if known is None:
         part = Part(cells, 1.0, chance.noise(resamples, 0))
@@ -413,8 +541,8 @@ def _unbinned(
     *,
     squared: bool = False,
 ) -> LensError:
-    """An error that a kernel of a width smooths. Rows are resampled on a grid whose cells are small beside that width.
-    Intervals of dependent rows are widened as those of 15 equal bins are."""
+    """An error that a kernel of a width smooths. Rows are resampled on a grid whose cells are small
+    beside that width. Intervals of dependent rows are widened as those of 15 equal bins are."""
     value = float(error(grid.weight, grid.outputs, grid.targets))
     coarse = grid.coarse(int(min(len(grid.rows), MOST_CELLS, CELLS_PER_WIDTH / max(width, 1e-9))))
     cell = np.flatnonzero(coarse.kept)
@@ -445,16 +573,20 @@ def _smooth_population(grid: FineGrid, event: DependentEvent | None) -> Populati
 
 
 def _around(value: float, draws: np.ndarray, n: int, widening: float) -> Population:
-    """From errors of resampled rows, which are moved to lie around the value. `widening` is that of dependent rows."""
+    """From errors of resampled rows, which are moved to lie around the value. `widening` is that of
+    dependent rows."""
     finite = draws[np.isfinite(draws)]
-    if n < 2 or not len(finite) or not math.isfinite(widening):  # a single row, resampled, is always the same
+    # a single row, resampled, is always the same
+    if n < 2 or not len(finite) or not math.isfinite(widening):
         return Population()
     low, high = percentile(widening * (finite - finite.mean()) + value)
     return Population(math.nan, max(0.0, min(low, value)), max(high, value))
 
 
 def _smooth(weight: np.ndarray, outputs: np.ndarray, targets: np.ndarray) -> np.ndarray:
-    return smooth_error((targets - outputs) / weight.sum(axis=-1, keepdims=True), precision=PRECISION)[0]
+    return smooth_error(
+        (targets - outputs) / weight.sum(axis=-1, keepdims=True), precision=PRECISION
+    )[0]
 
 
 def _smooth_width(grid: FineGrid) -> float:
@@ -466,7 +598,8 @@ def _kernel(weight: np.ndarray, outputs: np.ndarray, targets: np.ndarray) -> np.
 
 
 def _root_mean_square(number: np.ndarray, effects: np.ndarray | None, cells: Cells) -> np.ndarray:
-    """Kumar et al. 2019; below 0 the mean square counts as 0. `effects` : of the cells of these numbers."""
+    """Kumar et al. 2019; below 0 the mean square counts as 0. `effects` : of the cells of these
+    numbers."""
     if effects is not None:
         by_number = np.ones(max(number.max(), cells.number.max()) + 1)
         by_number[number] = effects

@@ -20,7 +20,8 @@ FEW_VALUES = 20
 ENOUGH_ROWS = 100
 MATERIAL = 0.005  # by which a calibration error must have changed
 NOT_REFUTED = 0.05  # the p-value from which a claim of calibration stands
-SAME_SCORE = 1e-7  # relative difference of two mean log scores of the same rows, if these were kept in float32
+# relative difference of two mean log scores of the same rows, if these were kept in float32
+SAME_SCORE = 1e-7
 
 
 def answer(case: Case) -> str:
@@ -29,7 +30,8 @@ def answer(case: Case) -> str:
 
 
 def calibrated_but_not_for_all(case: Case) -> Finding | None:
-    """Paper 1, Sections 2 and 4.1: a calibrated model can have any grouping loss, and no map of its outputs removes it."""
+    """Perez-Lebel et al. 2023, Sections 2 and 4.1: a calibrated model can have any grouping loss,
+    and no map of its outputs removes it."""
     if case.budget is None or case.ece.p_value < 0.01:
         return None
     low = case.budget.grouping.low / case.budget.total
@@ -48,14 +50,18 @@ def calibrated_but_not_for_all(case: Case) -> Finding | None:
 
 
 def low_error_high_loss(case: Case) -> Finding | None:
-    """Paper 2, Section 2.5.2: ECE sees one number of each forecast and no proper score, so that it can be small where a
-    calibrator would gain much."""
+    """Ferrer & Ramos 2025, Section 2.5.2: ECE sees one number of each forecast and no proper score,
+    so that it can be small where a calibrator would gain much."""
     x = case.estimates.get("calibration_loss.relative")
     small = case.ece.estimate < LOW_ECE
     if x is None or not ((small or case.ece.p_value >= 0.01) and x.low > COSTLY):
         return None
     size = "is small" if small else "is not more than chance would give"
-    blind = "sees only the means of bins" if case.summary.plan.kind == "pairs" else "looks at the most probable class only"
+    blind = (
+        "sees only the means of bins"
+        if case.summary.plan.kind == "pairs"
+        else "looks at the most probable class only"
+    )
     return Finding(
         "warning",
         "low_error_high_loss",
@@ -67,7 +73,8 @@ def low_error_high_loss(case: Case) -> Finding | None:
 
 
 def blind_temperature(case: Case) -> Finding | None:
-    """Paper 2, Section 2.4.2: a temperature scales all log-posteriors alike, and cannot repair wrong priors; a bias can."""
+    """Ferrer & Ramos 2025, Section 2.4.2: a temperature scales all log-posteriors alike, and cannot
+    repair wrong priors; a bias can."""
     plain, corrected = case.repair("temperature"), case.repair("bias_corrected_temperature")
     if plain is None or corrected is None:
         return None
@@ -88,16 +95,22 @@ def blind_temperature(case: Case) -> Finding | None:
 
 
 def better_error_worse_score(case: Case) -> Finding | None:
-    """Paper 5, Section 3 and Tables 1 to 6: mean replacement has the lowest ECE and the worst scores; histogram binning and
-    isotonic regression lower ECE at an infinite log score."""
+    """Chidambaram & Ge 2024, Section 3 and Tables 1 to 6: mean replacement has the lowest ECE and
+    the worst scores; histogram binning and isotonic regression lower ECE at an infinite log
+    score."""
     raw = case.repair("identity")
     if raw is None:
         return None
-    worse = {repair: words for repair in case.repairs if repair.ece < raw.ece - MATERIAL and (words := _worse(repair, raw))}
+    worse = {
+        repair: words
+        for repair in case.repairs
+        if repair.ece < raw.ece - MATERIAL and (words := _worse(repair, raw))
+    }
     if not worse:
         return None
     said = "; ".join(
-        f"{repair.title}: ECE {repair.ece:.3g} instead of {raw.ece:.3g}, but {words}" for repair, words in worse.items()
+        f"{repair.title}: ECE {repair.ece:.3g} instead of {raw.ece:.3g}, but {words}"
+        for repair, words in worse.items()
     )
     return Finding(
         "note",
@@ -120,7 +133,8 @@ def _worse(repair: Repair, raw: Repair) -> str:
 
 
 def few_confidences(case: Case) -> Finding | None:
-    """Paper 5, Section 3: one confidence for all (mean replacement), or a few (histogram binning), is calibrated, not sharp."""
+    """Chidambaram & Ge 2024, Section 3: one confidence for all (mean replacement), or a few
+    (histogram binning), is calibrated, not sharp."""
     (seen,) = look(case.evidence.sample, TopLabel())
     n, values = len(seen.rows), np.unique(seen.view.outputs.astype(np.float32))
     if n < ENOUGH_ROWS or len(values) > min(FEW_VALUES, n // 10):
@@ -128,7 +142,13 @@ def few_confidences(case: Case) -> Finding | None:
     reference = "Chidambaram & Ge 2024, Section 3"
     if len(values) == 1 and values[0] == 1:
         text = "Every answer is stated with certainty: these are decisions, not probabilities."
-        return Finding("warning", "few_confidences", text, "Audit the probabilities that the decisions came from.", reference)
+        return Finding(
+            "warning",
+            "few_confidences",
+            text,
+            "Audit the probabilities that the decisions came from.",
+            reference,
+        )
     if len(values) == 1:
         text = (
             f"Every row has the same confidence, {values[0]:.3g}: it says how often the model is right, and nothing about any "
@@ -138,23 +158,36 @@ def few_confidences(case: Case) -> Finding | None:
             f"model is right: that is {case.estimates['accuracy']:.1%}."
         )
         return Finding(
-            "warning", "few_confidences", text, "Audit the model's own outputs, before they were replaced.", reference
+            "warning",
+            "few_confidences",
+            text,
+            "Audit the model's own outputs, before they were replaced.",
+            reference,
         )
     text = (
         f"There are only {len(values)} different confidences in {n:,} rows, as from histogram binning, a few votes or "
         "rounding: rows that differ are told the same."
     )
     return Finding(
-        "note", "few_confidences", text, "If outputs were binned or rounded, audit them as they were before.", reference
+        "note",
+        "few_confidences",
+        text,
+        "If outputs were binned or rounded, audit them as they were before.",
+        reference,
     )
 
 
 def top_better_rest_worse(case: Case) -> Finding | None:
-    """Paper 3, Section 5.1 and Figure 1: repairs that lower the top-1 error can leave, or make, other ranks wrong."""
+    """Kirchenbauer et al. 2022, Section 5.1 and Figure 1: repairs that lower the top-1 error can
+    leave, or make, other ranks wrong."""
     raw = case.repair("identity")
     if raw is None or not raw.ece > raw.ece_chance:
         return None
-    found = [repair for repair in case.repairs if repair.ece < raw.ece - MATERIAL and _lower_ranks_worse(repair, raw)]
+    found = [
+        repair
+        for repair in case.repairs
+        if repair.ece < raw.ece - MATERIAL and _lower_ranks_worse(repair, raw)
+    ]
     if not found:
         return None
     said = "; ".join(
@@ -178,7 +211,8 @@ def _lower_ranks_worse(repair: Repair, raw: Repair) -> bool:
 
 
 def miscalibrated_class(case: Case) -> Finding | None:
-    """Paper 4, Example 2, and paper 3, Appendix A.1: each class against the others; a mean over classes hides the worst."""
+    """Yang et al. 2023, Example 2, and Kirchenbauer et al. 2022, Appendix A.1: each class against
+    the others; a mean over classes hides the worst."""
     K = len(case.class_errors)
     if K <= 2:
         return None
@@ -201,7 +235,8 @@ def miscalibrated_class(case: Case) -> Finding | None:
 
 
 def miscalibrated_group(case: Case) -> Finding | None:
-    """Paper 4, Section 3: calibration within each group of rows; a model calibrated over all can be wrong in each."""
+    """Yang et al. 2023, Section 3: calibration within each group of rows; a model calibrated over
+    all can be wrong in each."""
     wrong = [group for group in case.groups if group.error.miscalibrated]
     if not wrong:
         return None
@@ -211,7 +246,9 @@ def miscalibrated_group(case: Case) -> Finding | None:
         said = f"calibration error {number(error.estimate)}, {number(error.null_mean)} expected if calibrated"
     else:
         said = f"{worst.verdict}, predicts {worst.stated:.0%}, right {worst.observed:.0%}"
-    others = f" ({len(wrong)} of {len(case.groups)} groups are miscalibrated)" if len(wrong) > 1 else ""
+    others = (
+        f" ({len(wrong)} of {len(case.groups)} groups are miscalibrated)" if len(wrong) > 1 else ""
+    )
     return Finding(
         "warning",
         "miscalibrated_group",
@@ -222,14 +259,18 @@ def miscalibrated_group(case: Case) -> Finding | None:
 
 
 def judged_on_its_own_rows(case: Case) -> Finding | None:
-    """Paper 2, Sections 2.4.2 and 2.5.2: a calibrator judged on the rows that fitted it looks better than it is.
+    """Ferrer & Ramos 2025, Sections 2.4.2 and 2.5.2: a calibrator judged on the rows that fitted it
+    looks better than it is.
 
-    A fit keeps the number of its rows and their mean log score after it. Other rows do not have both the same.
+    A fit keeps the number of its rows and their mean log score after it. Other rows do not have
+    both the same.
     """
     if case.calibrator is None:
         return None
     report, score = case.calibrator.fit_report_, float(case.estimates["log_score"])
-    if report.n != case.summary.rows or not abs(score - report.score_after) <= SAME_SCORE * abs(score):
+    if report.n != case.summary.rows or not abs(score - report.score_after) <= SAME_SCORE * abs(
+        score
+    ):
         return None
     return Finding(
         "bad",

@@ -7,9 +7,15 @@ from typing import Any
 
 
 def plain(value: Any) -> Any:
-    """The value if JSON has one like it, else its text: of the name of a class, which may be anything.
+    """The value if JSON has one like it, else its text: of the name of a class, which may be
+    anything.
 
     >>> plain("cat"), plain(3), plain(float("nan")), plain((1, 2))
     ('cat', 3, 'nan', '(1, 2)')
     """
-    return value if isinstance(value, (str, int, bool)) or (isinstance(value, float) and math.isfinite(value)) else str(value)
+    return (
+        value
+        if isinstance(value, (str, int, bool))
+        or (isinstance(value, float) and math.isfinite(value))
+        else str(value)
+    )

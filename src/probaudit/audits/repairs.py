@@ -1,4 +1,5 @@
-"""Repairs compared: what each calibrator makes of rows it did not see, by proper scores and by calibration errors."""
+"""Repairs compared: what each calibrator makes of rows it did not see, by proper scores and by
+calibration errors."""
 
 from __future__ import annotations
 
@@ -14,8 +15,21 @@ from ..calibration import paired
 from ..calibration.dependent_event import DependentEvent
 from ..calibration.errors import calibration_error
 from ..calibration.fine_grid import FineGrid
-from ..calibrators.calibration_loss import FOLDS, CalibrationLoss, Outputs, calibration_loss, default_calibrator, shares
-from ..calibrators.selecting import CONTROL, METHODS, aware_names, calibrator_named, correction_words
+from ..calibrators.calibration_loss import (
+    FOLDS,
+    CalibrationLoss,
+    Outputs,
+    calibration_loss,
+    default_calibrator,
+    shares,
+)
+from ..calibrators.selecting import (
+    CONTROL,
+    METHODS,
+    aware_names,
+    calibrator_named,
+    correction_words,
+)
 from ..calibrators.selection import choose, corrected_gain
 from ..choices.lenses import Binary, Classwise, Groups, Lens, TopK, TopLabel
 from ..choices.scores import Brier, Log
@@ -32,7 +46,8 @@ from .lens_errors import FEWER_RESAMPLES, WIDTH, LensError, binned, described
 if TYPE_CHECKING:
     from ..calibrators.base import Calibrator
 
-FEW_CLASSES = 20  # up to which calibrators with K^2 parameters, or with a fit for each class, cost little
+# up to which calibrators with K^2 parameters, or with a fit for each class, cost little
+FEW_CLASSES = 20
 SOME_CLASSES = 200
 PLAIN_ISOTONIC = "isotonic_plain"
 SHOWN_RANK = 5
@@ -57,15 +72,19 @@ TITLES = {
 
 @dataclass(frozen=True, eq=False)
 class Repair:
-    """A calibrator as its out-of-fold probabilities show it; "identity" leaves the outputs uncalibrated.
+    """A calibrator as its out-of-fold probabilities show it; "identity" leaves the outputs
+    uncalibrated.
 
-    gain : the share of the log score that it removes. That of the recommended one is corrected for the choice (see
-        `estimates.selection.corrected_gain`), unless it is "identity", which gains nothing.
-    worse_by : the log score less that of the best, for paired rows. brier_change : the Brier score less that of the
-        uncalibrated outputs, likewise.
-    ece, topk_ece : of the top label, and of the true class being among the k most probable (5, or 2 where there are few
-        classes), with 15 equal bins; `ece_chance`, `topk_chance` the 95% point of the same for a calibrated model.
-    recommended : by the rule of `select_calibrator`: the simplest whose log score is within one standard error of the best.
+    gain : the share of the log score that it removes. That of the recommended one is corrected for
+        the choice (see `estimates.selection.corrected_gain`), unless it is "identity", which gains
+        nothing.
+    worse_by : the log score less that of the best, for paired rows. brier_change : the Brier score
+        less that of the uncalibrated outputs, likewise.
+    ece, topk_ece : of the top label, and of the true class being among the k most probable (5, or 2
+        where there are few classes), with 15 equal bins; `ece_chance`, `topk_chance` the 95% point
+        of the same for a calibrated model.
+    recommended : by the rule of `select_calibrator`: the simplest whose log score is within one
+        standard error of the best.
     control : mean replacement, which is shown as a warning and never recommended.
     words : what is to be said about it.
     """
@@ -92,12 +111,27 @@ class Repair:
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values for JSON."""
-        found: dict[str, Any] = {"name": self.name, "title": self.title, "recommended": self.recommended}
+        found: dict[str, Any] = {
+            "name": self.name,
+            "title": self.title,
+            "recommended": self.recommended,
+        }
         found |= {"control": self.control, "words": self.words}
-        names = ("log_score", "brier_score", "accuracy", "gain", "worse_by", "ece", "classwise_ece", "topk_ece")
+        names = (
+            "log_score",
+            "brier_score",
+            "accuracy",
+            "gain",
+            "worse_by",
+            "ece",
+            "classwise_ece",
+            "topk_ece",
+        )
         found |= {name: getattr(self, name).to_dict() for name in names}
         chance = {"ece_chance": self.ece_chance, "topk_chance": self.topk_chance}
-        return found | {name: value if math.isfinite(value) else None for name, value in chance.items()}
+        return found | {
+            name: value if math.isfinite(value) else None for name, value in chance.items()
+        }
 
 
 def title_of(name: str) -> str:
@@ -118,22 +152,31 @@ def title_of_class(kind: str) -> str:
     return next((title_of(name) for name, (known, _) in METHODS.items() if known == kind), kind)
 
 
-def candidates(classes: int, *, pairs: bool = False, aware: Sequence[str] = ()) -> dict[str, Calibrator]:
-    """The calibrators that are compared, from the simplest to the most flexible: fewer where they would take long.
+def candidates(
+    classes: int, *, pairs: bool = False, aware: Sequence[str] = ()
+) -> dict[str, Calibrator]:
+    """The calibrators that are compared, from the simplest to the most flexible: fewer where they
+    would take long.
 
-    pairs : of a stated confidence; to replace it by the mean accuracy is then to put all rows into one bin.
+    pairs : of a stated confidence; to replace it by the mean accuracy is then to put all rows into
+        one bin.
     aware : names of calibrators that use features or groups of the rows.
     """
     from ..calibrators.binning import HistogramBinning
     from ..calibrators.isotonic import IsotonicCalibration
 
-    special = {PLAIN_ISOTONIC: IsotonicCalibration()} | ({CONTROL: HistogramBinning(bins=1)} if pairs else {})
+    special = {PLAIN_ISOTONIC: IsotonicCalibration()} | (
+        {CONTROL: HistogramBinning(bins=1)} if pairs else {}
+    )
 
     names = ["identity", "temperature", "ensemble_temperature", "bias_corrected_temperature"]
     names += ["beta", "vector"] if classes <= FEW_CLASSES else []
     names += ["isotonic", PLAIN_ISOTONIC, "histogram"] if classes <= SOME_CLASSES else []
     names += ["dirichlet"] if classes <= FEW_CLASSES else []
-    return {name: special[name] if name in special else calibrator_named(name) for name in [*names, *aware, CONTROL]}
+    return {
+        name: special[name] if name in special else calibrator_named(name)
+        for name in [*names, *aware, CONTROL]
+    }
 
 
 def too_few(rows_by_class: np.ndarray) -> str:
@@ -143,13 +186,15 @@ def too_few(rows_by_class: np.ndarray) -> str:
     ('not tried: it needs two classes of two rows or more, one of them of five', '')
     """
     enough = (rows_by_class >= 2).sum() >= 2 and rows_by_class.max() >= FOLDS
-    return "" if enough else "not tried: it needs two classes of two rows or more, one of them of five"
+    return (
+        "" if enough else "not tried: it needs two classes of two rows or more, one of them of five"
+    )
 
 
 @dataclass(frozen=True, eq=False)
 class Trial:
-    """What a calibrator made of the sample: its log and Brier scores row by row, the share of each row, their clusters if they
-    have any, and all but a comparison."""
+    """What a calibrator made of the sample: its log and Brier scores row by row, the share of each
+    row, their clusters if they have any, and all but a comparison."""
 
     log: np.ndarray
     brier: np.ndarray
@@ -159,20 +204,32 @@ class Trial:
 
 
 def group_column_of(sample: Predictions, regions: Any = None) -> str | None:
-    """The column whose groups may have calibrators of their own: the one that `regions` names, or the only one there is."""
+    """The column whose groups may have calibrators of their own: the one that `regions` names, or
+    the only one there is."""
     columns = list(sample.columns or ())
-    named = [regions] if isinstance(regions, str) else list(regions) if isinstance(regions, (list, tuple)) else columns
+    named = (
+        [regions]
+        if isinstance(regions, str)
+        else list(regions)
+        if isinstance(regions, (list, tuple))
+        else columns
+    )
     known = [name for name in named if isinstance(name, str) and name in columns]
     return known[0] if len(known) == len(named) == 1 else None
 
 
 def compare_repairs(
-    evidence: Evidence, tried: CalibrationLoss | None = None, *, regions: Any = None, progress: bool | None = None
+    evidence: Evidence,
+    tried: CalibrationLoss | None = None,
+    *,
+    regions: Any = None,
+    progress: bool | None = None,
 ) -> tuple[Repair, ...]:
-    """All candidates on the sample, out of the same folds. `tried` is what the usual calibrator has shown already.
+    """All candidates on the sample, out of the same folds. `tried` is what the usual calibrator has
+    shown already.
 
-    regions : as in `audit`; a single column, named there or the only one of the rows, offers a calibrator for each of its
-        groups. Features of the rows offer group calibration.
+    regions : as in `audit`; a single column, named there or the only one of the rows, offers a
+        calibrator for each of its groups. Features of the rows offer group calibration.
     """
     sample, groups = evidence.sample, group_column_of(evidence.sample, regions)
     aware = aware_names(Outputs.of(sample, groups))
@@ -185,16 +242,28 @@ def compare_repairs(
             trials[name] = _trial(sample, calibrator, own, tried, where)
             bar.advance(1)
     first, best = _choose(trials, where)
-    raw, words = trials["identity"].brier, f"Brier score less that of the uncalibrated outputs, paired rows, {where}"
+    raw, words = (
+        trials["identity"].brier,
+        f"Brier score less that of the uncalibrated outputs, paired rows, {where}",
+    )
     changes = {name: _gap(trial.brier, raw, trial, words) for name, trial in trials.items()}
-    lowest, words = trials[best or "identity"].log, f"log score less that of the best repair, paired rows, {where}"
+    lowest, words = (
+        trials[best or "identity"].log,
+        f"log score less that of the best repair, paired rows, {where}",
+    )
     gaps = {name: _gap(trial.log, lowest, trial, words) for name, trial in trials.items()}
     found = []
     for name, trial in trials.items():
         control = name == CONTROL
-        words = _words(name, first, best, gaps[name], trial.numbers["log_score"].infinite_rows, control)
+        words = _words(
+            name, first, best, gaps[name], trial.numbers["log_score"].infinite_rows, control
+        )
         more: Any = {"recommended": name == first, "control": control, "words": words}
-        found.append(Repair(name=name, **trial.numbers, worse_by=gaps[name], brier_change=changes[name], **more))
+        found.append(
+            Repair(
+                name=name, **trial.numbers, worse_by=gaps[name], brier_change=changes[name], **more
+            )
+        )
     return tuple(found)
 
 
@@ -205,7 +274,8 @@ def _fold_words(sample: Predictions) -> str:
 
 
 def _choose(trials: dict[str, Trial], where: str) -> tuple[str, str]:
-    """The names of the recommended and of the best one, by the rule of `select_calibrator`; corrects the gain of the former."""
+    """The names of the recommended and of the best one, by the rule of `select_calibrator`;
+    corrects the gain of the former."""
     names = [name for name in trials if name in METHODS and name != CONTROL]
     losses = np.column_stack([trials[name].log for name in names])
     any_trial = trials[names[0]]
@@ -216,7 +286,9 @@ def _choose(trials: dict[str, Trial], where: str) -> tuple[str, str]:
         return "", ""
     first = names[found.chosen]
     if first != "identity":
-        value, low, high = corrected_gain(losses, trials["identity"].log, any_trial.share, clusters, everyone)
+        value, low, high = corrected_gain(
+            losses, trials["identity"].log, any_trial.share, clusters, everyone
+        )
         if math.isfinite(value):
             words = f"share of the log score removed by {title_of(first)}, {where}, {correction_words(len(names))}"
             gain = Estimate(value, low=low, high=high, n=len(losses), definition=words)
@@ -224,12 +296,22 @@ def _choose(trials: dict[str, Trial], where: str) -> tuple[str, str]:
     return first, names[found.best]
 
 
-def _trial(sample: Predictions, calibrator: Calibrator, groups: str | None, tried: CalibrationLoss | None, where: str) -> Trial:
+def _trial(
+    sample: Predictions,
+    calibrator: Calibrator,
+    groups: str | None,
+    tried: CalibrationLoss | None,
+    where: str,
+) -> Trial:
     """Large arrays are let go of before the next is tried."""
     known = tried if type(calibrator) is type(default_calibrator()) else None
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # what becomes of a fit is seen in its scores
-        found = calibration_loss(sample, calibrator=calibrator, groups=groups, cv=FOLDS) if known is None else known
+        found = (
+            calibration_loss(sample, calibrator=calibrator, groups=groups, cv=FOLDS)
+            if known is None
+            else known
+        )
     weights = None if sample.sample_weight is None else sample.sample_weight[found.rows]
     seen = Predictions(
         sample.codes[found.rows],
@@ -256,20 +338,28 @@ def _numbers(
     *,
     pairs: bool,
 ) -> dict[str, Any]:
-    """pairs : of a stated confidence, whose answer is right or wrong whatever becomes of the confidence."""
+    """pairs : of a stated confidence, whose answer is right or wrong whatever becomes of the
+    confidence."""
     n, k = len(seen), _rank(seen.n_classes)
     after, infinite = found.calibrated, int(np.isinf(log).sum())
     in_rows = seen.codes == 1 if pairs else seen.probs.argmax(axis=1) == seen.codes
     hits = float(share @ in_rows)
     right = "share of rows stated correct" if pairs else "share of rows whose argmax is right"
     low, high = wilson(hits, 1 / float(share @ share) / _widening(clusters, in_rows - hits) ** 2)
-    top = _error(seen, Binary() if pairs else TopLabel(), f"{described(TopLabel())}, {where}", clusters)
+    top = _error(
+        seen, Binary() if pairs else TopLabel(), f"{described(TopLabel())}, {where}", clusters
+    )
     words = f"{described(f'true class among the {k} most probable')}, {where}"
     rank = _error(seen, among(k), words, clusters) if k else None
     classwise = math.nan if pairs else float(calibration_error(seen, lens=Classwise()))
     return {
         "log_score": Estimate(
-            after, low=after.low, high=after.high, n=n, definition=f"mean log score, {where}", infinite_rows=infinite
+            after,
+            low=after.low,
+            high=after.high,
+            n=n,
+            definition=f"mean log score, {where}",
+            infinite_rows=infinite,
         ),
         "brier_score": _tidy(brier_score(seen), f"mean Brier score, summed over classes, {where}"),
         "accuracy": Estimate(hits, low=low, high=high, n=n, definition=f"{right}, {where}"),
@@ -283,7 +373,8 @@ def _numbers(
 
 
 def _tidy(x: Estimate, words: str) -> Estimate:
-    """The same without rounding errors: of outputs that are as they were, or of one confidence for all."""
+    """The same without rounding errors: of outputs that are as they were, or of one confidence for
+    all."""
     value, low, high = (0.0 if abs(part) < ROUNDING else part for part in (float(x), x.low, x.high))
     return Estimate(value, low=low, high=high, n=x.n, definition=words)
 
@@ -306,7 +397,11 @@ def _words(name: str, chosen: str, best: str, gap: Estimate, infinite: int, cont
     if control:
         return "control: everybody gets the same confidence, which no calibration error punishes; never recommended"
     if name == chosen:
-        return "recommended: the best log loss" if name == best else f"recommended: simpler than {title_of(best)}, and as good"
+        return (
+            "recommended: the best log loss"
+            if name == best
+            else f"recommended: simpler than {title_of(best)}, and as good"
+        )
     if infinite:
         rows = counted(infinite)
         return f"in {rows} what happened has probability 0: an infinite log loss"
@@ -321,12 +416,19 @@ def _rank(classes: int) -> int:
 
 
 def among(k: int) -> Lens:
-    """Whether the true class is among the k most probable, as one event (paper 3, Eq. 4 and 5)."""
+    """Whether the true class is among the k most probable, as one event (Kirchenbauer et al. 2022,
+    Eq. 4 and 5)."""
     return TopK(k) | Groups([[k], list(range(k))]) | Binary()
 
 
 def _error(seen: Predictions, lens: Lens, words: str, clusters: Clusters | None) -> LensError:
     (view,) = lens.views(seen.probs, seen.codes)
-    weights = np.ones(len(seen)) if seen.sample_weight is None else seen.sample_weight / seen.sample_weight.max()
+    weights = (
+        np.ones(len(seen))
+        if seen.sample_weight is None
+        else seen.sample_weight / seen.sample_weight.max()
+    )
     event = None if clusters is None else DependentEvent(view, clusters)
-    return binned("ece", FineGrid.of_view(view, weights), WIDTH, words, resamples=FEWER_RESAMPLES, event=event)
+    return binned(
+        "ece", FineGrid.of_view(view, weights), WIDTH, words, resamples=FEWER_RESAMPLES, event=event
+    )

@@ -1,4 +1,5 @@
-"""What audits and comparisons have in common: they can be written as JSON and as a page, and shown in a notebook."""
+"""What audits and comparisons have in common: they can be written as JSON and as a page, and shown
+in a notebook."""
 
 from __future__ import annotations
 
@@ -14,7 +15,8 @@ if TYPE_CHECKING:
 
 
 class Result(ABC):
-    """Plain values and pages are the subclass's to say; how they are written is the same for all."""
+    """Plain values and pages are the subclass's to say; how they are written is the same for
+    all."""
 
     @abstractmethod
     def to_dict(self) -> dict[str, Any]:
@@ -30,7 +32,9 @@ class Result(ABC):
 
     def to_json(self, path: str | Path | None = None) -> str:
         """As JSON; written to a file too, if a path is given."""
-        return _written(json.dumps(self.to_dict(), indent=2, allow_nan=False, ensure_ascii=False) + "\n", path)
+        return _written(
+            json.dumps(self.to_dict(), indent=2, allow_nan=False, ensure_ascii=False) + "\n", path
+        )
 
     def to_html(self, path: str | Path | None = None, *, title: str = "") -> str:
         """As one page that needs no network; written to a file too, if a path is given."""

@@ -21,15 +21,17 @@ from ..text import counted
 if TYPE_CHECKING:
     from .audit import Audit
 
-PART_BITS = 33  # of a row's number are its place within a part, as in monotonically_increasing_id of Spark
+# of a row's number are its place within a part, as in monotonically_increasing_id of Spark
+PART_BITS = 33
 
 
 class State(AuditState):
     """What rows leave behind: exact sums, grids and a sample. `statistics` makes one.
 
-    `update` adds rows, `+` another state (`merge` in place), `audit` judges them all; `save`, `load`, `to_bytes` and
-    `from_bytes` keep and send it. The sums of all rows are the same bytes however rows are cut, ordered and merged. So is the
-    sample, as long as each row has the same number.
+    `update` adds rows, `+` another state (`merge` in place), `audit` judges them all; `save`,
+    `load`, `to_bytes` and `from_bytes` keep and send it. The sums of all rows are the same bytes
+    however rows are cut, ordered and merged. So is the sample, as long as each row has the same
+    number.
     """
 
     def __init__(self, plan: Plan, *, sample_rows: int | None = None, part: int = 0) -> None:
@@ -55,8 +57,8 @@ class State(AuditState):
 
         start : the number of the first row; unless given, the one after the last row so far.
         numbers : of every row, where these do not follow each other. Each run of them costs a call.
-        clusters : one value per row; rows with the same value are dependent, in this state and in those it is merged with.
-            All rows of a state need them, or none.
+        clusters : one value per row; rows with the same value are dependent, in this state and in
+            those it is merged with. All rows of a state need them, or none.
 
         >>> state = statistics(classes=2).update([1, 0], [0.9, 0.2]).update([], [])
         >>> state.update(Predictions([1], [0.4]))
@@ -76,14 +78,18 @@ class State(AuditState):
             return self
         if numbers is not None:
             return self._update_numbered(rows, numbers, start)
-        start = (self.covered.end if self.rows else self.part << PART_BITS) if start is None else start
+        start = (
+            (self.covered.end if self.rows else self.part << PART_BITS) if start is None else start
+        )
         check_rows(self.plan, rows, start)
         super().update(rows, start=start)
         return self
 
     def _update_numbered(self, rows: Predictions, numbers: Any, start: int | None) -> State:
         if start is not None:
-            raise InputError("numbers", "give the number of the first row, or of every row, not both")
+            raise InputError(
+                "numbers", "give the number of the first row, or of every row, not both"
+            )
         given = as_array(numbers, "numbers")
         if given.shape != (len(rows),) or given.dtype.kind not in "iu":
             rule = f"must be one whole number for each of {len(rows)} rows"
@@ -92,14 +98,17 @@ class State(AuditState):
         given = given[order].astype(np.int64)
         runs = np.split(order, np.flatnonzero(np.diff(given) != 1) + 1)
         firsts = given[np.cumsum([0, *map(len, runs[:-1])])].tolist()
-        self.covered.check_apart(Covered((first, first + len(run)) for first, run in zip(firsts, runs, strict=True)))
+        self.covered.check_apart(
+            Covered((first, first + len(run)) for first, run in zip(firsts, runs, strict=True))
+        )
         check_rows(self.plan, rows, 0)
         for first, run in zip(firsts, runs, strict=True):
             super().update(rows.take(run), start=first)
         return self
 
     def _about(self) -> dict[str, Any]:
-        """The part, as long as no row tells it by its number: states of the same rows have the same bytes."""
+        """The part, as long as no row tells it by its number: states of the same rows have the same
+        bytes."""
         return {"part": self.part} if self.part and not self.rows else {}
 
     @classmethod
@@ -131,9 +140,13 @@ class State(AuditState):
 
 
 def rows_for(plan: Plan, y_true: Any, y_proba: Any = None, **rest: Any) -> Predictions | None:
-    """Labels and outputs as rows of a plan, or `Predictions` as they are; None if there are no rows."""
+    """Labels and outputs as rows of a plan, or `Predictions` as they are; None if there are no
+    rows."""
     if isinstance(y_true, Predictions):
-        extra = next((name for name, value in {"y_proba": y_proba, **rest}.items() if value is not None), None)
+        extra = next(
+            (name for name, value in {"y_proba": y_proba, **rest}.items() if value is not None),
+            None,
+        )
         if extra is not None:
             raise InputError(extra, "is part of the `Predictions` already")
         return y_true
@@ -177,17 +190,20 @@ def statistics(
     sample_rows: int | None = None,
     part: int = 0,
 ) -> State:
-    """An empty state for rows that are declared here; or, given `Predictions`, a state of them to which more can be added.
+    """An empty state for rows that are declared here; or, given `Predictions`, a state of them to
+    which more can be added.
 
     classes : the class of each output column, in order; or how many, if labels are column numbers.
-    from_logits, from_log_probs, pairs : what outputs are, if not probabilities; pairs are a stated confidence and whether it
-        was right.
-    max_weight : rows have weights, none of which exceeds this. To be merged, states must be told the same.
+    from_logits, from_log_probs, pairs : what outputs are, if not probabilities; pairs are a stated
+        confidence and whether it was right.
+    max_weight : rows have weights, none of which exceeds this. To be merged, states must be told
+        the same.
     costs, reject_cost : as in `audit`.
     tolerance : how far a row of probabilities may sum from 1: 1e-5 unless given.
-    sample_rows : how many rows to keep for what must be fitted; unless given, as many as an audit does.
-    part : states that are counted apart, to be merged, must be told apart: rows of part i have the numbers from i 2^33 on,
-        unless `update` is told theirs.
+    sample_rows : how many rows to keep for what must be fitted; unless given, as many as an audit
+        does.
+    part : states that are counted apart, to be merged, must be told apart: rows of part i have the
+        numbers from i 2^33 on, unless `update` is told theirs.
 
     >>> from functools import reduce
     >>> from operator import add
@@ -197,14 +213,28 @@ def statistics(
     >>> reduce(add, map(State.from_bytes, map(count, range(3))))
     State(5 rows, 2 classes, probabilities)
     """
-    cost = None if costs is None else costs if isinstance(costs, Cost) else Cost(as_array(costs, "costs"))
+    cost = (
+        None
+        if costs is None
+        else costs
+        if isinstance(costs, Cost)
+        else Cost(as_array(costs, "costs"))
+    )
     if rows is None:
-        shape = _declared(classes, from_logits, from_log_probs, pairs, max_weight, on_bad_rows, tolerance)
+        shape = _declared(
+            classes, from_logits, from_log_probs, pairs, max_weight, on_bad_rows, tolerance
+        )
     elif not isinstance(rows, Predictions):
-        raise InputError("rows", "must be `Predictions`; labels and outputs go to `update`", type(rows).__name__)
+        raise InputError(
+            "rows", "must be `Predictions`; labels and outputs go to `update`", type(rows).__name__
+        )
     else:
         kinds = {"from_logits": from_logits, "from_log_probs": from_log_probs, "pairs": pairs}
-        told = {"classes": classes is not None, "on_bad_rows": on_bad_rows != "error", "tolerance": tolerance is not None}
+        told = {
+            "classes": classes is not None,
+            "on_bad_rows": on_bad_rows != "error",
+            "tolerance": tolerance is not None,
+        }
         twice = next((name for name, given in (kinds | told).items() if given), None)
         if twice is not None:
             raise InputError(twice, "is declared by the rows already")
@@ -225,11 +255,15 @@ def _declared(
     on_bad_rows: OnBadRows,
     tolerance: float | None,
 ) -> Predictions:
-    """One made-up row, so that what is declared is checked, and planned for, as in rows that are given."""
+    """One made-up row, so that what is declared is checked, and planned for, as in rows that are
+    given."""
     if classes is None and pairs:
         classes = (False, True)
     if classes is None:
-        raise InputError("classes", "an empty state needs the class of each output column, in order; or how many there are")
+        raise InputError(
+            "classes",
+            "an empty state needs the class of each output column, in order; or how many there are",
+        )
     many = isinstance(classes, int) and not isinstance(classes, bool)
     listed = class_list(tuple(range(classes)) if many else classes, "classes")  # type: ignore[arg-type]
     if len(listed) < 2:
@@ -249,7 +283,9 @@ def _declared(
 
 def _part(number: int) -> int:
     if not (isinstance(number, Integral) and 0 <= number < 2 ** (63 - PART_BITS)):
-        raise InputError("part", f"must be a whole number from 0, below 2^{63 - PART_BITS}", repr(number))
+        raise InputError(
+            "part", f"must be a whole number from 0, below 2^{63 - PART_BITS}", repr(number)
+        )
     return int(number)
 
 

@@ -13,7 +13,18 @@ from ..estimate import Estimate
 from ..scoring.clusters import FEW_CLUSTERS
 from ..text import counted
 from .dependence import clustered_rows
-from .finding import LEVELS, Case, Finding, Level, Rule, between, between_shares, number, p_words, percent
+from .finding import (
+    LEVELS,
+    Case,
+    Finding,
+    Level,
+    Rule,
+    between,
+    between_shares,
+    number,
+    p_words,
+    percent,
+)
 from .groups import MOST_GROUPS, ungrouped_columns
 from .lens_errors import LensError
 from .pitfalls import PITFALLS, answer, miscalibrated_class, miscalibrated_group
@@ -24,8 +35,10 @@ SURELY, PERHAPS = 0.01, 0.05  # p-values below which an error is called one, or 
 UNSEEN_ERROR = 0.05  # 95% limit of a calibrated model's error beyond which nothing is claimed
 WORTH_REPAIRING = 0.005  # the share of a score that a calibrator must surely gain to be recommended
 SMALL_LOSS = 0.05  # the share of a score that must surely not be lost, to say that it is not
-PLAUSIBLE_GAIN = 0.9  # a normalised score that these rows would have to rule out before a model is called hardly better
-MOST_ROWS = 0.9  # a search for hidden groups in a smaller share of the rows is reported with its share
+# a normalised score that these rows would have to rule out before a model is called hardly better
+PLAUSIBLE_GAIN = 0.9
+# a search for hidden groups in a smaller share of the rows is reported with its share
+MOST_ROWS = 0.9
 SHOWN_ROWS = 5
 BAD_ROWS = {
     "label": "with a label that is no class",
@@ -49,23 +62,32 @@ def judge(case: Case) -> tuple[Finding, ...]:
 
 
 def headline(findings: tuple[Finding, ...]) -> str:
-    """The gravest finding in one sentence, with what it means for those who want to use the probabilities. Good news from rows
-    that could not have shown a problem is none."""
+    """The gravest finding in one sentence, with what it means for those who want to use the
+    probabilities. Good news from rows that could not have shown a problem is none."""
     gravest = findings[0]
     few = next((finding for finding in findings if finding.rule == "few_rows"), None)
     undecided = gravest.level == "good" and few is not None
     shown = few if undecided and few is not None else gravest
     clause = shown.short or shown.text.split(":")[0].rstrip(".")
-    return f"{UNDECIDED if undecided else OPENINGS[gravest.level]}: {clause[0].lower()}{clause[1:]}."
+    return (
+        f"{UNDECIDED if undecided else OPENINGS[gravest.level]}: {clause[0].lower()}{clause[1:]}."
+    )
 
 
 def infinite_log_score(case: Case) -> Finding | None:
-    """Paper 2, Section 2.3.2: the log score of a row is -log p, which is infinite where the true class has posterior 0."""
+    """Ferrer & Ramos 2025, Section 2.3.2: the log score of a row is -log p, which is infinite where
+    the true class has posterior 0."""
     count = int(case.summary.log.infinite.sum())
     if not count:
         return None
     numbers = case.evidence.row_numbers(impossible_rows(case.evidence.sample)[:SHOWN_ROWS])
-    which = "" if len(numbers) == count else "the first of the sample: " if case.evidence.sampled else "the first: "
+    which = (
+        ""
+        if len(numbers) == count
+        else "the first of the sample: "
+        if case.evidence.sampled
+        else "the first: "
+    )
     listed = f"{'row' if len(numbers) == 1 else 'rows'} {', '.join(map(str, numbers))}"
     shown = f" ({which}{listed}, counted from 0)" if numbers else ""
     rows = f"In {counted(count)}"
@@ -88,13 +110,16 @@ def impossible_rows(sample: Predictions) -> np.ndarray:
     good = survey(sample).good
     values, codes = sample.block(0, len(sample)).values[good], sample.codes[good]
     if values.shape[1] == 1:
-        values = np.column_stack([np.zeros(len(values)) if sample.from_logits else 1 - values[:, 0], values[:, 0]])
+        values = np.column_stack(
+            [np.zeros(len(values)) if sample.from_logits else 1 - values[:, 0], values[:, 0]]
+        )
     true = values[np.arange(len(codes)), codes]
     return good[true == (-np.inf if sample.kind in ("logits", "log_probabilities") else 0)]
 
 
 def against_class_frequencies(case: Case) -> Finding | None:
-    """Paper 2, Section 2.3.2: above 1 a system is worse than the best one that never looks at the input."""
+    """Ferrer & Ramos 2025, Section 2.3.2: above 1 a system is worse than the best one that never
+    looks at the input."""
     name, words = ("log_score.normalized", "log score")
     if not math.isfinite(case.estimates[name]):
         name, words = ("brier_score.normalized", "Brier score")
@@ -103,7 +128,9 @@ def against_class_frequencies(case: Case) -> Finding | None:
         return None
     rule, reference = "against_class_frequencies", "Ferrer & Ramos 2025, Section 2.3.2"
     pairs = case.summary.plan.kind == "pairs"
-    naive = "always stating the mean accuracy" if pairs else "always forecasting the class frequencies"
+    naive = (
+        "always stating the mean accuracy" if pairs else "always forecasting the class frequencies"
+    )
     nothing = naive if pairs else "no model at all"
     if x.low > 1:
         text = f"Worse than {naive}: the {words} is {x:.3g} times as large ({between(x)})."
@@ -115,19 +142,33 @@ def against_class_frequencies(case: Case) -> Finding | None:
         text = f"Not clearly better than {naive}: the {words} is {x:.3g} times as large ({between(x)})."
         advice = "See below whether a calibrator would change that; if not, the model knows little, or the rows are too few."
         few = case.summary.rows < FEW_ROWS or x.low < PLAUSIBLE_GAIN
-        short = f"so few rows do not show them to be better than {nothing}" if few else f"they are hardly better than {nothing}"
+        short = (
+            f"so few rows do not show them to be better than {nothing}"
+            if few
+            else f"they are hardly better than {nothing}"
+        )
         return Finding("warning", rule, text, advice, reference, short=short)
     text = f"Better than {naive}: the {words} is {percent(1 - x)} lower ({between_shares(1 - x.high, 1 - x.low)})."
-    calm = "" if _seen_wrong(case) or _perhaps_wrong(case) else f", and no miscalibration is detected ({_tests(case)})"
+    calm = (
+        ""
+        if _seen_wrong(case) or _perhaps_wrong(case)
+        else f", and no miscalibration is detected ({_tests(case)})"
+    )
     said = "the mean accuracy" if pairs else "no model would"
-    return Finding("good", rule, text, reference=reference, short=f"they say more than {said}{calm}")
+    return Finding(
+        "good", rule, text, reference=reference, short=f"they say more than {said}{calm}"
+    )
 
 
 def good_decisions_bad_probabilities(case: Case) -> Finding | None:
-    """Paper 2, Section 3.2: argmax decisions do not see a miscalibration that ruins the posteriors."""
+    """Ferrer & Ramos 2025, Section 3.2: argmax decisions do not see a miscalibration that ruins the
+    posteriors."""
     if "error_rate.normalized" not in case.estimates:
         return None
-    decisions, probabilities = case.estimates["error_rate.normalized"], case.estimates["log_score.normalized"]
+    decisions, probabilities = (
+        case.estimates["error_rate.normalized"],
+        case.estimates["log_score.normalized"],
+    )
     if not (decisions.high < 1 and probabilities.value > 1):
         return None
     return Finding(
@@ -141,7 +182,8 @@ def good_decisions_bad_probabilities(case: Case) -> Finding | None:
 
 
 def worse_than_constant_decision(case: Case) -> Finding | None:
-    """Paper 2, Section 2.3.1: decisions under the user's costs, against the best decision that is always the same."""
+    """Ferrer & Ramos 2025, Section 2.3.1: decisions under the user's costs, against the best
+    decision that is always the same."""
     x = case.estimates.get("cost_risk.normalized")
     if x is None or math.isnan(x.low) or x.high < 1:
         return None
@@ -158,7 +200,8 @@ def worse_than_constant_decision(case: Case) -> Finding | None:
 
 
 def rejecting_all_is_better(case: Case) -> Finding | None:
-    """Paper 2, Section 3.2 and Table 2: overconfident posteriors accept what they should have rejected."""
+    """Ferrer & Ramos 2025, Section 3.2 and Table 2: overconfident posteriors accept what they
+    should have rejected."""
     x = case.estimates.get("reject_risk.normalized")
     if x is None or math.isnan(x.low) or x.low <= 1:
         return None
@@ -173,11 +216,15 @@ def rejecting_all_is_better(case: Case) -> Finding | None:
 
 
 def miscalibration_costs(case: Case) -> Finding | None:
-    """Paper 2, Section 2.5.3: what a calibrator would gain is what miscalibration costs."""
+    """Ferrer & Ramos 2025, Section 2.5.3: what a calibrator would gain is what miscalibration
+    costs."""
     best = case.recommended
     if best is not None and best.name == "identity":
         return _nothing_better(case)
-    x, after = case.estimates.get("calibration_loss.relative"), case.estimates.get("log_score.calibrated")
+    x, after = (
+        case.estimates.get("calibration_loss.relative"),
+        case.estimates.get("log_score.calibrated"),
+    )
     method = "bias-corrected temperature" if best is None else best.title
     option = "" if best is None else f" --method {best.name}"
     if best is not None:
@@ -185,7 +232,9 @@ def miscalibration_costs(case: Case) -> Finding | None:
     rule, reference = "miscalibration_costs", "Ferrer & Ramos 2025, Section 2.5.3"
     advice = f"`probaudit calibrate FILE -o calibrator.json{option}`, then `probaudit apply calibrator.json FILE -o OUTPUT`."
     if x is None and after is not None and math.isfinite(after):
-        text = f"A calibrator ({method}) would bring the log score down from infinity to {after:.3g}."
+        text = (
+            f"A calibrator ({method}) would bring the log score down from infinity to {after:.3g}."
+        )
         return Finding("warning", rule, text, advice, reference)
     if x is None or not math.isfinite(x.low):
         return None
@@ -224,7 +273,8 @@ def _tests(case: Case) -> str:
 
 
 def _calm(case: Case, gain: Estimate) -> Level:
-    """That nothing can be gained is good news only if it is sure, and if nothing is found to be wrong."""
+    """That nothing can be gained is good news only if it is sure, and if nothing is found to be
+    wrong."""
     return "good" if gain.high < SMALL_LOSS and not _seen_wrong(case) else "note"
 
 
@@ -239,27 +289,36 @@ def _nothing_better(case: Case) -> Finding:
         f"outputs as they are; the best, {best.title}, {gain} of the log score ({between_shares(x.low, x.high)}), not "
         "corrected for being the best of several."
     )
-    return Finding(_calm(case, x), "miscalibration_costs", text, reference="Ferrer & Ramos 2025, Section 2.5.3")
+    return Finding(
+        _calm(case, x), "miscalibration_costs", text, reference="Ferrer & Ramos 2025, Section 2.5.3"
+    )
 
 
 def against_chance(case: Case) -> Finding | None:
-    """A calibrated model has a calibration error too (consistency resampling: Broecker & Smith 2007); only what exceeds it says
-    anything. All tests of the audit decide together."""
+    """A calibrated model has a calibration error too (consistency resampling: Broecker & Smith
+    2007); only what exceeds it says anything. All tests of the audit decide together."""
     reference = "Bröcker & Smith 2007 (consistency resampling); Vaicenavicius et al. 2019"
     if math.isnan(case.ece.p_value):
         return None
-    worst = next((test for test in case.tests if test.p_value < SURELY), min(case.tests, key=lambda test: test.p_value))
+    worst = next(
+        (test for test in case.tests if test.p_value < SURELY),
+        min(case.tests, key=lambda test: test.p_value),
+    )
     size = f"{number(worst.error.estimate)}, {number(worst.error.null_mean)} expected if calibrated"
-    p = f"{p_words(worst.p_value)}, corrected for {_tests(case)}" if len(case.tests) > 1 else p_words(worst.p_value)
+    p = (
+        f"{p_words(worst.p_value)}, corrected for {_tests(case)}"
+        if len(case.tests) > 1
+        else p_words(worst.p_value)
+    )
     if worst.p_value < SURELY:
-        text = f"Miscalibrated: {_event(case, worst.error)} has a calibration error of {size} ({p})."
+        text = (
+            f"Miscalibrated: {_event(case, worst.error)} has a calibration error of {size} ({p})."
+        )
         advice = "The reliability diagrams show where, the calibration loss how much it costs."
         short = f"{_event(case, worst.error)} has a calibration error of {size}"
         return Finding("warning", "against_chance", text, advice, reference, short=short)
     if worst.p_value < PERHAPS:
-        text = (
-            f"Perhaps miscalibrated: {_event(case, worst.error)} has a calibration error of {size} ({p}). More rows would tell."
-        )
+        text = f"Perhaps miscalibrated: {_event(case, worst.error)} has a calibration error of {size} ({p}). More rows would tell."
         return Finding("note", "against_chance", text, reference=reference)
     ece = case.ece
     size = f"{number(ece.estimate)}, {number(ece.null_mean)} expected if calibrated"
@@ -292,17 +351,25 @@ def _too_few(case: Case) -> bool:
 
 
 def hidden_groups(case: Case) -> Finding | None:
-    """Paper 1: calibrated on average, and yet wrong for groups of rows that share an output. The estimate is a lower bound, so
-    that its interval never shows that there are none."""
+    """Perez-Lebel et al. 2023: calibrated on average, and yet wrong for groups of rows that share
+    an output. The estimate is a lower bound, so that its interval never shows that there are
+    none."""
     budget = case.budget
     if budget is None:
         return None
-    share, low, high = (float(x) / budget.total for x in (budget.grouping, *budget.grouping.interval))
+    share, low, high = (
+        float(x) / budget.total for x in (budget.grouping, *budget.grouping.interval)
+    )
     score = score_of(budget, pairs=case.summary.plan.kind == "pairs")
-    span, reference = between_shares(low, high), "Perez-Lebel, Le Morvan & Varoquaux 2023, Section 4"
+    span, reference = (
+        between_shares(low, high),
+        "Perez-Lebel, Le Morvan & Varoquaux 2023, Section 4",
+    )
     if not budget.found.searched:
         advice = "Use more rows, fewer bins, or groups that are known (`regions=[column]`)."
-        return Finding("note", "hidden_groups", "Too few rows to look for hidden groups.", advice, reference)
+        return Finding(
+            "note", "hidden_groups", "Too few rows to look for hidden groups.", advice, reference
+        )
     if low <= WORTH_REPAIRING:
         text = (
             f"No hidden groups detected with these features: they cost at least {percent(max(share, 0.0))} of the {score},"
@@ -319,19 +386,26 @@ def hidden_groups(case: Case) -> Finding | None:
             f" Among the most misjudged are {served.rows:,} rows ({served.rule}): predicted {served.stated:.2f}"
             f"{' after calibration' if budget.calibrator else ''}, observed {served.observed:.2f}."
         )
-    better = "know what sets these groups apart" if "given groups" in budget.found.definition else "use these features"
+    better = (
+        "know what sets these groups apart"
+        if "given groups" in budget.found.definition
+        else "use these features"
+    )
     advice = f"A better model would {better}; until then, calibrate by group (`calibrators.PerGroup`, `GroupCalibration`)."
     short = "rows with the same prediction have different outcomes"
     return Finding("warning", "hidden_groups", text, advice, reference, short=short)
 
 
 def one_class(case: Case) -> Finding | None:
-    """Paper 2, Section 2.3.2: the naive forecast of a single class is certain and right, and leaves nothing to divide by."""
+    """Ferrer & Ramos 2025, Section 2.3.2: the naive forecast of a single class is certain and
+    right, and leaves nothing to divide by."""
     if (case.summary.log.rows > 0).sum() > 1:
         return None
     if case.summary.plan.kind == "pairs":
         text = f"All answers are {'right' if case.estimates['accuracy'] > 0 else 'wrong'}: no confidence can tell them apart."
-        return Finding("warning", "one_class", text, "Audit right and wrong answers, as they come in use.")
+        return Finding(
+            "warning", "one_class", text, "Audit right and wrong answers, as they come in use."
+        )
     text = "All rows belong to one class: there is nothing to compare the forecasts with."
     return Finding("warning", "one_class", text, "Audit rows of all classes, as they come in use.")
 
@@ -345,12 +419,16 @@ def rows_set_aside(case: Case) -> Finding | None:
     parts = ", ".join(f"{count:,} {BAD_ROWS[rule]}" for rule, count in summary.bad.items() if count)
     text = f"{summary.dropped:,} of {total:,} rows {'was' if summary.dropped == 1 else 'were'} set aside: {parts}."
     return Finding(
-        "warning", "rows_set_aside", text, "Find out where they come from: in use, they would have been decided too."
+        "warning",
+        "rows_set_aside",
+        text,
+        "Find out where they come from: in use, they would have been decided too.",
     )
 
 
 def only_confidence(case: Case) -> Finding | None:
-    """Paper 5, Proposition 4.5: the loss of the confidence alone can be small for a predictor that is always wrong."""
+    """Chidambaram & Ge 2024, Proposition 4.5: the loss of the confidence alone can be small for a
+    predictor that is always wrong."""
     if case.summary.plan.kind != "pairs":
         return None
     return Finding(
@@ -363,7 +441,8 @@ def only_confidence(case: Case) -> Finding | None:
 
 
 def few_rows(case: Case) -> Finding | None:
-    """Too few rows for a claim: in all, or to tell a calibrated model from one that is off by five points."""
+    """Too few rows for a claim: in all, or to tell a calibrated model from one that is off by five
+    points."""
     advice = "Gather more labelled rows before you claim or repair anything."
     if case.summary.rows < FEW_ROWS:
         rows = f"only {counted(case.summary.rows)}"
@@ -373,7 +452,9 @@ def few_rows(case: Case) -> Finding | None:
         return None
     limit = f"a calibrated model has errors up to {number(case.ece.null_high)} here"
     text = f"Too few rows to detect small calibration errors: {limit} (95% limit)."
-    return Finding("note", "few_rows", text, advice, short=f"{counted(case.summary.rows)} are too few, {limit}")
+    return Finding(
+        "note", "few_rows", text, advice, short=f"{counted(case.summary.rows)} are too few, {limit}"
+    )
 
 
 def few_of_a_class(case: Case) -> Finding | None:
@@ -384,7 +465,10 @@ def few_of_a_class(case: Case) -> Finding | None:
     advice = "Gather more labelled rows of these classes before you claim anything about them."
     if case.summary.plan.kind == "pairs":
         kind = "right" if case.summary.log.rows[1] < case.summary.log.rows[0] else "wrong"
-        text, advice = f"Fewer than {FEW_OF_A_CLASS} answers are {kind}.", "Gather more labelled rows."
+        text, advice = (
+            f"Fewer than {FEW_OF_A_CLASS} answers are {kind}.",
+            "Gather more labelled rows.",
+        )
         return Finding("note", "few_of_a_class", text, advice)
     thin = int((present < FEW_OF_A_CLASS).sum())
     text = f"{'1 class has' if thin == 1 else f'{thin} classes have'} fewer than {FEW_OF_A_CLASS} rows."
@@ -394,7 +478,9 @@ def few_of_a_class(case: Case) -> Finding | None:
 def absent_classes(case: Case) -> Finding | None:
     """A class without rows cannot be judged."""
     summary = case.summary
-    absent = [repr(c) for c, rows in zip(summary.plan.classes, summary.log.rows, strict=True) if rows == 0]
+    absent = [
+        repr(c) for c, rows in zip(summary.plan.classes, summary.log.rows, strict=True) if rows == 0
+    ]
     if not absent or len(absent) == len(summary.plan.classes) - 1:
         return None
     shown = ", ".join(absent[:5]) + (f" and {len(absent) - 5} more" if len(absent) > 5 else "")
@@ -408,11 +494,17 @@ def columns_not_grouped(case: Case) -> Finding | None:
         return None
     said = ", ".join(f"{name} {why}" for name, why in left_out.items())
     text = f"Not all columns split the rows into groups: {said}; the limit is {MOST_GROUPS} values, one in each row."
-    return Finding("note", "columns_not_grouped", text, "Put values together that belong together, and audit again.")
+    return Finding(
+        "note",
+        "columns_not_grouped",
+        text,
+        "Put values together that belong together, and audit again.",
+    )
 
 
 def few_clusters(case: Case) -> Finding | None:
-    """Intervals of dependent rows rest on clusters, however many rows there are (Cameron, Gelbach & Miller 2008)."""
+    """Intervals of dependent rows rest on clusters, however many rows there are (Cameron, Gelbach &
+    Miller 2008)."""
     rows = clustered_rows(case.evidence)
     if rows is None or rows.clusters.count >= FEW_CLUSTERS:
         return None

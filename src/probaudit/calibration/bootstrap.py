@@ -1,8 +1,9 @@
-"""Bootstrap intervals whose cost does not grow with the rows: rows that share a cell and a label are resampled together.
+"""Bootstrap intervals whose cost does not grow with the rows: rows that share a cell and a label
+are resampled together.
 
-At the boundary: an error that is truly zero cannot be estimated from below, and a resample adds noise of its own, so the
-percentile interval of a plain error lies above zero even for a calibrated model. Binned errors therefore have intervals of
-another kind (`estimates.population`).
+At the boundary: an error that is truly zero cannot be estimated from below, and a resample adds
+noise of its own, so the percentile interval of a plain error lies above zero even for a calibrated
+model. Binned errors therefore have intervals of another kind (`estimates.population`).
 """
 
 from __future__ import annotations
@@ -18,16 +19,22 @@ Method = Literal["percentile", "bca"]
 Statistic = Callable[[np.ndarray], np.ndarray]  # values [B] for counts [B, categories]
 
 NORMAL = NormalDist()
-UNITS = 1000  # units of rows to resample, where rows are in clusters or several events are dependent
+# units of rows to resample, where rows are in clusters or several events are dependent
+UNITS = 1000
 
 
 def sampling_units(rows: int, seed: int, clusters: np.ndarray | None = None) -> np.ndarray:
-    """The unit of each row, where rows (or whole clusters of them) are merged at random into UNITS of about equal size.
+    """The unit of each row, where rows (or whole clusters of them) are merged at random into UNITS
+    of about equal size.
 
-    Units of independent rows are independent too, so that to resample units says as much as to resample rows, at a cost that
-    does not grow with them.
+    Units of independent rows are independent too, so that to resample units says as much as to
+    resample rows, at a cost that does not grow with them.
     """
-    number = np.arange(rows) if clusters is None else np.unique(clusters, return_inverse=True)[1].reshape(-1)
+    number = (
+        np.arange(rows)
+        if clusters is None
+        else np.unique(clusters, return_inverse=True)[1].reshape(-1)
+    )
     size = int(number.max()) + 1
     if size <= UNITS:
         return number
@@ -35,7 +42,9 @@ def sampling_units(rows: int, seed: int, clusters: np.ndarray | None = None) -> 
     return unit[number]
 
 
-def unit_table(units: np.ndarray, category: np.ndarray | None, n_units: int, categories: int) -> Any:
+def unit_table(
+    units: np.ndarray, category: np.ndarray | None, n_units: int, categories: int
+) -> Any:
     """How many rows of each category every unit holds, a sparse matrix [units, categories]."""
     from scipy.sparse import csr_array
 
@@ -48,10 +57,14 @@ def percentile(draws: np.ndarray, level: float = 0.95) -> tuple[float, float]:
     return float(low), float(high)
 
 
-def bca(value: float, draws: np.ndarray, counts: np.ndarray, statistic: Statistic, level: float = 0.95) -> tuple[float, float]:
-    """Bias-corrected and accelerated percentiles (Efron 1987); the acceleration from leaving out one row of each category."""
+def bca(
+    value: float, draws: np.ndarray, counts: np.ndarray, statistic: Statistic, level: float = 0.95
+) -> tuple[float, float]:
+    """Bias-corrected and accelerated percentiles (Efron 1987); the acceleration from leaving out
+    one row of each category."""
     share = float((np.sum(draws < value) + 0.5 * np.sum(draws == value)) / len(draws))
-    if not 0 < share < 1:  # the estimate lies outside its own resamples: no correction can be trusted
+    # the estimate lies outside its own resamples: no correction can be trusted
+    if not 0 < share < 1:
         return percentile(draws, level)
     left_out = statistic(counts - np.eye(len(counts)))
     gap = np.average(left_out, weights=counts) - left_out
@@ -77,13 +90,15 @@ def bootstrap(
     seed: int = 0,
     bias_removed: int = 0,
 ) -> tuple[float, float]:
-    """An interval for value = statistic(counts), with categories of rows drawn again (multinomially).
+    """An interval for value = statistic(counts), with categories of rows drawn again
+    (multinomially).
 
-    bias_removed : how often the mean excess of resamples over the value is taken off them. A resample has the chance of the
-        rows and its own. Once puts resamples around the estimate, as debiased ones need; twice puts them around what a plain
-        estimate would be without the chance that raises it, and it is from there that "bca" measures their bias. (From the
-        plain estimate it would find the chance again, and correct by quantiles what is a shift: over 3,000 worlds of 1,000 rows
-        the kernel error's interval then covers 92.4%, so 95.4%.)
+    bias_removed : how often the mean excess of resamples over the value is taken off them. A
+        resample has the chance of the rows and its own. Once puts resamples around the estimate, as
+        debiased ones need; twice puts them around what a plain estimate would be without the chance
+        that raises it, and it is from there that "bca" measures their bias. (From the plain
+        estimate it would find the chance again, and correct by quantiles what is a shift: over
+        3,000 worlds of 1,000 rows the kernel error's interval then covers 92.4%, so 95.4%.)
     """
     n = int(counts.sum())
     draws = statistic(np.random.default_rng(seed).multinomial(n, counts / n, resamples))

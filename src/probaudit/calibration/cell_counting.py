@@ -1,4 +1,5 @@
-"""Cells that a sample of rows has decided, counted over all rows in a pass: for rows that stay in their files."""
+"""Cells that a sample of rows has decided, counted over all rows in a pass: for rows that stay in
+their files."""
 
 from __future__ import annotations
 
@@ -35,22 +36,43 @@ class CellCounting:
 
     def __call__(self, start: int, rows: Predictions) -> list[np.ndarray]:
         _, views, weights = views_of_block(self.plan, self.lens, start, rows)
-        sizes = [partition.count * labels for partition, labels in zip(self.partitions, self.labels, strict=True)]
+        sizes = [
+            partition.count * labels
+            for partition, labels in zip(self.partitions, self.labels, strict=True)
+        ]
         if not views:
-            return [np.zeros((size, 5 + 2 * outputs), np.int64) for size, outputs in zip(sizes, self.outputs, strict=True)]
+            return [
+                np.zeros((size, 5 + 2 * outputs), np.int64)
+                for size, outputs in zip(sizes, self.outputs, strict=True)
+            ]
         found = []
-        for view, partition, labels, size in zip(views, self.partitions, self.labels, sizes, strict=True):
+        for view, partition, labels, size in zip(
+            views, self.partitions, self.labels, sizes, strict=True
+        ):
             code = partition.cells(view.outputs) * labels + view.labels
-            parts = (weights, weights**2, *(weights * column for column in view.outputs.reshape(len(code), -1).T))
-            found.append(np.column_stack([np.bincount(code, minlength=size), *(in_ticks(code, part, size) for part in parts)]))
+            parts = (
+                weights,
+                weights**2,
+                *(weights * column for column in view.outputs.reshape(len(code), -1).T),
+            )
+            found.append(
+                np.column_stack(
+                    [
+                        np.bincount(code, minlength=size),
+                        *(in_ticks(code, part, size) for part in parts),
+                    ]
+                )
+            )
         return found
 
 
 def counted_terms(evidence: Evidence, lens: Lens, partition: Partition) -> tuple[list[Term], bool]:
-    """A term for each view of a lens, with all rows in the cells that the sample's outputs make; and whether these cells do
-    depend on the sample."""
+    """A term for each view of a lens, with all rows in the cells that the sample's outputs make;
+    and whether these cells do depend on the sample."""
     if evidence.total is None:
-        raise InputError("y_true", "the rows of a state cannot be had again; give those that it was made of")
+        raise InputError(
+            "y_true", "the rows of a state cannot be had again; give those that it was made of"
+        )
     views = [seen.view for seen in look(evidence.sample, lens)]
     widths = tuple(1 if view.outputs.ndim == 1 else view.outputs.shape[1] for view in views)
     labels = tuple(max(2, width) for width in widths)
@@ -60,7 +82,9 @@ def counted_terms(evidence: Evidence, lens: Lens, partition: Partition) -> tuple
     for total, number in zip(totals, labels, strict=True):
         cells = _cells(total, number)
         steps = (partial(Steps.of_cells, cells),) if cells.outputs.ndim == 1 else ()
-        found.append(Term(cells, 1 / len(totals), (partial(_categories, total, number),), steps=steps))
+        found.append(
+            Term(cells, 1 / len(totals), (partial(_categories, total, number),), steps=steps)
+        )
     return found, any(one is not partition for one in placed)
 
 
@@ -82,5 +106,7 @@ def _cells(total: np.ndarray, labels: int) -> Cells:
     weight, squared, outputs = sums[:, 0], sums[:, 1], sums[:, 2:] / sums[:, :1]
     targets = from_ticks(table[number, :, 1:3])[..., 0] / weight[:, None]
     if outputs.shape[1] == 1:
-        return Cells(number, rows, weight, outputs[:, 0], targets[:, 1], effective_rows(weight, squared))
+        return Cells(
+            number, rows, weight, outputs[:, 0], targets[:, 1], effective_rows(weight, squared)
+        )
     return Cells(number, rows, weight, outputs, targets, effective_rows(weight, squared))

@@ -17,9 +17,11 @@ BATCH = 2**21  # numbers of a batch of resamples that are in memory at a time
 
 @dataclass(frozen=True)
 class Cells:
-    """For each cell: its number, rows, weight, mean output and mean target ([m], or [m, d]), and (sum w)^2 / sum w^2.
+    """For each cell: its number, rows, weight, mean output and mean target ([m], or [m, d]), and
+    (sum w)^2 / sum w^2.
 
-    Resamples, or classes, come in front, as [B, m] or [B, m, d]; there a cell may be empty, and its means are 0.
+    Resamples, or classes, come in front, as [B, m] or [B, m, d]; there a cell may be empty, and its
+    means are 0.
     """
 
     number: np.ndarray
@@ -39,12 +41,15 @@ class Cells:
         if self.weight.ndim == 1:
             return [self]
         fields = (self.rows, self.weight, self.outputs, self.targets, self.effective)
-        return [Cells(self.number[w > 0], *(field[i][w > 0] for field in fields)) for i, w in enumerate(self.weight)]
+        return [
+            Cells(self.number[w > 0], *(field[i][w > 0] for field in fields))
+            for i, w in enumerate(self.weight)
+        ]
 
 
 def effective_rows(weight: np.ndarray, squared: np.ndarray) -> np.ndarray:
-    """How many rows of equal weight say as much (Kish 1965): (sum w)^2 / sum w^2; 0 where the squares are too small to be told
-    from 0."""
+    """How many rows of equal weight say as much (Kish 1965): (sum w)^2 / sum w^2; 0 where the
+    squares are too small to be told from 0."""
     return np.divide(weight**2, squared, out=np.zeros_like(weight), where=squared > 0)
 
 
@@ -56,7 +61,9 @@ def gather_cells(view: View, cell: np.ndarray, weights: np.ndarray) -> Cells:
     labels, cell = np.ascontiguousarray(view.labels, np.int64), np.ascontiguousarray(cell, np.int64)
     if view.outputs.ndim == 1:
         high, low = np.zeros((2, size, 5))
-        add_event_rows(np.ascontiguousarray(view.outputs, np.float64), labels, weights, cell, high, low)
+        add_event_rows(
+            np.ascontiguousarray(view.outputs, np.float64), labels, weights, cell, high, low
+        )
         high += low
         rows, weight, squared, outputs, targets = high.T.copy()
     else:
@@ -68,17 +75,31 @@ def gather_cells(view: View, cell: np.ndarray, weights: np.ndarray) -> Cells:
         outputs, targets = high[:, 3 : 3 + d].copy(), high[:, 3 + d :].copy()
     kept = weight > 0
     if not kept.all():
-        rows, weight, squared, outputs, targets = (field[kept] for field in (rows, weight, squared, outputs, targets))
-    for field in (outputs, targets):  # in place: of many cells, a copy would take longer than the division
+        rows, weight, squared, outputs, targets = (
+            field[kept] for field in (rows, weight, squared, outputs, targets)
+        )
+    # in place: of many cells, a copy would take longer than the division
+    for field in (outputs, targets):
         field /= weight if field.ndim == 1 else weight[:, None]
-    return Cells(np.flatnonzero(kept), rows.astype(np.int64), weight, outputs, targets, effective_rows(weight, squared))
+    return Cells(
+        np.flatnonzero(kept),
+        rows.astype(np.int64),
+        weight,
+        outputs,
+        targets,
+        effective_rows(weight, squared),
+    )
 
 
 def gather_class_cells(
-    probs: np.ndarray, labels: np.ndarray, weights: np.ndarray, outputs: np.ndarray, bins: EqualWidth
+    probs: np.ndarray,
+    labels: np.ndarray,
+    weights: np.ndarray,
+    outputs: np.ndarray,
+    bins: EqualWidth,
 ) -> Cells:
-    """The cells of each class's probability over equal bins: what Classwise() shows, in one pass. `outputs` are the sums [K] of
-    weighted probabilities."""
+    """The cells of each class's probability over equal bins: what Classwise() shows, in one pass.
+    `outputs` are the sums [K] of weighted probabilities."""
     from ..kernels.viewing import class_bins
 
     n, K = probs.shape
@@ -88,18 +109,31 @@ def gather_class_cells(
 
     def gather(part: slice) -> np.ndarray:
         sums = np.zeros((2, K, bins.bins, 5))
-        class_bins(probs[part], bits[part], labels[part], weights[part], cuts, first, bins.right, *sums)
+        class_bins(
+            probs[part], bits[part], labels[part], weights[part], cuts, first, bins.right, *sums
+        )
         return sums
 
     sums = _added(each_chunk(probs, gather))
-    hits, total, squares = exact_sums(labels, weights, K), exact_total(weights), exact_total(weights**2)
+    hits, total, squares = (
+        exact_sums(labels, weights, K),
+        exact_total(weights),
+        exact_total(weights**2),
+    )
     totals = np.column_stack([np.full((K, 3), [n, total, squares]), outputs, hits])
     sums[:, 0] = totals - sums[:, 1:].sum(axis=1)
     sums[:, 0] *= sums[:, 0, :1] > 0.5  # without rows, nothing but rounding is left
     rows, w, squared, p, y = sums.transpose(2, 0, 1)
     scale, squared = (np.where(field > 0, field, 1.0) for field in (w, squared))
     effective = effective_rows(w, squared)
-    return Cells(np.arange(bins.bins), rows.astype(np.int64), w, p / scale, np.maximum(y, 0) / scale, effective)
+    return Cells(
+        np.arange(bins.bins),
+        rows.astype(np.int64),
+        w,
+        p / scale,
+        np.maximum(y, 0) / scale,
+        effective,
+    )
 
 
 def _added(parts: list[np.ndarray]) -> np.ndarray:
@@ -115,7 +149,8 @@ def _added(parts: list[np.ndarray]) -> np.ndarray:
 
 
 def exact_sums(numbers: np.ndarray, values: np.ndarray, size: int) -> np.ndarray:
-    """Sums of values by number, as np.bincount gives them; the same bits for every order of the rows.
+    """Sums of values by number, as np.bincount gives them; the same bits for every order of the
+    rows.
 
     >>> exact_sums(np.array([0, 0, 0, 1]), np.array([1e16, 1.0, -1e16, 0.5]), 2)
     array([1. , 0.5])
@@ -123,7 +158,9 @@ def exact_sums(numbers: np.ndarray, values: np.ndarray, size: int) -> np.ndarray
     from ..kernels.celling import add_values
 
     high, low = np.zeros((2, size))
-    add_values(np.ascontiguousarray(values, np.float64), np.ascontiguousarray(numbers, np.int64), high, low)
+    add_values(
+        np.ascontiguousarray(values, np.float64), np.ascontiguousarray(numbers, np.int64), high, low
+    )
     return high + low
 
 
@@ -134,8 +171,9 @@ def exact_total(values: np.ndarray) -> float:
 
 @dataclass(frozen=True)
 class Categories:
-    """Rows that share a cell and a label (and perhaps more) as one: mean output, label, cell in rising order, mean weight, how
-    many they are, and (if rows are known) the category of each. A calibration error depends on the rows only through these."""
+    """Rows that share a cell and a label (and perhaps more) as one: mean output, label, cell in
+    rising order, mean weight, how many they are, and (if rows are known) the category of each. A
+    calibration error depends on the rows only through these."""
 
     view: View
     cell: np.ndarray
@@ -144,7 +182,8 @@ class Categories:
     of_row: np.ndarray | None = None
 
     def resampled(self, counts: np.ndarray) -> Iterator[Cells]:
-        """The cells if the categories had these counts, [B, categories]; some resamples at a time."""
+        """The cells if the categories had these counts, [B, categories]; some resamples at a
+        time."""
         starts = np.flatnonzero(np.r_[True, self.cell[1:] != self.cell[:-1]])
         width = len(starts) * (1 if self.view.outputs.ndim == 1 else self.view.outputs.shape[1])
         step = max(1, BATCH // max(len(self.cell), width))
@@ -167,7 +206,9 @@ class Categories:
             d = self.view.outputs.shape[1]
             outputs, targets = np.zeros((2, len(counts), len(starts), d))
             hot = np.eye(d)[self.view.labels]
-            for number, (low, high) in enumerate(zip(starts, np.r_[starts[1:], len(self.cell)], strict=True)):
+            for number, (low, high) in enumerate(
+                zip(starts, np.r_[starts[1:], len(self.cell)], strict=True)
+            ):
                 outputs[:, number] = w[:, low:high] @ self.view.outputs[low:high]
                 targets[:, number] = w[:, low:high] @ hot[low:high]
             scale = np.where(weight > 0, weight, 1)[..., None]
@@ -181,7 +222,9 @@ def gather_categories(view: View, cell: np.ndarray, weights: np.ndarray) -> Cate
     codes, of_row = compact(cell * labels + view.labels)
     counts, weight = np.bincount(of_row), exact_sums(of_row, weights, len(codes))
     columns = view.outputs.reshape(len(view.outputs), -1).T
-    outputs = np.column_stack([exact_sums(of_row, weights * column, len(codes)) / weight for column in columns])
+    outputs = np.column_stack(
+        [exact_sums(of_row, weights * column, len(codes)) / weight for column in columns]
+    )
     means = View(outputs[:, 0] if view.outputs.ndim == 1 else outputs, codes % labels)
     return Categories(means, codes // labels, weight / counts, counts, of_row)
 

@@ -20,7 +20,14 @@ from ..engines.good_rows import GoodRows, survey
 from ..errors import InputError
 from ..estimate import Estimate
 from .cell_counting import counted_terms
-from .cells import Categories, Cells, exact_total, gather_categories, gather_cells, gather_class_cells
+from .cells import (
+    Categories,
+    Cells,
+    exact_total,
+    gather_categories,
+    gather_cells,
+    gather_class_cells,
+)
 from .gaps import debiased_gap, mean_gap, thin, worst_gap
 from .null import SignedClusters, Steps, larger, p_value
 from .population import RESAMPLES, Population
@@ -45,7 +52,11 @@ class CalibrationError(Estimate):
 
 
 def _error(
-    value: float, definition: list[str], n: int, cells: Sequence[Cells] = (), per_class: dict[Any, float] | None = None
+    value: float,
+    definition: list[str],
+    n: int,
+    cells: Sequence[Cells] = (),
+    per_class: dict[Any, float] | None = None,
 ) -> CalibrationError:
     found = CalibrationError(value, n=n, definition=", ".join(definition), per_class=per_class)
     found.gathered = tuple(cells)
@@ -68,23 +79,28 @@ def calibration_error(
     seed: int = 0,
     **options: Unpack[RowOptions],
 ) -> CalibrationError:
-    """The mean distance between what was forecast and what happened, over cells of rows (paper 3, Eq. 3).
+    """The mean distance between what was forecast and what happened, over cells of rows
+    (Kirchenbauer et al. 2022, Eq. 3).
 
-    y_true, y_proba : as in `log_score`; or what `scan` makes of files or of a dask DataFrame, or dask arrays: a sample of their
-        rows then decides the cells (the boxes of a `KDTree`, the bins of `EqualMass`), and all rows are counted in a pass.
-    lens : what is judged; `TopLabel()` unless given. `Classwise()` averages over classes, evenly or by weights, and gives
-        each in `per_class`.
+    y_true, y_proba : as in `log_score`; or what `scan` makes of files or of a dask DataFrame, or
+        dask arrays: a sample of their rows then decides the cells (the boxes of a `KDTree`, the
+        bins of `EqualMass`), and all rows are counted in a pass.
+    lens : what is judged; `TopLabel()` unless given. `Classwise()` averages over classes, evenly or
+        by weights, and gives each in `per_class`.
     partition : which rows are judged together; `EqualWidth(15)` unless given.
     distance : "l1", "tvd", "l2", "squared", "max", "brier", "log" or a Distance.
     where : which rows count: a boolean mask or a Selection; selections compose by `&`, `|` and `~`.
-    debias : take off what chance adds (distance "squared"; or "l1" of a single event); the result may be negative. Rows in
-        `clusters` count as fewer, by the design effect of each cell (Kish 1965).
+    debias : take off what chance adds (distance "squared"; or "l1" of a single event); the result
+        may be negative. Rows in `clusters` count as fewer, by the design effect of each cell (Kish
+        1965).
     worst : the largest distance of any cell in place of the mean.
-    exact : with False, rows are first put on a fine grid of probabilities, in one pass that keeps none of them, as it is done
-        with data that does not fit into memory. For single events. Bins then begin and end at the grid's cells.
-    interval : with True, a 95% interval for the error that a very large sample would have in the same cells, and in `debiased`
-        an estimate of it (see `estimates.population`). Chance raises the error of a sample, so that it may lie above the
-        interval. Rows in `clusters` are resampled by cluster.
+    exact : with False, rows are first put on a fine grid of probabilities, in one pass that keeps
+        none of them, as it is done with data that does not fit into memory. For single events. Bins
+        then begin and end at the grid's cells.
+    interval : with True, a 95% interval for the error that a very large sample would have in the
+        same cells, and in `debiased` an estimate of it (see `estimates.population`). Chance raises
+        the error of a sample, so that it may lie above the interval. Rows in `clusters` are
+        resampled by cluster.
 
     >>> round(calibration_error([1, 0, 1, 1], [0.8, 0.7, 0.6, 0.9]), 4)
     0.35
@@ -101,7 +117,10 @@ def calibration_error(
         raise InputError("worst", "the largest of several cells cannot be debiased")
     _check_interval(interval, resamples)
     if options.get("clusters") is not None and not interval and not debias:
-        raise InputError("clusters", "have no effect on the value of a plain error; add `interval=True`, or leave them out")
+        raise InputError(
+            "clusters",
+            "have no effect on the value of a plain error; add `interval=True`, or leave them out",
+        )
     error = partial(debiased_gap if debias else worst_gap if worst else mean_gap, distance=metric)
     sample_words = ""
     if (source := as_source(y_true, y_proba, **options)) is not None:
@@ -114,7 +133,9 @@ def calibration_error(
     if evidence is not None and evidence.sampled:
         terms, decided = counted_terms(evidence, _even(lens), partition)
         if interval and (len(terms) > 1 or predictions.clusters is not None):
-            raise InputError("interval", "of several events, or of rows in clusters, needs rows in memory")
+            raise InputError(
+                "interval", "of several events, or of rows in clusters, needs rows in memory"
+            )
         sample_words = f"cells of a sample of {len(predictions):,} rows" if decided else ""
     elif exact:
         terms = terms_of(predictions, lens, partition, where)
@@ -135,12 +156,23 @@ def calibration_error(
         words.append("debiased" + (f", {few} cells of one row left out" if few else ""))
     words += ["largest cell"] if worst else []
     words += [f"where {where!r}"] if where is not None else []
-    least, n = min(int((c.weight > 0).sum(axis=-1).min()) for c in cells), max(int(c.rows.sum(axis=-1).max()) for c in cells)
+    least, n = (
+        min(int((c.weight > 0).sum(axis=-1).min()) for c in cells),
+        max(int(c.rows.sum(axis=-1).max()) for c in cells),
+    )
     if isinstance(partition, EqualMass) and least < min(partition.bins, n):
         words.append(f"ties leave {least} bins")
     words += [sample_words] if sample_words else []
-    words += [] if exact or not terms[0].grid_cells else [f"from a grid of {terms[0].grid_cells:,} cells"]
-    per_class = dict(zip(predictions.class_order, values, strict=True)) if isinstance(lens, Classwise) else None
+    words += (
+        []
+        if exact or not terms[0].grid_cells
+        else [f"from a grid of {terms[0].grid_cells:,} cells"]
+    )
+    per_class = (
+        dict(zip(predictions.class_order, values, strict=True))
+        if isinstance(lens, Classwise)
+        else None
+    )
     words += [INTERVAL] if interval else []
     value = math.fsum(term.share * term.mean(one) for term, one in zip(terms, errors, strict=True))
     found = _error(value, words, n, cells, per_class)
@@ -148,7 +180,12 @@ def calibration_error(
         found.class_shares = tuple(np.asarray(lens.shares(summary.priors)).tolist())
     if interval:
         clusters = predictions.cluster_numbers
-        _put(found, population_of(terms, metric, clusters=clusters, resamples=resamples, seed=seed, worst=worst))
+        _put(
+            found,
+            population_of(
+                terms, metric, clusters=clusters, resamples=resamples, seed=seed, worst=worst
+            ),
+        )
     return found
 
 
@@ -184,21 +221,39 @@ def terms_of(predictions: Predictions, lens: Lens, partition: Partition, where: 
     for seen in views:
         categories = partial(seen.categories, partition)
         steps = (partial(_steps, seen, partition),) if seen.view.outputs.ndim == 1 else ()
-        found.append(Term(seen.gather(partition), 1 / len(views), (categories,), seen.rows, seen.total, steps=steps))
+        found.append(
+            Term(
+                seen.gather(partition),
+                1 / len(views),
+                (categories,),
+                seen.rows,
+                seen.total,
+                steps=steps,
+            )
+        )
     return found
 
 
-def _thinned_terms(predictions: Predictions, lens: Lens, partition: Partition, where: Any) -> list[Term]:
-    """As `terms_of`, for what chance adds to an error of rows in clusters: they count as fewer, by the design effect of each
-    cell."""
+def _thinned_terms(
+    predictions: Predictions, lens: Lens, partition: Partition, where: Any
+) -> list[Term]:
+    """As `terms_of`, for what chance adds to an error of rows in clusters: they count as fewer, by
+    the design effect of each cell."""
     views, found = look(predictions, _even(lens), where), []
     if views[0].view.outputs.ndim > 1:
-        raise InputError("debias", "of rows in clusters needs a lens that shows single events", repr(lens))
+        raise InputError(
+            "debias", "of rows in clusters needs a lens that shows single events", repr(lens)
+        )
     events = dependent_events(predictions, _even(lens), where) or ()
     for seen, event in zip(views, events, strict=True):
         cells = seen.gather(partition)
-        cells = replace(cells, effective=cells.effective / event.effects(cells, seen.cells(partition)))
-        categories, steps = (partial(seen.categories, partition),), (partial(_steps, seen, partition),)
+        cells = replace(
+            cells, effective=cells.effective / event.effects(cells, seen.cells(partition))
+        )
+        categories, steps = (
+            (partial(seen.categories, partition),),
+            (partial(_steps, seen, partition),),
+        )
         found.append(Term(cells, 1 / len(views), categories, seen.rows, seen.total, steps=steps))
     return found
 
@@ -222,11 +277,16 @@ def class_term(predictions: Predictions, partition: EqualWidth) -> Term:
 
     cells = gather_class_cells(rows.probs, rows.labels, rows.weights, outputs, partition)
     numbers = range(len(cells.weight))
-    of_class, steps_of = tuple(partial(categories, k) for k in numbers), tuple(partial(steps, k) for k in numbers)
+    of_class, steps_of = (
+        tuple(partial(categories, k) for k in numbers),
+        tuple(partial(steps, k) for k in numbers),
+    )
     return Term(cells, 1.0, of_class, rows.places, rows.total, steps=steps_of)
 
 
-def _grid_terms(predictions: Predictions, lens: Lens, partition: Partition, where: Any) -> list[Term]:
+def _grid_terms(
+    predictions: Predictions, lens: Lens, partition: Partition, where: Any
+) -> list[Term]:
     """A term for each event that the lens shows, from its fine grid."""
     if where is not None:
         raise InputError("exact", "must be True for a selection of rows")
@@ -234,7 +294,11 @@ def _grid_terms(predictions: Predictions, lens: Lens, partition: Partition, wher
     for grid in grids:
         cell = partition.grid_cells(grid.place, grid.rows[grid.kept])
         categories, steps = (partial(grid.categories, cell),), (partial(Steps.of_grid, grid, cell),)
-        found.append(Term(grid.cells(cell), 1 / len(grids), categories, grid_cells=len(grid.rows), steps=steps))
+        found.append(
+            Term(
+                grid.cells(cell), 1 / len(grids), categories, grid_cells=len(grid.rows), steps=steps
+            )
+        )
     return found
 
 
@@ -252,17 +316,29 @@ def partitioned_calibration_error(
     seed: int = 0,
     **options: Unpack[RowOptions],
 ) -> CalibrationError:
-    """The calibration error over several partitions, chosen with given probabilities (paper 4, Definition 2).
+    """The calibration error over several partitions, chosen with given probabilities (Yang et al.
+    2023, Definition 2).
 
-    `Whole()` gives the distance of the marginals (Example 5), `Each()` the mean distance of every row from its label
-    (Example 4), which for "brier" is the Brier score itself. Intervals as in `calibration_error`.
+    `Whole()` gives the distance of the marginals (Example 5), `Each()` the mean distance of every
+    row from its label (Example 4), which for "brier" is the Brier score itself. Intervals as in
+    `calibration_error`.
     """
     chosen = [partitions] if isinstance(partitions, Partition) else list(partitions)
     if not chosen:
         raise InputError("partitions", "needs at least one partition")
-    shares = np.full(len(chosen), 1 / len(chosen)) if weights is None else np.asarray(weights, np.float64)
-    if shares.shape != (len(chosen),) or not (shares >= 0).all() or not abs(shares.sum() - 1) < 1e-9:
-        raise InputError("weights", f"needs {len(chosen)} probabilities that sum to 1", shares.tolist())
+    shares = (
+        np.full(len(chosen), 1 / len(chosen))
+        if weights is None
+        else np.asarray(weights, np.float64)
+    )
+    if (
+        shares.shape != (len(chosen),)
+        or not (shares >= 0).all()
+        or not abs(shares.sum() - 1) < 1e-9
+    ):
+        raise InputError(
+            "weights", f"needs {len(chosen)} probabilities that sum to 1", shares.tolist()
+        )
     _check_interval(interval, resamples)
     if options.get("clusters") is not None and not interval:
         rule = "have no effect on the value; add `interval=True`, or leave them out"
@@ -310,13 +386,15 @@ def calibration_test(
     seed: int = 0,
     **options: Unpack[RowOptions],
 ) -> CalibrationTest:
-    """Is the error larger than expected if calibrated? Labels are simulated from the forecasts (consistency resampling).
+    """Is the error larger than expected if calibrated? Labels are simulated from the forecasts
+    (consistency resampling).
 
-    Labels of rows in `clusters` depend on each other; there the residuals of each cluster also get a random sign (a wild
-    cluster bootstrap, `estimates.null.SignedClusters`), and the larger of both p-values counts.
+    Labels of rows in `clusters` depend on each other; there the residuals of each cluster also get
+    a random sign (a wild cluster bootstrap, `estimates.null.SignedClusters`), and the larger of
+    both p-values counts.
 
-    The p-value is (1 + the number of resamples with an error at least as large) / (1 + resamples); `excess` is the error
-    less its mean under calibration, `null_high` the 95% point.
+    The p-value is (1 + the number of resamples with an error at least as large) / (1 + resamples);
+    `excess` is the error less its mean under calibration, `null_high` the 95% point.
 
     >>> rng = np.random.default_rng(0)
     >>> p = rng.random(500)
@@ -348,7 +426,9 @@ def calibration_test(
         null, against = larger(null, signed), f"{against} and a wild cluster bootstrap"
     words = f"calibration error against {against}, {lens}, {partition!r}, {metric!r}, {resamples} resamples"
     high, mean = float(np.quantile(null, 0.95)), float(null.mean())
-    return CalibrationTest(value, p_value(value, null), mean, high, value - mean, len(seen[0].rows), words)
+    return CalibrationTest(
+        value, p_value(value, null), mean, high, value - mean, len(seen[0].rows), words
+    )
 
 
 def _row_null(
@@ -361,8 +441,8 @@ def _row_null(
     resamples: int,
     seed: int,
 ) -> np.ndarray:
-    """Errors under calibration, with a label simulated for each row. Those of several problems are dependent, and come from one
-    simulation."""
+    """Errors under calibration, with a label simulated for each row. Those of several problems are
+    dependent, and come from one simulation."""
     rng, null = np.random.default_rng(seed), np.empty(resamples)
     rows = GoodRows.of(predictions) if len(seen) > 1 else None
     for i in range(resamples):
@@ -371,7 +451,9 @@ def _row_null(
         else:
             views = lens.views(rows.probs, _draw(rng, rows.probs))
         found = [gather_cells(v, c, s.weights) for v, c, s in zip(views, cells, seen, strict=True)]
-        null[i] = math.fsum(share * float(mean_gap(c, metric)) for c, share in zip(found, shares, strict=True))
+        null[i] = math.fsum(
+            share * float(mean_gap(c, metric)) for c, share in zip(found, shares, strict=True)
+        )
     return null
 
 
@@ -380,7 +462,11 @@ def _draw(rng: np.random.Generator, outputs: np.ndarray) -> np.ndarray:
     if outputs.ndim == 1:
         return (rng.random(len(outputs)) < outputs).astype(np.int64)
     edges = np.cumsum(outputs, axis=1)
-    return (rng.random((len(outputs), 1)) * edges[:, -1:] >= edges).sum(axis=1).clip(max=outputs.shape[1] - 1)
+    return (
+        (rng.random((len(outputs), 1)) * edges[:, -1:] >= edges)
+        .sum(axis=1)
+        .clip(max=outputs.shape[1] - 1)
+    )
 
 
 def rms_calibration_error(
@@ -397,10 +483,11 @@ def rms_calibration_error(
     seed: int = 0,
     **options: Unpack[RowOptions],
 ) -> CalibrationError:
-    """The root of the mean squared calibration error, debiased unless told otherwise (Kumar et al. 2019).
+    """The root of the mean squared calibration error, debiased unless told otherwise (Kumar et al.
+    2019).
 
-    A debiased error below 0 counts as 0; with `Classwise()`, class by class. The interval is the root of that of the mean.
-    Other arguments as in `calibration_error`."""
+    A debiased error below 0 counts as 0; with `Classwise()`, class by class. The interval is the
+    root of that of the mean. Other arguments as in `calibration_error`."""
     found = calibration_error(
         y_true,
         y_proba,
@@ -415,8 +502,14 @@ def rms_calibration_error(
         seed=seed,
         **options,
     )
-    squares, shares = [max(0.0, value) for value in found.per_class.values() or [float(found)]], found.class_shares
-    mean = math.fsum(square * share for square, share in zip(squares, shares or [1 / len(squares)] * len(squares), strict=True))
+    squares, shares = (
+        [max(0.0, value) for value in found.per_class.values() or [float(found)]],
+        found.class_shares,
+    )
+    mean = math.fsum(
+        square * share
+        for square, share in zip(squares, shares or [1 / len(squares)] * len(squares), strict=True)
+    )
     root = _error(math.sqrt(mean), [f"root of {found.definition}"], found.n, found.gathered)
     _put(root, Population(found.debiased, found.low, found.high).root())
     return root

@@ -1,4 +1,5 @@
-"""What other fields ask of the probabilities of a single event. Arrays: outputs p, labels y in {0, 1}, weights w."""
+"""What other fields ask of the probabilities of a single event. Arrays: outputs p, labels y in {0,
+1}, weights w."""
 
 from __future__ import annotations
 
@@ -27,10 +28,11 @@ class Test:
 
 @dataclass(frozen=True)
 class Line:
-    """Cox's logistic recalibration, logit P(y = 1) = intercept + slope logit p, each with its standard error.
+    """Cox's logistic recalibration, logit P(y = 1) = intercept + slope logit p, each with its
+    standard error.
 
-    A calibrated model has slope 1 and intercept 0; a slope below 1 is overconfidence. `offset` is the intercept when the slope
-    is held at 1: calibration in the large.
+    A calibrated model has slope 1 and intercept 0; a slope below 1 is overconfidence. `offset` is
+    the intercept when the slope is held at 1: calibration in the large.
     """
 
     slope: float
@@ -57,7 +59,8 @@ class Decomposition:
 
 @dataclass(frozen=True)
 class CumulativeDifferences:
-    """The walk of sum (y - p) / n over rows in order of p: its largest distance from 0, and its range."""
+    """The walk of sum (y - p) / n over rows in order of p: its largest distance from 0, and its
+    range."""
 
     kolmogorov_smirnov: float
     kuiper: float
@@ -76,26 +79,29 @@ def spiegelhalter(p: np.ndarray, y: np.ndarray) -> Test:
     return Test(z, math.erfc(abs(z) / math.sqrt(2)), len(p), "Spiegelhalter's Z, two-sided")
 
 
-FEWEST_EXPECTED = 5  # events, and non-events, of a group whose squared deviation counts as chi-squared
+# events, and non-events, of a group whose squared deviation counts as chi-squared
+FEWEST_EXPECTED = 5
 RARE_RESAMPLES = 9_999
 RARE_COUNTS = 64  # counts of fewer than five expected events hardly ever reach this
 
 
 def hosmer_lemeshow(p: np.ndarray, y: np.ndarray, cell: np.ndarray, *, seed: int = 0) -> Test:
-    """Sum over groups of (observed - expected)^2 / (expected (1 - expected / n)), chi-squared with as many degrees of
-    freedom as groups: the outputs were not fitted to these rows.
+    """Sum over groups of (observed - expected)^2 / (expected (1 - expected / n)), chi-squared with
+    as many degrees of freedom as groups: the outputs were not fitted to these rows.
 
-    In a group with fewer than five expected events, or non-events, the deviation is far from normal:
-    confident outputs of a calibrated model (log-odds of standard deviation 5, n = 1000) would be
-    rejected in 7.5% of tests at level 1%. The counts of such groups are resampled from their exact
-    distribution (Hong 2013), and the other groups are chi-squared given these.
+    In a group with fewer than five expected events, or non-events, the deviation is far from
+    normal: confident outputs of a calibrated model (log-odds of standard deviation 5, n = 1000)
+    would be rejected in 7.5% of tests at level 1%. The counts of such groups are resampled from
+    their exact distribution (Hong 2013), and the other groups are chi-squared given these.
     """
     from scipy.special import chdtrc
 
     n, expected, observed = (np.bincount(cell, v) for v in (np.ones(len(p)), p, y))
     variance = expected * (1 - expected / n)
     impossible = (variance <= 0) & (observed != expected)
-    terms = np.where(variance > 0, (observed - expected) ** 2 / np.where(variance > 0, variance, 1), 0.0)
+    terms = np.where(
+        variance > 0, (observed - expected) ** 2 / np.where(variance > 0, variance, 1), 0.0
+    )
     statistic = math.inf if impossible.any() else float(terms.sum())
     groups, words = len(n), f"Hosmer-Lemeshow, {len(n)} groups"
     rare = np.flatnonzero(np.minimum(expected, n - expected) < FEWEST_EXPECTED)
@@ -115,7 +121,8 @@ def hosmer_lemeshow(p: np.ndarray, y: np.ndarray, cell: np.ndarray, *, seed: int
 
 
 def _rare_counts(p: np.ndarray) -> np.ndarray:
-    """The probabilities of 0, 1, ... events among independent rows with few of them expected, from the characteristic function.
+    """The probabilities of 0, 1, ... events among independent rows with few of them expected, from
+    the characteristic function.
 
     >>> _rare_counts(np.array([0.5, 0.5]))[:3].round(6)
     array([0.25, 0.5 , 0.25])
@@ -127,19 +134,27 @@ def _rare_counts(p: np.ndarray) -> np.ndarray:
     return np.maximum(np.fft.irfft(product, RARE_COUNTS), 0.0)
 
 
-def cumulative_differences(p: np.ndarray, y: np.ndarray, w: np.ndarray, order: np.ndarray) -> CumulativeDifferences:
+def cumulative_differences(
+    p: np.ndarray, y: np.ndarray, w: np.ndarray, order: np.ndarray
+) -> CumulativeDifferences:
     """Equal outputs are one step of the walk, so that the order of ties does not matter."""
     rising = p[order]
     new = np.r_[True, rising[1:] != rising[:-1]]
     walk = np.cumsum(np.bincount(np.cumsum(new) - 1, (w * (y - p))[order]) / w.sum())
     both = np.r_[0.0, walk]
-    return CumulativeDifferences(float(np.abs(walk).max()), float(both.max() - both.min()), rising[new], walk, len(p))
+    return CumulativeDifferences(
+        float(np.abs(walk).max()), float(both.max() - both.min()), rising[new], walk, len(p)
+    )
 
 
 def calibration_line(p: np.ndarray, y: np.ndarray, w: np.ndarray) -> Line:
     """Newton's method for two coefficients, and for one."""
     if not ((p > 0) & (p < 1)).all():
-        raise InputError("y_proba", "the logistic line needs outputs inside (0, 1)", float(p[(p <= 0) | (p >= 1)][0]))
+        raise InputError(
+            "y_proba",
+            "the logistic line needs outputs inside (0, 1)",
+            float(p[(p <= 0) | (p >= 1)][0]),
+        )
     if y.min() == y.max():
         raise InputError("y_true", "the logistic line needs both outcomes", int(y[0]))
     z = np.log(p) - np.log1p(-p)
@@ -160,11 +175,14 @@ def calibration_line(p: np.ndarray, y: np.ndarray, w: np.ndarray) -> Line:
     )
 
 
-def _logistic(features: np.ndarray, y: np.ndarray, w: np.ndarray, free: int) -> tuple[np.ndarray, np.ndarray, bool]:
-    """(intercept, slope) of a logistic regression, the first so many of them free and the rest held at (0, 1); the covariance
-    of the free ones, and whether Newton's steps came to rest.
+def _logistic(
+    features: np.ndarray, y: np.ndarray, w: np.ndarray, free: int
+) -> tuple[np.ndarray, np.ndarray, bool]:
+    """(intercept, slope) of a logistic regression, the first so many of them free and the rest held
+    at (0, 1); the covariance of the free ones, and whether Newton's steps came to rest.
 
-    The loss is convex; a step that would raise it is halved. Outcomes that the outputs separate have no finite solution.
+    The loss is convex; a step that would raise it is halved. Outcomes that the outputs separate
+    have no finite solution.
     """
     from ..kernels.logistic import logistic_sums
 
@@ -189,7 +207,8 @@ def _logistic(features: np.ndarray, y: np.ndarray, w: np.ndarray, free: int) -> 
 
 
 def corp(p: np.ndarray, y: np.ndarray, w: np.ndarray, score: Score) -> Decomposition:
-    """The decomposition of Dimitriadis, Gneiting & Jordan (2021), with scores of the event and its complement."""
+    """The decomposition of Dimitriadis, Gneiting & Jordan (2021), with scores of the event and its
+    complement."""
     from sklearn.isotonic import isotonic_regression
 
     place = np.unique(p, return_inverse=True)[1].reshape(-1)
@@ -199,17 +218,23 @@ def corp(p: np.ndarray, y: np.ndarray, w: np.ndarray, score: Score) -> Decomposi
     def mean(q: np.ndarray) -> float:
         return float((w * score.score(np.column_stack([1 - q, q]), y)).sum() / w.sum())
 
-    raw, best, naive = mean(p), mean(np.clip(fitted, 0, 1)), mean(np.full(len(p), (w * y).sum() / w.sum()))
+    raw, best, naive = (
+        mean(p),
+        mean(np.clip(fitted, 0, 1)),
+        mean(np.full(len(p), (w * y).sum() / w.sum())),
+    )
     words = f"CORP, {score.name} score"
     return Decomposition(raw, raw - best, naive - best, naive, len(p), words)
 
 
 def sweep_bins(y: np.ndarray, order: np.ndarray) -> int:
-    """The largest number of equal-mass bins up to which observed frequencies rise from bin to bin (Roelofs et al. 2022)."""
+    """The largest number of equal-mass bins up to which observed frequencies rise from bin to bin
+    (Roelofs et al. 2022)."""
     hits = np.r_[0, np.cumsum(y[order])]
     bins = 1
     for b in range(2, len(y) + 1):
-        edges = np.arange(b + 1) * (len(y) // b) + np.minimum(np.arange(b + 1), len(y) % b)  # as EqualMass cuts
+        # as EqualMass cuts
+        edges = np.arange(b + 1) * (len(y) // b) + np.minimum(np.arange(b + 1), len(y) % b)
         rates = np.diff(hits[edges]) / np.diff(edges)
         if (np.diff(rates) < 0).any():
             break

@@ -6,8 +6,9 @@ import numpy as np
 
 
 def holm(p_values: np.ndarray) -> np.ndarray:
-    """The least level at which each hypothesis is rejected, if the probability of any false rejection
-    among all is to stay below it (Holm 1979); it holds however the tests depend on each other.
+    """The least level at which each hypothesis is rejected, if the probability of any false
+    rejection among all is to stay below it (Holm 1979); it holds however the tests depend on each
+    other.
 
     >>> holm(np.array([0.01, 0.5, 0.02])).round(3)
     array([0.03, 0.5 , 0.04])

@@ -1,4 +1,5 @@
-"""A single event on a fine grid: the sums from which curves and kernel estimates come, whatever the number of rows."""
+"""A single event on a fine grid: the sums from which curves and kernel estimates come, whatever the
+number of rows."""
 
 from __future__ import annotations
 
@@ -15,8 +16,8 @@ DRAWN_CELLS = 105  # outputs within such a part of [0, 1] count as equal when ro
 
 @dataclass(frozen=True)
 class FineGrid:
-    """Per cell of [0, 1]: rows, rows where the event happened, and sums of weights, squared weights, outputs, targets and (if
-    known) of a loss. Arrays [G], or [B, G] for B resamples."""
+    """Per cell of [0, 1]: rows, rows where the event happened, and sums of weights, squared
+    weights, outputs, targets and (if known) of a loss. Arrays [G], or [B, G] for B resamples."""
 
     rows: np.ndarray
     hit_rows: np.ndarray
@@ -29,19 +30,38 @@ class FineGrid:
     @classmethod
     def of_event(cls, sums: EventSums) -> FineGrid:
         none = np.zeros(len(sums.rows))
-        return cls(sums.rows, sums.hit_rows, sums.weight, sums.weight_squared, sums.outputs, sums.hits, none)
+        return cls(
+            sums.rows,
+            sums.hit_rows,
+            sums.weight,
+            sums.weight_squared,
+            sums.outputs,
+            sums.hits,
+            none,
+        )
 
     @classmethod
     def of_view(cls, view: View, weights: np.ndarray, cells: int = CELLS) -> FineGrid:
         """Weights must be at most 1."""
-        return cls.of_event(EventGrid(cells, weighted=True).update(view.outputs, view.labels, weights).finalise())
+        return cls.of_event(
+            EventGrid(cells, weighted=True).update(view.outputs, view.labels, weights).finalise()
+        )
 
     @classmethod
     def of_summary(cls, grid: Grid, loss: str = "brier") -> FineGrid:
-        """The grid of the top label that a pass has gathered; of weighted rows it knows no squared weights."""
+        """The grid of the top label that a pass has gathered; of weighted rows it knows no squared
+        weights."""
         weighted = not np.array_equal(grid.weight, grid.rows)
         squared = np.full(len(grid.rows), np.nan) if weighted else grid.weight
-        return cls(grid.rows, grid.hit_rows, grid.weight, squared, grid.confidence, grid.hits, getattr(grid, loss))
+        return cls(
+            grid.rows,
+            grid.hit_rows,
+            grid.weight,
+            squared,
+            grid.confidence,
+            grid.hits,
+            getattr(grid, loss),
+        )
 
     @property
     def kept(self) -> np.ndarray:
@@ -63,17 +83,40 @@ class FineGrid:
         return FineGrid(*(field.reshape(-1, step).sum(axis=1) for field in self._fields()))
 
     def cells(self, cell: np.ndarray) -> Cells:
-        """The cells of a partition, given the number of the one that each kept grid cell lies in."""
-        rows, _, weight, squared, outputs, targets, _ = (np.bincount(cell, field[self.kept]) for field in self._fields())
+        """The cells of a partition, given the number of the one that each kept grid cell lies
+        in."""
+        rows, _, weight, squared, outputs, targets, _ = (
+            np.bincount(cell, field[self.kept]) for field in self._fields()
+        )
         full = np.flatnonzero(weight > 0)
-        rows, weight, squared, outputs, targets = (total[full] for total in (rows, weight, squared, outputs, targets))
-        return Cells(full, rows.astype(np.int64), weight, outputs / weight, targets / weight, effective_rows(weight, squared))
+        rows, weight, squared, outputs, targets = (
+            total[full] for total in (rows, weight, squared, outputs, targets)
+        )
+        return Cells(
+            full,
+            rows.astype(np.int64),
+            weight,
+            outputs / weight,
+            targets / weight,
+            effective_rows(weight, squared),
+        )
 
     def _fields(self) -> np.ndarray:
-        return np.stack([self.rows, self.hit_rows, self.weight, self.weight_squared, self.outputs, self.targets, self.loss])
+        return np.stack(
+            [
+                self.rows,
+                self.hit_rows,
+                self.weight,
+                self.weight_squared,
+                self.outputs,
+                self.targets,
+                self.loss,
+            ]
+        )
 
     def categories(self, cell: np.ndarray) -> Categories:
-        """Rows of the same cell of a partition, label and nearly the same output as one. `cell` numbers kept cells, rising."""
+        """Rows of the same cell of a partition, label and nearly the same output as one. `cell`
+        numbers kept cells, rising."""
         kept = np.flatnonzero(self.kept)
         near = kept * DRAWN_CELLS // len(self.rows)
         starts = np.flatnonzero(np.r_[True, (np.diff(cell) > 0) | (np.diff(near) > 0)])
@@ -82,8 +125,12 @@ class FineGrid:
             return np.add.reduceat(values[kept], starts)
 
         place = total(self.outputs) / total(self.weight)
-        counts = np.column_stack([total(self.rows - self.hit_rows), total(self.hit_rows)]).reshape(-1)
-        weight = np.column_stack([total(self.weight - self.targets), total(self.targets)]).reshape(-1)
+        counts = np.column_stack([total(self.rows - self.hit_rows), total(self.hit_rows)]).reshape(
+            -1
+        )
+        weight = np.column_stack([total(self.weight - self.targets), total(self.targets)]).reshape(
+            -1
+        )
         some = np.flatnonzero(counts)
         view = View(place[some // 2], some % 2)
         return Categories(view, cell[starts][some // 2], weight[some] / counts[some], counts[some])

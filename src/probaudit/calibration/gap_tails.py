@@ -1,7 +1,7 @@
 """Tail probabilities of binned calibration errors, without simulation.
 
-If the model is calibrated, W times the binned error is T = sum_b |H_b - E_b|: H_b, the hits in bin b,
-is a sum of independent binomials with mean E_b, and bins are independent. P(T >= t) is found by
+If the model is calibrated, W times the binned error is T = sum_b |H_b - E_b|: H_b, the hits in bin
+b, is a sum of independent binomials with mean E_b, and bins are independent. P(T >= t) is found by
 convolution on a grid of [0, t): the probabilities of each H_b from its characteristic function
 (Hong 2013), |H_b - E_b| rounded up to the grid, bins added one after the other. Rounding up makes
 the probability a little too large, never too small.
@@ -48,7 +48,9 @@ def exceedance(nulls: Sequence[Steps], values: Iterable[float]) -> np.ndarray:
 def _tails(nulls: Sequence[Steps], values: np.ndarray) -> np.ndarray:
     totals = np.array([null.weight.sum() for null in nulls])
     limits = totals * (values * (1 - RELATIVE_ROUNDING) - ROUNDING)
-    bins = [_gaps(null, limit) if limit > 0 else [] for null, limit in zip(nulls, limits, strict=True)]
+    bins = [
+        _gaps(null, limit) if limit > 0 else [] for null, limit in zip(nulls, limits, strict=True)
+    ]
     most = max(map(len, bins), default=0)
     kept = np.zeros((len(nulls), GRID))
     kept[:, 0] = 1.0
@@ -63,7 +65,8 @@ def _tails(nulls: Sequence[Steps], values: np.ndarray) -> np.ndarray:
 
 
 def _gaps(null: Steps, limit: float) -> list[np.ndarray]:
-    """The probabilities of |H_b - E_b| on the grid of [0, limit), for each bin; what lies beyond is left out."""
+    """The probabilities of |H_b - E_b| on the grid of [0, limit), for each bin; what lies beyond is
+    left out."""
     starts = np.flatnonzero(np.r_[True, np.diff(null.cell) > 0])
     ends = np.r_[starts[1:], len(null.cell)]
     size = np.maximum(1, np.rint(effective_rows(null.weight, null.weight_squared))).astype(np.int64)

@@ -1,7 +1,8 @@
-"""Calibration error over cells: the share of each cell times the distance of its mean output and mean target.
+"""Calibration error over cells: the share of each cell times the distance of its mean output and
+mean target.
 
-ECE, classwise, top-k, full and grouped ECE (paper 3, Eq. 3) and the partitioned calibration error (paper 4, Eq. 4) are
-this one line.
+ECE, classwise, top-k, full and grouped ECE (Kirchenbauer et al. 2022, Eq. 3) and the partitioned
+calibration error (Yang et al. 2023, Eq. 4) are this one line.
 """
 
 from __future__ import annotations
@@ -24,7 +25,10 @@ def gaps(cells: Cells, distance: Distance) -> np.ndarray:
     shape = (-1,) if event else (-1, cells.outputs.shape[-1])
     outputs, targets = cells.outputs.reshape(shape), cells.targets.reshape(shape)
     step = max(1, NEAR // math.prod(shape[1:]))
-    parts = [distance.between(outputs[i : i + step], targets[i : i + step]) for i in range(0, max(1, len(outputs)), step)]
+    parts = [
+        distance.between(outputs[i : i + step], targets[i : i + step])
+        for i in range(0, max(1, len(outputs)), step)
+    ]
     return np.concatenate(parts).reshape(cells.weight.shape)
 
 
@@ -41,10 +45,11 @@ def worst_gap(cells: Cells, distance: Distance) -> np.ndarray:
 def debiased_gap(cells: Cells, distance: Distance) -> np.ndarray:
     """The mean distance less what chance adds to it.
 
-    To a squared distance it adds t (1 - t) / (n - 1) for each target t (Kumar et al. 2019). To the absolute difference g of a
-    single event it adds about E|g + s Z| - g, Z normal and s^2 = t (1 - t) / n: what Kumar et al. resample, in closed form (a
-    folded normal). Of weighted rows, n is the effective number, (sum w)^2 / sum w^2. A cell of one row says nothing about
-    chance; such cells are left out.
+    To a squared distance it adds t (1 - t) / (n - 1) for each target t (Kumar et al. 2019). To the
+    absolute difference g of a single event it adds about E|g + s Z| - g, Z normal and s^2 = t (1 -
+    t) / n: what Kumar et al. resample, in closed form (a folded normal). Of weighted rows, n is the
+    effective number, (sum w)^2 / sum w^2. A cell of one row says nothing about chance; such cells
+    are left out.
     """
     event = cells.outputs.ndim == cells.weight.ndim
     if not (isinstance(distance, Squared) or (isinstance(distance, (L1, TVD)) and event)):

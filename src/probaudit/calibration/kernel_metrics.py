@@ -20,9 +20,15 @@ def _check_width(width: float) -> None:
 
 
 def maximum_mean_calibration_error(
-    y_true: Any, y_proba: Any = None, *, width: float = 0.4, lens: Lens | None = None, **options: Unpack[RowOptions]
+    y_true: Any,
+    y_proba: Any = None,
+    *,
+    width: float = 0.4,
+    lens: Lens | None = None,
+    **options: Unpack[RowOptions],
 ) -> Estimate:
-    """MMCE (Kumar et al. 2018): the norm of the mean residual in the space of the kernel exp(-|p - q| / width).
+    """MMCE (Kumar et al. 2018): the norm of the mean residual in the space of the kernel exp(-|p -
+    q| / width).
 
     It is biased upwards, by chance, like every plain error.
 
@@ -36,7 +42,9 @@ def maximum_mean_calibration_error(
     lens = TopLabel() if lens is None else lens
     seen = look_at_event(rows_of(y_true, y_proba, **options), lens)
     value = mmce(seen.view.outputs, seen.view.labels, seen.weights, seen.order, width)
-    return Estimate(value, n=len(seen.rows), definition=f"MMCE, {lens}, exponential kernel of width {width:g}")
+    return Estimate(
+        value, n=len(seen.rows), definition=f"MMCE, {lens}, exponential kernel of width {width:g}"
+    )
 
 
 def kernel_calibration_test(
@@ -48,11 +56,12 @@ def kernel_calibration_test(
     lens: Lens | None = None,
     **options: Unpack[RowOptions],
 ) -> KernelTest:
-    """The squared kernel calibration error SKCE, without bias, and a test of calibration (Widmann et al. 2019).
+    """The squared kernel calibration error SKCE, without bias, and a test of calibration (Widmann
+    et al. 2019).
 
     pairs : "all", whose time grows with the square of the rows, or "disjoint" for many rows.
-    lens : `Full()` unless given, so all classes are tested together. The test takes rows in blocks as they come, so they must
-        be in no particular order.
+    lens : `Full()` unless given, so all classes are tested together. The test takes rows in blocks
+        as they come, so they must be in no particular order.
     """
     _check_width(width)
     if pairs not in ("all", "disjoint"):
@@ -61,6 +70,9 @@ def kernel_calibration_test(
         raise InputError("sample_weight", "this test is defined for rows of equal weight")
     predictions = rows_of(y_true, y_proba, **options)
     if predictions.clusters is not None:
-        raise InputError("clusters", "this test needs independent rows; `calibration_test` and `audit` take clusters")
+        raise InputError(
+            "clusters",
+            "this test needs independent rows; `calibration_test` and `audit` take clusters",
+        )
     (seen,) = look(predictions, Full() if lens is None else lens)
     return skce(seen.view, width) if pairs == "all" else linear_skce(seen.view, width)

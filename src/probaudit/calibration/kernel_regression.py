@@ -1,4 +1,5 @@
-"""Kernel regression on the confidence: calibration error, curve, density and sharpness gap (paper 5, Section 4.2)."""
+"""Kernel regression on the confidence: calibration error, curve, density and sharpness gap (paper
+5, Section 4.2)."""
 
 from __future__ import annotations
 
@@ -22,7 +23,10 @@ def _epanechnikov(u: np.ndarray) -> np.ndarray:
     return 0.75 * np.maximum(0.0, 1 - u**2)
 
 
-KERNELS: dict[str, Callable[[np.ndarray], np.ndarray]] = {"gaussian": _gaussian, "epanechnikov": _epanechnikov}
+KERNELS: dict[str, Callable[[np.ndarray], np.ndarray]] = {
+    "gaussian": _gaussian,
+    "epanechnikov": _epanechnikov,
+}
 
 
 def kernel_function(name: str) -> Callable[[np.ndarray], np.ndarray]:
@@ -43,7 +47,9 @@ class KernelCurve:
     sharpness_gap: np.ndarray
 
 
-def smoothed(values: np.ndarray, kernel: str, bandwidth: float, *, reflect: bool = False, power: int = 1) -> np.ndarray:
+def smoothed(
+    values: np.ndarray, kernel: str, bandwidth: float, *, reflect: bool = False, power: int = 1
+) -> np.ndarray:
     """sum_j K((x_i - x_j) / bandwidth)^power values_j at the middles x of the cells [..., G], by
     FFT; with `reflect`, the values are mirrored at 0 and 1."""
     from scipy.fft import irfft, next_fast_len, rfft
@@ -52,7 +58,11 @@ def smoothed(values: np.ndarray, kernel: str, bandwidth: float, *, reflect: bool
     far = 2 * n if reflect else n  # a mirrored point is up to twice as far away
     reach = np.arange(-far + 1, far) / n
     weights = kernel_function(kernel)(reach / bandwidth) ** power
-    spread = np.concatenate([values[..., ::-1], values, values[..., ::-1]], axis=-1) if reflect else values
+    spread = (
+        np.concatenate([values[..., ::-1], values, values[..., ::-1]], axis=-1)
+        if reflect
+        else values
+    )
     size = next_fast_len(spread.shape[-1] + len(weights) - 1, real=True)
     full = irfft(rfft(spread, size) * rfft(weights, size), size)
     start = far - 1 + (n if reflect else 0)
@@ -69,8 +79,8 @@ def kernel_error(
     reflect: bool = False,
 ) -> np.ndarray:
     """The mean square of E[target | output] - output, with the regression by Nadaraya-Watson on the
-    grid, as the reference of paper 5 computes it: its Theorem C.4 with m in the third term of Eq.
-    C.3 where the theorem has the label.
+    grid, as the reference of Chidambaram & Ge 2024 computes it: its Theorem C.4 with m in the third
+    term of Eq. C.3 where the theorem has the label.
 
     Sums over the cells, [..., G]. The regression includes the point itself, as the reference does.
     For the log score this plug-in is biased by outputs near 0 and 1: see `local_logistic`.
@@ -83,7 +93,9 @@ def kernel_error(
     return np.asarray(np.where(kept, weight * gaps, 0.0).sum(axis=-1) / weight.sum(axis=-1))
 
 
-def expected_if_calibrated(grid: FineGrid, *, kernel: str = "gaussian", bandwidth: float = 0.05) -> float:
+def expected_if_calibrated(
+    grid: FineGrid, *, kernel: str = "gaussian", bandwidth: float = 0.05
+) -> float:
     """The mean of `kernel_error` over labels drawn from the outputs: squared bias plus variance of
     the regression. NaN if the squared weights are not known."""
     kept = grid.kept
@@ -103,10 +115,11 @@ def kernel_curve(
     bandwidth: float = 0.05,
     unexplained: FineGrid | None = None,
 ) -> KernelCurve:
-    """The curve at given places, each summed directly, so that it is right where there are hardly any rows.
+    """The curve at given places, each summed directly, so that it is right where there are hardly
+    any rows.
 
-    The sharpness gap is (E[loss | x] - d(E[target | x], x)) times the density (paper 5, Eq. 4.7, as
-    drawn in its diagrams), by the Brier score.
+    The sharpness gap is (E[loss | x] - d(E[target | x], x)) times the density (Chidambaram & Ge
+    2024, Eq. 4.7, as drawn in its diagrams), by the Brier score.
     unexplained : the loss of each row less its part of the calibration error, whose regression then
         is the gap. (By the log score d is infinite at 0 and 1, while the losses under a kernel
         there are those of neighbours.)
@@ -121,7 +134,9 @@ def kernel_curve(
     return KernelCurve(x, regression, loss, density, gap * density)
 
 
-def _regression(grid: FineGrid, x: np.ndarray, kernel: str, bandwidth: float, *sums: np.ndarray) -> tuple[np.ndarray, ...]:
+def _regression(
+    grid: FineGrid, x: np.ndarray, kernel: str, bandwidth: float, *sums: np.ndarray
+) -> tuple[np.ndarray, ...]:
     """The weight under the kernel at each x, and the means of sums there."""
     kept = grid.kept
     weights = kernel_function(kernel)((x[:, None] - grid.place[None, :]) / bandwidth)

@@ -12,10 +12,12 @@ from ..choices.lenses import View
 
 @dataclass(frozen=True)
 class KernelTest:
-    """The squared kernel calibration error, unbiased, and the probability of one as large under calibration.
+    """The squared kernel calibration error, unbiased, and the probability of one as large under
+    calibration.
 
     value : mean over all pairs of rows (SKCE_uq), or over disjoint ones (SKCE_ul); may be negative.
-    p_value : from the means over disjoint blocks of about sqrt(n) rows, or from the pairs, which are nearly normal.
+    p_value : from the means over disjoint blocks of about sqrt(n) rows, or from the pairs, which
+        are nearly normal.
     """
 
     value: float
@@ -24,10 +26,14 @@ class KernelTest:
     definition: str
 
 
-def mmce(p: np.ndarray, y: np.ndarray, w: np.ndarray, order: np.ndarray, width: float = 0.4) -> float:
-    """Maximum mean calibration error (Kumar et al. 2018): the root of the mean of r_i r_j exp(-|p_i - p_j| / width), r = y - p.
+def mmce(
+    p: np.ndarray, y: np.ndarray, w: np.ndarray, order: np.ndarray, width: float = 0.4
+) -> float:
+    """Maximum mean calibration error (Kumar et al. 2018): the root of the mean of r_i r_j exp(-|p_i
+    - p_j| / width), r = y - p.
 
-    The kernel decays exponentially, so over sorted outputs the double sum is one pass in each direction.
+    The kernel decays exponentially, so over sorted outputs the double sum is one pass in each
+    direction.
     """
     from ..kernels.events import decayed_products
 
@@ -36,8 +42,13 @@ def mmce(p: np.ndarray, y: np.ndarray, w: np.ndarray, order: np.ndarray, width: 
 
 
 def skce(view: View, width: float = 1.0, block: int = 1024) -> KernelTest:
-    """Squared kernel calibration error (Widmann et al. 2019), with the kernel exp(-total variation / width) times identity."""
-    outputs = view.outputs if view.outputs.ndim == 2 else np.column_stack([1 - view.outputs, view.outputs])
+    """Squared kernel calibration error (Widmann et al. 2019), with the kernel exp(-total variation
+    / width) times identity."""
+    outputs = (
+        view.outputs
+        if view.outputs.ndim == 2
+        else np.column_stack([1 - view.outputs, view.outputs])
+    )
     residual = np.eye(outputs.shape[1])[view.labels] - outputs
     n = len(outputs)
     total = 0.0
@@ -47,12 +58,19 @@ def skce(view: View, width: float = 1.0, block: int = 1024) -> KernelTest:
     own = float((residual**2).sum())
     value = (total - own) / (n * (n - 1)) if n > 1 else math.nan
     p_value = _block_test(outputs, residual, width)
-    return KernelTest(value, p_value, n, f"SKCE, exponential kernel of total variation, width {width:g}")
+    return KernelTest(
+        value, p_value, n, f"SKCE, exponential kernel of total variation, width {width:g}"
+    )
 
 
 def linear_skce(view: View, width: float = 1.0, block: int = 4096) -> KernelTest:
-    """The same from disjoint pairs of rows, in the order given (SKCE_ul): linear in the rows, but less sharp."""
-    outputs = view.outputs if view.outputs.ndim == 2 else np.column_stack([1 - view.outputs, view.outputs])
+    """The same from disjoint pairs of rows, in the order given (SKCE_ul): linear in the rows, but
+    less sharp."""
+    outputs = (
+        view.outputs
+        if view.outputs.ndim == 2
+        else np.column_stack([1 - view.outputs, view.outputs])
+    )
     pairs = len(outputs) // 2
     terms = []
     for start in range(0, pairs, block):
@@ -60,7 +78,12 @@ def linear_skce(view: View, width: float = 1.0, block: int = 4096) -> KernelTest
         (g, h), (a, b) = ((part[rows][0::2], part[rows][1::2]) for part in (outputs, view.labels))
         at = np.arange(len(a))
         # <e_a - g, e_b - h> without the residuals themselves
-        products = (a == b) - h[at, a].astype(np.float64) - g[at, b] + np.einsum("ik,ik->i", g, h, dtype=np.float64)
+        products = (
+            (a == b)
+            - h[at, a].astype(np.float64)
+            - g[at, b]
+            + np.einsum("ik,ik->i", g, h, dtype=np.float64)
+        )
         terms.append(np.exp(-np.abs(g - h).sum(axis=1, dtype=np.float64) / (2 * width)) * products)
     found = np.concatenate(terms) if terms else np.empty(0)
     value = float(found.mean()) if pairs else math.nan

@@ -1,8 +1,8 @@
 """The calibration error of a single event by the log score: local logistic regression on the log
 odds of the outputs.
 
-Paper 5 (Theorem C.4) estimates E d(E[target | output], output) from a kernel regression m of the
-targets. For the log score
+Chidambaram & Ge 2024 (Theorem C.4) estimates E d(E[target | output], output) from a kernel
+regression m of the targets. For the log score
 
     E d(m(p), p) = E[loss of p] - E[loss of m(p)],
 
@@ -27,7 +27,8 @@ import numpy as np
 
 from .cells import BATCH, Cells
 
-RIDGE = 0.03  # rows that pull each line to no change of the outputs: a window without misses stays finite
+# rows that pull each line to no change of the outputs: a window without misses stays finite
+RIDGE = 0.03
 LARGEST = 40.0  # log odds beyond which outputs count as equal
 CELLS_PER_WIDTH = 2  # of a kernel; a cell at log odds t is 1 + |t| times as wide as one at 0
 WIDEST = 0.05  # kernel for which cells are made
@@ -57,16 +58,28 @@ class EventOdds:
 
     @classmethod
     def of(
-        cls, outputs: np.ndarray, others: np.ndarray, labels: np.ndarray, weights: np.ndarray, places: np.ndarray, total: int
+        cls,
+        outputs: np.ndarray,
+        others: np.ndarray,
+        labels: np.ndarray,
+        weights: np.ndarray,
+        places: np.ndarray,
+        total: int,
     ) -> EventOdds:
         """From the probabilities that the event happens and that it does not: 1 - p would lose the
         smallest ones."""
         with np.errstate(divide="ignore"):
             happens, fails = np.log(outputs), np.log(others)
         some = weights > 0
-        odds = np.clip(np.where(others > 0, happens - np.where(others > 0, fails, 0.0), np.inf), -LARGEST, LARGEST)
+        odds = np.clip(
+            np.where(others > 0, happens - np.where(others > 0, fails, 0.0), np.inf),
+            -LARGEST,
+            LARGEST,
+        )
         loss = np.where(labels == 1, -happens, -fails) + 0.0
-        return cls(outputs[some], odds[some], loss[some], labels[some], weights[some], places[some], total)
+        return cls(
+            outputs[some], odds[some], loss[some], labels[some], weights[some], places[some], total
+        )
 
     @property
     def infinite_rows(self) -> int:
@@ -91,7 +104,12 @@ class Sums:
 
     @classmethod
     def of_cells(cls, cells: Cells) -> Sums:
-        squared = np.divide(cells.weight**2, cells.effective, out=np.zeros_like(cells.weight), where=cells.effective > 0)
+        squared = np.divide(
+            cells.weight**2,
+            cells.effective,
+            out=np.zeros_like(cells.weight),
+            where=cells.effective > 0,
+        )
         return cls(cells.weight, cells.weight * cells.targets, squared)
 
 
@@ -153,21 +171,33 @@ class LocalLogistic:
         odds = self.log_odds + self.level[:, None] + self.slope[:, None] * self.distance
         hits = sums.hits / np.where(sums.weight > 0, sums.weight, 1.0)
         loss = softplus(odds) - hits * odds
-        return np.asarray((self.near * loss) @ sums.weight + self.ridge * (self.level**2 + self.slope**2) / 2)
+        return np.asarray(
+            (self.near * loss) @ sums.weight + self.ridge * (self.level**2 + self.slope**2) / 2
+        )
 
     @classmethod
     def _at(
-        cls, log_odds: np.ndarray, level: np.ndarray, slope: np.ndarray, near: np.ndarray, distance: np.ndarray, ridge: float
+        cls,
+        log_odds: np.ndarray,
+        level: np.ndarray,
+        slope: np.ndarray,
+        near: np.ndarray,
+        distance: np.ndarray,
+        ridge: float,
     ) -> LocalLogistic:
         p = logistic(log_odds + level[:, None] + slope[:, None] * distance)
         return cls(log_odds, level, slope, near, distance, near * p, near * p * (1 - p), ridge)
 
-    def _step(self, sums: Sums, longest: float = ALONE) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    def _step(
+        self, sums: Sums, longest: float = ALONE
+    ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Level and slope after one step of Newton's method on other sums of the same cells, [...,
         G], and how far a unit of residual at the middle of a window moves its level."""
         near, x = self.near, self.distance
         score = sums.hits @ near.T - sums.weight @ self.fitted.T - self.ridge * self.level
-        tilt = sums.hits @ (near * x).T - sums.weight @ (self.fitted * x).T - self.ridge * self.slope
+        tilt = (
+            sums.hits @ (near * x).T - sums.weight @ (self.fitted * x).T - self.ridge * self.slope
+        )
         a, b, c = (sums.weight @ (self.spread * power).T for power in (1.0, x, x**2))
         a, c = a + self.ridge, c + self.ridge
         scale = a * c - b**2
@@ -181,7 +211,9 @@ class LocalLogistic:
         level, _, influence = self._step(sums)
         odds = self.log_odds + level
         p = logistic(odds)
-        share = np.divide(sums.squared, sums.weight, out=np.zeros_like(sums.weight), where=sums.weight > 0)
+        share = np.divide(
+            sums.squared, sums.weight, out=np.zeros_like(sums.weight), where=sums.weight > 0
+        )
         influence = influence * share * np.diagonal(self.near)
         influence = influence / np.maximum(1 - influence * p * (1 - p), LEAST_LEFT)
         return softplus(odds + influence * p), softplus(influence * (1 - p) - odds)
@@ -191,7 +223,11 @@ class LocalLogistic:
         times its variance."""
         x, spread = self.distance, self.near * self.spread
         _, _, first = self._step(sums)
-        second = -first * (sums.weight @ (self.spread * x).T) / (sums.weight @ (self.spread * x**2).T + self.ridge)
+        second = (
+            -first
+            * (sums.weight @ (self.spread * x).T)
+            / (sums.weight @ (self.spread * x**2).T + self.ridge)
+        )
         a, b, c = (sums.squared @ (spread * power).T for power in (1.0, x, x**2))
         return self._raised(first**2 * a + 2 * first * second * b + second**2 * c)
 
@@ -209,7 +245,9 @@ class LocalLogistic:
             rest = Sums(sums.weight - own.weight, sums.hits - own.hits, sums.squared - own.squared)
             level = self._step(rest)[0]
             odds = self.log_odds + level
-            loss += float((own.hits * softplus(-odds) + (own.weight - own.hits) * softplus(odds)).sum())
+            loss += float(
+                (own.hits * softplus(-odds) + (own.weight - own.hits) * softplus(odds)).sum()
+            )
             variance += ((level - self.level) ** 2).sum(axis=0)
         return (loss - float(sums.weight @ self._raised(variance))) / float(sums.weight.sum())
 
@@ -252,8 +290,13 @@ class LogCalibration:
         place = total(w * odds.log_odds) / sums.weight
         fit = LocalLogistic.fit(place, sums, _near(logistic(place), kernel, bandwidth, reflect))
         finite = np.where(np.isfinite(odds.loss), odds.loss, 0.0)
-        parts = ((total((w - hit) * finite), sums.weight - sums.hits), (total(hit * finite), sums.hits))
-        losses = np.column_stack([np.divide(x, n, out=np.zeros(size), where=n > 0) for x, n in parts])
+        parts = (
+            (total((w - hit) * finite), sums.weight - sums.hits),
+            (total(hit * finite), sums.hits),
+        )
+        losses = np.column_stack(
+            [np.divide(x, n, out=np.zeros(size), where=n > 0) for x, n in parts]
+        )
         left_out = np.column_stack(fit.left_out_losses(sums)) - fit.noise(sums)[:, None]
         refined = left_out[cell, odds.labels]
         after = float((w * refined).sum() / w.sum())
@@ -272,12 +315,18 @@ class LogCalibration:
         return np.asarray((before - after).sum(axis=-1) / sums.weight.sum(axis=-1))
 
 
-def _near(x: np.ndarray, kernel: Callable[[np.ndarray], np.ndarray], bandwidth: float, reflect: bool) -> np.ndarray:
+def _near(
+    x: np.ndarray, kernel: Callable[[np.ndarray], np.ndarray], bandwidth: float, reflect: bool
+) -> np.ndarray:
     images = [x, -x, 2 - x] if reflect else [x]
-    return np.asarray(sum(kernel((x[:, None] - image) / bandwidth) for image in images) / kernel(np.zeros(1)))
+    return np.asarray(
+        sum(kernel((x[:, None] - image) / bandwidth) for image in images) / kernel(np.zeros(1))
+    )
 
 
-def _without_clusters(fit: LocalLogistic, sums: Sums, odds: EventOdds, cell: np.ndarray, clusters: np.ndarray) -> float:
+def _without_clusters(
+    fit: LocalLogistic, sums: Sums, odds: EventOdds, cell: np.ndarray, clusters: np.ndarray
+) -> float:
     from scipy.sparse import csr_array
 
     number = np.unique(clusters, return_inverse=True)[1].reshape(-1)
@@ -286,7 +335,9 @@ def _without_clusters(fit: LocalLogistic, sums: Sums, odds: EventOdds, cell: np.
         csr_array((values, (number, cell)), shape=shape)
         for values in (odds.weights, odds.weights * odds.labels, odds.weights**2)
     ]
-    return fit.without_clusters(sums, lambda some: Sums(*(table[some].toarray() for table in tables)), shape[0])
+    return fit.without_clusters(
+        sums, lambda some: Sums(*(table[some].toarray() for table in tables)), shape[0]
+    )
 
 
 def logistic(t: np.ndarray) -> np.ndarray:

@@ -1,7 +1,9 @@
-"""Several models on the same rows: differences whose intervals leave out what all models find hard or easy alike.
+"""Several models on the same rows: differences whose intervals leave out what all models find hard
+or easy alike.
 
-Scores are means over rows, or ratios of means, so that a difference is linearised row by row. Calibration errors are not, and
-are drawn again: the same rows for every model, put together into units so that the cost does not grow with them.
+Scores are means over rows, or ratios of means, so that a difference is linearised row by row.
+Calibration errors are not, and are drawn again: the same rows for every model, put together into
+units so that the cost does not grow with them.
 """
 
 from __future__ import annotations
@@ -48,13 +50,15 @@ def ratio_influence(values: np.ndarray, base: np.ndarray, share: np.ndarray) -> 
 
 
 def unit_terms(influence: np.ndarray, share: np.ndarray, units: np.ndarray | None) -> np.ndarray:
-    """The terms whose sum is the error of an estimate: one for each row, or for each cluster of dependent rows."""
+    """The terms whose sum is the error of an estimate: one for each row, or for each cluster of
+    dependent rows."""
     with np.errstate(invalid="ignore"):
         return share * influence if units is None else np.bincount(units, share * influence)
 
 
 def quantile(clusters: np.ndarray | None) -> float:
-    """Of the normal distribution; for rows in G clusters, of Student's with G - 1 degrees of freedom.
+    """Of the normal distribution; for rows in G clusters, of Student's with G - 1 degrees of
+    freedom.
 
     >>> round(quantile(None), 2), round(quantile(np.array([0, 1, 2, 2])), 2)
     (1.96, 4.3)
@@ -70,9 +74,11 @@ def half_width(terms: np.ndarray, quantile: float = Z95) -> float:
 
 
 def clearly_lower(values: np.ndarray, terms: np.ndarray, quantile: float = Z95) -> np.ndarray:
-    """[M, M]: whether the i-th of M estimates is lower than the j-th, by more than a paired 95% interval allows for.
+    """[M, M]: whether the i-th of M estimates is lower than the j-th, by more than a paired 95%
+    interval allows for.
 
-    `terms` are [M, units]. A finite estimate is lower than an infinite one; two infinite ones cannot be told apart.
+    `terms` are [M, units]. A finite estimate is lower than an infinite one; two infinite ones
+    cannot be told apart.
 
     >>> terms = np.array([[-0.1, 0.1, 0.0], [-0.1, 0.1, 0.0]])  # both err together, so that their difference is certain
     >>> clearly_lower(np.array([0.5, 0.6]), terms).tolist()
@@ -84,14 +90,17 @@ def clearly_lower(values: np.ndarray, terms: np.ndarray, quantile: float = Z95) 
     if len(some) > 1 and m > 1:
         apart = terms[some] - terms[some[0]]  # what is common to all would only cost digits
         products = apart @ apart.T * (m / (m - 1))
-        variance = np.maximum(np.diag(products)[:, None] + np.diag(products)[None, :] - 2 * products, 0)
+        variance = np.maximum(
+            np.diag(products)[:, None] + np.diag(products)[None, :] - 2 * products, 0
+        )
         gap = values[some, None] - values[None, some]
         lower[np.ix_(some, some)] = gap + quantile * np.sqrt(variance) < 0
     return lower
 
 
 def ranks(lower: np.ndarray) -> np.ndarray:
-    """1 + the number of models that are clearly lower: models that cannot be told apart may share a rank.
+    """1 + the number of models that are clearly lower: models that cannot be told apart may share a
+    rank.
 
     >>> ranks(np.array([[False, True, True], [False, False, False], [False, False, False]]))
     array([1, 2, 2])
@@ -101,14 +110,23 @@ def ranks(lower: np.ndarray) -> np.ndarray:
 
 @dataclass(frozen=True)
 class UnitSums:
-    """For each unit of rows and each cell: sums of weights, of weighted outputs, and of weighted targets. [units, cells]."""
+    """For each unit of rows and each cell: sums of weights, of weighted outputs, and of weighted
+    targets. [units, cells]."""
 
     weight: np.ndarray
     outputs: np.ndarray
     targets: np.ndarray
 
     @classmethod
-    def of(cls, view: View, cell: np.ndarray, cells: int, weights: np.ndarray, units: np.ndarray, size: int) -> UnitSums:
+    def of(
+        cls,
+        view: View,
+        cell: np.ndarray,
+        cells: int,
+        weights: np.ndarray,
+        units: np.ndarray,
+        size: int,
+    ) -> UnitSums:
         place = units * cells + cell
 
         def total(values: np.ndarray) -> np.ndarray:
@@ -122,18 +140,20 @@ class UnitSums:
 
 
 def draw_counts(units: int, resamples: int, seed: int) -> np.ndarray:
-    """How often each unit occurs in the rows as they are (the first line, of ones) and in each resample."""
+    """How often each unit occurs in the rows as they are (the first line, of ones) and in each
+    resample."""
     drawn = np.random.default_rng(seed).multinomial(units, np.full(units, 1 / units), resamples)
     return np.vstack([np.ones(units), drawn])
 
 
 @dataclass(frozen=True)
 class Drawn:
-    """An error of one model: its value, what it is for the rows as they are and in each resample [1 + B], and how much of it
-    may be chance, at least and at most.
+    """An error of one model: its value, what it is for the rows as they are and in each resample [1
+    + B], and how much of it may be chance, at least and at most.
 
-    Chance lifts an error that cannot fall below zero. By how much depends on the true error: at most by what a calibrated model
-    has (`most`), at least by what resamples have in excess of the rows, whose error has been lifted already (`least`).
+    Chance lifts an error that cannot fall below zero. By how much depends on the true error: at
+    most by what a calibrated model has (`most`), at least by what resamples have in excess of the
+    rows, whose error has been lifted already (`least`).
     """
 
     value: float
@@ -143,19 +163,25 @@ class Drawn:
 
     @classmethod
     def of(cls, value: float, errors: np.ndarray, null: float | None) -> Drawn:
-        """`null` is the mean error of a calibrated model; without one, chance is taken to lift the rows as it does resamples,
-        which is right for an error that is a mean of squares."""
+        """`null` is the mean error of a calibrated model; without one, chance is taken to lift the
+        rows as it does resamples, which is right for an error that is a mean of squares."""
         excess = float(errors[1:].mean() - errors[0])
-        return cls(value, errors, excess, excess) if null is None else cls(value, errors, min(max(excess, 0.0), null), null)
+        return (
+            cls(value, errors, excess, excess)
+            if null is None
+            else cls(value, errors, min(max(excess, 0.0), null), null)
+        )
 
     def interval(self) -> tuple[float, float]:
         """95%, for the error without chance; it is drawn out to contain the value that is shown."""
         low, high = percentile(_centred(self.errors))
-        return max(0.0, min(self.value, self.value + low - self.most)), max(self.value, self.value + high - self.least)
+        return max(0.0, min(self.value, self.value + low - self.most)), max(
+            self.value, self.value + high - self.least
+        )
 
     def less(self, other: Drawn) -> tuple[float, float, float]:
-        """This error less that of another model, with the ends of its 95% interval. If the two are equal in every resample,
-        chance is the same in both, and nothing is left of it.
+        """This error less that of another model, with the ends of its 95% interval. If the two are
+        equal in every resample, chance is the same in both, and nothing is left of it.
 
         >>> one = Drawn(0.2, np.array([0.2, 0.1, 0.3]), 0.0, 0.1)
         >>> one.less(one)
@@ -174,21 +200,28 @@ def _centred(errors: np.ndarray) -> np.ndarray:
 
 
 def _noise(view: View, weights: np.ndarray) -> np.ndarray:
-    """What each row adds to the variance of the mean of target - output, if the model is calibrated."""
+    """What each row adds to the variance of the mean of target - output, if the model is
+    calibrated."""
     p = np.clip(view.outputs, 0, 1)
     return np.asarray((weights / weights.sum()) ** 2 * p * (1 - p))
 
 
-def _shared_noise(view: View, weights: np.ndarray, clusters: np.ndarray | None, cell: np.ndarray, cells: int) -> np.ndarray:
-    """What clusters add to the noise of cells, [k, cells] (`Clusters.shared_noise`): found for BINS wide cells, whose parts
-    share it by their weight."""
+def _shared_noise(
+    view: View, weights: np.ndarray, clusters: np.ndarray | None, cell: np.ndarray, cells: int
+) -> np.ndarray:
+    """What clusters add to the noise of cells, [k, cells] (`Clusters.shared_noise`): found for BINS
+    wide cells, whose parts share it by their weight."""
     if clusters is None:
         return np.zeros((0, cells))
     wide = np.arange(cells) * BINS // cells
-    found = Clusters(clusters, weights / weights.sum()).shared_noise(view.labels - view.outputs, wide[cell], BINS)
+    found = Clusters(clusters, weights / weights.sum()).shared_noise(
+        view.labels - view.outputs, wide[cell], BINS
+    )
     weight = np.bincount(cell, weights, minlength=cells)
     total = np.bincount(wide, weight, minlength=BINS)[wide]
-    return np.asarray(found[:, wide] * np.divide(weight, total, out=np.zeros(cells), where=total > 0))
+    return np.asarray(
+        found[:, wide] * np.divide(weight, total, out=np.zeros(cells), where=total > 0)
+    )
 
 
 def resampled_bins(
@@ -199,12 +232,16 @@ def resampled_bins(
     counts: np.ndarray,
     clusters: np.ndarray | None = None,
 ) -> tuple[np.ndarray, float]:
-    """The calibration error over bins in each resample, the bins held fixed, and its mean if the model were calibrated."""
+    """The calibration error over bins in each resample, the bins held fixed, and its mean if the
+    model were calibrated."""
     cell = partition.cells(view.outputs)
     sums = UnitSums.of(view, cell, partition.bins, weights, units, counts.shape[1])
     weight, outputs, targets = sums.drawn(counts)
     scale = np.where(weight > 0, weight, 1.0)
-    errors = mean_gap(Cells(np.arange(partition.bins), weight, weight, outputs / scale, targets / scale, weight), L1())
+    errors = mean_gap(
+        Cells(np.arange(partition.bins), weight, weight, outputs / scale, targets / scale, weight),
+        L1(),
+    )
     variance = np.bincount(cell, _noise(view, weights), minlength=partition.bins)
     variance += (_shared_noise(view, weights, clusters, cell, partition.bins) ** 2).sum(axis=0)
     return errors, float(np.sqrt(variance * 2 / np.pi).sum())  # E|Z| is sqrt(2 / pi)
@@ -221,10 +258,11 @@ def resampled_errors(
     seed: int,
     clusters: np.ndarray | None = None,
 ) -> dict[str, tuple[np.ndarray, float | None]]:
-    """Errors of the most probable class in each resample, and the mean error of a calibrated model where it is needed: ECE and
-    ACE over bins that are held fixed, SmoothECE, the kernel calibration error (a mean of squares), and the sharpness gap,
-    which is the mean of `loss`, the Brier score of each row, less that (paper 5, Eq. 4.7). `width` is
-    the bandwidth of SmoothECE: the wider, the coarser the cells may be."""
+    """Errors of the most probable class in each resample, and the mean error of a calibrated model
+    where it is needed: ECE and ACE over bins that are held fixed, SmoothECE, the kernel calibration
+    error (a mean of squares), and the sharpness gap, which is the mean of `loss`, the Brier score
+    of each row, less that (Chidambaram & Ge 2024, Eq. 4.7). `width` is the bandwidth of SmoothECE:
+    the wider, the coarser the cells may be."""
     size, p = counts.shape[1], np.clip(view.outputs, 0, 1)
     cells = next((n for n in SIZES if n * width >= STEPS), SIZES[-1])
     fine = np.minimum((p * cells).astype(np.int64), cells - 1)
@@ -234,7 +272,9 @@ def resampled_errors(
     shared, rng = _shared_noise(view, weights, clusters, fine, cells), np.random.default_rng(seed)
     calibrated = spread * rng.standard_normal((CALIBRATED, cells))
     calibrated += rng.standard_normal((CALIBRATED, len(shared))) @ shared
-    smooth, null = (smooth_error(r, precision=PRECISION)[0] for r in ((targets - outputs) / total, calibrated))
+    smooth, null = (
+        smooth_error(r, precision=PRECISION)[0] for r in ((targets - outputs) / total, calibrated)
+    )
     kernel = kernel_error(weight, outputs, targets)
     mean_loss = counts @ np.bincount(units, weights * loss, minlength=size) / total[:, 0]
     return {

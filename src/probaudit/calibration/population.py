@@ -1,18 +1,22 @@
 """The calibration error of the population behind a sample, with a 95% interval.
 
-Chance raises the error of a sample: the distance in a cell cannot fall below 0. By how much depends on the gaps of the
-population, which are unknown. Here they are taken to be lambda x nu, where nu is the shape of the gaps: a logistic
-recalibration with an intercept and a slope (Cox 1958) for all cells together, and what each cell deviates from it, shrunken as
-much as its noise suggests (empirical Bayes; Efron & Morris 1975). Errors of samples from such populations are simulated, and
-the test is inverted (Neyman 1937): the interval holds each lambda under which an error as small, and one as large, as that of
-the sample occurs in 2.5% of the simulations or more; the debiased error is that under which the sample's error is the mean.
+Chance raises the error of a sample: the distance in a cell cannot fall below 0. By how much depends
+on the gaps of the population, which are unknown. Here they are taken to be lambda x nu, where nu is
+the shape of the gaps: a logistic recalibration with an intercept and a slope (Cox 1958) for all
+cells together, and what each cell deviates from it, shrunken as much as its noise suggests
+(empirical Bayes; Efron & Morris 1975). Errors of samples from such populations are simulated, and
+the test is inverted (Neyman 1937): the interval holds each lambda under which an error as small,
+and one as large, as that of the sample occurs in 2.5% of the simulations or more; the debiased
+error is that under which the sample's error is the mean.
 
-The noise of a sample is that of a calibrated model at lambda = 0 and that of the gaps nu from lambda = 1 on; between them the
-quantiles of the simulated errors are interpolated. Noise around nu alone would be too small near 0: a cell whose rows are all
-right has a rate near 1, and hardly any noise around it, whatever its outputs.
+The noise of a sample is that of a calibrated model at lambda = 0 and that of the gaps nu from
+lambda = 1 on; between them the quantiles of the simulated errors are interpolated. Noise around nu
+alone would be too small near 0: a cell whose rows are all right has a rate near 1, and hardly any
+noise around it, whatever its outputs.
 
-At the boundary: the interval begins at 0 unless the sample's error is beyond what a calibrated model has. Its upper end is
-never below that of a sample with the median error of a calibrated model (a power-constrained limit; Cowan et al. 2011).
+At the boundary: the interval begins at 0 unless the sample's error is beyond what a calibrated
+model has. Its upper end is never below that of a sample with the median error of a calibrated model
+(a power-constrained limit; Cowan et al. 2011).
 """
 
 from __future__ import annotations
@@ -30,20 +34,22 @@ from .gaps import mean_gap, worst_gap
 
 RESAMPLES = 999
 LEVEL = 0.95
-DEVIATIONS = np.r_[0.0, np.geomspace(0.03, 30, 30)]  # of cells from the common recalibration, beside their typical noise
+# of cells from the common recalibration, beside their typical noise
+DEVIATIONS = np.r_[0.0, np.geomspace(0.03, 30, 30)]
 EXTREME = 1e-6  # an output nearer to 0 or 1 has the log-odds of this one
 LARGEST = 64.0  # lambda
 FINE = 1e-4  # to which lambda is found
 STEP = 1 / 8  # of lambda, for errors that take long
 
 CellError = Callable[[Cells], np.ndarray]
-Noise = Callable[[np.ndarray], np.ndarray]  # [B, m] or [B, m, d], given the gaps of the population, [m] or [m, d]
+# [B, m] or [B, m, d], given the gaps of the population, [m] or [m, d]
+Noise = Callable[[np.ndarray], np.ndarray]
 
 
 @dataclass(frozen=True)
 class Part:
-    """One of the errors whose sum of share x error is asked for: its cells, and how to simulate the deviations of a sample's
-    gaps (output - target) from those of the population."""
+    """One of the errors whose sum of share x error is asked for: its cells, and how to simulate the
+    deviations of a sample's gaps (output - target) from those of the population."""
 
     cells: Cells
     share: float
@@ -72,19 +78,28 @@ def population_error(
     widened: float = 1.0,
     seed: int = 0,
 ) -> Population:
-    """The sum of share x error over parts. `error` : of the cells of a part, in place of their mean or worst distance.
-    `widened` multiplies the deviations of simulated errors from their mean, where parts are simulated apart but depend on each
-    other. Without a cell of two rows nothing is known about chance."""
+    """The sum of share x error over parts. `error` : of the cells of a part, in place of their mean
+    or worst distance. `widened` multiplies the deviations of simulated errors from their mean,
+    where parts are simulated apart but depend on each other. Without a cell of two rows nothing is
+    known about chance."""
     if all(part.cells.rows.max() < 2 for part in parts) or not math.isfinite(widened):
         return Population()
     gaps = [part.cells.outputs - part.cells.targets for part in parts]
     shapes = _shapes([part.cells for part in parts], gaps)
     rng = np.random.default_rng(seed)
-    noises = [(part.noise(np.zeros_like(nu)), part.noise(nu)) for part, nu in zip(parts, shapes, strict=True)]
-    weights = [_resampled_weights(part.cells, len(noise[0]), rng) for part, noise in zip(parts, noises, strict=True)]
+    noises = [
+        (part.noise(np.zeros_like(nu)), part.noise(nu))
+        for part, nu in zip(parts, shapes, strict=True)
+    ]
+    weights = [
+        _resampled_weights(part.cells, len(noise[0]), rng)
+        for part, noise in zip(parts, noises, strict=True)
+    ]
     apart = worst or error is not None
     groups = [slice(j, j + 1) for j in range(len(parts))] if apart else [slice(0, len(parts))]
-    measure = partial(worst_gap if worst else mean_gap, distance=distance) if error is None else error
+    measure = (
+        partial(worst_gap if worst else mean_gap, distance=distance) if error is None else error
+    )
     sums = [_Sum.of(parts[s], shapes[s], noises[s], weights[s], measure) for s in groups]
     observed = math.fsum(one.observed for one in sums)
     if not math.isfinite(observed):
@@ -103,7 +118,10 @@ def population_error(
 
     below, above = (1 - LEVEL) / 2, (1 + LEVEL) / 2
     low = found(lambda errors: float(np.quantile(errors, above)), observed)
-    high = found(lambda errors: float(np.quantile(errors, below)), max(observed, float(np.median(simulated(0.0)))))
+    high = found(
+        lambda errors: float(np.quantile(errors, below)),
+        max(observed, float(np.median(simulated(0.0)))),
+    )
     return Population(found(lambda errors: float(errors.mean()), observed), low, max(low, high))
 
 
@@ -154,9 +172,13 @@ class _Sum:
         measure: CellError,
     ) -> _Sum:
         fields = ("rows", "outputs", "targets", "effective")
-        rows, outputs, targets, effective = (np.concatenate([getattr(p.cells, name) for p in parts]) for name in fields)
+        rows, outputs, targets, effective = (
+            np.concatenate([getattr(p.cells, name) for p in parts]) for name in fields
+        )
         weight = np.concatenate([part.share * part.cells.share for part in parts])
-        drawn = np.concatenate([part.share * w for part, w in zip(parts, weights, strict=True)], axis=1)
+        drawn = np.concatenate(
+            [part.share * w for part, w in zip(parts, weights, strict=True)], axis=1
+        )
         number = parts[0].cells.number if len(parts) == 1 else np.arange(len(rows))
         cells = Cells(number, rows, weight, outputs, targets, effective)
         share = math.fsum(part.share for part in parts)
@@ -175,7 +197,11 @@ class _Sum:
     def true(self, size: float) -> float:
         cells = self.cells
         targets = cells.outputs - self._gaps(size)
-        return self.share * float(self.error(Cells(cells.number, cells.rows, cells.weight, cells.outputs, targets, cells.rows)))
+        return self.share * float(
+            self.error(
+                Cells(cells.number, cells.rows, cells.weight, cells.outputs, targets, cells.rows)
+            )
+        )
 
     def simulated(self, size: float) -> np.ndarray:
         calibrated, shaped = self.noise
@@ -184,7 +210,9 @@ class _Sum:
         if size >= 1:
             return self._errors(size, shaped)
         ends = (np.sort(self._errors(size, noise)) for noise in self.noise)
-        return np.asarray(sum(share * end for share, end in zip((1 - size, size), ends, strict=True)))
+        return np.asarray(
+            sum(share * end for share, end in zip((1 - size, size), ends, strict=True))
+        )
 
     def _errors(self, size: float, noise: np.ndarray) -> np.ndarray:
         targets = self.cells.outputs - (self._gaps(size) + noise)
@@ -194,7 +222,9 @@ class _Sum:
 
 def _resampled_weights(cells: Cells, resamples: int, rng: np.random.Generator) -> np.ndarray:
     """Shares [B, m] of cells in other samples."""
-    squared = np.divide(cells.weight**2, cells.effective, out=np.zeros(len(cells.weight)), where=cells.effective > 0)
+    squared = np.divide(
+        cells.weight**2, cells.effective, out=np.zeros(len(cells.weight)), where=cells.effective > 0
+    )
     rows = cells.weight.sum() ** 2 / squared.sum() if squared.sum() > 0 else len(cells.weight)
     size = max(1, round(float(rows)))
     return rng.multinomial(size, cells.share, resamples) / size
@@ -203,24 +233,38 @@ def _resampled_weights(cells: Cells, resamples: int, rng: np.random.Generator) -
 def _shapes(cells: Sequence[Cells], gaps: Sequence[np.ndarray]) -> list[np.ndarray]:
     """The shape of the population's gaps in all cells, from the sample's gaps in them.
 
-    On the scale of log-odds the gap of a cell is about gap / (p (1 - p)); there it is the sum of a + b logit p, of a deviation
-    of variance tau^2, and of noise. tau is the most probable one (restricted maximum likelihood).
+    On the scale of log-odds the gap of a cell is about gap / (p (1 - p)); there it is the sum of a
+    + b logit p, of a deviation of variance tau^2, and of noise. tau is the most probable one
+    (restricted maximum likelihood).
     """
-    p, gap = (np.concatenate([x.reshape(-1) for x in xs]) for xs in ([c.outputs for c in cells], gaps))
-    size = np.concatenate([np.repeat(np.maximum(c.effective, 1.0), x.size // len(x)) for c, x in zip(cells, gaps, strict=True)])
+    p, gap = (
+        np.concatenate([x.reshape(-1) for x in xs]) for xs in ([c.outputs for c in cells], gaps)
+    )
+    size = np.concatenate(
+        [
+            np.repeat(np.maximum(c.effective, 1.0), x.size // len(x))
+            for c, x in zip(cells, gaps, strict=True)
+        ]
+    )
     p = np.clip(p, EXTREME, 1 - EXTREME)
-    target = np.clip((size * (p - gap) + p) / (size + 1), EXTREME, 1 - EXTREME)  # of one row, half of what it says
+    # of one row, half of what it says
+    target = np.clip((size * (p - gap) + p) / (size + 1), EXTREME, 1 - EXTREME)
     slope, noise = (p * (1 - p) + target * (1 - target)) / 2, target * (1 - target) / size
     found = slope * _shrunken(gap / slope, noise / slope**2, np.log(p / (1 - p)))
     found = gap if not np.abs(found).max() > 0 else found
     ends = np.cumsum([x.size for x in gaps])[:-1]
     parts = [part.reshape(x.shape) for part, x in zip(np.split(found, ends), gaps, strict=True)]
-    return [part if part.ndim == 1 else _balanced(part, c.outputs) for part, c in zip(parts, cells, strict=True)]
+    return [
+        part if part.ndim == 1 else _balanced(part, c.outputs)
+        for part, c in zip(parts, cells, strict=True)
+    ]
 
 
 def _balanced(gaps: np.ndarray, outputs: np.ndarray) -> np.ndarray:
     """Gaps [m, d] that sum to 0 in each cell, as outputs and targets sum to 1."""
-    return np.asarray(gaps - outputs * (gaps.sum(axis=1, keepdims=True) / outputs.sum(axis=1, keepdims=True)))
+    return np.asarray(
+        gaps - outputs * (gaps.sum(axis=1, keepdims=True) / outputs.sum(axis=1, keepdims=True))
+    )
 
 
 def _shrunken(values: np.ndarray, noise: np.ndarray, x: np.ndarray) -> np.ndarray:

@@ -24,9 +24,11 @@ DEPENDENCE_RESAMPLES = 400  # for how much errors of several events vary togethe
 
 @dataclass(frozen=True)
 class Term:
-    """One or more of the errors whose weighted sum is asked for: their cells, and how to resample the rows of each.
+    """One or more of the errors whose weighted sum is asked for: their cells, and how to resample
+    the rows of each.
 
-    shares : of each of the errors; evenly, unless given. steps : for a single event, the rows of equal outputs.
+    shares : of each of the errors; evenly, unless given. steps : for a single event, the rows of
+        equal outputs.
     """
 
     cells: Cells
@@ -39,11 +41,16 @@ class Term:
     shares: tuple[float, ...] | None = None
 
     @property
-    def each(self) -> list[tuple[Cells, float, Callable[[], Categories], Callable[[], Steps] | None]]:
+    def each(
+        self,
+    ) -> list[tuple[Cells, float, Callable[[], Categories], Callable[[], Steps] | None]]:
         """One of each error: its cells, its share, and how to resample its rows."""
         cells, steps = self.cells.each, self.steps or (None,) * len(self.categories)
         shares = self.shares or (1 / len(cells),) * len(cells)
-        return [(c, self.share * s, k, t) for c, s, k, t in zip(cells, shares, self.categories, steps, strict=True)]
+        return [
+            (c, self.share * s, k, t)
+            for c, s, k, t in zip(cells, shares, self.categories, steps, strict=True)
+        ]
 
     def mean(self, errors: np.ndarray) -> float:
         """The mean of its errors, by their shares."""
@@ -53,7 +60,8 @@ class Term:
 
 @dataclass(frozen=True)
 class Bootstrap:
-    """How an interval is found: by which method, from how many resamples, and whether whole clusters are resampled."""
+    """How an interval is found: by which method, from how many resamples, and whether whole
+    clusters are resampled."""
 
     method: Method
     clusters: np.ndarray | None
@@ -63,7 +71,13 @@ class Bootstrap:
 
     @classmethod
     def of(
-        cls, method: Any, clusters: np.ndarray | None, resamples: int, seed: int, *, bias_removed: int = 0
+        cls,
+        method: Any,
+        clusters: np.ndarray | None,
+        resamples: int,
+        seed: int,
+        *,
+        bias_removed: int = 0,
     ) -> Bootstrap | None:
         """None without a method."""
         if method is None:
@@ -73,14 +87,22 @@ class Bootstrap:
         check_resamples(resamples)
         return cls(method, clusters, resamples, seed, bias_removed)
 
-    def interval(self, value: float, terms: Sequence[Term], error: Callable[[Cells], np.ndarray]) -> tuple[float, float]:
-        """For the sum of share x error over terms. One term is resampled by categories of rows; several are dependent, so that
-        units of rows are resampled."""
+    def interval(
+        self, value: float, terms: Sequence[Term], error: Callable[[Cells], np.ndarray]
+    ) -> tuple[float, float]:
+        """For the sum of share x error over terms. One term is resampled by categories of rows;
+        several are dependent, so that units of rows are resampled."""
 
         def errors(categories: Categories, counts: np.ndarray) -> np.ndarray:
-            return np.concatenate([np.atleast_1d(error(cells)) for cells in categories.resampled(counts)])
+            return np.concatenate(
+                [np.atleast_1d(error(cells)) for cells in categories.resampled(counts)]
+            )
 
-        parts = [(term, make, term.share / len(term.categories)) for term in terms for make in term.categories]
+        parts = [
+            (term, make, term.share / len(term.categories))
+            for term in terms
+            for make in term.categories
+        ]
         if len(parts) == 1 and self.clusters is None:
             categories = parts[0][1]()
             return self._found(value, categories.counts, partial(errors, categories))
@@ -91,7 +113,9 @@ class Bootstrap:
             total = np.zeros(len(counts))
             for term, make, share in parts:
                 categories = make()
-                table = unit_table(units[term.rows], categories.of_row, size, len(categories.counts))
+                table = unit_table(
+                    units[term.rows], categories.of_row, size, len(categories.counts)
+                )
                 total += share * errors(categories, counts @ table)
             return total
 
@@ -114,12 +138,16 @@ class Bootstrap:
             seed=self.seed,
             bias_removed=self.bias_removed,
         )
-        return (low, high) if wider == 1 else (value + wider * (low - value), value + wider * (high - value))
+        return (
+            (low, high)
+            if wider == 1
+            else (value + wider * (low - value), value + wider * (high - value))
+        )
 
 
 def few_clusters(count: int) -> float:
-    """How much wider an interval by resampled clusters must be where they are few: by the correction G / (G - 1) of a variance
-    and by Student's quantile. One cluster says nothing.
+    """How much wider an interval by resampled clusters must be where they are few: by the
+    correction G / (G - 1) of a variance and by Student's quantile. One cluster says nothing.
 
     >>> round(few_clusters(5), 2), round(few_clusters(1000), 3)
     (1.58, 1.002)
@@ -136,7 +164,9 @@ def units_of(terms: Sequence[Term], clusters: np.ndarray | None, seed: int) -> n
     """The unit of each of all rows; only those that count are merged into units."""
     places = [term.rows for term in terms if term.rows is not None]
     if len(places) < len(terms):
-        raise InputError("exact", "must be True for an interval of several events, or of rows in clusters")
+        raise InputError(
+            "exact", "must be True for an interval of several events, or of rows in clusters"
+        )
     rows, found = np.unique(np.concatenate(places)), np.zeros(terms[0].total, np.int64)
     found[rows] = sampling_units(len(rows), seed, None if clusters is None else clusters[rows])
     return found
@@ -152,10 +182,12 @@ def population_of(
     worst: bool = False,
     error: CellError | None = None,
 ) -> Population:
-    """The error of the population for the sum of share x error over terms; see `estimates.population`.
+    """The error of the population for the sum of share x error over terms; see
+    `estimates.population`.
 
-    Of independent rows the targets of a single event are simulated; vectors and rows in clusters are resampled. Several events
-    of the same rows are dependent: how much more, or less, their sum varies is found by resampling rows.
+    Of independent rows the targets of a single event are simulated; vectors and rows in clusters
+    are resampled. Several events of the same rows are dependent: how much more, or less, their sum
+    varies is found by resampling rows.
     """
     each = [(term, *parts) for term in terms for parts in term.each]
     counts, units, widened = np.zeros((0, 0)), np.zeros(0, np.int64), 1.0
@@ -179,10 +211,15 @@ def population_of(
             n = int(categories.counts.sum())
             drawn = np.random.default_rng(seed).multinomial(n, categories.counts / n, resamples)
         else:
-            drawn = counts @ unit_table(units[term.rows], categories.of_row, counts.shape[1], len(categories.counts))
+            drawn = counts @ unit_table(
+                units[term.rows], categories.of_row, counts.shape[1], len(categories.counts)
+            )
         return np.concatenate([_deviations(c, cells) for c in categories.resampled(drawn)])
 
-    parts = [Part(cells, share, noise(term, cells, make, steps)) for term, cells, share, make, steps in each]
+    parts = [
+        Part(cells, share, noise(term, cells, make, steps))
+        for term, cells, share, make, steps in each
+    ]
     if clusters is None and len(parts) > 1:
         widened = dependence(terms, distance, seed, worst=worst, error=error)
     return population_error(parts, distance, worst=worst, error=error, widened=widened, seed=seed)
@@ -201,18 +238,27 @@ def _unit_counts(units: np.ndarray, resamples: int, seed: int) -> np.ndarray:
 
 
 def dependence(
-    terms: Sequence[Term], distance: Distance, seed: int, *, worst: bool = False, error: CellError | None = None
+    terms: Sequence[Term],
+    distance: Distance,
+    seed: int,
+    *,
+    worst: bool = False,
+    error: CellError | None = None,
 ) -> float:
-    """The standard deviation of a sum of share x error over several events of the same rows, beside what it would be if the
-    errors were independent."""
+    """The standard deviation of a sum of share x error over several events of the same rows, beside
+    what it would be if the errors were independent."""
     units = units_of(terms, None, seed)
-    measure = partial(worst_gap if worst else mean_gap, distance=distance) if error is None else error
+    measure = (
+        partial(worst_gap if worst else mean_gap, distance=distance) if error is None else error
+    )
     counts = _unit_counts(units, DEPENDENCE_RESAMPLES, seed)
     found = []
     for term in terms:
         for _, share, make, _ in term.each:
             categories = make()
-            table = unit_table(units[term.rows], categories.of_row, counts.shape[1], len(categories.counts))
+            table = unit_table(
+                units[term.rows], categories.of_row, counts.shape[1], len(categories.counts)
+            )
             with np.errstate(invalid="ignore"):  # an event without rows in a resample
                 errors = [np.atleast_1d(measure(c)) for c in categories.resampled(counts @ table)]
             found.append(share * np.concatenate(errors))

@@ -36,7 +36,8 @@ STEPS = 5  # cells within the width of a kernel, for resamples
 SMOOTH_CELLS, SMOOTH_RESAMPLES, SMOOTH_PRECISION = 420, 199, 1e-5  # of SmoothECE, for its interval
 CHUNK_VALUES = 2**20  # probabilities copied at a time
 
-GridError = Callable[[np.ndarray, np.ndarray, np.ndarray], np.ndarray]  # of sums of weights, outputs and targets, [..., G]
+# of sums of weights, outputs and targets, [..., G]
+GridError = Callable[[np.ndarray, np.ndarray, np.ndarray], np.ndarray]
 
 
 def smooth_calibration_error(
@@ -50,11 +51,12 @@ def smooth_calibration_error(
     seed: int = 0,
     **options: Unpack[RowOptions],
 ) -> Estimate:
-    """SmoothECE: residuals smoothed by a reflected Gaussian whose width is the error itself (Blasiok & Nakkiran 2023).
+    """SmoothECE: residuals smoothed by a reflected Gaussian whose width is the error itself
+    (Blasiok & Nakkiran 2023).
 
     sigma : a width of your own.
-    interval : with True, a 95% interval for the error of a very large sample, and in `debiased` an estimate of it, as in
-        `calibration_error`. Rows then count on a grid of 420 cells.
+    interval : with True, a 95% interval for the error of a very large sample, and in `debiased` an
+        estimate of it, as in `calibration_error`. Rows then count on a grid of 420 cells.
 
     >>> round(smooth_calibration_error([1, 1, 0, 0], [0.5, 0.5, 0.5, 0.5]), 6)
     0.0
@@ -67,26 +69,45 @@ def smooth_calibration_error(
         raise InputError("interval", "must be True or False", repr(interval))
     check_resamples(resamples)
     if options.get("clusters") is not None and not interval:
-        raise InputError("clusters", "have no effect on the value; add `interval=True`, or leave them out")
+        raise InputError(
+            "clusters", "have no effect on the value; add `interval=True`, or leave them out"
+        )
     grids = grids_of(predictions, lens)
-    found = [smooth_error((grid.targets - grid.outputs) / grid.weight.sum(), sigma) for grid in grids]
+    found = [
+        smooth_error((grid.targets - grid.outputs) / grid.weight.sum(), sigma) for grid in grids
+    ]
     words = f"SmoothECE, {lens}, reflected Gaussian of width {'its fixed point' if sigma is None else format(sigma, 'g')}"
     n = max(int(grid.rows.sum()) for grid in grids)
-    estimate = Estimate(math.fsum(float(value) for value, _ in found) / len(found), n=n, definition=words)
+    estimate = Estimate(
+        math.fsum(float(value) for value, _ in found) / len(found), n=n, definition=words
+    )
     if interval:
-        error, events = partial(smooth_cells_error, sigma=sigma), dependent_events(predictions, lens_of(predictions, lens))
+        error, events = (
+            partial(smooth_cells_error, sigma=sigma),
+            dependent_events(predictions, lens_of(predictions, lens)),
+        )
         coarse = [grid.coarse(SMOOTH_CELLS) for grid in grids]
         if events is not None:
             known = smooth_population(coarse, events, error, resamples, seed)
         else:
-            terms = [_grid_term(coarse[0])] if len(grids) == 1 else _row_terms(predictions, lens, SMOOTH_CELLS)
-            known = population_of(terms, L1(), clusters=None, resamples=resamples, seed=seed, error=error)
+            terms = (
+                [_grid_term(coarse[0])]
+                if len(grids) == 1
+                else _row_terms(predictions, lens, SMOOTH_CELLS)
+            )
+            known = population_of(
+                terms, L1(), clusters=None, resamples=resamples, seed=seed, error=error
+            )
         estimate.debiased, estimate.low, estimate.high = known.debiased, known.low, known.high
     return estimate
 
 
 def smooth_population(
-    grids: Sequence[FineGrid], events: Sequence[DependentEvent], error: CellError, resamples: int, seed: int
+    grids: Sequence[FineGrid],
+    events: Sequence[DependentEvent],
+    error: CellError,
+    resamples: int,
+    seed: int,
 ) -> Population:
     """Of rows in clusters: labels are simulated, and what clusters share is added."""
     parts, widened = [], 1.0
@@ -102,7 +123,9 @@ def smooth_population(
 def smooth_cells_error(cells: Cells, sigma: float | None = None) -> np.ndarray:
     """SmoothECE of rows on a grid of 420 cells, some of which are given."""
     weight, outputs, targets = (_spread(part, cells.number, SMOOTH_CELLS) for part in _sums(cells))
-    return smooth_error((targets - outputs) / weight.sum(axis=-1, keepdims=True), sigma, precision=SMOOTH_PRECISION)[0]
+    return smooth_error(
+        (targets - outputs) / weight.sum(axis=-1, keepdims=True), sigma, precision=SMOOTH_PRECISION
+    )[0]
 
 
 def kernel_calibration_error(
@@ -119,8 +142,8 @@ def kernel_calibration_error(
     seed: int = 0,
     **options: Unpack[RowOptions],
 ) -> Estimate:
-    """The mean divergence of E[target | output] from the output, by kernel regression (paper 5,
-    Theorem C.4).
+    """The mean divergence of E[target | output] from the output, by kernel regression (Chidambaram
+    & Ge 2024, Theorem C.4).
 
     score : "brier" for squared differences, by Nadaraya-Watson regression as in the paper's
         reference: never negative, and above zero by chance (the audit prints the value expected if
@@ -129,14 +152,14 @@ def kernel_calibration_error(
         the binary Kullback-Leibler divergence: log loss of the outputs less that of a local
         logistic regression, for rows left out of its fit, with the noise of the fit removed (see
         `estimates.local_logistic`). Eq. C.3 with a Nadaraya-Watson regression is too low by a
-        quarter or more in worlds of known truth, and its plug-in too high; the reference has no log score
-        that runs. The error is zero on average for a calibrated model, so that it may be slightly
-        negative, and infinite if an outcome was given probability 0.
+        quarter or more in worlds of known truth, and its plug-in too high; the reference has no log
+        score that runs. The error is zero on average for a calibrated model, so that it may be
+        slightly negative, and infinite if an outcome was given probability 0.
     kernel, bandwidth : of the window, on the scale of the outputs.
     reflect : mirror the kernel at 0 and 1.
-    interval : "percentile" or "bca", from `resamples` of the rows, or of whole clusters; none unless given. Chance
-        adds to the error by the Brier score, and adds again in each resample; both are taken off
-        the ends of the interval, not off the error.
+    interval : "percentile" or "bca", from `resamples` of the rows, or of whole clusters; none
+        unless given. Chance adds to the error by the Brier score, and adds again in each resample;
+        both are taken off the ends of the interval, not off the error.
 
     >>> round(kernel_calibration_error([1, 1, 0, 0], [0.5, 0.5, 0.5, 0.5]), 6)
     0.0
@@ -144,10 +167,16 @@ def kernel_calibration_error(
     check_kernel(score, kernel, bandwidth)
     lens = TopLabel() if lens is None else lens
     predictions = rows_of(y_true, y_proba, **options)
-    words = f"kernel calibration error, {lens}, {score}, {kernel} of width {bandwidth:g}" + (", reflected" if reflect else "")
+    words = f"kernel calibration error, {lens}, {score}, {kernel} of width {bandwidth:g}" + (
+        ", reflected" if reflect else ""
+    )
     if score == "log":
         bootstrap = _bootstrap(interval, predictions, {}, resamples, seed, bias_removed=1)
-        return _log_estimate(_log_calibration(predictions, lens, kernel, bandwidth, reflect=reflect), words, bootstrap)
+        return _log_estimate(
+            _log_calibration(predictions, lens, kernel, bandwidth, reflect=reflect),
+            words,
+            bootstrap,
+        )
     bootstrap = _bootstrap(interval, predictions, options, resamples, seed, bias_removed=2)
     grids = grids_of(predictions, lens)
     error = partial(kernel_error, kernel=kernel, bandwidth=bandwidth, reflect=reflect)
@@ -165,7 +194,8 @@ def kernel_calibration_curve(
     bandwidth: float = 0.05,
     **options: Unpack[RowOptions],
 ) -> KernelCurve:
-    """How often the most probable class is right, and the mean loss, at each confidence: kernel regression (paper 5, Eq. 4.7).
+    """How often the most probable class is right, and the mean loss, at each confidence: kernel
+    regression (Chidambaram & Ge 2024, Eq. 4.7).
 
     x : confidences to look at; 101 of them from 0 to 1 unless given.
     score : "brier" or "log": the loss, over all classes, and the divergence. The sharpness gap by
@@ -181,7 +211,11 @@ def kernel_calibration_curve(
     if options.get("clusters") is not None and score == "brier":
         rule = "have no effect on this curve, which has no interval; leave them out"
         raise InputError("clusters", rule)
-    at = np.linspace(0, 1, 101) if x is None else np.atleast_1d(as_numbers(x, "x")).astype(np.float64)
+    at = (
+        np.linspace(0, 1, 101)
+        if x is None
+        else np.atleast_1d(as_numbers(x, "x")).astype(np.float64)
+    )
     predictions = rows_of(y_true, y_proba, **options)
     grid = FineGrid.of_summary(survey(predictions).summary.grid, score)
     unexplained = log_sharpness(predictions, kernel, bandwidth)[1] if score == "log" else None
@@ -189,7 +223,12 @@ def kernel_calibration_curve(
 
 
 def log_sharpness(
-    predictions: Predictions, kernel: str, bandwidth: float, *, interval: Method | None = None, resamples: int = 1000
+    predictions: Predictions,
+    kernel: str,
+    bandwidth: float,
+    *,
+    interval: Method | None = None,
+    resamples: int = 1000,
 ) -> tuple[Estimate, FineGrid]:
     """The calibration error of the most probable class by the log score, and on the grid of
     confidences what it leaves of the loss of each row: what the recalibrated confidence loses, and
@@ -201,7 +240,12 @@ def log_sharpness(
 
 
 def _log_calibration(
-    predictions: Predictions, lens: Lens, kernel: str = "gaussian", bandwidth: float = 0.05, *, reflect: bool = False
+    predictions: Predictions,
+    lens: Lens,
+    kernel: str = "gaussian",
+    bandwidth: float = 0.05,
+    *,
+    reflect: bool = False,
 ) -> list[LogCalibration]:
     """The calibration error by the log score of each event that a lens shows."""
     function, clusters = kernel_function(kernel), predictions.cluster_numbers
@@ -229,7 +273,9 @@ def _unexplained_loss(predictions: Predictions, found: LogCalibration) -> FineGr
 
     none = np.zeros(CELLS)
     count = total(np.ones(len(loss)))
-    return FineGrid(count, none, total(weights), none, total(weights * top), none, total(weights * rest))
+    return FineGrid(
+        count, none, total(weights), none, total(weights * top), none, total(weights * rest)
+    )
 
 
 def check_kernel(score: str, kernel: str, bandwidth: float) -> None:
@@ -243,7 +289,13 @@ def check_kernel(score: str, kernel: str, bandwidth: float) -> None:
 
 
 def _bootstrap(
-    interval: Any, predictions: Predictions, options: Any, resamples: int, seed: int, *, bias_removed: int
+    interval: Any,
+    predictions: Predictions,
+    options: Any,
+    resamples: int,
+    seed: int,
+    *,
+    bias_removed: int,
 ) -> Bootstrap | None:
     """How the interval is found, by the rows' clusters; clusters that would have no effect are
     refused."""
@@ -264,7 +316,9 @@ def _event_odds(predictions: Predictions, lens: Lens) -> list[EventOdds]:
         if outputs.ndim != 1:
             raise InputError("lens", "must show a single event", repr(lens))
         others = _others(rows.probs, lens, number, outputs)
-        found.append(EventOdds.of(outputs, others, seen.view.labels, seen.weights, seen.rows, seen.total))
+        found.append(
+            EventOdds.of(outputs, others, seen.view.labels, seen.weights, seen.rows, seen.total)
+        )
     return found
 
 
@@ -285,13 +339,20 @@ def _others(probs: np.ndarray, lens: Lens, number: int, outputs: np.ndarray) -> 
 def _log_estimate(found: list[LogCalibration], words: str, bootstrap: Bootstrap | None) -> Estimate:
     """The mean over events; its interval from resamples of the cells of log odds."""
     value = math.fsum(event.value for event in found) / len(found)
-    n, infinite = max(len(event.cell) for event in found), max(event.odds.infinite_rows for event in found)
+    n, infinite = (
+        max(len(event.cell) for event in found),
+        max(event.odds.infinite_rows for event in found),
+    )
     words += ", local logistic regression, debiased"
     estimate = Estimate(value, n=n, definition=words, infinite_rows=infinite)
     if bootstrap is None or infinite:
         return estimate
-    starts = np.cumsum([0] + [int(event.cell.max()) + 1 for event in found])  # cells of all events are numbered on
-    terms = [_odds_term(event, int(start), 1 / len(found)) for event, start in zip(found, starts, strict=False)]
+    # cells of all events are numbered on
+    starts = np.cumsum([0] + [int(event.cell.max()) + 1 for event in found])
+    terms = [
+        _odds_term(event, int(start), 1 / len(found))
+        for event, start in zip(found, starts, strict=False)
+    ]
 
     def error(cells: Cells) -> np.ndarray:
         return found[int(np.searchsorted(starts, cells.number[0], "right")) - 1].of_resample(cells)
@@ -299,7 +360,10 @@ def _log_estimate(found: list[LogCalibration], words: str, bootstrap: Bootstrap 
     noisy = math.fsum(term.share * float(error(term.cells)) for term in terms)
     low, high = bootstrap.interval(noisy, terms, error)
     if math.isfinite(low):
-        estimate.low, estimate.high = min(value, low + value - noisy), max(value, high + value - noisy)
+        estimate.low, estimate.high = (
+            min(value, low + value - noisy),
+            max(value, high + value - noisy),
+        )
     return estimate
 
 
@@ -307,7 +371,9 @@ def _odds_term(event: LogCalibration, start: int, share: float) -> Term:
     odds, cell = event.odds, event.cell + start
     view = View(odds.log_odds, odds.labels)
     categories = partial(gather_categories, view, cell, odds.weights)
-    return Term(gather_cells(view, cell, odds.weights), share, (categories,), odds.places, odds.total)
+    return Term(
+        gather_cells(view, cell, odds.weights), share, (categories,), odds.places, odds.total
+    )
 
 
 def _estimate(
@@ -320,7 +386,8 @@ def _estimate(
     error: GridError,
     width: float,
 ) -> Estimate:
-    """The mean over events, with an interval from resamples of a grid whose cells are small beside the kernel's width."""
+    """The mean over events, with an interval from resamples of a grid whose cells are small beside
+    the kernel's width."""
     value = math.fsum(values) / len(values)
     found = Estimate(value, n=max(int(grid.rows.sum()) for grid in grids), definition=words)
     if bootstrap is None:
@@ -336,7 +403,10 @@ def _estimate(
     coarse = math.fsum(term.share * float(cells_error(term.cells)) for term in terms)
     low, high = bootstrap.interval(coarse, terms, cells_error)
     if math.isfinite(low):
-        found.low, found.high = max(0.0, min(value, low + value - coarse)), max(value, high + value - coarse)
+        found.low, found.high = (
+            max(0.0, min(value, low + value - coarse)),
+            max(value, high + value - coarse),
+        )
     return found
 
 
@@ -353,7 +423,14 @@ def _row_terms(predictions: Predictions, lens: Lens, size: int) -> list[Term]:
         categories = partial(gather_categories, s.view, number, s.weights)
         steps = partial(Steps.of_view, s.view, number, s.weights)
         terms.append(
-            Term(gather_cells(s.view, number, s.weights), 1 / len(seen), (categories,), s.rows, s.total, steps=(steps,))
+            Term(
+                gather_cells(s.view, number, s.weights),
+                1 / len(seen),
+                (categories,),
+                s.rows,
+                s.total,
+                steps=(steps,),
+            )
         )
     return terms
 

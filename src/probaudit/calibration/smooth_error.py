@@ -1,4 +1,5 @@
-"""SmoothECE (Blasiok & Nakkiran 2023), exactly: the reflected Gaussian is the heat kernel of [0, 1]."""
+"""SmoothECE (Blasiok & Nakkiran 2023), exactly: the reflected Gaussian is the heat kernel of [0,
+1]."""
 
 from __future__ import annotations
 
@@ -8,12 +9,14 @@ import numpy as np
 def smooth_error(
     residual: np.ndarray, sigma: float | None = None, *, precision: float = 1e-10
 ) -> tuple[np.ndarray, np.ndarray]:
-    """SmoothECE and its bandwidth, for residuals [..., G]: sums of target - output over a cell, by the weight of all rows.
+    """SmoothECE and its bandwidth, for residuals [..., G]: sums of target - output over a cell, by
+    the weight of all rows.
 
-    Residuals are smoothed with a Gaussian reflected at 0 and 1. On a grid of cell middles that is a multiplication of the
-    cosine transform by exp(-(pi k sigma)^2 / 2). The usual implementation halves the mass in the end cells and so exceeds
-    the binned error on confident models; this one does not. The bandwidth is the fixed point sigma = smECE(sigma), to the
-    given precision, unless given.
+    Residuals are smoothed with a Gaussian reflected at 0 and 1. On a grid of cell middles that is a
+    multiplication of the cosine transform by exp(-(pi k sigma)^2 / 2). The usual implementation
+    halves the mass in the end cells and so exceeds the binned error on confident models; this one
+    does not. The bandwidth is the fixed point sigma = smECE(sigma), to the given precision, unless
+    given.
     """
     from scipy.fft import dct, idct
 
@@ -27,7 +30,8 @@ def smooth_error(
     if sigma is not None:
         width = np.full(residual.shape[:-1], sigma)
         return error(width), width
-    # error(width) - width falls from error(0) at 0 to below 0 at error(0): regula falsi, halving the end that stays (Illinois).
+    # error(width) - width falls from error(0) at 0 to below 0 at error(0): regula falsi, halving
+    # the end that stays (Illinois).
     low, high = np.zeros(residual.shape[:-1]), error(np.zeros(residual.shape[:-1]))
     above, below = high.copy(), error(high) - high
     width, side = high, np.zeros(residual.shape[:-1])

@@ -1,4 +1,5 @@
-"""Surprises: labels other than the most probable class, drawn from the forecasts for all classes at once."""
+"""Surprises: labels other than the most probable class, drawn from the forecasts for all classes at
+once."""
 
 from __future__ import annotations
 
@@ -12,17 +13,24 @@ from .null import p_value
 
 @dataclass(frozen=True)
 class ClasswiseChance:
-    """Classwise errors (L1) of a calibrated model with the same outputs, and how probable one as large as the rows' own is."""
+    """Classwise errors (L1) of a calibrated model with the same outputs, and how probable one as
+    large as the rows' own is."""
 
     errors: np.ndarray
     p_value: float
 
 
 def classwise_chance(
-    probs: np.ndarray, labels: np.ndarray, weights: np.ndarray, bins: EqualWidth, resamples: int, seed: int = 0
+    probs: np.ndarray,
+    labels: np.ndarray,
+    weights: np.ndarray,
+    bins: EqualWidth,
+    resamples: int,
+    seed: int = 0,
 ) -> ClasswiseChance:
-    """Each row gets one label, so that a class gains what another loses. The cost grows with the surprises, not with the rows:
-    a row is surprised with probability 1 - p(top), as a Poisson process of rate -log p(top) has events there."""
+    """Each row gets one label, so that a class gains what another loses. The cost grows with the
+    surprises, not with the rows: a row is surprised with probability 1 - p(top), as a Poisson
+    process of rate -log p(top) has events there."""
     rng, (n, K) = np.random.default_rng(seed), probs.shape
     cell = np.arange(K) * bins.bins + bins.cells(probs.reshape(-1)).reshape(n, K)
     expected = np.bincount(cell.reshape(-1), (weights[:, None] * probs).reshape(-1), K * bins.bins)
@@ -37,7 +45,9 @@ def classwise_chance(
     edges = np.cumsum(others[place], axis=1)
     drawn = (rng.random((len(place), 1)) * edges[:, -1:] >= edges).sum(axis=1).clip(max=K - 1)
 
-    def hits(rows: np.ndarray, classes: np.ndarray, of: np.ndarray | int = 0, count: int = 1) -> np.ndarray:
+    def hits(
+        rows: np.ndarray, classes: np.ndarray, of: np.ndarray | int = 0, count: int = 1
+    ) -> np.ndarray:
         codes = of * expected.size + cell[rows, classes]
         return np.bincount(codes, weights[rows], count * expected.size).reshape(count, -1)
 

@@ -1,4 +1,5 @@
-"""How a calibration error depends on the size of its cells, and where it does not (paper 3, Appendix B.2, Figures 7-9)."""
+"""How a calibration error depends on the size of its cells, and where it does not (Kirchenbauer et
+al. 2022, Appendix B.2, Figures 7-9)."""
 
 from __future__ import annotations
 
@@ -23,7 +24,8 @@ from .resampling import Bootstrap, check_resamples
 
 @dataclass(frozen=True)
 class Sweep:
-    """The error and its bootstrap standard deviation for each partition; `stable` marks where it hardly changes."""
+    """The error and its bootstrap standard deviation for each partition; `stable` marks where it
+    hardly changes."""
 
     partitions: tuple[Partition, ...]
     values: np.ndarray
@@ -44,8 +46,9 @@ def partition_sweep(
 ) -> Sweep:
     """The calibration error from coarse to fine cells.
 
-    Cells that are too coarse hide errors, cells that are too fine add chance. In between lies the longest run of partitions
-    over which no value leaves the others by more than its deviation; it is marked as stable.
+    Cells that are too coarse hide errors, cells that are too fine add chance. In between lies the
+    longest run of partitions over which no value leaves the others by more than its deviation; it
+    is marked as stable.
 
     partitions : from coarse to fine; k-d trees with gamma from 1/2 to 2^-8 unless given.
     lens : `Full()` unless given, as in the paper.
@@ -55,11 +58,16 @@ def partition_sweep(
     >>> partition_sweep(world.y, world.mcs).stable.any()
     np.True_
     """
-    chosen = tuple(KDTree(2.0**-k) for k in range(1, 9)) if partitions is None else tuple(partitions)
+    chosen = (
+        tuple(KDTree(2.0**-k) for k in range(1, 9)) if partitions is None else tuple(partitions)
+    )
     if len(chosen) < 2:
         raise InputError("partitions", "needs two partitions or more", len(chosen))
     rows = rows_of(y_true, y_proba, **options)
-    lens, error = Full() if lens is None else lens, partial(mean_gap, distance=as_distance(distance))
+    lens, error = (
+        Full() if lens is None else lens,
+        partial(mean_gap, distance=as_distance(distance)),
+    )
     check_resamples(resamples)
     bootstrap, found = Bootstrap("percentile", rows.cluster_numbers, resamples, seed), []
     for partition in chosen:

@@ -1,4 +1,5 @@
-"""Rows as a lens shows them: the good ones, those that a selection keeps, with their weights and places."""
+"""Rows as a lens shows them: the good ones, those that a selection keeps, with their weights and
+places."""
 
 from __future__ import annotations
 
@@ -22,11 +23,16 @@ from .dependent_event import DependentEvent
 from .fine_grid import FineGrid
 
 
-def views_of_block(plan: Plan, lens: Lens, start: int, rows: Predictions) -> tuple[np.ndarray, list[View], np.ndarray]:
-    """Of a block: the places of the rows that count, what a lens shows of them, and their weights on the scale of a plan."""
+def views_of_block(
+    plan: Plan, lens: Lens, start: int, rows: Predictions
+) -> tuple[np.ndarray, list[View], np.ndarray]:
+    """Of a block: the places of the rows that count, what a lens shows of them, and their weights
+    on the scale of a plan."""
     block = rows.block(0, len(rows))._replace(first_row=start)
     good, weights = np.flatnonzero(good_of_block(plan, block)), plan.scaled(block.weights)
-    views = lens_of(rows, lens).views(rows.probabilities(good), block.labels[good]) if len(good) else []
+    views = (
+        lens_of(rows, lens).views(rows.probabilities(good), block.labels[good]) if len(good) else []
+    )
     return good, views, np.ones(len(good)) if weights is None else weights[good]
 
 
@@ -66,13 +72,15 @@ class Seen:
 
 
 def lens_of(predictions: Predictions, lens: Lens | None) -> Lens:
-    """The lens to look through: the top label unless given. Of confidence and correctness, the answer is the top label."""
+    """The lens to look through: the top label unless given. Of confidence and correctness, the
+    answer is the top label."""
     lens = TopLabel() if lens is None else lens
     return Binary() if predictions.pairs and type(lens) is TopLabel else lens
 
 
 def look(predictions: Predictions, lens: Lens, where: Any = None) -> list[Seen]:
-    """The problems that a lens shows, for the rows that a selection keeps (before or after the lens, as it says)."""
+    """The problems that a lens shows, for the rows that a selection keeps (before or after the
+    lens, as it says)."""
     lens = lens_of(predictions, lens)
     if where is None:
         return _all_seen(predictions, lens)
@@ -80,7 +88,9 @@ def look(predictions: Predictions, lens: Lens, where: Any = None) -> list[Seen]:
     rows = GoodRows.of(predictions)
     selection, before = selection.select(rows.places, rows.total), View(rows.probs, rows.labels)
     if selection.after_lens:
-        found = [_kept(seen, selection.keeps(before, seen.view)) for seen in _all_seen(predictions, lens)]
+        found = [
+            _kept(seen, selection.keeps(before, seen.view)) for seen in _all_seen(predictions, lens)
+        ]
     else:
         kept = np.flatnonzero(selection.mask(before))
         views = lens.views(rows.probs[kept], rows.labels[kept])
@@ -91,12 +101,20 @@ def look(predictions: Predictions, lens: Lens, where: Any = None) -> list[Seen]:
 
 
 def _all_seen(predictions: Predictions, lens: Lens) -> list[Seen]:
-    """What a lens shows of all rows; kept for the lenses of a single event, at which many measures look."""
-    found: list[Seen] | None = predictions.memo.get(lens) if type(lens) in (TopLabel, OneVsRest, Binary) else None
+    """What a lens shows of all rows; kept for the lenses of a single event, at which many measures
+    look."""
+    found: list[Seen] | None = (
+        predictions.memo.get(lens) if type(lens) in (TopLabel, OneVsRest, Binary) else None
+    )
     if found is None:
         rows, top = GoodRows.of(predictions), survey(predictions).top
         if type(lens) is TopLabel and top is not None:  # the pass has looked already
-            views = [View(rows.probs[np.arange(len(top)), top].astype(np.float64), (top == rows.labels).astype(np.int64))]
+            views = [
+                View(
+                    rows.probs[np.arange(len(top)), top].astype(np.float64),
+                    (top == rows.labels).astype(np.int64),
+                )
+            ]
         else:
             views = lens.views(rows.probs, rows.labels)
         found = [Seen(view, rows.weights, rows.places, rows.total) for view in views]
@@ -121,15 +139,21 @@ def look_at_event(predictions: Predictions, lens: Lens) -> Seen:
 
 def grids_of(predictions: Predictions, lens: Lens) -> list[FineGrid]:
     """The fine grid of each event that a lens shows, in one pass that keeps no rows."""
-    if type(lens) is TopLabel and predictions.sample_weight is None:  # the pass that scores use has this grid
+    # the pass that scores use has this grid
+    if type(lens) is TopLabel and predictions.sample_weight is None:
         return [FineGrid.of_summary(survey(predictions).summary.grid)]
-    grids = [FineGrid.of_event(grid.finalise()) for grid in events(predictions, lens_of(predictions, lens))]
+    grids = [
+        FineGrid.of_event(grid.finalise())
+        for grid in events(predictions, lens_of(predictions, lens))
+    ]
     if not grids[0].rows.any():
         raise InputError(predictions.name("probs"), "no row is left to judge")
     return grids
 
 
-def dependent_events(predictions: Predictions, lens: Lens, where: Any = None) -> list[DependentEvent] | None:
+def dependent_events(
+    predictions: Predictions, lens: Lens, where: Any = None
+) -> list[DependentEvent] | None:
     """The rows of each event that a lens shows, if they are in clusters."""
     if predictions.clusters is None:
         return None
@@ -143,4 +167,8 @@ def dependent_events(predictions: Predictions, lens: Lens, where: Any = None) ->
 def diagram_grids(predictions: Predictions, lens: Lens) -> list[FineGrid]:
     """As `grids_of`; rows in clusters count as fewer."""
     grids, events = grids_of(predictions, lens), dependent_events(predictions, lens)
-    return grids if events is None else [event.thinned(grid) for event, grid in zip(events, grids, strict=True)]
+    return (
+        grids
+        if events is None
+        else [event.thinned(grid) for event, grid in zip(events, grids, strict=True)]
+    )

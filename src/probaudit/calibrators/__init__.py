@@ -1,4 +1,5 @@
-"""Calibrators: maps from a classifier's probabilities to better ones, behind one scikit-learn contract.
+"""Calibrators: maps from a classifier's probabilities to better ones, behind one scikit-learn
+contract.
 
 scikit-learn is loaded when the first calibrator is named, not when probaudit is imported.
 """

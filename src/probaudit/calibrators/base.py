@@ -1,4 +1,5 @@
-"""What all calibrators share: how rows come in, how columns are aligned with classes, what a fit reports."""
+"""What all calibrators share: how rows come in, how columns are aligned with classes, what a fit
+reports."""
 
 from __future__ import annotations
 
@@ -31,7 +32,8 @@ WORSE = "the log score of these rows is worse than before"
 
 @dataclass(frozen=True)
 class FitReport:
-    """What became of a fit: whether it came to rest, in words how, and the mean log score of its rows before and after."""
+    """What became of a fit: whether it came to rest, in words how, and the mean log score of its
+    rows before and after."""
 
     converged: bool
     status: str
@@ -42,11 +44,11 @@ class FitReport:
 
 @dataclass(frozen=True, eq=False)
 class Sample:
-    """Checked rows: outputs [n, K] as they came (float32 or float64, contiguous), what they are, and (for a fit) the column
-    of each row's class and its weight.
+    """Checked rows: outputs [n, K] as they came (float32 or float64, contiguous), what they are,
+    and (for a fit) the column of each row's class and its weight.
 
-    Weights count rows, as they came, or scaled up to a mean of 1 if that is larger: pseudo-counts, numbers of bins and priors
-    depend on how many rows there are.
+    Weights count rows, as they came, or scaled up to a mean of 1 if that is larger: pseudo-counts,
+    numbers of bins and priors depend on how many rows there are.
     """
 
     values: np.ndarray
@@ -63,8 +65,8 @@ class Sample:
 
     @cached_property
     def log_probs(self) -> np.ndarray:
-        """Log-probabilities in float64, of rows that sum to 1 but for rounding. A probability of 0 counts as the smallest
-        normal number of the format it came in."""
+        """Log-probabilities in float64, of rows that sum to 1 but for rounding. A probability of 0
+        counts as the smallest normal number of the format it came in."""
         if self.from_logits:
             z = self.values.astype(np.float64)
             z -= z.max(axis=1, keepdims=True)
@@ -78,7 +80,11 @@ class Sample:
     @cached_property
     def probs(self) -> np.ndarray:
         """Probabilities in float64, each row summing to 1 but for rounding."""
-        p = np.exp(self.log_probs) if self.from_logits else self.values.astype(np.float64, copy=False)
+        p = (
+            np.exp(self.log_probs)
+            if self.from_logits
+            else self.values.astype(np.float64, copy=False)
+        )
         return p / _divisors(p)[:, None]
 
     def take(self, rows: Any) -> Sample:
@@ -86,12 +92,14 @@ class Sample:
 
 
 def row_sums(values: np.ndarray) -> np.ndarray:
-    """The sum of each row in float64; for few columns several times as fast as `values.sum(axis=1)`."""
+    """The sum of each row in float64; for few columns several times as fast as
+    `values.sum(axis=1)`."""
     return np.einsum("nk->n", values, dtype=np.float64)
 
 
 def _divisors(p: np.ndarray) -> np.ndarray:
-    """What rows are divided by to sum to 1: exactly 1 where only rounding is in the way, so that equal outputs stay equal."""
+    """What rows are divided by to sum to 1: exactly 1 where only rounding is in the way, so that
+    equal outputs stay equal."""
     total = row_sums(p)
     total[np.abs(total - 1) <= EXACT] = 1.0
     return total
@@ -105,29 +113,42 @@ def log_score(probs: np.ndarray, sample: Sample) -> float:
 
 
 def fit_report(sample: Sample, probs: np.ndarray, converged: bool, status: str) -> FitReport:
-    """The report of a fit that makes these probabilities of its rows. If they are worse than before, it says so."""
+    """The report of a fit that makes these probabilities of its rows. If they are worse than
+    before, it says so."""
     before, after = log_score(sample.probs, sample), log_score(probs, sample)
-    return FitReport(converged, f"{status}; {WORSE}" if after > before + ROUNDING else status, before, after, len(sample))
+    return FitReport(
+        converged,
+        f"{status}; {WORSE}" if after > before + ROUNDING else status,
+        before,
+        after,
+        len(sample),
+    )
 
 
 class Calibrator(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
-    """A map from outputs to better probabilities: `fit(P, y, sample_weight=None)`, then `predict_proba(P)`.
+    """A map from outputs to better probabilities: `fit(P, y, sample_weight=None)`, then
+    `predict_proba(P)`.
 
-    P : [n, K] outputs: probabilities, or logits with `from_logits=True`. Never guessed. A column fewer than classes means that
-        the first class is left out: its probability is the remainder, its logit 0. A two-class problem may thus be [n].
-    y : the true classes. `classes` gives the class of each column, in order. Without it they are the sorted labels, as
-        scikit-learn has them, if these are as many as the columns, else column numbers. A class without rows keeps its column.
+    P : [n, K] outputs: probabilities, or logits with `from_logits=True`. Never guessed. A column
+        fewer than classes means that the first class is left out: its probability is the remainder,
+        its logit 0. A two-class problem may thus be [n].
+    y : the true classes. `classes` gives the class of each column, in order. Without it they are
+        the sorted labels, as scikit-learn has them, if these are as many as the columns, else
+        column numbers. A class without rows keeps its column.
 
-    A subclass takes its choices in __init__, `from_logits` and `classes` among them. It implements `_fit`, which learns from a
-    `Sample`, and `_transform`, which gives probabilities. `_fitted` lists the attributes that hold all it has learned, so that
-    it can be saved, each with its form: float, str, Calibrator, the shape of an array ("K" is the number of classes, another
-    letter any number, the same wherever it stands, None any but 0), or a list of one of these.
+    A subclass takes its choices in __init__, `from_logits` and `classes` among them. It implements
+    `_fit`, which learns from a `Sample`, and `_transform`, which gives probabilities. `_fitted`
+    lists the attributes that hold all it has learned, so that it can be saved, each with its form:
+    float, str, Calibrator, the shape of an array ("K" is the number of classes, another letter any
+    number, the same wherever it stands, None any but 0), or a list of one of these.
 
-    `columns_`, if set, names the columns of a file that features or groups were read from; `save` keeps them for `apply`.
+    `columns_`, if set, names the columns of a file that features or groups were read from; `save`
+    keeps them for `apply`.
     """
 
     accuracy_preserving: ClassVar[bool] = False  # whether the most probable class can never change
-    takes: ClassVar[Literal["features", "groups"] | None] = None  # what `fit` and `predict_proba` take besides outputs
+    # what `fit` and `predict_proba` take besides outputs
+    takes: ClassVar[Literal["features", "groups"] | None] = None
     _fitted: ClassVar[Mapping[str, Any]] = {}
 
     from_logits: bool
@@ -142,7 +163,8 @@ class Calibrator(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
     @abstractmethod
     def _transform(self, sample: Sample) -> np.ndarray:
-        """Calibrated probabilities, [n, K] in float64. `codes` of the sample are empty of meaning here."""
+        """Calibrated probabilities, [n, K] in float64. `codes` of the sample are empty of meaning
+        here."""
 
     def fit(self, P: Any, y: Any, sample_weight: Any = None) -> Self:
         """Learn from outputs and true classes."""
@@ -165,39 +187,59 @@ class Calibrator(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
     def _check_learned(self) -> None:
         """Raise unless what was learned, as read from a file, can calibrate a row."""
-        sample = Sample(np.full((1, len(self.classes_)), 1 / len(self.classes_)), False, np.zeros(1, np.int64), np.ones(1))
+        sample = Sample(
+            np.full((1, len(self.classes_)), 1 / len(self.classes_)),
+            False,
+            np.zeros(1, np.int64),
+            np.ones(1),
+        )
         check_posteriors(self._transform(sample), len(self.classes_))
 
     def _learning_sample(self, P: Any, y: Any, sample_weight: Any) -> Sample:
         """The rows that count, checked; sets `classes_`."""
         tolerance = sum_tolerance(P)
-        values, labels = validate_data(self, _two_dimensional(P), y, dtype=[np.float64, np.float32], ensure_all_finite=False)
+        values, labels = validate_data(
+            self, _two_dimensional(P), y, dtype=[np.float64, np.float32], ensure_all_finite=False
+        )
         check_finite(values)
         if labels.dtype.kind in "fO":  # all other labels are classes
             with warnings.catch_warnings():
-                warnings.filterwarnings("ignore", message="The number of unique classes", category=UserWarning)  # few rows
+                # few rows
+                warnings.filterwarnings(
+                    "ignore", message="The number of unique classes", category=UserWarning
+                )
                 check_classification_targets(labels)
         self.classes_ = class_order(self.classes, labels, values.shape[1])
         check_column_order(P, self.classes_.tolist()[-values.shape[1] :], "P")
         codes = label_codes(labels, tuple(self.classes_.tolist()))
-        weights = np.asarray(_check_sample_weight(sample_weight, values, ensure_non_negative=True), np.float64)
+        weights = np.asarray(
+            _check_sample_weight(sample_weight, values, ensure_non_negative=True), np.float64
+        )
         if not weights.any():
             raise InputError("sample_weight", "must not be all zero")
         values = with_first_column(values, len(self.classes_), self.from_logits)
         check_rows(values, codes, self.from_logits, tolerance)
         kept = weights > 0
         if np.count_nonzero(np.bincount(codes[kept])) < 2:
-            raise InputError("y", "needs rows of two classes or more", f"has one class, {labels[kept].tolist()[0]!r}")
+            raise InputError(
+                "y",
+                "needs rows of two classes or more",
+                f"has one class, {labels[kept].tolist()[0]!r}",
+            )
         sample = Sample(values, self.from_logits, codes, weights)
         sample = sample if kept.all() else sample.take(kept)
-        return sample if sample_weight is None else replace(sample, weights=as_repeats(sample.weights))
+        return (
+            sample if sample_weight is None else replace(sample, weights=as_repeats(sample.weights))
+        )
 
     def _sample(self, P: Any) -> Sample:
         """Rows to be calibrated, checked."""
         tolerance = sum_tolerance(P)
         check_column_order(P, self.classes_.tolist()[-self.n_features_in_ :], "P")
         P = _two_dimensional(P) if self.n_features_in_ == 1 else _array(P)
-        values = validate_data(self, P, reset=False, dtype=[np.float64, np.float32], ensure_all_finite=False)
+        values = validate_data(
+            self, P, reset=False, dtype=[np.float64, np.float32], ensure_all_finite=False
+        )
         check_finite(values)
         values = with_first_column(values, len(self.classes_), self.from_logits)
         codes = np.zeros(len(values), np.int64)
@@ -239,7 +281,9 @@ def class_order(classes: Any, labels: np.ndarray, columns: int) -> np.ndarray:
         if len(set(declared)) != len(declared):
             raise InputError("classes", "must not repeat a class", repr(declared))
         if len(declared) not in (columns, columns + 1):
-            raise InputError("classes", f"needs one name for each of the {columns} columns", len(declared))
+            raise InputError(
+                "classes", f"needs one name for each of the {columns} columns", len(declared)
+            )
         unknown = [label for label in present.tolist() if label not in declared]
         if unknown:
             raise InputError("y", "must be one of `classes`", repr(unknown[0]))
@@ -251,11 +295,14 @@ def class_order(classes: Any, labels: np.ndarray, columns: int) -> np.ndarray:
     if whole and present[0] >= 0 and present[-1] < size:
         return np.arange(size)
     rule = f"must have as many classes as `P` has columns ({columns}), or be column numbers, or be listed in `classes`"
-    raise InputError("y", rule, f"has the {len(present)} classes {', '.join(map(repr, present[:5].tolist()))}")
+    raise InputError(
+        "y", rule, f"has the {len(present)} classes {', '.join(map(repr, present[:5].tolist()))}"
+    )
 
 
 def distinct_labels(labels: np.ndarray) -> np.ndarray:
-    """The sorted labels, each once. Small whole numbers are counted, which is faster than any search.
+    """The sorted labels, each once. Small whole numbers are counted, which is faster than any
+    search.
 
     >>> distinct_labels(np.array([3, 1, 3], np.uint8))
     array([1, 3], dtype=uint8)
@@ -289,11 +336,17 @@ def with_first_column(values: np.ndarray, n_classes: int, from_logits: bool) -> 
 def check_finite(values: np.ndarray) -> None:
     if not (np.isfinite(values.min()) and np.isfinite(values.max())):
         row, column = np.argwhere(~np.isfinite(values))[0]
-        raise InputError("P", "outputs must be finite, neither NaN nor inf", values[row, column], row=int(row))
+        raise InputError(
+            "P", "outputs must be finite, neither NaN nor inf", values[row, column], row=int(row)
+        )
 
 
 def check_posteriors(probs: np.ndarray, classes: int) -> None:
-    if probs.shape[1:] != (classes,) or not (np.abs(probs.sum(axis=1) - 1) < 1e-9).all() or not (probs >= 0).all():
+    if (
+        probs.shape[1:] != (classes,)
+        or not (np.abs(probs.sum(axis=1) - 1) < 1e-9).all()
+        or not (probs >= 0).all()
+    ):
         raise ValueError("what was learned does not give probabilities")
 
 
@@ -301,7 +354,13 @@ def check_rows(values: np.ndarray, codes: np.ndarray, from_logits: bool, toleran
     """Raise if a row breaks a rule (see `statistics.bad_rows`). A quick look is enough for most."""
     if from_logits and max(values.max(), -values.min()) <= LOGIT_LIMIT:
         return  # finite, as scikit-learn has seen, and within bounds: logits have no other rule
-    if not from_logits and values.min() >= 0 and np.abs(row_sums(values) - 1).max() <= tolerance / 2:
+    if (
+        not from_logits
+        and values.min() >= 0
+        and np.abs(row_sums(values) - 1).max() <= tolerance / 2
+    ):
         return
-    rows = Predictions(codes, values, from_logits=from_logits, tolerance=tolerance, names={"probs": "P"})
+    rows = Predictions(
+        codes, values, from_logits=from_logits, tolerance=tolerance, names={"probs": "P"}
+    )
     good_rows(rows, Plan.of(rows))

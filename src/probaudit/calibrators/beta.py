@@ -22,7 +22,8 @@ from .one_vs_rest import CurvesOneVsRest
 STEPS = 100
 UNFINISHED = f"did not come to rest in {STEPS} steps"
 SMALL_GRADIENT = 1e-10  # of the mean log score, for features of at most 1
-SMALL_DECREMENT = 1e-9  # of the score: a Newton step that promises less is the last, for the next would promise its square
+# of the score: a Newton step that promises less is the last, for the next would promise its square
+SMALL_DECREMENT = 1e-9
 SEPARATED = 1e-6  # a mean log score below it: the coefficients are on a road without end
 SEPARATED_WORDS = "rows are told apart without error, coefficients have no bound"
 LN2 = float(np.log(2))
@@ -36,15 +37,17 @@ Sums = tuple[float, np.ndarray, np.ndarray]  # mean log score, gradient, Hessian
 
 
 class BetaCalibration(SummedCalibrator, CurvesOneVsRest):
-    """log odds = a log p - b log(1 - p) + c: the map between two beta distributions of scores (Kull, Silva Filho & Flach 2017,
-    equation 5), by maximum likelihood, one class against the rest.
+    """log odds = a log p - b log(1 - p) + c: the map between two beta distributions of scores
+    (Kull, Silva Filho & Flach 2017, equation 5), by maximum likelihood, one class against the rest.
 
-    parameters : "abm", all three; "am", a = b (Platt's map of log odds); "ab", c = (a - b) log 2, so that 1/2 stays 1/2.
-    monotone : a and b must not be negative, or the curve would fall somewhere. Where the likelihood is largest with one of them
-        negative, it is set to 0 and the rest fitted again, and the best such fit is taken. betacal does so for "abm" only.
+    parameters : "abm", all three; "am", a = b (Platt's map of log odds); "ab", c = (a - b) log 2,
+        so that 1/2 stays 1/2.
+    monotone : a and b must not be negative, or the curve would fall somewhere. Where the likelihood
+        is largest with one of them negative, it is set to 0 and the rest fitted again, and the best
+        such fit is taken. betacal does so for "abm" only.
 
-    Newton's method, from the identity a = b = 1, c = 0, downhill only. Where classes are normalised and the log score still
-    comes out worse than the identity's, the identity is taken.
+    Newton's method, from the identity a = b = 1, c = 0, downhill only. Where classes are normalised
+    and the log score still comes out worse than the identity's, the identity is taken.
 
     >>> P, y = [0.1, 0.2, 0.3, 0.4, 0.6, 0.7, 0.8, 0.9], [0, 1, 0, 1, 0, 1, 0, 1]
     >>> BetaCalibration(parameters="am").fit(P, y).curves_[0].round(3).tolist()
@@ -69,7 +72,9 @@ class BetaCalibration(SummedCalibrator, CurvesOneVsRest):
 
     def _check_choices(self) -> None:
         if self.parameters not in ("abm", "ab", "am"):
-            raise InputError("parameters", "must be one of 'abm', 'ab', 'am'", repr(self.parameters))
+            raise InputError(
+                "parameters", "must be one of 'abm', 'ab', 'am'", repr(self.parameters)
+            )
 
     def _shown(self, sample: Sample, label: int) -> np.ndarray:
         """[2, n]: log p and -log(1 - p)."""
@@ -78,47 +83,69 @@ class BetaCalibration(SummedCalibrator, CurvesOneVsRest):
     def _solve(self, rows: TemperedSums) -> tuple[bool, str]:
         labels = [1] if rows.classes == 2 else rows.present.tolist()
         found: dict[int, tuple[np.ndarray, str]] = {}
-        at_once = len(labels) if rows.reread else max(1, rows.classes // 3)  # features in memory, no more than outputs
+        # features in memory, no more than outputs
+        at_once = len(labels) if rows.reread else max(1, rows.classes // 3)
         for start in range(0, len(labels), at_once):
             found |= self._curves(rows, labels[start : start + at_once])
         status = self._keep(found)
-        # One curve alone is never worse than the identity: the problem is convex. Curves normalised together can be.
+        # One curve alone is never worse than the identity: the problem is convex. Curves normalised
+        # together can be.
         if rows.classes > 2:
             before, after = log_scores(rows, self._transform)
             if after > before:
-                self.curves_ = [np.array([1.0, 1.0, 0.0]) if curve.size else curve for curve in self.curves_]
+                self.curves_ = [
+                    np.array([1.0, 1.0, 0.0]) if curve.size else curve for curve in self.curves_
+                ]
                 return True, "nothing better than the identity was found"
         return UNFINISHED not in status, status
 
     def _curves(self, rows: TemperedSums, labels: list[int]) -> dict[int, tuple[np.ndarray, str]]:
-        """The curves of some classes, and what is special about them; their searches share passes over the rows."""
+        """The curves of some classes, and what is special about them; their searches share passes
+        over the rows."""
         seen = rows.seen_as(partial(Features, self))
         scales = np.max(seen.each(partial(largest_features, labels)), axis=0)
         scales[scales == 0] = 1
 
         def answer(asked: dict[int, Asked]) -> dict[int, Sums]:
             sums = [total / rows.weight for total in seen.sums(partial(logistic_sums_of, asked))]
-            return {label: (float(v), g, h) for label, v, g, h in zip(asked, sums[::3], sums[1::3], sums[2::3], strict=True)}
+            return {
+                label: (float(v), g, h)
+                for label, v, g, h in zip(asked, sums[::3], sums[1::3], sums[2::3], strict=True)
+            }
 
-        return abreast({label: self._curve(scale) for label, scale in zip(labels, scales, strict=True)}, answer)
+        return abreast(
+            {label: self._curve(scale) for label, scale in zip(labels, scales, strict=True)}, answer
+        )
 
     def _curve(self, scale: np.ndarray) -> Generator[Asked, Sums, tuple[np.ndarray, str]]:
-        """The search for a curve, and for what is special about it. `scale` has the largest sizes of the features."""
+        """The search for a curve, and for what is special about it. `scale` has the largest sizes
+        of the features."""
         to_abc = TO_ABC[self.parameters]
-        signed = 1 if self.parameters == "am" else 2  # the first so many coefficients must not be negative
+        # the first so many coefficients must not be negative
+        signed = 1 if self.parameters == "am" else 2
         identity = np.array([1.0] * signed + [0.0] * (len(scale) - signed))
 
         def fit(zeros: tuple[int, ...]) -> Generator[Asked, Sums, tuple[np.ndarray, float, str]]:
             kept = [i for i in range(len(scale)) if i not in zeros]
             coefficients = np.zeros(len(scale))
-            coefficients[kept], score, remark = yield from logistic_regression(kept, scale[kept], identity[kept])
-            dropped = [f"{name} would be negative and is 0" for i, name in enumerate("ab"[:signed]) if i in zeros]
+            coefficients[kept], score, remark = yield from logistic_regression(
+                kept, scale[kept], identity[kept]
+            )
+            dropped = [
+                f"{name} would be negative and is 0"
+                for i, name in enumerate("ab"[:signed])
+                if i in zeros
+            ]
             return coefficients, score, ", ".join(dropped + [remark] * (remark != ""))
 
         found = [(yield from fit(()))]
         if self.monotone and (found[0][0][:signed] < 0).any():
             found = []
-            for zeros in (chosen for size in range(1, signed + 1) for chosen in combinations(range(signed), size)):
+            for zeros in (
+                chosen
+                for size in range(1, signed + 1)
+                for chosen in combinations(range(signed), size)
+            ):
                 tried = yield from fit(zeros)
                 if (tried[0][:signed] >= 0).all():
                     found.append(tried)
@@ -164,7 +191,11 @@ class Features:
         """Those of a class, [d, n]; or some of them, by their numbers."""
         key = (label, *(kept or ()))
         if key not in self._made:
-            self._made[key] = self.calibrator._features(self.sample, label) if kept is None else self.of(label)[kept]
+            self._made[key] = (
+                self.calibrator._features(self.sample, label)
+                if kept is None
+                else self.of(label)[kept]
+            )
         return self._made[key]
 
     def targets(self, label: int) -> np.ndarray:
@@ -176,7 +207,9 @@ class Features:
 
 def largest_features(labels: list[int], rows: Features) -> np.ndarray:
     """The largest size of each feature of each class, [classes, d]."""
-    return np.stack([np.maximum(rows.of(label).max(axis=1), -rows.of(label).min(axis=1)) for label in labels])
+    return np.stack(
+        [np.maximum(rows.of(label).max(axis=1), -rows.of(label).min(axis=1)) for label in labels]
+    )
 
 
 def logistic_sums_of(asked: dict[int, Asked], rows: Features) -> list[np.ndarray]:
@@ -185,7 +218,9 @@ def logistic_sums_of(asked: dict[int, Asked], rows: Features) -> list[np.ndarray
     for label, (kept, coefficients) in asked.items():
         features = rows.of(label)
         features = features if len(kept) == len(features) else rows.of(label, kept)
-        value, gradient, hessian = logistic_sums(features, rows.targets(label), rows.sample.weights, coefficients)
+        value, gradient, hessian = logistic_sums(
+            features, rows.targets(label), rows.sample.weights, coefficients
+        )
         sums += [np.array(value), gradient, hessian]
     return sums
 
@@ -193,10 +228,11 @@ def logistic_sums_of(asked: dict[int, Asked], rows: Features) -> list[np.ndarray
 def logistic_regression(
     kept: list[int], scale: np.ndarray, start: np.ndarray
 ) -> Generator[Asked, Sums, tuple[np.ndarray, float, str]]:
-    """The search for the coefficients of features that minimise the mean log score; with that score, and in words how it ended.
+    """The search for the coefficients of features that minimise the mean log score; with that
+    score, and in words how it ended.
 
-    Newton's method with Levenberg's damping, in features scaled to at most 1, from `start` or from 0, whichever is better.
-    Without any feature the probability is 1/2.
+    Newton's method with Levenberg's damping, in features scaled to at most 1, from `start` or from
+    0, whichever is better. Without any feature the probability is 1/2.
     """
     if len(scale) == 0:
         return np.empty(0), float(np.log(2)), ""
@@ -227,7 +263,11 @@ def logistic_regression(
         else:
             break  # no step is downhill: rounding has the last word
         done = value - found[0] <= 1e-15 * value
-        coefficients, (value, gradient, hessian), damping = trial, found, damping / 10 if damping > 1e-12 else 0.0
+        coefficients, (value, gradient, hessian), damping = (
+            trial,
+            found,
+            damping / 10 if damping > 1e-12 else 0.0,
+        )
         if done:
             break
     else:

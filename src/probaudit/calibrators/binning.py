@@ -28,14 +28,17 @@ class _Event:
     def edges(self, bins: int, equal: str) -> np.ndarray:
         """The lower edge of each bin, [low, high); the first is 0 and the last bin contains 1.
 
-        Bins of equal mass end where the sorted rows have reached their share, between two distinct outputs. There may be
-        fewer of them than asked for.
+        Bins of equal mass end where the sorted rows have reached their share, between two distinct
+        outputs. There may be fewer of them than asked for.
         """
         if equal == "width":
             return np.linspace(0, 1, bins + 1)[:-1]
         shares = self.weight[-1] * np.arange(1, bins) / bins
         cuts = np.unique(np.searchsorted(self.weight, shares * (1 - TIE)))
-        below, above = self.outputs[cuts[cuts < len(self.outputs)] - 1], self.outputs[cuts[cuts < len(self.outputs)]]
+        below, above = (
+            self.outputs[cuts[cuts < len(self.outputs)] - 1],
+            self.outputs[cuts[cuts < len(self.outputs)]],
+        )
         middles = below + (above - below) / 2
         return np.append(0.0, np.where(middles > below, middles, above))
 
@@ -66,14 +69,16 @@ class _Steps(OneVsRestCalibrator):
 
 
 class HistogramBinning(_Steps):
-    """The share of hits in each bin of a class's probability (Zadrozny & Elkan 2001), one class against the rest.
+    """The share of hits in each bin of a class's probability (Zadrozny & Elkan 2001), one class
+    against the rest.
 
     bins : how many.
-    equal : "width", bins [low, high) of equal width, the last one closed; "mass", bins of equally many rows. Equal outputs
-        always share a bin, so that there may be fewer bins of equal mass.
+    equal : "width", bins [low, high) of equal width, the last one closed; "mass", bins of equally
+        many rows. Equal outputs always share a bin, so that there may be fewer bins of equal mass.
 
-    empty : what a bin without rows gives: "middle", its own, which changes its outputs least, or a probability. (Paper 2's
-        code has 0, so that a hit in such a bin costs an infinite log score.)
+    empty : what a bin without rows gives: "middle", its own, which changes its outputs least, or a
+        probability. (Ferrer & Ramos 2025's code has 0, so that a hit in such a bin costs an
+        infinite log score.)
 
     A bin of misses gives 0 and one of hits gives 1; the status says so.
 
@@ -100,30 +105,39 @@ class HistogramBinning(_Steps):
         if not isinstance(self.bins, (int, np.integer)) or self.bins < 1:
             raise InputError("bins", "must be a whole number, at least 1", self.bins)
         _one_of("equal", self.equal, ("width", "mass"))
-        if self.empty != "middle" and not (isinstance(self.empty, (int, float)) and 0 <= self.empty <= 1):
+        if self.empty != "middle" and not (
+            isinstance(self.empty, (int, float)) and 0 <= self.empty <= 1
+        ):
             raise InputError("empty", "must be 'middle' or a probability", repr(self.empty))
         return super()._learning_sample(P, y, sample_weight)
 
-    def _curve(self, shown: np.ndarray, hits: np.ndarray, weights: np.ndarray) -> tuple[np.ndarray, str]:
+    def _curve(
+        self, shown: np.ndarray, hits: np.ndarray, weights: np.ndarray
+    ) -> tuple[np.ndarray, str]:
         event = _Event(shown, hits, weights)
         edges = event.edges(self.bins, self.equal)
         hit, weight = event.counts(edges)
-        empty = _middles(edges) if self.empty == "middle" else np.full(len(edges), float(self.empty))
+        empty = (
+            _middles(edges) if self.empty == "middle" else np.full(len(edges), float(self.empty))
+        )
         curve = np.stack([edges, _share(hit, weight, empty)])
         certain = ((weight > 0) & ((curve[1] == 0) | (curve[1] == 1))).any()
         return curve, CERTAIN if certain else ""
 
 
 class BBQ(_Steps):
-    """Bayesian binning into quantiles (Naeini, Cooper & Hauskrecht 2015): the average of histograms of n^(1/3) / 10 to
-    10 n^(1/3) bins, each weighted by how well it explains the labels. Weights of rows count as repeats: n is their sum.
+    """Bayesian binning into quantiles (Naeini, Cooper & Hauskrecht 2015): the average of histograms
+    of n^(1/3) / 10 to 10 n^(1/3) bins, each weighted by how well it explains the labels. Weights of
+    rows count as repeats: n is their sum.
 
     weighting : what a histogram of B bins with n_b rows and m_b hits in bin b weighs.
-        "bayes", the paper's: its marginal likelihood under a Beta(2 c_b / B, 2 (1 - c_b) / B) prior in each bin, c_b its
-        middle. Bins give (m_b + 2 c_b / B) / (n_b + 2 / B), so that no probability is 0 or 1.
-        "bic" or "aic": exp(-BIC / 2) or exp(-AIC / 2). Bins give m_b / n_b, an empty one its middle.
-    equal : "mass", as in the paper, or "width". `BBQ(weighting="bic", equal="width")` is what netcal computes, except that it
-        leaves out histograms below an elbow of the scores; here those below a millionth of the best are left out.
+        "bayes", the paper's: its marginal likelihood under a Beta(2 c_b / B, 2 (1 - c_b) / B) prior
+        in each bin, c_b its middle. Bins give (m_b + 2 c_b / B) / (n_b + 2 / B), so that no
+        probability is 0 or 1. "bic" or "aic": exp(-BIC / 2) or exp(-AIC / 2). Bins give m_b / n_b,
+        an empty one its middle.
+    equal : "mass", as in the paper, or "width". `BBQ(weighting="bic", equal="width")` is what
+        netcal computes, except that it leaves out histograms below an elbow of the scores; here
+        those below a millionth of the best are left out.
 
     The average of step curves is one step curve with the edges of all.
 
@@ -150,13 +164,18 @@ class BBQ(_Steps):
         _one_of("equal", self.equal, ("width", "mass"))
         return super()._learning_sample(P, y, sample_weight)
 
-    def _curve(self, shown: np.ndarray, hits: np.ndarray, weights: np.ndarray) -> tuple[np.ndarray, str]:
+    def _curve(
+        self, shown: np.ndarray, hits: np.ndarray, weights: np.ndarray
+    ) -> tuple[np.ndarray, str]:
         event = _Event(shown, hits, weights)
         n = event.weight[-1] * (1 + TIE)  # a sum of weights may fall short of a cube
-        most = int(min(np.ceil(n / 5), np.ceil(10 * np.cbrt(n)), max(5, len(event.outputs)), MOST_BINS))
+        most = int(
+            min(np.ceil(n / 5), np.ceil(10 * np.cbrt(n)), max(5, len(event.outputs)), MOST_BINS)
+        )
         least = int(min(max(1, np.floor(np.cbrt(n) / 10)), most))
         found = (self._histogram(event, bins) for bins in range(least, most + 1))
-        different = {curve[0].tobytes(): (curve, score) for curve, score in found}  # ties can make histograms equal
+        # ties can make histograms equal
+        different = {curve[0].tobytes(): (curve, score) for curve, score in found}
         curves, scores = zip(*different.values(), strict=True)
         relative = np.exp(np.array(scores) - max(scores))
         kept = np.flatnonzero(relative >= LEAST_WEIGHT)
@@ -171,8 +190,17 @@ class BBQ(_Steps):
         if self.weighting == "bayes":
             prior = 2 / size
             a, b, miss = prior * middles, prior * (1 - middles), (weight - hit).clip(0)
-            evidence = gammaln(prior) - gammaln(weight + prior) + gammaln(hit + a) - gammaln(a) + gammaln(miss + b) - gammaln(b)
-            return np.stack([edges, ((hit + a) / (weight + prior)).clip(0, 1)]), float(evidence.sum())
+            evidence = (
+                gammaln(prior)
+                - gammaln(weight + prior)
+                + gammaln(hit + a)
+                - gammaln(a)
+                + gammaln(miss + b)
+                - gammaln(b)
+            )
+            return np.stack([edges, ((hit + a) / (weight + prior)).clip(0, 1)]), float(
+                evidence.sum()
+            )
         values = _share(hit, weight, middles)
         likelihood = float((xlogy(hit, values) + xlogy((weight - hit).clip(0), 1 - values)).sum())
         penalty = size / 2 * np.log(event.weight[-1]) if self.weighting == "bic" else size
@@ -180,7 +208,8 @@ class BBQ(_Steps):
 
 
 def _average(curves: list[np.ndarray], weights: np.ndarray) -> np.ndarray:
-    """The weighted mean of step curves: each step's rise, weighted, summed in the order of the edges."""
+    """The weighted mean of step curves: each step's rise, weighted, summed in the order of the
+    edges."""
     edges = np.unique(np.concatenate([curve[0] for curve in curves]))
     values = np.zeros(len(edges))
     for curve, weight in zip(curves, weights, strict=True):

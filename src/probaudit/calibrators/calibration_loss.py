@@ -1,4 +1,5 @@
-"""Calibration loss: what a calibrator, fitted on other rows, would take off the expected score (paper 2, Section 2.5.3)."""
+"""Calibration loss: what a calibrator, fitted on other rows, would take off the expected score
+(Ferrer & Ramos 2025, Section 2.5.3)."""
 
 from __future__ import annotations
 
@@ -28,14 +29,16 @@ FOLDS = 5
 
 @dataclass(frozen=True, eq=False)
 class CalibrationLoss:
-    """The expected score before and after calibration, their difference, and it as a fraction of the score before.
+    """The expected score before and after calibration, their difference, and it as a fraction of
+    the score before.
 
-    divergence, refinement : the classic decomposition for comparison (paper 2, Eq. 24-25): the mean divergence of the outputs
-        from the calibrated ones, and the mean entropy of these. Their sum is the expected score if the calibrated ones were
-        true (`semi_empirical`, Table 1), which is the score itself only as far as they are.
+    divergence, refinement : the classic decomposition for comparison (Ferrer & Ramos 2025, Eq.
+        24-25): the mean divergence of the outputs from the calibrated ones, and the mean entropy of
+        these. Their sum is the expected score if the calibrated ones were true (`semi_empirical`,
+        Table 1), which is the score itself only as far as they are.
     calibrator : the name of its class.
-    posteriors : the calibrated probabilities of the rows that count, each from a calibrator that did not see its row; `rows`
-        are their numbers and `folds` the fold of each.
+    posteriors : the calibrated probabilities of the rows that count, each from a calibrator that
+        did not see its row; `rows` are their numbers and `folds` the fold of each.
     """
 
     raw: Estimate
@@ -58,7 +61,11 @@ class CalibrationLoss:
         return float(self.loss)
 
     def __repr__(self) -> str:
-        span = f" [{self.relative.low:.2%}, {self.relative.high:.2%}]" if np.isfinite(self.relative.low) else ""
+        span = (
+            f" [{self.relative.low:.2%}, {self.relative.high:.2%}]"
+            if np.isfinite(self.relative.low)
+            else ""
+        )
         return (
             f"{float(self.loss):.6g} of {float(self.raw):.6g}, that is {float(self.relative):.2%}{span}, is lost by"
             f" miscalibration  ({self.definition}, n = {self.raw.n:,})"
@@ -67,12 +74,14 @@ class CalibrationLoss:
 
 @dataclass(frozen=True)
 class Outputs:
-    """The rows that count as calibrators take them: values [n, K], whether these are logits, true columns, weights.
+    """The rows that count as calibrators take them: values [n, K], whether these are logits, true
+    columns, weights.
 
-    Logits of minus infinity, which calibrators do not take, make all outputs probabilities. Rows that a wide `tolerance` let
-    in are scaled to sum to 1.
+    Logits of minus infinity, which calibrators do not take, make all outputs probabilities. Rows
+    that a wide `tolerance` let in are scaled to sum to 1.
 
-    features, groups : for calibrators that use them (`Calibrator.takes`). clusters : the number of each row's cluster.
+    features, groups : for calibrators that use them (`Calibrator.takes`). clusters : the number of
+        each row's cluster.
     """
 
     values: np.ndarray
@@ -89,9 +98,15 @@ class Outputs:
     def of(cls, predictions: Predictions, groups: Any = None) -> Outputs:
         """groups : one value per row, or the name of a column of the rows."""
         rows = survey(predictions).good
-        weights = np.ones(len(rows)) if predictions.sample_weight is None else predictions.sample_weight[rows]
+        weights = (
+            np.ones(len(rows))
+            if predictions.sample_weight is None
+            else predictions.sample_weight[rows]
+        )
         values = predictions.probs[rows]
-        logits = predictions.kind in ("logits", "log_probabilities") and bool(np.isfinite(values).all())
+        logits = predictions.kind in ("logits", "log_probabilities") and bool(
+            np.isfinite(values).all()
+        )
         if logits and values.ndim == 1 and predictions.from_logits:
             values = np.column_stack([np.zeros(len(rows)), values])
         elif values.ndim == 1 or not (logits or predictions.kind == "probabilities"):
@@ -99,10 +114,24 @@ class Outputs:
         if not logits and predictions.row_tolerance > sum_tolerance(values):
             values = values / values.sum(axis=1, keepdims=True, dtype=np.float64)
         known = None if groups is None else _groups_of(predictions, groups)[rows]
-        clusters = None if predictions.cluster_numbers is None else numbered(predictions.cluster_numbers[rows])
+        clusters = (
+            None
+            if predictions.cluster_numbers is None
+            else numbered(predictions.cluster_numbers[rows])
+        )
         features = None if predictions.features is None else predictions.features[rows]
         codes, classes = predictions.codes[rows], predictions.class_order
-        return cls(np.ascontiguousarray(values), logits, codes, weights, rows, classes, features, known, clusters)
+        return cls(
+            np.ascontiguousarray(values),
+            logits,
+            codes,
+            weights,
+            rows,
+            classes,
+            features,
+            known,
+            clusters,
+        )
 
     @property
     def n_classes(self) -> int:
@@ -116,18 +145,25 @@ class Outputs:
         return np.asarray(e / e.sum(axis=1, keepdims=True))
 
     def besides(self, calibrator: Calibrator, rows: Any = slice(None)) -> dict[str, np.ndarray]:
-        """What a calibrator is given of some rows besides their outputs: features, groups, or nothing."""
+        """What a calibrator is given of some rows besides their outputs: features, groups, or
+        nothing."""
         if calibrator.takes is None:
             return {}
         found = {"features": self.features, "groups": self.groups}[calibrator.takes]
         return {} if found is None else {calibrator.takes: found[rows]}
 
     def fitted(
-        self, calibrator: Calibrator, rows: Any = slice(None), weights: np.ndarray | None = None, *, named: bool = False
+        self,
+        calibrator: Calibrator,
+        rows: Any = slice(None),
+        weights: np.ndarray | None = None,
+        *,
+        named: bool = False,
     ) -> Calibrator:
         """A fresh copy of a calibrator, fitted to some rows, for all the columns.
 
-        named : whether it knows the classes by their names, as it must to be kept; else by their columns.
+        named : whether it knows the classes by their names, as it must to be kept; else by their
+            columns.
         """
         from sklearn.base import clone
 
@@ -135,7 +171,9 @@ class Outputs:
         labels = np.array(classes)[self.codes[rows]] if named else self.codes[rows]
         copy = clone(calibrator).set_params(from_logits=self.from_logits, classes=classes)
         weight = (self.weights if weights is None else weights)[rows]
-        found: Calibrator = copy.fit(self.values[rows], labels, weight, **self.besides(calibrator, rows))
+        found: Calibrator = copy.fit(
+            self.values[rows], labels, weight, **self.besides(calibrator, rows)
+        )
         return found
 
     def calibrated(self, fitted: Calibrator, rows: Any = slice(None)) -> np.ndarray:
@@ -143,12 +181,15 @@ class Outputs:
         return fitted.predict_proba(self.values[rows], **self.besides(fitted, rows))
 
     def check_use(self, calibrator: Calibrator, **given: Any) -> None:
-        """Raise if a calibrator lacks what it needs, or if it has no use for what the caller has given."""
+        """Raise if a calibrator lacks what it needs, or if it has no use for what the caller has
+        given."""
         name = type(calibrator).__name__
         if calibrator.takes == "groups" and self.groups is None:
             raise InputError("groups", f"{name} needs the group of each row; pass `groups`", "none")
         if any(member.takes == "groups" for member in _members(calibrator)):
-            raise InputError("calibrator", "groups do not reach PerGroup inside another calibrator", name)
+            raise InputError(
+                "calibrator", "groups do not reach PerGroup inside another calibrator", name
+            )
         for argument, value in given.items():
             if value is not None and calibrator.takes != argument:
                 known = {"features": "GroupCalibration", "groups": "PerGroup"}[argument]
@@ -157,7 +198,8 @@ class Outputs:
 
 
 def _members(calibrator: Calibrator) -> Iterator[Calibrator]:
-    """The calibrators that one is made of: the steps of a chain, or what is fitted in each group."""
+    """The calibrators that one is made of: the steps of a chain, or what is fitted in each
+    group."""
     for member in (*getattr(calibrator, "steps", ()), getattr(calibrator, "base", None)):
         if member is not None:
             checked = checked_calibrator(member, "calibrator")
@@ -193,25 +235,31 @@ def calibration_loss(
     seed: int = 0,
     **options: Unpack[RowOptions],
 ) -> CalibrationLoss:
-    """How much of the expected score a calibrator would remove: what is lost by miscalibration (paper 2, Eq. 30-33).
+    """How much of the expected score a calibrator would remove: what is lost by miscalibration
+    (Ferrer & Ramos 2025, Eq. 30-33).
 
-    calibrator : any of `probaudit.calibrators`; `DirectionPreserving()` (bias-corrected temperature) unless given. Another
-        choice asks another question: temperature scaling is blind to wrong priors. It sees logits if the rows are logits.
+    calibrator : any of `probaudit.calibrators`; `DirectionPreserving()` (bias-corrected
+        temperature) unless given. Another choice asks another question: temperature scaling is
+        blind to wrong priors. It sees logits if the rows are logits.
     score : "log", "brier", a cost matrix as `Cost`, or any other Score.
-    cv : the number of folds, to which rows (or whole clusters) go at random; or the fold of each row; or a scikit-learn
-        splitter. The posteriors of all folds are pooled and scored together. A fold whose training rows are all of one class
-        keeps its outputs.
-    stratify : whether folds have the class frequencies of all rows, as in the published values of paper 2. The training folds
-        then tell the class frequencies of the test fold, so that a calibrator with a bias for each class looks better than it
-        is: by 2% of the score for 1,000 rows of 100 classes.
+    cv : the number of folds, to which rows (or whole clusters) go at random; or the fold of each
+        row; or a scikit-learn splitter. The posteriors of all folds are pooled and scored together.
+        A fold whose training rows are all of one class keeps its outputs.
+    stratify : whether folds have the class frequencies of all rows, as in the published values of
+        Ferrer & Ramos 2025. The training folds then tell the class frequencies of the test fold, so
+        that a calibrator with a bias for each class looks better than it is: by 2% of the score for
+        1,000 rows of 100 classes.
     features : [n, d] numbers, for `GroupCalibration`; those of `Predictions` unless given.
     groups : one value per row, or the name of a column of `Predictions`, for `PerGroup`.
-    train : (y, outputs) of other rows, or `Predictions`: the calibrator is fitted to them, and there are no folds.
-    interval : "paired", by linearisation with the calibrators held fixed; "bootstrap", in which every resample fits them again
-        with rows kept in their folds (paper 2, Appendix E); or None. Clusters are resampled whole.
+    train : (y, outputs) of other rows, or `Predictions`: the calibrator is fitted to them, and
+        there are no folds.
+    interval : "paired", by linearisation with the calibrators held fixed; "bootstrap", in which
+        every resample fits them again with rows kept in their folds (Ferrer & Ramos 2025, Appendix
+        E); or None. Clusters are resampled whole.
     options : see `RowOptions`.
 
-    A negative loss means that the calibrator overfits: there was less to repair than it costs to learn how.
+    A negative loss means that the calibrator overfits: there was less to repair than it costs to
+    learn how.
 
     >>> from probaudit.simulate import gaussian_posteriors
     >>> world = gaussian_posteriors(2000, 2)
@@ -224,14 +272,19 @@ def calibration_loss(
         raise InputError("interval", 'must be "paired", "bootstrap" or None', repr(interval))
     if resamples < 2:
         raise InputError("resamples", "must be at least 2", resamples)
-    chosen = default_calibrator() if calibrator is None else checked_calibrator(calibrator, "calibrator")
+    chosen = (
+        default_calibrator() if calibrator is None else checked_calibrator(calibrator, "calibrator")
+    )
     predictions = rows_of(y_true, y_proba, features=features, **options)
     outputs = Outputs.of(predictions, groups)
     outputs.check_use(chosen, features=features, groups=groups)
     if isinstance(rule, Cost):
         rule.check_classes(outputs.n_classes)
     if train is not None and (stratify or not (isinstance(cv, int) and cv == FOLDS)):
-        raise InputError("stratify" if stratify else "cv", "has no effect with `train`: there are no folds; leave it out")
+        raise InputError(
+            "stratify" if stratify else "cv",
+            "has no effect with `train`: there are no folds; leave it out",
+        )
     known = None if train is None else _training_outputs(train, options, outputs, chosen)
     if known is None:
         folds = folds_of(outputs, cv, len(predictions), seed, stratify=stratify)
@@ -242,7 +295,9 @@ def calibration_loss(
     def calibrated(weights: np.ndarray) -> np.ndarray:
         return out_of_fold(outputs, folds.numbers, chosen, weights)
 
-    posteriors = calibrated(outputs.weights) if known is None else outputs.calibrated(known.fitted(chosen))
+    posteriors = (
+        calibrated(outputs.weights) if known is None else outputs.calibrated(known.fitted(chosen))
+    )
     before, after = rule.score(raw, outputs.codes), rule.score(posteriors, outputs.codes)
     name = type(chosen).__name__
     words = f"{rule.name} score, {name}, {folds.words}"
@@ -250,16 +305,24 @@ def calibration_loss(
     if interval == "bootstrap":
         draws = []
         for w in _resampled_weights(outputs.weights, outputs.clusters, resamples, seed):
-            with contextlib.suppress(InputError):  # few rows: a draw can leave one class to learn from
+            # few rows: a draw can leave one class to learn from
+            with contextlib.suppress(InputError):
                 refitted = posteriors if known is not None else calibrated(w)
                 draws.append(_point(before, rule.score(refitted, outputs.codes), w))
         for estimate, values in zip(found, np.array(draws).reshape(-1, 4).T, strict=True):
             finite = values[np.isfinite(values)]
-            estimate.low, estimate.high = percentile(finite) if len(finite) > 1 else (np.nan, np.nan)
+            estimate.low, estimate.high = (
+                percentile(finite) if len(finite) > 1 else (np.nan, np.nan)
+            )
     share = shares(outputs.weights)
-    divergence, refinement = float(share @ rule.divergence(posteriors, raw)), float(share @ rule.entropy(posteriors))
+    divergence, refinement = (
+        float(share @ rule.divergence(posteriors, raw)),
+        float(share @ rule.entropy(posteriors)),
+    )
     definition = f"calibration loss, {words}"
-    return CalibrationLoss(*found, divergence, refinement, posteriors, outputs.rows, folds.numbers, name, definition)
+    return CalibrationLoss(
+        *found, divergence, refinement, posteriors, outputs.rows, folds.numbers, name, definition
+    )
 
 
 def default_calibrator() -> Calibrator:
@@ -276,8 +339,11 @@ def checked_calibrator(calibrator: Any, argument: str) -> Calibrator:
     return found
 
 
-def _training_outputs(train: Any, options: RowOptions, judged: Outputs, calibrator: Calibrator) -> Outputs:
-    """Other rows, read as the rows to be judged are; weights and features of theirs need Predictions."""
+def _training_outputs(
+    train: Any, options: RowOptions, judged: Outputs, calibrator: Calibrator
+) -> Outputs:
+    """Other rows, read as the rows to be judged are; weights and features of theirs need
+    Predictions."""
     if isinstance(train, Predictions):
         rows = train
     elif isinstance(train, (tuple, list)) and len(train) == 2:
@@ -290,11 +356,17 @@ def _training_outputs(train: Any, options: RowOptions, judged: Outputs, calibrat
     if found.classes != judged.classes or found.from_logits != judged.from_logits:
         kind = "logits" if found.from_logits else "probabilities"
         classes = f"{kind} of {', '.join(map(repr, found.classes[:5]))}{' ...' * (len(found.classes) > 5)}"
-        raise InputError("train", "must have the same classes and kind of outputs as the rows", classes)
+        raise InputError(
+            "train", "must have the same classes and kind of outputs as the rows", classes
+        )
     if calibrator.takes == "groups":
-        raise InputError("train", "has no groups; fit PerGroup yourself and compare its outputs with `compare`")
+        raise InputError(
+            "train", "has no groups; fit PerGroup yourself and compare its outputs with `compare`"
+        )
     if calibrator.takes == "features" and (found.features is None) != (judged.features is None):
-        raise InputError("train", "must have features if the rows have them: pass Predictions with features")
+        raise InputError(
+            "train", "must have features if the rows have them: pass Predictions with features"
+        )
     return found
 
 
@@ -316,13 +388,24 @@ def folds_of(outputs: Outputs, cv: Any, total: int, seed: int, *, stratify: bool
     if not isinstance(stratify, (bool, np.bool_)):
         raise InputError("stratify", "must be True or False", repr(stratify))
     if isinstance(cv, (int, np.integer)) and not isinstance(cv, bool):
-        numbers = fold_numbers(int(cv), outputs.codes, outputs.clusters, seed, stratify=bool(stratify))
-        return Folds(numbers, fold_words(int(cv), clustered=outputs.clusters is not None, stratify=bool(stratify)))
+        numbers = fold_numbers(
+            int(cv), outputs.codes, outputs.clusters, seed, stratify=bool(stratify)
+        )
+        return Folds(
+            numbers,
+            fold_words(int(cv), clustered=outputs.clusters is not None, stratify=bool(stratify)),
+        )
     if stratify:
-        raise InputError("stratify", "goes with a number of folds; these are given by `cv`", repr(cv)[:80])
+        raise InputError(
+            "stratify", "goes with a number of folds; these are given by `cv`", repr(cv)[:80]
+        )
     if isinstance(cv, Folds):
         if len(cv.numbers) != len(outputs.codes):
-            raise InputError("cv", f"must be folds of the rows that count ({len(outputs.codes)})", len(cv.numbers))
+            raise InputError(
+                "cv",
+                f"must be folds of the rows that count ({len(outputs.codes)})",
+                len(cv.numbers),
+            )
         numbers, words = cv.numbers, cv.words
     elif hasattr(cv, "split"):
         numbers = _split(cv, outputs)
@@ -330,7 +413,11 @@ def folds_of(outputs: Outputs, cv: Any, total: int, seed: int, *, stratify: bool
     else:
         given = as_array(cv, "cv")
         if given.shape != (total,):
-            raise InputError("cv", f"must be a number of folds, a splitter, or the fold of each row ({total})", repr(cv)[:80])
+            raise InputError(
+                "cv",
+                f"must be a number of folds, a splitter, or the fold of each row ({total})",
+                repr(cv)[:80],
+            )
         numbers = np.unique(given[outputs.rows], return_inverse=True)[1].reshape(-1)
         words = f"{numbers.max() + 1} given folds"
     if numbers.max() < 1:
@@ -343,18 +430,28 @@ def _split(splitter: Any, outputs: Outputs) -> np.ndarray:
     """The fold of each row by a scikit-learn splitter, for which clusters are its groups."""
     folds = np.full(len(outputs.codes), -1)
     with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", message="The groups parameter is ignored")  # whole clusters are checked later
-        warnings.filterwarnings("ignore", message="The least populated class")  # calibrators can lack a class
+        # whole clusters are checked later
+        warnings.filterwarnings("ignore", message="The groups parameter is ignored")
+        # calibrators can lack a class
+        warnings.filterwarnings("ignore", message="The least populated class")
         try:
-            tests = [test for _, test in splitter.split(outputs.values, outputs.codes, outputs.clusters)]
+            tests = [
+                test for _, test in splitter.split(outputs.values, outputs.codes, outputs.clusters)
+            ]
         except ValueError as problem:
             raise InputError("cv", "the rows cannot be split so", str(problem)) from None
     for number, test in enumerate(tests):
         if (folds[test] >= 0).any():
-            raise InputError("cv", "every row must be in a test fold once", f"fold {number} has rows of another")
+            raise InputError(
+                "cv", "every row must be in a test fold once", f"fold {number} has rows of another"
+            )
         folds[test] = number
     if (folds < 0).any():
-        raise InputError("cv", "every row must be in a test fold once", f"row {int(outputs.rows[folds < 0][0])} is in none")
+        raise InputError(
+            "cv",
+            "every row must be in a test fold once",
+            f"row {int(outputs.rows[folds < 0][0])} is in none",
+        )
     return folds
 
 
@@ -369,11 +466,14 @@ def _check_clusters(folds: np.ndarray, outputs: Outputs) -> None:
         raise InputError("cv", rule, "its cluster is in two folds", row=int(outputs.rows[apart[0]]))
 
 
-def out_of_fold(outputs: Outputs, folds: np.ndarray, calibrator: Calibrator, weights: np.ndarray | None = None) -> np.ndarray:
+def out_of_fold(
+    outputs: Outputs, folds: np.ndarray, calibrator: Calibrator, weights: np.ndarray | None = None
+) -> np.ndarray:
     """Pooled posteriors, each row's from the calibrator that was fitted to the other folds.
 
-    Training rows of one class teach nothing: the fold then keeps its outputs. A class that only some training folds lack is
-    the calibrator's to handle; all of them leave it the probabilities, or the log-odds, that it had.
+    Training rows of one class teach nothing: the fold then keeps its outputs. A class that only
+    some training folds lack is the calibrator's to handle; all of them leave it the probabilities,
+    or the log-odds, that it had.
     """
     weight = outputs.weights if weights is None else weights
     found = np.empty(outputs.values.shape)
@@ -388,7 +488,9 @@ def out_of_fold(outputs: Outputs, folds: np.ndarray, calibrator: Calibrator, wei
         else:
             found[test] = outputs.calibrated(outputs.fitted(calibrator, rows, weight), test)
     if kept == len(numbers):
-        raise InputError("cv", "needs training folds with rows of two classes", "each has one class")
+        raise InputError(
+            "cv", "needs training folds with rows of two classes", "each has one class"
+        )
     return found
 
 
@@ -398,7 +500,9 @@ def shares(weights: np.ndarray) -> np.ndarray:
     return np.asarray(scaled / scaled.sum())
 
 
-def _point(before: np.ndarray, after: np.ndarray, weights: np.ndarray) -> tuple[float, float, float, float]:
+def _point(
+    before: np.ndarray, after: np.ndarray, weights: np.ndarray
+) -> tuple[float, float, float, float]:
     """Mean scores before and after, their difference, and its fraction."""
     seen = weights > 0
     share = shares(weights[seen])
@@ -411,22 +515,41 @@ def _point(before: np.ndarray, after: np.ndarray, weights: np.ndarray) -> tuple[
 def _estimates(
     before: np.ndarray, after: np.ndarray, outputs: Outputs, words: str, *, with_interval: bool
 ) -> tuple[Estimate, Estimate, Estimate, Estimate]:
-    """The four estimates, with intervals by linearisation: the relative loss is a ratio of means."""
+    """The four estimates, with intervals by linearisation: the relative loss is a ratio of
+    means."""
     values = _point(before, after, outputs.weights)
     share, n = shares(outputs.weights), int((outputs.weights > 0).sum())
-    names = ("before calibration", "after calibration", "calibration loss", "relative calibration loss")
+    names = (
+        "before calibration",
+        "after calibration",
+        "calibration loss",
+        "relative calibration loss",
+    )
     with np.errstate(invalid="ignore", divide="ignore"):
-        rest = after - before * (values[1] / values[0]) if values[0] else np.full(len(before), np.nan)
-        influences = (before - values[0], after - values[1], before - after - values[2], -rest / values[0])
+        rest = (
+            after - before * (values[1] / values[0]) if values[0] else np.full(len(before), np.nan)
+        )
+        influences = (
+            before - values[0],
+            after - values[1],
+            before - after - values[2],
+            -rest / values[0],
+        )
     found = []
     for name, value, influence in zip(names, values, influences, strict=True):
         terms = paired.unit_terms(influence, share, outputs.clusters)
-        half = paired.half_width(terms, paired.quantile(outputs.clusters)) if with_interval else np.nan
-        found.append(Estimate(value, low=value - half, high=value + half, n=n, definition=f"{name}, {words}"))
+        half = (
+            paired.half_width(terms, paired.quantile(outputs.clusters)) if with_interval else np.nan
+        )
+        found.append(
+            Estimate(value, low=value - half, high=value + half, n=n, definition=f"{name}, {words}")
+        )
     return found[0], found[1], found[2], found[3]
 
 
-def _resampled_weights(weights: np.ndarray, clusters: np.ndarray | None, resamples: int, seed: int) -> Iterator[np.ndarray]:
+def _resampled_weights(
+    weights: np.ndarray, clusters: np.ndarray | None, resamples: int, seed: int
+) -> Iterator[np.ndarray]:
     """Weights of the rows after resampling them, or whole clusters of them."""
     rng = np.random.default_rng(seed)
     size = len(weights) if clusters is None else int(clusters.max()) + 1

@@ -20,8 +20,8 @@ from .temperature import TemperatureScaling
 class Chain(Calibrator):
     """Calibrators one after another: each is fitted to what the ones before it make of the rows.
 
-    steps : calibrators, in order. Their own `from_logits` and `classes` do not matter: only the first can see logits. A chain
-        without steps leaves the probabilities as they are.
+    steps : calibrators, in order. Their own `from_logits` and `classes` do not matter: only the
+        first can see logits. A chain without steps leaves the probabilities as they are.
 
     >>> P, y = [[0.9, 0.1], [0.8, 0.2], [0.3, 0.7], [0.6, 0.4]], [0, 1, 1, 0]
     >>> Chain([TemperatureScaling(), TemperatureScaling()]).fit(P, y).members_[1].temperature_.__round__(6)
@@ -32,7 +32,9 @@ class Chain(Calibrator):
 
     members_: list[Calibrator]
 
-    def __init__(self, steps: Sequence[Calibrator] = (), *, from_logits: bool = False, classes: Any = None) -> None:
+    def __init__(
+        self, steps: Sequence[Calibrator] = (), *, from_logits: bool = False, classes: Any = None
+    ) -> None:
         self.steps = steps
         self.from_logits = from_logits
         self.classes = classes
@@ -47,8 +49,14 @@ class Chain(Calibrator):
         self.members_ = []
         for step in self.steps:
             self.members_.append(fit_member(step, sample, self.classes_))
-            sample = Sample(self.members_[-1]._transform(sample), False, sample.codes, sample.weights)
-        return members_report(self.members_) if self.members_ else (True, "identity: a chain without steps")
+            sample = Sample(
+                self.members_[-1]._transform(sample), False, sample.codes, sample.weights
+            )
+        return (
+            members_report(self.members_)
+            if self.members_
+            else (True, "identity: a chain without steps")
+        )
 
     def _transform(self, sample: Sample) -> np.ndarray:
         came = sample
@@ -64,8 +72,8 @@ class PerGroup(Calibrator):
     """One calibrator for each given group of rows, such as a language, a hospital or a camera.
 
     base : the calibrator to be fitted in each group; TemperatureScaling unless given.
-    min_rows : a group with fewer rows, or with rows of one class only, shares the calibrator fitted to all rows, as does a
-        group that turns up later. Rows of weight zero are not counted.
+    min_rows : a group with fewer rows, or with rows of one class only, shares the calibrator fitted
+        to all rows, as does a group that turns up later. Rows of weight zero are not counted.
 
     Without `groups`, all rows are one group.
 
@@ -89,7 +97,12 @@ class PerGroup(Calibrator):
     whole_: Calibrator
 
     def __init__(
-        self, base: Calibrator | None = None, *, min_rows: int = 10, from_logits: bool = False, classes: Any = None
+        self,
+        base: Calibrator | None = None,
+        *,
+        min_rows: int = 10,
+        from_logits: bool = False,
+        classes: Any = None,
     ) -> None:
         self.base = base
         self.min_rows = min_rows
@@ -113,7 +126,9 @@ class PerGroup(Calibrator):
         """Calibrated probabilities, [n, K]; `groups` as in `fit`."""
         check_is_fitted(self, "whole_")
         sample = self._sample(P)
-        return self._calibrated(sample, None if groups is None else group_column(groups, len(sample)))
+        return self._calibrated(
+            sample, None if groups is None else group_column(groups, len(sample))
+        )
 
     def predict(self, P: Any, groups: Any = None) -> np.ndarray:
         """The most probable class of each row after calibration; the first of equals."""
@@ -139,14 +154,20 @@ class PerGroup(Calibrator):
                 self.members_.append(fit_member(base, rows, self.classes_))
         converged, words = members_report([*self.members_, self.whole_])
         few = [repr(name) for name in self.groups_[self.member_of_ < 0].tolist()]
-        status = f"{len(self.members_)} of {len(self.groups_)} groups have a calibrator of their own"
+        status = (
+            f"{len(self.members_)} of {len(self.groups_)} groups have a calibrator of their own"
+        )
         if few:
             listed = ", ".join(few[:5]) + (f" and {len(few) - 5} more" if len(few) > 5 else "")
             status += f"; {listed}: fewer than {self.min_rows} rows or one class"
-        return converged, f"{status}; all others, unseen groups too, share the calibrator of all rows; {words}"
+        return (
+            converged,
+            f"{status}; all others, unseen groups too, share the calibrator of all rows; {words}",
+        )
 
     def places(self, groups: np.ndarray) -> np.ndarray:
-        """The place of each row's group in `groups_`; one past the last for a group that the fit did not see."""
+        """The place of each row's group in `groups_`; one past the last for a group that the fit
+        did not see."""
         codes = label_codes(groups, tuple(self.groups_.tolist()))
         return np.where((codes < 0) | (codes >= len(self.groups_)), len(self.groups_), codes)
 
@@ -196,7 +217,9 @@ def members_report(members: Iterable[Calibrator]) -> tuple[bool, str]:
     counts: dict[str, int] = {}
     for one in reports:
         counts[one.status] = counts.get(one.status, 0) + 1
-    words = (status if count == 1 else f"{status} ({count} times)" for status, count in counts.items())
+    words = (
+        status if count == 1 else f"{status} ({count} times)" for status, count in counts.items()
+    )
     return all(one.converged for one in reports), "; ".join(words)
 
 
@@ -207,7 +230,11 @@ def check_places(places: np.ndarray, members: list[Calibrator]) -> None:
 
 def counted(sample_weight: Any, n: int) -> np.ndarray:
     """Which of all rows count: those with a positive weight."""
-    return np.ones(n, bool) if sample_weight is None else np.broadcast_to(as_array(sample_weight, "sample_weight") > 0, n)
+    return (
+        np.ones(n, bool)
+        if sample_weight is None
+        else np.broadcast_to(as_array(sample_weight, "sample_weight") > 0, n)
+    )
 
 
 def group_column(groups: Any, n: int) -> np.ndarray:
@@ -215,12 +242,20 @@ def group_column(groups: Any, n: int) -> np.ndarray:
     column = as_array(groups, "groups")
     if column.shape != (n,):
         raise InputError("groups", f"must be one group per row ({n})", f"has shape {column.shape}")
-    missing = [row for row, value in enumerate(column.tolist()) if is_missing(value)] if column.dtype.kind in "fO" else []
+    missing = (
+        [row for row, value in enumerate(column.tolist()) if is_missing(value)]
+        if column.dtype.kind in "fO"
+        else []
+    )
     if missing:
         raise InputError("groups", "must not be missing", repr(column[missing[0]]), row=missing[0])
     if column.dtype.kind == "O":
         kinds = {type(value) for value in column.tolist()}
         if len(kinds) > 1:
-            raise InputError("groups", "must be of one kind", " and ".join(sorted(kind.__name__ for kind in kinds)))
+            raise InputError(
+                "groups",
+                "must be of one kind",
+                " and ".join(sorted(kind.__name__ for kind in kinds)),
+            )
         column = np.array(column.tolist())
     return column

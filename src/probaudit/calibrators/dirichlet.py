@@ -24,20 +24,23 @@ MOST_NEWTON = 20  # classes up to which all second derivatives are summed
 CHUNK = 4096  # rows whose products of features are in memory at a time
 SMALL_GRADIENT = 1e-6
 FINISHED = 1e-8  # the largest slope that needs no Newton steps
-SMALL_PRODUCT = 2**28  # multiplications in a step, below which threads cost more time than they save
+# multiplications in a step, below which threads cost more time than they save
+SMALL_PRODUCT = 2**28
 
 
 class DirichletCalibration(SummedCalibrator):
-    """softmax(W log p + b), the map between Dirichlet distributions of probabilities (Kull et al. 2019, equation 3), by
-    penalised maximum likelihood: the mean log score
+    """softmax(W log p + b), the map between Dirichlet distributions of probabilities (Kull et al.
+    2019, equation 3), by penalised maximum likelihood: the mean log score
 
-        + odir_1 (sum of squares of W off its diagonal) + odir_2 (sum of squares of b) + l2 (sum of squares of both)
+        + odir_1 (sum of squares of W off its diagonal) + odir_2 (sum of squares of b) + l2 (sum of
+        squares of both)
 
-    odir : off-diagonal and intercept regularisation (their section 3.3): one number, or a pair (odir_1, odir_2). The identity
-        costs nothing.
+    odir : off-diagonal and intercept regularisation (their section 3.3): one number, or a pair
+        (odir_1, odir_2). The identity costs nothing.
     l2 : the ridge penalty of their section 3.3, towards 0 and so away from the identity.
-    ref_row : penalise W and b less their last row, as the paper's code does by default. That last row is then 0 and other rows
-        hold -1 where the identity should cost nothing: the penalty pulls away from the identity. Off here.
+    ref_row : penalise W and b less their last row, as the paper's code does by default. That last
+        row is then 0 and other rows hold -1 where the identity should cost nothing: the penalty
+        pulls away from the identity. Off here.
 
     The problem is convex. L-BFGS starts from the identity; up to 20 classes, Newton steps with all
     second derivatives take over after 100 steps. (With extreme logits L-BFGS alone may need
@@ -50,7 +53,11 @@ class DirichletCalibration(SummedCalibrator):
     [[0.81, 0.19]]
     """
 
-    _fitted: ClassVar[Mapping[str, Any]] = {"weights_": ("S", "S"), "intercept_": ("S",), "seen_": ("S",)}
+    _fitted: ClassVar[Mapping[str, Any]] = {
+        "weights_": ("S", "S"),
+        "intercept_": ("S",),
+        "seen_": ("S",),
+    }
     weights_: np.ndarray  # [S, S] for the S classes that had rows
     intercept_: np.ndarray  # [S]
     seen_: np.ndarray  # their columns
@@ -78,7 +85,9 @@ class DirichletCalibration(SummedCalibrator):
         if np.ndim(self.odir) == 0:
             pair *= 2
         if len(pair) != 2 or not all(0 <= value < np.inf for value in pair):
-            raise InputError("odir", "must be a finite number, at least 0, or a pair of them", self.odir)
+            raise InputError(
+                "odir", "must be a finite number, at least 0, or a pair of them", self.odir
+            )
         if not 0 <= self.l2 < np.inf:
             raise InputError("l2", "must be a finite number, at least 0", self.l2)
         return float(pair[0]), float(pair[1]), float(self.l2)
@@ -100,18 +109,28 @@ class DirichletCalibration(SummedCalibrator):
             loss, slope = (total / rows.weight for total in seen.sums(partial(_score_sums, theta)))
             plain = theta @ to_plain
             weighted = penalties[:free] * plain
-            return float(loss + (weighted * plain).sum()), (slope + 2 * weighted @ to_plain.T).ravel()
+            return float(loss + (weighted * plain).sum()), (
+                slope + 2 * weighted @ to_plain.T
+            ).ravel()
 
         identity = np.eye(size, size + 1)
-        start = np.linalg.solve(to_plain.T, (identity - identity[-1] if self.ref_row else identity)[:free].T).T
+        start = np.linalg.solve(
+            to_plain.T, (identity - identity[-1] if self.ref_row else identity)[:free].T
+        ).T
         steps = FIRST_STEPS if size <= MOST_NEWTON else STEPS
         options = {"maxiter": steps, "maxfun": 2 * steps, "maxcor": 20, "ftol": 1e-13, "gtol": 1e-8}
         products = min(rows.n, block_rows(rows.classes)) * (size + 1) * size
         with threadpool_limits(1 if products < SMALL_PRODUCT else None, user_api="blas"):
             found = minimize(objective, start.ravel(), jac=True, method="L-BFGS-B", options=options)
-            end = Minimum(found.x, found.fun, bool(np.abs(found.jac).max() <= SMALL_GRADIENT), found.nit)
+            end = Minimum(
+                found.x, found.fun, bool(np.abs(found.jac).max() <= SMALL_GRADIENT), found.nit
+            )
             if size <= MOST_NEWTON and np.abs(found.jac).max() > FINISHED:
-                last = _newton(objective, partial(_second_sums, seen, to_plain, penalties[:free], rows.weight), found.x)
+                last = _newton(
+                    objective,
+                    partial(_second_sums, seen, to_plain, penalties[:free], rows.weight),
+                    found.x,
+                )
                 end = Minimum(last.at, last.value, last.converged, end.steps + last.steps)
         theta = np.zeros((size, size + 1))
         theta[:free] = end.at.reshape(free, -1) @ to_plain
@@ -121,7 +140,11 @@ class DirichletCalibration(SummedCalibrator):
             self.weights_, self.intercept_ = np.eye(size), np.zeros(size)
             return True, "nothing better than the identity was found"
         unseen = [str(label) for label in np.delete(self.classes_, self.seen_)]
-        remark = f"; class {', '.join(unseen[:5])}{' ...' * (len(unseen) > 5)}: no rows, probabilities kept" if unseen else ""
+        remark = (
+            f"; class {', '.join(unseen[:5])}{' ...' * (len(unseen) > 5)}: no rows, probabilities kept"
+            if unseen
+            else ""
+        )
         if not end.converged:
             steepest = float(np.abs(objective(end.at)[1]).max())
             status = f"did not converge in {end.steps} steps, largest slope {steepest:.1e}"
@@ -131,7 +154,9 @@ class DirichletCalibration(SummedCalibrator):
 
     def _transform(self, sample: Sample) -> np.ndarray:
         q = np.zeros(sample.values.shape)
-        q[:, self.seen_] = _softmax(sample.log_probs[:, self.seen_] @ self.weights_.T + self.intercept_)[0]
+        q[:, self.seen_] = _softmax(
+            sample.log_probs[:, self.seen_] @ self.weights_.T + self.intercept_
+        )[0]
         unseen = np.setdiff1d(np.arange(sample.n_classes), self.seen_)
         return share_out(q, sample.probs, unseen.tolist())
 
@@ -172,8 +197,14 @@ class Features:
 
 
 def _score_sums(theta: np.ndarray, rows: Features) -> list[np.ndarray]:
-    """The sum of the log scores and its derivative in theta, whose rows after the last, if any, are 0."""
-    X, codes, weights, each = rows.turned, rows.codes, rows.sample.weights, np.arange(len(rows.sample))
+    """The sum of the log scores and its derivative in theta, whose rows after the last, if any, are
+    0."""
+    X, codes, weights, each = (
+        rows.turned,
+        rows.codes,
+        rows.sample.weights,
+        np.arange(len(rows.sample)),
+    )
     z = np.zeros((len(X), len(rows.seen)))
     z[:, : len(theta)] = X @ theta.T
     q, log_sum, z = _softmax(z)
@@ -184,9 +215,14 @@ def _score_sums(theta: np.ndarray, rows: Features) -> list[np.ndarray]:
 
 
 def _second_sums(
-    seen: Seen[Features], to_plain: np.ndarray, penalties: np.ndarray, weight: float, theta: np.ndarray
+    seen: Seen[Features],
+    to_plain: np.ndarray,
+    penalties: np.ndarray,
+    weight: float,
+    theta: np.ndarray,
 ) -> np.ndarray:
-    """All second derivatives of the penalised mean log score in theta, [free (S + 1), free (S + 1)]."""
+    """All second derivatives of the penalised mean log score in theta, [free (S + 1), free (S +
+    1)]."""
     free, width = penalties.shape
     (found,) = seen.sums(partial(_curvature_sums, theta.reshape(free, -1)))
     found /= weight
@@ -197,7 +233,8 @@ def _second_sums(
 
 
 def _curvature_sums(theta: np.ndarray, rows: Features) -> list[np.ndarray]:
-    """The sum over rows of (diag(q) - q q') x (X X'), the second derivative of the log score in theta."""
+    """The sum over rows of (diag(q) - q q') x (X X'), the second derivative of the log score in
+    theta."""
     X, weights, (free, width) = rows.turned, rows.sample.weights, theta.shape
     found = np.zeros((free * width, free * width))
     for first in range(0, len(X), CHUNK):
@@ -239,10 +276,12 @@ def _newton(
 
 
 def _preconditioner(moments: np.ndarray, penalties: np.ndarray) -> np.ndarray:
-    """The matrix A for which the problem in theta, plain weights = theta A, curves about equally in all directions.
+    """The matrix A for which the problem in theta, plain weights = theta A, curves about equally in
+    all directions.
 
-    A class's curvature is about X'X / S + 2 penalties (`moments` are X'X); A is the inverse of its Cholesky factor.
-    Log-probabilities of several classes are nearly collinear: without it L-BFGS takes a hundred times the steps.
+    A class's curvature is about X'X / S + 2 penalties (`moments` are X'X); A is the inverse of its
+    Cholesky factor. Log-probabilities of several classes are nearly collinear: without it L-BFGS
+    takes a hundred times the steps.
     """
     curvature = moments / len(moments) + np.diag(2 * penalties)
     curvature += 1e-9 * np.trace(curvature) / len(curvature) * np.eye(len(curvature))

@@ -26,16 +26,19 @@ _Block = tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]
 
 
 class GaussianProcessCalibration(Calibrator):
-    """softmax(g(log p_1), ..., g(log p_K)) with one function g for all classes, and a Gaussian process prior on it whose mean
-    is the identity (Wenger, Kjellström & Triebel 2020, section 3). Classes can change places: g need not increase.
+    """softmax(g(log p_1), ..., g(log p_K)) with one function g for all classes, and a Gaussian
+    process prior on it whose mean is the identity (Wenger, Kjellström & Triebel 2020, section 3).
+    Classes can change places: g need not increase.
 
-    Compared with the paper: g sees log-probabilities, so that a shift of all logits changes nothing; the covariance is
-    amplitude^2 exp(-(x - x')^2 / (2 length^2)) + x x', so that a change of temperature is likely a priori and g goes on
-    as a line outside the rows; the process is spanned by its values at `inducing` evenly spaced points (subset of
-    regressors); inference is Laplace's approximation, not variational; predictions use the mode, not an average over the
-    posterior. The mode is the minimum of a convex function, and the prior is densest at the identity: the log score of
-    the calibration rows never gets worse. Length and amplitude are those of a grid of 3 x 3 with the largest (Laplace)
-    marginal likelihood, on at most 65,536 probabilities (rows evenly spaced in the order given). Weights count as repeats.
+    Compared with the paper: g sees log-probabilities, so that a shift of all logits changes
+    nothing; the covariance is amplitude^2 exp(-(x - x')^2 / (2 length^2)) + x x', so that a change
+    of temperature is likely a priori and g goes on as a line outside the rows; the process is
+    spanned by its values at `inducing` evenly spaced points (subset of regressors); inference is
+    Laplace's approximation, not variational; predictions use the mode, not an average over the
+    posterior. The mode is the minimum of a convex function, and the prior is densest at the
+    identity: the log score of the calibration rows never gets worse. Length and amplitude are those
+    of a grid of 3 x 3 with the largest (Laplace) marginal likelihood, on at most 65,536
+    probabilities (rows evenly spaced in the order given). Weights count as repeats.
 
     >>> P, y = [[0.6, 0.4], [0.7, 0.3], [0.3, 0.7], [0.4, 0.6], [0.8, 0.2], [0.1, 0.9]], [0, 1, 1, 0, 0, 1]
     >>> GaussianProcessCalibration().fit(P, y).predict_proba([[0.8, 0.2]]).round(2).tolist()
@@ -55,7 +58,9 @@ class GaussianProcessCalibration(Calibrator):
     length_: float
     amplitude_: float
 
-    def __init__(self, *, inducing: int = 20, from_logits: bool = False, classes: Any = None) -> None:
+    def __init__(
+        self, *, inducing: int = 20, from_logits: bool = False, classes: Any = None
+    ) -> None:
         self.inducing = inducing
         self.from_logits = from_logits
         self.classes = classes
@@ -71,7 +76,10 @@ class GaussianProcessCalibration(Calibrator):
         spread = float(x.max()) - low or 1.0
         points = np.linspace(low, low + spread, self.inducing)
         every = sample.take(slice(None, None, max(1, -(-x.size // TUNING_VALUES))))
-        choices = [_Process(points, share * spread, amplitude) for share, amplitude in product(LENGTH_SCALES, AMPLITUDES)]
+        choices = [
+            _Process(points, share * spread, amplitude)
+            for share, amplitude in product(LENGTH_SCALES, AMPLITUDES)
+        ]
         with threadpool_limits(1, user_api="blas"):  # products of blocks are too small to share out
             best = max(choices, key=lambda process: process.mode(every)[1])
             found, _, steps = best.mode(sample)
@@ -95,7 +103,8 @@ class GaussianProcessCalibration(Calibrator):
 
 @dataclass(frozen=True, eq=False)
 class _Process:
-    """g(x) = x + v_0 x + k(x) L^-T (v_1, ...), with v standard normal, k(x) the covariances with the points and L L' theirs."""
+    """g(x) = x + v_0 x + k(x) L^-T (v_1, ...), with v standard normal, k(x) the covariances with
+    the points and L L' theirs."""
 
     points: np.ndarray
     length: float
@@ -113,7 +122,8 @@ class _Process:
         return solve_triangular(self._root, v, lower=True, trans="T")
 
     def mode(self, sample: Sample) -> tuple[np.ndarray, float, int]:
-        """The v of largest posterior density, the log of Laplace's marginal likelihood, and the number of Newton steps."""
+        """The v of largest posterior density, the log of Laplace's marginal likelihood, and the
+        number of Newton steps."""
         blocks: Iterable[_Block] = _Blocks(sample, self, np.linalg.inv(self._root).T)
         if sample.values.size <= KEPT_VALUES:
             blocks = list(blocks)
@@ -141,7 +151,8 @@ class _Process:
 
 
 class _Blocks:
-    """Rows a block at a time: log-probabilities [b, K], features [b, K, M + 1] whose coefficients are v, codes, weights."""
+    """Rows a block at a time: log-probabilities [b, K], features [b, K, M + 1] whose coefficients
+    are v, codes, weights."""
 
     def __init__(self, sample: Sample, process: _Process, to_features: np.ndarray) -> None:
         self._sample, self._process, self._to_features = sample, process, to_features
@@ -149,7 +160,9 @@ class _Blocks:
     def __iter__(self) -> Iterator[_Block]:
         for rows in _blocks(self._sample.log_probs):
             x = self._sample.log_probs[rows]
-            features = np.concatenate([x[..., None], self._process.covariance(x) @ self._to_features], axis=2)
+            features = np.concatenate(
+                [x[..., None], self._process.covariance(x) @ self._to_features], axis=2
+            )
             yield x, features, self._sample.codes[rows], self._sample.weights[rows]
 
 
@@ -164,7 +177,10 @@ def _posterior(blocks: Iterable[_Block], v: np.ndarray) -> tuple[float, np.ndarr
         mean = weighted.sum(axis=1)
         gradient += weights @ (mean - features[each, codes])
         weighted *= weights[:, None, None]
-        hessian += weighted.reshape(-1, len(v)).T @ features.reshape(-1, len(v)) - (mean * weights[:, None]).T @ mean
+        hessian += (
+            weighted.reshape(-1, len(v)).T @ features.reshape(-1, len(v))
+            - (mean * weights[:, None]).T @ mean
+        )
     return value, gradient, hessian
 
 

@@ -1,4 +1,5 @@
-"""Group calibration: groups of inputs are learned from features, and each is calibrated by itself (paper 4)."""
+"""Group calibration: groups of inputs are learned from features, and each is calibrated by itself
+(Yang et al. 2023)."""
 
 from __future__ import annotations
 
@@ -24,23 +25,30 @@ LARGEST = 1e100
 
 
 class GroupCalibration(Calibrator):
-    """A linear map of the features parts the rows into groups, and each group is calibrated by itself (paper 4, Algorithm 1).
+    """A linear map of the features parts the rows into groups, and each group is calibrated by
+    itself (Yang et al. 2023, Algorithm 1).
 
-    1. Grouping. With soft groups g(x) = softmax(W x) and a temperature T_i for each, L-BFGS minimises the log score of the
-       mixture sum_i g(x)_i softmax(z / T_i) (Eq. 13) plus penalty * mean(W^2), from several starts: each gives a partition.
-    2. Calibration. Groups become hard (the largest g wins), and `base` is fitted in each of them, on other rows.
-    3. The calibrated probabilities are averaged over the partitions. They keep the most probable class if `base` does
-       (Theorem 1).
+    1. Grouping. With soft groups g(x) = softmax(W x) and a temperature T_i for each, L-BFGS
+       minimises the log score of the mixture sum_i g(x)_i softmax(z / T_i) (Eq. 13) plus penalty *
+       mean(W^2), from several starts: each gives a partition.
+    2. Calibration. Groups become hard (the largest g wins), and `base` is fitted in each of them,
+        on other rows.
+    3. The calibrated probabilities are averaged over the partitions. They keep the most probable
+       class if `base` does (Theorem 1).
 
     base : the calibrator of a group; TemperatureScaling unless given.
     n_groups, n_partitions : K and U of the paper.
-    penalty : on the mean of W^2, as the reference implementation has it; the paper writes lambda times the squared norm.
+    penalty : on the mean of W^2, as the reference implementation has it; the paper writes lambda
+        times the squared norm.
     bias : whether g has an intercept, as in Eq. 14; the reference has none.
-    grouping_share : the share of the rows of each class that learn the groups; the others fit the calibrators. Which ones
-        depends on `seed` and on their values, not on their order: equal rows stay together.
-    min_rows : a group with fewer different rows than this, or with rows of one class only, gets no calibrator of its own. It
-        keeps the temperature that was learned with the grouping, unless its rows are better left as they are.
-    start : [partitions, groups, features], where W starts; uniform in +-1 / sqrt(features) unless given.
+    grouping_share : the share of the rows of each class that learn the groups; the others fit the
+        calibrators. Which ones depends on `seed` and on their values, not on their order: equal
+        rows stay together.
+    min_rows : a group with fewer different rows than this, or with rows of one class only, gets no
+        calibrator of its own. It keeps the temperature that was learned with the grouping, unless
+        its rows are better left as they are.
+    start : [partitions, groups, features], where W starts; uniform in +-1 / sqrt(features) unless
+        given.
 
     Without `features`, the groups are learned from the log-probabilities themselves.
 
@@ -68,7 +76,8 @@ class GroupCalibration(Calibrator):
     intercepts_: np.ndarray  # [partitions, groups]
     temperatures_: np.ndarray  # [partitions, groups], learned with the grouping
     grouped_by_: str
-    member_of_: np.ndarray  # [partitions, groups]: the place of a group's calibrator in members_, or -1
+    # [partitions, groups]: the place of a group's calibrator in members_, or -1
+    member_of_: np.ndarray
     members_: list[Calibrator]
     spare_temperatures_: np.ndarray  # [partitions, groups]: what a group without a calibrator uses
 
@@ -103,32 +112,52 @@ class GroupCalibration(Calibrator):
     def accuracy_preserving(self) -> bool:  # type: ignore[override]
         return base_of(self.base).accuracy_preserving
 
-    def fit(self, P: Any, y: Any, sample_weight: Any = None, *, features: Any = None, grouping_rows: Any = None) -> Self:
+    def fit(
+        self,
+        P: Any,
+        y: Any,
+        sample_weight: Any = None,
+        *,
+        features: Any = None,
+        grouping_rows: Any = None,
+    ) -> Self:
         """Learn groups from some rows and calibrators from the others.
 
         features : [n, d], one row per row of P.
-        grouping_rows : which rows learn the groups, as a boolean mask; chosen by `grouping_share` unless given.
+        grouping_rows : which rows learn the groups, as a boolean mask; chosen by `grouping_share`
+            unless given.
         """
         sample, points = self._rows(P, y, sample_weight, features)
         mask = None
         if grouping_rows is not None:
             mask = as_array(grouping_rows, "grouping_rows")
             if mask.dtype != bool or mask.shape != (len(y),):
-                raise InputError("grouping_rows", f"must be a boolean for each row ({len(y)})", f"{mask.dtype} {mask.shape}")
+                raise InputError(
+                    "grouping_rows",
+                    f"must be a boolean for each row ({len(y)})",
+                    f"{mask.dtype} {mask.shape}",
+                )
             mask = mask[counted(sample_weight, len(y))]
             if mask.all() or not mask.any():
-                raise InputError("grouping_rows", "must leave rows for the groups and for the calibrators")
+                raise InputError(
+                    "grouping_rows", "must leave rows for the groups and for the calibrators"
+                )
         status = self._fit_parts(sample, points, mask)
         self.fit_report_ = fit_report(sample, self._calibrated(sample, points), *status)
         return self
 
-    def learn_groups(self, P: Any, y: Any, sample_weight: Any = None, *, features: Any = None) -> Self:
+    def learn_groups(
+        self, P: Any, y: Any, sample_weight: Any = None, *, features: Any = None
+    ) -> Self:
         """Step 1 alone, on rows of its own; `fit_calibrators` is next."""
         self._learn(*distinct(*self._rows(P, y, sample_weight, features), self.seed))
         return self
 
-    def fit_calibrators(self, P: Any, y: Any, sample_weight: Any = None, *, features: Any = None) -> Self:
-        """Step 2 alone, with the groups as they were learned. It can be repeated with other rows."""
+    def fit_calibrators(
+        self, P: Any, y: Any, sample_weight: Any = None, *, features: Any = None
+    ) -> Self:
+        """Step 2 alone, with the groups as they were learned. It can be repeated with other
+        rows."""
         check_is_fitted(self, "weights_")
         known = self.classes_
         sample, points = self._rows(P, y, sample_weight, features, learned=True)
@@ -151,11 +180,17 @@ class GroupCalibration(Calibrator):
         return self.classes_[self.predict_proba(P, features).argmax(axis=1)]
 
     def partitions(self, features: Any) -> list[Column]:
-        """The learned partitions of rows, as `probaudit.partitioned_calibration_error` takes them."""
+        """The learned partitions of rows, as `probaudit.partitioned_calibration_error` takes
+        them."""
         check_is_fitted(self, "weights_")
-        return [Column(groups) for groups in self._groups(feature_table(features, None, self.weights_.shape[2]))]
+        return [
+            Column(groups)
+            for groups in self._groups(feature_table(features, None, self.weights_.shape[2]))
+        ]
 
-    def _rows(self, P: Any, y: Any, sample_weight: Any, features: Any, learned: bool = False) -> tuple[Sample, np.ndarray]:
+    def _rows(
+        self, P: Any, y: Any, sample_weight: Any, features: Any, learned: bool = False
+    ) -> tuple[Sample, np.ndarray]:
         """The rows that count, and their features."""
         self._check_choices()
         sample = self._learning_sample(P, y, sample_weight)
@@ -165,11 +200,14 @@ class GroupCalibration(Calibrator):
         return sample, points[counted(sample_weight, len(y))]
 
     def _points(self, sample: Sample, features: Any, n: int, learned: bool) -> np.ndarray:
-        """Features given, or those in the outputs; the same as before once groups have been learned."""
+        """Features given, or those in the outputs; the same as before once groups have been
+        learned."""
         source = "outputs" if features is None else "features"
         if learned and source != self.grouped_by_:
             rule = "must not be given" if features is not None else "must be given"
-            raise InputError("features", f"{rule}: the groups were learned from the {self.grouped_by_}")
+            raise InputError(
+                "features", f"{rule}: the groups were learned from the {self.grouped_by_}"
+            )
         self.grouped_by_ = source
         if features is None:
             return sample.log_probs
@@ -189,7 +227,9 @@ class GroupCalibration(Calibrator):
         self._check_choices()
         return self._fit_parts(sample, self._points(sample, None, len(sample), learned=False), None)
 
-    def _fit_parts(self, sample: Sample, points: np.ndarray, mask: np.ndarray | None) -> tuple[bool, str]:
+    def _fit_parts(
+        self, sample: Sample, points: np.ndarray, mask: np.ndarray | None
+    ) -> tuple[bool, str]:
         words = ""
         if mask is not None:
             first = distinct(sample.take(mask), points[mask], self.seed)
@@ -198,7 +238,10 @@ class GroupCalibration(Calibrator):
             first = second = sample, points = distinct(sample, points, self.seed)
             mask = first_share(sample, self.grouping_share)
             if mask.any() and not mask.all():
-                first, second = (sample.take(mask), points[mask]), (sample.take(~mask), points[~mask])
+                first, second = (
+                    (sample.take(mask), points[mask]),
+                    (sample.take(~mask), points[~mask]),
+                )
             else:
                 words = "too few rows to part: groups and calibrators learn from the same ones; "
         rested, learned = self._learn(*first)
@@ -213,15 +256,25 @@ class GroupCalibration(Calibrator):
         else:
             starts = as_numbers(self.start, "start").astype(np.float64)
             if starts.shape != shape or not np.isfinite(starts).all():
-                raise InputError("start", f"must be finite numbers of shape {shape}", f"has shape {starts.shape}")
+                raise InputError(
+                    "start", f"must be finite numbers of shape {shape}", f"has shape {starts.shape}"
+                )
         mixture = Mixture.of(sample, points, self.penalty, self.bias)
-        with threadpool_limits(1, user_api="blas"), ThreadPoolExecutor(min(default_threads(), shape[0])) as pool:
+        with (
+            threadpool_limits(1, user_api="blas"),
+            ThreadPoolExecutor(min(default_threads(), shape[0])) as pool,
+        ):
             found = list(pool.map(mixture.minimise, starts))
         self.weights_ = np.array([one.weights for one in found])
         self.intercepts_ = np.array([one.intercepts for one in found])
         self.temperatures_ = np.array([one.temperatures for one in found])
         restless = sum(not one.converged for one in found)
-        return not restless, f"the search for {restless} of {shape[0]} partitions did not come to rest; " if restless else ""
+        return (
+            not restless,
+            f"the search for {restless} of {shape[0]} partitions did not come to rest; "
+            if restless
+            else "",
+        )
 
     def _fit_members(self, sample: Sample, points: np.ndarray) -> tuple[bool, str]:
         """Fit a calibrator in every group that can bear one; groups of the same rows share it."""
@@ -239,7 +292,11 @@ class GroupCalibration(Calibrator):
                     known[name] = len(self.members_)
                     self.members_.append(fit_member(base, rows, self.classes_))
             self.member_of_[u, g] = known.get(name, -1)
-            if self.member_of_[u, g] < 0 and inside.any() and worse(sample.take(inside), float(self.temperatures_[u, g])):
+            if (
+                self.member_of_[u, g] < 0
+                and inside.any()
+                and worse(sample.take(inside), float(self.temperatures_[u, g]))
+            ):
                 self.spare_temperatures_[u, g] = 1.0
         return self._status(groups)
 
@@ -259,7 +316,9 @@ class GroupCalibration(Calibrator):
     def _groups(self, points: np.ndarray) -> np.ndarray:
         """The group of each row in each partition, [partitions, n]."""
         pairs = zip(self.weights_, self.intercepts_, strict=True)
-        return np.array([(points @ weights.T + intercepts).argmax(axis=1) for weights, intercepts in pairs])
+        return np.array(
+            [(points @ weights.T + intercepts).argmax(axis=1) for weights, intercepts in pairs]
+        )
 
     def _check_learned(self) -> None:
         check_places(self.member_of_, self.members_)
@@ -299,11 +358,14 @@ def tempered(log_probs: np.ndarray, temperature: float) -> np.ndarray:
 
 def worse(sample: Sample, temperature: float) -> bool:
     """Whether a temperature has a worse log score than none."""
-    return log_score(tempered(sample.log_probs, temperature), sample) > log_score(sample.probs, sample)
+    return log_score(tempered(sample.log_probs, temperature), sample) > log_score(
+        sample.probs, sample
+    )
 
 
 def same_partition(groups: np.ndarray) -> np.ndarray:
-    """Groups numbered in the order in which they turn up, so that equal partitions have equal numbers.
+    """Groups numbered in the order in which they turn up, so that equal partitions have equal
+    numbers.
 
     >>> same_partition(np.array([2, 0, 2, 1]))
     array([0, 1, 0, 2])
@@ -317,32 +379,46 @@ def feature_table(features: Any, n: int | None, d: int | None) -> np.ndarray:
     table = as_numbers(features, "features").astype(np.float64)
     table = table[:, None] if table.ndim == 1 else table
     if table.ndim != 2 or table.shape[1] == 0 or len(table) != (len(table) if n is None else n):
-        rule = "must be [rows, features]" if n is None else f"must be [rows, features] with {n} rows"
+        rule = (
+            "must be [rows, features]" if n is None else f"must be [rows, features] with {n} rows"
+        )
         raise InputError("features", rule, f"has shape {table.shape}")
     if d is not None and table.shape[1] != d:
-        raise InputError("features", f"must have the {d} columns that the groups were learned from", table.shape[1])
+        raise InputError(
+            "features",
+            f"must have the {d} columns that the groups were learned from",
+            table.shape[1],
+        )
     strange = ~(np.abs(table) <= LARGEST)
     if strange.any():
         row, column = np.argwhere(strange)[0]
-        raise InputError("features", f"must be finite and within +-{LARGEST:g}", table[row, column], row=int(row))
+        raise InputError(
+            "features", f"must be finite and within +-{LARGEST:g}", table[row, column], row=int(row)
+        )
     return table
 
 
 def distinct(sample: Sample, points: np.ndarray, seed: int) -> tuple[Sample, np.ndarray]:
-    """The different rows with their weights added, in an order that depends on their values and the seed alone."""
+    """The different rows with their weights added, in an order that depends on their values and the
+    seed alone."""
     keys = row_keys(seed, sample.codes[:, None], sample.values, points)
     order = np.argsort(keys, kind="stable")
     sample, points, keys = sample.take(order), points[order], keys[order]
     again = np.flatnonzero(keys[1:] == keys[:-1]) + 1
-    same = (sample.codes[again] == sample.codes[again - 1]) & (points[again] == points[again - 1]).all(axis=1)
+    same = (sample.codes[again] == sample.codes[again - 1]) & (
+        points[again] == points[again - 1]
+    ).all(axis=1)
     same &= (sample.values[again] == sample.values[again - 1]).all(axis=1)
     firsts = np.delete(np.arange(len(keys)), again[same])
     weights = np.add.reduceat(sample.weights, firsts)
-    return Sample(sample.values[firsts], sample.from_logits, sample.codes[firsts], weights), points[firsts]
+    return Sample(sample.values[firsts], sample.from_logits, sample.codes[firsts], weights), points[
+        firsts
+    ]
 
 
 def row_keys(seed: int, *tables: np.ndarray) -> np.ndarray:
-    """A number of 64 bits for each row: equal rows share it, others look random (SplitMix64, Steele et al. 2014, figure 16).
+    """A number of 64 bits for each row: equal rows share it, others look random (SplitMix64, Steele
+    et al. 2014, figure 16).
 
     >>> np.unique(row_keys(0, np.array([[0.0, 1.0], [1.0, 0.0], [-0.0, 1.0]]))).size
     2
@@ -365,5 +441,6 @@ def first_share(sample: Sample, share: float) -> np.ndarray:
         rows = np.flatnonzero(sample.codes == code)
         weights = sample.weights[rows]
         middle = (np.cumsum(weights) - weights / 2) / weights.sum()
-        chosen[rows] = middle < share - 1e-9  # a row that sits on the border does so whatever its weight's rounding
+        # a row that sits on the border does so whatever its weight's rounding
+        chosen[rows] = middle < share - 1e-9
     return chosen

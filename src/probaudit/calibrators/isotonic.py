@@ -14,26 +14,33 @@ from .one_vs_rest import CERTAIN, OneVsRestCalibrator, by_output, share_out
 
 
 class IsotonicCalibration(OneVsRestCalibrator):
-    """The non-decreasing curve nearest to the labels, by pooling adjacent violators (Ayer et al. 1955; Zadrozny & Elkan 2002).
+    """The non-decreasing curve nearest to the labels, by pooling adjacent violators (Ayer et al.
+    1955; Zadrozny & Elkan 2002).
 
-    Of two classes it is best among all non-decreasing curves for every proper score at once (Brümmer 2010). Equal outputs are
-    pooled first. Between pools it is linear, outside the outputs seen it is constant.
+    Of two classes it is best among all non-decreasing curves for every proper score at once
+    (Brümmer 2010). Equal outputs are pooled first. Between pools it is linear, outside the outputs
+    seen it is constant.
 
-    finite : a pool without hits gets probability 0, and one unseen hit there costs an infinite log score. With `finite`, one
-        hit and one miss more are counted at the lowest output seen and again at the highest, so that a pool of n misses gets
-        1 / (n + 2), Laplace's rule, and the curve still does not decrease. Off by default: the curve is then the one that
-        other packages fit, and the status says whether there are such pools.
+    finite : a pool without hits gets probability 0, and one unseen hit there costs an infinite log
+        score. With `finite`, one hit and one miss more are counted at the lowest output seen and
+        again at the highest, so that a pool of n misses gets 1 / (n + 2), Laplace's rule, and the
+        curve still does not decrease. Off by default: the curve is then the one that other packages
+        fit, and the status says whether there are such pools.
 
     >>> IsotonicCalibration().fit([0.1, 0.2, 0.3, 0.4, 0.5], [0, 1, 0, 1, 1]).predict_proba([0.2, 0.35, 0.9])[:, 1].round(3)
     array([0.5 , 0.75, 1.  ])
     """
 
-    def __init__(self, *, finite: bool = False, from_logits: bool = False, classes: Any = None) -> None:
+    def __init__(
+        self, *, finite: bool = False, from_logits: bool = False, classes: Any = None
+    ) -> None:
         self.finite = finite
         self.from_logits = from_logits
         self.classes = classes
 
-    def _curve(self, shown: np.ndarray, hits: np.ndarray, weights: np.ndarray) -> tuple[np.ndarray, str]:
+    def _curve(
+        self, shown: np.ndarray, hits: np.ndarray, weights: np.ndarray
+    ) -> tuple[np.ndarray, str]:
         if self.finite:
             shown = np.append(shown, [shown.min(), shown.max()])
             hits, weights = np.append(hits, [1.0, 1.0]), np.append(weights, [2.0, 2.0])
@@ -46,13 +53,14 @@ class IsotonicCalibration(OneVsRestCalibrator):
 
 
 class IRM(Calibrator):
-    """Isotonic regression for many classes: one non-decreasing curve for the probabilities of all classes together, fitted to
-    all n K pairs of a probability and whether its class was the true one; rows are then scaled to sum to 1 (Zhang et al. 2020,
-    Mix-n-Match, section 3.3).
+    """Isotonic regression for many classes: one non-decreasing curve for the probabilities of all
+    classes together, fitted to all n K pairs of a probability and whether its class was the true
+    one; rows are then scaled to sum to 1 (Zhang et al. 2020, Mix-n-Match, section 3.3).
 
-    strict : mix the curve with the identity, (1 - epsilon) curve + epsilon p. It then increases strictly, so that no two
-        classes change places. Where rounding makes the most probable class equal to another, it is raised to the next
-        floating-point number: the argmax is the same for every row. In the paper's code it is not (see paper 4, footnote 3).
+    strict : mix the curve with the identity, (1 - epsilon) curve + epsilon p. It then increases
+        strictly, so that no two classes change places. Where rounding makes the most probable class
+        equal to another, it is raised to the next floating-point number: the argmax is the same for
+        every row. In the paper's code it is not (see Yang et al. 2023, footnote 3).
     epsilon : the identity's share, if strict.
 
     >>> P = [[0.5, 0.3, 0.2], [0.2, 0.5, 0.3], [0.6, 0.3, 0.1], [0.1, 0.1, 0.8]]
@@ -63,7 +71,14 @@ class IRM(Calibrator):
     _fitted: ClassVar[Mapping[str, Any]] = {"knots_": (2, None)}
     knots_: np.ndarray
 
-    def __init__(self, *, strict: bool = True, epsilon: float = 1e-3, from_logits: bool = False, classes: Any = None) -> None:
+    def __init__(
+        self,
+        *,
+        strict: bool = True,
+        epsilon: float = 1e-3,
+        from_logits: bool = False,
+        classes: Any = None,
+    ) -> None:
         self.strict = strict
         self.epsilon = epsilon
         self.from_logits = from_logits
@@ -93,7 +108,8 @@ class IRM(Calibrator):
 
 
 def keep_argmax(q: np.ndarray, values: np.ndarray) -> np.ndarray:
-    """Raise the class that came first in `values` above the others of its row where it no longer comes first in `q`."""
+    """Raise the class that came first in `values` above the others of its row where it no longer
+    comes first in `q`."""
     top = values.argmax(axis=1)
     moved = np.flatnonzero(q.argmax(axis=1) != top)
     q[moved, top[moved]] = np.nextafter(q[moved].max(axis=1), 2)

@@ -1,4 +1,5 @@
-"""Calibrators that are linear in the scores: a scale for each class, a matrix, a sigmoid for each class."""
+"""Calibrators that are linear in the scores: a scale for each class, a matrix, a sigmoid for each
+class."""
 
 from __future__ import annotations
 
@@ -23,7 +24,8 @@ TINY = float(np.finfo(np.float64).tiny)
 
 
 class VectorScaling(SummedCalibrator):
-    """p ~ softmax(a z + b), z log-probabilities: a scale and a bias for each class (Guo et al. 2017, section 4.2).
+    """p ~ softmax(a z + b), z log-probabilities: a scale and a bias for each class (Guo et al.
+    2017, section 4.2).
 
     Logits enter as log-probabilities too: a constant added to a row of logits then changes nothing.
     Biases of the classes with rows keep mean zero. A class without rows keeps a = 1, b = 0.
@@ -49,10 +51,16 @@ class VectorScaling(SummedCalibrator):
         unit = np.stack([units(seen, rows.weight)[present], np.ones(len(present))])
 
         def evaluate(x: np.ndarray) -> Point:
-            value, first, second = (total / rows.weight for total in seen.sums(partial(vector_sums, *unfold(x))))
+            value, first, second = (
+                total / rows.weight for total in seen.sums(partial(vector_sums, *unfold(x)))
+            )
             gradient, own = first[:, present], second[:, present]
             gradient[1] -= gradient[1].mean()
-            return Point(float(value), gradient.ravel(), Diagonal(shortened(own, gradient, unit), slice(1, 2)))
+            return Point(
+                float(value),
+                gradient.ravel(),
+                Diagonal(shortened(own, gradient, unit), slice(1, 2)),
+            )
 
         def unfold(x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
             scale, bias = np.ones(K), np.zeros(K)
@@ -69,14 +77,16 @@ class VectorScaling(SummedCalibrator):
 
 
 class MatrixScaling(SummedCalibrator):
-    """p ~ softmax(W z + b), z log-probabilities (Guo et al. 2017, section 4.2), an affine map of all scores.
+    """p ~ softmax(W z + b), z log-probabilities (Guo et al. 2017, section 4.2), an affine map of
+    all scores.
 
-    With K^2 + K numbers to learn it follows its rows too closely unless they are many, hence two penalties (`l2` times):
-    penalty="l2" : the squares of W - I and b. The stronger, the closer to the identity.
-    penalty="odir" : the mean square of W off its diagonal and that of b (ODIR; Kull et al. 2019, section 3.3).
+    With K^2 + K numbers to learn it follows its rows too closely unless they are many, hence two
+    penalties (`l2` times): penalty="l2" : the squares of W - I and b. The stronger, the closer to
+    the identity. penalty="odir" : the mean square of W off its diagonal and that of b (ODIR; Kull
+    et al. 2019, section 3.3).
 
-    A vector added to every row of W changes nothing, so without a penalty the columns of W and b keep their mean over the
-    classes with rows.
+    A vector added to every row of W changes nothing, so without a penalty the columns of W and b
+    keep their mean over the classes with rows.
     A class without rows keeps its row of the identity.
 
     >>> P = np.array([[0.9, 0.1], [0.9, 0.1], [0.9, 0.1], [0.1, 0.9], [0.1, 0.9]])
@@ -89,7 +99,14 @@ class MatrixScaling(SummedCalibrator):
     matrix_: np.ndarray
     bias_: np.ndarray
 
-    def __init__(self, *, l2: float = 0.0, penalty: str = "l2", from_logits: bool = False, classes: Any = None) -> None:
+    def __init__(
+        self,
+        *,
+        l2: float = 0.0,
+        penalty: str = "l2",
+        from_logits: bool = False,
+        classes: Any = None,
+    ) -> None:
         self.l2 = l2
         self.penalty = penalty
         self.from_logits = from_logits
@@ -109,13 +126,19 @@ class MatrixScaling(SummedCalibrator):
 
         def evaluate(x: np.ndarray) -> Point:
             map_ = x.reshape(K + 1, -1).T
-            value, first, second = (total / rows.weight for total in seen.sums(partial(matrix_sums, map_, present)))
+            value, first, second = (
+                total / rows.weight for total in seen.sums(partial(matrix_sums, map_, present))
+            )
             gap = map_ - identity[present]
             gradient = (first + 2 * cost * gap).T
             if self.l2 == 0:
                 gradient = gradient - gradient.mean(axis=1, keepdims=True)
             own = shortened((second + 2 * cost).T, gradient, unit)
-            return Point(float(value) + float((cost * gap**2).sum()), gradient.ravel(), Diagonal(own, centred))
+            return Point(
+                float(value) + float((cost * gap**2).sum()),
+                gradient.ravel(),
+                Diagonal(own, centred),
+            )
 
         start = starting_scale(rows) * identity[present].T if self.l2 == 0 else identity[present].T
         found = descend(evaluate, start.ravel(), flat=FLAT)
@@ -140,13 +163,14 @@ class MatrixScaling(SummedCalibrator):
 
 
 class PlattScaling(SummedCalibrator):
-    """p = 1 / (1 + e^-(a s + c)), s the log-odds log p - log(1 - p) of a class (Platt 1999, section 2.2).
+    """p = 1 / (1 + e^-(a s + c)), s the log-odds log p - log(1 - p) of a class (Platt 1999, section
+    2.2).
 
-    smooth : fit to Platt's targets (N+ + 1) / (N+ + 2) and 1 / (N- + 2) in place of 1 and 0. N are sums of weights, so that
-             a weight of 2 is a row seen twice.
+    smooth : fit to Platt's targets (N+ + 1) / (N+ + 2) and 1 / (N- + 2) in place of 1 and 0. N are
+             sums of weights, so that a weight of 2 is a row seen twice.
 
-    Two classes need one sigmoid. More are taken one against the rest, and their probabilities divided by their sum. A class
-    without rows keeps a = 1, c = 0.
+    Two classes need one sigmoid. More are taken one against the rest, and their probabilities
+    divided by their sum. A class without rows keeps a = 1, c = 0.
 
     >>> P = np.array([[0.9, 0.1], [0.9, 0.1], [0.9, 0.1], [0.1, 0.9], [0.1, 0.9]])
     >>> PlattScaling(smooth=False).fit(P, [0, 0, 1, 1, 0]).predict_proba([[0.9, 0.1], [0.1, 0.9]]).round(4)
@@ -159,7 +183,9 @@ class PlattScaling(SummedCalibrator):
     slope_: np.ndarray
     intercept_: np.ndarray
 
-    def __init__(self, *, smooth: bool = True, from_logits: bool = False, classes: Any = None) -> None:
+    def __init__(
+        self, *, smooth: bool = True, from_logits: bool = False, classes: Any = None
+    ) -> None:
         self.smooth = smooth
         self.from_logits = from_logits
         self.classes = classes
@@ -173,11 +199,17 @@ class PlattScaling(SummedCalibrator):
 
         def evaluate(asked: dict[int, np.ndarray]) -> dict[int, Point]:
             (sums,) = seen.sums(partial(sigmoid_sums, asked, targets))
-            return {k: sigmoid_point(*(own / rows.weight)) for k, own in zip(asked, sums, strict=True)}
+            return {
+                k: sigmoid_point(*(own / rows.weight)) for k, own in zip(asked, sums, strict=True)
+            }
 
         bounds = {"low": -STEEPEST, "high": STEEPEST}
         found = abreast(
-            {k: descent(np.array([a, 0.0]), memory=0, **bounds) for k, a in zip(labels, starts, strict=True)}, evaluate
+            {
+                k: descent(np.array([a, 0.0]), memory=0, **bounds)
+                for k, a in zip(labels, starts, strict=True)
+            },
+            evaluate,
         )
         self.slope_, self.intercept_ = np.ones(K), np.zeros(K)
         for k, minimum in found.items():
@@ -219,7 +251,8 @@ class Weighed:
         return self.features**2
 
     def score(self, u: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """The sum of the log scores of softmax(u); by row and class, its first derivative and the diagonal of its second."""
+        """The sum of the log scores of softmax(u); by row and class, its first derivative and the
+        diagonal of its second."""
         rows, weights = np.arange(len(u)), self.sample.weights
         log_p = log_softmax(u, axis=1)
         p = np.exp(log_p)
@@ -230,7 +263,8 @@ class Weighed:
 
 
 def vector_sums(scale: np.ndarray, bias: np.ndarray, rows: Weighed) -> list[np.ndarray]:
-    """The log score of softmax(a z + b); its derivatives, and the diagonal of the second, in a and b, [2, K]."""
+    """The log score of softmax(a z + b); its derivatives, and the diagonal of the second, in a and
+    b, [2, K]."""
     z = rows.sample.log_probs
     value, wrong, spread = rows.score(z * scale + bias)
     first = np.stack([np.einsum("nk,nk->k", wrong, z), wrong.sum(axis=0)])
@@ -239,7 +273,8 @@ def vector_sums(scale: np.ndarray, bias: np.ndarray, rows: Weighed) -> list[np.n
 
 
 def matrix_sums(map_: np.ndarray, present: np.ndarray, rows: Weighed) -> list[np.ndarray]:
-    """The log score if classes present get the scores W z + b; its derivatives, and the diagonal of the second, in (W, b)."""
+    """The log score if classes present get the scores W z + b; its derivatives, and the diagonal of
+    the second, in (W, b)."""
     u = rows.sample.log_probs.copy()
     u[:, present] = rows.features @ map_.T
     value, wrong, spread = rows.score(u)
@@ -272,9 +307,12 @@ def square_sums(labels: list[int], rows: LogOdds) -> list[np.ndarray]:
     return [np.array([rows.sample.weights @ rows.by_class[k] ** 2 for k in labels])]
 
 
-def sigmoid_sums(asked: dict[int, np.ndarray], targets: dict[int, tuple[float, float]], rows: LogOdds) -> list[np.ndarray]:
-    """Of each class asked for, with slope a and intercept c: the cross-entropy of 1 / (1 + e^-(a s + c)) to its targets, the
-    derivatives in a and c, and the second ones in aa, ac and cc, [classes, 6]."""
+def sigmoid_sums(
+    asked: dict[int, np.ndarray], targets: dict[int, tuple[float, float]], rows: LogOdds
+) -> list[np.ndarray]:
+    """Of each class asked for, with slope a and intercept c: the cross-entropy of 1 / (1 + e^-(a s
+    + c)) to its targets, the derivatives in a and c, and the second ones in aa, ac and cc,
+    [classes, 6]."""
     sums, weights = np.empty((len(asked), 6)), rows.sample.weights
     for place, (k, (slope, intercept)) in enumerate(asked.items()):
         s = rows.by_class[k]
@@ -287,7 +325,9 @@ def sigmoid_sums(asked: dict[int, np.ndarray], targets: dict[int, tuple[float, f
     return [sums]
 
 
-def sigmoid_point(value: float, first: float, second: float, aa: float, ac: float, cc: float) -> Point:
+def sigmoid_point(
+    value: float, first: float, second: float, aa: float, ac: float, cc: float
+) -> Point:
     gradient = np.array([first, second])
     own = shortened(np.array([cc]), gradient[1:])[0]
     return Point(float(value), gradient, Pair(np.array([[aa, ac], [ac, own]])))
@@ -295,7 +335,8 @@ def sigmoid_point(value: float, first: float, second: float, aa: float, ac: floa
 
 @dataclass(frozen=True)
 class Diagonal:
-    """Second derivatives of each number alone, [groups, classes]. Numbers of the groups in `centred` keep their mean."""
+    """Second derivatives of each number alone, [groups, classes]. Numbers of the groups in
+    `centred` keep their mean."""
 
     own: np.ndarray
     centred: slice
@@ -303,7 +344,9 @@ class Diagonal:
     def solve(self, v: np.ndarray, held: bool) -> np.ndarray:
         inverse, out = 1 / self.own, v.reshape(self.own.shape).copy()
         part = inverse[self.centred]
-        out[self.centred] -= (part * out[self.centred]).sum(axis=1, keepdims=True) / part.sum(axis=1, keepdims=True)
+        out[self.centred] -= (part * out[self.centred]).sum(axis=1, keepdims=True) / part.sum(
+            axis=1, keepdims=True
+        )
         return (out * inverse).ravel()
 
 

@@ -11,12 +11,13 @@ from .base import Calibrator, Sample
 
 
 class MeanReplacement(Calibrator):
-    """The calibration rows' accuracy as everybody's confidence: the most probable class gets it, the others share the rest
-    equally (paper 5, section 3, MRR). Its top-label calibration error is near 0 and its log score and Brier score are bad,
-    which is the point: use it as a control, not to deploy.
+    """The calibration rows' accuracy as everybody's confidence: the most probable class gets it,
+    the others share the rest equally (Chidambaram & Ge 2024, section 3, MRR). Its top-label
+    calibration error is near 0 and its log score and Brier score are bad, which is the point: use
+    it as a control, not to deploy.
 
-    The most probable class stays so while the accuracy is above 1 / K. If it is not, the map is still what it says, and the
-    status says that classes change places.
+    The most probable class stays so while the accuracy is above 1 / K. If it is not, the map is
+    still what it says, and the status says that classes change places.
 
     >>> P, y = [[0.6, 0.4], [0.7, 0.3], [0.3, 0.7], [0.4, 0.6]], [0, 1, 1, 1]
     >>> MeanReplacement().fit(P, y).predict_proba([[0.9, 0.1]]).tolist()

@@ -1,4 +1,5 @@
-"""Soft groups, each with a temperature: the objective by which group calibration learns a partition (paper 4, Eq. 13-14)."""
+"""Soft groups, each with a temperature: the objective by which group calibration learns a partition
+(Yang et al. 2023, Eq. 13-14)."""
 
 from __future__ import annotations
 
@@ -27,7 +28,8 @@ class Grouping:
 
 @dataclass(frozen=True, eq=False)
 class Mixture:
-    """The penalised log score of softly grouped temperatures (paper 4, Eq. 13 and 14). Arrays are transposed."""
+    """The penalised log score of softly grouped temperatures (Yang et al. 2023, Eq. 13 and 14).
+    Arrays are transposed."""
 
     points: np.ndarray  # [d, n]
     logits: np.ndarray  # [K, n], the largest of each row 0
@@ -38,23 +40,48 @@ class Mixture:
 
     @classmethod
     def of(cls, sample: Sample, points: np.ndarray, penalty: float, bias: bool) -> Mixture:
-        logits = np.ascontiguousarray((sample.log_probs - sample.log_probs.max(axis=1, keepdims=True)).T)
+        logits = np.ascontiguousarray(
+            (sample.log_probs - sample.log_probs.max(axis=1, keepdims=True)).T
+        )
         weights = sample.weights / sample.weights.sum()
-        return cls(np.ascontiguousarray(points.T), logits, logits[sample.codes, np.arange(len(sample))], weights, penalty, bias)
+        return cls(
+            np.ascontiguousarray(points.T),
+            logits,
+            logits[sample.codes, np.arange(len(sample))],
+            weights,
+            penalty,
+            bias,
+        )
 
     def minimise(self, start: np.ndarray) -> Grouping:
         groups, size = len(start), start.size
-        theta = np.concatenate([start.ravel(), np.zeros(groups if self.bias else 0), np.full(groups, np.log(START))])
+        theta = np.concatenate(
+            [start.ravel(), np.zeros(groups if self.bias else 0), np.full(groups, np.log(START))]
+        )
         bounds = [(None, None)] * (len(theta) - groups) + [tuple(np.log(BOUNDS))] * groups
-        found = minimize(self.loss, theta, args=(groups,), jac=True, method="L-BFGS-B", bounds=bounds, options=SEARCH)
+        found = minimize(
+            self.loss,
+            theta,
+            args=(groups,),
+            jac=True,
+            method="L-BFGS-B",
+            bounds=bounds,
+            options=SEARCH,
+        )
         weights, intercepts, temperatures = np.split(found.x, [size, len(theta) - groups])
         intercepts = intercepts if self.bias else np.zeros(groups)
-        return Grouping(weights.reshape(start.shape), intercepts, np.exp(temperatures), bool(found.success))
+        return Grouping(
+            weights.reshape(start.shape), intercepts, np.exp(temperatures), bool(found.success)
+        )
 
     def loss(self, theta: np.ndarray, groups: int) -> tuple[float, np.ndarray]:
         """The loss and its gradient in W, intercepts (if any) and log T."""
         size = groups * len(self.points)
-        W, intercepts, betas = theta[:size].reshape(groups, -1), theta[size:-groups], np.exp(-theta[-groups:])
+        W, intercepts, betas = (
+            theta[:size].reshape(groups, -1),
+            theta[size:-groups],
+            np.exp(-theta[-groups:]),
+        )
         scores = W @ self.points
         if self.bias:
             scores += intercepts[:, None]

@@ -1,4 +1,5 @@
-"""A scikit-learn classifier with its calibrator: one model, fitted to all rows, and a calibrator that has seen other folds."""
+"""A scikit-learn classifier with its calibrator: one model, fitted to all rows, and a calibrator
+that has seen other folds."""
 
 from __future__ import annotations
 
@@ -11,7 +12,12 @@ from sklearn.base import BaseEstimator, ClassifierMixin, MetaEstimatorMixin, clo
 from sklearn.model_selection import check_cv
 from sklearn.utils import Tags, _safe_indexing, column_or_1d, get_tags, indexable
 from sklearn.utils.multiclass import check_classification_targets
-from sklearn.utils.validation import _check_sample_weight, _num_samples, check_is_fitted, has_fit_parameter
+from sklearn.utils.validation import (
+    _check_sample_weight,
+    _num_samples,
+    check_is_fitted,
+    has_fit_parameter,
+)
 
 from ..errors import InputError
 from .base import Calibrator, FitReport
@@ -23,21 +29,25 @@ METHODS = ("predict_proba", "decision_function")
 
 
 class CalibratedModel(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):  # type: ignore[misc]
-    """A classifier whose probabilities are calibrated: fitted to all rows, its calibrator to outputs for rows left out.
+    """A classifier whose probabilities are calibrated: fitted to all rows, its calibrator to
+    outputs for rows left out.
 
-    Copies of `estimator` are fitted to all folds but one; their outputs for the folds left out, put together, fit the
-    calibrator. It is then applied to the outputs of one more copy, fitted to all rows.
+    Copies of `estimator` are fitted to all folds but one; their outputs for the folds left out, put
+    together, fit the calibrator. It is then applied to the outputs of one more copy, fitted to all
+    rows.
 
     estimator : a scikit-learn classifier.
-    calibrator : BiasCorrectedTemperature unless given. Its `from_logits` and `classes` follow from `method` and from y.
-    cv : the number of random folds, or what scikit-learn's `check_cv` takes. With `clusters` in `fit`, the rows of a cluster
-        share a fold.
+    calibrator : BiasCorrectedTemperature unless given. Its `from_logits` and `classes` follow from
+        `method` and from y.
+    cv : the number of random folds, or what scikit-learn's `check_cv` takes. With `clusters` in
+        `fit`, the rows of a cluster share a fold.
     stratify : whether folds have the class frequencies of all rows; goes with a number of folds.
-    method : the estimator's outputs to be calibrated: "predict_proba", or "decision_function" as logits.
+    method : the estimator's outputs to be calibrated: "predict_proba", or "decision_function" as
+        logits.
     seed : of the folds.
 
-    A copy that never met a class gives it probability 0, or the least of its scores; its outputs for rows of that very class
-    say nothing about the final model, and are left out.
+    A copy that never met a class gives it probability 0, or the least of its scores; its outputs
+    for rows of that very class say nothing about the final model, and are left out.
 
     >>> from sklearn.datasets import load_iris
     >>> from sklearn.naive_bayes import GaussianNB
@@ -69,12 +79,15 @@ class CalibratedModel(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):  # ty
         self.seed = seed
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None, clusters: Any = None) -> Self:
-        """Fit the model and its calibrator. Weights go to the estimator, if it takes them, and to the calibrator.
+        """Fit the model and its calibrator. Weights go to the estimator, if it takes them, and to
+        the calibrator.
 
         clusters : one value per row; rows with the same value are dependent and share a fold.
         """
         if self.method not in METHODS:
-            raise InputError("method", 'must be "predict_proba" or "decision_function"', repr(self.method))
+            raise InputError(
+                "method", 'must be "predict_proba" or "decision_function"', repr(self.method)
+            )
         calibrator = BiasCorrectedTemperature() if self.calibrator is None else self.calibrator
         check_calibrator(calibrator, "calibrator")
         if calibrator.takes == "groups":
@@ -87,11 +100,17 @@ class CalibratedModel(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):  # ty
             raise InputError("X", "needs rows; found 0 sample(s)")
         weights = np.ones(len(y))
         if sample_weight is not None:
-            weights = np.asarray(_check_sample_weight(sample_weight, y, dtype=np.float64, ensure_non_negative=True))
+            weights = np.asarray(
+                _check_sample_weight(sample_weight, y, dtype=np.float64, ensure_non_negative=True)
+            )
         counted = np.flatnonzero(weights > 0)
         self.classes_, codes = np.unique(y[counted], return_inverse=True)
         if len(self.classes_) < 2:
-            raise InputError("y", "needs rows of two classes or more; found one class", f"{self.classes_.tolist()}")
+            raise InputError(
+                "y",
+                "needs rows of two classes or more; found one class",
+                f"{self.classes_.tolist()}",
+            )
         passed = None if sample_weight is None else weights
         outputs = self._left_out(X, y, passed, clusters, counted)
         rows = counted[np.isfinite(outputs[counted, codes])]
@@ -101,7 +120,11 @@ class CalibratedModel(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):  # ty
         self.calibrator_.fit(self._completed(outputs[rows]), y[rows], weights[rows])
         found = self.calibrator_.fit_report_
         lost = len(counted) - len(rows)
-        self.fit_report_ = replace(found, status=f"{lost} rows have no output to learn from; {found.status}") if lost else found
+        self.fit_report_ = (
+            replace(found, status=f"{lost} rows have no output to learn from; {found.status}")
+            if lost
+            else found
+        )
         self.estimator_ = self._fitted(X, y, passed, counted)
         for name in ("n_features_in_", "feature_names_in_"):
             if hasattr(self.estimator_, name):
@@ -127,7 +150,8 @@ class CalibratedModel(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):  # ty
         return model.fit(*part)
 
     def _outputs(self, model: Any, X: Any) -> np.ndarray:
-        """A model's outputs, a column for each of its classes. A single column of scores belongs to the second of two."""
+        """A model's outputs, a column for each of its classes. A single column of scores belongs to
+        the second of two."""
         outputs = np.asarray(getattr(model, self.method)(X))
         if outputs.ndim == 1:
             outputs = np.column_stack([np.zeros(len(outputs)), outputs])
@@ -136,8 +160,11 @@ class CalibratedModel(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):  # ty
             raise InputError("estimator", rule, f"has shape {outputs.shape}")
         return outputs
 
-    def _left_out(self, X: Any, y: np.ndarray, weights: np.ndarray | None, clusters: Any, counted: np.ndarray) -> np.ndarray:
-        """Outputs of models for the rows they were not fitted to, [n, K]; NaN where there are none."""
+    def _left_out(
+        self, X: Any, y: np.ndarray, weights: np.ndarray | None, clusters: Any, counted: np.ndarray
+    ) -> np.ndarray:
+        """Outputs of models for the rows they were not fitted to, [n, K]; NaN where there are
+        none."""
         outputs = np.full((len(y), len(self.classes_)), np.nan)
         for train, test in self._folds(X, y, clusters, counted):
             test = np.intersect1d(test, counted)
@@ -155,14 +182,22 @@ class CalibratedModel(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):  # ty
 
     def _completed(self, outputs: np.ndarray) -> np.ndarray:
         """Outputs with those of classes that a model never met."""
-        least = np.nanmin(outputs, axis=1, keepdims=True) if self.method == "decision_function" else 0.0
+        least = (
+            np.nanmin(outputs, axis=1, keepdims=True) if self.method == "decision_function" else 0.0
+        )
         return np.where(np.isnan(outputs), least, outputs)
 
-    def _folds(self, X: Any, y: np.ndarray, clusters: Any, counted: np.ndarray) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+    def _folds(
+        self, X: Any, y: np.ndarray, clusters: Any, counted: np.ndarray
+    ) -> Iterator[tuple[np.ndarray, np.ndarray]]:
         """Rows to fit and rows left out."""
         if not isinstance(self.cv, (int, np.integer)):
             if self.stratify:
-                raise InputError("stratify", "goes with a number of folds; let the splitter stratify", repr(self.cv)[:80])
+                raise InputError(
+                    "stratify",
+                    "goes with a number of folds; let the splitter stratify",
+                    repr(self.cv)[:80],
+                )
             yield from check_cv(self.cv, y, classifier=True).split(X, y, clusters)
             return
         codes = np.unique(y[counted], return_inverse=True)[1].reshape(-1)
@@ -171,7 +206,9 @@ class CalibratedModel(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):  # ty
             raise InputError("y", "needs a class with two rows or more")
         some = None if clusters is None else np.asarray(_safe_indexing(clusters, counted))
         most = largest if self.stratify else len(counted)
-        folds = fold_numbers(min(int(self.cv), most), codes, some, self.seed, stratify=self.stratify)
+        folds = fold_numbers(
+            min(int(self.cv), most), codes, some, self.seed, stratify=self.stratify
+        )
         for number in np.unique(folds):
             yield counted[folds != number], counted[folds == number]
 
@@ -179,5 +216,7 @@ class CalibratedModel(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):  # ty
         tags = super().__sklearn_tags__()
         own = get_tags(self.estimator)
         tags.input_tags = own.input_tags
-        tags.classifier_tags.multi_class = own.classifier_tags.multi_class if own.classifier_tags else True
+        tags.classifier_tags.multi_class = (
+            own.classifier_tags.multi_class if own.classifier_tags else True
+        )
         return tags

@@ -13,11 +13,14 @@ from .base import Calibrator, Sample
 CERTAIN = "some probabilities are exactly 0 or 1, new rows can have an infinite log score"
 
 
-def by_output(outputs: np.ndarray, hits: np.ndarray, weights: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+def by_output(
+    outputs: np.ndarray, hits: np.ndarray, weights: np.ndarray
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Rows of one event sorted by output in [0, 1]; hits are the weight of the row or 0.
 
-    If all weights are equal, whether a row is a hit goes into a bit below its output's own, which leave two free above: a
-    plain sort of integers then is several times as fast as one of row numbers.
+    If all weights are equal, whether a row is a hit goes into a bit below its output's own, which
+    leave two free above: a plain sort of integers then is several times as fast as one of row
+    numbers.
     """
     if (weights == weights[0]).all():
         keys = np.sort(((outputs + 0.0).view(np.int64) << 1) | (hits > 0))
@@ -27,7 +30,8 @@ def by_output(outputs: np.ndarray, hits: np.ndarray, weights: np.ndarray) -> tup
 
 
 def share_out(q: np.ndarray, probs: np.ndarray, unseen: list[int]) -> np.ndarray:
-    """Rows of `q` scaled to sum to 1. Unseen classes keep their probabilities, the others share the rest as `q` has it.
+    """Rows of `q` scaled to sum to 1. Unseen classes keep their probabilities, the others share the
+    rest as `q` has it.
 
     Where `q` gives nothing to any of them, the row stays as it was.
     """
@@ -42,17 +46,19 @@ def share_out(q: np.ndarray, probs: np.ndarray, unseen: list[int]) -> np.ndarray
 
 
 class CurvesOneVsRest(Calibrator):
-    """A curve from each class's probability to a better one, fitted for that class against the rest; rows are then scaled to
-    sum to 1 (Zadrozny & Elkan 2002). Of two classes the second has a curve and the first gets the remainder. A class without
-    rows has no curve: it keeps its probabilities.
+    """A curve from each class's probability to a better one, fitted for that class against the
+    rest; rows are then scaled to sum to 1 (Zadrozny & Elkan 2002). Of two classes the second has a
+    curve and the first gets the remainder. A class without rows has no curve: it keeps its
+    probabilities.
 
-    A subclass learns numbers from each event and gives them to `_keep`, and implements `_read`, which applies them. `_shown`
-    says what they see of a class.
+    A subclass learns numbers from each event and gives them to `_keep`, and implements `_read`,
+    which applies them. `_shown` says what they see of a class.
     """
 
     _fitted: ClassVar[Mapping[str, Any]] = {"curves_": [(2, None)]}
     _plain: ClassVar[str] = "solved exactly"  # the status if there is nothing special
-    curves_: list[np.ndarray]  # one for each class, empty for a class without rows; of two classes only the second's
+    # one for each class, empty for a class without rows; of two classes only the second's
+    curves_: list[np.ndarray]
 
     @abstractmethod
     def _read(self, curve: np.ndarray, shown: np.ndarray) -> np.ndarray:
@@ -70,13 +76,20 @@ class CurvesOneVsRest(Calibrator):
             self.curves_.append(curve)
             if remark:
                 remarks.setdefault(remark, []).append(str(self.classes_[label]))
-        words = (f"class {', '.join(labels[:5])}{' ...' * (len(labels) > 5)}: {r}" for r, labels in remarks.items())
+        words = (
+            f"class {', '.join(labels[:5])}{' ...' * (len(labels) > 5)}: {r}"
+            for r, labels in remarks.items()
+        )
         return "; ".join(words) or self._plain
 
     def _check_learned(self) -> None:
         two = len(self.classes_) == 2
-        if len(self.curves_) != (1 if two else len(self.classes_)) or (two and self.curves_[0].size == 0):
-            raise ValueError("curves_ must have a curve for each class, of two classes for the second alone")
+        if len(self.curves_) != (1 if two else len(self.classes_)) or (
+            two and self.curves_[0].size == 0
+        ):
+            raise ValueError(
+                "curves_ must have a curve for each class, of two classes for the second alone"
+            )
         super()._check_learned()
 
     def _transform(self, sample: Sample) -> np.ndarray:
@@ -92,11 +105,13 @@ class CurvesOneVsRest(Calibrator):
 
 
 class OneVsRestCalibrator(CurvesOneVsRest):
-    """A subclass implements `_curve`, which learns numbers from the rows of one event and says in words what is special about
-    them (or nothing)."""
+    """A subclass implements `_curve`, which learns numbers from the rows of one event and says in
+    words what is special about them (or nothing)."""
 
     @abstractmethod
-    def _curve(self, shown: np.ndarray, hits: np.ndarray, weights: np.ndarray) -> tuple[np.ndarray, str]:
+    def _curve(
+        self, shown: np.ndarray, hits: np.ndarray, weights: np.ndarray
+    ) -> tuple[np.ndarray, str]:
         """What is learned from outputs, weights of rows of the class (else 0), and weights."""
 
     def _fit(self, sample: Sample) -> tuple[bool, str]:

@@ -17,13 +17,14 @@ SMALL_CHANGE = 1e-10  # of any prior in a step
 
 
 class PriorCorrection(Calibrator):
-    """p_k deploy_k / train_k, scaled to sum to 1: right where only the class priors have changed (Saerens, Latinne &
-    Decaestecker 2002, equation 2.4).
+    """p_k deploy_k / train_k, scaled to sum to 1: right where only the class priors have changed
+    (Saerens, Latinne & Decaestecker 2002, equation 2.4).
 
-    train_priors : [K], the priors that the probabilities were made for; without it the class frequencies of the rows of
-        `fit`. A class without rows then counts with its mean probability.
-    deploy_priors : [K], the priors where the probabilities are used. Without it nothing changes until `adapt` has estimated
-        them from unlabelled rows.
+    train_priors : [K], the priors that the probabilities were made for; without it the class
+        frequencies of the rows of `fit`. A class without rows then counts with its mean
+        probability.
+    deploy_priors : [K], the priors where the probabilities are used. Without it nothing changes
+        until `adapt` has estimated them from unlabelled rows.
 
     >>> model = PriorCorrection(train_priors=[0.5, 0.5], deploy_priors=[0.9, 0.1]).fit([[0.5, 0.5], [0.2, 0.8]], [0, 1])
     >>> model.predict_proba([[0.5, 0.5]]).round(3).tolist()
@@ -35,7 +36,12 @@ class PriorCorrection(Calibrator):
     deploy_priors_: np.ndarray
 
     def __init__(
-        self, *, train_priors: Any = None, deploy_priors: Any = None, from_logits: bool = False, classes: Any = None
+        self,
+        *,
+        train_priors: Any = None,
+        deploy_priors: Any = None,
+        from_logits: bool = False,
+        classes: Any = None,
     ) -> None:
         self.train_priors = train_priors
         self.deploy_priors = deploy_priors
@@ -54,25 +60,37 @@ class PriorCorrection(Calibrator):
                 raise InputError("train_priors", "must be above 0", self.train_priors_.tolist())
         if self.deploy_priors is None:
             self.deploy_priors_ = self.train_priors_.copy()
-            return True, "deployment priors are not known: nothing changes until `adapt` estimates them"
+            return (
+                True,
+                "deployment priors are not known: nothing changes until `adapt` estimates them",
+            )
         self.deploy_priors_ = _priors(self.deploy_priors, "deploy_priors", size)
         return True, "deployment priors as given"
 
     def adapt(self, P: Any, sample_weight: Any = None) -> Self:
-        """Estimate the deployment priors from outputs without labels, by expectation maximisation (Saerens et al. 2002,
-        equation 2.9). The likelihood is concave in them, so that where it comes to rest is its maximum."""
+        """Estimate the deployment priors from outputs without labels, by expectation maximisation
+        (Saerens et al. 2002, equation 2.9). The likelihood is concave in them, so that where it
+        comes to rest is its maximum."""
         check_is_fitted(self, "classes_")
         if self.deploy_priors is not None:
-            raise InputError("deploy_priors", "must be None for `adapt` to estimate them", repr(self.deploy_priors))
+            raise InputError(
+                "deploy_priors",
+                "must be None for `adapt` to estimate them",
+                repr(self.deploy_priors),
+            )
         sample = self._sample(P)
-        weights = np.asarray(_check_sample_weight(sample_weight, sample.values, ensure_non_negative=True), np.float64)
+        weights = np.asarray(
+            _check_sample_weight(sample_weight, sample.values, ensure_non_negative=True), np.float64
+        )
         if not weights.any():
             raise InputError("sample_weight", "must not be all zero")
         shares = weights / weights.max()
         shares /= shares.sum()
         priors, converged, status = self._estimate(sample, shares)
         self.deploy_priors_ = priors
-        self.fit_report_ = replace(self.fit_report_, converged=converged, status=f"deployment priors estimated: {status}")
+        self.fit_report_ = replace(
+            self.fit_report_, converged=converged, status=f"deployment priors estimated: {status}"
+        )
         return self
 
     def _estimate(self, sample: Sample, shares: np.ndarray) -> tuple[np.ndarray, bool, str]:
@@ -103,7 +121,9 @@ class PriorCorrection(Calibrator):
 def _priors(values: Any, name: str, size: int) -> np.ndarray:
     found = np.asarray(values, np.float64)
     if found.shape != (size,):
-        raise InputError(name, f"needs one number for each of the {size} classes", f"has shape {found.shape}")
+        raise InputError(
+            name, f"needs one number for each of the {size} classes", f"has shape {found.shape}"
+        )
     if not (np.isfinite(found).all() and (found >= 0).all() and abs(found.sum() - 1) < 1e-6):
         raise InputError(name, "must be finite, not negative, and sum to 1", found.tolist())
     return found / found.sum()

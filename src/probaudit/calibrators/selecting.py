@@ -1,4 +1,5 @@
-"""Choosing a calibrator: by cross-validated proper score, with the simpler preferred where the data cannot tell."""
+"""Choosing a calibrator: by cross-validated proper score, with the simpler preferred where the data
+cannot tell."""
 
 from __future__ import annotations
 
@@ -27,7 +28,8 @@ if TYPE_CHECKING:
 
 CONTROL = "mean_replacement"
 
-# From the simplest to the most flexible: of candidates that the data cannot tell apart, the first is taken.
+# From the simplest to the most flexible: of candidates that the data cannot tell apart, the first
+# is taken.
 METHODS: dict[str, tuple[str, dict[str, Any]]] = {
     "identity": ("Identity", {}),
     "temperature": ("TemperatureScaling", {}),
@@ -36,7 +38,8 @@ METHODS: dict[str, tuple[str, dict[str, Any]]] = {
     "bias_corrected_temperature": ("BiasCorrectedTemperature", {}),
     "beta": ("BetaCalibration", {}),
     "vector": ("VectorScaling", {}),
-    "isotonic": ("IsotonicCalibration", {"finite": True}),  # a probability of 0 would make the score infinite
+    # a probability of 0 would make the score infinite
+    "isotonic": ("IsotonicCalibration", {"finite": True}),
     "irm": ("IRM", {}),
     "histogram": ("HistogramBinning", {}),
     "bbq": ("BBQ", {}),
@@ -48,11 +51,22 @@ METHODS: dict[str, tuple[str, dict[str, Any]]] = {
     "group_calibration": ("GroupCalibration", {}),
     CONTROL: ("MeanReplacement", {}),
 }
-USUAL = ("identity", "temperature", "ensemble_temperature", "bias_corrected_temperature", "beta", "vector", "isotonic", CONTROL)
+USUAL = (
+    "identity",
+    "temperature",
+    "ensemble_temperature",
+    "bias_corrected_temperature",
+    "beta",
+    "vector",
+    "isotonic",
+    CONTROL,
+)
 BY_GROUPS = ("per_group", "per_group_bias")  # need the group of each row
 BY_FEATURES = ("group_calibration",)  # use features where there are some
-MOST_GROUPED_VALUES = 2_000_000  # outputs beyond which group calibration, the slowest of all, is not among the usual
-DENSE_CLASSES = 20  # beyond which one-vs-rest calibrators and those with K^2 parameters are not among the usual
+# outputs beyond which group calibration, the slowest of all, is not among the usual
+MOST_GROUPED_VALUES = 2_000_000
+# beyond which one-vs-rest calibrators and those with K^2 parameters are not among the usual
+DENSE_CLASSES = 20
 
 
 @dataclass(frozen=True)
@@ -81,10 +95,11 @@ class Candidate:
 
 @dataclass(frozen=True, eq=False)
 class CalibratorChoice:
-    """The candidates, which of them was chosen and why, and that one fitted to all rows (`calibrator`).
+    """The candidates, which of them was chosen and why, and that one fitted to all rows
+    (`calibrator`).
 
-    gain : the share of the score that choosing removes, corrected for the choice (see `estimates.selection.corrected_gain`);
-        its definition names the calibrator and the folds.
+    gain : the share of the score that choosing removes, corrected for the choice (see
+        `estimates.selection.corrected_gain`); its definition names the calibrator and the folds.
     """
 
     candidates: tuple[Candidate, ...]
@@ -141,14 +156,16 @@ def select_calibrator(
     seed: int = 0,
     **options: Unpack[RowOptions],
 ) -> CalibratorChoice:
-    """The calibrator of the best cross-validated score, or a simpler one that is as good within one standard error.
+    """The calibrator of the best cross-validated score, or a simpler one that is as good within one
+    standard error.
 
-    candidates : names (`selecting.METHODS`), or calibrators by name, from simple to flexible; the usual ones unless given.
-        "identity" is the choice to leave the outputs alone. Mean replacement is shown as a control and never chosen: it gives
-        everybody the same confidence, which makes ECE and accuracy look perfect and the score poor.
+    candidates : names (`selecting.METHODS`), or calibrators by name, from simple to flexible; the
+        usual ones unless given. "identity" is the choice to leave the outputs alone. Mean
+        replacement is shown as a control and never chosen: it gives everybody the same confidence,
+        which makes ECE and accuracy look perfect and the score poor.
     features : as in `calibration_loss`; "group_calibration" is then among the usual candidates.
-    groups : as in `calibration_loss`; "per_group" and "per_group_bias" (a temperature for each group, or with a bias for each
-        class as well) are then among the usual candidates.
+    groups : as in `calibration_loss`; "per_group" and "per_group_bias" (a temperature for each
+        group, or with a bias for each class as well) are then among the usual candidates.
     score, cv, stratify, seed, options : as in `calibration_loss`.
 
     >>> from probaudit.simulate import gaussian_posteriors
@@ -164,7 +181,9 @@ def select_calibrator(
     share, raw = shares(outputs.weights), outputs.probabilities()
     trials = [_tried(calibrator, outputs, folds.numbers) for calibrator in tried.values()]
     losses = np.column_stack([rule.score(posteriors, outputs.codes) for posteriors, _ in trials])
-    eligible = [place for place, calibrator in enumerate(tried.values()) if not is_control(calibrator)]
+    eligible = [
+        place for place, calibrator in enumerate(tried.values()) if not is_control(calibrator)
+    ]
     found = choose(losses, share, outputs.clusters, eligible)
     if found is None:
         raise InputError("candidates", "none of them has a finite score", ", ".join(tried))
@@ -173,12 +192,30 @@ def select_calibrator(
     naive = float(rule.entropy(np.bincount(outputs.codes, share, minlength=outputs.n_classes)))
     accuracy = float(share @ (raw.argmax(axis=1) == outputs.codes))
     table = tuple(
-        _candidate(name, k, found, losses[:, k], float(means[k]), trials[k], outputs, share, naive, accuracy, k not in eligible)
+        _candidate(
+            name,
+            k,
+            found,
+            losses[:, k],
+            float(means[k]),
+            trials[k],
+            outputs,
+            share,
+            naive,
+            accuracy,
+            k not in eligible,
+        )
         for k, name in enumerate(names)
     )
     first, best = names[found.chosen], names[found.best]
-    why = f"{first}: the best" if first == best else f"{first}: simpler than {best}, and within one standard error of it"
-    value, low, high = corrected_gain(losses, rule.score(raw, outputs.codes), share, outputs.clusters, eligible, seed=seed)
+    why = (
+        f"{first}: the best"
+        if first == best
+        else f"{first}: simpler than {best}, and within one standard error of it"
+    )
+    value, low, high = corrected_gain(
+        losses, rule.score(raw, outputs.codes), share, outputs.clusters, eligible, seed=seed
+    )
     words = f"share of the {rule.name} score removed by {first}, {folds.words}, {correction_words(len(eligible))}"
     gain = Estimate(value, low=low, high=high, n=len(outputs.codes), definition=words)
     fitted = outputs.fitted(tried[first], named=True)
@@ -213,13 +250,19 @@ def calibrator_named(name: str) -> Calibrator:
     if name not in METHODS:
         raise InputError("method", f"must be one of {', '.join(METHODS)}", repr(name))
     kind, choices = METHODS[name]
-    made = {key: calibrators.named(value)() if key == "base" else value for key, value in choices.items()}
+    made = {
+        key: calibrators.named(value)() if key == "base" else value
+        for key, value in choices.items()
+    }
     found: Calibrator = calibrators.named(kind)(**made)
     return found
 
 
-def fit_calibrator(predictions: Predictions, calibrator: Calibrator, *, groups: Any = None) -> Calibrator:
-    """A calibrator fitted to all rows that count, with their own classes, and with features if it uses them.
+def fit_calibrator(
+    predictions: Predictions, calibrator: Calibrator, *, groups: Any = None
+) -> Calibrator:
+    """A calibrator fitted to all rows that count, with their own classes, and with features if it
+    uses them.
 
     groups : as in `calibration_loss`.
     """
@@ -231,13 +274,15 @@ def fit_calibrator(predictions: Predictions, calibrator: Calibrator, *, groups: 
 def aware_names(outputs: Outputs, *, features_given: bool = False) -> list[str]:
     """The candidates that use groups or features of the rows, as far as the rows have some.
 
-    features_given : whether the caller asks for features to be used: they must then be numbers, and no number of rows is too
-        large. Else features that cannot be used are left alone.
+    features_given : whether the caller asks for features to be used: they must then be numbers, and
+        no number of rows is too large. Else features that cannot be used are left alone.
     """
     from .grouping import feature_table
 
     names = [] if outputs.groups is None else list(BY_GROUPS)
-    if outputs.features is None or (outputs.values.size > MOST_GROUPED_VALUES and not features_given):
+    if outputs.features is None or (
+        outputs.values.size > MOST_GROUPED_VALUES and not features_given
+    ):
         return names
     try:
         feature_table(outputs.features, None, None)
@@ -251,27 +296,47 @@ def aware_names(outputs: Outputs, *, features_given: bool = False) -> list[str]:
 def _candidates(
     given: Sequence[str] | Mapping[str, Calibrator] | None, outputs: Outputs, **besides: Any
 ) -> dict[str, Calibrator]:
-    """By name, in order; `besides` are features and groups as the caller gave them, which one of them must use."""
+    """By name, in order; `besides` are features and groups as the caller gave them, which one of
+    them must use."""
     if isinstance(given, Mapping):
-        found = {name: checked_calibrator(calibrator, "candidates") for name, calibrator in given.items()}
+        found = {
+            name: checked_calibrator(calibrator, "candidates") for name, calibrator in given.items()
+        }
     else:
-        names = usual_names(outputs, features_given=besides["features"] is not None) if given is None else given
-        unknown = [name for name in names if name not in METHODS] if not isinstance(names, str) else [names]
+        names = (
+            usual_names(outputs, features_given=besides["features"] is not None)
+            if given is None
+            else given
+        )
+        unknown = (
+            [name for name in names if name not in METHODS]
+            if not isinstance(names, str)
+            else [names]
+        )
         if unknown:
-            raise InputError("candidates", f"must be a list of {', '.join(METHODS)}, or calibrators by name", repr(unknown[0]))
+            raise InputError(
+                "candidates",
+                f"must be a list of {', '.join(METHODS)}, or calibrators by name",
+                repr(unknown[0]),
+            )
         found = {name: calibrator_named(name) for name in names}
     if all(is_control(calibrator) for calibrator in found.values()):
-        raise InputError("candidates", "needs at least one calibrator besides the control", list(found))
+        raise InputError(
+            "candidates", "needs at least one calibrator besides the control", list(found)
+        )
     for calibrator in found.values():
         outputs.check_use(calibrator)
     for argument, value in besides.items():
-        if value is not None and not any(calibrator.takes == argument for calibrator in found.values()):
+        if value is not None and not any(
+            calibrator.takes == argument for calibrator in found.values()
+        ):
             raise InputError(argument, "none of the candidates uses them", ", ".join(found))
     return found
 
 
 def usual_names(outputs: Outputs, *, features_given: bool = False) -> list[str]:
-    """The candidates unless others are given, from the simplest to the most flexible; see `aware_names`."""
+    """The candidates unless others are given, from the simplest to the most flexible; see
+    `aware_names`."""
     dense = outputs.n_classes <= DENSE_CLASSES
     names = [name for name in USUAL[:-1] if dense or name not in ("beta", "isotonic")]
     aware = aware_names(outputs, features_given=features_given)
@@ -294,7 +359,9 @@ def _candidate(
     posteriors, seconds = trial
     gap, error = float(choice.gaps[place]), float(choice.errors[place])
     infinite = int((~np.isfinite(losses)).sum())
-    seen = Predictions(outputs.codes, np.clip(posteriors, 0, 1), sample_weight=outputs.weights, tolerance=1e-6)
+    seen = Predictions(
+        outputs.codes, np.clip(posteriors, 0, 1), sample_weight=outputs.weights, tolerance=1e-6
+    )
     accuracy = float(share @ (posteriors.argmax(axis=1) == outputs.codes))
     return Candidate(
         name=name,
@@ -310,5 +377,9 @@ def _candidate(
         accuracy_change=accuracy - raw_accuracy,
         seconds=seconds,
         control=control,
-        remark="control, never chosen" if control else f"{counted(infinite)} with an infinite score" if infinite else "",
+        remark="control, never chosen"
+        if control
+        else f"{counted(infinite)} with an infinite score"
+        if infinite
+        else "",
     )

@@ -1,4 +1,5 @@
-"""Choosing among candidates by paired losses, and what the choice gains on rows that did not make it."""
+"""Choosing among candidates by paired losses, and what the choice gains on rows that did not make
+it."""
 
 from __future__ import annotations
 
@@ -18,7 +19,8 @@ ROUNDING = 1e-9  # of a loss
 
 @dataclass(frozen=True, eq=False)
 class Choice:
-    """Places of the best candidate and of the chosen one; by how much each is worse than the best, with standard errors."""
+    """Places of the best candidate and of the chosen one; by how much each is worse than the best,
+    with standard errors."""
 
     best: int
     chosen: int
@@ -31,11 +33,15 @@ class Choice:
         return self.gaps <= self.errors
 
 
-def choose(losses: np.ndarray, share: np.ndarray, clusters: np.ndarray | None, eligible: Sequence[int]) -> Choice | None:
-    """The simplest candidate within one standard error of the best (Breiman et al. 1984, section 3.4.3).
+def choose(
+    losses: np.ndarray, share: np.ndarray, clusters: np.ndarray | None, eligible: Sequence[int]
+) -> Choice | None:
+    """The simplest candidate within one standard error of the best (Breiman et al. 1984, section
+    3.4.3).
 
     losses : [n, candidates], from the simplest to the most flexible; infinite ones are allowed.
-    share : of each row in the mean, of sum 1. clusters : the number of each row's cluster, if rows are dependent.
+    share : of each row in the mean, of sum 1. clusters : the number of each row's cluster, if rows
+        are dependent.
     eligible : the candidates that may be chosen. None of them has a finite mean: None.
 
     >>> losses = np.array([[1.0, 0.9], [1.0, 1.2], [1.0, 0.8], [1.0, 1.0]])
@@ -52,7 +58,9 @@ def choose(losses: np.ndarray, share: np.ndarray, clusters: np.ndarray | None, e
         terms = unit_terms(losses[:, place] - losses[:, best] - gaps[place], share, clusters)
         width = half_width(terms) / Z95
         errors[place] = width if math.isfinite(width) else 0.0
-    return Choice(best, next(place for place in allowed if gaps[place] <= errors[place]), gaps, errors)
+    return Choice(
+        best, next(place for place in allowed if gaps[place] <= errors[place]), gaps, errors
+    )
 
 
 def mean_losses(losses: np.ndarray, share: np.ndarray) -> np.ndarray:
@@ -70,17 +78,19 @@ def corrected_gain(
     *,
     seed: int = 0,
 ) -> tuple[float, float, float]:
-    """The share of the loss `before` that the chosen candidate removes, corrected for the choice, with a 95% interval.
+    """The share of the loss `before` that the chosen candidate removes, corrected for the choice,
+    with a 95% interval.
 
-    The candidate that does best on some rows owes part of its lead to these very rows. Bootstrap bias-corrected
-    cross-validation (Tsamardinos, Greasidou & Borboudakis 2018, algorithm 3) repeats the choice, but no fit, on resampled rows,
-    and judges each choice on the rows that its resample left out. A row's loss is its mean over the resamples that left it out,
-    as in the leave-one-out bootstrap (Efron & Tibshirani 1997, section 2). Where no candidate is clearly the best, the
+    The candidate that does best on some rows owes part of its lead to these very rows. Bootstrap
+    bias-corrected cross-validation (Tsamardinos, Greasidou & Borboudakis 2018, algorithm 3) repeats
+    the choice, but no fit, on resampled rows, and judges each choice on the rows that its resample
+    left out. A row's loss is its mean over the resamples that left it out, as in the leave-one-out
+    bootstrap (Efron & Tibshirani 1997, section 2). Where no candidate is clearly the best, the
     result is a mean over the candidates that rows like these would choose.
 
-    The interval is as wide as that of the chosen candidate without a correction. A chosen candidate that leaves every loss as
-    it was gains 0, whatever other rows would have chosen. Units of rows are resampled (see `sampling_units`), so that the
-    cost does not grow with the rows.
+    The interval is as wide as that of the chosen candidate without a correction. A chosen candidate
+    that leaves every loss as it was gains 0, whatever other rows would have chosen. Units of rows
+    are resampled (see `sampling_units`), so that the cost does not grow with the rows.
     """
     found = choose(losses, share, clusters, eligible)
     if found is None or not np.isfinite(before).all() or not (total := float(share @ before)):
@@ -91,14 +101,19 @@ def corrected_gain(
     allowed = [place for place in eligible if math.isfinite(found.gaps[place])]
     units = sampling_units(len(losses), seed, clusters)
     sums = np.column_stack([np.bincount(units, share * losses[:, place]) for place in allowed])
-    judged = _left_out_losses(sums, np.bincount(units, share), seed) if len(sums) > 1 else share @ after
+    judged = (
+        _left_out_losses(sums, np.bincount(units, share), seed) if len(sums) > 1 else share @ after
+    )
     value = 1 - float(judged.sum()) / total
-    half = half_width(unit_terms(ratio_influence(after, before, share), share, clusters), quantile(clusters))
+    half = half_width(
+        unit_terms(ratio_influence(after, before, share), share, clusters), quantile(clusters)
+    )
     return value, value - half, value + half
 
 
 def _left_out_losses(sums: np.ndarray, weight: np.ndarray, seed: int) -> np.ndarray:
-    """Each unit's loss by the candidates that resamples without it choose, on average. `sums` are [units, candidates]."""
+    """Each unit's loss by the candidates that resamples without it choose, on average. `sums` are
+    [units, candidates]."""
     size = len(weight)
     rng = np.random.default_rng(seed)
     total, times = np.zeros(size), np.zeros(size)

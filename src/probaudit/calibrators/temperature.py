@@ -1,4 +1,5 @@
-"""Calibrators with a temperature: alone, with a bias for each class, and mixed with raw and uniform probabilities."""
+"""Calibrators with a temperature: alone, with a bias for each class, and mixed with raw and uniform
+probabilities."""
 
 from __future__ import annotations
 
@@ -23,7 +24,8 @@ SEPARATED = 1e-6  # a mean log score this small: the rows are told apart without
 
 
 class Tempered(Calibrator):
-    """What the three share: a fit that knows its scores from the search itself, without a matrix of probabilities."""
+    """What the three share: a fit that knows its scores from the search itself, without a matrix of
+    probabilities."""
 
     temperature_: float
 
@@ -42,9 +44,11 @@ class Tempered(Calibrator):
 
 
 class TemperatureScaling(Tempered, SummedCalibrator):
-    """p ~ softmax(z / T), z logits or log-probabilities: one temperature T for all (Guo et al. 2017, section 4.2).
+    """p ~ softmax(z / T), z logits or log-probabilities: one temperature T for all (Guo et al.
+    2017, section 4.2).
 
-    The log score is convex in 1 / T; T minimises it within [0.001, 1000]. The most probable class never changes.
+    The log score is convex in 1 / T; T minimises it within [0.001, 1000]. The most probable class
+    never changes.
 
     >>> P = np.array([[0.9, 0.1], [0.9, 0.1], [0.9, 0.1], [0.1, 0.9], [0.1, 0.9], [0.1, 0.9]])
     >>> model = TemperatureScaling().fit(P, [0, 0, 1, 1, 1, 0])
@@ -71,7 +75,11 @@ class TemperatureScaling(Tempered, SummedCalibrator):
         self.temperature_ = 1 / float(found.at)
         after, status = found.value, f"came to rest in {found.steps} steps"
         if not after <= before + ROUNDING:
-            self.temperature_, after, status = 1.0, before, "identity: no temperature improves the log score"
+            self.temperature_, after, status = (
+                1.0,
+                before,
+                "identity: no temperature improves the log score",
+            )
         elif found.at in (1 / BOUNDS[1], 1 / BOUNDS[0]):
             status = at_bound(self.temperature_)
         elif not found.converged:
@@ -87,10 +95,11 @@ class TemperatureScaling(Tempered, SummedCalibrator):
 class BiasCorrectedTemperature(Tempered, SummedCalibrator):
     """p ~ softmax(z / T + b): a temperature and a bias for each class.
 
-    Bias-corrected temperature scaling (Alexandari et al. 2020, section 3) and direction-preserving calibration (Ferrer & Ramos,
-    affine calibration) are one and the same; `DirectionPreserving` is its other name. The log score is convex in (1 / T, b).
-    Biases have mean zero: a common constant does nothing. That of a class without rows, which would go to minus infinity, is
-    held at that mean.
+    Bias-corrected temperature scaling (Alexandari et al. 2020, section 3) and direction-preserving
+    calibration (Ferrer & Ramos, affine calibration) are one and the same; `DirectionPreserving` is
+    its other name. The log score is convex in (1 / T, b). Biases have mean zero: a common constant
+    does nothing. That of a class without rows, which would go to minus infinity, is held at that
+    mean.
 
     >>> P = np.array([[0.9, 0.1], [0.9, 0.1], [0.9, 0.1], [0.1, 0.9], [0.1, 0.9]])
     >>> model = DirectionPreserving().fit(P, [0, 0, 1, 1, 0])
@@ -124,7 +133,13 @@ class BiasCorrectedTemperature(Tempered, SummedCalibrator):
         scale = float(bounded_minimum(rows.at_scale, 1.0, low, high, close=0.1).at)
         start = np.concatenate([[scale], np.zeros(len(present))])
         memory = 0 if rows.classes <= MOST_DENSE else MEMORY
-        found = descend(lambda x: rows.at(float(x[0]), biases(x)).point(present), start, memory=memory, low=low, high=high)
+        found = descend(
+            lambda x: rows.at(float(x[0]), biases(x)).point(present),
+            start,
+            memory=memory,
+            low=low,
+            high=high,
+        )
         self.temperature_, self.bias_ = 1 / float(found.at[0]), biases(found.at).copy()
         after, status = found.value, f"came to rest in {found.steps} steps"
         if not after <= before + ROUNDING:
@@ -146,10 +161,12 @@ DirectionPreserving = BiasCorrectedTemperature
 
 
 class EnsembleTemperature(Tempered):
-    """A mixture of tempered, raw and uniform probabilities (ETS; Zhang, Kailkhura & Han 2020, section 3.2, equation 8).
+    """A mixture of tempered, raw and uniform probabilities (ETS; Zhang, Kailkhura & Han 2020,
+    section 3.2, equation 8).
 
-    The temperature comes first, within [0.05, 5]; then the weights, not negative and of sum 1. Both minimise `loss`: the
-    "squared" error, or the "log" score. Every part keeps the order of the classes, so the most probable one never changes.
+    The temperature comes first, within [0.05, 5]; then the weights, not negative and of sum 1. Both
+    minimise `loss`: the "squared" error, or the "log" score. Every part keeps the order of the
+    classes, so the most probable one never changes.
 
     >>> P = np.array([[0.9, 0.1], [0.9, 0.1], [0.9, 0.1], [0.1, 0.9], [0.1, 0.9], [0.1, 0.9]])
     >>> EnsembleTemperature().fit(P, [0, 0, 1, 1, 1, 0]).predict_proba([[0.9, 0.1]]).round(4)
@@ -161,7 +178,9 @@ class EnsembleTemperature(Tempered):
 
     weights_: np.ndarray
 
-    def __init__(self, *, loss: str = "squared", from_logits: bool = False, classes: Any = None) -> None:
+    def __init__(
+        self, *, loss: str = "squared", from_logits: bool = False, classes: Any = None
+    ) -> None:
         self.loss = loss
         self.from_logits = from_logits
         self.classes = classes
@@ -179,8 +198,14 @@ class EnsembleTemperature(Tempered):
         truths, products = mixture_sums(sample, scale)
         share = sample.weights / sample.weights.sum()
         self.temperature_ = 1 / scale
-        self.weights_ = log_weights(truths, share) if self.loss == "log" else squared_weights(products, share @ truths)
-        after = float(-(share @ np.log(np.maximum(truths @ self.weights_, np.finfo(np.float64).tiny))))
+        self.weights_ = (
+            log_weights(truths, share)
+            if self.loss == "log"
+            else squared_weights(products, share @ truths)
+        )
+        after = float(
+            -(share @ np.log(np.maximum(truths @ self.weights_, np.finfo(np.float64).tiny)))
+        )
         status = at_bound(self.temperature_) if self.temperature_ in (low, high) else "came to rest"
         if after > before + ROUNDING:
             status += "; " + WORSE
@@ -203,16 +228,23 @@ def at_bound(temperature: float) -> str:
 
 
 def least_squares_temperature(rows: TemperedRows) -> float:
-    """The temperature of the least Brier score. It is not convex: the best of a grid, then its neighbourhood."""
+    """The temperature of the least Brier score. It is not convex: the best of a grid, then its
+    neighbourhood."""
     grid = np.geomspace(*ENSEMBLE_BOUNDS, 16)
     best = int(np.argmin([rows.brier(1 / t) for t in grid]))
     around = np.log([grid[max(best - 1, 0)], grid[min(best + 1, len(grid) - 1)]])
-    found = minimize_scalar(lambda u: rows.brier(np.exp(-u)), bounds=tuple(around), method="bounded", options={"xatol": 1e-8})
+    found = minimize_scalar(
+        lambda u: rows.brier(np.exp(-u)),
+        bounds=tuple(around),
+        method="bounded",
+        options={"xatol": 1e-8},
+    )
     return min((float(np.exp(found.x)), *ENSEMBLE_BOUNDS, 1.0), key=lambda t: rows.brier(1 / t))
 
 
 def mixture_sums(sample: Sample, scale: float) -> tuple[np.ndarray, np.ndarray]:
-    """Of tempered, raw and uniform probabilities: that of each row's true class, [n, 3], and mean products, [3, 3]."""
+    """Of tempered, raw and uniform probabilities: that of each row's true class, [n, 3], and mean
+    products, [3, 3]."""
     n, K = sample.values.shape
     truths, products = np.full((n, 3), 1 / K), np.full((3, 3), 1 / K)
     products[:2, :2] = 0
@@ -231,7 +263,8 @@ def mixture_sums(sample: Sample, scale: float) -> tuple[np.ndarray, np.ndarray]:
 
 
 def squared_weights(products: np.ndarray, truths: np.ndarray) -> np.ndarray:
-    """The w on the simplex of least w'Aw - 2 r'w: exactly, as the best stationary point of its faces."""
+    """The w on the simplex of least w'Aw - 2 r'w: exactly, as the best stationary point of its
+    faces."""
     best, weights = np.inf, np.zeros(3)
     for size in (1, 2, 3):
         for face in map(list, combinations(range(3), size)):

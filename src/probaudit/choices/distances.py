@@ -1,6 +1,8 @@
-"""Distances: what a gap between mean output and mean target costs (paper 3, Section 4.3 and Appendix A.2).
+"""Distances: what a gap between mean output and mean target costs (Kirchenbauer et al. 2022,
+Section 4.3 and Appendix A.2).
 
-A distance takes mean outputs and mean targets of cells, [m] for a single event or [m, d], and gives [m] numbers.
+A distance takes mean outputs and mean targets of cells, [m] for a single event or [m, d], and gives
+[m] numbers.
 """
 
 from __future__ import annotations
@@ -40,7 +42,8 @@ class L1(Distance):
 
 @dataclass(frozen=True)
 class TVD(Distance):
-    """Total variation: half the sum of absolute differences; for a single event, the absolute difference."""
+    """Total variation: half the sum of absolute differences; for a single event, the absolute
+    difference."""
 
     def between(self, outputs: np.ndarray, targets: np.ndarray) -> np.ndarray:
         return L1().between(outputs, targets) / (1 if outputs.ndim == 1 else 2)
@@ -70,14 +73,18 @@ class Squared(Distance):
 
 @dataclass(frozen=True)
 class Divergence(Distance):
-    """The divergence of a proper score from mean target to mean output, d(target, output) (paper 5, Eq. 4.2)."""
+    """The divergence of a proper score from mean target to mean output, d(target, output)
+    (Chidambaram & Ge 2024, Eq. 4.2)."""
 
     score: Score
 
     def between(self, outputs: np.ndarray, targets: np.ndarray) -> np.ndarray:
         if outputs.ndim == 1:
-            return self.score.one_dimensional().divergence(np.clip(targets, 0, 1), np.clip(outputs, 0, 1))
-        if (targets < 0).any() or (np.abs(targets.sum(axis=1) - 1) > 1e-6).any():  # of simulated gaps
+            return self.score.one_dimensional().divergence(
+                np.clip(targets, 0, 1), np.clip(outputs, 0, 1)
+            )
+        # of simulated gaps
+        if (targets < 0).any() or (np.abs(targets.sum(axis=1) - 1) > 1e-6).any():
             targets = np.clip(targets, 0, None)
             targets = targets / targets.sum(axis=1, keepdims=True)
         return self.score.divergence(targets, outputs)
@@ -85,7 +92,8 @@ class Divergence(Distance):
 
 @dataclass(frozen=True)
 class InterInterval(Distance):
-    """How far the mean target lies outside [low, high], whatever the output says (paper 3, Eq. 7): for Likert scales."""
+    """How far the mean target lies outside [low, high], whatever the output says (Kirchenbauer et
+    al. 2022, Eq. 7): for Likert scales."""
 
     low: float
     high: float
@@ -102,7 +110,8 @@ class InterInterval(Distance):
 
 @dataclass(frozen=True)
 class IntervalTVD(Distance):
-    """Total variation, counted only where the mean target lies outside [low, high]: a tolerance, beyond which all counts."""
+    """Total variation, counted only where the mean target lies outside [low, high]: a tolerance,
+    beyond which all counts."""
 
     low: float
     high: float
@@ -117,7 +126,8 @@ class IntervalTVD(Distance):
 
 @dataclass(frozen=True, eq=False)
 class Mahalanobis(Distance):
-    """sqrt((g - y) M (g - y)'), M positive semi-definite (paper 3, Eq. 10-11); a vector stands for its diagonal (Eq. 9)."""
+    """sqrt((g - y) M (g - y)'), M positive semi-definite (Kirchenbauer et al. 2022, Eq. 10-11); a
+    vector stands for its diagonal (Eq. 9)."""
 
     matrix: Any
 
@@ -125,16 +135,24 @@ class Mahalanobis(Distance):
         matrix = as_numbers(self.matrix, "matrix").astype(np.float64)
         matrix = np.diag(matrix) if matrix.ndim == 1 else matrix
         if matrix.ndim != 2 or matrix.shape[0] != matrix.shape[1]:
-            raise InputError("matrix", "must be square, or the vector of its diagonal", f"has shape {matrix.shape}")
+            raise InputError(
+                "matrix",
+                "must be square, or the vector of its diagonal",
+                f"has shape {matrix.shape}",
+            )
         least = float(np.linalg.eigvalsh((matrix + matrix.T) / 2).min())
         if not least >= -1e-12 * max(1.0, float(np.abs(matrix).max())):
-            raise InputError("matrix", "must be positive semi-definite", f"has the eigenvalue {least:.6g}")
+            raise InputError(
+                "matrix", "must be positive semi-definite", f"has the eigenvalue {least:.6g}"
+            )
         object.__setattr__(self, "matrix", matrix)
 
     def between(self, outputs: np.ndarray, targets: np.ndarray) -> np.ndarray:
         gap = _gap(outputs, targets)
         if gap.shape[1] != len(self.matrix):
-            raise InputError("matrix", f"needs {gap.shape[1]} rows, as many as the lens shows", len(self.matrix))
+            raise InputError(
+                "matrix", f"needs {gap.shape[1]} rows, as many as the lens shows", len(self.matrix)
+            )
         return np.sqrt(np.maximum(np.einsum("mi,ij,mj->m", gap, self.matrix, gap), 0.0))
 
 
@@ -154,5 +172,7 @@ def as_distance(distance: str | Distance) -> Distance:
     if isinstance(distance, Distance):
         return distance
     if distance not in NAMED:
-        raise InputError("distance", f"must be one of {', '.join(NAMED)} or a Distance", repr(distance))
+        raise InputError(
+            "distance", f"must be one of {', '.join(NAMED)} or a Distance", repr(distance)
+        )
     return NAMED[distance]

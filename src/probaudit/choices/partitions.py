@@ -1,6 +1,8 @@
-"""Partitions: which rows are judged together (paper 3, Appendix B; paper 4, Definition 2).
+"""Partitions: which rows are judged together (Kirchenbauer et al. 2022, Appendix B; Yang et al.
+2023, Definition 2).
 
-A partition gives every row the number of its cell, from the outputs that a lens shows: [n] for a single event, else [n, d].
+A partition gives every row the number of its cell, from the outputs that a lens shows: [n] for a
+single event, else [n, d].
 """
 
 from __future__ import annotations
@@ -28,20 +30,30 @@ class Partition(ABC):
     @property
     def count(self) -> int:
         """How many cells there can be, of a partition that is `placed`."""
-        raise InputError("partition", "needs `count`, how many cells there are, to be counted over rows in files", repr(self))
+        raise InputError(
+            "partition",
+            "needs `count`, how many cells there are, to be counted over rows in files",
+            repr(self),
+        )
 
     def grid_cells(self, place: np.ndarray, rows: np.ndarray) -> np.ndarray:
         """The same for cells of a fine grid, given where each lies and how many rows it holds."""
-        raise InputError("exact", "must be True: this partition needs the rows themselves", repr(self))
+        raise InputError(
+            "exact", "must be True: this partition needs the rows themselves", repr(self)
+        )
 
     def select(self, rows: np.ndarray, total: int) -> Partition:
         """The same partition for some of all `total` rows."""
         return self
 
     def placed(self, outputs: np.ndarray) -> Partition:
-        """The cells that these outputs make, for any others: for rows that are counted after a sample has shown what they are
-        like."""
-        raise InputError("partition", "must be one that a sample of rows can decide, as bins and k-d trees are", repr(self))
+        """The cells that these outputs make, for any others: for rows that are counted after a
+        sample has shown what they are like."""
+        raise InputError(
+            "partition",
+            "must be one that a sample of rows can decide, as bins and k-d trees are",
+            repr(self),
+        )
 
     def __mul__(self, other: Partition) -> Partition:
         return Product(self, other)
@@ -52,7 +64,9 @@ def _numbered(*labels: np.ndarray) -> np.ndarray:
     codes = np.zeros(len(labels[0]), np.int64)
     for label in labels:
         place = _places(label)
-        codes = np.unique(codes * (int(place.max(initial=0)) + 1) + place, return_inverse=True)[1].reshape(-1)
+        codes = np.unique(codes * (int(place.max(initial=0)) + 1) + place, return_inverse=True)[
+            1
+        ].reshape(-1)
     return codes
 
 
@@ -88,23 +102,29 @@ def _ranks(codes: np.ndarray) -> np.ndarray:
 
 
 def _with_slack(edges: np.ndarray, right: bool) -> np.ndarray:
-    """Edges moved so that outputs that round to them as float32 are not below them, or with `right` not above."""
+    """Edges moved so that outputs that round to them as float32 are not below them, or with `right`
+    not above."""
     return edges * (1 + SLACK if right else 1 - SLACK)
 
 
 def _single(outputs: np.ndarray, name: str) -> np.ndarray:
     if outputs.ndim != 1:
-        raise InputError("partition", f"{name} needs a lens that shows a single event", f"outputs of shape {outputs.shape}")
+        raise InputError(
+            "partition",
+            f"{name} needs a lens that shows a single event",
+            f"outputs of shape {outputs.shape}",
+        )
     return outputs
 
 
 @dataclass(frozen=True)
 class EqualWidth(Partition):
-    """Bins of equal width, [low, high), the last one closed; with `right`, (low, high], the first one closed.
+    """Bins of equal width, [low, high), the last one closed; with `right`, (low, high], the first
+    one closed.
 
-    An output that differs from an edge by no more than the rounding of a float32 (7.5e-8 of itself) is at the edge. The fine
-    grid of a pass over rows has the same rule. With several outputs, the cells of the first d - 1 of them (paper 3's uniform
-    scheme).
+    An output that differs from an edge by no more than the rounding of a float32 (7.5e-8 of itself)
+    is at the edge. The fine grid of a pass over rows has the same rule. With several outputs, the
+    cells of the first d - 1 of them (Kirchenbauer et al. 2022's uniform scheme).
 
     >>> EqualWidth(10).cells(np.array([0.2, 0.3, 0.6, 0.7]))
     array([2, 3, 6, 7])
@@ -127,11 +147,18 @@ class EqualWidth(Partition):
         outputs = np.ascontiguousarray(outputs)
         if outputs.ndim == 1:
             found = np.empty(len(outputs), np.int64)
-            each_chunk(outputs, lambda part: width_bins(outputs[part], self.cuts, self.right, found[part]))
+            each_chunk(
+                outputs, lambda part: width_bins(outputs[part], self.cuts, self.right, found[part])
+            )
             return found
         codes, first = np.empty(len(outputs), np.uint64), self.first_beyond(outputs.dtype)
         bits = bits_of(outputs)
-        each_chunk(outputs, lambda part: row_codes(outputs[part], bits[part], self.cuts, first, self.right, codes[part]))
+        each_chunk(
+            outputs,
+            lambda part: row_codes(
+                outputs[part], bits[part], self.cuts, first, self.right, codes[part]
+            ),
+        )
         return _ranks(codes)
 
     @property
@@ -147,14 +174,20 @@ class EqualWidth(Partition):
         """The bit pattern of the least number of a format that lies beyond the first bin."""
         edge = np.nextafter(self.cuts[1], 2.0) if self.right else self.cuts[1]
         number = np.array([edge], dtype)
-        return bits_of(np.where(number >= edge, number, np.nextafter(number, np.array(2, dtype))))[0]
+        return bits_of(np.where(number >= edge, number, np.nextafter(number, np.array(2, dtype))))[
+            0
+        ]
 
     def grid_cells(self, place: np.ndarray, rows: np.ndarray) -> np.ndarray:
         return self.cells(place)
 
     def placed(self, outputs: np.ndarray) -> Partition:
         if outputs.ndim != 1:
-            raise InputError("partition", "of several outputs must be a KDTree, for rows that are not in memory", repr(self))
+            raise InputError(
+                "partition",
+                "of several outputs must be a KDTree, for rows that are not in memory",
+                repr(self),
+            )
         return self
 
     @property
@@ -164,8 +197,8 @@ class EqualWidth(Partition):
 
 @dataclass(frozen=True, eq=False)
 class Edges(Partition):
-    """Bins between given edges, [low, high), the last one closed; with `right`, (low, high]. What is at an edge is as in
-    `EqualWidth`."""
+    """Bins between given edges, [low, high), the last one closed; with `right`, (low, high]. What
+    is at an edge is as in `EqualWidth`."""
 
     edges: Any
     right: bool = False
@@ -180,8 +213,15 @@ class Edges(Partition):
         outputs = _single(outputs, "Edges")
         low, high = _with_slack(self.edges, False)[0], _with_slack(self.edges, True)[-1]
         if ((outputs < low) | (outputs > high)).any():
-            raise InputError("edges", "must span all outputs", f"{outputs.min():.6g} to {outputs.max():.6g}")
-        found = np.searchsorted(_with_slack(self.edges, self.right), outputs, side="left" if self.right else "right") - 1
+            raise InputError(
+                "edges", "must span all outputs", f"{outputs.min():.6g} to {outputs.max():.6g}"
+            )
+        found = (
+            np.searchsorted(
+                _with_slack(self.edges, self.right), outputs, side="left" if self.right else "right"
+            )
+            - 1
+        )
         return np.clip(found, 0, len(self.edges) - 2)
 
     def grid_cells(self, place: np.ndarray, rows: np.ndarray) -> np.ndarray:
@@ -197,7 +237,8 @@ class Edges(Partition):
 
 @dataclass(frozen=True)
 class EqualMass(Partition):
-    """Bins of equally many rows. Equal outputs are never parted: a boundary moves up past them, and there may be fewer bins.
+    """Bins of equally many rows. Equal outputs are never parted: a boundary moves up past them, and
+    there may be fewer bins.
 
     >>> EqualMass(2).cells(np.array([0.1, 0.1, 0.1, 0.2]))
     array([0, 0, 0, 1])
@@ -221,9 +262,9 @@ class EqualMass(Partition):
 
     def grid_cells(self, place: np.ndarray, rows: np.ndarray) -> np.ndarray:
         first = np.cumsum(rows) - rows
-        return np.unique(np.searchsorted(self._starts(int(rows.sum())), first, side="right"), return_inverse=True)[1].reshape(
-            -1
-        )
+        return np.unique(
+            np.searchsorted(self._starts(int(rows.sum())), first, side="right"), return_inverse=True
+        )[1].reshape(-1)
 
     def placed(self, outputs: np.ndarray) -> Partition:
         cells = self.cells(outputs)
@@ -240,13 +281,14 @@ class EqualMass(Partition):
 
 @dataclass(frozen=True)
 class KDTree(Partition):
-    """Boxes of the simplex: the axis of largest variance is split again and again, at its mean or median.
+    """Boxes of the simplex: the axis of largest variance is split again and again, at its mean or
+    median.
 
-    Rows count alike, whatever their weights. Those below the cut go low; if there are none, the cut is the next larger
-    value: only a box of equal rows cannot be split.
+    Rows count alike, whatever their weights. Those below the cut go low; if there are none, the cut
+    is the next larger value: only a box of equal rows cannot be split.
 
-    gamma : a box is split while it holds at least this share of the rows (paper 3, Appendix B.2); `min_rows` gives the
-        number of rows instead.
+    gamma : a box is split while it holds at least this share of the rows (Kirchenbauer et al. 2022,
+        Appendix B.2); `min_rows` gives the number of rows instead.
     """
 
     gamma: float = 0.1
@@ -269,7 +311,9 @@ class KDTree(Partition):
 
         points = _points(outputs)
         least = max(2.0, self.gamma * len(points) if self.min_rows is None else self.min_rows)
-        found: tuple[np.ndarray, np.ndarray, np.ndarray] = tree_cells(points, least, self.split == "median")
+        found: tuple[np.ndarray, np.ndarray, np.ndarray] = tree_cells(
+            points, least, self.split == "median"
+        )
         return found
 
     def placed(self, outputs: np.ndarray) -> Partition:
@@ -278,7 +322,11 @@ class KDTree(Partition):
 
 def _points(outputs: np.ndarray) -> np.ndarray:
     """Outputs as points of the simplex."""
-    points = outputs if outputs.ndim == 2 else np.column_stack([np.subtract(1, outputs, dtype=np.float64), outputs])
+    points = (
+        outputs
+        if outputs.ndim == 2
+        else np.column_stack([np.subtract(1, outputs, dtype=np.float64), outputs])
+    )
     return np.ascontiguousarray(points, np.float32 if points.dtype == np.float32 else np.float64)
 
 
@@ -293,7 +341,9 @@ class Boxes(Partition):
         from ..kernels.trees import find_boxes
 
         points, found = _points(outputs), np.empty(len(outputs), np.int64)
-        each_chunk(points, lambda part: find_boxes(points[part], self.nodes, self.cuts, found[part]))
+        each_chunk(
+            points, lambda part: find_boxes(points[part], self.nodes, self.cuts, found[part])
+        )
         return found
 
     def placed(self, outputs: np.ndarray) -> Partition:
@@ -332,7 +382,9 @@ class Column(Partition):
 
     def cells(self, outputs: np.ndarray) -> np.ndarray:
         if len(self.values) != len(outputs):
-            raise InputError("values", f"needs one value per row ({len(outputs)})", len(self.values))
+            raise InputError(
+                "values", f"needs one value per row ({len(outputs)})", len(self.values)
+            )
         return _numbered(self.values)
 
     def select(self, rows: np.ndarray, total: int) -> Partition:
@@ -343,7 +395,7 @@ class Column(Partition):
 
 @dataclass(frozen=True)
 class Whole(Partition):
-    """All rows together (paper 4, Example 5)."""
+    """All rows together (Yang et al. 2023, Example 5)."""
 
     def cells(self, outputs: np.ndarray) -> np.ndarray:
         return np.zeros(len(outputs), np.int64)
@@ -361,7 +413,7 @@ class Whole(Partition):
 
 @dataclass(frozen=True)
 class Each(Partition):
-    """Every row by itself (paper 4, Example 4)."""
+    """Every row by itself (Yang et al. 2023, Example 4)."""
 
     def cells(self, outputs: np.ndarray) -> np.ndarray:
         return np.arange(len(outputs))

@@ -1,8 +1,10 @@
-"""Proper scoring rules: each with its per-row score, entropy, divergence, best constant forecast and 1-D counterpart.
+"""Proper scoring rules: each with its per-row score, entropy, divergence, best constant forecast
+and 1-D counterpart.
 
-A score S(q, y) judges a forecast q when class y occurs; lower is better. Its entropy H(p) = sum_c p_c S(p, c) is what the
-best forecast of p expects, and its divergence d(p, q) = sum_c p_c S(q, c) - H(p) >= 0 is what forecasting q in its place
-costs (paper 2, Sections 2.3 and 2.5; paper 5, Section 4). Forecasts are arrays [..., K].
+A score S(q, y) judges a forecast q when class y occurs; lower is better. Its entropy H(p) = sum_c
+p_c S(p, c) is what the best forecast of p expects, and its divergence d(p, q) = sum_c p_c S(q, c) -
+H(p) >= 0 is what forecasting q in its place costs (Ferrer & Ramos 2025, Sections 2.3 and 2.5;
+Chidambaram & Ge 2024, Section 4). Forecasts are arrays [..., K].
 """
 
 from __future__ import annotations
@@ -43,22 +45,27 @@ class Score(ABC):
         return _expectation(p, self.by_class(q)) - self.entropy(p)
 
     def naive(self, priors: Any) -> np.ndarray:
-        """The best constant forecast: the class frequencies themselves (paper 2, Section 2.3.2)."""
+        """The best constant forecast: the class frequencies themselves (Ferrer & Ramos 2025,
+        Section 2.3.2)."""
         return as_numbers(priors, "priors")
 
     def one_dimensional(self) -> OneDimensional:
-        """The counterpart for the confidence alone, phi in paper 5, Section 4.1."""
-        raise InputError("score", "has a 1-D counterpart only for Log, Brier and two-class costs", self.name)
+        """The counterpart for the confidence alone, phi in Chidambaram & Ge 2024, Section 4.1."""
+        raise InputError(
+            "score", "has a 1-D counterpart only for Log, Brier and two-class costs", self.name
+        )
 
 
 def _expectation(p: np.ndarray, scores: np.ndarray) -> np.ndarray:
-    """sum_c p_c S_c, where a class that cannot occur costs nothing, even if its score is infinite."""
+    """sum_c p_c S_c, where a class that cannot occur costs nothing, even if its score is
+    infinite."""
     return np.where(p > 0, p * np.where(p > 0, scores, 0.0), 0.0).sum(axis=-1)
 
 
 @dataclass(frozen=True)
 class OneDimensional:
-    """A score for a single probability: phi is its convex generator, divergence the Bregman divergence of phi.
+    """A score for a single probability: phi is its convex generator, divergence the Bregman
+    divergence of phi.
 
     >>> float(Brier().one_dimensional().divergence(0.9, 0.7).round(12))
     0.04
@@ -69,7 +76,7 @@ class OneDimensional:
     bregman: Callable[[np.ndarray, np.ndarray], np.ndarray]
 
     def divergence(self, x: Any, y: Any) -> np.ndarray:
-        """d_phi(x, y) = phi(x) - phi(y) - phi'(y) (x - y) (paper 5, Eq. 4.1)."""
+        """d_phi(x, y) = phi(x) - phi(y) - phi'(y) (x - y) (Chidambaram & Ge 2024, Eq. 4.1)."""
         return self.bregman(np.asarray(x, np.float64), np.asarray(y, np.float64))
 
 
@@ -84,7 +91,8 @@ def _binary(values: Any) -> np.ndarray:
 
 @dataclass(frozen=True)
 class Log(Score):
-    """The logarithmic score -log q_y; its mean is the cross-entropy (paper 2, Eq. 8). Infinite when q_y = 0.
+    """The logarithmic score -log q_y; its mean is the cross-entropy (Ferrer & Ramos 2025, Eq. 8).
+    Infinite when q_y = 0.
 
     >>> Log().score([[0.25, 0.75]], [1]).round(4)
     array([0.2877])
@@ -97,7 +105,7 @@ class Log(Score):
             return -np.log(forecast) + 0.0
 
     def one_dimensional(self) -> OneDimensional:
-        """phi(x) = x log x + (1 - x) log(1 - x) (paper 5, Corollary 4.7)."""
+        """phi(x) = x log x + (1 - x) log(1 - x) (Chidambaram & Ge 2024, Corollary 4.7)."""
         return OneDimensional(
             "log",
             lambda x: _x_log_x(x) + _x_log_x(1 - x),
@@ -109,7 +117,7 @@ class Log(Score):
 class Brier(Score):
     """The Brier score, sum_k (q_k - [k = y])^2, from 0 to 2.
 
-    Paper 2, Eq. 9, divides by K. Normalised values do not depend on that.
+    Ferrer & Ramos 2025, Eq. 9, divides by K. Normalised values do not depend on that.
 
     >>> Brier().score([[0.25, 0.75]], [1])
     array([0.125])
@@ -135,10 +143,11 @@ class Brier(Score):
 
 @dataclass(frozen=True, eq=False)
 class Cost(Score):
-    """The cost of the Bayes decision under a K x M cost matrix; its mean is the Bayes risk (paper 2, Section 2.3.1).
+    """The cost of the Bayes decision under a K x M cost matrix; its mean is the Bayes risk (paper
+    2, Section 2.3.1).
 
-    Rows are true classes, columns decisions; a decision need not be a class (to reject, for instance). The decision
-    is the one of least expected cost, the first of equals.
+    Rows are true classes, columns decisions; a decision need not be a class (to reject, for
+    instance). The decision is the one of least expected cost, the first of equals.
 
     >>> Cost([[0, 1, 0.1], [1, 0, 0.1]]).decide([[0.5, 0.5], [0.01, 0.99]])
     array([2, 1])
@@ -151,10 +160,14 @@ class Cost(Score):
     def __post_init__(self) -> None:
         matrix = np.require(as_numbers(self.matrix, "costs"), np.float64, ["C", "W", "A"])
         if matrix.ndim != 2 or matrix.shape[0] < 2 or matrix.shape[1] < 1:
-            raise InputError("costs", "must be a matrix [classes, decisions]", f"has shape {matrix.shape}")
+            raise InputError(
+                "costs", "must be a matrix [classes, decisions]", f"has shape {matrix.shape}"
+            )
         if not np.isfinite(matrix).all():
             k, j = np.argwhere(~np.isfinite(matrix))[0]
-            raise InputError("costs", "must be finite", f"{matrix[k, j]} for class {k}, decision {j}")
+            raise InputError(
+                "costs", "must be finite", f"{matrix[k, j]} for class {k}, decision {j}"
+            )
         object.__setattr__(self, "matrix", matrix)
 
     @classmethod
@@ -172,7 +185,8 @@ class Cost(Score):
 
     @classmethod
     def imbalanced(cls, classes: int, cost: float = 10.0) -> Cost:
-        """1 for every error, except `cost` for errors on the last class (paper 2, Section 3.2)."""
+        """1 for every error, except `cost` for errors on the last class (Ferrer & Ramos 2025,
+        Section 3.2)."""
         matrix = 1.0 - np.eye(classes)
         matrix[-1] *= cost
         return cls(matrix, "imbalanced")
@@ -183,7 +197,7 @@ class Cost(Score):
             raise InputError("costs", rule, f"has shape {self.matrix.shape}")
 
     def decide(self, forecast: Any) -> np.ndarray:
-        """The Bayes decision for each forecast (paper 2, Eq. 1)."""
+        """The Bayes decision for each forecast (Ferrer & Ramos 2025, Eq. 1)."""
         forecast = as_numbers(forecast, "forecast")
         self.check_classes(forecast.shape[-1])
         return np.argmin(forecast @ self.matrix, axis=-1)
@@ -192,16 +206,23 @@ class Cost(Score):
         return np.moveaxis(self.matrix[:, self.decide(forecast)], 0, -1)
 
     def one_dimensional(self) -> OneDimensional:
-        """For two classes, phi(x) = - the least expected cost. With more, the bound of paper 5, Lemma 4.6, does not
-        hold for decisions about one class alone, so there is no counterpart."""
+        """For two classes, phi(x) = - the least expected cost. With more, the bound of Chidambaram
+        & Ge 2024, Lemma 4.6, does not hold for decisions about one class alone, so there is no
+        counterpart."""
         if len(self.matrix) != 2:
             return super().one_dimensional()
         return OneDimensional(
-            self.name, lambda x: -self.entropy(_binary(x)), lambda x, y: self.divergence(_binary(x), _binary(y))
+            self.name,
+            lambda x: -self.entropy(_binary(x)),
+            lambda x, y: self.divergence(_binary(x), _binary(y)),
         )
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, Cost) and self.matrix.shape == other.matrix.shape and bool((self.matrix == other.matrix).all())
+        return (
+            isinstance(other, Cost)
+            and self.matrix.shape == other.matrix.shape
+            and bool((self.matrix == other.matrix).all())
+        )
 
     def __hash__(self) -> int:
         return hash((self.matrix.shape, self.matrix.tobytes()))
@@ -209,12 +230,14 @@ class Cost(Score):
 
 @dataclass(frozen=True)
 class RiskWeighted(Score):
-    """Bayes risks of a two-class problem integrated over all thresholds with a Beta(a, b) weight (paper 2, Eq. 10-12, 34).
+    """Bayes risks of a two-class problem integrated over all thresholds with a Beta(a, b) weight
+    (Ferrer & Ramos 2025, Eq. 10-12, 34).
 
-    At threshold t the positive (second) class is decided when its probability exceeds t; to miss it costs 1 / t, a
-    false alarm costs 1 / (1 - t). The weight is W(t) = (2t)^(a-1) (2(1-t))^(b-1), the Beta(a, b) density scaled to
-    1 at t = 1/2. On that scale a = b = 1 is exactly `Log` and a = b = 2 exactly `Brier` (a sum over both classes).
-    With the plain density, as the paper writes it, Beta(2, 2) gives 3/2 of that, or 3 times its Eq. 9.
+    At threshold t the positive (second) class is decided when its probability exceeds t; to miss it
+    costs 1 / t, a false alarm costs 1 / (1 - t). The weight is W(t) = (2t)^(a-1) (2(1-t))^(b-1),
+    the Beta(a, b) density scaled to 1 at t = 1/2. On that scale a = b = 1 is exactly `Log` and a =
+    b = 2 exactly `Brier` (a sum over both classes). With the plain density, as the paper writes it,
+    Beta(2, 2) gives 3/2 of that, or 3 times its Eq. 9.
 
     >>> RiskWeighted(2, 2).score([[0.25, 0.75]], [1]).round(12)
     array([0.125])
@@ -240,11 +263,15 @@ class RiskWeighted(Score):
         if forecast.shape[-1] != 2:
             raise InputError("forecast", "must have two classes", f"has shape {forecast.shape}")
         scale = 2.0 ** (self.a + self.b - 2)
-        return scale * np.stack([_tail(forecast[..., 0], self.b, self.a), _tail(forecast[..., 1], self.a, self.b)], axis=-1)
+        return scale * np.stack(
+            [_tail(forecast[..., 0], self.b, self.a), _tail(forecast[..., 1], self.a, self.b)],
+            axis=-1,
+        )
 
 
 def _tail(q: np.ndarray, a: float, b: float) -> np.ndarray:
-    """The integral of t^(a-2) (1-t)^(b-1) from q to 1, without loss of small q or of small 1 - q."""
+    """The integral of t^(a-2) (1-t)^(b-1) from q to 1, without loss of small q or of small 1 -
+    q."""
     from scipy.special import beta, betainc, betaincc
 
     q = np.clip(np.asarray(q, np.float64), 0.0, 1.0)
@@ -268,8 +295,8 @@ def _upper(q: np.ndarray, a: float, b: float) -> np.ndarray:
 def _middle(q: np.ndarray, end: float, power: float, b: float) -> np.ndarray:
     """The integral of t^(power-1) (1-t)^(b-1) from q to the end, for -1 < power <= 0.
 
-    The part of t^(power-1) alone is elementary. What is left, t^power g(t) with g = ((1-t)^(b-1) - 1) / t, is smooth in
-    v = t^(power+1) and goes by Gauss-Legendre.
+    The part of t^(power-1) alone is elementary. What is left, t^power g(t) with g = ((1-t)^(b-1) -
+    1) / t, is smooth in v = t^(power+1) and goes by Gauss-Legendre.
     """
     span = np.log(end) - np.log(q)
     alone = span if power == 0 else q**power * np.expm1(power * span) / power

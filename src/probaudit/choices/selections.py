@@ -1,7 +1,9 @@
-"""Selections: which rows count (paper 3, Section 4.1). A selection sees rows before the lens, or after it.
+"""Selections: which rows count (Kirchenbauer et al. 2022, Section 4.1). A selection sees rows
+before the lens, or after it.
 
-Selections compose: `a & b` keeps the rows of both, `a | b` those of either, `~a` all others. Each part sees the rows where it
-looks: `LabelIs(2) & OutputIn(0.5, 1)` keeps rows of class 2 whose output, as the lens shows it, is at least 0.5.
+Selections compose: `a & b` keeps the rows of both, `a | b` those of either, `~a` all others. Each
+part sees the rows where it looks: `LabelIs(2) & OutputIn(0.5, 1)` keeps rows of class 2 whose
+output, as the lens shows it, is at least 0.5.
 """
 
 from __future__ import annotations
@@ -67,9 +69,11 @@ class PredictedIs(Selection):
 
 @dataclass(frozen=True)
 class OutputIn(Selection):
-    """Rows whose output, as the lens shows it, lies in [low, high]; what is at an end is as in `EqualWidth`.
+    """Rows whose output, as the lens shows it, lies in [low, high]; what is at an end is as in
+    `EqualWidth`.
 
-    index : of a lens that shows several outputs, which of them: its number, or "max" for the largest.
+    index : of a lens that shows several outputs, which of them: its number, or "max" for the
+        largest.
 
     >>> view = View(np.array([[0.2, 0.8], [0.6, 0.4]]), np.array([0, 0]))
     >>> OutputIn(0.5, 0.7, index="max").mask(view)
@@ -89,12 +93,16 @@ class OutputIn(Selection):
 
     def mask(self, view: View) -> np.ndarray:
         outputs = self._outputs(view.outputs)
-        return np.asarray((outputs >= self.low * (1 - SLACK)) & (outputs <= self.high * (1 + SLACK)))
+        return np.asarray(
+            (outputs >= self.low * (1 - SLACK)) & (outputs <= self.high * (1 + SLACK))
+        )
 
     def _outputs(self, outputs: np.ndarray) -> np.ndarray:
         if outputs.ndim == 1:
             if self.index is not None:
-                raise InputError("index", "is for a lens that shows several outputs", repr(self.index))
+                raise InputError(
+                    "index", "is for a lens that shows several outputs", repr(self.index)
+                )
             return outputs
         if self.index is None:
             rule = 'OutputIn needs index=, the number of an output or "max", for a lens that shows several'
@@ -102,7 +110,9 @@ class OutputIn(Selection):
         if self.index == "max":
             return np.asarray(outputs.max(axis=1))
         if not 0 <= int(self.index) < outputs.shape[1]:
-            raise InputError("index", f"must be an output of the lens, 0 to {outputs.shape[1] - 1}", self.index)
+            raise InputError(
+                "index", f"must be an output of the lens, 0 to {outputs.shape[1] - 1}", self.index
+            )
         return np.asarray(outputs[:, int(self.index)])
 
 

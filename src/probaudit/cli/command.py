@@ -1,4 +1,5 @@
-"""What commands share: how they are put together, options in the order given, and errors that speak of options."""
+"""What commands share: how they are put together, options in the order given, and errors that speak
+of options."""
 
 from __future__ import annotations
 
@@ -18,8 +19,21 @@ from ..engines.cluster import ClusterError
 from ..errors import InputError
 
 ORDER = "probaudit.order"
-NAMING = ("label", "probs", "logits", "log_probs", "confidence", "correct", "weight", "features", "groups", "clusters", "name")
-# What Python calls an argument, and the parameter that it is here; of two, the one that a command has.
+NAMING = (
+    "label",
+    "probs",
+    "logits",
+    "log_probs",
+    "confidence",
+    "correct",
+    "weight",
+    "features",
+    "groups",
+    "clusters",
+    "name",
+)
+# What Python calls an argument, and the parameter that it is here; of two, the one that a command
+# has.
 PARAMETERS = (
     ("calibrator", "method"),
     ("columns", "groups"),
@@ -46,22 +60,30 @@ class Command(TyperCommand):
         try:
             return super().invoke(ctx)
         except (InputError, ClusterError) as error:
-            typer.echo(f"error: {spoken(error, ctx) if isinstance(error, InputError) else error}", err=True)
+            typer.echo(
+                f"error: {spoken(error, ctx) if isinstance(error, InputError) else error}", err=True
+            )
             raise typer.Exit(2) from None
 
 
 def in_order(context: typer.Context, *names: str) -> list[tuple[str, str]]:
-    """The values of options that may be given several times, each with its option, in the order of the command line."""
+    """The values of options that may be given several times, each with its option, in the order of
+    the command line."""
     values = {name: iter(context.params[name]) for name in names}
     return [(name, next(values[name])) for name in context.meta[ORDER] if name in values]
 
 
 def given(context: typer.Context, *names: str) -> list[str]:
-    """Options as they were given, to be given again to another command; those left out are left out."""
+    """Options as they were given, to be given again to another command; those left out are left
+    out."""
     words: list[str] = []
     for parameter in context.command.params:
         value = context.params.get(parameter.name or "")
-        if parameter.name in names and value != parameter.get_default(context) and value is not None:
+        if (
+            parameter.name in names
+            and value != parameter.get_default(context)
+            and value is not None
+        ):
             words += [_spelled(parameter)] if value is True else [_spelled(parameter), str(value)]
     return words
 
@@ -72,7 +94,8 @@ def line(*words: Any) -> str:
 
 
 def spoken(error: InputError, context: typer.Context) -> InputError:
-    """The error with options in place of the arguments of Python. Names of columns and models stay as they are."""
+    """The error with options in place of the arguments of Python. Names of columns and models stay
+    as they are."""
     options = {str(parameter.name): _spelled(parameter) for parameter in context.command.params}
     for argument, name in PARAMETERS:
         if name in options:
@@ -85,21 +108,33 @@ def spoken(error: InputError, context: typer.Context) -> InputError:
 
 
 def _names(params: Mapping[str, Any]) -> set[str]:
-    """Names of columns and models that were given, but for those that are called as their options are."""
+    """Names of columns and models that were given, but for those that are called as their options
+    are."""
     values = {name: params.get(name) or () for name in NAMING}
     several = {name: [value] if isinstance(value, str) else value for name, value in values.items()}
-    return {part.strip() for name, each in several.items() for value in each for part in value.split(",") if part != name}
+    return {
+        part.strip()
+        for name, each in several.items()
+        for value in each
+        for part in value.split(",")
+        if part != name
+    }
 
 
 def _spelled(parameter: Any) -> str:
     """An option with its dashes; an argument as the help shows it."""
-    return max(parameter.opts, key=len) if parameter.param_type_name == "option" else str(parameter.name).upper()
+    return (
+        max(parameter.opts, key=len)
+        if parameter.param_type_name == "option"
+        else str(parameter.name).upper()
+    )
 
 
 def takes(
     *makers: Callable[..., Any], first: Callable[[dict[str, Any]], Any] | None = None
 ) -> Callable[[Callable[..., None]], Callable[..., None]]:
-    """Give a command the options of functions that make its first argument, each from what the one before it made.
+    """Give a command the options of functions that make its first argument, each from what the one
+    before it made.
 
     first : looks at all options before any work.
     """
@@ -133,7 +168,11 @@ def check_outputs(options: dict[str, Any]) -> None:
     """Before any work, that files can be written where they are wanted."""
     for name in ("json", "html", "output", "checkpoint"):
         path = options.get(name)
-        if path is not None and path != "-" and (Path(path).is_dir() or not Path(path).parent.is_dir()):
+        if (
+            path is not None
+            and path != "-"
+            and (Path(path).is_dir() or not Path(path).parent.is_dir())
+        ):
             raise InputError(name, "must be a file in a folder that exists", str(path))
 
 
@@ -145,7 +184,10 @@ def checkpointed(paths: list[Path]) -> Iterator[None]:
     except KeyboardInterrupt:
         kept = ", ".join(str(path) for path in paths if path.exists())
         if kept:
-            typer.echo(f"\nInterrupted. What was done is kept in {kept}: give the same command with --resume.", err=True)
+            typer.echo(
+                f"\nInterrupted. What was done is kept in {kept}: give the same command with --resume.",
+                err=True,
+            )
         raise
     except typer.Exit:  # a check that has failed is done too
         _remove(paths)

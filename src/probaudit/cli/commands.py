@@ -1,4 +1,5 @@
-"""The command line: demo, audit, compare, check, calibrate, apply. Exit codes: 0 all well, 1 a check failed, 2 bad input."""
+"""The command line: demo, audit, compare, check, calibrate, apply. Exit codes: 0 all well, 1 a
+check failed, 2 bad input."""
 
 from __future__ import annotations
 
@@ -80,7 +81,9 @@ def _version(show: bool) -> None:
 
 @app.callback()
 def main(
-    version: Annotated[bool, typer.Option("--version", callback=_version, is_eager=True, help="show the version")] = False,
+    version: Annotated[
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="show the version")
+    ] = False,
 ) -> None:
     pass
 
@@ -95,7 +98,8 @@ def _audit(
     title: Title = "",
 ) -> Audit:
     given, passing = rows
-    compared: Repairing = "compare" if html is not None and repair is not False else repair  # a page has room for all repairs
+    # a page has room for all repairs
+    compared: Repairing = "compare" if html is not None and repair is not False else repair
     choices: dict[str, Any] = {
         "costs": None if costs is None else read_costs(costs, rows.first.class_order),
         "reject_cost": reject_cost,
@@ -135,7 +139,9 @@ def _applied(context: typer.Context) -> list[str]:
 def _with_commands(audit: Audit, file: Path, context: typer.Context) -> Audit:
     """The same audit with commands in its advice that can be run as they are."""
     commands = {
-        "probaudit calibrate FILE": line("calibrate", file, *given(context, *ROWS, *OUTPUTS, "confidence", "correct")),
+        "probaudit calibrate FILE": line(
+            "calibrate", file, *given(context, *ROWS, *OUTPUTS, "confidence", "correct")
+        ),
         "probaudit apply calibrator.json FILE -o OUTPUT": line(
             "apply", "calibrator.json", file, *_applied(context), "-o", "calibrated.parquet"
         ),
@@ -146,7 +152,12 @@ def _with_commands(audit: Audit, file: Path, context: typer.Context) -> Audit:
             advice = advice.replace(words, typed)
         return advice
 
-    return replace(audit, findings=tuple(replace(finding, advice=runnable(finding.advice)) for finding in audit.findings))
+    return replace(
+        audit,
+        findings=tuple(
+            replace(finding, advice=runnable(finding.advice)) for finding in audit.findings
+        ),
+    )
 
 
 def _write(found: Audit | Comparison, json: str | None, html: Path | None, title: str = "") -> None:
@@ -188,14 +199,20 @@ def _thresholds(options: dict[str, Any]) -> list[Threshold]:
 @takes(open_rows, _audit, first=_thresholds)
 def check(
     audit: Audit,
-    maximum: Annotated[list[str], typer.Option("--max", metavar="NAME=VALUE", help="fail if the value is above")] = [],  # noqa: B006
-    minimum: Annotated[list[str], typer.Option("--min", metavar="NAME=VALUE", help="fail if the value is below")] = [],  # noqa: B006
+    maximum: Annotated[
+        list[str], typer.Option("--max", metavar="NAME=VALUE", help="fail if the value is above")
+    ] = [],  # noqa: B006
+    minimum: Annotated[
+        list[str], typer.Option("--min", metavar="NAME=VALUE", help="fail if the value is below")
+    ] = [],  # noqa: B006
     json: Json = None,
     html: Html = None,
 ) -> None:
-    """Pass or fail on thresholds, for a pipeline: exit code 0 if all hold, 1 if one does not, 2 for bad input.
+    """Pass or fail on thresholds, for a pipeline: exit code 0 if all hold, 1 if one does not, 2 for
+    bad input.
 
-    For instance --max log_score.normalized=50% --min accuracy=0.9. An unknown name is answered with all that there are.
+    For instance --max log_score.normalized=50% --min accuracy=0.9. An unknown name is answered with
+    all that there are.
     """
     thresholds = _thresholds({"maximum": maximum, "minimum": minimum})
     values = audit.flat()
@@ -213,15 +230,24 @@ def compare(
     context: typer.Context,
     files: Annotated[
         list[Path],
-        typer.Argument(help="files with the same rows, a model each; or one with several sets of columns", show_default=False),
+        typer.Argument(
+            help="files with the same rows, a model each; or one with several sets of columns",
+            show_default=False,
+        ),
     ],
     label: Label = "label",
-    probs: Annotated[list[str], typer.Option(help="columns with probabilities; once for all files, or for each model")] = [],  # noqa: B006
+    probs: Annotated[
+        list[str],
+        typer.Option(help="columns with probabilities; once for all files, or for each model"),
+    ] = [],  # noqa: B006
     logits: Annotated[list[str], typer.Option(help="columns with logits")] = [],  # noqa: B006
     log_probs: Annotated[list[str], typer.Option(help="columns with log-probabilities")] = [],  # noqa: B006
-    name: Annotated[list[str], typer.Option(help="what to call the models, in the order of files or columns")] = [],  # noqa: B006
+    name: Annotated[
+        list[str], typer.Option(help="what to call the models, in the order of files or columns")
+    ] = [],  # noqa: B006
     reference: Annotated[
-        str | None, typer.Option(help="the model that others are compared with", show_default="the first")
+        str | None,
+        typer.Option(help="the model that others are compared with", show_default="the first"),
     ] = None,
     score: Annotated[str, typer.Option(help="what decides: log or brier")] = "log",
     confidence: Confidence = None,
@@ -238,9 +264,14 @@ def compare(
     engine: EngineName = "auto",
     scheduler: Scheduler = None,
     checkpoint: Annotated[
-        Path | None, typer.Option(help="as for audit; a file for each model, with .1, .2 and so on after the name")
+        Path | None,
+        typer.Option(
+            help="as for audit; a file for each model, with .1, .2 and so on after the name"
+        ),
     ] = None,
-    resume: Annotated[bool, typer.Option("--resume", help="go on from the checkpoints, if there are any")] = False,
+    resume: Annotated[
+        bool, typer.Option("--resume", help="go on from the checkpoints, if there are any")
+    ] = False,
     threads: Threads = None,
     json: Json = None,
     html: Html = None,
@@ -259,8 +290,14 @@ def compare(
         check_outputs({"json": json, "html": html, "checkpoint": checkpoint})
         passing = Passing(engine, scheduler, None, threads, checkpoint, resume)
         if engine == "auto" and any(is_streamed(file, engine, checkpoint) for file in files):
-            passing = replace(passing, engine="stream")  # all or none, so that samples have the same rows
-        others: dict[str, Any] = {"label": label, "confidence": confidence, "correct": correct, "weight": weight}
+            # all or none, so that samples have the same rows
+            passing = replace(passing, engine="stream")
+        others: dict[str, Any] = {
+            "label": label,
+            "confidence": confidence,
+            "correct": correct,
+            "weight": weight,
+        }
         others |= {"features": features, "clusters": clusters, "tolerance": tolerance}
         sources: list[Rows] = []
 
@@ -278,17 +315,23 @@ def compare(
                 rows_of,
                 outputs=in_order(context, *OUTPUTS),
                 names=name,
-                reading=read_options(groups=groups, classes=classes, drop_bad_rows=drop_bad_rows, **others),
+                reading=read_options(
+                    groups=groups, classes=classes, drop_bad_rows=drop_bad_rows, **others
+                ),
             )
         first = next(iter(models.values()))
         matrix = None if costs is None else read_costs(costs, first.class_order)
         regions = list(first.columns) if first.columns else None
-        found = compare_models(models, costs=matrix, reference=reference, score=score, repair=repair, regions=regions)  # type: ignore[arg-type]
+        found = compare_models(
+            models, costs=matrix, reference=reference, score=score, repair=repair, regions=regions
+        )  # type: ignore[arg-type]
         _write(found, json, html, title)
         if json != "-":
             _console().print(render(found, title or ", ".join(found.names)))
             if len(sources[0].given) > len(first):
-                typer.echo(f"\nCompared on a sample of {len(first):,} of {len(sources[0].given):,} rows.")
+                typer.echo(
+                    f"\nCompared on a sample of {len(first):,} of {len(sources[0].given):,} rows."
+                )
             _say_where(html)
 
 
@@ -298,7 +341,10 @@ def calibrate(
     rows: Rows,
     file: File,
     context: typer.Context,
-    output: Annotated[Path, typer.Option("--output", "-o", help="JSON file for the calibrator", show_default=False)],
+    output: Annotated[
+        Path,
+        typer.Option("--output", "-o", help="JSON file for the calibrator", show_default=False),
+    ],
     method: Annotated[str, typer.Option(help="auto, or the name of one")] = "auto",
     score: Annotated[str, typer.Option(help="what decides: log or brier")] = "log",
     folds: Annotated[int, typer.Option(help="folds of the cross-validation")] = 5,
@@ -307,9 +353,10 @@ def calibrate(
 ) -> None:
     """Fit a calibrator to the outputs in a file, and save it as JSON for `apply`.
 
-    With --method auto the one with the best cross-validated score is chosen, or a simpler one that is as good within one
-    standard error. Scores are out of fold: each row is judged by a calibrator that did not see it. --groups, one column, also
-    tries a calibrator for each group; --features also tries group calibration, which learns groups from them.
+    With --method auto the one with the best cross-validated score is chosen, or a simpler one that
+    is as good within one standard error. Scores are out of fold: each row is judged by a calibrator
+    that did not see it. --groups, one column, also tries a calibrator for each group; --features
+    also tries group calibration, which learns groups from them.
     """
     from ..calibrators import save
 
@@ -338,23 +385,43 @@ def _one_group_column(rows: Predictions) -> str | None:
     """The column of groups that may get calibrators of their own."""
     names = list(rows.columns or ())
     if len(names) > 1:
-        raise InputError("groups", "must be one column, whose groups may get calibrators of their own", ", ".join(names))
+        raise InputError(
+            "groups",
+            "must be one column, whose groups may get calibrators of their own",
+            ", ".join(names),
+        )
     return names[0] if names else None
 
 
 def _calibrated(
-    rows: Predictions, groups: str | None, with_features: bool, method: str, score: str, folds: int, seed: int
+    rows: Predictions,
+    groups: str | None,
+    with_features: bool,
+    method: str,
+    score: str,
+    folds: int,
+    seed: int,
 ) -> tuple[Calibrator, str]:
     """The calibrator chosen or asked for, fitted to all rows; and in words what it gains."""
     from ..calibrators.calibration_loss import Outputs, calibration_loss
-    from ..calibrators.selecting import calibrator_named, fit_calibrator, select_calibrator, usual_names
+    from ..calibrators.selecting import (
+        calibrator_named,
+        fit_calibrator,
+        select_calibrator,
+        usual_names,
+    )
 
     if method == "auto":
         names = usual_names(Outputs.of(rows, groups), features_given=with_features)
-        choice = select_calibrator(rows, candidates=names, score=score, cv=folds, seed=seed, groups=groups)
+        choice = select_calibrator(
+            rows, candidates=names, score=score, cv=folds, seed=seed, groups=groups
+        )
         typer.echo(f"{choice!r}\n")
         scores = {candidate.name: candidate.score for candidate in choice.candidates}
-        return choice.calibrator, f"{score} score {scores['identity']:.4f} before, {scores[choice.chosen]:.4f} after"
+        return (
+            choice.calibrator,
+            f"{score} score {scores['identity']:.4f} before, {scores[choice.chosen]:.4f} after",
+        )
     unfitted = calibrator_named(method)
     asked = {"features": with_features, "groups": groups is not None}
     for name, value in asked.items():
@@ -362,9 +429,17 @@ def _calibrated(
             raise InputError(name, "this method does not use them; leave them out", method)
     if unfitted.takes == "features" and not with_features:
         raise InputError("features", "are needed: the columns that groups are learned from", "none")
-    found = calibration_loss(rows, calibrator=unfitted, score=score, cv=folds, seed=seed, groups=groups)
-    gone = f", {method} removes {float(found.relative):.1%} of it" if math.isfinite(found.relative) else ""
-    words = f"{score} score {float(found.raw):.4f} before, {float(found.calibrated):.4f} after{gone}"
+    found = calibration_loss(
+        rows, calibrator=unfitted, score=score, cv=folds, seed=seed, groups=groups
+    )
+    gone = (
+        f", {method} removes {float(found.relative):.1%} of it"
+        if math.isfinite(found.relative)
+        else ""
+    )
+    words = (
+        f"{score} score {float(found.raw):.4f} before, {float(found.calibrated):.4f} after{gone}"
+    )
     return fit_calibrator(rows, unfitted, groups=groups), words
 
 
@@ -386,18 +461,31 @@ def _fit_all(calibrator: Calibrator, rows: Rows) -> Calibrator:
 
 @command()
 def apply(
-    calibrator: Annotated[Path, typer.Argument(help="JSON file that `calibrate` wrote", show_default=False)],
-    file: Annotated[Path, typer.Argument(help=".csv, .parquet, .arrow or .npz with outputs", show_default=False)],
-    output: Annotated[Path, typer.Option("--output", "-o", help=".parquet or .csv file to write", show_default=False)],
+    calibrator: Annotated[
+        Path, typer.Argument(help="JSON file that `calibrate` wrote", show_default=False)
+    ],
+    file: Annotated[
+        Path, typer.Argument(help=".csv, .parquet, .arrow or .npz with outputs", show_default=False)
+    ],
+    output: Annotated[
+        Path,
+        typer.Option("--output", "-o", help=".parquet or .csv file to write", show_default=False),
+    ],
     probs: Probs = None,
     logits: Logits = None,
     log_probs: LogProbs = None,
     features: Annotated[
-        str | None, typer.Option(help="columns with features, in the order of the fit; the same as in the fit unless given")
+        str | None,
+        typer.Option(
+            help="columns with features, in the order of the fit; the same as in the fit unless given"
+        ),
     ] = None,
-    groups: Annotated[str | None, typer.Option(help="column with groups; the same as in the fit unless given")] = None,
+    groups: Annotated[
+        str | None, typer.Option(help="column with groups; the same as in the fit unless given")
+    ] = None,
 ) -> None:
-    """Calibrate the outputs in a file; no labels are needed. Other columns are kept, and outputs become p_<class>.
+    """Calibrate the outputs in a file; no labels are needed. Other columns are kept, and outputs
+    become p_<class>.
 
     A calibrator that was fitted with features or groups reads the columns of the same names.
     """
@@ -420,34 +508,53 @@ def apply(
         nonlocal unseen
         before = 0
         for part in parts:
-            outputs, others = read_outputs(part, model.classes_.tolist(), from_logits=model.from_logits, **patterns)
+            outputs, others = read_outputs(
+                part, model.classes_.tolist(), from_logits=model.from_logits, **patterns
+            )
             besides = {name: read_besides(part, name, which) for name, which in columns.items()}
             unseen += _unseen(model, besides)
             try:
-                found = model.predict_proba(with_first_column(outputs, model.n_features_in_, model.from_logits), **besides)
+                found = model.predict_proba(
+                    with_first_column(outputs, model.n_features_in_, model.from_logits), **besides
+                )
             except InputError as problem:
-                name = next(filter(None, patterns.values()), "p_*") if problem.argument == "P" else problem.argument
+                name = (
+                    next(filter(None, patterns.values()), "p_*")
+                    if problem.argument == "P"
+                    else problem.argument
+                )
                 row = None if problem.row is None else before + problem.row
                 raise InputError(name, problem.rule, problem.value, row=row) from None
-            yield with_columns(others, {f"p_{name}": found[:, k] for k, name in enumerate(model.classes_.tolist())})
+            yield with_columns(
+                others, {f"p_{name}": found[:, k] for k, name in enumerate(model.classes_.tolist())}
+            )
             before += len(outputs)
 
     rows = write_tables(output, calibrated(parts_of(file)))
     typer.echo(f"{counted(rows)} written to {output}")
     if unseen:
-        typer.echo(f"{counted(unseen)} of groups that the fit had not seen: they share the calibrator of all rows")
+        typer.echo(
+            f"{counted(unseen)} of groups that the fit had not seen: they share the calibrator of all rows"
+        )
 
 
 def _columns_besides(model: Calibrator, asked: dict[str, str | None]) -> dict[str, Any]:
-    """The columns that a calibrator needs besides outputs, by what it takes them for: as asked for, or as in its fit."""
+    """The columns that a calibrator needs besides outputs, by what it takes them for: as asked for,
+    or as in its fit."""
     for name, value in asked.items():
         if value is not None and model.takes != name:
-            raise InputError(name, "this calibrator does not use them; leave them out", type(model).__name__)
+            raise InputError(
+                name, "this calibrator does not use them; leave them out", type(model).__name__
+            )
     if model.takes is None or getattr(model, "grouped_by_", "features") == "outputs":
         return {}
     wanted = asked[model.takes]
     if wanted is None and not hasattr(model, "columns_"):
-        raise InputError(model.takes, "are needed: the calibrator was fitted with them, from columns it does not name", "none")
+        raise InputError(
+            model.takes,
+            "are needed: the calibrator was fitted with them, from columns it does not name",
+            "none",
+        )
     return {model.takes: model.columns_.tolist() if wanted is None else wanted}
 
 
@@ -462,7 +569,9 @@ def _unseen(model: Calibrator, besides: dict[str, Any]) -> int:
 
 @command()
 def demo(
-    output: Annotated[Path, typer.Option(help="folder for the predictions and audits")] = Path("probaudit-demo"),
+    output: Annotated[Path, typer.Option(help="folder for the predictions and audits")] = Path(
+        "probaudit-demo"
+    ),
 ) -> None:
     """Train real classifiers on data that comes with scikit-learn, and audit them."""
     from ..cli import demo as demonstration
@@ -475,7 +584,9 @@ def demo(
     audits: dict[str, dict[str, Audit]] = {}
     for data, method, rows in demonstration.trained():
         title = f"{data}, {method}"
-        found = audit_rows(rows, title=title, repair="compare" if title in demonstration.REPORTS else None)
+        found = audit_rows(
+            rows, title=title, repair="compare" if title in demonstration.REPORTS else None
+        )
         models.setdefault(data, {})[method] = rows
         audits.setdefault(data, {})[method] = found
         path = demonstration.save(output, f"{data} {method}", rows)
@@ -491,7 +602,9 @@ def demo(
     console.print(render(audits["breast cancer"]["naive Bayes"], demonstration.REPORTS[0]))
     reports = ", ".join(str(path) for path in sorted(output.glob("*.html")))
     console.print(f"\nOpen in a browser: {reports}", soft_wrap=True)
-    console.print(f"Then try: probaudit audit {output}/digits-random-forest.parquet --html report.html")
+    console.print(
+        f"Then try: probaudit audit {output}/digits-random-forest.parquet --html report.html"
+    )
 
 
 if __name__ == "__main__":

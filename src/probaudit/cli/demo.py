@@ -28,7 +28,9 @@ def _classifiers() -> dict[str, Any]:
         "naive Bayes": GaussianNB(),
         "random forest": RandomForestClassifier(100, random_state=0),
         "neighbours": KNeighborsClassifier(5),
-        "neural network": make_pipeline(StandardScaler(), MLPClassifier((64,), max_iter=500, random_state=0)),
+        "neural network": make_pipeline(
+            StandardScaler(), MLPClassifier((64,), max_iter=500, random_state=0)
+        ),
     }
 
 
@@ -40,18 +42,28 @@ def trained(seed: int = 0) -> Iterator[tuple[str, str, Predictions]]:
     for name, load in (("breast cancer", load_breast_cancer), ("digits", load_digits)):
         data = load()
         classes = [str(c) for c in data.target_names]
-        x, x_test, y, y_test = train_test_split(data.data, data.target, test_size=0.5, stratify=data.target, random_state=seed)
+        x, x_test, y, y_test = train_test_split(
+            data.data, data.target, test_size=0.5, stratify=data.target, random_state=seed
+        )
         for method, model in _classifiers().items():
             probs = model.fit(x, y).predict_proba(x_test)
             names = [str(feature) for feature in data.feature_names]
-            rows = Predictions(np.array(classes)[y_test], probs, classes=classes, features=x_test, feature_names=names)
+            rows = Predictions(
+                np.array(classes)[y_test],
+                probs,
+                classes=classes,
+                features=x_test,
+                feature_names=names,
+            )
             yield name, method, rows
 
 
 def save(folder: Path, name: str, rows: Predictions) -> Path:
     """Write predictions as `probaudit audit` reads them."""
     path = folder / f"{name.replace(' ', '-')}.parquet"
-    columns = {"label": rows.y} | {f"p_{c}": rows.probs[:, k] for k, c in enumerate(rows.class_order)}
+    columns = {"label": rows.y} | {
+        f"p_{c}": rows.probs[:, k] for k, c in enumerate(rows.class_order)
+    }
     if rows.features is not None:
         columns |= {f"f_{c}": rows.features[:, k] for k, c in enumerate(rows.feature_names or ())}
     write_table(path, columns)

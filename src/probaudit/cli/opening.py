@@ -72,10 +72,16 @@ def open_rows(
     return Rows.of(file, passing, options)
 
 
-def read_options(*, groups: str | None, classes: str | None, drop_bad_rows: bool, **others: Any) -> ReadOptions:
+def read_options(
+    *, groups: str | None, classes: str | None, drop_bad_rows: bool, **others: Any
+) -> ReadOptions:
     """What `read` and `scan` take."""
     names = None if classes is None else [name.strip() for name in classes.split(",")]
-    chosen = {"columns": groups, "classes": names, "on_bad_rows": "drop" if drop_bad_rows else "error"}
+    chosen = {
+        "columns": groups,
+        "classes": names,
+        "on_bad_rows": "drop" if drop_bad_rows else "error",
+    }
     return ReadOptions(**chosen, **others)  # type: ignore[typeddict-item]
 
 

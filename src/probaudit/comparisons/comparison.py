@@ -41,12 +41,16 @@ class Comparison(Result):
     names, reference : the models in order, and the one that the others are compared with.
     score : which proper score decides, "log_score" or "brier_score".
     estimates : by model and name, each with its own interval.
-    differences : by model (all but the reference) and name: the model less the reference, with a paired 95% interval.
-    ranks : by score and model: 1 + how many models are clearly better; those that cannot be told apart may share a rank.
-    lower : by score, and for the ECE: whether the i-th model is clearly lower than the j-th, [M, M].
+    differences : by model (all but the reference) and name: the model less the reference, with a
+        paired 95% interval.
+    ranks : by score and model: 1 + how many models are clearly better; those that cannot be told
+        apart may share a rank.
+    lower : by score, and for the ECE: whether the i-th model is clearly lower than the j-th, [M,
+        M].
     grids, summaries : by model: the grid of its most probable class, and the sums of the pass.
     budgets : by model, if there are features or regions.
-    dropped : by model, how many rows break which rule; a row that breaks one for any model is left out for all.
+    dropped : by model, how many rows break which rule; a row that breaks one for any model is left
+        out for all.
     clusters : how many clusters of dependent rows there are; None if rows are independent.
     """
 
@@ -98,18 +102,30 @@ class Comparison(Result):
         return as_text(self)
 
     def flat(self) -> dict[str, float]:
-        """Every estimate as `model/name`, every difference as `model - reference/name`, and ranks: for any tracker."""
-        found = {f"{model}/{name}": float(x) for model in self.names for name, x in self.estimates[model].items()}
+        """Every estimate as `model/name`, every difference as `model - reference/name`, and ranks:
+        for any tracker."""
+        found = {
+            f"{model}/{name}": float(x)
+            for model in self.names
+            for name, x in self.estimates[model].items()
+        }
         for model, parts in self.differences.items():
             found |= {f"{model} - {self.reference}/{name}": float(x) for name, x in parts.items()}
-        return found | {f"{model}/rank": float(rank) for model, rank in self.ranks[self.score].items()}
+        return found | {
+            f"{model}/rank": float(rank) for model, rank in self.ranks[self.score].items()
+        }
 
     def table(self) -> dict[str, list[Any]]:
-        """A line for each estimate and difference, as columns for any frame; `less` is the model that was taken off."""
+        """A line for each estimate and difference, as columns for any frame; `less` is the model
+        that was taken off."""
         lines: list[tuple[str, str | None, str, Estimate]] = [
             (m, None, name, x) for m in self.names for name, x in self.estimates[m].items()
         ]
-        lines += [(m, self.reference, name, x) for m, parts in self.differences.items() for name, x in parts.items()]
+        lines += [
+            (m, self.reference, name, x)
+            for m, parts in self.differences.items()
+            for name, x in parts.items()
+        ]
         columns: dict[str, list[Any]] = {
             "model": [m for m, *_ in lines],
             "less": [less for _, less, *_ in lines],
@@ -152,7 +168,10 @@ class Comparison(Result):
             "reference": self.reference,
             "score": self.score,
             "models": models,
-            "differences": {m: {name: x.to_dict() for name, x in parts.items()} for m, parts in self.differences.items()},
+            "differences": {
+                m: {name: x.to_dict() for name, x in parts.items()}
+                for m, parts in self.differences.items()
+            },
             "findings": [finding.to_dict() for finding in self.findings],
             "settings": dict(self.settings),
         }
@@ -168,7 +187,8 @@ class Comparison(Result):
         return comparison_summary(self)
 
     def plot(self, ax: Any = None) -> Any:
-        """The reliability of each model side by side, by matplotlib; into given axes, or on a figure of its own."""
+        """The reliability of each model side by side, by matplotlib; into given axes, or on a
+        figure of its own."""
         from ..diagrams.aligned import AlignedReliability
 
         return AlignedReliability.of_grids(self.grids).plot(ax)
@@ -190,23 +210,28 @@ def compare(
     seed: int = 0,
     **options: Unpack[RowOptions],
 ) -> Comparison:
-    """Judge several models, or repairs of one, on the same rows: each by itself, and its differences from a reference.
+    """Judge several models, or repairs of one, on the same rows: each by itself, and its
+    differences from a reference.
 
-    models : outputs by name, each as in `log_score`; or `Predictions`, as `read` gives them, which bring their labels and may
-        be logits here and probabilities there. Their labels and weights must agree row by row; the columns of the same classes
-        may stand in another order.
-    costs : matrix [K, M] as in `bayes_risk`, its rows in the order of the first model's classes; adds `cost_risk`.
+    models : outputs by name, each as in `log_score`; or `Predictions`, as `read` gives them, which
+        bring their labels and may be logits here and probabilities there. Their labels and weights
+        must agree row by row; the columns of the same classes may stand in another order.
+    costs : matrix [K, M] as in `bayes_risk`, its rows in the order of the first model's classes;
+        adds `cost_risk`.
     features, columns, regions : as in `audit`; add a loss budget for each model.
     reference : the model that the others are compared with; the first unless given.
     score : which proper score decides who is better.
-    cv, repair : the folds of the calibration loss, the same for all models (five unless given, if the rows can be split so);
-        whether to estimate it (unless said, for up to 20 million outputs of a model).
+    cv, repair : the folds of the calibration loss, the same for all models (five unless given, if
+        the rows can be split so); whether to estimate it (unless said, for up to 20 million outputs
+        of a model).
     resamples, seed : of the intervals of calibration errors.
-    options : `classes`, `sample_weight`, `clusters` and others, see `RowOptions`. With clusters, differences are summed
-        within clusters, clusters are resampled whole, and none is split by folds.
+    options : `classes`, `sample_weight`, `clusters` and others, see `RowOptions`. With clusters,
+        differences are summed within clusters, clusters are resampled whole, and none is split by
+        folds.
 
-    Differences of scores are linearised row by row, those of calibration errors come from the same resampled rows of both
-    models, and allow for what chance may have added to either. Intervals are for one difference at a time.
+    Differences of scores are linearised row by row, those of calibration errors come from the same
+    resampled rows of both models, and allow for what chance may have added to either. Intervals are
+    for one difference at a time.
 
     >>> from probaudit.simulate import gaussian_posteriors
     >>> world = gaussian_posteriors(2000, 3)
@@ -227,7 +252,13 @@ def compare(
     given: dict[str, Any] = dict(options)
     classes = class_order_of(given.pop("labels", None), given.pop("classes", None))
     shared = same_rows(models, y_true, columns=columns, classes=classes, **given)
-    cost = None if costs is None else costs if isinstance(costs, Cost) else Cost(as_array(costs, "costs"))
+    cost = (
+        None
+        if costs is None
+        else costs
+        if isinstance(costs, Cost)
+        else Cost(as_array(costs, "costs"))
+    )
     if cost is not None:
         cost.check_classes(shared.first.n_classes)
     known = _some_rows(features, shared, "features")
@@ -248,8 +279,15 @@ def compare(
     budgets = _budgets(shared, known, regions, seed)
     for name, budget in budgets.items():
         judged[name].estimates["grouping_loss"] = budget.grouping
-    lower = {key: lower_scores(list(judged.values()), key, ground) for key in RANKED if key in judged[base].estimates}
-    ranks = {key: dict(zip(names, paired.ranks(matrix).tolist(), strict=True)) for key, matrix in lower.items()}
+    lower = {
+        key: lower_scores(list(judged.values()), key, ground)
+        for key in RANKED
+        if key in judged[base].estimates
+    }
+    ranks = {
+        key: dict(zip(names, paired.ranks(matrix).tolist(), strict=True))
+        for key, matrix in lower.items()
+    }
     settings = {
         "calibration_loss": judged[base].tried,
         "score": score,
@@ -262,7 +300,11 @@ def compare(
         reference=base,
         score=f"{score}_score",
         estimates={m: judged[m].estimates for m in names},
-        differences={m: difference(judged[m], judged[base], f"{m} less {base}", ground) for m in names if m != base},
+        differences={
+            m: difference(judged[m], judged[base], f"{m} less {base}", ground)
+            for m in names
+            if m != base
+        },
         ranks=ranks,
         lower=lower | {"ece": lower_errors(list(judged.values()), "ece")},
         grids={m: judged[m].grid for m in names},
@@ -289,16 +331,25 @@ def _some_rows(data: Any, shared: SameRows, argument: str) -> Any:
     if named is None:
         values = as_array(data, argument)
         if values.shape[:1] != (shared.given,):
-            raise InputError(argument, f"needs one value per row ({shared.given:,})", f"has shape {values.shape}")
+            raise InputError(
+                argument, f"needs one value per row ({shared.given:,})", f"has shape {values.shape}"
+            )
         return values if shared.kept is None else values[shared.kept]
     for name, column in named.items():
         if len(column) != shared.given:
-            raise InputError(argument, f"column {name!r} needs one value per row ({shared.given:,})", len(column))
-    return named if shared.kept is None else {name: column[shared.kept] for name, column in named.items()}
+            raise InputError(
+                argument, f"column {name!r} needs one value per row ({shared.given:,})", len(column)
+            )
+    return (
+        named
+        if shared.kept is None
+        else {name: column[shared.kept] for name, column in named.items()}
+    )
 
 
 def _budgets(shared: SameRows, features: Any, regions: Any, seed: int) -> dict[str, Budget]:
-    """The loss budget of each model, if there are features or regions, given or with a model's rows."""
+    """The loss budget of each model, if there are features or regions, given or with a model's
+    rows."""
     source = next((rows for rows in shared.models.values() if rows.features is not None), None)
     if features is None and source is not None:
         features = features_of(source)

@@ -1,4 +1,5 @@
-"""Models judged one by one on the rows they share, with what is needed to tell any two of them apart."""
+"""Models judged one by one on the rows they share, with what is needed to tell any two of them
+apart."""
 
 from __future__ import annotations
 
@@ -19,7 +20,15 @@ from ..calibration.fine_grid import FineGrid
 from ..calibration.paired import Drawn
 from ..calibration.smooth import kernel_calibration_error, smooth_calibration_error
 from ..calibration.views import diagram_grids, look_at_event
-from ..calibrators.calibration_loss import FOLDS, CalibrationLoss, Folds, Outputs, calibration_loss, folds_of, shares
+from ..calibrators.calibration_loss import (
+    FOLDS,
+    CalibrationLoss,
+    Folds,
+    Outputs,
+    calibration_loss,
+    folds_of,
+    shares,
+)
 from ..choices.lenses import TopLabel
 from ..choices.partitions import EqualMass, EqualWidth
 from ..choices.scores import Brier, Cost, Log, Score
@@ -33,16 +42,21 @@ from ..scoring.clusters import ClusteredRows
 from ..scoring.row_scores import of_true_class, row_hits, row_scores
 from ..states import Plan, Summary
 
-REPAIRED_VALUES = 20_000_000  # outputs of a model beyond which no calibrator is tried unless asked for
+# outputs of a model beyond which no calibrator is tried unless asked for
+REPAIRED_VALUES = 20_000_000
 
 
 @dataclass(frozen=True, eq=False)
 class Ground:
-    """What all models are judged by: the rows that count, which of them are dependent, how they are resampled, folds, costs.
+    """What all models are judged by: the rows that count, which of them are dependent, how they are
+    resampled, folds, costs.
 
-    clusters : the cluster of each row that counts, if rows have clusters. units : the unit of each that is resampled.
-    folds : the fold of each row that counts; None if no calibrator is tried, and `why_no_repair` says why.
-    chosen : whether the folds were given; those that do not fit the rows are then refused, and not just left out.
+    clusters : the cluster of each row that counts, if rows have clusters. units : the unit of each
+        that is resampled.
+    folds : the fold of each row that counts; None if no calibrator is tried, and `why_no_repair`
+        says why.
+    chosen : whether the folds were given; those that do not fit the rows are then refused, and not
+        just left out.
     """
 
     weights: np.ndarray
@@ -56,10 +70,21 @@ class Ground:
     chosen: bool = False
 
     @classmethod
-    def of(cls, rows: Predictions, *, cost: Cost | None, cv: Any, repair: bool | None, resamples: int, seed: int) -> Ground:
+    def of(
+        cls,
+        rows: Predictions,
+        *,
+        cost: Cost | None,
+        cv: Any,
+        repair: bool | None,
+        resamples: int,
+        seed: int,
+    ) -> Ground:
         good = survey(rows).good
         weights = (
-            np.ones(len(good)) if rows.sample_weight is None else rows.sample_weight[good] / rows.sample_weight[good].max()
+            np.ones(len(good))
+            if rows.sample_weight is None
+            else rows.sample_weight[good] / rows.sample_weight[good].max()
         )
         clusters = None if rows.clusters is None else ClusteredRows(rows, good).clusters.number
         if clusters is not None and clusters.max() < 1:
@@ -92,8 +117,9 @@ def _why_no_repair(rows: Predictions, asked: bool | None, *, chosen: bool) -> st
 
 @dataclass(frozen=True, eq=False)
 class Contestant:
-    """One model: its estimates, its score in each row by the name of the estimate, its errors as drawn again, and the grid of
-    its most probable class (with the Brier score as loss). `tried` says how the calibration loss was found, or why not."""
+    """One model: its estimates, its score in each row by the name of the estimate, its errors as
+    drawn again, and the grid of its most probable class (with the Brier score as loss). `tried`
+    says how the calibration loss was found, or why not."""
 
     estimates: dict[str, Estimate]
     codes: np.ndarray
@@ -116,7 +142,9 @@ def judge_model(rows: Predictions, ground: Ground) -> Contestant:
         if math.isfinite(loss.raw):  # of an infinite score no share can be lost
             estimates |= {"calibration_loss": loss.loss, "calibration_loss.relative": loss.relative}
         with np.errstate(divide="ignore"):
-            in_rows["log_score.calibrated"] = -np.log(of_true_class(loss.posteriors, rows.codes[found.good]))
+            in_rows["log_score.calibrated"] = -np.log(
+                of_true_class(loss.posteriors, rows.codes[found.good])
+            )
     errors, plain = {}, _errors(rows, estimates["brier_score"])
     width = float(plain["smooth_ece"])  # the fixed point that SmoothECE is
     drawn = paired.resampled_errors(
@@ -136,7 +164,9 @@ def judge_model(rows: Predictions, ground: Ground) -> Contestant:
         estimates[name] = x
     grid = replace(diagram_grids(rows, TopLabel())[0], loss=found.summary.grid.brier)
     fingerprint = hashlib.sha256(found.state.to_bytes()).hexdigest()[:16]
-    return Contestant(estimates, rows.codes[found.good], in_rows, errors, grid, found.summary, fingerprint, tried)
+    return Contestant(
+        estimates, rows.codes[found.good], in_rows, errors, grid, found.summary, fingerprint, tried
+    )
 
 
 def _row_scores(rows: Predictions, good: np.ndarray, cost: Cost | None) -> dict[str, np.ndarray]:
@@ -149,18 +179,24 @@ def _row_scores(rows: Predictions, good: np.ndarray, cost: Cost | None) -> dict[
 def _scores(rows: Predictions, found: Summary, cost: Cost | None) -> dict[str, Estimate]:
     clustered = None if rows.clusters is None else ClusteredRows(rows, survey(rows).good)
     estimates = {"accuracy": scores.accuracy(found, clustered)}
-    rules: list[tuple[str, Score, Summary]] = [("log_score", Log(), found), ("brier_score", Brier(), found)]
+    rules: list[tuple[str, Score, Summary]] = [
+        ("log_score", Log(), found),
+        ("brier_score", Brier(), found),
+    ]
     if cost is not None:
         rules.append(("cost_risk", cost, summary(rows, Plan.of(rows, {"costs": cost}))))
     for name, rule, of in rules:
         estimates[name] = scores.estimate_score(of, rule, clustered=clustered)
-        estimates[f"{name}.normalized"] = scores.estimate_score(of, rule, normalize=True, clustered=clustered)
+        estimates[f"{name}.normalized"] = scores.estimate_score(
+            of, rule, normalize=True, clustered=clustered
+        )
     return estimates
 
 
 def _errors(rows: Predictions, total: Estimate) -> dict[str, Estimate]:
-    """The calibration errors of the most probable class, and the sharpness gap: what is left of the Brier score without the
-    kernel calibration error (paper 5, Eq. 4.7, summed over the rows)."""
+    """The calibration errors of the most probable class, and the sharpness gap: what is left of the
+    Brier score without the kernel calibration error (Chidambaram & Ge 2024, Eq. 4.7, summed over
+    the rows)."""
     kernel = kernel_calibration_error(rows)
     words = f"sharpness gap: mean brier score, summed over classes, less the {kernel.definition}"
     return {
@@ -173,7 +209,8 @@ def _errors(rows: Predictions, total: Estimate) -> dict[str, Estimate]:
 
 
 def _tried(rows: Predictions, ground: Ground) -> tuple[CalibrationLoss | None, str]:
-    """What the usual calibrator does to the rows, out of fold, and how it was found; or why it was not tried."""
+    """What the usual calibrator does to the rows, out of fold, and how it was found; or why it was
+    not tried."""
     if ground.folds is None:
         return None, ground.why_no_repair
     try:
@@ -188,8 +225,9 @@ def _tried(rows: Predictions, ground: Ground) -> tuple[CalibrationLoss | None, s
 def influences(model: Contestant, ground: Ground) -> Iterator[tuple[str, np.ndarray]]:
     """How much each row moves each estimate that is a mean over rows or a ratio of such means.
 
-    A normalised score is the mean score over the mean of S(P, y), the score of the class frequencies P, whose own change with
-    the rows cancels as P is their best forecast (see `estimates.scores.mean_score`).
+    A normalised score is the mean score over the mean of S(P, y), the score of the class
+    frequencies P, whose own change with the rows cancels as P is their best forecast (see
+    `estimates.scores.mean_score`).
     """
     share, priors = ground.share, model.summary.priors
     rules: dict[str, Score] = {"log_score": Log(), "brier_score": Brier()}
@@ -207,26 +245,38 @@ def influences(model: Contestant, ground: Ground) -> Iterator[tuple[str, np.ndar
             yield "calibration_loss.relative", -paired.ratio_influence(after, before, share)
 
 
-def difference(model: Contestant, base: Contestant, words: str, ground: Ground) -> dict[str, Estimate]:
-    """Each estimate of a model less that of another, with a paired interval. `words` say which is less which."""
+def difference(
+    model: Contestant, base: Contestant, words: str, ground: Ground
+) -> dict[str, Estimate]:
+    """Each estimate of a model less that of another, with a paired interval. `words` say which is
+    less which."""
     found: dict[str, Estimate] = {}
     others = dict(influences(base, ground))
     for name, influence in influences(model, ground):
         if name not in others:
             continue
         a, b = model.estimates[name], base.estimates[name]
-        value = float(np.subtract(float(a), float(b))) if math.isfinite(a) or math.isfinite(b) else math.nan
+        value = (
+            float(np.subtract(float(a), float(b)))
+            if math.isfinite(a) or math.isfinite(b)
+            else math.nan
+        )
         with np.errstate(invalid="ignore"):
             terms = paired.unit_terms(influence - others[name], ground.share, ground.clusters)
             half = paired.half_width(terms, paired.quantile(ground.clusters))
-        if value == 0 and np.array_equal(influence, others[name]):  # the same in every row, and so in any rows
+        # the same in every row, and so in any rows
+        if value == 0 and np.array_equal(influence, others[name]):
             half = 0.0
         half = half if math.isfinite(value) else math.nan
-        found[name] = Estimate(value, low=value - half, high=value + half, n=a.n, definition=f"{words}: {a.definition}")
+        found[name] = Estimate(
+            value, low=value - half, high=value + half, n=a.n, definition=f"{words}: {a.definition}"
+        )
     for name, error in model.errors.items():
         value, low, high = error.less(base.errors[name])
         definition = f"{words}: {model.estimates[name].definition}"
-        found[name] = Estimate(value, low=low, high=high, n=model.estimates[name].n, definition=definition)
+        found[name] = Estimate(
+            value, low=low, high=high, n=model.estimates[name].n, definition=definition
+        )
     return {name: found[name] for name in model.estimates if name in found}
 
 

@@ -1,4 +1,5 @@
-"""Several models on the same rows: checked against each other, and put into one order of classes."""
+"""Several models on the same rows: checked against each other, and put into one order of
+classes."""
 
 from __future__ import annotations
 
@@ -20,9 +21,10 @@ from ..files.reading import read
 class SameRows:
     """The rows of each model, all with the same labels, weights and order of classes.
 
-    kept : of the rows as they were given, those in which no model breaks a rule, if some had to go; else None.
-    dropped : by model, how many rows break which rule; `set_aside` are the rows that break one for any model, of all
-        that were `given`.
+    kept : of the rows as they were given, those in which no model breaks a rule, if some had to go;
+        else None.
+    dropped : by model, how many rows break which rule; `set_aside` are the rows that break one for
+        any model, of all that were `given`.
     """
 
     models: Mapping[str, Predictions]
@@ -37,7 +39,8 @@ class SameRows:
 
 
 def same_rows(models: Any, y_true: Any = None, **options: Any) -> SameRows:
-    """The outputs of models by name: arrays, which `y_true` and `options` go with, or Predictions, which bring all the rest.
+    """The outputs of models by name: arrays, which `y_true` and `options` go with, or Predictions,
+    which bring all the rest.
 
     >>> found = same_rows({"a": [0.9, 0.2], "b": [0.8, 0.4]}, [1, 0])
     >>> found.models["b"]
@@ -45,23 +48,35 @@ def same_rows(models: Any, y_true: Any = None, **options: Any) -> SameRows:
     """
     if not isinstance(models, Mapping) or len(models) < 2:
         found = f"{len(models)} entries" if isinstance(models, Mapping) else type(models).__name__
-        raise InputError("models", "must be a mapping of names to outputs, with two models or more", found)
+        raise InputError(
+            "models", "must be a mapping of names to outputs, with two models or more", found
+        )
     for name in models:
         if not isinstance(name, str) or not name:
             raise InputError("models", "a name must be text", repr(name))
     arrays = [name for name, value in models.items() if not isinstance(value, Predictions)]
     if arrays and y_true is None:
-        raise InputError("y_true", "is needed, unless all models are Predictions", f"{arrays[0]!r} is not")
-    given = [name for name, value in (options | {"y_true": y_true}).items() if value is not None and value is not False]
+        raise InputError(
+            "y_true", "is needed, unless all models are Predictions", f"{arrays[0]!r} is not"
+        )
+    given = [
+        name
+        for name, value in (options | {"y_true": y_true}).items()
+        if value is not None and value is not False
+    ]
     if not arrays and given:
         raise InputError(given[0], "must not be given where all models are Predictions already")
     taken = {
-        name: value if isinstance(value, Predictions) else _rows(name, y_true, value, options) for name, value in models.items()
+        name: value if isinstance(value, Predictions) else _rows(name, y_true, value, options)
+        for name, value in models.items()
     }
     first_name, first = next(iter(taken.items()))
     aligned = {name: _aligned(name, rows, first_name, first) for name, rows in taken.items()}
     surveys = {name: survey(rows) for name, rows in aligned.items()}
-    dropped = {name: {rule: n for rule, n in found.summary.bad.items() if n} for name, found in surveys.items()}
+    dropped = {
+        name: {rule: n for rule, n in found.summary.bad.items() if n}
+        for name, found in surveys.items()
+    }
     good = [found.good for found in surveys.values()]
     if all(np.array_equal(rows, good[0]) for rows in good):
         return SameRows(aligned, None, dropped, surveys[first_name].summary.dropped, len(first))
@@ -70,7 +85,11 @@ def same_rows(models: Any, y_true: Any = None, **options: Any) -> SameRows:
         raise InputError("models", "no row is left that is good for all models", dropped)
     weighty = len(first) if first.sample_weight is None else int((first.sample_weight != 0).sum())
     return SameRows(
-        {name: rows.take(common) for name, rows in aligned.items()}, common, dropped, weighty - len(common), len(first)
+        {name: rows.take(common) for name, rows in aligned.items()},
+        common,
+        dropped,
+        weighty - len(common),
+        len(first),
     )
 
 
@@ -82,20 +101,26 @@ def read_models(
     names: Sequence[str] = (),
     reading: Mapping[str, Any] | None = None,
 ) -> dict[str, Predictions]:
-    """Models from files: one of each of several files, or one of each set of columns of a single file.
+    """Models from files: one of each of several files, or one of each set of columns of a single
+    file.
 
-    outputs : what outputs are, "probs", "logits" or "log_probs", with the pattern of their columns, as in `read`; for several
-        files, one that holds for all of them, or one for each in their order.
-    names : of the models, in order of the outputs or files; unless given, files are called by their names and columns by the
-        text of their pattern without the star.
+    outputs : what outputs are, "probs", "logits" or "log_probs", with the pattern of their columns,
+        as in `read`; for several files, one that holds for all of them, or one for each in their
+        order.
+    names : of the models, in order of the outputs or files; unless given, files are called by their
+        names and columns by the text of their pattern without the star.
     reader, reading : how a file is read: `read`, or what takes the same; and its other options.
     """
     if len(files) == 1:
         if len(outputs) < 2:
             raise InputError(
-                "probs", "one file needs two sets of columns or more, such as --probs 'a_*' --probs 'b_*'", len(outputs)
+                "probs",
+                "one file needs two sets of columns or more, such as --probs 'a_*' --probs 'b_*'",
+                len(outputs),
             )
-        sources: list[tuple[str | Path, dict[str, Any]]] = [(files[0], {kind: pattern}) for kind, pattern in outputs]
+        sources: list[tuple[str | Path, dict[str, Any]]] = [
+            (files[0], {kind: pattern}) for kind, pattern in outputs
+        ]
         called = [pattern.replace("*", "").strip("_-. ") or pattern for _, pattern in outputs]
     else:
         if len(outputs) not in (0, 1, len(files)):
@@ -106,40 +131,60 @@ def read_models(
         stems = [Path(file).stem for file in files]
         called = stems if len(set(stems)) == len(stems) else [str(file) for file in files]
     if names and len(names) != len(sources):
-        raise InputError("name", f"needs one name for each of the {len(sources)} models", len(names))
+        raise InputError(
+            "name", f"needs one name for each of the {len(sources)} models", len(names)
+        )
     called = list(names) or called
     if len(set(called)) < len(called):
         raise InputError("name", "models must have different names", ", ".join(called))
-    return {name: reader(file, **columns, **(reading or {})) for name, (file, columns) in zip(called, sources, strict=True)}
+    return {
+        name: reader(file, **columns, **(reading or {}))
+        for name, (file, columns) in zip(called, sources, strict=True)
+    }
 
 
 def _rows(name: str, y_true: Any, outputs: Any, options: Mapping[str, Any]) -> Predictions:
-    return Predictions(y_true, outputs, names={"y": "y_true", "probs": name, "classes": "classes"}, **options)
+    return Predictions(
+        y_true, outputs, names={"y": "y_true", "probs": name, "classes": "classes"}, **options
+    )
 
 
 def _aligned(name: str, rows: Predictions, first_name: str, first: Predictions) -> Predictions:
-    """The rows with their columns in the order of the first model's classes, if they are rows of the same problem."""
+    """The rows with their columns in the order of the first model's classes, if they are rows of
+    the same problem."""
     if rows is first:
         return rows
     if rows.pairs != first.pairs:
-        raise InputError(name, f"must be a stated confidence if {first_name!r} is one, and only then", repr(rows))
+        raise InputError(
+            name, f"must be a stated confidence if {first_name!r} is one, and only then", repr(rows)
+        )
     if len(rows) != len(first):
-        raise InputError(name, f"needs as many rows as {first_name!r} ({len(first):,})", f"{len(rows):,}")
+        raise InputError(
+            name, f"needs as many rows as {first_name!r} ({len(first):,})", f"{len(rows):,}"
+        )
     if rows.class_order != first.class_order:
         if set(rows.class_order) != set(first.class_order):
             odd = sorted(map(repr, set(rows.class_order) ^ set(first.class_order)))
-            raise InputError(name, f"must have the same classes as {first_name!r}", f"not in both: {', '.join(odd[:5])}")
+            raise InputError(
+                name,
+                f"must have the same classes as {first_name!r}",
+                f"not in both: {', '.join(odd[:5])}",
+            )
         rows = replace(rows, probs=_reordered(rows, first.class_order), classes=first.class_order)
     if not rows.pairs:  # each system may be right about its own answer
         odd_rows = np.flatnonzero(rows.codes != first.codes)
         if len(odd_rows):
             row = int(odd_rows[0])
             rule = f"labels must be those of {first_name!r}, row by row; {len(odd_rows):,} differ"
-            raise InputError(name, rule, f"{_shown(rows.y[row])}, not {_shown(first.y[row])}", row=row)
+            raise InputError(
+                name, rule, f"{_shown(rows.y[row])}, not {_shown(first.y[row])}", row=row
+            )
     if (rows.sample_weight is None) != (first.sample_weight is None):
         raise InputError(name, f"must have weights if {first_name!r} has, and only then")
     if rows.sample_weight is not None and first.sample_weight is not None:
-        differ = np.flatnonzero(~np.isclose(rows.sample_weight, first.sample_weight, rtol=1e-9, atol=0, equal_nan=True))
+        differ = np.flatnonzero(
+            ~np.isclose(rows.sample_weight, first.sample_weight, rtol=1e-9, atol=0, equal_nan=True)
+        )
         if len(differ):
             row = int(differ[0])
             found = f"{rows.sample_weight[row]}, not {first.sample_weight[row]}"
@@ -160,7 +205,8 @@ def _shown(label: Any) -> str:
 
 
 def _reordered(rows: Predictions, classes: tuple[Any, ...]) -> np.ndarray:
-    """Outputs with their columns in another order of classes; one column of two classes becomes that of the other."""
+    """Outputs with their columns in another order of classes; one column of two classes becomes
+    that of the other."""
     if rows.probs.ndim == 2:
         return np.asarray(rows.probs[:, [rows.class_order.index(c) for c in classes]])
     if rows.from_logits:

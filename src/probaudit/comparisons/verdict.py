@@ -15,7 +15,11 @@ if TYPE_CHECKING:
 
 FEW_ROWS = 100
 FEW_CONFIDENCES = 20
-WORDS = {"log_score": "log score", "brier_score": "Brier score", "cost_risk": "risk under your costs"}
+WORDS = {
+    "log_score": "log score",
+    "brier_score": "Brier score",
+    "cost_risk": "risk under your costs",
+}
 Rule = Callable[["Comparison"], list[Finding]]
 
 
@@ -26,33 +30,45 @@ def judge_comparison(found: Comparison) -> tuple[Finding, ...]:
 
 
 def _deciding(found: Comparison, models: Sequence[str]) -> str:
-    """The score that can tell some models apart: the chosen one, or the Brier score if the log score of all is infinite."""
+    """The score that can tell some models apart: the chosen one, or the Brier score if the log
+    score of all is infinite."""
     infinite = all(math.isinf(found.estimates[m][found.score]) for m in models)
     return "brier_score" if infinite else found.score
 
 
 def _deciding_gap(found: Comparison, model: str) -> tuple[str, Estimate]:
-    """By which score a model is told from the reference, and the difference: it is infinite if one of the two log scores is,
-    and that of the Brier scores if both are."""
+    """By which score a model is told from the reference, and the difference: it is infinite if one
+    of the two log scores is, and that of the Brier scores if both are."""
     gap = found.differences[model][found.score]
-    return ("brier_score", found.differences[model]["brier_score"]) if math.isnan(gap) else (found.score, gap)
+    return (
+        ("brier_score", found.differences[model]["brier_score"])
+        if math.isnan(gap)
+        else (found.score, gap)
+    )
 
 
 def _better(gap: Estimate) -> bool | None:
-    """Whether a difference of scores is clearly below 0, or clearly above; None if chance may have made it."""
+    """Whether a difference of scores is clearly below 0, or clearly above; None if chance may have
+    made it."""
     if math.isinf(gap):
         return gap < 0
     return True if gap.high < 0 else False if gap.low > 0 else None
 
 
 def _identical(found: Comparison, model: str) -> bool:
-    """Whether a model is the reference under another name: every difference is 0, whatever rows are drawn."""
-    known = [x for x in found.differences[model].values() if not math.isnan(x)]  # infinite scores have no difference
-    return found.fingerprints[model] == found.fingerprints[found.reference] and all(x.low == x.high == 0 for x in known)
+    """Whether a model is the reference under another name: every difference is 0, whatever rows are
+    drawn."""
+    # infinite scores have no difference
+    known = [x for x in found.differences[model].values() if not math.isnan(x)]
+    return found.fingerprints[model] == found.fingerprints[found.reference] and all(
+        x.low == x.high == 0 for x in known
+    )
 
 
 def _listed(names: Sequence[str]) -> str:
-    shown = [repr(name) for name in names[:5]] + ([f"{len(names) - 5} more"] if len(names) > 5 else [])
+    shown = [repr(name) for name in names[:5]] + (
+        [f"{len(names) - 5} more"] if len(names) > 5 else []
+    )
     return shown[0] if len(shown) == 1 else f"{', '.join(shown[:-1])} and {shown[-1]}"
 
 
@@ -61,7 +77,7 @@ def _others(found: Comparison) -> list[str]:
 
 
 def best_by_score(found: Comparison) -> list[Finding]:
-    """Paper 2, Section 2.3: proper scores, and only they, rank probabilities."""
+    """Ferrer & Ramos 2025, Section 2.3: proper scores, and only they, rank probabilities."""
     score = _deciding(found, found.names)
     best = [name for name in found.names if found.ranks[score][name] == 1]
     words, rule = WORDS[score], "best_by_score"
@@ -69,24 +85,46 @@ def best_by_score(found: Comparison) -> list[Finding]:
         i = found.names.index(best[0])
         clear = int(found.lower[score][i].sum()) == len(found.names) - 1
         than = "clearly better than every other model" if clear else "no other is clearly better"
-        return [Finding("good", rule, f"{best[0]!r} has the best {words}, {found.estimates[best[0]][score]:.4g}: {than}.")]
+        return [
+            Finding(
+                "good",
+                rule,
+                f"{best[0]!r} has the best {words}, {found.estimates[best[0]][score]:.4g}: {than}.",
+            )
+        ]
     text = f"No single model is the best by the {words}: {_listed(best)} "
     same = all(name == found.reference or _identical(found, name) for name in best)
-    return [Finding("note", rule, text + ("are identical." if same else f"cannot be told apart on {counted(found.rows)}."))]
+    return [
+        Finding(
+            "note",
+            rule,
+            text
+            + ("are identical." if same else f"cannot be told apart on {counted(found.rows)}."),
+        )
+    ]
 
 
 def best_under_costs(found: Comparison) -> list[Finding]:
-    """Paper 2, Section 2.3.1: a proper score is a mean over many costs; under yours the order may be another."""
+    """Ferrer & Ramos 2025, Section 2.3.1: a proper score is a mean over many costs; under yours the
+    order may be another."""
     if "cost_risk" not in found.ranks:
         return []
     best = [name for name in found.names if found.ranks["cost_risk"][name] == 1]
     score = _deciding(found, found.names)
     if len(best) > 1:
-        return [Finding("note", "best_under_costs", f"Under your costs {_listed(best)} cannot be told apart.")]
+        return [
+            Finding(
+                "note",
+                "best_under_costs",
+                f"Under your costs {_listed(best)} cannot be told apart.",
+            )
+        ]
     risk = found.estimates[best[0]]["cost_risk"]
     text = f"Under your costs {best[0]!r} decides best, at {risk:.4g} per row."
     if found.ranks[score][best[0]] != 1:
-        text += f" By the {WORDS[score]} it is not among the best: your costs ask for something else."
+        text += (
+            f" By the {WORDS[score]} it is not among the best: your costs ask for something else."
+        )
     return [Finding("good", "best_under_costs", text)]
 
 
@@ -145,17 +183,25 @@ def identical(found: Comparison) -> list[Finding]:
     """A model that is the reference again, such as the same file under another name."""
     text = "{!r} and {!r} are identical: they say the same in every row."
     return [
-        Finding("note", "identical", text.format(name, found.reference)) for name in _others(found) if _identical(found, name)
+        Finding("note", "identical", text.format(name, found.reference))
+        for name in _others(found)
+        if _identical(found, name)
     ]
 
 
 def ece_and_score_disagree(found: Comparison) -> list[Finding]:
-    """Paper 5, Section 3 and Table 1: mean replacement has the lowest calibration error and nearly the worst score."""
+    """Chidambaram & Ge 2024, Section 3 and Table 1: mean replacement has the lowest calibration
+    error and nearly the worst score."""
     findings, score = [], found.score
-    if any(math.isinf(found.estimates[name][score]) for name in found.names):  # which the calibration error cannot know of
+    # which the calibration error cannot know of
+    if any(math.isinf(found.estimates[name][score]) for name in found.names):
         score = "brier_score"
     for i, name in enumerate(found.names):
-        fooled = [other for j, other in enumerate(found.names) if found.lower["ece"][i, j] and found.lower[score][j, i]]
+        fooled = [
+            other
+            for j, other in enumerate(found.names)
+            if found.lower["ece"][i, j] and found.lower[score][j, i]
+        ]
         if not fooled:
             continue
         text = (
@@ -185,26 +231,35 @@ def _why(found: Comparison, name: str) -> str:
 
 
 def accuracy_hides_it(found: Comparison) -> list[Finding]:
-    """Paper 2, Section 3.2: decisions by the most probable class do not see how good the probabilities are."""
+    """Ferrer & Ramos 2025, Section 3.2: decisions by the most probable class do not see how good
+    the probabilities are."""
     findings = []
     for name in _others(found):
         hits, gap = found.differences[name]["accuracy"], _deciding_gap(found, name)[1]
         better = _better(gap)
         if not (hits.low <= 0 <= hits.high) or better is None:
             continue
-        if math.isinf(gap) and better is not _better(found.differences[name]["brier_score"]):  # a few rows decide, not most
+        # a few rows decide, not most
+        if math.isinf(gap) and better is not _better(found.differences[name]["brier_score"]):
             continue
-        same = "the same accuracy as" if float(hits) == 0 else "an accuracy that cannot be told from that of"
+        same = (
+            "the same accuracy as"
+            if float(hits) == 0
+            else "an accuracy that cannot be told from that of"
+        )
         text = (
             f"{name!r} has {same} {found.reference!r} ({found.estimates[name]['accuracy']:.1%}), but its probabilities are "
             f"{'better' if better else 'worse'}: accuracy does not see it."
         )
-        findings.append(Finding("note", "accuracy_hides_it", text, reference="Ferrer & Ramos 2025, Section 3.2"))
+        findings.append(
+            Finding("note", "accuracy_hides_it", text, reference="Ferrer & Ramos 2025, Section 3.2")
+        )
     return findings
 
 
 def infinite_log_score(found: Comparison) -> list[Finding]:
-    """Paper 2, Section 2.3.3; paper 5, Table 1: histogram binning and isotonic regression may state a probability of 0."""
+    """Ferrer & Ramos 2025, Section 2.3.3; Chidambaram & Ge 2024, Table 1: histogram binning and
+    isotonic regression may state a probability of 0."""
     findings = []
     for name in found.names:
         count = int(found.summaries[name].log.infinite.sum())
@@ -212,7 +267,13 @@ def infinite_log_score(found: Comparison) -> list[Finding]:
             text = f"{name!r} gave the true class probability 0 in {counted(count)}: its log score is infinite."
             advice = "What states a probability of exactly 0 must be certain; a finite calibrator, or a floor, avoids it."
             findings.append(
-                Finding("bad", "infinite_log_score", text, advice=advice, reference="Ferrer & Ramos 2025, Section 2.3.3")
+                Finding(
+                    "bad",
+                    "infinite_log_score",
+                    text,
+                    advice=advice,
+                    reference="Ferrer & Ramos 2025, Section 2.3.3",
+                )
             )
     return findings
 
@@ -221,13 +282,16 @@ def rows_set_aside(found: Comparison) -> list[Finding]:
     if not found.dropped_rows:
         return []
     total = found.rows + found.dropped_rows
-    parts = ", ".join(f"{sum(rules.values()):,} by {name!r}" for name, rules in found.dropped.items() if rules)
+    parts = ", ".join(
+        f"{sum(rules.values()):,} by {name!r}" for name, rules in found.dropped.items() if rules
+    )
     text = f"{found.dropped_rows:,} of {total:,} rows were set aside for all models, because a rule was broken: {parts}."
     return [Finding("warning", "rows_set_aside", text)]
 
 
 def only_confidence(found: Comparison) -> list[Finding]:
-    """Paper 5, Proposition 4.5: a confidence can be scored well by a system that is always wrong, and knows it."""
+    """Chidambaram & Ge 2024, Proposition 4.5: a confidence can be scored well by a system that is
+    always wrong, and knows it."""
     if found.summaries[found.reference].plan.kind != "pairs":
         return []
     text = (
@@ -240,7 +304,11 @@ def only_confidence(found: Comparison) -> list[Finding]:
 def few_rows(found: Comparison) -> list[Finding]:
     if found.rows >= FEW_ROWS:
         return []
-    return [Finding("note", "few_rows", f"Only {counted(found.rows)}: take every interval here as rough.")]
+    return [
+        Finding(
+            "note", "few_rows", f"Only {counted(found.rows)}: take every interval here as rough."
+        )
+    ]
 
 
 RULES: tuple[Rule, ...] = (

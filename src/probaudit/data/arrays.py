@@ -1,4 +1,5 @@
-"""Anything array-like in, numpy out: lists, numpy, torch tensors, series and frames of any library."""
+"""Anything array-like in, numpy out: lists, numpy, torch tensors, series and frames of any
+library."""
 
 from __future__ import annotations
 
@@ -17,7 +18,8 @@ WHOLE_LIMIT = 2.0**53  # beyond it, all floats are whole
 
 
 def bits_of(values: np.ndarray) -> np.ndarray:
-    """The bit patterns of floats as integers. For numbers that are not negative they are in the same order.
+    """The bit patterns of floats as integers. For numbers that are not negative they are in the
+    same order.
 
     >>> bits_of(np.float32([0.0, 0.5, 1.0]))
     array([         0, 1056964608, 1065353216], dtype=int32)
@@ -43,7 +45,11 @@ def as_array(data: Any, argument: str) -> np.ndarray:
         return np.asarray(tensor.float() if str(tensor.dtype) == "torch.bfloat16" else tensor)
     if library == "pyarrow":
         tabular = hasattr(data, "columns")
-        return np.column_stack([from_arrow(c, argument) for c in data.columns]) if tabular else from_arrow(data, argument)
+        return (
+            np.column_stack([from_arrow(c, argument) for c in data.columns])
+            if tabular
+            else from_arrow(data, argument)
+        )
     if hasattr(data, "to_numpy"):  # pandas, polars
         return _without_na(np.asarray(data.to_numpy()))
     try:
@@ -62,7 +68,10 @@ def from_arrow(column: Any, argument: str) -> np.ndarray:
         column = pa.chunked_array([column])
     if pa.types.is_dictionary(column.type):
         column = column.cast(column.type.value_type)
-    if not any(is_kind(column.type) for is_kind in (pa.types.is_list, pa.types.is_large_list, pa.types.is_fixed_size_list)):
+    if not any(
+        is_kind(column.type)
+        for is_kind in (pa.types.is_list, pa.types.is_large_list, pa.types.is_fixed_size_list)
+    ):
         return np.asarray(column.to_numpy())
     if not len(column):
         return np.empty((0, 0))
@@ -72,8 +81,15 @@ def from_arrow(column: Any, argument: str) -> np.ndarray:
     if len(odd):
         found = lengths[odd[0]]
         rule = "every row needs a list, all of the same length"
-        raise InputError(argument, rule, "no list" if found < 0 else f"{found} entries, not {lengths[0]}", row=int(odd[0]))
-    return np.asarray(lists.flatten().to_numpy(zero_copy_only=False)).reshape(len(lists), lengths[0])
+        raise InputError(
+            argument,
+            rule,
+            "no list" if found < 0 else f"{found} entries, not {lengths[0]}",
+            row=int(odd[0]),
+        )
+    return np.asarray(lists.flatten().to_numpy(zero_copy_only=False)).reshape(
+        len(lists), lengths[0]
+    )
 
 
 def named_columns(data: Any, argument: str) -> dict[str, np.ndarray] | None:
@@ -89,19 +105,24 @@ def named_columns(data: Any, argument: str) -> dict[str, np.ndarray] | None:
     import narwhals as nw
 
     frame = nw.from_native(data, eager_only=True)
-    return {str(name): _without_na(np.asarray(frame.get_column(name).to_numpy())) for name in frame.columns}
+    return {
+        str(name): _without_na(np.asarray(frame.get_column(name).to_numpy()))
+        for name in frame.columns
+    }
 
 
 def column_names(data: Any) -> list[str]:
     """The names of a frame's columns, as text; none of anything else."""
     if isinstance(data, (np.ndarray, Mapping)):
         return []
-    names = getattr(data, "column_names", getattr(data, "columns", ()))  # the columns of pyarrow are not names
+    # the columns of pyarrow are not names
+    names = getattr(data, "column_names", getattr(data, "columns", ()))
     return [] if callable(names) else [str(name) for name in names]
 
 
 def in_class_order(names: Sequence[str], classes: Sequence[Any]) -> list[str] | None:
-    """Column names in the order of the classes, if they are the classes but for what all begin and end with.
+    """Column names in the order of the classes, if they are the classes but for what all begin and
+    end with.
 
     >>> in_class_order(["p_owl", "p_cat", "p_dog"], ["cat", "dog", "owl"])
     ['p_cat', 'p_dog', 'p_owl']
@@ -118,12 +139,15 @@ def in_class_order(names: Sequence[str], classes: Sequence[Any]) -> list[str] | 
 
 
 def check_column_order(data: Any, classes: Sequence[Any], argument: str) -> None:
-    """Raise if the columns of a frame are the classes by name, in another order. Columns go by their places, not by names."""
+    """Raise if the columns of a frame are the classes by name, in another order. Columns go by
+    their places, not by names."""
     names = column_names(data)
     ordered = in_class_order(names, classes)
     if ordered is not None and ordered != names:
         found = f"its columns are the classes in another order: {listed(names)}"
-        raise InputError(argument, f"they must stand in the order of the classes: {listed(ordered)}", found)
+        raise InputError(
+            argument, f"they must stand in the order of the classes: {listed(ordered)}", found
+        )
 
 
 def _without_na(values: np.ndarray) -> np.ndarray:
@@ -145,7 +169,9 @@ def _ragged(rows: Any, argument: str, problem: ValueError) -> InputError:
     if row is None:
         return InputError(argument, rule, str(problem))
     found = "not a list" if lengths[row] is None else f"{lengths[row]} entries"
-    return InputError(argument, rule, f"{found}, where the first row has {lengths[0] or 'none'}", row=row)
+    return InputError(
+        argument, rule, f"{found}, where the first row has {lengths[0] or 'none'}", row=row
+    )
 
 
 def spacing(data: Any) -> float:
@@ -155,11 +181,16 @@ def spacing(data: Any) -> float:
     dtype = getattr(data, "dtype", None)
     if isinstance(dtype, np.dtype):
         return float(np.finfo(dtype).eps) if dtype.kind == "f" else 0.0
-    return spacing(as_array(data, "data")) if hasattr(data, "__len__") or hasattr(data, "shape") else 0.0
+    return (
+        spacing(as_array(data, "data"))
+        if hasattr(data, "__len__") or hasattr(data, "shape")
+        else 0.0
+    )
 
 
 def as_numbers(data: Any, argument: str) -> np.ndarray:
-    """A numeric array of float16, float32 or float64; integers and booleans become float64, missing values NaN."""
+    """A numeric array of float16, float32 or float64; integers and booleans become float64, missing
+    values NaN."""
     array = as_array(data, argument)
     if array.dtype.kind in "biu":
         return array.astype(np.float64)
@@ -171,10 +202,13 @@ def as_numbers(data: Any, argument: str) -> np.ndarray:
 
 
 def _objects_as_numbers(array: np.ndarray, argument: str) -> np.ndarray:
-    if array.ndim == 1 and len(array) and isinstance(array[0], (list, tuple, np.ndarray)):  # a series of lists
+    # a series of lists
+    if array.ndim == 1 and len(array) and isinstance(array[0], (list, tuple, np.ndarray)):
         return as_numbers(as_array(array.tolist(), argument), argument)
     missing = np.asarray(np.frompyfunc(is_missing, 1, 1)(array), bool)
-    numeric = np.asarray(np.frompyfunc(lambda value: hasattr(value, "__float__"), 1, 1)(array), bool)
+    numeric = np.asarray(
+        np.frompyfunc(lambda value: hasattr(value, "__float__"), 1, 1)(array), bool
+    )
     odd = np.argwhere(~(missing | numeric))
     if len(odd):  # text that looks like a number is refused too, as in an array of strings
         row = int(odd[0][0]) if array.ndim else None
@@ -182,7 +216,9 @@ def _objects_as_numbers(array: np.ndarray, argument: str) -> np.ndarray:
     try:
         return np.where(missing, np.nan, array).astype(np.float64)
     except (TypeError, ValueError, OverflowError) as problem:
-        raise InputError(argument, "must hold numbers in rows of one length", str(problem)) from None
+        raise InputError(
+            argument, "must hold numbers in rows of one length", str(problem)
+        ) from None
 
 
 def is_missing(value: Any) -> bool:
@@ -195,14 +231,19 @@ def is_missing(value: Any) -> bool:
 
 
 def value_name(value: Any) -> str:
-    """What a value is called where it names a group: a whole number has no point, as missing values make it one of floats.
+    """What a value is called where it names a group: a whole number has no point, as missing values
+    make it one of floats.
 
     >>> value_name(2.0), value_name(2.5), value_name("2.0"), value_name(None)
     ('2', '2.5', '2.0', '(missing)')
     """
     if is_missing(value):
         return MISSING
-    return str(int(value)) if isinstance(value, (float, np.floating)) and _is_whole(value) else str(value)
+    return (
+        str(int(value))
+        if isinstance(value, (float, np.floating)) and _is_whole(value)
+        else str(value)
+    )
 
 
 def value_names(column: np.ndarray) -> np.ndarray:

@@ -10,7 +10,8 @@ import numpy as np
 
 
 class Columns:
-    """Columns of one type and length, to be looked at where they are. Rows of it are copies, in memory row by row.
+    """Columns of one type and length, to be looked at where they are. Rows of it are copies, in
+    memory row by row.
 
     >>> matrix = Columns([np.array([0.1, 0.6]), np.array([0.9, 0.4])])
     >>> matrix.shape, matrix[1]
@@ -20,14 +21,19 @@ class Columns:
     ndim = 2
 
     def __init__(self, columns: Sequence[np.ndarray]) -> None:
-        self._columns = [column if column.flags.c_contiguous and column.flags.aligned else column.copy() for column in columns]
+        self._columns = [
+            column if column.flags.c_contiguous and column.flags.aligned else column.copy()
+            for column in columns
+        ]
         self.dtype = self._columns[0].dtype
         self.shape = len(self._columns[0]), len(self._columns)
 
     @cached_property
     def addresses(self) -> np.ndarray:
         """Where in memory each column begins."""
-        return np.array([column.__array_interface__["data"][0] for column in self._columns], np.uint64)
+        return np.array(
+            [column.__array_interface__["data"][0] for column in self._columns], np.uint64
+        )
 
     def part(self, first: int, last: int) -> Columns:
         """Some rows, where they are."""

@@ -16,10 +16,12 @@ class RowOptions(TypedDict, total=False):
 
     sample_weight : one weight per row, not negative.
     clusters : one value per row; rows with the same value are dependent, see `Predictions`.
-    labels, or classes : the class of each column, in order. Without it, labels are the column numbers 0..K-1.
+    labels, or classes : the class of each column, in order. Without it, labels are the column
+        numbers 0..K-1.
     from_logits, from_log_probs : what `y_proba` holds, if not probabilities. Never guessed.
     on_bad_rows : "error" (default), or "drop" to leave out rows that break a rule.
-    tolerance : how far a row may sum from 1; 1e-5 unless the format is coarser (see `predictions.sum_tolerance`).
+    tolerance : how far a row may sum from 1; 1e-5 unless the format is coarser (see
+        `predictions.sum_tolerance`).
     """
 
     sample_weight: Any
@@ -53,7 +55,11 @@ def rows_of(
     Rows that are `Predictions` already, as `read` gives them, stand alone: they bring all the rest.
     """
     check_options(unknown)
-    names = {"y": "y_true", "probs": "y_proba", "classes": "labels" if classes is None else "classes"}
+    names = {
+        "y": "y_true",
+        "probs": "y_proba",
+        "classes": "labels" if classes is None else "classes",
+    }
     labels = class_order_of(labels, classes)
     if isinstance(y_true, Predictions):
         given = {
@@ -65,7 +71,11 @@ def rows_of(
             "columns": columns,
         }
         extra = [name for name, value in given.items() if value is not None]
-        extra += [name for name, value in (("from_logits", from_logits), ("from_log_probs", from_log_probs)) if value]
+        extra += [
+            name
+            for name, value in (("from_logits", from_logits), ("from_log_probs", from_log_probs))
+            if value
+        ]
         if extra:
             raise InputError(extra[0], "must not be given beside rows that are Predictions already")
         return y_true
@@ -88,17 +98,21 @@ def rows_of(
 
 
 def check_options(options: Iterable[str]) -> None:
-    """Raise for an option that no function of (y_true, y_proba) has, with the one that was meant, maybe."""
+    """Raise for an option that no function of (y_true, y_proba) has, with the one that was meant,
+    maybe."""
     known = list(RowOptions.__annotations__)
     for name in options:
         if name not in known:
             near = difflib.get_close_matches(name, known, 1, 0.5)
             raise TypeError(
-                f"unknown option `{name}`; " + (f"did you mean `{near[0]}`?" if near else f"rows have {', '.join(known)}")
+                f"unknown option `{name}`; "
+                + (f"did you mean `{near[0]}`?" if near else f"rows have {', '.join(known)}")
             )
 
 
-def class_order_of(labels: Sequence[Any] | None, classes: Sequence[Any] | None) -> Sequence[Any] | None:
+def class_order_of(
+    labels: Sequence[Any] | None, classes: Sequence[Any] | None
+) -> Sequence[Any] | None:
     """The class of each column, by either name."""
     if labels is not None and classes is not None:
         raise InputError("labels", "is the same as `classes`; give one of them")
@@ -108,7 +122,9 @@ def class_order_of(labels: Sequence[Any] | None, classes: Sequence[Any] | None) 
 def _without_outputs(y_true: Any) -> InputError:
     """The error for labels without outputs, or for what is no labels at all."""
     if isinstance(y_true, (str, Path)) or hasattr(y_true, "columns"):
-        return InputError("y_true", "files and frames must be read first: `read(...)`", type(y_true).__name__)
+        return InputError(
+            "y_true", "files and frames must be read first: `read(...)`", type(y_true).__name__
+        )
     if hasattr(y_true, "classes"):
         rule = "scanned rows go to `audit`, `calibration_error`, `grouping_loss` or `loss_budget`; for all else, `read(...)`"
         return InputError("y_true", rule, repr(y_true))

@@ -21,7 +21,8 @@ def default_threads() -> int:
 
 
 def each_chunk(values: np.ndarray, job: Callable[[slice], T]) -> list[T]:
-    """What a job gives for chunks of rows, in order. The chunks depend on the size of the array alone, not on the machine."""
+    """What a job gives for chunks of rows, in order. The chunks depend on the size of the array
+    alone, not on the machine."""
     rows, chunks = len(values), max(1, min(CHUNKS, values.size // CHUNK_VALUES))
     parts = [slice(i * rows // chunks, (i + 1) * rows // chunks) for i in range(chunks)]
     threads = min(chunks, default_threads())

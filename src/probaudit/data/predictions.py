@@ -1,4 +1,5 @@
-"""Rows to be judged: outputs, labels, weights, features and named columns, in one validated object."""
+"""Rows to be judged: outputs, labels, weights, features and named columns, in one validated
+object."""
 
 from __future__ import annotations
 
@@ -33,19 +34,24 @@ def sum_tolerance(data: Any) -> float:
 
 
 class Block(NamedTuple):
-    """Some consecutive rows, in the form kernels take: contiguous, native, writeable; or columns by their addresses."""
+    """Some consecutive rows, in the form kernels take: contiguous, native, writeable; or columns by
+    their addresses."""
 
     first_row: int
-    values: Any  # [rows, K], or [rows, 1] for one column of a binary problem; if by column, `Columns`
-    labels: np.ndarray  # int64, or int8 of two classes by column; outside 0..K-1 where the label is not a class
+    # [rows, K], or [rows, 1] for one column of a binary problem; if by column, `Columns`
+    values: Any
+    # int64, or int8 of two classes by column; outside 0..K-1 where the label is not a class
+    labels: np.ndarray
     weights: np.ndarray | None
     raw_labels: np.ndarray  # as the caller gave them, for messages
     by_column: bool = False  # whether values lie in memory column by column
-    copied: tuple[np.ndarray, np.ndarray] | None = None  # rows, rising, whose outputs are to be copied to an array in passing
+    # rows, rising, whose outputs are to be copied to an array in passing
+    copied: tuple[np.ndarray, np.ndarray] | None = None
 
     @property
     def arrays(self) -> tuple[np.ndarray | None, np.ndarray | None, np.ndarray]:
-        """As kernels take them: the outputs in rows, or where each column begins; and no rows, of their type."""
+        """As kernels take them: the outputs in rows, or where each column begins; and no rows, of
+        their type."""
         like = np.empty((0, self.values.shape[1]), self.values.dtype)
         return (None, self.values.addresses, like) if self.by_column else (self.values, None, like)
 
@@ -55,14 +61,16 @@ class Predictions:
     """What a classifier said about labelled rows.
 
     y : labels, as integers, booleans or strings.
-    probs : [n, K] outputs, or [n] for the second of two classes. A frame whose columns are the classes in another order is
-        refused.
+    probs : [n, K] outputs, or [n] for the second of two classes. A frame whose columns are the
+        classes in another order is refused.
     from_logits, from_log_probs : what the outputs are, if not probabilities. Never guessed.
-    classes : the class of each column, in order. Without it the labels are the column numbers 0..K-1.
-    sample_weight, features, columns : per row; columns is a frame or a mapping of names to arrays, features such a one or a
-        matrix (with feature_names, if it has names).
-    clusters : one value per row; rows with the same value are dependent (a patient's visits, an image's pixels). Intervals,
-        tests and folds then treat each cluster as one unit. Not to be confused with groups, which are judged.
+    classes : the class of each column, in order. Without it the labels are the column numbers
+        0..K-1.
+    sample_weight, features, columns : per row; columns is a frame or a mapping of names to arrays,
+        features such a one or a matrix (with feature_names, if it has names).
+    clusters : one value per row; rows with the same value are dependent (a patient's visits, an
+        image's pixels). Intervals, tests and folds then treat each cluster as one unit. Not to be
+        confused with groups, which are judged.
     on_bad_rows : "error" stops at the first bad row; "drop" leaves bad rows out and counts them.
     tolerance : how far a row of probabilities may sum from 1 (see `sum_tolerance`).
 
@@ -93,16 +101,26 @@ class Predictions:
         if self.from_logits and self.from_log_probs:
             raise InputError("from_log_probs", "outputs are logits or log-probabilities, not both")
         if self.pairs and (self.from_logits or self.from_log_probs):
-            raise InputError(self.name("probs"), "a confidence is a probability, not a logit or its logarithm")
-        values = self.probs if isinstance(self.probs, Columns) else as_numbers(self.probs, self.name("probs"))
+            raise InputError(
+                self.name("probs"), "a confidence is a probability, not a logit or its logarithm"
+            )
+        values = (
+            self.probs
+            if isinstance(self.probs, Columns)
+            else as_numbers(self.probs, self.name("probs"))
+        )
         tolerance = sum_tolerance(self.probs) if self.tolerance is None else self.tolerance
         if not (isinstance(tolerance, Real) and 0 <= tolerance < 1):
             raise InputError("tolerance", "must lie in [0, 1)", repr(tolerance))
         self._set("tolerance", float(tolerance))
         if self.pairs and values.ndim != 1:
-            raise InputError(self.name("probs"), "must be one number per row", f"has shape {values.shape}")
+            raise InputError(
+                self.name("probs"), "must be one number per row", f"has shape {values.shape}"
+            )
         if values.ndim not in (1, 2):
-            raise InputError(self.name("probs"), "must be [rows] or [rows, classes]", f"has shape {values.shape}")
+            raise InputError(
+                self.name("probs"), "must be [rows] or [rows, classes]", f"has shape {values.shape}"
+            )
         if values.ndim == 2 and values.shape[1] < 2:
             rule = "needs two columns or more; give the positive class of a binary problem as one dimension"
             raise InputError(self.name("probs"), rule, f"has shape {values.shape}")
@@ -112,14 +130,17 @@ class Predictions:
         if labels.ndim == 2 and labels.shape[1] == 1:
             labels = labels[:, 0]
         if labels.ndim != 1:
-            raise InputError(self.name("y"), "must be one label per row", f"has shape {labels.shape}")
+            raise InputError(
+                self.name("y"), "must be one label per row", f"has shape {labels.shape}"
+            )
         self._set("y", labels)
         self._check_lengths()
         self._set("classes", self._class_order())
         check_column_order(given, self.class_order, self.name("probs"))
         self._set("memo", {})
 
-    memo: dict[Any, Any] = field(init=False, repr=False)  # what was found out about these rows; they must not change
+    # what was found out about these rows; they must not change
+    memo: dict[Any, Any] = field(init=False, repr=False)
 
     def _set(self, name: str, value: Any) -> None:
         """Put the checked form of an argument in its place; after __post_init__ nothing changes."""
@@ -127,7 +148,8 @@ class Predictions:
 
     @classmethod
     def from_confidence(cls, confidence: Any, correct: Any, **options: Any) -> Predictions:
-        """Rows of a system that only states how sure it is of its answer, and whether the answer was right.
+        """Rows of a system that only states how sure it is of its answer, and whether the answer
+        was right.
 
         >>> Predictions.from_confidence([0.9, 0.6], [True, False])
         Predictions(2 rows, confidence and correctness)
@@ -143,7 +165,13 @@ class Predictions:
     def kind(self) -> Kind:
         if self.pairs:
             return "pairs"
-        return "logits" if self.from_logits else "log_probabilities" if self.from_log_probs else "probabilities"
+        return (
+            "logits"
+            if self.from_logits
+            else "log_probabilities"
+            if self.from_log_probs
+            else "probabilities"
+        )
 
     @property
     def class_order(self) -> tuple[Any, ...]:
@@ -188,7 +216,11 @@ class Predictions:
         if n == 0:
             raise InputError(self.name("probs"), "needs at least one row", "is empty")
         if len(self.y) != n:
-            raise InputError(self.name("y"), f"needs one label per row of `{self.name('probs')}` ({n})", len(self.y))
+            raise InputError(
+                self.name("y"),
+                f"needs one label per row of `{self.name('probs')}` ({n})",
+                len(self.y),
+            )
         if self.sample_weight is not None:
             weights = as_numbers(self.sample_weight, self.name("sample_weight"))
             if weights.shape != (n,):
@@ -206,12 +238,18 @@ class Predictions:
             self._set("features", features)
             if self.feature_names is not None and len(self.feature_names) != features.shape[1]:
                 raise InputError(
-                    "feature_names", f"needs one name for each of the {features.shape[1]} features", len(self.feature_names)
+                    "feature_names",
+                    f"needs one name for each of the {features.shape[1]} features",
+                    len(self.feature_names),
                 )
         if self.columns is not None:
             columns = named_columns(self.columns, "columns")
             if columns is None:
-                raise InputError("columns", "must be a frame, or a mapping of names to arrays", type(self.columns).__name__)
+                raise InputError(
+                    "columns",
+                    "must be a frame, or a mapping of names to arrays",
+                    type(self.columns).__name__,
+                )
             for name, column in columns.items():
                 if column.shape[:1] != (n,):
                     rule = f"column {name!r} needs one value per row ({n})"
@@ -223,14 +261,20 @@ class Predictions:
     def _class_order(self) -> tuple[Any, ...]:
         K = self.n_classes
         if self.classes is None:
-            first = next((v for v in self.y.tolist() if not is_missing(v)), 0) if self.y.dtype.kind in "OSUT" else 0
+            first = (
+                next((v for v in self.y.tolist() if not is_missing(v)), 0)
+                if self.y.dtype.kind in "OSUT"
+                else 0
+            )
             if not isinstance(first, (Real, np.bool_)):
                 rule = f"labels that are not column numbers need `{self.name('classes')}`, the class of each column in order"
                 raise InputError(self.name("y"), rule, f"begins with {first!r}")
             return (False, True) if self.y.dtype.kind == "b" and K == 2 else tuple(range(K))
         classes = tuple(class_list(self.classes, self.name("classes")))
         if len(classes) != K:
-            raise InputError(self.name("classes"), f"needs one name for each of the {K} classes", len(classes))
+            raise InputError(
+                self.name("classes"), f"needs one name for each of the {K} classes", len(classes)
+            )
         if len(set(classes)) != K:
             raise InputError(self.name("classes"), "must not repeat a class", repr(classes))
         return classes
@@ -252,8 +296,17 @@ class Predictions:
         values = self._rows(first, last) if columns is None else columns.part(first, last)
         by_column = columns is not None
         # Of two classes, labels are as much to read as an output is: those of a byte stay so.
-        short = by_column and self.y.dtype == np.int8 and self.classes == (0, 1) and self.sample_weight is None
-        labels = np.require((self.y if short else self.codes)[first:last], np.int8 if short else np.int64, ["C", "W", "A"])
+        short = (
+            by_column
+            and self.y.dtype == np.int8
+            and self.classes == (0, 1)
+            and self.sample_weight is None
+        )
+        labels = np.require(
+            (self.y if short else self.codes)[first:last],
+            np.int8 if short else np.int64,
+            ["C", "W", "A"],
+        )
         weights = None if self.sample_weight is None else self.sample_weight[first:last]
         return Block(first, values, labels, weights, self.y[first:last], by_column)
 
@@ -272,11 +325,17 @@ class Predictions:
         if isinstance(self.probs, Columns):
             return self.probs
         flags, kinds = self.probs.flags, (np.float32, np.float64)
-        lies = self.probs.ndim == 2 and self.probs.dtype in kinds and flags.f_contiguous and not flags.c_contiguous
+        lies = (
+            self.probs.ndim == 2
+            and self.probs.dtype in kinds
+            and flags.f_contiguous
+            and not flags.c_contiguous
+        )
         return Columns(list(self.probs.T)) if lies else None
 
     def probabilities(self, rows: Any = slice(None)) -> np.ndarray:
-        """Outputs as probabilities, [n, K]: as they are if they are float32 or float64 probabilities, else in float64."""
+        """Outputs as probabilities, [n, K]: as they are if they are float32 or float64
+        probabilities, else in float64."""
         outputs = self.probs[rows]
         if self.kind == "probabilities" and outputs.ndim == 2:
             dtype = np.float64 if outputs.dtype.itemsize == 8 else np.float32
@@ -286,7 +345,11 @@ class Predictions:
             return np.column_stack([1 - p, p])
         values = outputs.astype(np.float64)
         if outputs.ndim == 1:
-            values = _both_log_probs(values) if self.from_log_probs else np.column_stack([np.zeros_like(values), values])
+            values = (
+                _both_log_probs(values)
+                if self.from_log_probs
+                else np.column_stack([np.zeros_like(values), values])
+            )
         if self.from_logits:
             with np.errstate(invalid="ignore"):
                 values = values - values.max(axis=1, keepdims=True)
@@ -299,7 +362,11 @@ class Predictions:
         def pick(part: np.ndarray | None) -> np.ndarray | None:
             return None if part is None else part[rows]
 
-        columns = None if self.columns is None else {name: column[rows] for name, column in self.columns.items()}
+        columns = (
+            None
+            if self.columns is None
+            else {name: column[rows] for name, column in self.columns.items()}
+        )
         return replace(
             self,
             y=self.y[rows],
@@ -313,9 +380,13 @@ class Predictions:
 
 def class_list(classes: Any, argument: str) -> list[Any]:
     """Class names as a list of plain Python values. A set has no order, and so is refused."""
-    ordered = classes if isinstance(classes, (list, tuple)) else as_array(classes, argument).tolist()
+    ordered = (
+        classes if isinstance(classes, (list, tuple)) else as_array(classes, argument).tolist()
+    )
     if not isinstance(ordered, (list, tuple)):
-        raise InputError(argument, "must be a sequence of classes, in the order of the columns", repr(classes))
+        raise InputError(
+            argument, "must be a sequence of classes, in the order of the columns", repr(classes)
+        )
     plain = [value.item() if isinstance(value, np.generic) else value for value in ordered]
     try:
         set(plain)
@@ -345,15 +416,23 @@ def label_codes(labels: np.ndarray, classes: tuple[Any, ...]) -> np.ndarray:
         if kind == "f":
             whole = np.isfinite(labels) & (np.floor(labels) == labels) & (np.abs(labels) < 2**31)
             return np.where(whole, np.where(whole, labels, 0).astype(np.int64), -1)
-    if kind in "iub" and labels.dtype != np.uint64 and all(isinstance(c, int) and abs(c) < 2**63 for c in classes):
+    if (
+        kind in "iub"
+        and labels.dtype != np.uint64
+        and all(isinstance(c, int) and abs(c) < 2**63 for c in classes)
+    ):
         names, labels = np.array(classes, np.int64), labels.astype(np.int64, copy=False)
-    elif kind == "f" and all(isinstance(c, (int, float)) and abs(c) <= 2**53 for c in classes):  # exact as float64
+    elif kind == "f" and all(
+        isinstance(c, (int, float)) and abs(c) <= 2**53 for c in classes
+    ):  # exact as float64
         names = np.array(classes, np.float64)
     elif kind in "US" and all(isinstance(c, str) for c in classes):
         names, labels = np.array(classes), labels.astype(str)
     else:
         column = {c: k for k, c in enumerate(classes)}
-        return np.fromiter((column.get(_hashable(v), -1) for v in labels.tolist()), np.int64, len(labels))
+        return np.fromiter(
+            (column.get(_hashable(v), -1) for v in labels.tolist()), np.int64, len(labels)
+        )
     order = np.argsort(names)
     place = order[np.minimum(np.searchsorted(names, labels, sorter=order), len(names) - 1)]
     return np.where(names[place] == labels, place, -1)
@@ -375,7 +454,11 @@ def numbered(values: np.ndarray) -> np.ndarray:
     """
     if values.dtype.kind == "O":
         known: dict[Any, int] = {}
-        return np.fromiter((known.setdefault(value, len(known)) for value in values.tolist()), np.int64, len(values))
+        return np.fromiter(
+            (known.setdefault(value, len(known)) for value in values.tolist()),
+            np.int64,
+            len(values),
+        )
     _, first, place = np.unique(values, return_index=True, return_inverse=True)
     rank = np.empty(len(first), np.int64)
     rank[np.argsort(first, kind="stable")] = np.arange(len(first))
@@ -387,7 +470,9 @@ def _one_cluster_per_row(clusters: Any, rows: int, argument: str) -> np.ndarray:
     if values.shape != (rows,):
         raise InputError(argument, f"needs one value per row ({rows})", f"has shape {values.shape}")
     if values.dtype.kind in "fcOMm":
-        missing = next((row for row, value in enumerate(values.tolist()) if is_missing(value)), None)
+        missing = next(
+            (row for row, value in enumerate(values.tolist()) if is_missing(value)), None
+        )
         if missing is not None:
             rule = "every row needs a cluster; give rows that stand alone a value of their own"
             raise InputError(argument, rule, repr(values[missing]), row=missing)
@@ -403,7 +488,11 @@ def _side_by_side(columns: Mapping[str, np.ndarray], rows: int, argument: str) -
     """Columns as a matrix: of numbers, or of objects if some are not."""
     for name, column in columns.items():
         if column.shape != (rows,):
-            raise InputError(argument, f"column {name!r} needs one value per row ({rows})", f"has shape {column.shape}")
+            raise InputError(
+                argument,
+                f"column {name!r} needs one value per row ({rows})",
+                f"has shape {column.shape}",
+            )
     found = list(columns.values())
     numbers = all(column.dtype.kind in "biuf" for column in found)
     return np.column_stack(found if numbers else [column.astype(object) for column in found])

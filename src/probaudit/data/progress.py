@@ -12,14 +12,23 @@ PATIENCE = 2.0  # seconds before a bar appears
 
 
 class Progress:
-    """Counts rows done (or `unit`). On a terminal (or when asked for) a bar appears once the work takes longer than PATIENCE.
+    """Counts rows done (or `unit`). On a terminal (or when asked for) a bar appears once the work
+    takes longer than PATIENCE.
 
     If no row is done by then, kernels are being compiled, and the bar says so.
 
     work : what is done, in words; unless given, the unit is shown.
     """
 
-    def __init__(self, total: int, show: bool | None = None, *, done: int = 0, unit: str = "rows", work: str = "") -> None:
+    def __init__(
+        self,
+        total: int,
+        show: bool | None = None,
+        *,
+        done: int = 0,
+        unit: str = "rows",
+        work: str = "",
+    ) -> None:
         self._total, self._unit, self._work = total, unit, work or unit
         self._show = sys.stderr.isatty() if show is None else show
         self._before = self._done = done
@@ -44,18 +53,29 @@ class Progress:
     def _note(self, done: int) -> None:
         self._done = min(self._total, done)
         if self._bar is not None:
-            self._bar.update(self._task, completed=self._done, description=self._work, rate=self._rate())
+            self._bar.update(
+                self._task, completed=self._done, description=self._work, rate=self._rate()
+            )
 
     def _rate(self) -> str:
         """How many a second, in words."""
         done, seconds = self._done - self._before, time.monotonic() - self._start
         if done <= 0 or seconds <= 0:
             return ""
-        return {"rows": f"{done / seconds:,.0f} rows/s", "bytes": f"{done / seconds / 1e6:,.0f} MB/s"}.get(self._unit, "")
+        return {
+            "rows": f"{done / seconds:,.0f} rows/s",
+            "bytes": f"{done / seconds / 1e6:,.0f} MB/s",
+        }.get(self._unit, "")
 
     def _open(self) -> None:
         from rich.console import Console
-        from rich.progress import BarColumn, DownloadColumn, MofNCompleteColumn, TextColumn, TimeRemainingColumn
+        from rich.progress import (
+            BarColumn,
+            DownloadColumn,
+            MofNCompleteColumn,
+            TextColumn,
+            TimeRemainingColumn,
+        )
         from rich.progress import Progress as RichProgress
 
         rate, left = TextColumn("{task.fields[rate]}"), TimeRemainingColumn()
@@ -67,7 +87,9 @@ class Progress:
             self._bar = RichProgress(*columns, console=Console(stderr=True), transient=True)
             waiting = self._work == "rows" and self._done == self._before
             words = "compiling, on the first run only" if waiting else self._work
-            self._task = self._bar.add_task(words, total=self._total, completed=self._done, rate=self._rate())
+            self._task = self._bar.add_task(
+                words, total=self._total, completed=self._done, rate=self._rate()
+            )
             self._bar.start()
 
     def __enter__(self) -> Progress:
@@ -75,7 +97,12 @@ class Progress:
             self._timer.start()
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
         self._timer.cancel()
         with self._lock:
             self._closed = True

@@ -1,4 +1,5 @@
-"""Reliability diagrams side by side, over the same bins and axes: of several models, or of several classes."""
+"""Reliability diagrams side by side, over the same bins and axes: of several models, or of several
+classes."""
 
 from __future__ import annotations
 
@@ -29,11 +30,15 @@ def aligned_panels(names: Sequence[str], each: Sequence[Reliability]) -> tuple[P
     )
 
 
-def aligned_columns(what: str, names: Sequence[str], each: Sequence[Reliability]) -> dict[str, np.ndarray]:
+def aligned_columns(
+    what: str, names: Sequence[str], each: Sequence[Reliability]
+) -> dict[str, np.ndarray]:
     """The columns of all, one below the other, after the name of each."""
     parts = [one.columns() for one in each]
     column = np.repeat(np.array(names, object), [len(one.rows) for one in each])
-    return {what: column} | {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
+    return {what: column} | {
+        name: np.concatenate([part[name] for part in parts]) for name in parts[0]
+    }
 
 
 def _short(name: str, most: int = 22) -> str:
@@ -59,7 +64,10 @@ class AlignedReliability(Diagram):
         event: str = "the most probable class",
     ) -> AlignedReliability:
         """From the fine grid of each model by its name."""
-        each = (Reliability.of_grid(grid, bins, resamples=resamples, seed=seed) for grid in grids.values())
+        each = (
+            Reliability.of_grid(grid, bins, resamples=resamples, seed=seed)
+            for grid in grids.values()
+        )
         return cls(tuple(grids), tuple(each), event)
 
     def columns(self) -> dict[str, np.ndarray]:
@@ -67,8 +75,17 @@ class AlignedReliability(Diagram):
 
     def picture(self) -> Picture:
         errors = zip(self.models, self.each, strict=True)
-        said = ", ".join(f"{name} {number(one.error)} (by chance {number(one.null_mean)})" for name, one in errors)
+        said = ", ".join(
+            f"{name} {number(one.error)} (by chance {number(one.null_mean)})"
+            for name, one in errors
+        )
         caption = f"Beside each name, its calibration error. {self.each[0].bins}, {self.each[0].n:,} rows."
         description = f"Reliability diagrams of {self.event}, with calibration errors: {said}."
         columns = min(ACROSS, len(self.each))
-        return Picture(aligned_panels(self.models, self.each), "Reliability of each model", description, caption, columns)
+        return Picture(
+            aligned_panels(self.models, self.each),
+            "Reliability of each model",
+            description,
+            caption,
+            columns,
+        )

@@ -1,4 +1,5 @@
-"""The loss budget as a waterfall: from the total down to what nothing known would remove, before and after calibration."""
+"""The loss budget as a waterfall: from the total down to what nothing known would remove, before
+and after calibration."""
 
 from __future__ import annotations
 
@@ -13,7 +14,12 @@ from .diagram import Diagram
 from .picture import Axis, Bars, Line, Mark, Panel, Picture, Points, Text
 from .wording import score_of, whole_percent
 
-PARTS = {"total": "total", "calibration": "calibration", "grouping": "grouping, at least", "rest": "the rest"}
+PARTS = {
+    "total": "total",
+    "calibration": "calibration",
+    "grouping": "grouping, at least",
+    "rest": "the rest",
+}
 ROLES = {"total": "model", "calibration": "calibration", "grouping": "grouping", "rest": "rest"}
 NOISE = 15  # decimals beyond which there is only rounding
 STAGES = ("original", "after calibration")
@@ -21,7 +27,8 @@ STAGES = ("original", "after calibration")
 
 @dataclass(frozen=True, eq=False)
 class LossBudget(Diagram):
-    """Bars of a waterfall: the total from 0; calibration and grouping, each hanging where the last one ends; the rest from 0.
+    """Bars of a waterfall: the total from 0; calibration and grouping, each hanging where the last
+    one ends; the rest from 0.
 
     stage, part : "original" or "after calibration", and which part of the budget.
     value, low, high : the part and its 95% interval; share : of the total.
@@ -40,11 +47,13 @@ class LossBudget(Diagram):
 
     @classmethod
     def of_budget(cls, budget: Budget, *, pairs: bool = False) -> LossBudget:
-        """The waterfall of a budget, and of the one after calibration if it has that. pairs : whether the budget is that of a
-        stated confidence."""
+        """The waterfall of a budget, and of the one after calibration if it has that. pairs :
+        whether the budget is that of a stated confidence."""
         budgets = [budget] if budget.after is None else [budget, budget.after]
         parts = [getattr(one, part) for one in budgets for part in PARTS]
-        value, low, high = (np.array([getattr(part, name) for part in parts]) for name in ("value", "low", "high"))
+        value, low, high = (
+            np.array([getattr(part, name) for part in parts]) for name in ("value", "low", "high")
+        )
         by_stage = value.reshape(-1, len(PARTS))
         total, calibration, rest = by_stage[:, 0], by_stage[:, 1], by_stage[:, 3]
         with np.errstate(invalid="ignore", divide="ignore"):
@@ -74,7 +83,9 @@ class LossBudget(Diagram):
         axis = Axis("loss (mean score)", low=low, high=low + (high - low) * 1.45)
         names = Axis("", low=-0.5, high=len(PARTS) - 0.5, categories=tuple(PARTS.values()))
         stages = list(dict.fromkeys(self.stage.tolist()))
-        panels = tuple(Panel(self._marks(stage, low, high), axis, names, title=stage) for stage in stages)
+        panels = tuple(
+            Panel(self._marks(stage, low, high), axis, names, title=stage) for stage in stages
+        )
         return Picture(panels, "Where the loss goes", self._said(), self._caption())
 
     def _marks(self, stage: str, low: float, high: float) -> tuple[Mark, ...]:
@@ -83,17 +94,32 @@ class LossBudget(Diagram):
         joins = [self.end[rows[0]], self.start[rows[1]], self.start[rows[2]]]
         for step, x in enumerate(joins):
             if np.isfinite(x):
-                marks.append(Line(np.array([x, x]), np.array([step, step + 1.0]), dashed=True, role="reference"))
+                marks.append(
+                    Line(
+                        np.array([x, x]),
+                        np.array([step, step + 1.0]),
+                        dashed=True,
+                        role="reference",
+                    )
+                )
         for place, row in enumerate(rows):
             part = str(self.part[row])
             hanging = part in ("calibration", "grouping")
-            share = f" · {whole_percent(self.share[row])}" if part != "total" and np.isfinite(self.share[row]) else ""
+            share = (
+                f" · {whole_percent(self.share[row])}"
+                if part != "total" and np.isfinite(self.share[row])
+                else ""
+            )
             words = f"{round(float(self.value[row]), NOISE) + 0.0:.3g}{share}"
             marks.append(Text(low + (high - low) * 1.43, place, words, anchor="end"))
             if not np.isfinite(self.start[row] + self.end[row]):
                 continue
             at, left, right = np.array([float(place)]), self.start[[row]], self.end[[row]]
-            detail = {name: column[[row]] for name, column in self.columns().items() if name not in ("start", "end")}
+            detail = {
+                name: column[[row]]
+                for name, column in self.columns().items()
+                if name not in ("start", "end")
+            }
             ends = np.minimum(left, right), np.maximum(left, right)
             marks.append(Bars.lying(at, *ends, thickness=0.6, role=ROLES[part], detail=detail))
             if np.isfinite(self.low[row]):
@@ -113,12 +139,16 @@ class LossBudget(Diagram):
     def _said(self) -> str:
         words = [
             f"{stage}, {PARTS[part]}: {value:.4g} ({whole_percent(share)} of the total)"
-            for stage, part, value, share in zip(self.stage, self.part, self.value, self.share, strict=True)
+            for stage, part, value, share in zip(
+                self.stage, self.part, self.value, self.share, strict=True
+            )
         ]
         return f"Waterfall of the {self.definition}. " + "; ".join(words) + "."
 
 
-def loss_budget_diagram(y_true: Any, y_proba: Any = None, features: Any = None, **choices: Any) -> LossBudget:
+def loss_budget_diagram(
+    y_true: Any, y_proba: Any = None, features: Any = None, **choices: Any
+) -> LossBudget:
     """Where the expected score goes, as a waterfall. Arguments as in `loss_budget`.
 
     >>> from probaudit.simulate import neural_outputs

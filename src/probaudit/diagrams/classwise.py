@@ -25,7 +25,8 @@ Order = Literal["worst", "largest"]
 
 @dataclass(frozen=True, eq=False)
 class ClasswiseReliability(Diagram):
-    """Of some classes, the reliability of each against all others: the worst (by calibration error) or the largest first.
+    """Of some classes, the reliability of each against all others: the worst (by calibration error)
+    or the largest first.
 
     classes : their names. of : how many there are in all.
     """
@@ -58,7 +59,10 @@ class ClasswiseReliability(Diagram):
             size = [_error(grid, bins) for grid in grids]
         chosen = np.argsort(-np.array(size), kind="stable")[:most]
         each = tuple(
-            Reliability.of_grid(grids[k], bins, event=f"class {names[k]}", resamples=resamples, seed=seed) for k in chosen
+            Reliability.of_grid(
+                grids[k], bins, event=f"class {names[k]}", resamples=resamples, seed=seed
+            )
+            for k in chosen
         )
         return cls(tuple(str(names[k]) for k in chosen), each, order, len(grids))
 
@@ -67,7 +71,9 @@ class ClasswiseReliability(Diagram):
 
     def picture(self) -> Picture:
         shown = len(self.each)
-        which = f"the {shown} {self.order} of {self.of:,}" if shown < self.of else f"{self.order} first"
+        which = (
+            f"the {shown} {self.order} of {self.of:,}" if shown < self.of else f"{self.order} first"
+        )
         caption = f"Beside each name, its calibration error. {self.each[0].bins}, {self.each[0].n:,} rows."
         worst = max(zip(self.classes, self.each, strict=True), key=lambda pair: pair[1].error)
         description = (
@@ -75,7 +81,13 @@ class ClasswiseReliability(Diagram):
             f"class {worst[0]}; a calibrated model gets {number(worst[1].null_mean)} there by chance."
         )
         panels = aligned_panels(self.classes, self.each)
-        return Picture(panels, f"Reliability of classes, {which}", description, caption, columns=min(ACROSS, shown))
+        return Picture(
+            panels,
+            f"Reliability of classes, {which}",
+            description,
+            caption,
+            columns=min(ACROSS, shown),
+        )
 
 
 def _error(grid: FineGrid, bins: Bins) -> float:
@@ -98,7 +110,8 @@ def classwise_diagram(
 ) -> ClasswiseReliability:
     """Reliability of single classes in small panels that share their axes.
 
-    most : how many classes. order : those with the largest calibration error ("worst") or the most rows ("largest").
+    most : how many classes. order : those with the largest calibration error ("worst") or the most
+        rows ("largest").
     bins : as in `reliability_diagram`; they begin and end at cells of a fine grid.
 
     >>> from probaudit.simulate import gaussian_posteriors
@@ -108,6 +121,10 @@ def classwise_diagram(
     """
     predictions = rows_of(y_true, y_proba, **options)
     if predictions.pairs:
-        raise InputError(predictions.name("probs"), "classes are unknown of confidence and correctness")
+        raise InputError(
+            predictions.name("probs"), "classes are unknown of confidence and correctness"
+        )
     grids, choices = diagram_grids(predictions, Classwise()), {"resamples": resamples, "seed": seed}
-    return ClasswiseReliability.of_grids(grids, predictions.class_order, most=most, order=order, bins=bins, **choices)
+    return ClasswiseReliability.of_grids(
+        grids, predictions.class_order, most=most, order=order, bins=bins, **choices
+    )

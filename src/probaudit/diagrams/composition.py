@@ -1,4 +1,5 @@
-"""What learned groups are made of: classes, temperature, what is stated and what is observed there (paper 4, Figure 2)."""
+"""What learned groups are made of: classes, temperature, what is stated and what is observed there
+(Yang et al. 2023, Figure 2)."""
 
 from __future__ import annotations
 
@@ -33,10 +34,12 @@ SHOWN = 7  # classes that a picture can tell apart by colour
 class PartitionComposition(Diagram):
     """Groups of rows.
 
-    share : [groups, K], the share of each true class in the weight of a group. rows, weight : rows, and share of all weight.
-    temperature : that of a group's calibrator, NaN if it has none; above 1 the model was too sure there.
-    stated, observed : mean confidence in the most probable class, and how often it was right, with its 95% interval
-        (Clopper-Pearson).
+    share : [groups, K], the share of each true class in the weight of a group. rows, weight : rows,
+        and share of all weight.
+    temperature : that of a group's calibrator, NaN if it has none; above 1 the model was too sure
+        there.
+    stated, observed : mean confidence in the most probable class, and how often it was right, with
+        its 95% interval (Clopper-Pearson).
     groups : how many groups there are, if not all are shown.
     """
 
@@ -56,22 +59,58 @@ class PartitionComposition(Diagram):
         """A row for each group and class."""
         K = len(self.classes)
         names = ("name", "rows", "weight", "temperature", "stated", "observed", "low", "high")
-        found = {"group" if name == "name" else name: np.repeat(getattr(self, name), K) for name in names}
-        return found | {"true_class": np.tile(self.classes, len(self.name)), "share": self.share.ravel()}
+        found = {
+            "group" if name == "name" else name: np.repeat(getattr(self, name), K) for name in names
+        }
+        return found | {
+            "true_class": np.tile(self.classes, len(self.name)),
+            "share": self.share.ravel(),
+        }
 
     def picture(self) -> Picture:
         heat = [f", T = {t:.2f}" if np.isfinite(t) else "" for t in self.temperature]
-        short = [name if len(name) <= LONGEST else f"{g + 1}. {name[: LONGEST - 5]} …" for g, name in enumerate(self.name)]
-        names = Axis("", categories=tuple(f"{name}{words}" for name, words in zip(short, heat, strict=True)))
+        short = [
+            name if len(name) <= LONGEST else f"{g + 1}. {name[: LONGEST - 5]} …"
+            for g, name in enumerate(self.name)
+        ]
+        names = Axis(
+            "", categories=tuple(f"{name}{words}" for name, words in zip(short, heat, strict=True))
+        )
         size = 0.18 + 0.06 * len(self.name)
-        made = Panel(self._classes(), Axis("share of rows", 0.0, 1.0, percent=True), names, title="true classes", share=size)
+        made = Panel(
+            self._classes(),
+            Axis("share of rows", 0.0, 1.0, percent=True),
+            names,
+            title="true classes",
+            share=size,
+        )
         at = np.arange(len(self.name)) * 1.0
-        detail = {"group": self.name, "rows": self.rows, "stated": self.stated, "observed": self.observed}
+        detail = {
+            "group": self.name,
+            "rows": self.rows,
+            "stated": self.stated,
+            "observed": self.observed,
+        }
         marks = (
-            Points(self.observed, at, self.low, self.high, across=True, role="observed", name="observed", detail=detail),
+            Points(
+                self.observed,
+                at,
+                self.low,
+                self.high,
+                across=True,
+                role="observed",
+                name="observed",
+                detail=detail,
+            ),
             Points(self.stated, at, role="model", name="stated", detail=detail),
         )
-        served = Panel(marks, Axis("probability of the top class"), names, title="stated and observed", share=size)
+        served = Panel(
+            marks,
+            Axis("probability of the top class"),
+            names,
+            title="stated and observed",
+            share=size,
+        )
         caption = "Groups that hold different classes, and are too sure or not sure enough in different ways, gain most."
         if len(self.name) < self.groups:
             caption += f" Shown: {len(self.name)} of {self.groups} groups."
@@ -81,7 +120,11 @@ class PartitionComposition(Diagram):
         """Stacked bars; of many classes, those that differ most between groups."""
         K = len(self.classes)
         spread = np.ptp(self.share, axis=0)
-        order = np.arange(K) if K <= SHOWN + 1 else np.sort(np.lexsort((-self.share.sum(axis=0), -spread))[:SHOWN])
+        order = (
+            np.arange(K)
+            if K <= SHOWN + 1
+            else np.sort(np.lexsort((-self.share.sum(axis=0), -spread))[:SHOWN])
+        )
         values = [(self.classes[k], self.share[:, k]) for k in order]
         if len(order) < K:
             others = np.maximum(0.0, 1 - sum(share for _, share in values))
@@ -89,7 +132,11 @@ class PartitionComposition(Diagram):
         marks: list[Mark] = []
         start, at = np.zeros(len(self.name)), np.arange(len(self.name)) * 1.0
         for k, (name, length) in enumerate(values):
-            role = "rest" if name.endswith(" others") and k == len(order) else f"series {k if k < 6 else 7}"
+            role = (
+                "rest"
+                if name.endswith(" others") and k == len(order)
+                else f"series {k if k < 6 else 7}"
+            )
             detail = {"group": self.name, "class": [name] * len(length), "share": length}
             marks.append(Bars.lying(at, start, start + length, role=role, name=name, detail=detail))
             start = start + length
@@ -98,8 +145,15 @@ class PartitionComposition(Diagram):
     def _said(self) -> str:
         words = []
         for g, name in enumerate(self.name):
-            most = [f"{self.classes[k]} {self.share[g, k]:.0%}" for k in np.argsort(-self.share[g], kind="stable")[:3]]
-            heat = f", temperature {self.temperature[g]:.3g}" if np.isfinite(self.temperature[g]) else ""
+            most = [
+                f"{self.classes[k]} {self.share[g, k]:.0%}"
+                for k in np.argsort(-self.share[g], kind="stable")[:3]
+            ]
+            heat = (
+                f", temperature {self.temperature[g]:.3g}"
+                if np.isfinite(self.temperature[g])
+                else ""
+            )
             gap = f"states {self.stated[g]:.3g}, observed {self.observed[g]:.3g}"
             words.append(f"{name}: {self.rows[g]:,} rows, mostly {', '.join(most)}; {gap}{heat}")
         return "Composition of groups. " + ". ".join(words) + "."
@@ -117,9 +171,10 @@ def partition_composition_diagram(
 ) -> PartitionComposition:
     """What each group of rows is made of.
 
-    groups : a fitted `GroupCalibration`; a `GroupingLoss`, whose regions with the largest share of the loss are shown; or the
-        group of each row, as an array or `Column`.
-    features : for a `GroupCalibration` that learned from features; those of the `Predictions` unless given.
+    groups : a fitted `GroupCalibration`; a `GroupingLoss`, whose regions with the largest share of
+        the loss are shown; or the group of each row, as an array or `Column`.
+    features : for a `GroupCalibration` that learned from features; those of the `Predictions`
+        unless given.
     partition : which of the partitions that a `GroupCalibration` learned.
     most : how many groups to show: by their loss if that is known, else by their rows.
 
@@ -129,7 +184,9 @@ def partition_composition_diagram(
     (2, 3)
     """
     if groups is None:
-        raise InputError("groups", "must be a GroupCalibration, a GroupingLoss, or the group of each row")
+        raise InputError(
+            "groups", "must be a GroupCalibration, a GroupingLoss, or the group of each row"
+        )
     if most < 1:
         raise InputError("most", "must be at least 1", most)
     predictions = rows_of(y_true, y_proba, **options)
@@ -149,7 +206,10 @@ def partition_composition_diagram(
         return np.bincount(codes[kept], values[kept], size)
 
     weight, K = total(weights), predictions.n_classes
-    made = total(weights, own * K + rows.labels, len(names) * K).reshape(-1, K)[shown] / weight[shown, None]
+    made = (
+        total(weights, own * K + rows.labels, len(names) * K).reshape(-1, K)[shown]
+        / weight[shown, None]
+    )
     stated = total(weights * seen.view.outputs)[shown] / weight[shown]
     observed = np.clip(total(weights * seen.view.labels)[shown] / weight[shown], 0, 1)
     size = (weight**2)[shown] / total(weights**2)[shown]
@@ -176,13 +236,17 @@ def partition_composition_diagram(
     )
 
 
-def _groups(predictions: Predictions, groups: Any, features: Any, partition: int) -> tuple[np.ndarray, list[str], np.ndarray]:
+def _groups(
+    predictions: Predictions, groups: Any, features: Any, partition: int
+) -> tuple[np.ndarray, list[str], np.ndarray]:
     """The group of each row (-1 for none), and the name and the temperature of each group."""
     if isinstance(groups, GroupingLoss):
         table, region_of = groups.regions, groups.region_of
         if region_of.ndim != 1 or len(region_of) != len(predictions):
             raise InputError(
-                "groups", "must be the grouping loss of a single event of these rows", f"of shape {region_of.shape}"
+                "groups",
+                "must be the grouping loss of a single event of these rows",
+                f"of shape {region_of.shape}",
             )
         place = np.argsort(table.number)  # the place of each region in the table
         found = np.where(region_of >= 0, place[np.maximum(region_of, 0)], -1)
@@ -192,7 +256,9 @@ def _groups(predictions: Predictions, groups: Any, features: Any, partition: int
         return _learned(predictions, groups, features, partition)
     values = as_array(groups.values if isinstance(groups, Column) else groups, "groups")
     if values.shape != (len(predictions),):
-        raise InputError("groups", f"needs one value per row ({len(predictions)})", f"has shape {values.shape}")
+        raise InputError(
+            "groups", f"needs one value per row ({len(predictions)})", f"has shape {values.shape}"
+        )
     known, found = np.unique(value_names(values), return_inverse=True)
     return found.reshape(-1), [str(name) for name in known], np.full(len(known), np.nan)
 
@@ -200,10 +266,13 @@ def _groups(predictions: Predictions, groups: Any, features: Any, partition: int
 def _learned(
     predictions: Predictions, calibrator: GroupCalibration, features: Any, partition: int
 ) -> tuple[np.ndarray, list[str], np.ndarray]:
-    """One partition of a group calibration; a group's temperature is that of its calibrator, or what it uses in its place."""
+    """One partition of a group calibration; a group's temperature is that of its calibrator, or
+    what it uses in its place."""
     count, size = calibrator.member_of_.shape
     if not 0 <= partition < count:
-        raise InputError("partition", f"must be one of the {count} partitions, 0 to {count - 1}", partition)
+        raise InputError(
+            "partition", f"must be one of the {count} partitions, 0 to {count - 1}", partition
+        )
     found = np.full(len(predictions), -1)
     if calibrator.grouped_by_ == "outputs":
         from ..calibrators.base import Sample

@@ -1,4 +1,5 @@
-"""Decision regions: which decision is taken where, for whom, and what it costs (paper 2, Section 2.3.1)."""
+"""Decision regions: which decision is taken where, for whom, and what it costs (Ferrer & Ramos
+2025, Section 2.3.1)."""
 
 from __future__ import annotations
 
@@ -24,19 +25,22 @@ STEPS = 50  # of the histogram of outputs
 PIECE = 2**22  # expected costs in memory at a time
 LETTER = 0.018  # of the width of a panel
 SHOWN = 12  # decisions, and classes, that a picture has room for
-NOWHERE = (np.zeros(0), np.zeros(0, np.int64), np.zeros((2, 0)))  # thresholds, regions and density of more than two classes
+# thresholds, regions and density of more than two classes
+NOWHERE = (np.zeros(0), np.zeros(0, np.int64), np.zeros((2, 0)))
 
 
 @dataclass(frozen=True, eq=False)
 class DecisionRegions(Diagram):
     """Bayes decisions under a K x M cost matrix.
 
-    share : [K, M], the share of the rows of each true class and decision. cost : [K, M], what they add to the Bayes risk, which
-        is the sum.
-    best : [K, M], whether no decision costs less for that class. reject : [M], whether a decision costs the same for all.
-    thresholds, regions : for two classes, where along the probability of the second one decision ends and the next begins, and
-        the decision in each interval between them.
-    density : for two classes, [2, 50], the share of rows of each class in equal steps of that probability.
+    share : [K, M], the share of the rows of each true class and decision. cost : [K, M], what they
+        add to the Bayes risk, which is the sum.
+    best : [K, M], whether no decision costs less for that class. reject : [M], whether a decision
+        costs the same for all.
+    thresholds, regions : for two classes, where along the probability of the second one decision
+        ends and the next begins, and the decision in each interval between them.
+    density : for two classes, [2, 50], the share of rows of each class in equal steps of that
+        probability.
     """
 
     classes: tuple[str, ...]
@@ -50,12 +54,17 @@ class DecisionRegions(Diagram):
     density: np.ndarray
 
     @classmethod
-    def of_counts(cls, counts: Decisions, costs: Cost, classes: Sequence[Any], grid: FineGrid | None = None) -> DecisionRegions:
-        """From the decisions that a pass has counted, and for two classes from the grid of the second one's probability."""
+    def of_counts(
+        cls, counts: Decisions, costs: Cost, classes: Sequence[Any], grid: FineGrid | None = None
+    ) -> DecisionRegions:
+        """From the decisions that a pass has counted, and for two classes from the grid of the
+        second one's probability."""
         return cls.of_shares(counts.matrix() / counts.weight.sum(), costs, classes, grid)
 
     @classmethod
-    def of_shares(cls, share: np.ndarray, costs: Cost, classes: Sequence[Any], grid: FineGrid | None = None) -> DecisionRegions:
+    def of_shares(
+        cls, share: np.ndarray, costs: Cost, classes: Sequence[Any], grid: FineGrid | None = None
+    ) -> DecisionRegions:
         """The same from shares of rows, [K, M]."""
         names = tuple(str(name) for name in classes)
         reject = (costs.matrix == costs.matrix[:1]).all(axis=0)
@@ -65,9 +74,16 @@ class DecisionRegions(Diagram):
         if grid is None:
             return found
         step = np.arange(len(grid.weight)) * STEPS // len(grid.weight)
-        density = np.stack([np.bincount(step, grid.weight - grid.targets), np.bincount(step, grid.targets)])
+        density = np.stack(
+            [np.bincount(step, grid.weight - grid.targets), np.bincount(step, grid.targets)]
+        )
         thresholds, regions = decision_intervals(costs)
-        return replace(found, thresholds=thresholds, regions=regions, density=np.maximum(0.0, density) / grid.weight.sum())
+        return replace(
+            found,
+            thresholds=thresholds,
+            regions=regions,
+            density=np.maximum(0.0, density) / grid.weight.sum(),
+        )
 
     @property
     def risk(self) -> float:
@@ -86,11 +102,21 @@ class DecisionRegions(Diagram):
         }
 
     def picture(self) -> Picture:
-        panels = (*([self._intervals()] if len(self.regions) else []), self._decided(), self._paid())
+        panels = (
+            *([self._intervals()] if len(self.regions) else []),
+            self._decided(),
+            self._paid(),
+        )
         kept, found = min(SHOWN, len(self.decisions)), len(self.decisions)
         some = f" Shown: the {kept} most frequent of {found} decisions." if kept < found else ""
-        some += f" Shown: the {SHOWN} dearest of {len(self.classes)} classes." if len(self.classes) > SHOWN else ""
-        caption = f"Decisions of least expected cost; together they cost {self.risk:.3g} a row.{some}"
+        some += (
+            f" Shown: the {SHOWN} dearest of {len(self.classes)} classes."
+            if len(self.classes) > SHOWN
+            else ""
+        )
+        caption = (
+            f"Decisions of least expected cost; together they cost {self.risk:.3g} a row.{some}"
+        )
         return Picture(panels, "What is decided, and what it costs", self._said(), caption)
 
     def _kinds(self) -> list[tuple[str, str, np.ndarray]]:
@@ -106,19 +132,32 @@ class DecisionRegions(Diagram):
         """Two classes: the regions of the probability behind its histogram."""
         ends, high = np.r_[0.0, self.thresholds, 1.0], float(self.density.sum(axis=0).max())
         roles = {
-            j: "reject" if self.reject[j] else f"series {(0, 2, 3, 5)[k % 4]}" for k, j in enumerate(self.regions.tolist())
+            j: "reject" if self.reject[j] else f"series {(0, 2, 3, 5)[k % 4]}"
+            for k, j in enumerate(self.regions.tolist())
         }
         marks: list[Mark] = []
         for j, left, right in zip(self.regions.tolist(), ends[:-1], ends[1:], strict=True):
             area = (np.array([left]), np.array([right]), np.zeros(1), np.array([high * 1.25]))
-            detail = {"decision": [self.decisions[j]], "from": [left], "to": [right], "rows": [float(self.share[:, j].sum())]}
+            detail = {
+                "decision": [self.decisions[j]],
+                "from": [left],
+                "to": [right],
+                "rows": [float(self.share[:, j].sum())],
+            }
             marks.append(Bars(*area, faint=True, role=roles[j], detail=detail))
         step, bottom = np.linspace(0, 1, STEPS + 1), np.zeros(STEPS)
         for k, role in enumerate(("rest", "model")):
             kept = self.density[k] > 0
             top = bottom + self.density[k]
             bars = (step[:-1][kept], step[1:][kept], bottom[kept], top[kept])
-            marks.append(Bars(*bars, role=role, name=f"truly {self.classes[k]}", detail={"rows": self.density[k][kept]}))
+            marks.append(
+                Bars(
+                    *bars,
+                    role=role,
+                    name=f"truly {self.classes[k]}",
+                    detail={"rows": self.density[k][kept]},
+                )
+            )
             bottom = top
         marks += [Rule(x=float(t), role="reference") for t in self.thresholds]
         for j, left, right in zip(self.regions.tolist(), ends[:-1], ends[1:], strict=True):
@@ -136,9 +175,17 @@ class DecisionRegions(Diagram):
         """The share of rows of each decision, by how it turned out."""
         total = self.share.sum(axis=0)
         shown = np.sort(np.argsort(-total, kind="stable")[:SHOWN])
-        marks = self._stacked(self.share.T[shown], [those.T[shown] for _, _, those in self._kinds()])
+        marks = self._stacked(
+            self.share.T[shown], [those.T[shown] for _, _, those in self._kinds()]
+        )
         names = Axis("", categories=tuple(self.decisions[j] for j in shown))
-        return Panel(marks, Axis("rows", 0.0, percent=True), names, title="how often, and was it right?", share=0.4)
+        return Panel(
+            marks,
+            Axis("rows", 0.0, percent=True),
+            names,
+            title="how often, and was it right?",
+            share=0.4,
+        )
 
     def _paid(self) -> Panel:
         """What rows of each true class add to the risk."""
@@ -147,7 +194,9 @@ class DecisionRegions(Diagram):
         marks = self._stacked(self.cost[shown], [those[shown] for _, _, those in self._kinds()])
         names = Axis("", categories=tuple(f"truly {self.classes[k]}" for k in shown))
         title = "who pays: cost a row, by true class"
-        return Panel(marks, Axis(f"part of the risk, {self.risk:.3g}", 0.0), names, title=title, share=0.4)
+        return Panel(
+            marks, Axis(f"part of the risk, {self.risk:.3g}", 0.0), names, title=title, share=0.4
+        )
 
     def _stacked(self, values: np.ndarray, kinds: list[np.ndarray]) -> tuple[Mark, ...]:
         """Bars of values [rows of bars, parts], the parts of each kind one after the other."""
@@ -160,18 +209,25 @@ class DecisionRegions(Diagram):
                 end = start + length
                 detail = {name: length[kept]}
                 left, right = np.minimum(start, end)[kept], np.maximum(start, end)[kept]
-                marks.append(Bars.lying(kept * 1.0, left, right, role=role, name=name, detail=detail))
+                marks.append(
+                    Bars.lying(kept * 1.0, left, right, role=role, name=name, detail=detail)
+                )
                 start = end
         return tuple(marks)
 
     def _said(self) -> str:
         taken = self.share.sum(axis=0)
-        words = [f"{self.decisions[j]} for {taken[j]:.1%} of rows" for j in np.argsort(-taken, kind="stable")[:SHOWN]]
+        words = [
+            f"{self.decisions[j]} for {taken[j]:.1%} of rows"
+            for j in np.argsort(-taken, kind="stable")[:SHOWN]
+        ]
         dear = int(self.cost.sum(axis=1).argmax())
         changes = ""
         if len(self.regions):
             changes = f" Decisions change where the probability of {self.classes[1]} is " + (
-                ", ".join(f"{t:.3g}" for t in self.thresholds) + "." if len(self.thresholds) else "nowhere."
+                ", ".join(f"{t:.3g}" for t in self.thresholds) + "."
+                if len(self.thresholds)
+                else "nowhere."
             )
         return (
             f"Bayes decisions: {', '.join(words)}.{changes} The risk is {self.risk:.4g} a row, most of it"
@@ -182,7 +238,8 @@ class DecisionRegions(Diagram):
 def decision_regions_diagram(
     y_true: Any, y_proba: Any = None, costs: Any = None, **options: Unpack[RowOptions]
 ) -> DecisionRegions:
-    """What is decided where under a cost matrix, with its options to reject, and what it costs whom.
+    """What is decided where under a cost matrix, with its options to reject, and what it costs
+    whom.
 
     costs : as in `bayes_risk`: a matrix [K, M], or a `Cost`, which may name its decisions.
 
@@ -200,15 +257,18 @@ def decision_regions_diagram(
     rule.check_classes(predictions.n_classes)
     rows, (K, M) = GoodRows.of(predictions), rule.matrix.shape
     step = max(1, PIECE // M)
-    decided = np.concatenate([rule.decide(rows.probs[first : first + step]) for first in range(0, len(rows.probs), step)])
+    decided = np.concatenate(
+        [rule.decide(rows.probs[first : first + step]) for first in range(0, len(rows.probs), step)]
+    )
     share = np.bincount(rows.labels * M + decided, shares(rows.weights), K * M).reshape(K, M)
     grid = grids_of(predictions, Binary())[0] if K == 2 else None
     return DecisionRegions.of_shares(share, rule, predictions.class_order, grid)
 
 
 def decision_intervals(costs: Cost) -> tuple[np.ndarray, np.ndarray]:
-    """Where the Bayes decision of two classes changes along the probability of the second, and the decision in each interval
-    between: expected costs are straight lines, and the least of them changes only where two lines cross.
+    """Where the Bayes decision of two classes changes along the probability of the second, and the
+    decision in each interval between: expected costs are straight lines, and the least of them
+    changes only where two lines cross.
 
     >>> decision_intervals(Cost.zero_one(2, reject=0.1))
     (array([0.1, 0.9]), array([0, 2, 1]))
@@ -224,13 +284,18 @@ def decision_intervals(costs: Cost) -> tuple[np.ndarray, np.ndarray]:
     return ends[changes], decisions[np.r_[0, changes]]
 
 
-def decision_names(costs: Cost, classes: tuple[str, ...], best: np.ndarray, reject: np.ndarray) -> tuple[str, ...]:
-    """The names that a cost matrix gives its decisions. Else a decision bears the name of a class if for every class the
-    decision of the same number is the best one; and those that cost the same whatever is true are to reject."""
+def decision_names(
+    costs: Cost, classes: tuple[str, ...], best: np.ndarray, reject: np.ndarray
+) -> tuple[str, ...]:
+    """The names that a cost matrix gives its decisions. Else a decision bears the name of a class
+    if for every class the decision of the same number is the best one; and those that cost the same
+    whatever is true are to reject."""
     K, M = best.shape
     if costs.decisions is not None:
         if len(costs.decisions) != M:
-            raise InputError("costs", f"needs one name for each of the {M} decisions", len(costs.decisions))
+            raise InputError(
+                "costs", f"needs one name for each of the {M} decisions", len(costs.decisions)
+            )
         return tuple(str(name) for name in costs.decisions)
     alike = M >= K and bool(best[np.arange(K), np.arange(K)].all())
     found = []

@@ -35,7 +35,8 @@ def number(value: float) -> str:
 
 
 class Diagram(ABC):
-    """Plain data that can be looked at. To write one, subclass as a frozen dataclass and implement `picture` and `columns`."""
+    """Plain data that can be looked at. To write one, subclass as a frozen dataclass and implement
+    `picture` and `columns`."""
 
     @abstractmethod
     def picture(self) -> Picture:
@@ -52,7 +53,8 @@ class Diagram(ABC):
         return import_module("pandas").DataFrame(self.columns())
 
     def plot(self, ax: Any = None) -> Drawing:
-        """Drawn by matplotlib: into given axes, or on a figure of its own (`figure_`, `axes_`) that notebooks show."""
+        """Drawn by matplotlib: into given axes, or on a figure of its own (`figure_`, `axes_`) that
+        notebooks show."""
         from .matplotlib_drawer import draw
 
         return draw(self.picture(), ax)
@@ -70,7 +72,9 @@ class Diagram(ABC):
         path = Path(path)
         kind = path.suffix.lower()
         if kind not in FORMATS:
-            raise InputError("path", f"must end in {', '.join(FORMATS[:-1])} or {FORMATS[-1]}", str(path))
+            raise InputError(
+                "path", f"must end in {', '.join(FORMATS[:-1])} or {FORMATS[-1]}", str(path)
+            )
         write_bytes(path, image(self.picture(), kind[1:]))
 
     def _repr_html_(self) -> str:

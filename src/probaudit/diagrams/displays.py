@@ -1,4 +1,5 @@
-"""Diagrams in the manner of scikit-learn's displays: `from_predictions`, `from_estimator`, `plot`, `ax_` and `figure_`.
+"""Diagrams in the manner of scikit-learn's displays: `from_predictions`, `from_estimator`, `plot`,
+`ax_` and `figure_`.
 
 Each draws what a function of this package finds, and takes that function's arguments.
 """
@@ -16,7 +17,8 @@ if TYPE_CHECKING:
 
 
 class Display:
-    """A diagram that can be drawn. `diagram` holds its numbers; after `plot`, `ax_`, `axes_` and `figure_` say where it is."""
+    """A diagram that can be drawn. `diagram` holds its numbers; after `plot`, `ax_`, `axes_` and
+    `figure_` say where it is."""
 
     function: ClassVar[str]
     drawing: Drawing
@@ -28,22 +30,36 @@ class Display:
         self.diagram = diagram
 
     @classmethod
-    def from_predictions(cls, y_true: Any, y_proba: Any = None, *, ax: Any = None, **choices: Any) -> Self:
-        """From labels and probabilities. `choices` are those of the function that finds the diagram."""
+    def from_predictions(
+        cls, y_true: Any, y_proba: Any = None, *, ax: Any = None, **choices: Any
+    ) -> Self:
+        """From labels and probabilities. `choices` are those of the function that finds the
+        diagram."""
         return cls(named(cls.function)(y_true, y_proba, **choices)).plot(ax)
 
     @classmethod
-    def from_estimator(cls, estimator: Any, X: Any, y: Any, *, ax: Any = None, **choices: Any) -> Self:
-        """From a fitted classifier with `predict_proba` and `classes_`, and rows that it has not seen."""
+    def from_estimator(
+        cls, estimator: Any, X: Any, y: Any, *, ax: Any = None, **choices: Any
+    ) -> Self:
+        """From a fitted classifier with `predict_proba` and `classes_`, and rows that it has not
+        seen."""
         for name in ("predict_proba", "classes_"):
             if not hasattr(estimator, name):
-                raise InputError("estimator", f"must be a fitted classifier with `{name}`", type(estimator).__name__)
+                raise InputError(
+                    "estimator",
+                    f"must be a fitted classifier with `{name}`",
+                    type(estimator).__name__,
+                )
         order = {} if {"labels", "classes"} & choices.keys() else {"labels": estimator.classes_}
         return cls.from_predictions(y, estimator.predict_proba(X), ax=ax, **order, **choices)
 
     def plot(self, ax: Any = None) -> Self:
         self.drawing = self.diagram.plot(ax)
-        self.ax_, self.axes_, self.figure_ = self.drawing.ax_, self.drawing.axes_, self.drawing.figure_
+        self.ax_, self.axes_, self.figure_ = (
+            self.drawing.ax_,
+            self.drawing.axes_,
+            self.drawing.figure_,
+        )
         return self
 
     def _repr_png_(self) -> bytes | None:

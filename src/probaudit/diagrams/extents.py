@@ -12,7 +12,8 @@ MARGIN = 0.04  # of the range of the values, beyond them
 
 
 def extent(panel: Panel, side: Literal["x", "y"]) -> tuple[float, float]:
-    """The ends of an axis: those it is given, and where it has none, those of what is drawn, with a margin (none beside bars).
+    """The ends of an axis: those it is given, and where it has none, those of what is drawn, with a
+    margin (none beside bars).
 
     >>> from probaudit.diagrams.picture import Axis
     >>> extent(Panel((Line(np.array([0.0, 2.0]), np.array([1.0, 2.0])),), Axis("x", 0, 1), Axis("y", high=3)), "y")
@@ -33,7 +34,10 @@ def extent(panel: Panel, side: Literal["x", "y"]) -> tuple[float, float]:
     span = ends[1] - ends[0] or abs(ends[0]) or 1.0
     ends = (ends[0] - MARGIN * span * (low not in flush), ends[1] + MARGIN * span)
     low, high = ends if axis.scale == "linear" else (float(np.exp(ends[0])), float(np.exp(ends[1])))
-    return (low if axis.low is None else float(axis.low), high if axis.high is None else float(axis.high))
+    return (
+        low if axis.low is None else float(axis.low),
+        high if axis.high is None else float(axis.high),
+    )
 
 
 def diagonal(panel: Panel) -> tuple[float, float]:
@@ -43,14 +47,19 @@ def diagonal(panel: Panel) -> tuple[float, float]:
 
 
 def inside(mark: Points, panel: Panel) -> bool:
-    """Whether all points lie within the axes, where half of one on the edge should not be cut off."""
+    """Whether all points lie within the axes, where half of one on the edge should not be cut
+    off."""
     (left, right), (low, high) = extent(panel, "x"), extent(panel, "y")
     return bool(np.all((mark.x >= left) & (mark.x <= right) & (mark.y >= low) & (mark.y <= high)))
 
 
 def _bars(panel: Panel, side: str) -> set[float]:
     """Where bars stand: nothing is shown below."""
-    return {float(mark.bottom.min()) for mark in panel.marks if isinstance(mark, Bars) and side == "y" and len(mark.bottom)}
+    return {
+        float(mark.bottom.min())
+        for mark in panel.marks
+        if isinstance(mark, Bars) and side == "y" and len(mark.bottom)
+    }
 
 
 def _values(mark: Mark, side: str) -> np.ndarray:

@@ -1,4 +1,5 @@
-"""Calibration errors within groups of rows: by a column, or by the true label (paper 3, Section 5.2, Figure 3)."""
+"""Calibration errors within groups of rows: by a column, or by the true label (Kirchenbauer et al.
+2022, Section 5.2, Figure 3)."""
 
 from __future__ import annotations
 
@@ -27,7 +28,8 @@ from .judged import Judged
 from .picture import Axis, Bars, Panel, Picture, Points, Rule
 from .wording import in_words
 
-MOST_WORK = 2 * 10**8  # probabilities looked at to draw labels; of many rows, whose chance varies little, fewer draws do
+# probabilities looked at to draw labels; of many rows, whose chance varies little, fewer draws do
+MOST_WORK = 2 * 10**8
 FEWEST_DRAWS = 20
 PIECE = 2**16  # cumulated probabilities in memory at a time
 PAIR_DRAWS = 20  # to know how much rows of a cluster would vary together if they shared all
@@ -35,9 +37,10 @@ PAIR_DRAWS = 20  # to know how much rows of a cluster would vary together if the
 
 @dataclass(frozen=True, eq=False)
 class GroupErrors(Diagram):
-    """Of each group, the largest excess over chance first: its rows, the error with a 95% interval (see `around`), and for a
-    calibrated model with the same outputs the mean and the 95% limit of that error, corrected for the number of groups shown.
-    `overall` is the error of all rows, `groups` how many groups there are, the smallest of which may be left out."""
+    """Of each group, the largest excess over chance first: its rows, the error with a 95% interval
+    (see `around`), and for a calibrated model with the same outputs the mean and the 95% limit of
+    that error, corrected for the number of groups shown. `overall` is the error of all rows,
+    `groups` how many groups there are, the smallest of which may be left out."""
 
     name: np.ndarray
     rows: np.ndarray
@@ -79,9 +82,23 @@ class GroupErrors(Diagram):
             Points(self.error, at, self.low, self.high, across=True, role="reference"),
             Rule(x=self.overall, role="reference", name="all rows"),
         )
-        names = Axis("", categories=tuple(f"{name} ({rows:,})" for name, rows in zip(self.name, self.rows, strict=True)))
-        panel = Panel(marks, Axis("calibration error", 0.0), names, share=min(1.0, 0.25 + 0.07 * len(self.name)))
-        some = f" The {len(self.name)} largest of {self.groups} groups." if len(self.name) < self.groups else ""
+        names = Axis(
+            "",
+            categories=tuple(
+                f"{name} ({rows:,})" for name, rows in zip(self.name, self.rows, strict=True)
+            ),
+        )
+        panel = Panel(
+            marks,
+            Axis("calibration error", 0.0),
+            names,
+            share=min(1.0, 0.25 + 0.07 * len(self.name)),
+        )
+        some = (
+            f" The {len(self.name)} largest of {self.groups} groups."
+            if len(self.name) < self.groups
+            else ""
+        )
         caption = (
             "Grey: 95% limit of a calibrated model, corrected for the number of groups (Bonferroni). "
             f"Lines: 95% intervals. In brackets: rows.{some}"
@@ -93,7 +110,11 @@ class GroupErrors(Diagram):
             f"{name}: {error:.3g} (95% limit {high:.3g})"
             for name, error, high in zip(self.name, self.error, self.null_high, strict=True)
         ]
-        return f"Calibration errors by {self.by}, {self.overall:.3g} for all rows, {self.definition}. " + "; ".join(words) + "."
+        return (
+            f"Calibration errors by {self.by}, {self.overall:.3g} for all rows, {self.definition}. "
+            + "; ".join(words)
+            + "."
+        )
 
 
 def group_errors_diagram(
@@ -111,14 +132,16 @@ def group_errors_diagram(
 ) -> GroupErrors:
     """The calibration error within each group of rows, beside what chance alone would give there.
 
-    by : the group of each row, or the name of a column of the `Predictions`. Unless given, rows are grouped by their true
-        label, or by a group of labels if `by` is `Groups(...)`: paper 3's Figure 3 has `by=families, lens=families`.
+    by : the group of each row, or the name of a column of the `Predictions`. Unless given, rows are
+        grouped by their true label, or by a group of labels if `by` is `Groups(...)`: Kirchenbauer
+        et al. 2022's Figure 3 has `by=families, lens=families`.
     lens, partition, distance : as in `calibration_error`.
     most : how many groups to show, those with the most rows.
 
-    Rows chosen by their label do not have to be calibrated, even if the model is. What chance gives is therefore found by
-    drawing all labels anew from the forecasts before the rows are chosen. Labels of rows in
-    `clusters` are drawn with the dependence that the given ones show (see `Dependence`).
+    Rows chosen by their label do not have to be calibrated, even if the model is. What chance gives
+    is therefore found by drawing all labels anew from the forecasts before the rows are chosen.
+    Labels of rows in `clusters` are drawn with the dependence that the given ones show (see
+    `Dependence`).
 
     >>> from probaudit.simulate import gaussian_posteriors
     >>> world = gaussian_posteriors(1000, 3)
@@ -137,12 +160,22 @@ def group_errors_diagram(
     masks = {name: judged.mask(where) for name, where in selections.items()}
     counts = {name: int(mask.sum()) for name, mask in masks.items() if mask.any()}
     shown = sorted(counts, key=lambda name: -counts[name])[:most]
-    errors = [calibration_error(judged.predictions, where=masks[name], interval=True, **choices, **drawn) for name in shown]
+    errors = [
+        calibration_error(judged.predictions, where=masks[name], interval=True, **choices, **drawn)
+        for name in shown
+    ]
     if by is None or isinstance(by, Groups):
         nulls = _label_nulls(judged, [selections[name] for name in shown], **choices, **drawn)
     else:
-        nulls = np.array([_null(judged.predictions, np.flatnonzero(masks[name]), **choices, **drawn) for name in shown])
-    order = np.argsort(np.nan_to_num(nulls[:, 0]) - [float(error) for error in errors], kind="stable")
+        nulls = np.array(
+            [
+                _null(judged.predictions, np.flatnonzero(masks[name]), **choices, **drawn)
+                for name in shown
+            ]
+        )
+    order = np.argsort(
+        np.nan_to_num(nulls[:, 0]) - [float(error) for error in errors], kind="stable"
+    )
     error, low, high = np.array([around(found) for found in errors])[order].T
     null, null_high = nulls[order].T
     null_high = null + (null_high - null) * _family_factor(len(shown))
@@ -157,13 +190,16 @@ def group_errors_diagram(
         float(calibration_error(judged.predictions, **choices)),
         len(counts),
         words,
-        definition=in_words(f"{judged.lens}, {partition!r}, {as_distance(distance)!r}", pairs=given.pairs),
+        definition=in_words(
+            f"{judged.lens}, {partition!r}, {as_distance(distance)!r}", pairs=given.pairs
+        ),
     )
 
 
 def _family_factor(groups: int) -> float:
-    """The distance of the 95% limit of the largest of so many errors (Bonferroni), beside that of one error; as if these were
-    normal, as no quantile so far out is known from a few hundred resamples.
+    """The distance of the 95% limit of the largest of so many errors (Bonferroni), beside that of
+    one error; as if these were normal, as no quantile so far out is known from a few hundred
+    resamples.
 
     >>> round(_family_factor(1), 6), round(_family_factor(20), 3)
     (1.0, 1.707)
@@ -173,8 +209,8 @@ def _family_factor(groups: int) -> float:
 
 
 def around(error: Estimate) -> tuple[float, float, float]:
-    """A plain error, and the 95% interval of the population's error, extended to the plain one: chance raises that (see
-    `estimates.population`).
+    """A plain error, and the 95% interval of the population's error, extended to the plain one:
+    chance raises that (see `estimates.population`).
 
     >>> around(Estimate(0.5, low=0.1, high=0.4))
     (0.5, 0.1, 0.5)
@@ -186,22 +222,29 @@ def around(error: Estimate) -> tuple[float, float, float]:
 def selections_of(predictions: Predictions, by: Any) -> tuple[dict[str, Selection], str]:
     """The rows of each group by its name, and what groups them."""
     if by is None:
-        return {str(name): LabelIs(k) for k, name in enumerate(predictions.class_order)}, "true class"
+        return {
+            str(name): LabelIs(k) for k, name in enumerate(predictions.class_order)
+        }, "true class"
     if isinstance(by, Groups):
         member = by.membership(predictions.n_classes)
         names = _group_names(by, int(member.max()) + 1)
         return {
-            name: LabelIs(tuple(np.flatnonzero(member == g).tolist())) for g, name in enumerate(names)
+            name: LabelIs(tuple(np.flatnonzero(member == g).tolist()))
+            for g, name in enumerate(names)
         }, "group of true classes"
     if isinstance(by, str):
         columns = predictions.columns or {}
         if by not in columns:
-            raise InputError("by", "must be a column of the Predictions, or one value per row", repr(by))
+            raise InputError(
+                "by", "must be a column of the Predictions, or one value per row", repr(by)
+            )
         values, words = columns[by], by
     else:
         values, words = as_array(by, "by"), "group"
     if values.shape != (len(predictions),):
-        raise InputError("by", f"needs one value per row ({len(predictions)})", f"has shape {values.shape}")
+        raise InputError(
+            "by", f"needs one value per row ({len(predictions)})", f"has shape {values.shape}"
+        )
     text = value_names(values)
     return {str(name): Mask(text == name) for name in np.unique(text)}, words
 
@@ -226,8 +269,15 @@ def _null(
     seed: int,
 ) -> tuple[float, float]:
     """Mean and 95% point of the error of some rows, if the model were calibrated."""
-    chosen: dict[str, Any] = {"lens": lens, "distance": distance, "resamples": resamples, "seed": seed}
-    found = calibration_test(predictions.take(places), partition=partition.select(places, len(predictions)), **chosen)
+    chosen: dict[str, Any] = {
+        "lens": lens,
+        "distance": distance,
+        "resamples": resamples,
+        "seed": seed,
+    }
+    found = calibration_test(
+        predictions.take(places), partition=partition.select(places, len(predictions)), **chosen
+    )
     return found.null_mean, found.null_high
 
 
@@ -240,8 +290,8 @@ def _label_nulls(
     resamples: int,
     seed: int,
 ) -> np.ndarray:
-    """The same for rows chosen by their label, [selections, 2]: labels are drawn for all rows, then rows are chosen. A label
-    that is never drawn has no error."""
+    """The same for rows chosen by their label, [selections, 2]: labels are drawn for all rows, then
+    rows are chosen. A label that is never drawn has no error."""
     rows, clusters = judged.rows, judged.predictions.cluster_numbers
     metric, rng, total = as_distance(distance), np.random.default_rng(seed), len(rows.labels)
     draws = min(resamples, max(FEWEST_DRAWS, MOST_WORK // rows.probs.size))
@@ -254,11 +304,18 @@ def _label_nulls(
             if len(those):
                 own = partition.select(those, total)
                 views = lens.views(rows.probs[those], labels[those])
-                cells = [gather_cells(view, own.cells(view.outputs), rows.weights[those]) for view in views]
+                cells = [
+                    gather_cells(view, own.cells(view.outputs), rows.weights[those])
+                    for view in views
+                ]
                 found[s] = np.mean([mean_gap(cell, metric) for cell in cells])
     ever = np.isfinite(drawn).any(axis=0)
     some = np.where(ever, drawn, 0.0)
-    return np.where(ever[:, None], np.stack([np.nanmean(some, axis=0), np.nanquantile(some, 0.95, axis=0)], axis=1), np.nan)
+    return np.where(
+        ever[:, None],
+        np.stack([np.nanmean(some, axis=0), np.nanquantile(some, 0.95, axis=0)], axis=1),
+        np.nan,
+    )
 
 
 @dataclass(frozen=True, eq=False)

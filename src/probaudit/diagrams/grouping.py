@@ -1,4 +1,5 @@
-"""The grouping diagram: a calibration curve, and regions that share an output but not a chance (paper 1, Figure 5)."""
+"""The grouping diagram: a calibration curve, and regions that share an output but not a chance
+(Perez-Lebel et al. 2023, Figure 5)."""
 
 from __future__ import annotations
 
@@ -20,8 +21,9 @@ MOST_INTERVALS = 60  # regions whose intervals can be told apart
 
 @dataclass(frozen=True, eq=False)
 class GroupingDiagram(Rates, Diagram):
-    """What a grouping diagram shows, as `grouping_loss.GroupingDiagram` has it, ready to be drawn. The further apart the
-    regions of a bin lie, the greater the grouping loss. Grey ones do not differ from their bin by more than chance."""
+    """What a grouping diagram shows, as `grouping_loss.GroupingDiagram` has it, ready to be drawn.
+    The further apart the regions of a bin lie, the greater the grouping loss. Grey ones do not
+    differ from their bin by more than chance."""
 
     @classmethod
     def of_grouping(cls, found: GroupingLoss) -> GroupingDiagram:
@@ -51,13 +53,22 @@ class GroupingDiagram(Rates, Diagram):
         gap = float(np.diff(stated).min()) if len(stated) > 1 else 1.0
         half, share = min(0.04, 0.45 * gap), rows / self.rows.sum()
         detail = {"stated": stated, "observed": observed, "rows": rows}
-        histogram = Bars(stated - half, stated + half, 0 * share, share, role="density", detail=detail)
+        histogram = Bars(
+            stated - half, stated + half, 0 * share, share, role="density", detail=detail
+        )
         curve = Line(stated, observed, role="observed", name="bins", detail=detail)
         bins = Points(stated, observed, role="observed", detail=detail)
         x = Axis("stated probability", 0.0, 1.0)
-        above = Panel((Rule(role="reference"), *self._regions(), curve, bins), x, Axis("observed rate", 0.0, 1.0), square=True)
+        above = Panel(
+            (Rule(role="reference"), *self._regions(), curve, bins),
+            x,
+            Axis("observed rate", 0.0, 1.0),
+            square=True,
+        )
         below = Panel((histogram,), x, Axis("rows", 0.0, percent=True), share=0.22)
-        return Picture((above, below), "Same output, different chances", self._said(), self._caption())
+        return Picture(
+            (above, below), "Same output, different chances", self._said(), self._caption()
+        )
 
     @property
     def _with_intervals(self) -> bool:
@@ -66,16 +77,22 @@ class GroupingDiagram(Rates, Diagram):
     def _caption(self) -> str:
         parts = ["The further a bin's regions lie apart, the more is lost by grouping"]
         parts[0] += "; vertical lines are 95% intervals." if self._with_intervals else "."
-        left_out = [(int((~_thick(rows)).sum()), what) for rows, what in ((self.rows, "bin"), (self.region_rows, "region"))]
+        left_out = [
+            (int((~_thick(rows)).sum()), what)
+            for rows, what in ((self.rows, "bin"), (self.region_rows, "region"))
+        ]
         if any(count for count, _ in left_out):
-            words = " and ".join(f"{count:,} {what}{'s' * (count > 1)}" for count, what in left_out if count)
+            words = " and ".join(
+                f"{count:,} {what}{'s' * (count > 1)}" for count, what in left_out if count
+            )
             parts.append(f"Not drawn: {words} of fewer than {THIN} rows.")
         if self.region_rows.max() < THIN:
             parts.append(f"Every region has fewer than {THIN} rows: their rates say little.")
         return " ".join(parts)
 
     def _regions(self) -> list[Mark]:
-        """Those of a higher rate than their bin, of a lower one, and those that chance may have set apart, at the back."""
+        """Those of a higher rate than their bin, of a lower one, and those that chance may have set
+        apart, at the back."""
         higher, differs = self.region_observed > self.observed[self.region_bin], self.region_differs
         kinds = [
             ("chance", "region like its bin", ~differs),
@@ -95,7 +112,9 @@ class GroupingDiagram(Rates, Diagram):
 
     def _said(self) -> str:
         apart = int(self.region_differs.sum())
-        spread = max(np.ptp(self.region_observed[self.region_bin == b]) for b in np.unique(self.region_bin))
+        spread = max(
+            np.ptp(self.region_observed[self.region_bin == b]) for b in np.unique(self.region_bin)
+        )
         return (
             f"Grouping diagram of {len(self.stated)} bins and {len(self.region_bin)} regions. The rate of {apart} regions"
             f" differs from that of their bin by more than chance. Within a bin, rates lie up to {spread:.2f} apart."
@@ -108,9 +127,12 @@ def _thick(rows: np.ndarray) -> np.ndarray:
     return enough if enough.any() else np.ones(len(rows), bool)
 
 
-def grouping_diagram(y_true: Any, y_proba: Any = None, features: Any = None, **choices: Any) -> GroupingDiagram:
-    """The calibration curve and two regions of each of ten bins, learned from one half of the rows and rated by the other
-    (paper 1, Figure 5). Arguments as in `probaudit.grouping_diagram`.
+def grouping_diagram(
+    y_true: Any, y_proba: Any = None, features: Any = None, **choices: Any
+) -> GroupingDiagram:
+    """The calibration curve and two regions of each of ten bins, learned from one half of the rows
+    and rated by the other (Perez-Lebel et al. 2023, Figure 5). Arguments as in
+    `probaudit.grouping_diagram`.
 
     >>> from probaudit.choices.lenses import Binary
     >>> from probaudit.simulate import neural_outputs

@@ -1,5 +1,5 @@
-"""Calibration errors within intervals of the output, as words such as low, medium, high stand for them (paper 3, Section 5.3,
-Figures 5, 6 and 13)."""
+"""Calibration errors within intervals of the output, as words such as low, medium, high stand for
+them (Kirchenbauer et al. 2022, Section 5.3, Figures 5, 6 and 13)."""
 
 from __future__ import annotations
 
@@ -38,10 +38,11 @@ class IntervalWise(Diagram):
 
     rows, share : how many rows state such an output, and their share of the weight (Figure 6).
     stated, observed : mean output, and how often the event happened.
-    error, low, high : the calibration error of these rows (Figure 13), with a 95% interval as in `GroupErrors`; `null` and
-        `null_high` are its mean and 95% point for a calibrated model with the same outputs.
-    beyond, beyond_low, beyond_high : the part of it that leads out of the interval, with distance `InterInterval` (Figure 5):
-        if it is 0, the word for the interval is right.
+    error, low, high : the calibration error of these rows (Figure 13), with a 95% interval as in
+        `GroupErrors`; `null` and `null_high` are its mean and 95% point for a calibrated model with
+        the same outputs.
+    beyond, beyond_low, beyond_high : the part of it that leads out of the interval, with distance
+        `InterInterval` (Figure 5): if it is 0, the word for the interval is right.
     """
 
     name: np.ndarray
@@ -67,11 +68,24 @@ class IntervalWise(Diagram):
     def picture(self) -> Picture:
         at, zero = np.arange(len(self.name)) * 1.0, np.zeros(len(self.name))
         upper, lower = at - 0.18, at + 0.18
-        detail = {"interval": self.name, "stated": self.stated, "observed": self.observed, "error": self.error}
+        detail = {
+            "interval": self.name,
+            "stated": self.stated,
+            "observed": self.observed,
+            "error": self.error,
+        }
         detail |= {"chance, up to": self.null_high}
         beyond = {"interval": self.name, "observed": self.observed, "beyond": self.beyond}
         errors = (
-            Bars.lying(upper, zero, self.error, thickness=0.32, role="observed", name="error", detail=detail),
+            Bars.lying(
+                upper,
+                zero,
+                self.error,
+                thickness=0.32,
+                role="observed",
+                name="error",
+                detail=detail,
+            ),
             Bars.lying(
                 upper,
                 zero,
@@ -83,10 +97,28 @@ class IntervalWise(Diagram):
                 detail=detail,
             ),
             Points(self.error, upper, self.low, self.high, across=True, role="reference"),
-            Bars.lying(lower, zero, self.beyond, thickness=0.32, role="over", name="beyond the interval", detail=beyond),
-            Points(self.beyond, lower, self.beyond_low, self.beyond_high, across=True, role="reference"),
+            Bars.lying(
+                lower,
+                zero,
+                self.beyond,
+                thickness=0.32,
+                role="over",
+                name="beyond the interval",
+                detail=beyond,
+            ),
+            Points(
+                self.beyond, lower, self.beyond_low, self.beyond_high, across=True, role="reference"
+            ),
         )
-        rows = (Bars.lying(at, zero, self.share, role="density", detail={"interval": self.name, "rows": self.rows}),)
+        rows = (
+            Bars.lying(
+                at,
+                zero,
+                self.share,
+                role="density",
+                detail={"interval": self.name, "rows": self.rows},
+            ),
+        )
         names = Axis("stated", categories=tuple(self.name.tolist()))
         panels = (
             Panel(errors, Axis("calibration error", 0.0), names, share=0.65),
@@ -102,7 +134,11 @@ class IntervalWise(Diagram):
                 self.name, self.share, self.error, self.null_high, self.beyond, strict=True
             )
         ]
-        return f"Calibration errors within intervals of the output, {self.definition}. " + "; ".join(words) + "."
+        return (
+            f"Calibration errors within intervals of the output, {self.definition}. "
+            + "; ".join(words)
+            + "."
+        )
 
 
 def interval_wise_diagram(
@@ -118,10 +154,13 @@ def interval_wise_diagram(
     seed: int = 0,
     **options: Unpack[RowOptions],
 ) -> IntervalWise:
-    """The calibration error of the rows whose output lies in each interval, and how far it leads out of the interval.
+    """The calibration error of the rows whose output lies in each interval, and how far it leads
+    out of the interval.
 
-    edges : from 0 to 1, rising; thirds unless given. names : of the intervals between them, such as "low", "medium", "high".
-    lens : one that shows a single event; `Binary()` for two classes, else `TopLabel()`, unless given.
+    edges : from 0 to 1, rising; thirds unless given. names : of the intervals between them, such as
+        "low", "medium", "high".
+    lens : one that shows a single event; `Binary()` for two classes, else `TopLabel()`, unless
+        given.
     partition, distance : as in `calibration_error`.
 
     Where bins do not reach over an edge, the errors weighted by share sum to the error of all rows.
@@ -133,12 +172,22 @@ def interval_wise_diagram(
     np.True_
     """
     ends = as_numbers(edges, "edges").astype(np.float64)
-    if ends.ndim != 1 or len(ends) < 2 or ends[0] != 0 or ends[-1] != 1 or not (np.diff(ends) > 0).all():
+    if (
+        ends.ndim != 1
+        or len(ends) < 2
+        or ends[0] != 0
+        or ends[-1] != 1
+        or not (np.diff(ends) > 0).all()
+    ):
         raise InputError("edges", "must rise from 0 to 1", ends.tolist())
     if names is not None and len(names) != len(ends) - 1:
-        raise InputError("names", f"needs one name for each of the {len(ends) - 1} intervals", len(names))
+        raise InputError(
+            "names", f"needs one name for each of the {len(ends) - 1} intervals", len(names)
+        )
     given = rows_of(y_true, y_proba, **options)
-    judged = Judged.of(given, (Binary() if given.n_classes == 2 else TopLabel()) if lens is None else lens)
+    judged = Judged.of(
+        given, (Binary() if given.n_classes == 2 else TopLabel()) if lens is None else lens
+    )
     predictions, chosen = judged.predictions, judged.lens
     partition = judged.partition(EqualWidth(15) if partition is None else partition)
     seen = look_at_event(predictions, chosen)
@@ -153,10 +202,17 @@ def interval_wise_diagram(
         share, places = weight[inside], seen.rows[inside]
         kept: dict[str, Any] = {"partition": partition, "where": where, "interval": True}
         error = calibration_error(predictions, distance=distance, **choices, **kept)
-        beyond = calibration_error(predictions, distance=InterInterval(start, stop), **choices, **kept)
+        beyond = calibration_error(
+            predictions, distance=InterInterval(start, stop), **choices, **kept
+        )
         own = partition.select(places, len(predictions))
-        test = calibration_test(predictions.take(places), distance=distance, partition=own, **choices)
-        means = (share @ outputs[inside] / share.sum(), share @ seen.view.labels[inside] / share.sum())
+        test = calibration_test(
+            predictions.take(places), distance=distance, partition=own, **choices
+        )
+        means = (
+            share @ outputs[inside] / share.sum(),
+            share @ seen.view.labels[inside] / share.sum(),
+        )
         parts = (*around(error), test.null_mean, test.null_high, *around(beyond))
         labels.append(f"{start:.2g} to {stop:.2g}" if names is None else f"{names[number]}")
         found.append((start, stop, inside.sum(), share.sum(), *means, *parts))

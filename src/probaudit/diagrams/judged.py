@@ -1,4 +1,5 @@
-"""Rows that are judged again and again, under several lenses or group by group: the good ones, as probabilities."""
+"""Rows that are judged again and again, under several lenses or group by group: the good ones, as
+probabilities."""
 
 from __future__ import annotations
 
@@ -16,8 +17,8 @@ from ..engines.good_rows import GoodRows
 
 @dataclass(frozen=True, eq=False)
 class Judged:
-    """Good rows of given ones: logits are turned into probabilities once, and not by every estimate anew. Choices made for all
-    rows are cut down to them."""
+    """Good rows of given ones: logits are turned into probabilities once, and not by every estimate
+    anew. Choices made for all rows are cut down to them."""
 
     predictions: Predictions
     lens: Lens
@@ -42,5 +43,7 @@ class Judged:
 
     def mask(self, where: Selection) -> np.ndarray:
         """Which of these rows are chosen and have any weight."""
-        chosen = where.select(self.rows.places, self.rows.total).mask(View(self.rows.probs, self.rows.labels))
+        chosen = where.select(self.rows.places, self.rows.total).mask(
+            View(self.rows.probs, self.rows.labels)
+        )
         return np.asarray(chosen & (self.rows.weights > 0))

@@ -1,4 +1,5 @@
-"""The drawer for notebooks and papers: a picture on matplotlib axes. No global state is touched: no pyplot, no rcParams."""
+"""The drawer for notebooks and papers: a picture on matplotlib axes. No global state is touched: no
+pyplot, no rcParams."""
 
 from __future__ import annotations
 
@@ -28,7 +29,8 @@ ROW_OF_NAMES = 45  # letters
 
 @dataclass(frozen=True, eq=False)
 class Drawing:
-    """Where a picture was drawn: the figure, and the axes of each panel. A figure of its own is shown by notebooks."""
+    """Where a picture was drawn: the figure, and the axes of each panel. A figure of its own is
+    shown by notebooks."""
 
     figure_: Figure
     axes_: tuple[Axes, ...]
@@ -60,7 +62,9 @@ def draw(picture: Picture, ax: Axes | None = None) -> Drawing:
         ax.set_axis_off()
         axes = _divided(picture, ax)
     lines = [picture.title, picture.panels[0].title]
-    axes[0].set_title("\n".join(_plain(line) for line in lines if line), loc="left", fontsize=10, color=INK)
+    axes[0].set_title(
+        "\n".join(_plain(line) for line in lines if line), loc="left", fontsize=10, color=INK
+    )
     if picture.columns == 1:  # small panels have no room for a legend
         _legend(picture, axes, axes[0])
     return Drawing(figure, tuple(axes), own=False)
@@ -79,10 +83,22 @@ def _own(picture: Picture) -> Drawing:
     figure = Figure(figsize=(inches, top + tall), layout="constrained")
     places = figure.add_gridspec(2, 1, height_ratios=[top, tall])
     head, body = figure.add_subfigure(places[0]), figure.add_subfigure(places[1])
-    head.text(0.02, 1 - 0.08 / top, "\n".join(title), ha="left", va="top", fontsize=12, fontweight="bold", color=INK)
+    head.text(
+        0.02,
+        1 - 0.08 / top,
+        "\n".join(title),
+        ha="left",
+        va="top",
+        fontsize=12,
+        fontweight="bold",
+        color=INK,
+    )
     head.text(0.02, 0.0, "\n".join(caption), ha="left", va="bottom", fontsize=9, color=SOFT)
     spec = body.add_gridspec(len(ratios), picture.columns, height_ratios=ratios)
-    axes = [body.add_subplot(spec[place // picture.columns, place % picture.columns]) for place in range(len(picture.panels))]
+    axes = [
+        body.add_subplot(spec[place // picture.columns, place % picture.columns])
+        for place in range(len(picture.panels))
+    ]
     for panel, one in zip(picture.panels, axes, strict=True):
         _panel(panel, one)
     _legend(picture, axes, body)
@@ -95,13 +111,21 @@ def _divided(picture: Picture, ax: Axes) -> list[Axes]:
     place = ax.get_subplotspec()
     if place is not None and ax.figure is not None:
         spec = place.subgridspec(len(ratios), picture.columns, height_ratios=ratios)
-        axes = [ax.figure.add_subplot(spec[k // picture.columns, k % picture.columns]) for k in range(len(picture.panels))]
+        axes = [
+            ax.figure.add_subplot(spec[k // picture.columns, k % picture.columns])
+            for k in range(len(picture.panels))
+        ]
     else:
         edges = np.r_[0, np.cumsum(ratios)] / sum(ratios)
         axes = []
         for k in range(len(picture.panels)):
             row, column = divmod(k, picture.columns)
-            box = (column / picture.columns, 1 - edges[row + 1], 0.85 / picture.columns, 0.8 * (edges[row + 1] - edges[row]))
+            box = (
+                column / picture.columns,
+                1 - edges[row + 1],
+                0.85 / picture.columns,
+                0.8 * (edges[row + 1] - edges[row]),
+            )
             axes.append(ax.inset_axes(box))
     for panel, one in zip(picture.panels, axes, strict=True):
         _panel(panel, one)
@@ -112,7 +136,10 @@ def _heights(picture: Picture) -> list[float]:
     """The height of each row of panels, a square one being 1."""
     short = min(1.0, sum(panel.share for panel in picture.panels[:: picture.columns]))
     rows = range(0, len(picture.panels), picture.columns)
-    return [max(_height(panel, short) for panel in picture.panels[first : first + picture.columns]) for first in rows]
+    return [
+        max(_height(panel, short) for panel in picture.panels[first : first + picture.columns])
+        for first in rows
+    ]
 
 
 def _height(panel: Panel, short: float) -> float:
@@ -143,7 +170,8 @@ def _axis(axis: Axis, ax: Axes, side: str, ends: tuple[float, float]) -> None:
     limit, scale = (ax.set_xlim, ax.set_xscale) if side == "x" else (ax.set_ylim, ax.set_yscale)
     if axis.scale == "log":
         scale("log")
-    limit(ends[::-1] if axis.categories is not None and side == "y" else ends)  # the first name on top
+    # the first name on top
+    limit(ends[::-1] if axis.categories is not None and side == "y" else ends)
     own.set_label_text(axis.title, fontsize=9.5, color=INK)
     if axis.categories is not None:
         own.set_ticks(range(len(axis.categories)), [_plain(name) for name in axis.categories])
@@ -158,14 +186,25 @@ def _axis(axis: Axis, ax: Axes, side: str, ends: tuple[float, float]) -> None:
     if axis.percent:
         own.set_major_formatter(PercentFormatter(1, decimals=0 if ends[1] - ends[0] >= 0.05 else 1))
     elif axis.scale == "linear" and max(map(abs, ends)) >= 1e4:
-        own.set_major_formatter(FuncFormatter(lambda value, _: f"{value / 1000:,.10g}k" if value else "0"))
+        own.set_major_formatter(
+            FuncFormatter(lambda value, _: f"{value / 1000:,.10g}k" if value else "0")
+        )
 
 
 def _mark(mark: Mark, panel: Panel, ax: Axes, order: float) -> None:
-    paint: dict[str, Any] = {"color": colour(mark.role), "label": _plain(mark.name) or "_", "zorder": order}
+    paint: dict[str, Any] = {
+        "color": colour(mark.role),
+        "label": _plain(mark.name) or "_",
+        "zorder": order,
+    }
     if isinstance(mark, Line):
-        style: dict[str, Any] = {"linestyle": (0, (4, 3)) if mark.dashed else "-", "linewidth": 1.4 if mark.dashed else 1.9}
-        ax.plot(mark.x, mark.y, drawstyle="steps-post" if mark.step else "default", **style, **paint)
+        style: dict[str, Any] = {
+            "linestyle": (0, (4, 3)) if mark.dashed else "-",
+            "linewidth": 1.4 if mark.dashed else 1.9,
+        }
+        ax.plot(
+            mark.x, mark.y, drawstyle="steps-post" if mark.step else "default", **style, **paint
+        )
     elif isinstance(mark, Band):
         ax.fill_between(mark.x, mark.low, mark.high, alpha=FAINT, linewidth=0, **paint)
     elif isinstance(mark, Points):
@@ -177,7 +216,9 @@ def _mark(mark: Mark, panel: Panel, ax: Axes, order: float) -> None:
     elif isinstance(mark, Bars):
         height, width = mark.top - mark.bottom, mark.right - mark.left
         alpha = FAINT if mark.faint else 0.9
-        ax.bar(mark.left, height, width, mark.bottom, align="edge", linewidth=0, alpha=alpha, **paint)
+        ax.bar(
+            mark.left, height, width, mark.bottom, align="edge", linewidth=0, alpha=alpha, **paint
+        )
     elif isinstance(mark, Rule):
         style = {"linestyle": (0, (4, 3)), "linewidth": 1.1}
         if mark.x is not None:
@@ -188,7 +229,16 @@ def _mark(mark: Mark, panel: Panel, ax: Axes, order: float) -> None:
             ax.plot(diagonal(panel), diagonal(panel), **style, **paint)
     elif isinstance(mark, Text):
         align = {"start": "left", "middle": "center", "end": "right"}[mark.anchor]
-        ax.text(mark.x, mark.y, _plain(mark.text), ha=align, va="center", fontsize=8.5, color=INK, zorder=5)
+        ax.text(
+            mark.x,
+            mark.y,
+            _plain(mark.text),
+            ha=align,
+            va="center",
+            fontsize=8.5,
+            color=INK,
+            zorder=5,
+        )
 
 
 def _areas(size: np.ndarray) -> np.ndarray:

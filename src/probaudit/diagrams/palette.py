@@ -1,9 +1,19 @@
-"""Colours by role, from the palette of Okabe & Ito (2008), which colour-blind people can tell apart on light and on dark."""
+"""Colours by role, from the palette of Okabe & Ito (2008), which colour-blind people can tell apart
+on light and on dark."""
 
 from __future__ import annotations
 
 BLACK_OR_WHITE = "#808080"  # their black, in a grey that is seen on both
-SERIES = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", BLACK_OR_WHITE, "#F0E442")
+SERIES = (
+    "#0072B2",
+    "#D55E00",
+    "#009E73",
+    "#CC79A7",
+    "#E69F00",
+    "#56B4E9",
+    BLACK_OR_WHITE,
+    "#F0E442",
+)
 
 COLOURS = {
     "model": "#009E73",

@@ -1,7 +1,8 @@
-"""What a diagram draws, as plain data: panels of marks over two axes. Two thin drawers turn it into matplotlib or Vega-Lite.
+"""What a diagram draws, as plain data: panels of marks over two axes. Two thin drawers turn it into
+matplotlib or Vega-Lite.
 
-Marks hold arrays in the units of the axes. Colours are roles, not values: a drawer's palette says how a role looks, so that
-light, dark and print differ only there.
+Marks hold arrays in the units of the axes. Colours are roles, not values: a drawer's palette says
+how a role looks, so that light, dark and print differ only there.
 """
 
 from __future__ import annotations
@@ -32,7 +33,8 @@ Columns = Mapping[str, Sequence[object] | np.ndarray]
 
 @dataclass(frozen=True)
 class Axis:
-    """A quantity, or (with `categories`) names in order, each at its number: 0, 1, ... from the left, or from the top down."""
+    """A quantity, or (with `categories`) names in order, each at its number: 0, 1, ... from the
+    left, or from the top down."""
 
     title: str
     low: float | None = None
@@ -44,7 +46,8 @@ class Axis:
 
 @dataclass(frozen=True, kw_only=True)
 class Mark:
-    """What all marks have: a role, a name for the legend ("" for none), and columns to show on hover, an entry per element."""
+    """What all marks have: a role, a name for the legend ("" for none), and columns to show on
+    hover, an entry per element."""
 
     role: str = "model"
     name: str = ""
@@ -53,7 +56,8 @@ class Mark:
 
 @dataclass(frozen=True)
 class Line(Mark):
-    """A curve through points in their order; of steps, if `step`, each value holding from its x to the next one's."""
+    """A curve through points in their order; of steps, if `step`, each value holding from its x to
+    the next one's."""
 
     x: np.ndarray
     y: np.ndarray
@@ -72,8 +76,9 @@ class Band(Mark):
 
 @dataclass(frozen=True)
 class Points(Mark):
-    """Points, with an interval upright through each if `low` and `high` are given, and areas proportional to `size` if given.
-    On an axis of categories x (or y) are the numbers of the categories."""
+    """Points, with an interval upright through each if `low` and `high` are given, and areas
+    proportional to `size` if given. On an axis of categories x (or y) are the numbers of the
+    categories."""
 
     x: np.ndarray
     y: np.ndarray
@@ -85,7 +90,8 @@ class Points(Mark):
 
 @dataclass(frozen=True)
 class Bars(Mark):
-    """Rectangles: bars upright between `left` and `right`, from `bottom` to `top`; or the cells of a plane."""
+    """Rectangles: bars upright between `left` and `right`, from `bottom` to `top`; or the cells of
+    a plane."""
 
     left: np.ndarray
     right: np.ndarray
@@ -95,7 +101,14 @@ class Bars(Mark):
 
     @classmethod
     def lying(
-        cls, place: np.ndarray, start: np.ndarray, end: np.ndarray, *, thickness: float = 0.7, faint: bool = False, **mark: Any
+        cls,
+        place: np.ndarray,
+        start: np.ndarray,
+        end: np.ndarray,
+        *,
+        thickness: float = 0.7,
+        faint: bool = False,
+        **mark: Any,
     ) -> Bars:
         """Bars that lie along x, one at each number of a category of the y axis."""
         half = thickness / 2
@@ -103,7 +116,14 @@ class Bars(Mark):
 
     @classmethod
     def upright(
-        cls, place: np.ndarray, start: np.ndarray, end: np.ndarray, *, thickness: float = 0.7, faint: bool = False, **mark: Any
+        cls,
+        place: np.ndarray,
+        start: np.ndarray,
+        end: np.ndarray,
+        *,
+        thickness: float = 0.7,
+        faint: bool = False,
+        **mark: Any,
     ) -> Bars:
         """Bars that stand, one at each number of a category of the x axis."""
         half = thickness / 2
@@ -112,7 +132,8 @@ class Bars(Mark):
 
 @dataclass(frozen=True)
 class Rule(Mark):
-    """A straight line through the whole panel: at an x, at a y, or (with neither) the diagonal y = x."""
+    """A straight line through the whole panel: at an x, at a y, or (with neither) the diagonal y =
+    x."""
 
     x: float | None = None
     y: float | None = None
@@ -130,7 +151,8 @@ class Text(Mark):
 
 @dataclass(frozen=True)
 class Panel:
-    """Marks over two axes, drawn in order, the first at the back. `share` is its part of the height of its column."""
+    """Marks over two axes, drawn in order, the first at the back. `share` is its part of the height
+    of its column."""
 
     marks: tuple[Mark, ...]
     x: Axis
@@ -142,7 +164,8 @@ class Panel:
 
 @dataclass(frozen=True)
 class Picture:
-    """Panels in rows of `columns`, with a title, a caption (what to look for) and a description for those who cannot see it."""
+    """Panels in rows of `columns`, with a title, a caption (what to look for) and a description for
+    those who cannot see it."""
 
     panels: tuple[Panel, ...]
     title: str

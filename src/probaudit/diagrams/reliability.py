@@ -34,19 +34,22 @@ BAND_POINTS = 121
 
 @dataclass(frozen=True, eq=False)
 class Reliability(Diagram):
-    """Per bin that has rows: mean output, how often the event happened, rows, share of the weight, and
+    """Per bin that has rows: mean output, how often the event happened, rows, share of the weight,
+    and
 
-    low, high : the 95% interval of the rate (Wilson 1927, on the effective number of rows); of CORP, whose steps the labels
-        have chosen, too narrow.
-    chance_low, chance_high : where the rate of a calibrated model with the same outputs falls in 95% of cases.
+    low, high : the 95% interval of the rate (Wilson 1927, on the effective number of rows); of
+        CORP, whose steps the labels have chosen, too narrow.
+    chance_low, chance_high : where the rate of a calibrated model with the same outputs falls in
+        95% of cases.
     left, right : the range of outputs.
 
-    error : the calibration error that is the sum of share x |stated - observed|; of CORP the miscalibration, which is the mean
-        Brier score 2 (p - y)^2 that isotonic regression removes. null_mean, null_high, p_value : what it is if the model is
-        calibrated: its mean and its 95% point, and the chance of one so large.
+    error : the calibration error that is the sum of share x |stated - observed|; of CORP the
+        miscalibration, which is the mean Brier score 2 (p - y)^2 that isotonic regression removes.
+        null_mean, null_high, p_value : what it is if the model is calibrated: its mean and its 95%
+            point, and the chance of one so large.
     histogram : [3, bars]: left and right end, and rows.
-    curve : of CORP, the knots [2, m] of the isotonic regression; `band`, [3, m]: outputs, and the 95% range of the regression
-        of a calibrated model there.
+    curve : of CORP, the knots [2, m] of the isotonic regression; `band`, [3, m]: outputs, and the
+        95% range of the regression of a calibrated model there.
     """
 
     stated: np.ndarray
@@ -79,7 +82,8 @@ class Reliability(Diagram):
         resamples: int = 999,
         seed: int = 0,
     ) -> Reliability:
-        """From a fine grid, where the rows are not at hand. Bins begin and end at cells of the grid."""
+        """From a fine grid, where the rows are not at hand. Bins begin and end at cells of the
+        grid."""
         partition = partition_of(bins)
         if not np.isfinite(grid.weight_squared[grid.kept]).all():
             raise InputError("grid", "must know the squared weights of its rows")
@@ -89,15 +93,25 @@ class Reliability(Diagram):
         cell = partition.grid_cells(grid.place, grid.rows[kept])
         cells = grid.cells(cell)
         left, right = _ends(partition, cells.number, cell, kept / size, (kept + 1) / size)
-        return _binned(cells, Steps.of_grid(grid, cell), left, right, partition, grid, event, resamples, seed)
+        return _binned(
+            cells, Steps.of_grid(grid, cell), left, right, partition, grid, event, resamples, seed
+        )
 
     def judged_by(self, error: float, test: Any) -> Reliability:
-        """The same with an error that was tested elsewhere: its null's mean and 95% point, and its p-value."""
-        return replace(self, error=error, null_mean=test.null_mean, null_high=test.null_high, p_value=test.p_value)
+        """The same with an error that was tested elsewhere: its null's mean and 95% point, and its
+        p-value."""
+        return replace(
+            self,
+            error=error,
+            null_mean=test.null_mean,
+            null_high=test.null_high,
+            p_value=test.p_value,
+        )
 
     @property
     def verdict(self) -> np.ndarray:
-        """Per bin: "high" if the outputs are too high by more than chance allows, "low" if too low, else ""."""
+        """Per bin: "high" if the outputs are too high by more than chance allows, "low" if too low,
+        else ""."""
         found = np.where(self.observed < self.chance_low - 1e-12, "high", "")
         return np.where(self.observed > self.chance_high + 1e-12, "low", found)
 
@@ -106,10 +120,24 @@ class Reliability(Diagram):
         return int(self.rows.sum())
 
     def columns(self) -> dict[str, np.ndarray]:
-        names = ("left", "right", "rows", "share", "stated", "observed", "low", "high", "chance_low", "chance_high", "verdict")
+        names = (
+            "left",
+            "right",
+            "rows",
+            "share",
+            "stated",
+            "observed",
+            "low",
+            "high",
+            "chance_low",
+            "chance_high",
+            "verdict",
+        )
         return {name: getattr(self, name) for name in names}
 
-    def panel(self, *, names: bool = True, title: str = "", x: str = "", y: str = "observed") -> Panel:
+    def panel(
+        self, *, names: bool = True, title: str = "", x: str = "", y: str = "observed"
+    ) -> Panel:
         """The rates alone, without the histogram."""
         return Panel(tuple(self._marks(names)), Axis(x, 0, 1), Axis(y, 0, 1), title, square=True)
 
@@ -118,26 +146,54 @@ class Reliability(Diagram):
         left, right, rows = self.histogram
         detail = _ranges(left, right) | {"rows": rows.astype(np.int64)}
         bars = Bars(left, right, np.zeros(len(rows)), rows, role="density", detail=detail)
-        below = Panel((bars,), Axis(f"stated probability of {self.event}", 0, 1), Axis("rows", low=0), share=0.3)
-        return Picture((above, below), f"Reliability of {self.event}", self._description(), self._caption())
+        below = Panel(
+            (bars,),
+            Axis(f"stated probability of {self.event}", 0, 1),
+            Axis("rows", low=0),
+            share=0.3,
+        )
+        return Picture(
+            (above, below), f"Reliability of {self.event}", self._description(), self._caption()
+        )
 
     def _marks(self, names: bool) -> list[Mark]:
         chance = "where a calibrated model would be (95%)" if names else ""
         if self.curve is not None and self.band is not None:
             band = Band(*self.band, role="chance", name=chance)
-            line = Line(*self.curve, role="observed", name="isotonic regression" if names else "", detail=self._knots())
+            line = Line(
+                *self.curve,
+                role="observed",
+                name="isotonic regression" if names else "",
+                detail=self._knots(),
+            )
             return [band, Rule(role="reference"), line]
         wide = np.maximum(NARROWEST - (self.right - self.left), 0) / 2
         spans = (self.left - wide, self.right + wide, self.chance_low, self.chance_high)
-        marks: list[Mark] = [Bars(*spans, faint=True, role="chance", name=chance), Rule(role="reference")]
-        kinds = (("", "observed", "observed"), ("high", "over", "stated too high"), ("low", "under", "stated too low"))
+        marks: list[Mark] = [
+            Bars(*spans, faint=True, role="chance", name=chance),
+            Rule(role="reference"),
+        ]
+        kinds = (
+            ("", "observed", "observed"),
+            ("high", "over", "stated too high"),
+            ("low", "under", "stated too low"),
+        )
         for kind, role, name in kinds:
             of = self.verdict == kind
             if of.any():
                 detail = {key: np.asarray(column)[of] for key, column in self._detail().items()}
                 name = f"{name}, with 95% interval" if names and not kind else name if names else ""
                 ends = {"low": self.low[of], "high": self.high[of]}
-                marks.append(Points(self.stated[of], self.observed[of], **ends, role=role, name=name, detail=detail))
+                marks.append(
+                    Points(
+                        self.stated[of],
+                        self.observed[of],
+                        **ends,
+                        role=role,
+                        name=name,
+                        detail=detail,
+                    )
+                )
         return marks
 
     def _knots(self) -> dict[str, Any]:
@@ -147,7 +203,9 @@ class Reliability(Diagram):
         columns = {"rows": self.rows, "stated": self.stated, "observed": self.observed}
         found: dict[str, Any] = _ranges(self.left, self.right) | columns
         if self.curve is None:
-            found["95% interval"] = [f"{low:.3f} to {high:.3f}" for low, high in zip(self.low, self.high, strict=True)]
+            found["95% interval"] = [
+                f"{low:.3f} to {high:.3f}" for low, high in zip(self.low, self.high, strict=True)
+            ]
         return found
 
     def _caption(self) -> str:
@@ -177,14 +235,18 @@ def reliability_diagram(
     seed: int = 0,
     **options: Unpack[RowOptions],
 ) -> Reliability:
-    """How often an event happened, against how probable it was said to be, with what chance alone would do.
+    """How often an event happened, against how probable it was said to be, with what chance alone
+    would do.
 
     lens : a single event; the top label unless given.
-    bins : a number of equal bins, `EqualWidth`, `EqualMass` or `Edges`; or "corp" for isotonic regression, which needs no
-        bins (Dimitriadis, Gneiting & Jordan 2021). If there are more than 16,800 different outputs, or rows in clusters,
-        those in one of so many equal parts of [0, 1] then count as equal.
-    resamples, seed : of labels drawn from the outputs, for what the error would be by chance, as in `calibration_test`.
-    options : see `RowOptions`. Rows in `clusters` count as fewer, by the design effect of each bin (Kish 1965).
+    bins : a number of equal bins, `EqualWidth`, `EqualMass` or `Edges`; or "corp" for isotonic
+        regression, which needs no bins (Dimitriadis, Gneiting & Jordan 2021). If there are more
+        than 16,800 different outputs, or rows in clusters, those in one of so many equal parts of
+        [0, 1] then count as equal.
+    resamples, seed : of labels drawn from the outputs, for what the error would be by chance, as in
+        `calibration_test`.
+    options : see `RowOptions`. Rows in `clusters` count as fewer, by the design effect of each bin
+        (Kish 1965).
 
     >>> found = reliability_diagram([1, 0, 1, 1], [0.8, 0.7, 0.6, 0.9], bins=2)
     >>> found.stated, found.observed, round(found.error, 4)
@@ -213,7 +275,12 @@ def reliability_diagram(
         return _binned(cells, steps, left, right, partition, grid, event, resamples, seed)
     cells = replace(cells, effective=cells.effective / dependent[0].effects(cells, cell))
     found = _binned(cells, steps, left, right, partition, grid, event, 1, seed)
-    choices: dict[str, Any] = {"lens": lens, "partition": partition, "resamples": resamples, "seed": seed}
+    choices: dict[str, Any] = {
+        "lens": lens,
+        "partition": partition,
+        "resamples": resamples,
+        "seed": seed,
+    }
     return found.judged_by(found.error, calibration_test(predictions, **choices))
 
 
@@ -225,7 +292,11 @@ def event_name(predictions: Predictions, lens: Lens) -> str:
         return "the most probable class"
     if isinstance(lens, Binary):
         return "the answer" if predictions.pairs else f"class {names[1]}"
-    return f"class {names[lens.index]}" if isinstance(lens, OneVsRest) else in_words(f"the event {lens!r}")
+    return (
+        f"class {names[lens.index]}"
+        if isinstance(lens, OneVsRest)
+        else in_words(f"the event {lens!r}")
+    )
 
 
 def wilson(rate: np.ndarray, size: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -240,8 +311,9 @@ def wilson(rate: np.ndarray, size: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
 
 def binomial_range(probability: np.ndarray, size: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """The middle 95% of the rate among rows that all have this probability. Rows whose probabilities differ vary a little less
-    around their mean, so that the range errs on the careful side.
+    """The middle 95% of the rate among rows that all have this probability. Rows whose
+    probabilities differ vary a little less around their mean, so that the range errs on the careful
+    side.
 
     >>> [float(end[0]) for end in binomial_range(np.array([0.5]), np.array([10]))]
     [0.2, 0.8]
@@ -271,7 +343,9 @@ def partition_of(bins: Bins) -> Partition | None:
     if isinstance(bins, (EqualWidth, EqualMass, Edges)):
         return bins
     if isinstance(bins, bool) or not isinstance(bins, (int, np.integer)):
-        raise InputError("bins", 'must be a number, EqualWidth, EqualMass, Edges or "corp"', repr(bins))
+        raise InputError(
+            "bins", 'must be a number, EqualWidth, EqualMass, Edges or "corp"', repr(bins)
+        )
     return EqualWidth(int(bins))
 
 
@@ -287,8 +361,14 @@ def _binned(
     seed: int,
 ) -> Reliability:
     error, null = float(mean_gap(cells, L1())), steps.null(L1(), resamples, seed)
-    kind = {EqualWidth: "bins of equal width", EqualMass: "bins of equal size"}.get(type(partition), "given bins")
-    count = partition.bins if isinstance(partition, (EqualWidth, EqualMass)) else len(getattr(partition, "edges", ())) - 1
+    kind = {EqualWidth: "bins of equal width", EqualMass: "bins of equal size"}.get(
+        type(partition), "given bins"
+    )
+    count = (
+        partition.bins
+        if isinstance(partition, (EqualWidth, EqualMass))
+        else len(getattr(partition, "edges", ())) - 1
+    )
     return Reliability(
         cells.outputs,
         cells.targets,
@@ -323,19 +403,26 @@ def _ends(
 def _histogram(grid: FineGrid, bars: int) -> np.ndarray:
     """Left and right end, and rows, of equal parts of [0, 1] that have any."""
     kept = grid.rows > 0
-    part = np.minimum((np.flatnonzero(kept) + 0.5) * bars / len(grid.rows), bars - 1).astype(np.int64)
+    part = np.minimum((np.flatnonzero(kept) + 0.5) * bars / len(grid.rows), bars - 1).astype(
+        np.int64
+    )
     rows = np.bincount(part, grid.rows[kept], minlength=bars)
     full = np.flatnonzero(rows)
     return np.stack([full / bars, (full + 1) / bars, rows[full]])
 
 
 def _ranges(left: np.ndarray, right: np.ndarray) -> dict[str, Any]:
-    return {"stated between": [f"{low:.3g} and {high:.3g}" for low, high in zip(left, right, strict=True)]}
+    return {
+        "stated between": [
+            f"{low:.3g} and {high:.3g}" for low, high in zip(left, right, strict=True)
+        ]
+    }
 
 
 @dataclass(frozen=True)
 class _Levels:
-    """Rows of equal output as one, in rising order: output, rows, and sums of weights, squared weights and hits."""
+    """Rows of equal output as one, in rising order: output, rows, and sums of weights, squared
+    weights and hits."""
 
     output: np.ndarray
     rows: np.ndarray
@@ -346,24 +433,40 @@ class _Levels:
     @classmethod
     def of_view(cls, view: View, weights: np.ndarray) -> _Levels:
         output, place = np.unique(view.outputs, return_inverse=True)
-        sums = (np.bincount(place, values) for values in (weights, weights**2, weights * view.labels))
+        sums = (
+            np.bincount(place, values) for values in (weights, weights**2, weights * view.labels)
+        )
         return cls(output, np.bincount(place), *sums)
 
     @classmethod
     def of_grid(cls, grid: FineGrid) -> _Levels:
         kept = grid.kept
-        return cls(grid.place, *(field[kept] for field in (grid.rows, grid.weight, grid.weight_squared, grid.targets)))
+        return cls(
+            grid.place,
+            *(field[kept] for field in (grid.rows, grid.weight, grid.weight_squared, grid.targets)),
+        )
 
 
 def _corp(levels: _Levels, grid: FineGrid, event: str, resamples: int, seed: int) -> Reliability:
-    """Isotonic regression, with consistency bands from labels drawn anew (Dimitriadis, Gneiting & Jordan 2021)."""
+    """Isotonic regression, with consistency bands from labels drawn anew (Dimitriadis, Gneiting &
+    Jordan 2021)."""
     fitted = isotonic(levels.hits, levels.weight)
     starts = np.flatnonzero(np.r_[True, np.diff(fitted) > 0])
-    fields = (levels.rows, levels.weight, levels.squared, levels.weight * levels.output, levels.hits)
+    fields = (
+        levels.rows,
+        levels.weight,
+        levels.squared,
+        levels.weight * levels.output,
+        levels.hits,
+    )
     rows, weight, squared, outputs, hits = (np.add.reduceat(field, starts) for field in fields)
     left, right = levels.output[starts], levels.output[np.r_[starts[1:], len(fitted)] - 1]
     error = _miscalibration(levels.output, levels.weight, levels.hits, fitted)
-    at = np.unique(np.searchsorted(levels.output, np.linspace(levels.output[0], levels.output[-1], BAND_POINTS)))
+    at = np.unique(
+        np.searchsorted(
+            levels.output, np.linspace(levels.output[0], levels.output[-1], BAND_POINTS)
+        )
+    )
     x, (draws, null) = levels.output[at], _isotonic_null(levels, at, resamples, seed)
     low, high = np.quantile(draws, [0.025, 0.975], axis=0)
     rate = fitted[starts]
@@ -396,15 +499,19 @@ def isotonic(hits: np.ndarray, weight: np.ndarray) -> np.ndarray:
     return np.asarray(isotonic_regression(hits / weight, weights=weight).x)
 
 
-def _miscalibration(output: np.ndarray, weight: np.ndarray, hits: np.ndarray, fitted: np.ndarray) -> float:
+def _miscalibration(
+    output: np.ndarray, weight: np.ndarray, hits: np.ndarray, fitted: np.ndarray
+) -> float:
     """What the fit removes from the mean of 2 (p - y)^2."""
     removed = weight * (output**2 - fitted**2) - 2 * hits * (output - fitted)
     return float(2 * removed.sum() / weight.sum())
 
 
-def _isotonic_null(levels: _Levels, at: np.ndarray, resamples: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
-    """If the model is calibrated: the fits at some of the levels, [resamples, at], and their miscalibrations. Of weighted rows,
-    as many are drawn as count."""
+def _isotonic_null(
+    levels: _Levels, at: np.ndarray, resamples: int, seed: int
+) -> tuple[np.ndarray, np.ndarray]:
+    """If the model is calibrated: the fits at some of the levels, [resamples, at], and their
+    miscalibrations. Of weighted rows, as many are drawn as count."""
     rng, p = np.random.default_rng(seed), np.clip(levels.output, 0, 1)
     size = np.maximum(1, np.rint(levels.weight**2 / levels.squared)).astype(np.int64)
     fits, null = np.empty((resamples, len(at))), np.empty(resamples)

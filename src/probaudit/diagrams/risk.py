@@ -1,4 +1,5 @@
-"""Bayes risk curves: what decisions cost at every threshold (paper 2, Section 3.1, Figure 4)."""
+"""Bayes risk curves: what decisions cost at every threshold (Ferrer & Ramos 2025, Section 3.1,
+Figure 4)."""
 
 from __future__ import annotations
 
@@ -31,13 +32,15 @@ WORST = 2.5  # times the naive risk; what is worse leaves the picture
 
 @dataclass(frozen=True, eq=False)
 class RiskCurves(Diagram):
-    """Bayes risks [curves, thresholds] at costs 1 / t of a miss and 1 / (1 - t) of a false alarm, and the naive risk, that of
-    the better constant decision.
+    """Bayes risks [curves, thresholds] at costs 1 / t of a miss and 1 / (1 - t) of a false alarm,
+    and the naive risk, that of the better constant decision.
 
-    scores : the normalised log score of each curve, its area over that of the naive one; NaN where it is not known.
+    scores : the normalised log score of each curve, its area over that of the naive one; NaN where
+        it is not known.
     normalize : whether risks are drawn as multiples of the naive one.
     against : what the x axis shows, the log-odds of the threshold or the threshold itself.
-    weight : what the risk is multiplied by; without normalisation, the area under a curve is then the score of that weight.
+    weight : what the risk is multiplied by; without normalisation, the area under a curve is then
+        the score of that weight.
     """
 
     names: tuple[str, ...]
@@ -68,10 +71,16 @@ class RiskCurves(Diagram):
             raise InputError("weight", "needs normalize=False: a weight would cancel")
         first = next(iter(curves.values()))
         for name, curve in curves.items():
-            if not np.array_equal(curve.thresholds, first.thresholds) or not np.allclose(curve.naive, first.naive, 1e-9):
-                raise InputError("curves", "must have the same thresholds and class frequencies", repr(name))
+            if not np.array_equal(curve.thresholds, first.thresholds) or not np.allclose(
+                curve.naive, first.naive, 1e-9
+            ):
+                raise InputError(
+                    "curves", "must have the same thresholds and class frequencies", repr(name)
+                )
         if normalize and not (first.naive > 0).all():
-            raise InputError("normalize", "must be False where one class never occurs: the naive risk is 0")
+            raise InputError(
+                "normalize", "must be False where one class never occurs: the naive risk is 0"
+            )
         known = {} if scores is None else scores
         return cls(
             tuple(curves),
@@ -88,7 +97,9 @@ class RiskCurves(Diagram):
     def drawn(self) -> np.ndarray:
         """The curves as they are drawn, the naive one last."""
         curves = np.vstack([self.risk, self.naive])
-        return curves / self.naive if self.normalize else curves * self.weight.weight(self.thresholds)
+        return (
+            curves / self.naive if self.normalize else curves * self.weight.weight(self.thresholds)
+        )
 
     def columns(self) -> dict[str, np.ndarray]:
         m = len(self.thresholds)
@@ -108,18 +119,36 @@ class RiskCurves(Diagram):
     def picture(self) -> Picture:
         t, drawn = self.thresholds, self.drawn
         x = np.log(t) - np.log1p(-t) if self.against == "log-odds" else t
-        marks: list[Mark] = [Line(x, drawn[-1], dashed=True, role="reference", name="without looking")]
-        for k, (name, score, values) in enumerate(zip(self.names, self.scores, drawn[:-1], strict=True)):
+        marks: list[Mark] = [
+            Line(x, drawn[-1], dashed=True, role="reference", name="without looking")
+        ]
+        for k, (name, score, values) in enumerate(
+            zip(self.names, self.scores, drawn[:-1], strict=True)
+        ):
             role = ROLES.get(name, f"series {k}")
             label = name + (f" ({score:.2f})" if np.isfinite(score) else "")
-            marks.append(Line(x, values, role=role, name=label, detail={"threshold": t, "risk": values}))
+            marks.append(
+                Line(x, values, role=role, name=label, detail={"threshold": t, "risk": values})
+            )
         if self.against == "log-odds":
-            across = Axis("log-odds of the threshold (right: false alarms are dear)", float(x[0]), float(x[-1]))
+            across = Axis(
+                "log-odds of the threshold (right: false alarms are dear)",
+                float(x[0]),
+                float(x[-1]),
+            )
         else:
             across = Axis("decision threshold", 0.0, 1.0)
         top = 1.05 * float(drawn.max())
-        up = Axis("risk / naive risk" if self.normalize else "Bayes risk", 0.0, min(top, WORST) if self.normalize else top)
-        title = "Where the probabilities help to decide" if self.normalize else "The cost of decisions at every threshold"
+        up = Axis(
+            "risk / naive risk" if self.normalize else "Bayes risk",
+            0.0,
+            min(top, WORST) if self.normalize else top,
+        )
+        title = (
+            "Where the probabilities help to decide"
+            if self.normalize
+            else "The cost of decisions at every threshold"
+        )
         return Picture((Panel(tuple(marks), across, up),), title, self._said(), self._caption())
 
     def _caption(self) -> str:
@@ -127,15 +156,23 @@ class RiskCurves(Diagram):
         if self.normalize:
             return f"Above 1, decisions by these probabilities cost more than the same decision for all.{scored}"
         weight = self.weight
-        area = {(1.0, 1.0): "log score", (2.0, 2.0): "Brier score"}.get((weight.a, weight.b), weight.name)
+        area = {(1.0, 1.0): "log score", (2.0, 2.0): "Brier score"}.get(
+            (weight.a, weight.b), weight.name
+        )
         return f"The area under a curve is its {area}.{scored}"
 
     def _said(self) -> str:
-        normal = (self.risk / np.where(self.naive > 0, self.naive, np.nan)).reshape(len(self.names), -1)
+        normal = (self.risk / np.where(self.naive > 0, self.naive, np.nan)).reshape(
+            len(self.names), -1
+        )
         parts = []
         for name, values in zip(self.names, normal, strict=True):
             worse = self.thresholds[values > 1]
-            where = f"thresholds from {worse.min():.2g} to {worse.max():.2g}" if len(worse) else "no threshold"
+            where = (
+                f"thresholds from {worse.min():.2g} to {worse.max():.2g}"
+                if len(worse)
+                else "no threshold"
+            )
             parts.append(f"{name}: worse than the naive decision at {where}")
         return "Bayes risk against the decision threshold. " + "; ".join(parts) + "."
 
@@ -154,13 +191,14 @@ def risk_curve_diagram(
     seed: int = 0,
     **options: Unpack[RowOptions],
 ) -> RiskCurves:
-    """The Bayes risk of a two-class problem at every threshold: original, after calibration out of fold, and without looking.
+    """The Bayes risk of a two-class problem at every threshold: original, after calibration out of
+    fold, and without looking.
 
     calibrator, cv : as in `calibration_loss`; calibrator "none" to leave the calibrated curve out.
-    others : more outputs for the same rows, by name (the systems of paper 2, Figure 4).
+    others : more outputs for the same rows, by name (the systems of Ferrer & Ramos 2025, Figure 4).
     thresholds : inside (0, 1); at equal steps of the x axis from 1% to 99% unless given.
-    normalize, against, weight : see `RiskCurves`. Figure 4 is `normalize=False, against="threshold"`, on the right with
-        `weight=RiskWeighted(2, 2)`.
+    normalize, against, weight : see `RiskCurves`. Figure 4 is
+        `normalize=False, against="threshold"`, on the right with `weight=RiskWeighted(2, 2)`.
 
     >>> from probaudit.simulate import gaussian_posteriors
     >>> world = gaussian_posteriors(2000, 2)
@@ -170,7 +208,9 @@ def risk_curve_diagram(
     rows = rows_of(y_true, y_proba, **options)
     if thresholds is None:
         steps = np.linspace(-EXTREME, EXTREME, STEPS)
-        thresholds = 1 / (1 + np.exp(-steps)) if against == "log-odds" else np.linspace(0.01, 0.99, 99)
+        thresholds = (
+            1 / (1 + np.exp(-steps)) if against == "log-odds" else np.linspace(0.01, 0.99, 99)
+        )
     systems = {"original": rows}
     if isinstance(calibrator, str) and calibrator != "none":
         raise InputError("calibrator", 'must be a calibrator, None or "none"', repr(calibrator))
@@ -182,7 +222,9 @@ def risk_curve_diagram(
         systems[name] = replace(rows, probs=outputs)
     curves = {name: risk_curve(system, thresholds=thresholds) for name, system in systems.items()}
     scores = {name: float(log_score(system, normalize=True)) for name, system in systems.items()}
-    return RiskCurves.of_curves(curves, scores=scores, normalize=normalize, against=against, weight=weight)
+    return RiskCurves.of_curves(
+        curves, scores=scores, normalize=normalize, against=against, weight=weight
+    )
 
 
 def _calibrated(rows: Predictions, calibrator: Any, cv: Any, seed: int) -> Predictions:

@@ -19,7 +19,8 @@ from .picture import Axis, Mark, Panel, Picture, Points, Rule, Text
 
 @dataclass(frozen=True, eq=False)
 class ScoreIntervals(Diagram):
-    """Estimates by name with their 95% intervals; `normalised` are those divided by what the best constant forecast gets."""
+    """Estimates by name with their 95% intervals; `normalised` are those divided by what the best
+    constant forecast gets."""
 
     names: tuple[str, ...]
     value: np.ndarray
@@ -47,39 +48,75 @@ class ScoreIntervals(Diagram):
             raise InputError("normalised", "must have names of the estimates", repr(unknown[0]))
         rows = [(float(e), e.low, e.high) for e in estimates.values()]
         nothing = Estimate(math.nan)
-        others = [(float(e), e.low, e.high) for e in (beside.get(name, nothing) for name in estimates)]
+        others = [
+            (float(e), e.low, e.high) for e in (beside.get(name, nothing) for name in estimates)
+        ]
         plain, normal = np.array(rows, float).T, np.array(others, float).T
-        return cls(tuple(map(str, estimates)), plain[0], plain[1], plain[2], normal[0], normal[1], normal[2], title)
+        return cls(
+            tuple(map(str, estimates)),
+            plain[0],
+            plain[1],
+            plain[2],
+            normal[0],
+            normal[1],
+            normal[2],
+            title,
+        )
 
     def columns(self) -> dict[str, np.ndarray]:
         names = ("value", "low", "high", "normalised", "normalised_low", "normalised_high")
-        return {"name": np.array(self.names, object)} | {name: getattr(self, name) for name in names}
+        return {"name": np.array(self.names, object)} | {
+            name: getattr(self, name) for name in names
+        }
 
     def picture(self) -> Picture:
         panels = [self._panel("value", self.value, self.low, self.high)]
         if not np.isnan(self.normalised).all():
             ends = self.normalised, self.normalised_low, self.normalised_high
             panels.append(self._panel("1 = best constant forecast", *ends, reference=1.0))
-        caption = "With 95% intervals. Normalised: above 1 is worse than not looking at the input." if len(panels) > 1 else ""
-        return Picture(tuple(panels), self.title, self._description(), caption or "With 95% intervals.")
+        caption = (
+            "With 95% intervals. Normalised: above 1 is worse than not looking at the input."
+            if len(panels) > 1
+            else ""
+        )
+        return Picture(
+            tuple(panels), self.title, self._description(), caption or "With 95% intervals."
+        )
 
-    def _panel(self, title: str, value: np.ndarray, low: np.ndarray, high: np.ndarray, reference: float | None = None) -> Panel:
+    def _panel(
+        self,
+        title: str,
+        value: np.ndarray,
+        low: np.ndarray,
+        high: np.ndarray,
+        reference: float | None = None,
+    ) -> Panel:
         shown = np.flatnonzero(np.isfinite(value))
         places, names = shown * 1.0, np.array(self.names, object)[shown]
         detail = {"score": names, "value": value[shown], "from": low[shown], "to": high[shown]}
-        ends = np.where(np.isfinite(low), low, value)[shown], np.where(np.isfinite(high), high, value)[shown]
+        ends = (
+            np.where(np.isfinite(low), low, value)[shown],
+            np.where(np.isfinite(high), high, value)[shown],
+        )
         points = Points(value[shown], places, *ends, across=True, role="observed", detail=detail)
         least = min(0.0, *ends[0].tolist()) if len(shown) else 0.0
         most = max([*ends[1].tolist(), 0.0 if reference is None else reference]) or 1.0
         marks: list[Mark] = [] if reference is None else [Rule(x=reference, role="reference")]
         end = most + 0.05 * (most - least)
-        marks += [points, *(_label(value[k], k, least, end) for k in range(len(value)) if not np.isnan(value[k]))]
+        marks += [
+            points,
+            *(_label(value[k], k, least, end) for k in range(len(value)) if not np.isnan(value[k])),
+        ]
         axis = Axis(title, least, end)
-        return Panel(tuple(marks), axis, Axis("", categories=self.names), "normalised" if reference else "")
+        return Panel(
+            tuple(marks), axis, Axis("", categories=self.names), "normalised" if reference else ""
+        )
 
     def _description(self) -> str:
         def words(name: str, value: float, low: float, high: float) -> str:
-            span = f" ({low:.4g} to {high:.4g})" if math.isfinite(low) and math.isfinite(high) else ""
+            span = (
+                f" ({low:.4g} to {high:.4g})" if math.isfinite(low) and math.isfinite(high) else ""
+            )
             return f"{name} {value:.4g}{span}"
 
         ends = zip(self.names, self.value, self.low, self.high, strict=True)
@@ -91,13 +128,19 @@ def _label(value: float, place: int, low: float, high: float) -> Text:
     if np.isinf(value):
         return Text(low + 0.02 * (high - low), place, "infinite")
     part = (value - low) / (high - low)
-    return Text(float(value), place - 0.3, f"{value:.4g}", "start" if part < 0.15 else "end" if part > 0.85 else "middle")
+    return Text(
+        float(value),
+        place - 0.3,
+        f"{value:.4g}",
+        "start" if part < 0.15 else "end" if part > 0.85 else "middle",
+    )
 
 
 def score_intervals_diagram(
     y_true: Any, y_proba: Any = None, *, costs: Any = None, **options: Unpack[RowOptions]
 ) -> ScoreIntervals:
-    """The log score, the Brier score and the error rate (or, with costs, the risk), plain and normalised.
+    """The log score, the Brier score and the error rate (or, with costs, the risk), plain and
+    normalised.
 
     >>> score_intervals_diagram([1, 0, 1, 1], [0.9, 0.2, 0.4, 0.7]).names
     ('log score', 'Brier score', 'error rate')
@@ -107,6 +150,9 @@ def score_intervals_diagram(
     both = []
     for normalize in (False, True):
         risk = bayes_risk(rows, costs=table, normalize=normalize)
-        found = {"log score": log_score(rows, normalize=normalize), "Brier score": brier_score(rows, normalize=normalize)}
+        found = {
+            "log score": log_score(rows, normalize=normalize),
+            "Brier score": brier_score(rows, normalize=normalize),
+        }
         both.append(found | {"error rate" if costs is None else "risk": risk})
     return ScoreIntervals.of(*both)

@@ -1,4 +1,5 @@
-"""The calibration-sharpness diagram (paper 5, Section 4.2, Figures 1-2): the calibration curve, with what is lost besides."""
+"""The calibration-sharpness diagram (Chidambaram & Ge 2024, Section 4.2, Figures 1-2): the
+calibration curve, with what is lost besides."""
 
 from __future__ import annotations
 
@@ -9,7 +10,13 @@ from typing import Any, Unpack
 import numpy as np
 
 from ..calibration.fine_grid import FineGrid
-from ..calibration.kernel_regression import KernelCurve, expected_if_calibrated, kernel_curve, kernel_error, kernel_function
+from ..calibration.kernel_regression import (
+    KernelCurve,
+    expected_if_calibrated,
+    kernel_curve,
+    kernel_error,
+    kernel_function,
+)
 from ..calibration.smooth import check_kernel, log_sharpness
 from ..calibration.views import diagram_grids
 from ..choices.lenses import TopLabel
@@ -30,8 +37,9 @@ FEWEST = 0.5  # rows under the kernel, for a curve to be drawn
 
 @dataclass(frozen=True, eq=False)
 class CalibrationSharpness(Diagram):
-    """At each confidence, by kernel regression: how often the most probable class is right, the density of confidences, and the
-    pointwise sharpness gap times that density (Eq. 4.7, scaled as Appendix D does).
+    """At each confidence, by kernel regression: how often the most probable class is right, the
+    density of confidences, and the pointwise sharpness gap times that density (Eq. 4.7, scaled as
+    Appendix D does).
 
     calibration : the calibration error by kernel regression, CAL (see `kernel_calibration_error`);
         low, high : its 95% interval, by the log score. expected : its mean if the model were
@@ -81,7 +89,12 @@ class CalibrationSharpness(Diagram):
         calibration = float(kernel_error(fine.weight, fine.outputs, fine.targets, **options))
         expected = expected_if_calibrated(fine, **options)
         curve = kernel_curve(fine, np.linspace(0, 1, POINTS), **options)
-        fields = {"calibration": calibration, "low": math.nan, "high": math.nan, "expected": expected}
+        fields = {
+            "calibration": calibration,
+            "low": math.nan,
+            "high": math.nan,
+            "expected": expected,
+        }
         fields |= {"total": float(fine.loss.sum() / fine.weight.sum()), "infinite_rows": 0}
         return cls._of_curve(curve, grid, kernel, bandwidth, score="brier", event=event, **fields)
 
@@ -98,17 +111,26 @@ class CalibrationSharpness(Diagram):
         """By the log score. CAL and the gap come from rows, or a sample of them: cells of the grid
         are too wide for the losses of outputs near 1."""
         fine, infinite = FineGrid.of_summary(grid, "log"), int(grid.infinite.sum())
-        error, unexplained = log_sharpness(rows, kernel, bandwidth, interval="percentile", resamples=RESAMPLES)
+        error, unexplained = log_sharpness(
+            rows, kernel, bandwidth, interval="percentile", resamples=RESAMPLES
+        )
         x = np.linspace(0, 1, POINTS)
         curve = kernel_curve(fine, x, kernel=kernel, bandwidth=bandwidth, unexplained=unexplained)
         total = math.inf if infinite else float(fine.loss.sum() / fine.weight.sum())
-        fields = {"calibration": float(error), "low": error.low, "high": error.high, "expected": 0.0}
+        fields = {
+            "calibration": float(error),
+            "low": error.low,
+            "high": error.high,
+            "expected": 0.0,
+        }
         fields |= {"total": total, "infinite_rows": infinite}
         fields |= {"sampled": error.n if error.n < grid.rows.sum() else 0}
         return cls._of_curve(curve, grid, kernel, bandwidth, score="log", event=event, **fields)
 
     @classmethod
-    def _of_curve(cls, curve: KernelCurve, grid: Grid, kernel: str, bandwidth: float, **fields: Any) -> CalibrationSharpness:
+    def _of_curve(
+        cls, curve: KernelCurve, grid: Grid, kernel: str, bandwidth: float, **fields: Any
+    ) -> CalibrationSharpness:
         n = int(grid.rows.sum())
         near = curve.density * bandwidth * n / float(kernel_function(kernel)(np.zeros(1))[0])
         columns = (curve.x, curve.regression, curve.density, curve.sharpness_gap, near)
@@ -117,7 +139,9 @@ class CalibrationSharpness(Diagram):
     @property
     def band(self) -> tuple[np.ndarray, np.ndarray]:
         """The sharpness gap as a band of that width around the curve, cut off at 0 (Appendix D)."""
-        return np.maximum(0.0, self.accuracy - self.sharpness_gap / 2), self.accuracy + self.sharpness_gap / 2
+        return np.maximum(
+            0.0, self.accuracy - self.sharpness_gap / 2
+        ), self.accuracy + self.sharpness_gap / 2
 
     def columns(self) -> dict[str, np.ndarray]:
         names = ("confidence", "accuracy", "density", "sharpness_gap", "rows")
@@ -128,14 +152,32 @@ class CalibrationSharpness(Diagram):
         x, accuracy = self.confidence, np.where(seen, self.accuracy, np.nan)
         low, high = (np.where(seen, edge, np.nan) for edge in self.band)
         top = max(1.0, float(np.nanmax(np.r_[high, 0.0])))
-        detail = {"confidence": x, "right": accuracy, "sharpness gap": self.sharpness_gap, "rows nearby": np.rint(self.rows)}
-        curve = Line(x, accuracy, role="observed", name=f"how often {self.event} is right", detail=detail)
+        detail = {
+            "confidence": x,
+            "right": accuracy,
+            "sharpness gap": self.sharpness_gap,
+            "rows nearby": np.rint(self.rows),
+        }
+        curve = Line(
+            x, accuracy, role="observed", name=f"how often {self.event} is right", detail=detail
+        )
         gap = Band(x, low, high, role="over", name="sharpness gap x density: wider is worse")
-        above = Panel((gap, Rule(role="reference"), curve), Axis("", 0, 1), Axis("how often right", 0, top))
+        above = Panel(
+            (gap, Rule(role="reference"), curve), Axis("", 0, 1), Axis("how often right", 0, top)
+        )
         filled = Band(x, np.zeros(len(x)), self.density, role="density")
-        edge = Line(x, self.density, role="density", detail={"confidence": x, "density": self.density})
-        below = Panel((filled, edge), Axis(f"confidence in {self.event}", 0, 1), Axis("density", low=0), share=0.35)
-        return Picture((above, below), "Calibration and sharpness", self._description(), self._caption())
+        edge = Line(
+            x, self.density, role="density", detail={"confidence": x, "density": self.density}
+        )
+        below = Panel(
+            (filled, edge),
+            Axis(f"confidence in {self.event}", 0, 1),
+            Axis("density", low=0),
+            share=0.35,
+        )
+        return Picture(
+            (above, below), "Calibration and sharpness", self._description(), self._caption()
+        )
 
     def _caption(self) -> str:
         words = f"{NAMES[self.score]}: calibration error (CAL) {_amount(self.calibration)}"
@@ -143,7 +185,9 @@ class CalibrationSharpness(Diagram):
             words += f" (95% interval {_amount(self.low)} to {_amount(self.high)})"
         if self.infinite_rows:
             rows = counted(self.infinite_rows)
-            words += f"; the total loss (TOT) is infinite, as {rows} gave the true class probability 0"
+            words += (
+                f"; the total loss (TOT) is infinite, as {rows} gave the true class probability 0"
+            )
         else:
             words += f" of a total loss (TOT) of {_amount(self.total)}; the rest is for lack of sharpness"
         if math.isfinite(self.expected):
@@ -166,7 +210,11 @@ def _amount(value: float) -> str:
     >>> _amount(0.00031), _amount(-0.0012), _amount(math.inf)
     ('0.0003', '−0.0012', 'infinite')
     """
-    return "infinite" if math.isinf(value) else f"{value:.4f}".replace("-0.0000", "0.0000").replace("-", "−")
+    return (
+        "infinite"
+        if math.isinf(value)
+        else f"{value:.4f}".replace("-0.0000", "0.0000").replace("-", "−")
+    )
 
 
 def calibration_sharpness_diagram(
@@ -178,8 +226,8 @@ def calibration_sharpness_diagram(
     bandwidth: float = 0.05,
     **options: Unpack[RowOptions],
 ) -> CalibrationSharpness:
-    """How often the most probable class is right at each confidence, in a band as wide as the loss that calibration cannot
-    explain (paper 5, Figures 1-2).
+    """How often the most probable class is right at each confidence, in a band as wide as the loss
+    that calibration cannot explain (Chidambaram & Ge 2024, Figures 1-2).
 
     score, kernel, bandwidth : as in `kernel_calibration_curve`.
 
@@ -194,6 +242,10 @@ def calibration_sharpness_diagram(
         raise InputError(predictions.name("probs"), "no row is left to judge")
     event = "the stated answer" if predictions.pairs else "the most probable class"
     if score == "log":
-        return CalibrationSharpness.of_rows(grid, predictions, kernel=kernel, bandwidth=bandwidth, event=event)
+        return CalibrationSharpness.of_rows(
+            grid, predictions, kernel=kernel, bandwidth=bandwidth, event=event
+        )
     squared = diagram_grids(predictions, TopLabel())[0].weight_squared
-    return CalibrationSharpness.of_grid(grid, squared=squared, kernel=kernel, bandwidth=bandwidth, event=event)
+    return CalibrationSharpness.of_grid(
+        grid, squared=squared, kernel=kernel, bandwidth=bandwidth, event=event
+    )

@@ -1,4 +1,5 @@
-"""A smooth reliability curve, with the kernel and the width of SmoothECE (Blasiok & Nakkiran 2023)."""
+"""A smooth reliability curve, with the kernel and the width of SmoothECE (Blasiok & Nakkiran
+2023)."""
 
 from __future__ import annotations
 
@@ -26,11 +27,11 @@ FEWEST = 0.5  # rows under the kernel, for a curve to be drawn
 
 @dataclass(frozen=True, eq=False)
 class SmoothCalibration(Diagram):
-    """At each output, smoothed by a Gaussian reflected at 0 and 1: how often the event happened, its 95% bootstrap interval,
-    pointwise, and the density of outputs.
+    """At each output, smoothed by a Gaussian reflected at 0 and 1: how often the event happened,
+    its 95% bootstrap interval, pointwise, and the density of outputs.
 
-    error : SmoothECE. width : of the kernel; the error itself (but at least 0.01), unless given. There is no curve where the
-        kernel finds no rows.
+    error : SmoothECE. width : of the kernel; the error itself (but at least 0.01), unless given.
+        There is no curve where the kernel finds no rows.
     """
 
     stated: np.ndarray
@@ -54,12 +55,16 @@ class SmoothCalibration(Diagram):
         seed: int = 0,
         effect: float = 1.0,
     ) -> SmoothCalibration:
-        """From a fine grid, where the rows are not at hand. `effect` : how many dependent rows say as much as one."""
+        """From a fine grid, where the rows are not at hand. `effect` : how many dependent rows say
+        as much as one."""
         if sigma is not None and not 0 < sigma < np.inf:
             raise InputError("sigma", "must be positive and finite", sigma)
         if resamples < 1:
             raise InputError("resamples", "must be at least 1", resamples)
-        error, width = (float(found) for found in smooth_error((grid.targets - grid.outputs) / grid.weight.sum(), sigma))
+        error, width = (
+            float(found)
+            for found in smooth_error((grid.targets - grid.outputs) / grid.weight.sum(), sigma)
+        )
         kernel = max(width, NARROWEST) if sigma is None else max(sigma, 2 / len(grid.rows))
         coarse = grid.coarse(int(min(len(grid.rows), max(2 * POINTS, STEPS / kernel))))
         x = (np.arange(steps := int(max(POINTS, 1 / kernel))) + 0.5) / steps
@@ -72,8 +77,13 @@ class SmoothCalibration(Diagram):
         kept, n = coarse.kept, int(coarse.rows.sum())
         observed, mass = curve(coarse.weight[kept], coarse.targets[kept])
         categories = coarse.categories(np.flatnonzero(kept))
-        draws = np.random.default_rng(seed).multinomial(max(1, round(n / effect)), categories.counts / n, resamples)
-        drawn = [curve(cells.weight, cells.weight * cells.targets)[0] for cells in categories.resampled(draws)]
+        draws = np.random.default_rng(seed).multinomial(
+            max(1, round(n / effect)), categories.counts / n, resamples
+        )
+        drawn = [
+            curve(cells.weight, cells.weight * cells.targets)[0]
+            for cells in categories.resampled(draws)
+        ]
         low, high = np.quantile(np.concatenate(drawn), [0.025, 0.975], axis=0)
         share = mass / coarse.weight.sum()
         seen = share * n >= FEWEST
@@ -82,20 +92,34 @@ class SmoothCalibration(Diagram):
         return cls(stated, observed, low, high, density, error, kernel, n, event)
 
     def columns(self) -> dict[str, np.ndarray]:
-        return {name: getattr(self, name) for name in ("stated", "observed", "low", "high", "density")}
+        return {
+            name: getattr(self, name) for name in ("stated", "observed", "low", "high", "density")
+        }
 
     def picture(self) -> Picture:
         names = ("stated", "observed", "low", "high", "density")
-        x, observed, low, high, density = (_broken(self.stated, getattr(self, name)) for name in names)
+        x, observed, low, high, density = (
+            _broken(self.stated, getattr(self, name)) for name in names
+        )
         detail = {"stated": x, "observed": observed, "from": low, "to": high}
         band = Band(x, low, high, role="observed", name="95% interval")
         curve = Line(x, observed, role="observed", name="observed", detail=detail)
-        above = Panel((band, Rule(role="reference"), curve), Axis("", 0, 1), Axis("observed", 0, 1), square=True)
+        above = Panel(
+            (band, Rule(role="reference"), curve),
+            Axis("", 0, 1),
+            Axis("observed", 0, 1),
+            square=True,
+        )
         filled = Band(x, np.where(np.isnan(x), np.nan, 0.0), density, role="density")
         edge = Line(x, density, role="density", detail={"stated": x, "density": density})
         axes = Axis(f"stated probability of {self.event}", 0, 1), Axis("density", low=0)
         below = Panel((filled, edge), *axes, share=0.3)
-        return Picture((above, below), f"Smooth calibration curve of {self.event}", self._description(), self._caption())
+        return Picture(
+            (above, below),
+            f"Smooth calibration curve of {self.event}",
+            self._description(),
+            self._caption(),
+        )
 
     def _caption(self) -> str:
         return f"SmoothECE {number(self.error)}; Gaussian kernel of width {self.width:.3g}, {self.n:,} rows."
@@ -110,7 +134,8 @@ class SmoothCalibration(Diagram):
 
 
 def _reflected(x: np.ndarray, place: np.ndarray, width: float) -> np.ndarray:
-    """exp(-u^2 / 2) for the distance u, in widths, of each x from each place, and from its mirror images at 0 and 1."""
+    """exp(-u^2 / 2) for the distance u, in widths, of each x from each place, and from its mirror
+    images at 0 and 1."""
     images = (-place, place, 2 - place)
     return np.asarray(sum(np.exp(-(((x[:, None] - image) / width) ** 2) / 2) for image in images))
 
@@ -132,7 +157,8 @@ def smooth_calibration_diagram(
     seed: int = 0,
     **options: Unpack[RowOptions],
 ) -> SmoothCalibration:
-    """How often an event happened at each output, smoothed as in SmoothECE, with a bootstrap interval.
+    """How often an event happened at each output, smoothed as in SmoothECE, with a bootstrap
+    interval.
 
     lens : a single event; the top label unless given.
     sigma : a width of your own; else the fixed point of SmoothECE.
@@ -147,5 +173,10 @@ def smooth_calibration_diagram(
     (grid,) = grids_of(predictions, lens)
     dependent = dependent_events(predictions, lens)
     effect = 1.0 if dependent is None else dependent[0].effect
-    choices: dict[str, Any] = {"sigma": sigma, "resamples": resamples, "seed": seed, "effect": effect}
+    choices: dict[str, Any] = {
+        "sigma": sigma,
+        "resamples": resamples,
+        "seed": seed,
+        "effect": effect,
+    }
     return SmoothCalibration.of_grid(grid, event=event_name(predictions, lens), **choices)

@@ -1,4 +1,5 @@
-"""How a calibration error depends on the size of its cells, and where it does not (paper 3, Appendix B.2, Figure 7)."""
+"""How a calibration error depends on the size of its cells, and where it does not (Kirchenbauer et
+al. 2022, Appendix B.2, Figure 7)."""
 
 from __future__ import annotations
 
@@ -16,7 +17,8 @@ from .wording import fraction, in_words
 
 @dataclass(frozen=True, eq=False)
 class PartitionSweep(Diagram):
-    """Errors with bootstrap standard deviations, from coarse to fine cells; `stable` marks the run that hardly changes."""
+    """Errors with bootstrap standard deviations, from coarse to fine cells; `stable` marks the run
+    that hardly changes."""
 
     name: np.ndarray
     value: np.ndarray
@@ -30,30 +32,55 @@ class PartitionSweep(Diagram):
         return cls(np.array(names), sweep.values, sweep.deviations, sweep.stable, axis)
 
     def columns(self) -> dict[str, np.ndarray]:
-        return {"partition": self.name, "value": self.value, "deviation": self.deviation, "stable": self.stable}
+        return {
+            "partition": self.name,
+            "value": self.value,
+            "deviation": self.deviation,
+            "stable": self.stable,
+        }
 
     def picture(self) -> Picture:
         at = np.arange(len(self.name)) * 1.0
         low, high = np.maximum(0.0, self.value - self.deviation), self.value + self.deviation
         top, bottom = 1.15 * float(high.max()) or 1.0, 0.0
         run = np.flatnonzero(self.stable)
-        box = (np.array([run[0] - 0.4]), np.array([run[-1] + 0.4]), np.array([bottom]), np.array([top]))
+        box = (
+            np.array([run[0] - 0.4]),
+            np.array([run[-1] + 0.4]),
+            np.array([bottom]),
+            np.array([top]),
+        )
         detail = {"cells": self.name, "error": self.value, "deviation": self.deviation}
         marks = (
             Bars(*box, faint=True, role="calibration", name="hardly changes"),
             Band(at, low, high, role="observed", name="one standard deviation"),
             Line(at, self.value, role="observed", detail=detail),
             Points(at, self.value, role="observed", detail=detail),
-            Text((run[0] + run[-1]) / 2, 0.95 * top, f"about {self.value[run].mean():.2g}", anchor="middle"),
+            Text(
+                (run[0] + run[-1]) / 2,
+                0.95 * top,
+                f"about {self.value[run].mean():.2g}",
+                anchor="middle",
+            ),
         )
-        panel = Panel(marks, Axis(self.axis, categories=tuple(self.name.tolist())), Axis("calibration error", bottom, top))
+        panel = Panel(
+            marks,
+            Axis(self.axis, categories=tuple(self.name.tolist())),
+            Axis("calibration error", bottom, top),
+        )
         caption = "Coarse cells (left) hide errors, fine ones (right) add chance. Read the error where it hardly changes."
         return Picture((panel,), "How much of the error is binning?", self._said(), caption)
 
     def _said(self) -> str:
         run = np.flatnonzero(self.stable)
-        words = ", ".join(f"{name}: {value:.3g}" for name, value in zip(self.name, self.value, strict=True))
-        span = f"from {self.name[run[0]]} to {self.name[run[-1]]}" if len(run) > 1 else f"only at {self.name[run[0]]}"
+        words = ", ".join(
+            f"{name}: {value:.3g}" for name, value in zip(self.name, self.value, strict=True)
+        )
+        span = (
+            f"from {self.name[run[0]]} to {self.name[run[-1]]}"
+            if len(run) > 1
+            else f"only at {self.name[run[0]]}"
+        )
         return f"Calibration error by {self.axis}: {words}. It hardly changes {span}."
 
 
@@ -65,7 +92,9 @@ def _names(partitions: tuple[Partition, ...]) -> tuple[list[str], str]:
         ], "boxes are split down to this share of rows"
     for kind, axis in ((EqualWidth, "bins of equal width"), (EqualMass, "bins of equal mass")):
         if all(isinstance(one, kind) for one in partitions):
-            return [str(one.bins) for one in partitions if isinstance(one, (EqualWidth, EqualMass))], axis
+            return [
+                str(one.bins) for one in partitions if isinstance(one, (EqualWidth, EqualMass))
+            ], axis
     return [in_words(repr(one)) for one in partitions], "partition, from coarse to fine"
 
 

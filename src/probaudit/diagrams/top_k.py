@@ -1,4 +1,5 @@
-"""Beyond the most probable class: calibration of the top k, confidence against accuracy there (paper 3, Figures 1 and 2)."""
+"""Beyond the most probable class: calibration of the top k, confidence against accuracy there
+(Kirchenbauer et al. 2022, Figures 1 and 2)."""
 
 from __future__ import annotations
 
@@ -30,11 +31,13 @@ MOST = 10  # values of k, unless told which
 class TopKCalibration(Diagram):
     """For each model and each k, [models, ks].
 
-    error, low, high : of the k largest probabilities and the remainder (lens `TopK(k)`), with a 95% interval as in
-        `GroupErrors`; `null` is its mean for a calibrated model with the same outputs.
-    confidence : mean sum of the k largest probabilities. accuracy : how often the true class is among them, with its 95%
-        interval (Clopper-Pearson).
-    place : mean of the k-th largest probability alone, whose change against the baseline is Figure 2.
+    error, low, high : of the k largest probabilities and the remainder (lens `TopK(k)`), with a 95%
+        interval as in `GroupErrors`; `null` is its mean for a calibrated model with the same
+        outputs.
+    confidence : mean sum of the k largest probabilities. accuracy : how often the true class is
+        among them, with its 95% interval (Clopper-Pearson).
+    place : mean of the k-th largest probability alone, whose change against the baseline is Figure
+        2.
     """
 
     models: tuple[str, ...]
@@ -51,19 +54,51 @@ class TopKCalibration(Diagram):
     definition: str
 
     def columns(self) -> dict[str, np.ndarray]:
-        names = ("error", "low", "high", "null", "confidence", "accuracy", "accuracy_low", "accuracy_high", "place")
-        found = {"model": np.repeat(self.models, len(self.ks)), "k": np.tile(self.ks, len(self.models))}
+        names = (
+            "error",
+            "low",
+            "high",
+            "null",
+            "confidence",
+            "accuracy",
+            "accuracy_low",
+            "accuracy_high",
+            "place",
+        )
+        found = {
+            "model": np.repeat(self.models, len(self.ks)),
+            "k": np.tile(self.ks, len(self.models)),
+        }
         return found | {name: getattr(self, name).ravel() for name in names}
 
     def picture(self) -> Picture:
         x = Axis("k", categories=tuple(str(k) for k in self.ks))
-        errors = Panel(self._errors(), x, Axis("calibration error", 0.0), title="calibration error of the top k", share=0.6)
-        sums = Panel(self._sums(), x, Axis("share"), title="is the true class among the top k?", share=0.6)
+        errors = Panel(
+            self._errors(),
+            x,
+            Axis("calibration error", 0.0),
+            title="calibration error of the top k",
+            share=0.6,
+        )
+        sums = Panel(
+            self._sums(), x, Axis("share"), title="is the true class among the top k?", share=0.6
+        )
         panels: tuple[Panel, ...] = (errors, sums)
         if len(self.models) > 1:
             y = Axis("change of probability")
-            panels = (*panels, Panel(self._changes(), x, y, title="the k-th probability against the baseline", share=0.5))
-        caption = "How much of the error is more than chance, and is the model as sure as it is right?"
+            panels = (
+                *panels,
+                Panel(
+                    self._changes(),
+                    x,
+                    y,
+                    title="the k-th probability against the baseline",
+                    share=0.5,
+                ),
+            )
+        caption = (
+            "How much of the error is more than chance, and is the model as sure as it is right?"
+        )
         return Picture(panels, "Calibration beyond the most probable class", self._said(), caption)
 
     def _errors(self) -> tuple[Mark, ...]:
@@ -71,13 +106,23 @@ class TopKCalibration(Diagram):
         width = 0.72 / len(self.models)
         for s, name in enumerate(self.models):
             at = np.arange(len(self.ks)) + (s - (len(self.models) - 1) / 2) * width
-            detail = {"k": self.ks, "error": self.error[s], "low": self.low[s], "high": self.high[s], "chance": self.null[s]}
+            detail = {
+                "k": self.ks,
+                "error": self.error[s],
+                "low": self.low[s],
+                "high": self.high[s],
+                "chance": self.null[s],
+            }
             role = ("observed", "under")[s]
             shown = name if len(self.models) > 1 else ""
             ends = 0 * self.error[s], self.error[s]
-            marks.append(Bars.upright(at, *ends, thickness=0.8 * width, role=role, name=shown, detail=detail))
+            marks.append(
+                Bars.upright(at, *ends, thickness=0.8 * width, role=role, name=shown, detail=detail)
+            )
             chance = {"role": "chance", "name": "chance alone", "detail": detail}
-            marks.append(Bars.upright(at, ends[0], self.null[s], thickness=width, faint=True, **chance))
+            marks.append(
+                Bars.upright(at, ends[0], self.null[s], thickness=width, faint=True, **chance)
+            )
             marks.append(Points(at, self.error[s], self.low[s], self.high[s], role="reference"))
         return tuple(marks)
 
@@ -85,25 +130,47 @@ class TopKCalibration(Diagram):
         at = np.arange(len(self.ks)) * 1.0
         detail = {"k": self.ks, "accuracy": self.accuracy[0], "confidence": self.confidence[0]}
         marks: list[Mark] = [
-            Points(at, self.accuracy[0], self.accuracy_low[0], self.accuracy_high[0], role="observed", detail=detail),
+            Points(
+                at,
+                self.accuracy[0],
+                self.accuracy_low[0],
+                self.accuracy_high[0],
+                role="observed",
+                detail=detail,
+            ),
             Line(at, self.accuracy[0], role="observed", name="accuracy"),
             Line(at, self.confidence[0], role="model", name="mean confidence", detail=detail),
         ]
         if len(self.models) > 1:
-            marks.append(Line(at, self.confidence[1], dashed=True, role="under", name="confidence of the baseline"))
+            marks.append(
+                Line(
+                    at,
+                    self.confidence[1],
+                    dashed=True,
+                    role="under",
+                    name="confidence of the baseline",
+                )
+            )
         return tuple(marks)
 
     def _changes(self) -> tuple[Mark, ...]:
         at, change = np.arange(len(self.ks)) * 1.0, self.place[0] - self.place[1]
         detail = {"k": self.ks, "change": change}
-        bars = Bars.upright(at, np.minimum(0, change), np.maximum(0, change), role="model", detail=detail)
+        bars = Bars.upright(
+            at, np.minimum(0, change), np.maximum(0, change), role="model", detail=detail
+        )
         return bars, Rule(y=0.0, role="reference")
 
     def _said(self) -> str:
         words = [
             f"top {k}: error {error:.3g} (chance {null:.3g}), confidence {confidence:.3g}, accuracy {accuracy:.3g}"
             for k, error, null, confidence, accuracy in zip(
-                self.ks, self.error[0], self.null[0], self.confidence[0], self.accuracy[0], strict=True
+                self.ks,
+                self.error[0],
+                self.null[0],
+                self.confidence[0],
+                self.accuracy[0],
+                strict=True,
             )
         ]
         return f"Top-k calibration, {self.definition}. " + "; ".join(words) + "."
@@ -121,11 +188,13 @@ def top_k_diagram(
     seed: int = 0,
     **options: Unpack[RowOptions],
 ) -> TopKCalibration:
-    """Calibration error of the k most probable classes, and how sure and how right the model is among them.
+    """Calibration error of the k most probable classes, and how sure and how right the model is
+    among them.
 
     baseline : outputs of another model for the same rows, of the same kind: before a repair, say.
     ks : rising, below the number of classes; 1 to 10 as far as there are classes, unless given.
-    partition : `KDTree(2**-4)`, with boxes as in the paper's Appendix B, unless given. distance : as in `calibration_error`.
+    partition : `KDTree(2**-4)`, with boxes as in the paper's Appendix B, unless given. distance :
+        as in `calibration_error`.
 
     >>> from probaudit.simulate import gaussian_posteriors
     >>> world = gaussian_posteriors(1000, 4)
@@ -136,15 +205,28 @@ def top_k_diagram(
     rows = rows_of(y_true, y_proba, **options)
     K = rows.n_classes
     chosen = np.arange(1, min(MOST, K - 1) + 1) if ks is None else np.asarray(ks)
-    if chosen.ndim != 1 or not len(chosen) or chosen.dtype.kind not in "iu" or (np.diff(chosen) <= 0).any():
+    if (
+        chosen.ndim != 1
+        or not len(chosen)
+        or chosen.dtype.kind not in "iu"
+        or (np.diff(chosen) <= 0).any()
+    ):
         raise InputError("ks", "must be rising whole numbers", repr(ks))
     if chosen[0] < 1 or chosen[-1] >= K:
-        raise InputError("ks", f"must be at least 1 and below the number of classes ({K})", chosen.tolist())
+        raise InputError(
+            "ks", f"must be at least 1 and below the number of classes ({K})", chosen.tolist()
+        )
     partition = KDTree(2.0**-4) if partition is None else partition
-    given = {"model": rows} if baseline is None else {"model": rows, "baseline": replace(rows, probs=baseline)}
+    given = (
+        {"model": rows}
+        if baseline is None
+        else {"model": rows, "baseline": replace(rows, probs=baseline)}
+    )
     models = {name: Judged.of(model, TopLabel()) for name, model in given.items()}
     choices: dict[str, Any] = {"distance": distance, "resamples": resamples, "seed": seed}
-    errors = [[_error(model, int(k), partition, choices) for k in chosen] for model in models.values()]
+    errors = [
+        [_error(model, int(k), partition, choices) for k in chosen] for model in models.values()
+    ]
     error, low, high, null = np.array(errors).transpose(2, 0, 1)
     sums = np.stack([_sums(model, chosen) for model in models.values()], axis=1)
     confidence, accuracy, accuracy_low, accuracy_high, place = sums
@@ -160,14 +242,23 @@ def top_k_diagram(
         accuracy_low,
         accuracy_high,
         place,
-        definition=in_words(f"the k most probable classes, {partition!r}, {as_distance(distance)!r}"),
+        definition=in_words(
+            f"the k most probable classes, {partition!r}, {as_distance(distance)!r}"
+        ),
     )
 
 
-def _error(judged: Judged, k: int, partition: Partition, choices: dict[str, Any]) -> tuple[float, float, float, float]:
+def _error(
+    judged: Judged, k: int, partition: Partition, choices: dict[str, Any]
+) -> tuple[float, float, float, float]:
     """The error with its interval, and what chance gives."""
-    rows, choices = judged.predictions, choices | {"lens": TopK(k), "partition": judged.partition(partition)}
-    return *around(calibration_error(rows, interval=True, **choices)), calibration_test(rows, **choices).null_mean
+    rows, choices = (
+        judged.predictions,
+        choices | {"lens": TopK(k), "partition": judged.partition(partition)},
+    )
+    return *around(calibration_error(rows, interval=True, **choices)), calibration_test(
+        rows, **choices
+    ).null_mean
 
 
 def _sums(judged: Judged, ks: np.ndarray) -> np.ndarray:

@@ -1,6 +1,7 @@
 """The drawer for the report and for files: a picture as a Vega-Lite specification.
 
-Colours of marks are in the specification; those of text and axes in a configuration, so that a page can swap light and dark.
+Colours of marks are in the specification; those of text and axes in a configuration, so that a page
+can swap light and dark.
 """
 
 from __future__ import annotations
@@ -31,9 +32,10 @@ Width = int | Literal["container"] | None
 def spec(picture: Picture, *, width: Width = None, titled: bool = True) -> dict[str, Any]:
     """A Vega-Lite specification, without configuration.
 
-    width : of the whole picture in pixels, or "container": a picture of one panel then fills its place on a page. A grid of
-        panels cannot do that by itself; `usermeta` says what a page must know to set the widths of its panels: the columns, and
-        the pixels beside each panel that axes take.
+    width : of the whole picture in pixels, or "container": a picture of one panel then fills its
+        place on a page. A grid of panels cannot do that by itself; `usermeta` says what a page must
+        know to set the widths of its panels: the columns, and the pixels beside each panel that
+        axes take.
     titled : whether title and caption are drawn, or left to the page.
     """
     total = (WIDTH if picture.columns == 1 else WIDE) if width in (None, "container") else width
@@ -41,7 +43,9 @@ def spec(picture: Picture, *, width: Width = None, titled: bool = True) -> dict[
     beside = max(_beside(panel) for panel in picture.panels)
     across = max(60, total // picture.columns - beside)
     heights = _heights(picture, across)
-    panels = [_panel(panel, across, height) for panel, height in zip(picture.panels, heights, strict=True)]
+    panels = [
+        _panel(panel, across, height) for panel, height in zip(picture.panels, heights, strict=True)
+    ]
     legend = _Legend.of(picture, total)
     if legend.looks:
         panels[0]["layer"].append(legend.layer())
@@ -49,14 +53,21 @@ def spec(picture: Picture, *, width: Width = None, titled: bool = True) -> dict[
     found["usermeta"] = {"columns": picture.columns, "beside": beside}
     if titled:
         letters = int(total / LETTER)
-        found["title"] = {"text": textwrap.wrap(picture.title, int(letters * 0.85)), "anchor": "start", "frame": "group"}
+        found["title"] = {
+            "text": textwrap.wrap(picture.title, int(letters * 0.85)),
+            "anchor": "start",
+            "frame": "group",
+        }
         only = [picture.panels[0].title] if len(panels) == 1 and picture.panels[0].title else []
         if picture.caption or only:
             found["title"]["subtitle"] = textwrap.wrap(picture.caption, letters) + only
     if len(panels) == 1:
         found = panels[0] | found
         found["width"] = "container" if width == "container" else across
-        found["autosize"] = {"type": "fit-x" if width == "container" else "pad", "contains": "padding"}
+        found["autosize"] = {
+            "type": "fit-x" if width == "container" else "pad",
+            "contains": "padding",
+        }
         return found
     found |= {"concat": panels, "columns": picture.columns, "spacing": {"row": 14, "column": 14}}
     found["resolve"] = {"scale": {"color": "shared"}}
@@ -65,11 +76,16 @@ def spec(picture: Picture, *, width: Width = None, titled: bool = True) -> dict[
 
 def theme(dark: bool) -> dict[str, Any]:
     """The configuration of text, axes and background, on light or on dark."""
-    return configuration("#e8e8e8", "#b0b0b0", "#3a3d42") if dark else configuration("#1a1a1a", "#595959", "#e4e4e4")
+    return (
+        configuration("#e8e8e8", "#b0b0b0", "#3a3d42")
+        if dark
+        else configuration("#1a1a1a", "#595959", "#e4e4e4")
+    )
 
 
 def configuration(ink: str, soft: str, grid: str) -> dict[str, Any]:
-    """The same for any colours of text, of what is less important, and of lines: a page may give variables of its style."""
+    """The same for any colours of text, of what is less important, and of lines: a page may give
+    variables of its style."""
     return {
         "background": "transparent",
         "font": "system-ui, 'Liberation Sans', Arial, sans-serif",
@@ -84,8 +100,20 @@ def configuration(ink: str, soft: str, grid: str) -> dict[str, Any]:
             "titleFontSize": 12,
             "titleFontWeight": "normal",
         },
-        "legend": {"labelColor": ink, "titleColor": ink, "labelFontSize": 11, "labelLimit": 400, "symbolStrokeWidth": 0},
-        "title": {"color": ink, "subtitleColor": soft, "fontSize": 14, "subtitleFontSize": 11.5, "subtitlePadding": 4},
+        "legend": {
+            "labelColor": ink,
+            "titleColor": ink,
+            "labelFontSize": 11,
+            "labelLimit": 400,
+            "symbolStrokeWidth": 0,
+        },
+        "title": {
+            "color": ink,
+            "subtitleColor": soft,
+            "fontSize": 14,
+            "subtitleFontSize": 11.5,
+            "subtitlePadding": 4,
+        },
         "text": {"color": ink, "fontSize": 11},
     }
 
@@ -101,7 +129,10 @@ def image(picture: Picture, kind: str, *, theme: Theme = "light", width: Width =
     """The picture as a "png" (at twice the size), "svg" or "pdf" file, without a browser."""
     import vl_convert
 
-    whole = spec(picture, width=width) | {"config": _config(theme), "background": "white" if theme == "light" else "#16181d"}
+    whole = spec(picture, width=width) | {
+        "config": _config(theme),
+        "background": "white" if theme == "light" else "#16181d",
+    }
     whole["padding"] = 8
     if kind == "png":
         return bytes(vl_convert.vegalite_to_png(whole, scale=2))
@@ -119,7 +150,8 @@ SHAPES = {"area": "square", "line": "M-1,-0.2L1,-0.2L1,0.2L-1,0.2Z", "point": "c
 
 @dataclass(frozen=True)
 class _Legend:
-    """How each name of a picture looks: its colour (faint if all that has this name is) and the shape of its symbol."""
+    """How each name of a picture looks: its colour (faint if all that has this name is) and the
+    shape of its symbol."""
 
     looks: dict[str, tuple[str, str]]
     columns: int
@@ -129,7 +161,10 @@ class _Legend:
         named: dict[str, list[Mark]] = {}
         for mark in (mark for panel in picture.panels for mark in panel.marks if mark.name):
             named.setdefault(mark.name, []).append(mark)
-        looks = {name: (_paint(min(marks, key=_faint)), _shape(min(marks, key=_faint))) for name, marks in named.items()}
+        looks = {
+            name: (_paint(min(marks, key=_faint)), _shape(min(marks, key=_faint)))
+            for name, marks in named.items()
+        }
         longest = max((len(name) for name in looks), default=0) * LETTER + 30
         return cls(looks, max(1, int(width / longest)))
 
@@ -156,7 +191,13 @@ def _faint(mark: Mark) -> bool:
 
 
 def _shape(mark: Mark) -> str:
-    return SHAPES["area" if isinstance(mark, (Band, Bars)) else "point" if isinstance(mark, Points) else "line"]
+    return SHAPES[
+        "area"
+        if isinstance(mark, (Band, Bars))
+        else "point"
+        if isinstance(mark, Points)
+        else "line"
+    ]
 
 
 def _paint(mark: Mark) -> str:
@@ -169,8 +210,8 @@ def _paint(mark: Mark) -> str:
 
 
 def _heights(picture: Picture, across: int) -> list[float]:
-    """A panel of share 1 is as high as it is wide if square, else two thirds of that; names need a line each. The shares
-    of a column are enlarged if they do not reach 1."""
+    """A panel of share 1 is as high as it is wide if square, else two thirds of that; names need a
+    line each. The shares of a column are enlarged if they do not reach 1."""
     found = []
     for place, panel in enumerate(picture.panels):
         column = picture.panels[place % picture.columns :: picture.columns]
@@ -182,7 +223,9 @@ def _heights(picture: Picture, across: int) -> list[float]:
 
 def _beside(panel: Panel) -> int:
     """Pixels that the labels and the title of the upright axis take."""
-    letters = max((len(name) for name in panel.y.categories), default=0) if panel.y.categories else 5
+    letters = (
+        max((len(name) for name in panel.y.categories), default=0) if panel.y.categories else 5
+    )
     return int(min(180, letters * LETTER)) + (40 if panel.y.title else 22)
 
 
@@ -191,7 +234,13 @@ def _panel(panel: Panel, across: int, height: float) -> dict[str, Any]:
     layers = [layer for mark in panel.marks for layer in _layers(mark, panel)]
     found = {"width": across, "height": int(height), "encoding": axes, "layer": layers}
     if panel.title:
-        found["title"] = {"text": panel.title, "anchor": "start", "frame": "group", "fontSize": 12, "fontWeight": "normal"}
+        found["title"] = {
+            "text": panel.title,
+            "anchor": "start",
+            "frame": "group",
+            "fontSize": 12,
+            "fontWeight": "normal",
+        }
     return found
 
 
@@ -206,8 +255,15 @@ def _axis(panel: Panel, side: Literal["x", "y"], room: float) -> dict[str, Any]:
         shown["tickCount"] = int(max(2, min(5, room / 60)))
     else:
         scale["reverse"] = side == "y"  # the first name on top
-        shown |= {"values": list(range(len(axis.categories))), "grid": False, "ticks": False, "labelOverlap": False}
-        if side == "x" and max(map(len, axis.categories), default=0) * LETTER > room / len(axis.categories):
+        shown |= {
+            "values": list(range(len(axis.categories))),
+            "grid": False,
+            "ticks": False,
+            "labelOverlap": False,
+        }
+        if side == "x" and max(map(len, axis.categories), default=0) * LETTER > room / len(
+            axis.categories
+        ):
             shown |= {"labelAngle": -40, "labelAlign": "right"}
         shown["labelExpr"] = f"{json.dumps(list(axis.categories))}[datum.value]"
     if axis.percent:
@@ -222,16 +278,31 @@ def _layers(mark: Mark, panel: Panel) -> Iterator[dict[str, Any]]:
     paint = {} if mark.name else {"color": _paint(mark)}
     named = {"color": {"datum": mark.name}} if mark.name else {}
 
-    def layer(kind: str, columns: Mapping[str, Any], hover: bool = True, **style: Any) -> dict[str, Any]:
-        encoding: dict[str, Any] = {name: {"field": name} for name in ("x", "y", "x2", "y2") if name in columns}
+    def layer(
+        kind: str, columns: Mapping[str, Any], hover: bool = True, **style: Any
+    ) -> dict[str, Any]:
+        encoding: dict[str, Any] = {
+            name: {"field": name} for name in ("x", "y", "x2", "y2") if name in columns
+        }
         if "size" in columns:
-            encoding["size"] = {"field": "size", "type": "quantitative", "scale": None, "legend": None}
+            encoding["size"] = {
+                "field": "size",
+                "type": "quantitative",
+                "scale": None,
+                "legend": None,
+            }
         encoding |= named
         fields = dict(columns)
         if hover and mark.detail:
             of = [_field(values, fields) for values in mark.detail.values()]
-            encoding["tooltip"] = [_shown(*row) for row in zip(mark.detail, of, mark.detail.values(), strict=True)]
-        return {"data": {"values": _values(fields)}, "mark": {"type": kind} | paint | style, "encoding": encoding}
+            encoding["tooltip"] = [
+                _shown(*row) for row in zip(mark.detail, of, mark.detail.values(), strict=True)
+            ]
+        return {
+            "data": {"values": _values(fields)},
+            "mark": {"type": kind} | paint | style,
+            "encoding": encoding,
+        }
 
     if isinstance(mark, Line):
         style: dict[str, Any] = {"strokeWidth": 2, "clip": True}
@@ -242,7 +313,9 @@ def _layers(mark: Mark, panel: Panel) -> Iterator[dict[str, Any]]:
         found["encoding"]["x"]["sort"] = None  # in their order
         yield found
     elif isinstance(mark, Band):
-        yield layer("area", {"x": mark.x, "y": mark.low, "y2": mark.high}, hover=False, opacity=1, clip=True)
+        yield layer(
+            "area", {"x": mark.x, "y": mark.low, "y2": mark.high}, hover=False, opacity=1, clip=True
+        )
     elif isinstance(mark, Points):
         if mark.low is not None and mark.high is not None:
             along, fixed = ("x", "y") if mark.across else ("y", "x")
@@ -250,7 +323,9 @@ def _layers(mark: Mark, panel: Panel) -> Iterator[dict[str, Any]]:
             yield layer("rule", ends, hover=False, strokeWidth=1.5, clip=True)
         columns = {"x": mark.x, "y": mark.y}
         if mark.size is not None and len(mark.size):
-            columns["size"] = LARGEST_POINT * np.asarray(mark.size, float) / max(float(np.max(mark.size)), 1e-300)
+            columns["size"] = (
+                LARGEST_POINT * np.asarray(mark.size, float) / max(float(np.max(mark.size)), 1e-300)
+            )
         dot: dict[str, Any] = {"filled": True, "opacity": 1, "clip": not inside(mark, panel)}
         yield layer("point", columns, **dot | ({} if "size" in columns else {"size": 45}))
     elif isinstance(mark, Bars):
@@ -261,7 +336,10 @@ def _layers(mark: Mark, panel: Panel) -> Iterator[dict[str, Any]]:
     elif isinstance(mark, Text):
         align = {"start": "left", "middle": "center", "end": "right"}[mark.anchor]
         encoding = {name: {"datum": _round(getattr(mark, name))} for name in ("x", "y")}
-        yield {"mark": {"type": "text", "align": align, "text": mark.text.split("\n")}, "encoding": encoding}
+        yield {
+            "mark": {"type": "text", "align": align, "text": mark.text.split("\n")},
+            "encoding": encoding,
+        }
 
 
 def _rule(mark: Rule, panel: Panel, paint: dict[str, Any], named: dict[str, Any]) -> dict[str, Any]:
@@ -269,7 +347,11 @@ def _rule(mark: Rule, panel: Panel, paint: dict[str, Any], named: dict[str, Any]
     if mark.x is None and mark.y is None:
         ends = np.array(diagonal(panel))
         encoding = {"x": {"field": "x"}, "y": {"field": "y"}} | named
-        return {"data": {"values": _values({"x": ends, "y": ends})}, "mark": {"type": "line"} | style, "encoding": encoding}
+        return {
+            "data": {"values": _values({"x": ends, "y": ends})},
+            "mark": {"type": "line"} | style,
+            "encoding": encoding,
+        }
     if mark.x is not None:
         encoding = {"x": {"datum": _round(mark.x)}, "y": {"value": 0}, "y2": {"value": "height"}}
     else:
@@ -278,7 +360,8 @@ def _rule(mark: Rule, panel: Panel, paint: dict[str, Any], named: dict[str, Any]
 
 
 def _field(values: Any, fields: dict[str, Any]) -> str:
-    """Where a column stands among those of a layer, to which it is added unless it is there already."""
+    """Where a column stands among those of a layer, to which it is added unless it is there
+    already."""
     known = next((name for name, column in fields.items() if column is values), None)
     if known is None:
         known = f"d{len(fields)}"
@@ -291,12 +374,19 @@ def _shown(name: str, field: str, values: Sequence[object] | np.ndarray) -> dict
     kind = np.asarray(values).dtype.kind
     if kind not in "iuf":
         return {"field": field, "title": name, "type": "nominal"}
-    return {"field": field, "title": name, "type": "quantitative", "format": ",d" if kind in "iu" else ".4~g"}
+    return {
+        "field": field,
+        "title": name,
+        "type": "quantitative",
+        "format": ",d" if kind in "iu" else ".4~g",
+    }
 
 
 def _values(columns: Mapping[str, Any]) -> list[dict[str, Any]]:
     """Columns as records, as short as six digits allow."""
-    rounded = [[_round(value) for value in np.asarray(column).tolist()] for column in columns.values()]
+    rounded = [
+        [_round(value) for value in np.asarray(column).tolist()] for column in columns.values()
+    ]
     return [dict(zip(columns, record, strict=True)) for record in zip(*rounded, strict=True)]
 
 

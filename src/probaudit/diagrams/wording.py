@@ -1,5 +1,6 @@
-"""Definitions in the words of a statistician. Estimates carry them as the choices that give the same number again, such as
-`EqualWidth(bins=15, right=False)`; pages, captions and tables are read, not run."""
+"""Definitions in the words of a statistician. Estimates carry them as the choices that give the
+same number again, such as `EqualWidth(bins=15, right=False)`; pages, captions and tables are read,
+not run."""
 
 from __future__ import annotations
 
@@ -13,7 +14,8 @@ if TYPE_CHECKING:
     from ..grouping.budget import Budget
 
 TUPLE = r"(?<!\w)\((?:[^()]|\([^()]*\))*\)"
-CALL = re.compile(rf"\b([A-Za-z]\w*)\(((?:[^()]|{TUPLE})*)\)")  # the innermost of choices within choices
+# the innermost of choices within choices
+CALL = re.compile(rf"\b([A-Za-z]\w*)\(((?:[^()]|{TUPLE})*)\)")
 PHRASES = {
     "brier score": "Brier score",
     ", brier,": ", Brier score,",
@@ -33,7 +35,10 @@ PAIRS = {  # a stated confidence is no class
 
 
 def _bins(words: str) -> Callable[[Mapping[str, str]], str]:
-    return lambda given: f"{given['bins']} {words}" + (", closed on the right" if given.get("right") == "True" else "")
+    return lambda given: (
+        f"{given['bins']} {words}"
+        + (", closed on the right" if given.get("right") == "True" else "")
+    )
 
 
 def _boxes(given: Mapping[str, str]) -> str:
@@ -43,7 +48,11 @@ def _boxes(given: Mapping[str, str]) -> str:
 
 
 def _norm(given: Mapping[str, str]) -> str:
-    return "largest difference" if given["q"] == "inf" else f"{float(given['q']):g}-norm of the difference"
+    return (
+        "largest difference"
+        if given["q"] == "inf"
+        else f"{float(given['q']):g}-norm of the difference"
+    )
 
 
 CHOICES: dict[str, str | Callable[[Mapping[str, str]], str]] = {
@@ -121,13 +130,20 @@ def _said(call: re.Match[str]) -> str:
     words = CHOICES.get(name)
     given = dict(part.split("=", 1) for part in re.split(r", (?=\w+=)", inside) if "=" in part)
     try:
-        return call[0] if words is None else words.format(**given) if isinstance(words, str) else words(given)
+        return (
+            call[0]
+            if words is None
+            else words.format(**given)
+            if isinstance(words, str)
+            else words(given)
+        )
     except (KeyError, ValueError):  # a choice of the same name that is somebody else's
         return call[0]
 
 
 def score_of(budget: Budget, *, pairs: bool = False) -> str:
-    """Which score a budget splits: that of the whole forecast, or of the one event that its lens shows.
+    """Which score a budget splits: that of the whole forecast, or of the one event that its lens
+    shows.
 
     >>> from types import SimpleNamespace
     >>> from probaudit.choices.lenses import TopLabel

@@ -1,4 +1,5 @@
-"""Which engine makes the pass: rows in files are streamed, or shared out over a cluster; dask collections stay on theirs."""
+"""Which engine makes the pass: rows in files are streamed, or shared out over a cluster; dask
+collections stay on theirs."""
 
 from __future__ import annotations
 
@@ -29,8 +30,10 @@ LARGE = 2**28  # bytes of files beyond which rows are streamed, unless said othe
 class Passing:
     """How a pass over files or dask collections is made.
 
-    engine : "stream" (one process, any number of threads) or "dask"; dask collections are always read by "dask".
-    scheduler, client : of the cluster; else a local one of processes. checkpoint, resume : of a stream.
+    engine : "stream" (one process, any number of threads) or "dask"; dask collections are always
+        read by "dask".
+    scheduler, client : of the cluster; else a local one of processes. checkpoint, resume : of a
+        stream.
     """
 
     engine: Engine = "auto"
@@ -43,7 +46,9 @@ class Passing:
 
     def __post_init__(self) -> None:
         if self.engine not in get_args(Engine):
-            raise InputError("engine", f"must be one of {', '.join(get_args(Engine))}", repr(self.engine))
+            raise InputError(
+                "engine", f"must be one of {', '.join(get_args(Engine))}", repr(self.engine)
+            )
         if self.scheduler is not None and self.engine != "dask":
             raise InputError("scheduler", 'needs the engine "dask"', self.scheduler)
         if self.resume and self.checkpoint is None:
@@ -52,9 +57,13 @@ class Passing:
             raise InputError("checkpoint", 'needs the engine "stream"', str(self.checkpoint))
 
     def evidence(
-        self, source: RowSource | DaskRows, costs: Mapping[str, Cost] | None = None, reject_cost: float = 0.1
+        self,
+        source: RowSource | DaskRows,
+        costs: Mapping[str, Cost] | None = None,
+        reject_cost: float = 0.1,
     ) -> Evidence:
-        """What one pass over the rows leaves behind, and how sums over all of them can be had once more."""
+        """What one pass over the rows leaves behind, and how sums over all of them can be had once
+        more."""
         found = self.gather(source, costs or {}, reject_cost).finalise()
         return replace(found, total=partial(self._total, source))
 
@@ -65,9 +74,13 @@ class Passing:
         from .dask_rows import FileRows
 
         with connected(self.client, scheduler=self.scheduler) as client:
-            return total(FileRows(source) if isinstance(source, RowSource) else source, job, client=client)
+            return total(
+                FileRows(source) if isinstance(source, RowSource) else source, job, client=client
+            )
 
-    def gather(self, source: RowSource | DaskRows, costs: Mapping[str, Cost], reject_cost: float) -> AuditState:
+    def gather(
+        self, source: RowSource | DaskRows, costs: Mapping[str, Cost], reject_cost: float
+    ) -> AuditState:
         """One pass over the rows: the same bytes for any engine."""
         if isinstance(source, RowSource) and self.engine != "dask":
             from .stream import stream
@@ -86,26 +99,35 @@ class Passing:
 
         with connected(self.client, scheduler=self.scheduler) as client:
             parted = FileRows(source) if isinstance(source, RowSource) else source
-            return gather(parted, source.plan(costs, reject_cost), client=client, progress=self.progress)
+            return gather(
+                parted, source.plan(costs, reject_cost), client=client, progress=self.progress
+            )
 
 
 def is_streamed(source: Any, engine: Engine, checkpoint: Any = None) -> bool:
-    """Whether rows should stay in their files: if that was asked for; else if there are several files, or they are large. An
-    audit says the same either way."""
+    """Whether rows should stay in their files: if that was asked for; else if there are several
+    files, or they are large. An audit says the same either way."""
     if engine != "auto" or checkpoint is not None:
         return engine != "memory"
     if not is_path(source):
         return False
     files = files_of(source)
-    return files[0].suffix.lower() != ".npz" and (len(files) > 1 or sum(file.stat().st_size for file in files) > LARGE)
+    return files[0].suffix.lower() != ".npz" and (
+        len(files) > 1 or sum(file.stat().st_size for file in files) > LARGE
+    )
 
 
 def as_source(y: Any, probs: Any, **options: Any) -> RowSource | DaskRows | None:
-    """Rows that are not in memory: a source by itself, or dask arrays of labels and outputs; None for all else."""
+    """Rows that are not in memory: a source by itself, or dask arrays of labels and outputs; None
+    for all else."""
     given = {name: value for name, value in options.items() if value is not None}
     if isinstance(y, RowSource) or type(y).__name__ == "DaskRows":
         if probs is not None or given:
-            raise InputError("y_true", "a source has its outputs, weights and features in itself; give no others", repr(y))
+            raise InputError(
+                "y_true",
+                "a source has its outputs, weights and features in itself; give no others",
+                repr(y),
+            )
         return y
     if not hasattr(probs, "__dask_graph__"):
         return None

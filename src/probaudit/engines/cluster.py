@@ -1,4 +1,5 @@
-"""The engine of a cluster (Dask): a state for each part of the rows, made where the part is, then merged as a tree."""
+"""The engine of a cluster (Dask): a state for each part of the rows, made where the part is, then
+merged as a tree."""
 
 from __future__ import annotations
 
@@ -8,7 +9,6 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
-from itertools import takewhile
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
@@ -33,12 +33,13 @@ ANSWER = 20.0  # seconds in which a scheduler must answer
 
 
 class ClusterError(RuntimeError):
-    """The cluster lost what it needs to finish: its workers, its scheduler, or a part of the rows that no worker survives."""
+    """The cluster lost what it needs to finish: its workers, its scheduler, or a part of the rows
+    that no worker survives."""
 
 
 class Part(NamedTuple):
-    """Consecutive rows that one worker reads: the number of the first, how many, and what leads to them: an object of
-    `dask.delayed`, or something small that travels."""
+    """Consecutive rows that one worker reads: the number of the first, how many, and what leads to
+    them: an object of `dask.delayed`, or something small that travels."""
 
     start: int
     rows: int
@@ -54,8 +55,8 @@ Reader = Callable[[Any, int], Blocks]
 
 
 class Parted(Protocol):
-    """Rows cut into parts. `reader(content, start)` gives the rows of a part, some at a time, each time with the number of the
-    first; it runs on workers."""
+    """Rows cut into parts. `reader(content, start)` gives the rows of a part, some at a time, each
+    time with the number of the first; it runs on workers."""
 
     @property
     def parts(self) -> Sequence[Part]: ...
@@ -65,10 +66,14 @@ class Parted(Protocol):
 
 
 @contextlib.contextmanager
-def connected(client: Client | None = None, *, scheduler: str | None = None, workers: int | None = None) -> Iterator[Client]:
-    """A client: the one given; of the scheduler at an address; the one at work already; else of a local cluster of processes.
+def connected(
+    client: Client | None = None, *, scheduler: str | None = None, workers: int | None = None
+) -> Iterator[Client]:
+    """A client: the one given; of the scheduler at an address; the one at work already; else of a
+    local cluster of processes.
 
-    workers : the processes of a local cluster, each with one thread; as many as cores, unless given.
+    workers : the processes of a local cluster, each with one thread; as many as cores, unless
+        given.
     """
     if client is not None:
         yield client
@@ -115,11 +120,15 @@ def _default_client() -> Client | None:
         return None
 
 
-def gather(source: Parted, plan: Plan, *, client: Client | None = None, progress: bool | None = None) -> AuditState:
-    """One pass over the rows on a cluster. The state has the same bytes as that of the same rows in memory.
+def gather(
+    source: Parted, plan: Plan, *, client: Client | None = None, progress: bool | None = None
+) -> AuditState:
+    """One pass over the rows on a cluster. The state has the same bytes as that of the same rows in
+    memory.
 
-    If workers are lost, their parts are read again elsewhere. States know the rows they cover, so that none is counted twice;
-    rows missing or doubled raise. A bad row raises the same error as in memory, that of the first bad row.
+    If workers are lost, their parts are read again elsewhere. States know the rows they cover, so
+    that none is counted twice; rows missing or doubled raise. A bad row raises the same error as in
+    memory, that of the first bad row.
     """
     with connected(client) as client:
         parts = [part for part in source.parts if part.rows]
@@ -127,17 +136,25 @@ def gather(source: Parted, plan: Plan, *, client: Client | None = None, progress
             return AuditState.empty(plan)
         futures = each_part(client, _state, source, parts, plan, parts[-1].end)
         with Progress(sum(part.rows for part in parts), progress) as bar:
-            content = collect(client, futures, tree(client, futures, _merged), lambda place: bar.advance(parts[place].rows))
+            content = collect(
+                client,
+                futures,
+                tree(client, futures, _merged),
+                lambda place: bar.advance(parts[place].rows),
+            )
     state = AuditState.from_bytes(content)
     if list(state.covered) != [(parts[0].start, parts[-1].end)]:
-        raise ClusterError(f"the state covers the rows {list(state.covered)}, not {parts[0].start} to {parts[-1].end - 1}")
+        raise ClusterError(
+            f"the state covers the rows {list(state.covered)}, not {parts[0].start} to {parts[-1].end - 1}"
+        )
     if state.sample is None or len(state.sample.numbers) < min(state.rows, state.sample.size):
         raise ClusterError("too few rows have a small priority")  # see likely_bound
     return state
 
 
 def total(source: Parted, job: Job, *, client: Client | None = None) -> list[np.ndarray]:
-    """The sum of what a job gives for the blocks of all parts (`engines.totals`), added where the parts are."""
+    """The sum of what a job gives for the blocks of all parts (`engines.totals`), added where the
+    parts are."""
     with connected(client) as client:
         parts = [part for part in source.parts if part.rows]
         futures = each_part(client, _part_total, source, parts, job)
@@ -145,39 +162,54 @@ def total(source: Parted, job: Job, *, client: Client | None = None) -> list[np.
     return found
 
 
-def each_part(client: Client, job: Callable[..., Any], source: Parted, parts: Sequence[Part], *choices: Any) -> list[Future]:
-    """`job(reader, content, start, rows, version, *choices)` for every part, on the workers, in the order of the parts."""
+def each_part(
+    client: Client, job: Callable[..., Any], source: Parted, parts: Sequence[Part], *choices: Any
+) -> list[Future]:
+    """`job(reader, content, start, rows, version, *choices)` for every part, on the workers, in the
+    order of the parts."""
     from dask.delayed import delayed
 
     # As nodes of the graph they travel once, not with every task.
     shared = [delayed(thing, pure=False, traverse=False) for thing in (source.reader, *choices)]
     run = delayed(job, pure=False, traverse=False)
-    tasks = [run(shared[0], part.content, part.start, part.rows, __version__, *shared[1:]) for part in parts]
+    tasks = [
+        run(shared[0], part.content, part.start, part.rows, __version__, *shared[1:])
+        for part in parts
+    ]
     return list(client.compute(tasks))
 
 
 def blocks_of_part(reader: Reader, content: Any, start: int, rows: int, version: str) -> Blocks:
     """The rows of a part, on a worker: all of them, or an error."""
     if version != __version__:
-        raise ClusterError(f"a worker has probaudit {__version__}, the client has {version}: both need the same")
+        raise ClusterError(
+            f"a worker has probaudit {__version__}, the client has {version}: both need the same"
+        )
     end = start
     for first, block in reader(content, start):
         yield first, block
         end = first + len(block)
     if end != start + rows:
         found = f"{end - start} rows, where {rows} were counted"
-        raise InputError("source", "must not change while it is read", f"{found} from row {start} on")
+        raise InputError(
+            "source", "must not change while it is read", f"{found} from row {start} on"
+        )
 
 
-def _state(reader: Reader, content: Any, start: int, rows: int, version: str, plan: Plan, total: int) -> bytes:
+def _state(
+    reader: Reader, content: Any, start: int, rows: int, version: str, plan: Plan, total: int
+) -> bytes:
     state = AuditState.empty(plan)
     for first, block in blocks_of_part(reader, content, start, rows, version):
-        state.sample_for(block).expect(total)  # so that a part sends its share of the sample, not one of its own
+        # so that a part sends its share of the sample, not one of its own
+        state.sample_for(block).expect(total)
         state.update(block, start=first)
     return state.to_bytes()
 
 
-def _part_total(reader: Reader, content: Any, start: int, rows: int, version: str, job: Job) -> list[np.ndarray]:
+def _part_total(
+    reader: Reader, content: Any, start: int, rows: int, version: str, job: Job
+) -> list[np.ndarray]:
     totals: list[np.ndarray] = []
     for first, block in blocks_of_part(reader, content, start, rows, version):
         for cut in range(0, len(block), BLOCK_ROWS):
@@ -201,10 +233,14 @@ def _merged(*states: bytes) -> bytes:
     return state.to_bytes()
 
 
-def each_block(client: Client, source: Parted, job: Callable[[int, Predictions], Any], rows: int) -> list[Any]:
-    """`job(start, block)` for every block of so many consecutive rows, in order, whatever the parts.
+def each_block(
+    client: Client, source: Parted, job: Callable[[int, Predictions], Any], rows: int
+) -> list[Any]:
+    """`job(start, block)` for every block of so many consecutive rows, in order, whatever the
+    parts.
 
-    Each task does the blocks that begin in its part; for the last of them it reads on in the parts that follow.
+    Each task does the blocks that begin in its part; for the last of them it reads on in the parts
+    that follow.
     """
     from dask.delayed import delayed
 
@@ -214,13 +250,19 @@ def each_block(client: Client, source: Parted, job: Callable[[int, Predictions],
     for place, part in enumerate(parts):
         begin, end = -(-part.start // rows) * rows, min(-(-part.end // rows) * rows, total)
         if begin < part.end:
-            needed = [list(other) for other in takewhile(lambda other: other.start < end, parts[place:])]  # noqa: B023
+            needed = [list(other) for other in parts[place:] if other.start < end]
             tasks.append(run(reader, needed, begin, end, rows, __version__, work))
     return [result for results in computed(client, tasks) for result in results]
 
 
 def _blocks_done(
-    reader: Reader, parts: list[Any], begin: int, end: int, rows: int, version: str, job: Callable[[int, Predictions], Any]
+    reader: Reader,
+    parts: list[Any],
+    begin: int,
+    end: int,
+    rows: int,
+    version: str,
+    job: Callable[[int, Predictions], Any],
 ) -> list[Any]:
     found, waiting, held = [], [], 0
     for start, count, content in parts:
@@ -269,14 +311,24 @@ def tree(client: Client, futures: Sequence[Future], merged: Callable[..., Any]) 
     """The results of all futures merged, FAN_IN at a time, where most of them are."""
     level = list(futures)
     while len(level) > 1:
-        level = [client.submit(merged, *level[i : i + FAN_IN], pure=False) for i in range(0, len(level), FAN_IN)]
+        level = [
+            client.submit(merged, *level[i : i + FAN_IN], pure=False)
+            for i in range(0, len(level), FAN_IN)
+        ]
     return level[0]
 
 
-def collect(client: Client, futures: list[Future], last: Future, done: Callable[[int], None] = lambda place: None) -> Any:
-    """The result of the last of several futures, which depends on all others; each of these is let go when it is done.
+def collect(
+    client: Client,
+    futures: list[Future],
+    last: Future,
+    done: Callable[[int], None] = lambda place: None,
+) -> Any:
+    """The result of the last of several futures, which depends on all others; each of these is let
+    go when it is done.
 
-    Of several failures that of the first part is raised: parts after a failed one are given up, those before it are waited for.
+    Of several failures that of the first part is raised: parts after a failed one are given up,
+    those before it are waited for.
     """
     from distributed import as_completed
 
@@ -299,7 +351,8 @@ def collect(client: Client, futures: list[Future], last: Future, done: Callable[
 
 
 class _Watch:
-    """Gives up waiting when the cluster has lost all of its workers for PATIENCE seconds, or its scheduler."""
+    """Gives up waiting when the cluster has lost all of its workers for PATIENCE seconds, or its
+    scheduler."""
 
     def __init__(self, client: Client, futures: Callable[[], list[Future]]) -> None:
         self._client, self._futures = client, futures
@@ -330,7 +383,9 @@ class _Watch:
         try:
             return future.result()
         except KilledWorker as problem:
-            raise ClusterError(f"workers died again and again at the same work: {problem}") from None
+            raise ClusterError(
+                f"workers died again and again at the same work: {problem}"
+            ) from None
         except (CancelledError, OSError, TimeoutError) as problem:
             raise ClusterError(f"the cluster was lost: {self._lost or problem}") from None
 
@@ -338,6 +393,11 @@ class _Watch:
         self._thread.start()
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
         self._stop.set()
         self._thread.join()

@@ -23,11 +23,13 @@ from .row_source import Piece, RowSource, numbered
 if TYPE_CHECKING:
     from distributed import Client
 
-PART_VALUES = 2**23  # values of files that a worker makes one state of, or one group of rows if that is more
+# values of files that a worker makes one state of, or one group of rows if that is more
+PART_VALUES = 2**23
 
 
 class Look(NamedTuple):
-    """What is known of a part before the pass: its rows, its largest weight, and where its first label is that is present."""
+    """What is known of a part before the pass: its rows, its largest weight, and where its first
+    label is that is present."""
 
     rows: int
     largest: float
@@ -36,9 +38,11 @@ class Look(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class DaskRows:
-    """The partitions of a dask DataFrame, or the chunks of dask arrays, with the numbers of their rows in that order.
+    """The partitions of a dask DataFrame, or the chunks of dask arrays, with the numbers of their
+    rows in that order.
 
-    read : turns a part into rows. first : a row whose label is present: it shows the kind, classes and tolerance of all.
+    read : turns a part into rows. first : a row whose label is present: it shows the kind, classes
+        and tolerance of all.
     """
 
     parts: tuple[Part, ...]
@@ -47,23 +51,47 @@ class DaskRows:
     weight_exponent: int | None
 
     @classmethod
-    def of_frame(cls, frame: Any, *, client: Client | None = None, **options: Unpack[ReadOptions]) -> DaskRows:
-        """Rows of a dask DataFrame; `options` are those of `read`. Labels and weights are looked at once, before the pass."""
-        frame = frame.rename(columns={name: text for text, name in column_names(list(frame.columns), "the frame").items()})
-        layout = layout_of(list(frame.columns), lambda name: as_array(frame._meta[name], name), **options)
+    def of_frame(
+        cls, frame: Any, *, client: Client | None = None, **options: Unpack[ReadOptions]
+    ) -> DaskRows:
+        """Rows of a dask DataFrame; `options` are those of `read`. Labels and weights are looked at
+        once, before the pass."""
+        frame = frame.rename(
+            columns={
+                name: text for text, name in column_names(list(frame.columns), "the frame").items()
+            }
+        )
+        layout = layout_of(
+            list(frame.columns), lambda name: as_array(frame._meta[name], name), **options
+        )
         looked = [layout.label] if layout.weight is None else [layout.label, layout.weight]
         whole, some = frame[list(layout.needed)].to_delayed(), frame[looked].to_delayed()
         look = partial(_look_at_frame, label=layout.label, weight=layout.weight)
-        return _surveyed(whole, some, look, _one_row_of_frame, partial(_read_frame, options), client)
+        return _surveyed(
+            whole, some, look, _one_row_of_frame, partial(_read_frame, options), client
+        )
 
     @classmethod
-    def of_arrays(cls, y: Any, probs: Any, *, client: Client | None = None, **options: Any) -> DaskRows:
-        """Rows of dask arrays: labels [n], outputs [n] or [n, K]. `options` are those of `Predictions`; `sample_weight`,
-        `features` and `clusters` may be dask arrays too."""
-        names = [name for name in ("sample_weight", "features", "clusters") if options.get(name) is not None]
-        whole = _chunks_of_rows({"y": y, "probs": probs} | {name: options.pop(name) for name in names})
-        some = [{name: chunk[name] for name in ("y", "sample_weight") if name in chunk} for chunk in whole]
-        return _surveyed(whole, some, _look_at_arrays, _one_row_of_arrays, partial(_read_arrays, options), client)
+    def of_arrays(
+        cls, y: Any, probs: Any, *, client: Client | None = None, **options: Any
+    ) -> DaskRows:
+        """Rows of dask arrays: labels [n], outputs [n] or [n, K]. `options` are those of
+        `Predictions`; `sample_weight`, `features` and `clusters` may be dask arrays too."""
+        names = [
+            name
+            for name in ("sample_weight", "features", "clusters")
+            if options.get(name) is not None
+        ]
+        whole = _chunks_of_rows(
+            {"y": y, "probs": probs} | {name: options.pop(name) for name in names}
+        )
+        some = [
+            {name: chunk[name] for name in ("y", "sample_weight") if name in chunk}
+            for chunk in whole
+        ]
+        return _surveyed(
+            whole, some, _look_at_arrays, _one_row_of_arrays, partial(_read_arrays, options), client
+        )
 
     def __len__(self) -> int:
         return sum(part.rows for part in self.parts)
@@ -78,12 +106,15 @@ class DaskRows:
 
     def plan(self, costs: Mapping[str, Cost] | None = None, reject_cost: float = 0.1) -> Plan:
         """As `Plan.of` the same rows in memory."""
-        return replace(Plan.of(self.first, costs, reject_cost), weight_exponent=self.weight_exponent)
+        return replace(
+            Plan.of(self.first, costs, reject_cost), weight_exponent=self.weight_exponent
+        )
 
 
 @dataclass(frozen=True, eq=False)
 class FileRows:
-    """Files, cut into parts of whole groups of rows. Every worker must see them under the same paths."""
+    """Files, cut into parts of whole groups of rows. Every worker must see them under the same
+    paths."""
 
     source: RowSource
 
@@ -91,8 +122,13 @@ class FileRows:
     def parts(self) -> tuple[Part, ...]:
         most = max(1, PART_VALUES // len(self.source.schema.names))
         pieces = self.source.pieces
-        groups = [pieces[run.start : run.stop] for run in runs_of([piece.rows for piece in pieces], most)]
-        return tuple(Part(group[0].first_row, sum(piece.rows for piece in group), list(group)) for group in groups)
+        groups = [
+            pieces[run.start : run.stop] for run in runs_of([piece.rows for piece in pieces], most)
+        ]
+        return tuple(
+            Part(group[0].first_row, sum(piece.rows for piece in group), list(group))
+            for group in groups
+        )
 
     @property
     def reader(self) -> Reader:
@@ -130,14 +166,25 @@ def _surveyed(
     first = numbered(read, shown, starts[place] + row)
     decided = partial(read, classes=first.class_order, tolerance=first.row_tolerance)
     largest = np.array([found.largest for found in looks])
-    parts = tuple(Part(start, found.rows, part) for start, found, part in zip(starts, looks, whole, strict=False))
-    return DaskRows(parts, decided, first, None if first.sample_weight is None else weight_exponent(largest))
+    parts = tuple(
+        Part(start, found.rows, part)
+        for start, found, part in zip(starts, looks, whole, strict=False)
+    )
+    return DaskRows(
+        parts, decided, first, None if first.sample_weight is None else weight_exponent(largest)
+    )
 
 
 def _look(labels: np.ndarray, weights: np.ndarray | None) -> Look:
-    largest = 0.0 if weights is None else float(np.max(weights, initial=0.0, where=np.isfinite(weights)))
+    largest = (
+        0.0 if weights is None else float(np.max(weights, initial=0.0, where=np.isfinite(weights)))
+    )
     plain = labels.dtype.kind not in "OfM"
-    present = range(len(labels)) if plain else (i for i, label in enumerate(labels.flat) if not is_missing(label))
+    present = (
+        range(len(labels))
+        if plain
+        else (i for i, label in enumerate(labels.flat) if not is_missing(label))
+    )
     return Look(len(labels), largest, next(iter(present), None))
 
 
@@ -156,19 +203,24 @@ def _read_frame(options: ReadOptions, frame: Any, **decided: Any) -> Predictions
 
 def _look_at_arrays(arrays: Mapping[str, np.ndarray]) -> Look:
     weights = arrays.get("sample_weight")
-    return _look(np.asarray(arrays["y"]), None if weights is None else as_numbers(weights, "sample_weight"))
+    return _look(
+        np.asarray(arrays["y"]), None if weights is None else as_numbers(weights, "sample_weight")
+    )
 
 
 def _one_row_of_arrays(arrays: Mapping[str, np.ndarray], row: int) -> Mapping[str, np.ndarray]:
     return {name: array[row : row + 1] for name, array in arrays.items()}
 
 
-def _read_arrays(options: Mapping[str, Any], arrays: Mapping[str, np.ndarray], **decided: Any) -> Predictions:
+def _read_arrays(
+    options: Mapping[str, Any], arrays: Mapping[str, np.ndarray], **decided: Any
+) -> Predictions:
     return Predictions(**{**arrays, **options, **decided})
 
 
 def _chunks_of_rows(arrays: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """The same rows of all arrays together, as delayed chunks that hold whole rows; cut as the outputs are."""
+    """The same rows of all arrays together, as delayed chunks that hold whole rows; cut as the
+    outputs are."""
     from dask import array as da
 
     probs = da.asarray(arrays["probs"])
@@ -179,11 +231,19 @@ def _chunks_of_rows(arrays: Mapping[str, Any]) -> list[dict[str, Any]]:
         if array.ndim not in (1, 2):
             raise InputError(name, "must be [rows] or [rows, columns]", f"has shape {array.shape}")
         if not unknown and array.shape[0] != probs.shape[0]:
-            raise InputError(name, f"needs one entry per row of `probs` ({probs.shape[0]})", array.shape[0])
+            raise InputError(
+                name, f"needs one entry per row of `probs` ({probs.shape[0]})", array.shape[0]
+            )
         if unknown and array.numblocks[0] != probs.numblocks[0]:
-            rule = "must be cut into chunks as `probs` is, or call `compute_chunk_sizes` on both first"
+            rule = (
+                "must be cut into chunks as `probs` is, or call `compute_chunk_sizes` on both first"
+            )
             raise InputError(name, rule, f"{array.numblocks[0]} chunks, not {probs.numblocks[0]}")
         rows = {} if unknown else {0: probs.chunks[0]}
-        array = array.rechunk({**rows, 1: -1} if array.ndim == 2 else rows) if rows or array.ndim == 2 else array
+        array = (
+            array.rechunk({**rows, 1: -1} if array.ndim == 2 else rows)
+            if rows or array.ndim == 2
+            else array
+        )
         columns[name] = array.to_delayed().reshape(-1).tolist()
     return [dict(zip(columns, chunk, strict=True)) for chunk in zip(*columns.values(), strict=True)]

@@ -13,7 +13,8 @@ from .memory import Survey, take_survey
 
 @dataclass(frozen=True)
 class GoodRows:
-    """The good rows as plain arrays: probabilities [n, K], labels, weights (at most 1), and their places among all `total`."""
+    """The good rows as plain arrays: probabilities [n, K], labels, weights (at most 1), and their
+    places among all `total`."""
 
     probs: np.ndarray
     labels: np.ndarray
@@ -25,7 +26,11 @@ class GoodRows:
     def of(cls, predictions: Predictions) -> GoodRows:
         good = survey(predictions).good
         if len(good) == len(predictions):
-            probs, labels, weights = predictions.probabilities(), predictions.codes, predictions.sample_weight
+            probs, labels, weights = (
+                predictions.probabilities(),
+                predictions.codes,
+                predictions.sample_weight,
+            )
         else:
             probs, labels = predictions.probabilities(good), predictions.codes[good]
             weights = None if predictions.sample_weight is None else predictions.sample_weight[good]

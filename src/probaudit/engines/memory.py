@@ -33,7 +33,8 @@ COPY_BYTES = 2**23
 def block_rows(rows: Predictions, threads: int) -> int:
     """Rows of a block, so that every thread gets as many blocks as the others.
 
-    A block pays for one call of a kernel, so it should be long. It must be short where its values have to be copied.
+    A block pays for one call of a kernel, so it should be long. It must be short where its values
+    have to be copied.
     """
     row_bytes = max(8, rows.probs.nbytes // len(rows))
     most = (VIEW_BYTES if rows.is_contiguous else COPY_BYTES) // row_bytes
@@ -52,7 +53,8 @@ S = TypeVar("S", bound=State)
 
 
 def gather(rows: Predictions, plan: Plan, **options: Unpack[PassOptions]) -> Statistics:
-    """One pass over the rows. The result has the same bytes for any number of threads and any block size."""
+    """One pass over the rows. The result has the same bytes for any number of threads and any block
+    size."""
     return run(rows, partial(Statistics.empty, plan), **options)
 
 
@@ -62,11 +64,14 @@ def evidence_of(rows: Predictions, plan: Plan, **options: Unpack[PassOptions]) -
     sample, places = sample_of(rows)
     if places is None:
         return state.evidence(rows)
-    return replace(state.evidence(sample, places), total=partial(total_of_rows, rows, options.get("threads")))
+    return replace(
+        state.evidence(sample, places), total=partial(total_of_rows, rows, options.get("threads"))
+    )
 
 
 def sample_of(rows: Predictions) -> tuple[Predictions, np.ndarray | None]:
-    """The rows, if they are few enough to fit to; else a sample of them, and the number of each of its rows."""
+    """The rows, if they are few enough to fit to; else a sample of them, and the number of each of
+    its rows."""
     size = sample_size(rows.n_classes, 0 if rows.features is None else rows.features.shape[1])
     if len(rows) <= size:
         return rows, None
@@ -75,7 +80,8 @@ def sample_of(rows: Predictions) -> tuple[Predictions, np.ndarray | None]:
 
 
 class PassOptions(TypedDict, total=False):
-    """threads : all cores unless given. rows_per_block : see `block_rows`. progress : whether to show it."""
+    """threads : all cores unless given. rows_per_block : see `block_rows`. progress : whether to
+    show it."""
 
     threads: int | None
     rows_per_block: int | None
@@ -90,7 +96,8 @@ def run(
     rows_per_block: int | None = None,
     progress: bool | None = None,
 ) -> S:
-    """The state of all rows: each thread adds blocks to a state of its own, and these are merged."""
+    """The state of all rows: each thread adds blocks to a state of its own, and these are
+    merged."""
     threads = default_threads() if threads is None else threads
     if threads < 1:
         raise InputError("threads", "must be at least 1", threads)
@@ -100,7 +107,10 @@ def run(
     workers = [_Worker(empty()) for _ in range(min(threads, -(-len(rows) // size)))]
     with Progress(len(rows), progress) as bar:
         queue = _Queue(range(0, len(rows), size))
-        others = [threading.Thread(target=worker.run, args=(rows, size, queue, bar)) for worker in workers[1:]]
+        others = [
+            threading.Thread(target=worker.run, args=(rows, size, queue, bar))
+            for worker in workers[1:]
+        ]
         for thread in others:
             thread.start()
         workers[0].run(rows, size, queue, bar)
@@ -113,7 +123,8 @@ def run(
 
 
 class _Queue:
-    """Hands out blocks in order, and none after a failure: no block before a failed one is then left undone."""
+    """Hands out blocks in order, and none after a failure: no block before a failed one is then
+    left undone."""
 
     def __init__(self, starts: Iterable[int]) -> None:
         self._starts = iter(starts)
@@ -161,17 +172,21 @@ def _judged(rows: Predictions, state: Statistics) -> Summary:
 
 
 def each_block(rows: Predictions, job: Callable[[Block], T], threads: int | None = None) -> list[T]:
-    """What a job gives for every block, in order; blocks are shared out over threads. The first block's failure is raised."""
+    """What a job gives for every block, in order; blocks are shared out over threads. The first
+    block's failure is raised."""
     threads = default_threads() if threads is None else threads
     size = block_rows(rows, threads)
     if len(rows) <= size:
         return [job(rows.block(0, len(rows)))]
     with ThreadPoolExecutor(threads) as pool:
-        return list(pool.map(lambda first: job(rows.block(first, first + size)), range(0, len(rows), size)))
+        return list(
+            pool.map(lambda first: job(rows.block(first, first + size)), range(0, len(rows), size))
+        )
 
 
 def good_of_block(plan: Plan, block: Block) -> np.ndarray:
-    """Which rows of a block count: they break no rule and have a positive weight. Bad rows raise unless dropped."""
+    """Which rows of a block count: they break no rule and have a positive weight. Bad rows raise
+    unless dropped."""
     status = Statistics.empty(plan).status(block)
     if plan.on_bad_rows == "error" and status.any():
         first = int(np.flatnonzero(status)[0])
@@ -185,7 +200,8 @@ def _counted(status: np.ndarray, block: Block) -> np.ndarray:
 
 @dataclass(frozen=True)
 class Survey:
-    """The state of a pass, the numbers of the rows that count, and (if it is known) the most probable class of each."""
+    """The state of a pass, the numbers of the rows that count, and (if it is known) the most
+    probable class of each."""
 
     state: Statistics
     good: np.ndarray
@@ -208,7 +224,10 @@ def take_survey(rows: Predictions, plan: Plan) -> Survey:
     state = parts[0][0]
     for other, _, _ in parts[1:]:
         state.merge(other)
-    good, tops = np.concatenate([good for _, good, _ in parts]), [top for _, _, top in parts if top is not None]
+    good, tops = (
+        np.concatenate([good for _, good, _ in parts]),
+        [top for _, _, top in parts if top is not None],
+    )
     if not len(good):
         _judged(rows, state)
     return Survey(state, good, np.concatenate(tops) if tops else None)
@@ -220,7 +239,8 @@ def good_rows(rows: Predictions, plan: Plan) -> np.ndarray:
 
 
 def events(rows: Predictions, lens: Lens) -> list[EventGrid]:
-    """One pass over the rows: the grid of each event that a lens shows. The same bytes for any cutting into blocks."""
+    """One pass over the rows: the grid of each event that a lens shows. The same bytes for any
+    cutting into blocks."""
     plan = Plan.of(rows)
 
     def grids(block: Block) -> list[EventGrid]:
@@ -228,7 +248,11 @@ def events(rows: Predictions, lens: Lens) -> list[EventGrid]:
         part = slice(block.first_row, block.first_row + len(good))
         probs, labels, weights = rows.probabilities(part), block.labels, plan.scaled(block.weights)
         if not good.all():
-            probs, labels, weights = probs[good], labels[good], None if weights is None else weights[good]
+            probs, labels, weights = (
+                probs[good],
+                labels[good],
+                None if weights is None else weights[good],
+            )
         views = lens.views(probs, labels)
         if views[0].outputs.ndim != 1:
             raise InputError("lens", "must show a single event", repr(lens))

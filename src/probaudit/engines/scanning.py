@@ -11,11 +11,12 @@ if TYPE_CHECKING:
 
 
 def scan(source: Any, **options: Unpack[ReadOptions]) -> RowSource | DaskRows:
-    """As `read`, but the rows stay where they are, which may be more than memory holds. `audit` takes what it gives.
+    """As `read`, but the rows stay where they are, which may be more than memory holds. `audit`
+    takes what it gives.
 
-    source : a .parquet, .arrow, .csv or .tsv file, a folder of them, a pattern such as "day-*.parquet" or "runs/**/*.csv", or a
-        list of paths, taken in the order of their paths; or a dask DataFrame. Folders called name=value give columns, as for
-        `read`.
+    source : a .parquet, .arrow, .csv or .tsv file, a folder of them, a pattern such as
+        "day-*.parquet" or "runs/**/*.csv", or a list of paths, taken in the order of their paths;
+        or a dask DataFrame. Folders called name=value give columns, as for `read`.
     options : as for `read`.
     """
     if hasattr(source, "__dask_graph__"):

@@ -1,4 +1,5 @@
-"""The engine for rows in files: each thread decodes a piece of a file and adds it to sums of its own."""
+"""The engine for rows in files: each thread decodes a piece of a file and adds it to sums of its
+own."""
 
 from __future__ import annotations
 
@@ -45,12 +46,14 @@ def stream(
 ) -> AuditState:
     """One pass over the rows of a source (`scan`), in memory that does not grow with them.
 
-    The state has the same bytes as that of the same rows in memory, for any number of threads and any cutting into files.
+    The state has the same bytes as that of the same rows in memory, for any number of threads and
+    any cutting into files.
 
-    checkpoint : a file to which the state is written when the pass is interrupted (Ctrl-C), every minute (`save_every`
-        seconds), and at the end. It is yours to remove, once nothing more can be lost.
-    resume : go on from the checkpoint, if there is one; if it is of a whole pass, nothing is read. Its files must not have
-        changed, nor any choice.
+    checkpoint : a file to which the state is written when the pass is interrupted (Ctrl-C), every
+        minute (`save_every` seconds), and at the end. It is yours to remove, once nothing more can
+        be lost.
+    resume : go on from the checkpoint, if there is one; if it is of a whole pass, nothing is read.
+        Its files must not have changed, nor any choice.
     """
     threads = default_threads() if threads is None else threads
     if threads < 1:
@@ -63,7 +66,11 @@ def stream(
     if path is not None and not path.parent.is_dir():
         raise InputError("checkpoint", "its folder must exist", str(path))
     if path is not None and source.would_read(path):
-        raise InputError("checkpoint", "must not be a file that is read with the others; give it another name", str(path))
+        raise InputError(
+            "checkpoint",
+            "must not be a file that is read with the others; give it another name",
+            str(path),
+        )
     state = AuditState.empty(source.plan(costs, reject_cost))
     if path is not None and resume and path.exists():
         state = checkpoints.load(path, state, source.identity)
@@ -88,18 +95,20 @@ def stream(
 
 
 class _Pass:
-    """Threads that add the rows that a state lacks, each to sums of its own; and one that keeps all these from time to time.
+    """Threads that add the rows that a state lacks, each to sums of its own; and one that keeps all
+    these from time to time.
 
-    Rows are handed out in order, and none beyond a failure, so that the first bad row is the one that is told. Two threads
-    share what they read from if there is not enough for each, or if it would take much memory. A thread that has no more rows
-    of its own helps another.
+    Rows are handed out in order, and none beyond a failure, so that the first bad row is the one
+    that is told. Two threads share what they read from if there is not enough for each, or if it
+    would take much memory. A thread that has no more rows of its own helps another.
     """
 
     def __init__(self, source: RowSource, state: AuditState, bar: Progress, threads: int) -> None:
         threads = min(threads, 2 * len(source.pieces))
         own = threads <= len(source.pieces) and threads * source.held_bytes <= READERS_BYTES
         readers = threads if own else -(-threads // 2)
-        self._sharing = -(-threads // readers)  # threads of a reader: so many decode at once, and share out what is decoded
+        # threads of a reader: so many decode at once, and share out what is decoded
+        self._sharing = -(-threads // readers)
         self._source, self._state, self._bar = source.apart(threads, readers), state, bar
         self._pieces = iter(source.pieces)
         self._lock = threading.Lock()
@@ -116,12 +125,15 @@ class _Pass:
         return Sides(sides, self._source.schema, self._missing)
 
     def run(self, keep: Callable[[AuditState], None], save_every: float | None) -> AuditState:
-        """The state of all rows. An interrupt is passed on, but what was added until then is kept."""
+        """The state of all rows. An interrupt is passed on, but what was added until then is
+        kept."""
         interrupt: BaseException | None = None
         try:
             for share in self._shares:
                 share.thread.start()
-            if save_every:  # by a thread, as an interrupt reaches only the main one, and must not leave half of what is kept
+            # by a thread, as an interrupt reaches only the main one, and must not leave half of
+            # what is kept
+            if save_every:
                 threading.Thread(target=self._keep, args=(keep, save_every), daemon=True).start()
             for share in self._shares:
                 while not share.ended.wait(LOOK_EVERY):
@@ -138,9 +150,12 @@ class _Pass:
                 try:
                     keep(self._whole())
                 except InputError as problem:
-                    print(f"The rows since the last checkpoint are lost. {problem}", file=sys.stderr)
+                    print(
+                        f"The rows since the last checkpoint are lost. {problem}", file=sys.stderr
+                    )
                     interrupt.__cause__ = problem
-        for share in self._shares:  # none adds rows any more, but to end the process while one decodes them may crash it
+        # none adds rows any more, but to end the process while one decodes them may crash it
+        for share in self._shares:
             if share.thread.ident is not None:
                 share.ended.wait(DECODED_WITHIN)
         raise interrupt
@@ -169,8 +184,12 @@ class _Pass:
             self._fail(start, error)
 
     def _seen(self, rows: Predictions, start: int) -> tuple[dict[str, np.ndarray], Block]:
-        """Those of rows that may enter the sample, and all of them, to be added: a look at columns copies the former, too."""
-        sample, block = self._state.sample_for(rows), rows.block(0, len(rows), by_column=True)._replace(first_row=start)
+        """Those of rows that may enter the sample, and all of them, to be added: a look at columns
+        copies the former, too."""
+        sample, block = (
+            self._state.sample_for(rows),
+            rows.block(0, len(rows), by_column=True)._replace(first_row=start),
+        )
         if not isinstance(rows.probs, Columns):
             return sample.picked(rows, start), block
         picked = sample.room_for(rows, start)
@@ -181,20 +200,23 @@ class _Pass:
             self._errors.append((row, error))
 
     def _ends_before(self, row: int) -> bool:
-        """Whether no rows from this one on are to be added: the pass has been stopped, or has failed before it."""
+        """Whether no rows from this one on are to be added: the pass has been stopped, or has
+        failed before it."""
         with self._lock:
             return self._stop.is_set() or any(failed < row for failed, _ in self._errors)
 
     def _side(self, pieces: list[Piece], columns: list[str]) -> Iterator[Batch]:
-        """Some columns of one piece after the other, with the number of the first row. `pieces` are those that a side of the
-        same rows has come to: as others go through them, too."""
+        """Some columns of one piece after the other, with the number of the first row. `pieces` are
+        those that a side of the same rows has come to: as others go through them, too."""
         for i in count():
             piece = self._piece(pieces, i)
             if piece is None:
                 return
             reached = piece.first_row
             try:
-                for start, batch in self._source.batches(piece, columns) if self._gaps(reached, piece.rows) else ():
+                for start, batch in (
+                    self._source.batches(piece, columns) if self._gaps(reached, piece.rows) else ()
+                ):
                     if self._ends_before(start):
                         return
                     reached = start + batch.num_rows
@@ -215,7 +237,8 @@ class _Pass:
             return self._state.covered.gaps(start, start + rows)
 
     def _missing(self, start: int, batch: Any) -> Iterator[Batch]:
-        """The rows of a batch that the state has not seen, in parts for all threads that share what they read from."""
+        """The rows of a batch that the state has not seen, in parts for all threads that share what
+        they read from."""
         rows = -(-batch.num_rows // self._sharing)
         for first, end in self._gaps(start, batch.num_rows):
             for low in range(first, end, rows):
@@ -252,10 +275,12 @@ class _Pass:
 
 
 class _Share:
-    """A thread, where its rows come from, and its sums. They are torn while rows are being added, and stay so if that fails.
+    """A thread, where its rows come from, and its sums. They are torn while rows are being added,
+    and stay so if that fails.
 
     batches : its own first, then those of others, which it helps once it has no more.
-    ended : to be waited for; Python 3.11 takes a thread to have ended once an interrupt has come while it was joined.
+    ended : to be waited for; Python 3.11 takes a thread to have ended once an interrupt has come
+        while it was joined.
     """
 
     def __init__(self, plan: Plan, batches: list[Sides], work: Callable[[_Share], None]) -> None:

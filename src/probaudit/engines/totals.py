@@ -1,6 +1,8 @@
-"""Sums over all rows once more, for what a sample of them has taught: a job for every block, wherever the rows are.
+"""Sums over all rows once more, for what a sample of them has taught: a job for every block,
+wherever the rows are.
 
-A job gives arrays of integers, which are added: the same sums for any cutting into blocks, and for any engine.
+A job gives arrays of integers, which are added: the same sums for any cutting into blocks, and for
+any engine.
 """
 
 from __future__ import annotations
@@ -18,17 +20,21 @@ from ..states.evidence import Job
 from .row_source import RowSource, numbered
 
 BLOCK_ROWS = 2**16
-TICKS = 2.0**28  # parts of 1, and of each of these again, that the sums of 2^34 rows can count in 63 bits
+# parts of 1, and of each of these again, that the sums of 2^34 rows can count in 63 bits
+TICKS = 2.0**28
 
 
 def in_ticks(numbers: np.ndarray, values: np.ndarray, size: int) -> np.ndarray:
-    """Sums of values up to 1 in size, by number: in ticks, and what remains in ticks of ticks, [size, 2].
+    """Sums of values up to 1 in size, by number: in ticks, and what remains in ticks of ticks,
+    [size, 2].
 
     As floats the sums of a block are exact: it has far less than 2^25 rows.
     """
     whole = np.rint(values * TICKS)
     rest = np.rint((values * TICKS - whole) * TICKS)
-    return np.column_stack([np.bincount(numbers, part, size) for part in (whole, rest)]).astype(np.int64)
+    return np.column_stack([np.bincount(numbers, part, size) for part in (whole, rest)]).astype(
+        np.int64
+    )
 
 
 def from_ticks(sums: np.ndarray) -> np.ndarray:
@@ -55,13 +61,18 @@ def total_of_rows(rows: Predictions, threads: int | None, job: Job) -> list[np.n
     totals: list[np.ndarray] = []
     with ThreadPoolExecutor(threads) as pool:
         starts = range(0, len(rows), BLOCK_ROWS)
-        for part in pool.map(lambda start: job(start, rows.take(slice(start, start + BLOCK_ROWS))), starts):
+        for part in pool.map(
+            lambda start: job(start, rows.take(slice(start, start + BLOCK_ROWS))), starts
+        ):
             totals = added(totals, part)
     return totals
 
 
-def total_of_source(source: RowSource, threads: int | None, progress: bool | None, job: Job) -> list[np.ndarray]:
-    """The sum of what a job gives for blocks of rows in files; each thread reads a piece of a file after another."""
+def total_of_source(
+    source: RowSource, threads: int | None, progress: bool | None, job: Job
+) -> list[np.ndarray]:
+    """The sum of what a job gives for blocks of rows in files; each thread reads a piece of a file
+    after another."""
     threads = default_threads() if threads is None else threads
     pieces, lock, failed = iter(source.pieces), threading.Lock(), threading.Event()
 

@@ -17,23 +17,41 @@ Pattern = str | Sequence[str]
 MOMENT = r"\d{4}-\d\d-\d\d([ T]\d\d:\d\d(:\d\d(\.\d+)?)?)?"  # a date, with or without a time
 
 
-def for_classes(names: list[str], stars: list[str], classes: Sequence[Any], argument: str) -> list[str]:
-    """Columns in the order of the classes, if their names tell them; as listed, if they tell nothing."""
+def for_classes(
+    names: list[str], stars: list[str], classes: Sequence[Any], argument: str
+) -> list[str]:
+    """Columns in the order of the classes, if their names tell them; as listed, if they tell
+    nothing."""
     ordered, numbers = in_class_order(names, classes), typed_as(stars, np.array(classes))
-    if ordered is None and numbers is not None and len(numbers) == len(classes) and set(numbers) == set(classes):
-        ordered = [names[numbers.index(c)] for c in classes]  # numbers may be spelled in several ways
+    if (
+        ordered is None
+        and numbers is not None
+        and len(numbers) == len(classes)
+        and set(numbers) == set(classes)
+    ):
+        # numbers may be spelled in several ways
+        ordered = [names[numbers.index(c)] for c in classes]
     if ordered is None and stars != names:
-        raise InputError(argument, f"needs a column for each of {listed([str(c) for c in classes])}", f"found {listed(stars)}")
+        raise InputError(
+            argument,
+            f"needs a column for each of {listed([str(c) for c in classes])}",
+            f"found {listed(stars)}",
+        )
     if ordered is None and len(names) == len(classes) - 1:
         ordered = in_class_order(names, classes[1:])
         for c in classes[1:] if ordered is None else ():
             if in_class_order(names, [other for other in classes if other != c]):
-                raise InputError(argument, f"only the first class, {classes[0]}, may be left out", f"no column is of {c}")
+                raise InputError(
+                    argument,
+                    f"only the first class, {classes[0]}, may be left out",
+                    f"no column is of {c}",
+                )
     return ordered or names
 
 
 def stars_of(names: list[str], pattern: Pattern) -> list[Any]:
-    """What the star of a pattern stands for in each name; the names themselves if there is any other wildcard."""
+    """What the star of a pattern stands for in each name; the names themselves if there is any
+    other wildcard."""
     if not isinstance(pattern, str):
         pattern = ",".join(map(str, pattern))
     if pattern.count("*") != 1 or any(sign in pattern for sign in ",?["):
@@ -43,8 +61,8 @@ def stars_of(names: list[str], pattern: Pattern) -> list[Any]:
 
 
 def typed_as(classes: list[Any], labels: np.ndarray) -> tuple[Any, ...] | None:
-    """Class names of the labels' type: a name in a file is text, the labels may be numbers or booleans. Where these are dates,
-    it is they that become text (`as_classes`).
+    """Class names of the labels' type: a name in a file is text, the labels may be numbers or
+    booleans. Where these are dates, it is they that become text (`as_classes`).
 
     None if the names are not those of such labels.
     """
@@ -73,7 +91,8 @@ def _number(text: str, *, whole: bool) -> Any:
 
 
 def as_classes(labels: np.ndarray, classes: tuple[Any, ...] | None) -> np.ndarray:
-    """Labels that are dates as text, if classes are: each in the spelling of the class that is the same moment."""
+    """Labels that are dates as text, if classes are: each in the spelling of the class that is the
+    same moment."""
     if labels.dtype.kind != "M" or not classes or not all(isinstance(c, str) for c in classes):
         return labels
     texts = np.full(labels.shape, None, object)
@@ -86,7 +105,10 @@ def as_classes(labels: np.ndarray, classes: tuple[Any, ...] | None) -> np.ndarra
 
 
 def _kind(labels: np.ndarray) -> str:
-    """The numpy kind of labels; that of the first label present if they are objects, as where some are missing."""
+    """The numpy kind of labels; that of the first label present if they are objects, as where some
+    are missing."""
     if labels.dtype.kind != "O":
         return labels.dtype.kind
-    return np.asarray(next((value for value in labels.flat if not is_missing(value)), None)).dtype.kind
+    return np.asarray(
+        next((value for value in labels.flat if not is_missing(value)), None)
+    ).dtype.kind

@@ -26,21 +26,28 @@ Folders = Mapping[str, Any]  # a value, as an Arrow scalar, for each column that
 
 def is_path(source: Any) -> bool:
     """Whether a source is a path or a list of paths."""
-    several = isinstance(source, (list, tuple)) and len(source) > 0 and all(isinstance(p, (str, Path)) for p in source)
+    several = (
+        isinstance(source, (list, tuple))
+        and len(source) > 0
+        and all(isinstance(p, (str, Path)) for p in source)
+    )
     return several or isinstance(source, (str, Path))
 
 
 def files_of(source: Any) -> tuple[Path, ...]:
-    """The files of a path, a folder, a pattern such as "day-*.parquet", or a list of these; sorted by path, each once.
+    """The files of a path, a folder, a pattern such as "day-*.parquet", or a list of these; sorted
+    by path, each once.
 
-    Of a folder, those that can be read, in folders inside it too; names that begin with a dot or an underscore are left out.
+    Of a folder, those that can be read, in folders inside it too; names that begin with a dot or an
+    underscore are left out.
     """
     return tuple(_found(source))
 
 
 def folders_of(source: Any) -> dict[Path, Folders]:
-    """The same files, each with the columns that its folders name: of "day=3/part.parquet", in a folder or a pattern that was
-    given, a column `day`. Whole numbers are int32, if all values of a column are, and others text, as Arrow has them."""
+    """The same files, each with the columns that its folders name: of "day=3/part.parquet", in a
+    folder or a pattern that was given, a column `day`. Whole numbers are int32, if all values of a
+    column are, and others text, as Arrow has them."""
     import pyarrow as pa
 
     found = _found(source)
@@ -54,7 +61,10 @@ def folders_of(source: Any) -> dict[Path, Folders]:
         with contextlib.suppress(pa.ArrowInvalid):
             column = column.cast(pa.int32())
         values[name] = dict(zip(texts, column, strict=True))
-    return {path: {name: values[name][text] for name, text in said.items()} for path, said in found.items()}
+    return {
+        path: {name: values[name][text] for name, text in said.items()}
+        for path, said in found.items()
+    }
 
 
 def _found(source: Any) -> dict[Path, dict[str, str | None]]:
@@ -67,7 +77,11 @@ def _found(source: Any) -> dict[Path, dict[str, str | None]]:
         for path in files:
             said = _said(path.relative_to(root).parts[:-1])
             if said and form_of(path) == "npz":
-                raise InputError("source", f"an .npz file has no column {next(iter(said))!r}; give its own path", str(path))
+                raise InputError(
+                    "source",
+                    f"an .npz file has no column {next(iter(said))!r}; give its own path",
+                    str(path),
+                )
             found[path] = found.get(path, {}) | said
     return dict(sorted(found.items()))
 
@@ -100,7 +114,12 @@ def _expanded(path: Path) -> tuple[Path, list[Path]]:
     root = fixed_part(path)
     if root != path:
         matched = list(root.glob(str(path.relative_to(root))))
-        files = [file for folder in matched if folder.is_dir() for file in _inside(root, folder.rglob("*"))]
+        files = [
+            file
+            for folder in matched
+            if folder.is_dir()
+            for file in _inside(root, folder.rglob("*"))
+        ]
         files += _inside(root, matched, named=1)
         if not files:
             raise InputError("source", "must match a file that can be read", str(path))
@@ -112,10 +131,15 @@ def _expanded(path: Path) -> tuple[Path, list[Path]]:
 
 
 def _inside(root: Path, paths: Iterable[Path], named: int = 0) -> list[Path]:
-    """The files that can be read, without those that are hidden below a folder; the last `named` parts may be."""
+    """The files that can be read, without those that are hidden below a folder; the last `named`
+    parts may be."""
     files = [path for path in paths if path.suffix.lower() in SUFFIXES and path.is_file()]
     parts = [path.relative_to(root).parts for path in files]
-    return [path for path, own in zip(files, parts, strict=True) if not any(p[0] in "._" for p in own[: len(own) - named])]
+    return [
+        path
+        for path, own in zip(files, parts, strict=True)
+        if not any(p[0] in "._" for p in own[: len(own) - named])
+    ]
 
 
 def form_of(path: Path) -> str:

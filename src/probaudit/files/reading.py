@@ -1,4 +1,5 @@
-"""Files and frames in, `Predictions` out: .npz, .csv, .tsv, .parquet, .arrow, and frames of any library."""
+"""Files and frames in, `Predictions` out: .npz, .csv, .tsv, .parquet, .arrow, and frames of any
+library."""
 
 from __future__ import annotations
 
@@ -39,20 +40,25 @@ def read(
     on_bad_rows: OnBadRows = "error",
     tolerance: float | None = None,
 ) -> Predictions:
-    """Read predictions from files (.npz, .csv, .tsv, .parquet, .arrow) or a frame (pandas, polars, pyarrow, ...).
+    """Read predictions from files (.npz, .csv, .tsv, .parquet, .arrow) or a frame (pandas, polars,
+    pyarrow, ...).
 
-    source : a path, a folder, a pattern such as "day-*.parquet" or "runs/**/*.csv", a list of paths, or a frame. Files are
-        taken in the order of their paths. Folders called name=value, inside a folder or pattern, give a column of that name.
+    source : a path, a folder, a pattern such as "day-*.parquet" or "runs/**/*.csv", a list of
+        paths, or a frame. Files are taken in the order of their paths. Folders called name=value,
+        inside a folder or pattern, give a column of that name.
 
     label : the column with the true class.
-    probs, logits, log_probs : the columns with the outputs, as names or patterns such as "p_*" (the default for probs).
-        What the star stands for names the class; one single column belongs to the second of two classes; a column
-        of lists, or a 2-D array of an .npz, holds all classes.
-    confidence, correct : for systems that only say how sure they are; takes the place of label and outputs.
-    weight, features, columns : sample weights, feature columns (numbers, booleans or text), other columns to keep by name.
-    clusters : the column that says which rows are dependent, such as a patient's visits: rows with the same value are one
-        cluster, the unit of intervals, tests and folds.
-    classes : the class of each output, in order, where the column names do not say it; where they do, the order to use.
+    probs, logits, log_probs : the columns with the outputs, as names or patterns such as "p_*" (the
+        default for probs). What the star stands for names the class; one single column belongs to
+        the second of two classes; a column of lists, or a 2-D array of an .npz, holds all classes.
+    confidence, correct : for systems that only say how sure they are; takes the place of label and
+        outputs.
+    weight, features, columns : sample weights, feature columns (numbers, booleans or text), other
+        columns to keep by name.
+    clusters : the column that says which rows are dependent, such as a patient's visits: rows with
+        the same value are one cluster, the unit of intervals, tests and folds.
+    classes : the class of each output, in order, where the column names do not say it; where they
+        do, the order to use.
 
     >>> import pandas as pd
     >>> frame = pd.DataFrame({"label": ["cat", "dog"], "p_dog": [0.1, 0.8], "p_cat": [0.9, 0.2]})
@@ -101,9 +107,11 @@ class ReadOptions(TypedDict, total=False):
 
 @dataclass(frozen=True)
 class Layout:
-    """Which columns of a table are what. Made of its column names and the type of its labels, before any row is looked at.
+    """Which columns of a table are what. Made of its column names and the type of its labels,
+    before any row is looked at.
 
-    kind : one of OUTPUTS. label : the column with the true class or, of a stated confidence, with its correctness.
+    kind : one of OUTPUTS. label : the column with the true class or, of a stated confidence, with
+        its correctness.
     texts : those of the features that hold text; the others are numbers.
     """
 
@@ -129,19 +137,30 @@ class Layout:
     def needed(self) -> tuple[str, ...]:
         """All columns that are read, each once."""
         units = () if self.clusters is None else (self.clusters,)
-        return tuple(dict.fromkeys((self.label, *self.numeric, *(self.features or ()), *(self.columns or ()), *units)))
+        return tuple(
+            dict.fromkeys(
+                (self.label, *self.numeric, *(self.features or ()), *(self.columns or ()), *units)
+            )
+        )
 
-    def predictions(self, table: Mapping[str, np.ndarray], matrix: Callable[..., np.ndarray] | None = None) -> Predictions:
-        """The rows of a table. `matrix` puts columns side by side; its default in the order of memory of rows."""
+    def predictions(
+        self, table: Mapping[str, np.ndarray], matrix: Callable[..., np.ndarray] | None = None
+    ) -> Predictions:
+        """The rows of a table. `matrix` puts columns side by side; its default in the order of
+        memory of rows."""
         matrix = _matrix if matrix is None else matrix
         features = self._features(table)
         named = isinstance(features, dict) or self.features is None or len(self.features) < 2
         label = as_classes(table[self.label], self.classes)
         parts: dict[str, Any] = {
-            "sample_weight": None if self.weight is None else as_numbers(table[self.weight], self.weight),
+            "sample_weight": None
+            if self.weight is None
+            else as_numbers(table[self.weight], self.weight),
             "features": features,
             "feature_names": None if named else self.features,
-            "columns": None if self.columns is None else {name: table[name] for name in self.columns},
+            "columns": None
+            if self.columns is None
+            else {name: table[name] for name in self.columns},
             "clusters": None if self.clusters is None else table[self.clusters],
             "classes": self.classes,
             "names": self.names,
@@ -163,7 +182,10 @@ class Layout:
             return None
         if not self.texts:
             return _matrix(table, list(self.features), "features")
-        return {name: table[name] if name in self.texts else as_numbers(table[name], name) for name in self.features}
+        return {
+            name: table[name] if name in self.texts else as_numbers(table[name], name)
+            for name in self.features
+        }
 
 
 def layout_of(
@@ -174,16 +196,27 @@ def layout_of(
 ) -> Layout:
     """What the columns of a table are, given the options of `read`.
 
-    labels_of : gives a column of labels, of which only the type is looked at. holds_text : says it of a column of features.
+    labels_of : gives a column of labels, of which only the type is looked at. holds_text : says it
+        of a column of features.
     """
     given = {name: options.get(name) for name in OUTPUTS}
     asked = [name for name, value in given.items() if value is not None]
     if len(asked) > 1:
-        raise InputError(asked[1], f"give one kind of output, not also `{asked[0]}`", repr(given[asked[1]]))
-    confidence, correct, weight = options.get("confidence"), options.get("correct"), options.get("weight")
+        raise InputError(
+            asked[1], f"give one kind of output, not also `{asked[0]}`", repr(given[asked[1]])
+        )
+    confidence, correct, weight = (
+        options.get("confidence"),
+        options.get("correct"),
+        options.get("weight"),
+    )
     if (confidence is None) != (correct is None):
         raise InputError("correct", "`confidence` and `correct` go together")
-    columns, asked_features, clusters = options.get("columns"), options.get("features"), options.get("clusters")
+    columns, asked_features, clusters = (
+        options.get("columns"),
+        options.get("features"),
+        options.get("clusters"),
+    )
     features = None if asked_features is None else tuple(_match(table, asked_features, "features"))
     parts: dict[str, Any] = {
         "weight": None if weight is None else _one(table, weight, "weight"),
@@ -219,15 +252,22 @@ def layout_of(
     elif len(matched) > 1:
         if named is None:
             rule = "pass `classes`, the label of each output column in order"
-            raise InputError(label, rule, f"labels are {labels.dtype}, but classes are named {listed(stars)}")
+            raise InputError(
+                label, rule, f"labels are {labels.dtype}, but classes are named {listed(stars)}"
+            )
         order = named
-    names |= {"y": label, "probs": pattern if isinstance(pattern, str) else ", ".join(map(str, pattern))}
+    names |= {
+        "y": label,
+        "probs": pattern if isinstance(pattern, str) else ", ".join(map(str, pattern)),
+    }
     return _checked(Layout(kind, tuple(matched), label, classes=order, names=names, **parts))
 
 
 def _checked(layout: Layout) -> Layout:
     """The layout, unless its clusters are a column that must mean something else."""
-    others = {layout.label: "labels", layout.weight: "weights"} | dict.fromkeys(layout.outputs, "outputs")
+    others = {layout.label: "labels", layout.weight: "weights"} | dict.fromkeys(
+        layout.outputs, "outputs"
+    )
     if layout.clusters is not None and layout.clusters in others:
         rule = f"must not be the column of the {others[layout.clusters]}: name the column that says which rows are dependent"
         raise InputError("clusters", rule, repr(layout.clusters))
@@ -243,16 +283,22 @@ def read_outputs(
     logits: Pattern | None = None,
     log_probs: Pattern | None = None,
 ) -> tuple[np.ndarray, Any]:
-    """Outputs without labels, in the order of the classes, and the other columns as an Arrow table: of one, as they are.
+    """Outputs without labels, in the order of the classes, and the other columns as an Arrow table:
+    of one, as they are.
 
-    from_logits : what is expected: logits (log-probabilities will do), or probabilities. What is there is declared, as ever.
+    from_logits : what is expected: logits (log-probabilities will do), or probabilities. What is
+        there is declared, as ever.
     """
     given = {"probs": probs, "logits": logits, "log_probs": log_probs}
-    asked = [name for name, value in given.items() if value is not None] or ([] if from_logits else ["probs"])
+    asked = [name for name, value in given.items() if value is not None] or (
+        [] if from_logits else ["probs"]
+    )
     if len(asked) != 1 or (asked[0] == "probs") == from_logits:
         wanted = "logits, or log-probabilities," if from_logits else "probabilities"
         raise InputError(
-            asked[-1] if asked else "logits", f"{wanted} are needed, and no other outputs", ", ".join(asked) or "none"
+            asked[-1] if asked else "logits",
+            f"{wanted} are needed, and no other outputs",
+            ", ".join(asked) or "none",
         )
     table, pattern = table_of(source), given[asked[0]] or "p_*"
     matched = _match(table, pattern, asked[0])
@@ -264,11 +310,14 @@ def read_outputs(
     if type(source).__module__.split(".")[0] == "pyarrow":
         return outputs, source.drop_columns(matched)
     others = {name: table[name] for name in table if name not in matched}
-    return outputs, arrow_table({name: column for name, column in others.items() if column.shape[:1] == outputs.shape[:1]})
+    return outputs, arrow_table(
+        {name: column for name, column in others.items() if column.shape[:1] == outputs.shape[:1]}
+    )
 
 
 def read_besides(source: Any, takes: str, columns: Pattern) -> np.ndarray:
-    """Columns that a calibrator takes besides outputs (`Calibrator.takes`): features as a matrix, or one column of groups."""
+    """Columns that a calibrator takes besides outputs (`Calibrator.takes`): features as a matrix,
+    or one column of groups."""
     table = table_of(source)
     names = _match(table, columns, takes)
     if takes == "features":
@@ -279,9 +328,14 @@ def read_besides(source: Any, takes: str, columns: Pattern) -> np.ndarray:
 
 
 def _match(table: Collection[str], pattern: Pattern, argument: str) -> list[str]:
-    """Column names that a pattern names, in the order of the file; several patterns in the order given."""
+    """Column names that a pattern names, in the order of the file; several patterns in the order
+    given."""
     given = [pattern] if isinstance(pattern, int) else pattern
-    patterns = [part.strip() for part in given.split(",")] if isinstance(given, str) else [str(part) for part in given]
+    patterns = (
+        [part.strip() for part in given.split(",")]
+        if isinstance(given, str)
+        else [str(part) for part in given]
+    )
     if not patterns:
         raise InputError(argument, "needs at least one column")
     found: list[str] = []
@@ -297,7 +351,9 @@ def _match(table: Collection[str], pattern: Pattern, argument: str) -> list[str]
 def _one(table: Collection[str], name: Any, argument: str) -> str:
     text = name if name is None else str(name)
     if text not in table:
-        raise InputError(argument, f"the columns are {listed(list(table))}", f"there is no column {text!r}")
+        raise InputError(
+            argument, f"the columns are {listed(list(table))}", f"there is no column {text!r}"
+        )
     return str(text)
 
 
@@ -308,9 +364,17 @@ def _matrix(table: Mapping[str, np.ndarray], names: list[str], argument: str) ->
         return columns[0][:, None] if columns[0].ndim == 1 else columns[0]
     for name, column in zip(names, columns, strict=True):
         if column.ndim != 1:
-            raise InputError(argument, "several columns must each hold one number per row", f"{name!r} is a matrix")
+            raise InputError(
+                argument,
+                "several columns must each hold one number per row",
+                f"{name!r} is a matrix",
+            )
         if len(column) != len(columns[0]):
-            raise InputError(argument, f"columns must be of one length ({len(columns[0])})", f"{name!r}: {len(column)}")
+            raise InputError(
+                argument,
+                f"columns must be of one length ({len(columns[0])})",
+                f"{name!r}: {len(column)}",
+            )
     matrix = np.empty((len(columns[0]), len(columns)), np.result_type(*columns))
     for k, column in enumerate(columns):
         matrix[:, k] = column
@@ -320,8 +384,8 @@ def _matrix(table: Mapping[str, np.ndarray], names: list[str], argument: str) ->
 def read_costs(path: Path, classes: Sequence[Any]) -> Any:
     """A cost matrix from a CSV: a header with the decisions, then a row for each class.
 
-    If the first column holds text it names the class of its row, and rows may stand in any order; else they stand in
-    the order of the classes.
+    If the first column holds text it names the class of its row, and rows may stand in any order;
+    else they stand in the order of the classes.
     """
     from ..choices.scores import Cost
 
@@ -331,7 +395,11 @@ def read_costs(path: Path, classes: Sequence[Any]) -> Any:
         raise InputError("costs", problem.rule, problem.value) from None
     names = list(table)
     if all(re.fullmatch(r"-?[\d.]+(e-?\d+)?", name.strip()) for name in names):
-        raise InputError("costs", "needs a header that names the decisions", f"{path} begins with {', '.join(names)}")
+        raise InputError(
+            "costs",
+            "needs a header that names the decisions",
+            f"{path} begins with {', '.join(names)}",
+        )
     first = table[names[0]]
     named = first.dtype.kind in "OUS" or names[0] in ("", "class")
     columns = names[1:] if named else names
@@ -342,6 +410,10 @@ def read_costs(path: Path, classes: Sequence[Any]) -> Any:
         given = [str(c) for c in first.tolist()]
         wanted = [str(c) for c in classes]
         if sorted(given) != sorted(wanted):
-            raise InputError("costs", f"needs one row for each of {listed(wanted)}", f"{path} has {listed(given)}")
+            raise InputError(
+                "costs",
+                f"needs one row for each of {listed(wanted)}",
+                f"{path} has {listed(given)}",
+            )
         matrix = matrix[[given.index(c) for c in wanted]]
     return Cost(matrix, "cost", tuple(columns))

@@ -1,4 +1,5 @@
-"""Files that are read some rows at a time: what columns and how many rows they have, and their rows as Arrow batches."""
+"""Files that are read some rows at a time: what columns and how many rows they have, and their rows
+as Arrow batches."""
 
 from __future__ import annotations
 
@@ -16,11 +17,13 @@ from .writing import conform, first_line
 
 Reached = Callable[[int], None]  # is told how many bytes of a file have been read
 
-GROUP_VALUES = 2**21  # values of an Arrow file that are a group, or one batch of rows if that is more
+# values of an Arrow file that are a group, or one batch of rows if that is more
+GROUP_VALUES = 2**21
 CSV_BYTES = 2**23  # of a .csv file are read at a time; no line can be longer
 HELD_BYTES = 2**21 + 2**17  # of a column, at most, are held while it is read
 READ_BYTES = 2**16  # of a column are read at a time
-WIDER = {"null": "int64", "int64": "double"}  # the types that a column of a .csv file may turn out to have; else text
+# the types that a column of a .csv file may turn out to have; else text
+WIDER = {"null": "int64", "int64": "double"}
 
 
 class RowFile(ABC):
@@ -38,16 +41,20 @@ class RowFile(ABC):
     columns_apart = False
 
     def know(self, folders: Folders) -> None:
-        """Add the columns that folders name, after its own, which come first where both have one."""
+        """Add the columns that folders name, after its own, which come first where both have
+        one."""
         import pyarrow as pa
 
         own = list(self.schema.names)  # here, as names of another encoding raise
         self.folders = {name: value for name, value in folders.items() if name not in own}
-        self.schema = pa.schema([*self.schema, *(pa.field(name, value.type) for name, value in self.folders.items())])
+        self.schema = pa.schema(
+            [*self.schema, *(pa.field(name, value.type) for name, value in self.folders.items())]
+        )
         self.names = [*own, *self.folders]
 
     def held_bytes(self, group: int, names: Collection[str]) -> int:
-        """About how much memory it takes to have a group open, beside the rows that are read of it."""
+        """About how much memory it takes to have a group open, beside the rows that are read of
+        it."""
         return 0
 
     def batches(self, group: int, schema: Any, rows: int) -> Iterator[Any]:
@@ -57,7 +64,9 @@ class RowFile(ABC):
         if not any(name in self.folders for name in schema.names):
             yield from self._own_batches(group, schema, rows)
             return
-        own = [field for field in schema if field.name not in self.folders] or [pa.field(self.names[0], pa.binary())]
+        own = [field for field in schema if field.name not in self.folders] or [
+            pa.field(self.names[0], pa.binary())
+        ]
         for batch in self._own_batches(group, pa.schema(own), rows):
             said = {name: pa.repeat(value, batch.num_rows) for name, value in self.folders.items()}
             columns = [said[name] if name in said else batch.column(name) for name in schema.names]
@@ -69,7 +78,8 @@ class RowFile(ABC):
 
 
 def open_files(files: Mapping[Path, Folders]) -> list[RowFile]:
-    """Files, opened as far as to know their columns, which must be the same. The rows of Arrow files are counted."""
+    """Files, opened as far as to know their columns, which must be the same. The rows of Arrow
+    files are counted."""
     found: list[RowFile] = []
     paths = list(files)
     with _bar(paths) as bar:
@@ -79,7 +89,9 @@ def open_files(files: Mapping[Path, Folders]) -> list[RowFile]:
     names = found[0].names
     if len(set(names)) < len(names):
         twice = next(name for name in names if names.count(name) > 1)
-        raise InputError("source", "column names must differ", f"{paths[0]} has two columns {twice!r}")
+        raise InputError(
+            "source", "column names must differ", f"{paths[0]} has two columns {twice!r}"
+        )
     return found
 
 
@@ -130,11 +142,14 @@ class ParquetRows(RowFile):
         self.path = path
         with parquet.ParquetFile(path) as file:
             self._metadata, self.schema = file.metadata, file.schema_arrow
-        self.groups = [self._metadata.row_group(i).num_rows for i in range(self._metadata.num_row_groups)]
+        self.groups = [
+            self._metadata.row_group(i).num_rows for i in range(self._metadata.num_row_groups)
+        ]
         check_rows_said(path, self._metadata, sum(self.groups))
 
     def held_bytes(self, group: int, names: Collection[str]) -> int:
-        """Of each column a page, and a page of distinct values, of 1 MiB unless the column has less."""
+        """Of each column a page, and a page of distinct values, of 1 MiB unless the column has
+        less."""
         about = self._metadata.row_group(group)
         columns = (about.column(i) for i in range(about.num_columns))
         used = (column for column in columns if column.path_in_schema.split(".")[0] in names)
@@ -144,15 +159,19 @@ class ParquetRows(RowFile):
         from pyarrow import parquet
 
         count = self.groups[group]
-        parts = max(1, -(-count // rows))  # as few as may be, and equal: each goes through all columns, one after the other
+        # as few as may be, and equal: each goes through all columns, one after the other
+        parts = max(1, -(-count // rows))
         rows = max(1, -(-count // parts))
         options = {"metadata": self._metadata, "pre_buffer": False, "buffer_size": READ_BYTES}
         with parquet.ParquetFile(self.path, **options) as file:
-            yield from file.iter_batches(rows, row_groups=[group], columns=schema.names, use_threads=False)
+            yield from file.iter_batches(
+                rows, row_groups=[group], columns=schema.names, use_threads=False
+            )
 
 
 class ArrowRows(RowFile):
-    """An Arrow file, whose groups are consecutive batches; or a stream in a file, which is read from front to end."""
+    """An Arrow file, whose groups are consecutive batches; or a stream in a file, which is read
+    from front to end."""
 
     def __init__(self, path: Path, reached: Reached) -> None:
         import pyarrow as pa
@@ -164,7 +183,8 @@ class ArrowRows(RowFile):
             with self._reader(source) as reader:
                 self.schema = reader.schema
         counts = []
-        for batch, read in self._each([0] if self.schema.names else None):  # one column is enough to count rows
+        # one column is enough to count rows
+        for batch, read in self._each([0] if self.schema.names else None):
             counts.append(batch.num_rows)
             reached(read)
         most = max(1, GROUP_VALUES // max(1, len(self.schema)))
@@ -179,8 +199,11 @@ class ArrowRows(RowFile):
             return pa.ipc.open_stream(source)
         return pa.ipc.open_file(source, options=pa.ipc.IpcReadOptions(included_fields=columns))
 
-    def _each(self, columns: Sequence[int] | None, some: range | None = None) -> Iterator[tuple[Any, int]]:
-        """The batches, or some of them, each with how many bytes of the file lie before its end (about, if it has an index)."""
+    def _each(
+        self, columns: Sequence[int] | None, some: range | None = None
+    ) -> Iterator[tuple[Any, int]]:
+        """The batches, or some of them, each with how many bytes of the file lie before its end
+        (about, if it has an index)."""
         import pyarrow as pa
 
         # not mapped: a file that shrinks meanwhile would end the process
@@ -200,7 +223,8 @@ class ArrowRows(RowFile):
 
 
 def runs_of(counts: Iterable[int], most: int) -> list[range]:
-    """The places of consecutive parts that have so many rows together, at most, or of one that has more.
+    """The places of consecutive parts that have so many rows together, at most, or of one that has
+    more.
 
     >>> runs_of([3, 4, 9, 1, 1], 8)
     [range(0, 2), range(2, 3), range(3, 5)]
@@ -227,7 +251,9 @@ class CsvRows(RowFile):
             self.schema = reader.schema
         self.groups = []
 
-    def _opened(self, columns: Sequence[str] | None = None, types: dict[str, Any] | None = None) -> Any:
+    def _opened(
+        self, columns: Sequence[str] | None = None, types: dict[str, Any] | None = None
+    ) -> Any:
         from pyarrow import csv
 
         parse = csv.ParseOptions(delimiter=separator_of(self.path))
@@ -248,14 +274,19 @@ class CsvRows(RowFile):
                 self.groups = [rows]
                 return types
             except pa.ArrowInvalid as problem:
-                found = re.search(r"In CSV column #(\d+): (?:Row #\d+: )?CSV conversion error to (\w+)", str(problem))
+                found = re.search(
+                    r"In CSV column #(\d+): (?:Row #\d+: )?CSV conversion error to (\w+)",
+                    str(problem),
+                )
                 name = self.schema.names[int(found[1])] if found else None
                 if name not in types or types[name] == pa.string():
                     raise
                 types = {**types, name: pa.type_for_alias(WIDER.get(str(types[name]), "string"))}
 
     def _own_batches(self, group: int, schema: Any, rows: int) -> Iterator[Any]:
-        with self._opened(schema.names, dict(zip(schema.names, schema.types, strict=True))) as reader:
+        with self._opened(
+            schema.names, dict(zip(schema.names, schema.types, strict=True))
+        ) as reader:
             for batch in reader:
                 for first in range(0, batch.num_rows, rows):
                     yield batch.slice(first, rows)
@@ -266,7 +297,8 @@ PART_BYTES = 2**25  # of all columns that are read together
 
 
 def parts_of(source: Any) -> Iterator[Any]:
-    """All columns of files, some rows at a time, as Arrow tables of one schema; an .npz file whole, as its path."""
+    """All columns of files, some rows at a time, as Arrow tables of one schema; an .npz file whole,
+    as its path."""
     paths = folders_of(source)
     tables = {path: folders for path, folders in paths.items() if form_of(path) != "npz"}
     files = dict(zip(tables, open_files(tables), strict=True)) if tables else {}
@@ -278,16 +310,19 @@ def parts_of(source: Any) -> Iterator[Any]:
             yield path
 
 
-def joint_schema(files: Sequence[RowFile], names: Sequence[str], numeric: Collection[str] | None = None) -> Any:
+def joint_schema(
+    files: Sequence[RowFile], names: Sequence[str], numeric: Collection[str] | None = None
+) -> Any:
     """Some columns, of types wide enough for all files. The rows of .csv files are counted.
 
-    numeric : columns of .csv files that are numbers, whatever they look like; the others must be of one kind. If it is not
-        given, what is a number in one .csv file and text in another is text.
+    numeric : columns of .csv files that are numbers, whatever they look like; the others must be of
+        one kind. If it is not given, what is a number in one .csv file and text in another is text.
     """
     import pyarrow as pa
 
     def own(file: RowFile) -> Any:
-        return pa.schema([file.schema.field(name) for name in names])  # without what a frame tells of its rows
+        # without what a frame tells of its rows
+        return pa.schema([file.schema.field(name) for name in names])
 
     sheets = [file for file in files if isinstance(file, CsvRows)]
     first, *others = [file for file in files if not isinstance(file, CsvRows)] or sheets
@@ -303,9 +338,15 @@ def joint_schema(files: Sequence[RowFile], names: Sequence[str], numeric: Collec
     if not sheets:
         return schema
     said = {name for sheet in sheets for name in sheet.folders}
-    types = {f.name: pa.float64() if f.name in (numeric or ()) else f.type for f in schema if f.name not in said}
+    types = {
+        f.name: pa.float64() if f.name in (numeric or ()) else f.type
+        for f in schema
+        if f.name not in said
+    }
     with _bar([sheet.path for sheet in sheets]) as bar:
-        for sheet, (_, reached) in zip(sheets, _each_of([sheet.path for sheet in sheets], bar), strict=True):
+        for sheet, (_, reached) in zip(
+            sheets, _each_of([sheet.path for sheet in sheets], bar), strict=True
+        ):
             with readable(sheet.path):
                 types = sheet.look(types, reached)
                 check_text(types, sheet.path)
@@ -313,11 +354,19 @@ def joint_schema(files: Sequence[RowFile], names: Sequence[str], numeric: Collec
 
 
 def _tables(file: RowFile, schema: Any) -> Iterator[Any]:
-    """The rows of a file in parts that fit into memory; checked, as to write damaged offsets would end the process."""
+    """The rows of a file in parts that fit into memory; checked, as to write damaged offsets would
+    end the process."""
     import pyarrow as pa
 
     with readable(file.path):
-        few = next((batch for group in range(len(file.groups)) for batch in file.batches(group, schema, FEW_ROWS)), None)
+        few = next(
+            (
+                batch
+                for group in range(len(file.groups))
+                for batch in file.batches(group, schema, FEW_ROWS)
+            ),
+            None,
+        )
         rows = 1 if few is None else max(1, PART_BYTES * few.num_rows // max(1, few.nbytes))
         for group in range(len(file.groups)):
             for batch in file.batches(group, schema, rows):

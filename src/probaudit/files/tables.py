@@ -29,11 +29,20 @@ def table_of(source: Any) -> Mapping[str, np.ndarray]:
         frame = nw.from_native(source, eager_only=True)
         names = list(frame.columns)
     except TypeError:
-        raise InputError("source", "must be a path or a data frame", type(source).__name__) from None
+        raise InputError(
+            "source", "must be a path or a data frame", type(source).__name__
+        ) from None
     except nw.exceptions.DuplicateError as problem:
-        raise InputError("source", "column names must differ", " ".join(str(problem).split())) from None
+        raise InputError(
+            "source", "column names must differ", " ".join(str(problem).split())
+        ) from None
     get = frame.get_column
-    return _Columns(names, lambda name: _series(get(name), str(name)), "the frame", lambda name: _type_of_series(get(name)))
+    return _Columns(
+        names,
+        lambda name: _series(get(name), str(name)),
+        "the frame",
+        lambda name: _type_of_series(get(name)),
+    )
 
 
 @contextmanager
@@ -45,9 +54,13 @@ def readable(path: Path) -> Iterator[None]:
     except InputError:
         raise
     except MemoryError as problem:
-        raise InputError("source", rule, f"{path}: needs more memory than there is; {first_line(problem)}") from None
+        raise InputError(
+            "source", rule, f"{path}: needs more memory than there is; {first_line(problem)}"
+        ) from None
     except (ValueError, OSError, EOFError, KeyError, RuntimeError) as problem:
-        if form_of(path) == "csv" and (isinstance(problem, UnicodeDecodeError) or "invalid UTF8" in str(problem)):
+        if form_of(path) == "csv" and (
+            isinstance(problem, UnicodeDecodeError) or "invalid UTF8" in str(problem)
+        ):
             raise InputError("source", SAVED_AS, f"{path} is not UTF-8") from None
         raise InputError("source", rule, f"{path}: {first_line(problem)}") from None
     except Exception as problem:  # zipfile.BadZipFile and others that only a damaged file raises
@@ -57,7 +70,8 @@ def readable(path: Path) -> Iterator[None]:
 
 
 def _many(files: Mapping[Path, Folders]) -> Mapping[str, np.ndarray]:
-    """The columns of several files that have the same ones, one file after the other, and those that their folders name."""
+    """The columns of several files that have the same ones, one file after the other, and those
+    that their folders name."""
     import pyarrow as pa
 
     tables, first = [], next(iter(files))
@@ -75,7 +89,9 @@ def _many(files: Mapping[Path, Folders]) -> Mapping[str, np.ndarray]:
         try:
             table = pa.concat_tables(tables, promote_options="permissive")
         except pa.ArrowTypeError as problem:
-            raise InputError("source", "all files need columns of the same types", first_line(problem)) from None
+            raise InputError(
+                "source", "all files need columns of the same types", first_line(problem)
+            ) from None
     return _arrow_columns(table, first, f"{len(files)} files")
 
 
@@ -83,7 +99,9 @@ def check_same_columns(first: Sequence[str], names: Sequence[str], path: Path) -
     if sorted(first) != sorted(names):
         odd = sorted(set(first) ^ set(names)) or ["one twice"]
         rule = "all files need the same columns"
-        raise InputError("source", rule, f"{path} has {'no' if odd[0] in first else 'another'} column {odd[0]!r}")
+        raise InputError(
+            "source", rule, f"{path} has {'no' if odd[0] in first else 'another'} column {odd[0]!r}"
+        )
 
 
 def is_text(kind: Any) -> bool:
@@ -112,7 +130,8 @@ def _type_of_series(series: Any) -> Any:
 
 
 def _series(series: Any, name: str) -> np.ndarray:
-    """A column of a frame by way of Arrow, which stacks lists fast; values of mixed types as the objects they are."""
+    """A column of a frame by way of Arrow, which stacks lists fast; values of mixed types as the
+    objects they are."""
     import pyarrow as pa
 
     try:
@@ -137,7 +156,9 @@ def _arrow_columns(table: Any, path: Path, source: str) -> _Columns:
     def type_of(name: str) -> Any:
         return table.schema.field(name).type
 
-    return _Columns(table.column_names, lambda name: _column(table[name], name, path), source, type_of)
+    return _Columns(
+        table.column_names, lambda name: _column(table[name], name, path), source, type_of
+    )
 
 
 def _column(column: Any, name: str, path: Path) -> np.ndarray:
@@ -190,7 +211,8 @@ def check_separator(path: Path) -> None:
 
 
 def check_text(types: Mapping[str, Any], path: Path) -> None:
-    """Raise if a column of a text file, of which these are the types, is in no encoding that can be read."""
+    """Raise if a column of a text file, of which these are the types, is in no encoding that can be
+    read."""
     odd = [name for name, kind in types.items() if str(kind) in ("binary", "large_binary")]
     if odd and form_of(path) == "csv":
         raise InputError("source", SAVED_AS, f"{path}: column {odd[0]!r} is not UTF-8")
@@ -199,7 +221,11 @@ def check_text(types: Mapping[str, Any], path: Path) -> None:
 def check_rows_said(path: Path, metadata: Any, found: int) -> None:
     """A damaged .parquet file may hold other numbers of rows in other places."""
     if metadata.num_rows != found:
-        raise InputError("source", "must have as many rows as it says", f"{path} says {metadata.num_rows:,}, has {found:,}")
+        raise InputError(
+            "source",
+            "must have as many rows as it says",
+            f"{path} says {metadata.num_rows:,}, has {found:,}",
+        )
 
 
 def column_names(names: Sequence[Any], source: str) -> dict[str, Any]:
@@ -207,16 +233,23 @@ def column_names(names: Sequence[Any], source: str) -> dict[str, Any]:
     found: dict[str, Any] = {}
     for name in names:
         if str(name) in found:
-            raise InputError("source", "column names must differ", f"{source} has two columns {str(name)!r}")
+            raise InputError(
+                "source", "column names must differ", f"{source} has two columns {str(name)!r}"
+            )
         found[str(name)] = name
     return found
 
 
 class _Columns(Mapping[str, np.ndarray]):
-    """Named columns, each read as numpy when it is asked for. `type_of` gives the Arrow type of one, or None."""
+    """Named columns, each read as numpy when it is asked for. `type_of` gives the Arrow type of
+    one, or None."""
 
     def __init__(
-        self, names: Sequence[Any], column: Callable[[Any], np.ndarray], source: str, type_of: Callable[[Any], Any]
+        self,
+        names: Sequence[Any],
+        column: Callable[[Any], np.ndarray],
+        source: str,
+        type_of: Callable[[Any], Any],
     ) -> None:
         self._names, self._column, self._type_of = column_names(names, source), column, type_of
 

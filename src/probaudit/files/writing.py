@@ -30,7 +30,8 @@ def write_table(path: Path, columns: Mapping[str, np.ndarray]) -> None:
 
 
 def write_tables(path: Path, parts: Iterable[Any]) -> int:
-    """Arrow tables as one .parquet or .csv file, with the columns of the first; how many rows they had.
+    """Arrow tables as one .parquet or .csv file, with the columns of the first; how many rows they
+    had.
 
     If a part fails, nothing is written.
     """
@@ -44,7 +45,9 @@ def write_tables(path: Path, parts: Iterable[Any]) -> int:
         for table in parts:
             if writer is None:
                 schema = table.schema
-                writer = stack.enter_context((csv.CSVWriter if form == ".csv" else parquet.ParquetWriter)(name, schema))
+                writer = stack.enter_context(
+                    (csv.CSVWriter if form == ".csv" else parquet.ParquetWriter)(name, schema)
+                )
             writer.write_table(conform(table, schema, "a later part"))
             rows += len(table)
         stack.close()
@@ -67,15 +70,22 @@ def arrow_table(columns: Mapping[str, np.ndarray]) -> Any:
 
 
 def with_columns(table: Any, columns: Mapping[str, np.ndarray]) -> Any:
-    """An Arrow table with more columns at its end, which take the place of those of their names; the others untouched."""
+    """An Arrow table with more columns at its end, which take the place of those of their names;
+    the others untouched."""
     import pyarrow as pa
 
-    more, kept = arrow_table(columns), table.select([name for name in table.column_names if name not in columns])
-    return pa.Table.from_arrays([*kept.columns, *more.columns], schema=pa.schema([*kept.schema, *more.schema]))
+    more, kept = (
+        arrow_table(columns),
+        table.select([name for name in table.column_names if name not in columns]),
+    )
+    return pa.Table.from_arrays(
+        [*kept.columns, *more.columns], schema=pa.schema([*kept.schema, *more.schema])
+    )
 
 
 def conform(table: Any, schema: Any, whose: str) -> Any:
-    """The columns of a schema by name, in its order and of its types, with every value as it was; or an error."""
+    """The columns of a schema by name, in its order and of its types, with every value as it was;
+    or an error."""
     import pyarrow as pa
 
     odd = sorted({*table.column_names} ^ {*schema.names})
@@ -119,7 +129,11 @@ def _replacing(path: Path) -> Iterator[Path]:
                 temporary.unlink()
         if isinstance(problem, OSError):
             rule = "must be a place where all of it can be written"
-            raise InputError("path", rule, f"{path}: {problem.strerror or first_line(problem)}") from None
+            raise InputError(
+                "path", rule, f"{path}: {problem.strerror or first_line(problem)}"
+            ) from None
         if type(problem).__module__.startswith("pyarrow"):
-            raise InputError("path", "must be a kind of file for these columns", f"{path}: {first_line(problem)}") from None
+            raise InputError(
+                "path", "must be a kind of file for these columns", f"{path}: {first_line(problem)}"
+            ) from None
         raise

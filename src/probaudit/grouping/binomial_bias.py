@@ -1,7 +1,9 @@
-"""What sampling adds, on average, to a convex function of an observed rate, for functions other than the square.
+"""What sampling adds, on average, to a convex function of an observed rate, for functions other
+than the square.
 
-For h(x) = x^2 the unbiased estimate of Proposition 4.3 (paper 1) is exact. For the log score no unbiased estimate exists, and
-the jackknife leaves half of the excess where events are rare. Here the excess is computed, under a named null hypothesis.
+For h(x) = x^2 the unbiased estimate of Proposition 4.3 (Perez-Lebel et al. 2023) is exact. For the
+log score no unbiased estimate exists, and the jackknife leaves half of the excess where events are
+rare. Here the excess is computed, under a named null hypothesis.
 """
 
 from __future__ import annotations
@@ -14,13 +16,15 @@ import numpy as np
 
 Function = Callable[[np.ndarray], np.ndarray]
 
-SERIES_FROM = 8.0  # standard deviation, in rows, from which a Taylor series replaces the sum over all counts
+# standard deviation, in rows, from which a Taylor series replaces the sum over all counts
+SERIES_FROM = 8.0
 REACH = 7.0  # standard deviations on each side of the mean that a sum covers
 
 
 @dataclass(frozen=True)
 class Convex:
-    """A convex function on [0, 1] with its second to fourth derivatives. Near 0 it is x log x, or x^2."""
+    """A convex function on [0, 1] with its second to fourth derivatives. Near 0 it is x log x, or
+    x^2."""
 
     value: Function
     second: Function
@@ -29,25 +33,34 @@ class Convex:
     both_ends: bool = False  # whether 1 - x counts as x does
 
     def series(self, mean: np.ndarray, variance: np.ndarray, skew: np.ndarray) -> np.ndarray:
-        """E h(X) - h(E X) from the central moments of X, the fourth taken as that of a normal variable."""
+        """E h(X) - h(E X) from the central moments of X, the fourth taken as that of a normal
+        variable."""
         inside = np.clip(mean, 1e-12, 1 - 1e-12)
         return np.asarray(
-            self.second(inside) * variance / 2 + self.third(inside) * skew / 6 + self.fourth(inside) * variance**2 / 8
+            self.second(inside) * variance / 2
+            + self.third(inside) * skew / 6
+            + self.fourth(inside) * variance**2 / 8
         )
 
 
-def shared_rate_excess(h: Convex, rows: np.ndarray, hits: np.ndarray, size: np.ndarray) -> np.ndarray:
-    """E h(X / size) - h(hits / rows), if `size` of `rows` rows are drawn without replacement and `hits` of all are hits.
+def shared_rate_excess(
+    h: Convex, rows: np.ndarray, hits: np.ndarray, size: np.ndarray
+) -> np.ndarray:
+    """E h(X / size) - h(hits / rows), if `size` of `rows` rows are drawn without replacement and
+    `hits` of all are hits.
 
-    That is the mean of h over regions of a level set that differ by chance alone, given the hits of the level set: X is then
-    hypergeometric, whatever the true rate. Numbers that are not whole (effective rows) are interpolated.
+    That is the mean of h over regions of a level set that differ by chance alone, given the hits of
+    the level set: X is then hypergeometric, whatever the true rate. Numbers that are not whole
+    (effective rows) are interpolated.
 
     >>> entropy = Convex(lambda x: x * x, lambda x: 2 + 0 * x, lambda x: 0 * x, lambda x: 0 * x)
     >>> found = shared_rate_excess(entropy, np.array([20.0]), np.array([5.0]), np.array([8.0]))
     >>> bool(np.isclose(found[0], 0.25 * 0.75 / 8 * 12 / 19))
     True
     """
-    rows, hits, size = (np.asarray(part, np.float64).ravel() for part in np.broadcast_arrays(rows, hits, size))
+    rows, hits, size = (
+        np.asarray(part, np.float64).ravel() for part in np.broadcast_arrays(rows, hits, size)
+    )
     whole = np.maximum(np.rint(rows), 1.0)
     hits, size = np.minimum(hits, whole), np.minimum(size, whole)
 
@@ -72,12 +85,15 @@ def known_rate_excess(h: Convex, rate: np.ndarray, size: np.ndarray) -> np.ndarr
     return _interpolated(at, (np.maximum(size, 1.0),), np.clip(rate, 0, 1))
 
 
-def observed_rate_excess(h: Convex, rate: np.ndarray, size: np.ndarray, claimed: np.ndarray) -> np.ndarray:
-    """An estimate of E h(X / size) - h(E X / size) from an observed rate, for the log score: nearly exact on average if the
-    claimed rate is right.
+def observed_rate_excess(
+    h: Convex, rate: np.ndarray, size: np.ndarray, claimed: np.ndarray
+) -> np.ndarray:
+    """An estimate of E h(X / size) - h(E X / size) from an observed rate, for the log score: nearly
+    exact on average if the claimed rate is right.
 
-    The excess at the observed rate is too small on average, as it is concave in the rate. What it lacks at the claimed rate is
-    added. If the claimed rate is wrong, that errs towards too large an excess, by at most 0.3 / size.
+    The excess at the observed rate is too small on average, as it is concave in the rate. What it
+    lacks at the claimed rate is added. If the claimed rate is wrong, that errs towards too large an
+    excess, by at most 0.3 / size.
     """
     rate, size, claimed = np.broadcast_arrays(rate, size, claimed)
     lacking = (1 - claimed) * _lacking(size * claimed)
@@ -90,7 +106,8 @@ FEW_EVENTS = 12.0  # the expected number from which the excess at the observed r
 
 
 def _lacking(expected: np.ndarray) -> np.ndarray:
-    """By how much the excess of X log X falls short, on average, if it is found at X in place of E X, for a Poisson count X."""
+    """By how much the excess of X log X falls short, on average, if it is found at X in place of E
+    X, for a Poisson count X."""
     return np.interp(expected, *_shortfall())
 
 
@@ -102,7 +119,9 @@ def _shortfall() -> tuple[np.ndarray, np.ndarray]:
     means, counts = np.linspace(0, FEW_EVENTS, 241), np.arange(100.0)
 
     def poisson(mean: np.ndarray) -> np.ndarray:
-        return np.asarray(np.exp(xlogy(counts, mean[:, None]) - mean[:, None] - gammaln(counts + 1)))
+        return np.asarray(
+            np.exp(xlogy(counts, mean[:, None]) - mean[:, None] - gammaln(counts + 1))
+        )
 
     def excess(mean: np.ndarray) -> np.ndarray:
         return np.asarray(poisson(mean) @ xlogy(counts, counts) - xlogy(mean, mean))
@@ -113,7 +132,9 @@ def _shortfall() -> tuple[np.ndarray, np.ndarray]:
     return means, found
 
 
-def _interpolated(at: Callable[..., np.ndarray], numbers: tuple[np.ndarray, ...], fixed: np.ndarray) -> np.ndarray:
+def _interpolated(
+    at: Callable[..., np.ndarray], numbers: tuple[np.ndarray, ...], fixed: np.ndarray
+) -> np.ndarray:
     """A function of whole numbers, linear in between."""
     found = np.zeros(len(fixed))
     for corner in np.ndindex(*(2,) * len(numbers)):
@@ -156,13 +177,17 @@ def _hypergeometric(h: Convex, rows: np.ndarray, hits: np.ndarray, size: np.ndar
 def _binomial(h: Convex, rate: np.ndarray, size: np.ndarray) -> np.ndarray:
     variance = size * rate * (1 - rate)
     many = variance > SERIES_FROM**2
-    found = np.where(many, h.series(rate, variance / size**2, variance * (1 - 2 * rate) / size**3), 0.0)
+    found = np.where(
+        many, h.series(rate, variance / size**2, variance * (1 - 2 * rate) / size**3), 0.0
+    )
     few = ~many
     found[few] = _mean_of(rate[few], size[few], lambda x, n: h.value(x)) - h.value(rate[few])
     return found
 
 
-def _mean_of(rate: np.ndarray, size: np.ndarray, of: Callable[[np.ndarray, np.ndarray], np.ndarray]) -> np.ndarray:
+def _mean_of(
+    rate: np.ndarray, size: np.ndarray, of: Callable[[np.ndarray, np.ndarray], np.ndarray]
+) -> np.ndarray:
     """E of(X / size, size) for a binomial X."""
     from scipy.special import gammaln, xlog1py, xlogy
 
@@ -172,7 +197,9 @@ def _mean_of(rate: np.ndarray, size: np.ndarray, of: Callable[[np.ndarray, np.nd
         return np.asarray(ways + xlogy(k, p) + xlog1py(n - k, -p))
 
     variance = size * rate * (1 - rate)
-    return _mean_over_counts(size * rate, variance, 0 * size, size, log_mass, lambda k, i: of(k / size[i], size[i]))
+    return _mean_over_counts(
+        size * rate, variance, 0 * size, size, log_mass, lambda k, i: of(k / size[i], size[i])
+    )
 
 
 def _mean_over_counts(
@@ -183,7 +210,8 @@ def _mean_over_counts(
     log_mass: Callable[[np.ndarray, np.ndarray], np.ndarray],
     of: Callable[[np.ndarray, np.ndarray], np.ndarray],
 ) -> np.ndarray:
-    """Means of a function of a count, given the logarithm of its probability; both take counts and the problem of each."""
+    """Means of a function of a count, given the logarithm of its probability; both take counts and
+    the problem of each."""
     if not len(mean):
         return np.zeros(0)
     reach = REACH * np.sqrt(variance) + REACH
@@ -193,4 +221,6 @@ def _mean_over_counts(
     problem = np.repeat(np.arange(len(mean)), terms)
     count = first[problem] + np.arange(len(problem)) - starts[problem]
     mass = np.exp(log_mass(count, problem))
-    return np.asarray(np.add.reduceat(mass * of(count, problem), starts) / np.add.reduceat(mass, starts))
+    return np.asarray(
+        np.add.reduceat(mass * of(count, problem), starts) / np.add.reduceat(mass, starts)
+    )

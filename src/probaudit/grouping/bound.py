@@ -1,6 +1,8 @@
-"""Grouping loss from the counts of regions: explained, induced by binning, bounds (paper 1, Section 4 and Appendix C).
+"""Grouping loss from the counts of regions: explained, induced by binning, bounds (Perez-Lebel et
+al. 2023, Section 4 and Appendix C).
 
-A level set is the rows of a bin (of a fold); a region is a part of one. All arrays may have resamples in front, [..., m].
+A level set is the rows of a bin (of a fold); a region is a part of one. All arrays may have
+resamples in front, [..., m].
 """
 
 from __future__ import annotations
@@ -20,7 +22,8 @@ ONE_ROW = 1 + 1e-9
 
 @dataclass(frozen=True)
 class Generator:
-    """A score for one probability: its negative entropy h, and its divergence d(truth, forecast)."""
+    """A score for one probability: its negative entropy h, and its divergence d(truth,
+    forecast)."""
 
     name: str
     h: Convex
@@ -34,9 +37,12 @@ class Generator:
     def curvature(self) -> Function:
         return self.h.second
 
-    def moved(self, rate: np.ndarray, here: np.ndarray, mean: np.ndarray, size: np.ndarray) -> np.ndarray:
-        """The rate of a level set, moved as the curve moves from its mean there to its mean `here`, in a region. For the log
-        score, which must not see a probability of 0, the way is measured in log odds, and the curve keeps off 0 and 1."""
+    def moved(
+        self, rate: np.ndarray, here: np.ndarray, mean: np.ndarray, size: np.ndarray
+    ) -> np.ndarray:
+        """The rate of a level set, moved as the curve moves from its mean there to its mean `here`,
+        in a region. For the log score, which must not see a probability of 0, the way is measured
+        in log odds, and the curve keeps off 0 and 1."""
         if self.name == "brier":
             return rate + here - mean
         room = 1 / (2 * size + 2)
@@ -61,7 +67,9 @@ def _both(side: Callable[[np.ndarray], np.ndarray], sign: int) -> Function:
 
 
 _SQUARE = Convex(lambda x: x**2, lambda x: np.full_like(x, 2.0), np.zeros_like, np.zeros_like)
-_X_LOG_X = Convex(lambda x: _x_log(x, x), _over, lambda x: -(_over(x) ** 2), lambda x: 2 * _over(x) ** 3)
+_X_LOG_X = Convex(
+    lambda x: _x_log(x, x), _over, lambda x: -(_over(x) ** 2), lambda x: 2 * _over(x) ** 3
+)
 _ENTROPY = Convex(
     Log().one_dimensional().phi,
     lambda x: _over(x * (1 - x)),
@@ -77,7 +85,8 @@ CLASS_LOG = Generator("log", _X_LOG_X, lambda x, y: _x_log(x, x) - _x_log(x, y) 
 
 @dataclass(frozen=True)
 class Moments:
-    """Sums over the clusters of each cell, [m]: of products of a cluster's weight and its weight of hits there."""
+    """Sums over the clusters of each cell, [m]: of products of a cluster's weight and its weight of
+    hits there."""
 
     hit_hit: np.ndarray
     hit_weight: np.ndarray
@@ -85,11 +94,21 @@ class Moments:
     weight_cubed: np.ndarray
 
     @classmethod
-    def of(cls, cell: np.ndarray, cluster: np.ndarray, weights: np.ndarray, hits: np.ndarray, cells: int) -> Moments:
-        """From the cell, cluster and weight of each row, and whether it is a hit; rows of cell -1 do not count."""
+    def of(
+        cls,
+        cell: np.ndarray,
+        cluster: np.ndarray,
+        weights: np.ndarray,
+        hits: np.ndarray,
+        cells: int,
+    ) -> Moments:
+        """From the cell, cluster and weight of each row, and whether it is a hit; rows of cell -1
+        do not count."""
         inside = cell >= 0
         cell, cluster, w, h = (part[inside] for part in (cell, cluster, weights, hits))
-        pair, place = np.unique(cell * (int(cluster.max(initial=0)) + 1) + cluster, return_inverse=True)
+        pair, place = np.unique(
+            cell * (int(cluster.max(initial=0)) + 1) + cluster, return_inverse=True
+        )
         own = pair // (int(cluster.max(initial=0)) + 1)
         weight, hit = (np.bincount(place.reshape(-1), part, len(pair)) for part in (w, w * h))
         products = (hit * hit, hit * weight, weight**2, weight**3)
@@ -100,9 +119,10 @@ class Moments:
         return effective_rows(weight, self.weight_weight)
 
     def variance(self, rate: np.ndarray, weight: np.ndarray) -> np.ndarray:
-        """Of the rate of each cell with `weight`: the squared residual sums of clusters (Liang & Zeger 1986), scaled to be
-        unbiased if the rows of a cluster agree, and too large, if anything, where they do not. If every row is a cluster, it
-        is rate (1 - rate) / (rows - 1). 0 for a cell of one cluster."""
+        """Of the rate of each cell with `weight`: the squared residual sums of clusters (Liang &
+        Zeger 1986), scaled to be unbiased if the rows of a cluster agree, and too large, if
+        anything, where they do not. If every row is a cluster, it is rate (1 - rate) / (rows - 1).
+        0 for a cell of one cluster."""
         squares = self.hit_hit - 2 * rate * self.hit_weight + rate**2 * self.weight_weight
         some = np.where(weight > 0, weight, 1.0)
         left = self.weight_weight - 2 * self.weight_cubed / some + (self.weight_weight / some) ** 2
@@ -111,15 +131,17 @@ class Moments:
         return np.where(several, np.maximum(squares, 0) * scale / some**2, 0.0)
 
     def size(self, rate: np.ndarray, weight: np.ndarray, rows: np.ndarray) -> np.ndarray:
-        """How many independent rows say as much about the rate: between the number of clusters and that of rows."""
+        """How many independent rows say as much about the rate: between the number of clusters and
+        that of rows."""
         variance, clusters = self.variance(rate, weight), self.clusters(weight)
         known = (variance > 0) & (rate > 0) & (rate < 1)
         found = 1 + rate * (1 - rate) / np.where(known, variance, 1.0)
         return np.where(known, np.clip(found, np.minimum(clusters, rows), rows), clusters)
 
     def tested_size(self, rate: np.ndarray, weight: np.ndarray, rows: np.ndarray) -> np.ndarray:
-        """The same for an exact interval, less what few clusters leave unknown about the variance: by the squared ratio of the
-        t quantiles of as many rows and as many clusters (Korn & Graubard 1998). At least 1."""
+        """The same for an exact interval, less what few clusters leave unknown about the variance:
+        by the squared ratio of the t quantiles of as many rows and as many clusters (Korn &
+        Graubard 1998). At least 1."""
         from scipy.special import stdtrit
 
         freedom = np.maximum(np.stack([rows, self.clusters(weight)]) - 1, 0.5)
@@ -129,7 +151,8 @@ class Moments:
 
 @dataclass(frozen=True)
 class RegionCounts:
-    """Regions in rising order of their level sets: weight, weight of hits, and sum of squared weights, [..., m].
+    """Regions in rising order of their level sets: weight, weight of hits, and sum of squared
+    weights, [..., m].
 
     curve : the mean of the calibration curve over each region, [m], if it is known.
     moments : of regions and of level sets (without regions of one cluster), if rows are dependent.
@@ -152,10 +175,12 @@ class RegionCounts:
 
 @dataclass(frozen=True)
 class Explained:
-    """The explained grouping loss as the plugin estimate less its bias, and what each region adds to the plugin, [..., m].
+    """The explained grouping loss as the plugin estimate less its bias, and what each region adds
+    to the plugin, [..., m].
 
     induced : how much of it is there only because outputs differ within bins, see `explained_loss`.
-    thin : regions of a single row (or cluster), which are left out: one row says nothing about chance.
+    thin : regions of a single row (or cluster), which are left out: one row says nothing about
+        chance.
     """
 
     plugin: np.ndarray
@@ -169,16 +194,20 @@ class Explained:
         return self.plugin - self.bias
 
 
-def explained_loss(counts: RegionCounts, rule: Generator, bias: np.ndarray | None = None) -> Explained:
-    """The h-variance of region rates within level sets, and its finite-sample bias (Theorem 4.1, Proposition 4.3).
+def explained_loss(
+    counts: RegionCounts, rule: Generator, bias: np.ndarray | None = None
+) -> Explained:
+    """The h-variance of region rates within level sets, and its finite-sample bias (Theorem 4.1,
+    Proposition 4.3).
 
     bias : if it is known already, as for resamples; else it is found by `_between_bias`.
 
-    If regions of a level set differ in their outputs, they should differ in their rates as well, as the calibration curve says.
-    Taken around what it says, the divergence of region rates bounds the grouping loss from below: E d(Q, C) >= E d(E[Q | R],
-    E[C | R]) by Jensen's inequality, as d is convex in both. It falls short of the plugin by `induced`. The paper takes off
-    the whole variance of the curve within bins, also what the regions do not see, so that without any grouping loss its bound
-    lies below 0 by that much.
+    If regions of a level set differ in their outputs, they should differ in their rates as well, as
+    the calibration curve says. Taken around what it says, the divergence of region rates bounds the
+    grouping loss from below: E d(Q, C) >= E d(E[Q | R], E[C | R]) by Jensen's inequality, as d is
+    convex in both. It falls short of the plugin by `induced`. The paper takes off the whole
+    variance of the curve within bins, also what the regions do not see, so that without any
+    grouping loss its bound lies below 0 by that much.
 
     >>> rates, counts = np.array([[0.2, 0.6]]), np.array([[10, 10]])
     >>> found = explained_loss(RegionCounts.of_counts(rates, counts), BRIER)
@@ -193,7 +222,9 @@ def explained_loss(counts: RegionCounts, rule: Generator, bias: np.ndarray | Non
 
     rows = effective_rows(counts.weight, counts.squared)
     kept = (rows if counts.moments is None else counts.moments[0].clusters(counts.weight)) > ONE_ROW
-    weight, hits, squared = (np.where(kept, part, 0.0) for part in (counts.weight, counts.hits, counts.squared))
+    weight, hits, squared = (
+        np.where(kept, part, 0.0) for part in (counts.weight, counts.hits, counts.squared)
+    )
     level_weight, level_hits = total(weight), total(hits)
     level_size = np.where(level_weight > 0, effective_rows(level_weight, total(squared)), 2.0)
     rate = np.clip(hits / np.where(kept, weight, 1.0), 0, 1)
@@ -205,13 +236,22 @@ def explained_loss(counts: RegionCounts, rule: Generator, bias: np.ndarray | Non
     induced = np.zeros(whole.shape[:-1])
     if counts.curve is not None:
         level_curve = total(weight * counts.curve) / np.where(level_weight > 0, level_weight, 1.0)
-        moved = rule.moved(around, counts.curve, np.repeat(level_curve, spans, axis=-1), np.repeat(level_size, spans, axis=-1))
+        moved = rule.moved(
+            around,
+            counts.curve,
+            np.repeat(level_curve, spans, axis=-1),
+            np.repeat(level_size, spans, axis=-1),
+        )
         induced = (
-            by_region.sum(axis=-1) - (weight * rule.divergence(rate, np.where(kept, moved, rate))).sum(axis=-1) / whole[..., 0]
+            by_region.sum(axis=-1)
+            - (weight * rule.divergence(rate, np.where(kept, moved, rate))).sum(axis=-1)
+            / whole[..., 0]
         )
     if bias is None:
         sizes = np.where(kept, rows, 2.0), level_size
-        by_level = _between_bias(rule, (weight, level_weight), (rate, level_rate), sizes, counts.moments, spans, total)
+        by_level = _between_bias(
+            rule, (weight, level_weight), (rate, level_rate), sizes, counts.moments, spans, total
+        )
         bias = by_level.sum(axis=-1) / whole[..., 0]
     return Explained(by_region.sum(axis=-1), bias, induced, by_region, (counts.weight > 0) & ~kept)
 
@@ -230,30 +270,39 @@ def _between_bias(
 ) -> np.ndarray:
     """What sampling adds to weight times the h-variance of region rates, by level set.
 
-    Brier: weight times the variance of each region's rate, less that of the level set's (Proposition 4.3), which is exact
-    whether regions differ or not. With clusters these variances are those of `Moments`.
-    Log score: the mean of the plugin over all ways to distribute the hits of the level set among its
-    regions. Regions without a difference then add nothing on average, however rare the event. The
-    excess is nearly concave in the rate: with true differences it is too large, if anything. With
-    clusters, sizes are divided by the design effect, the ratio of the two Brier biases.
+    Brier: weight times the variance of each region's rate, less that of the level set's
+    (Proposition 4.3), which is exact whether regions differ or not. With clusters these variances
+    are those of `Moments`. Log score: the mean of the plugin over all ways to distribute the hits
+    of the level set among its regions. Regions without a difference then add nothing on average,
+    however rare the event. The excess is nearly concave in the rate: with true differences it is
+    too large, if anything. With clusters, sizes are divided by the design effect, the ratio of the
+    two Brier biases.
     """
 
     def squares(variance: Pair) -> np.ndarray:
         return total(weight[0] * variance[0]) - weight[1] * variance[1]
 
-    alone = squares((rate[0] * (1 - rate[0]) / (size[0] - 1), rate[1] * (1 - rate[1]) / (size[1] - 1)))
+    alone = squares(
+        (rate[0] * (1 - rate[0]) / (size[0] - 1), rate[1] * (1 - rate[1]) / (size[1] - 1))
+    )
     within = alone
     if moments is not None:
-        within = squares((moments[0].variance(rate[0], weight[0]), moments[1].variance(rate[1], weight[1])))
+        within = squares(
+            (moments[0].variance(rate[0], weight[0]), moments[1].variance(rate[1], weight[1]))
+        )
     if rule.name == "brier":
         return within
     rows, level_rows = size
     if moments is not None:
         most = np.maximum(1.0, level_rows / np.maximum(moments[1].clusters(weight[1]), 1.0))
-        effect = np.clip(np.where(alone > 0, within / np.where(alone > 0, alone, 1.0), most), 1.0, most)
+        effect = np.clip(
+            np.where(alone > 0, within / np.where(alone > 0, alone, 1.0), most), 1.0, most
+        )
         rows, level_rows = np.maximum(rows / np.repeat(effect, spans), 1.0), level_rows / effect
     whole, shared = (np.repeat(part, spans, axis=-1) for part in (level_rows, rate[1]))
-    return total(weight[0] * shared_rate_excess(rule.h, whole, whole * shared, rows).reshape(rows.shape))
+    return total(
+        weight[0] * shared_rate_excess(rule.h, whole, whole * shared, rows).reshape(rows.shape)
+    )
 
 
 class Averages:
@@ -270,7 +319,10 @@ class Averages:
 
     def sums(self, values: np.ndarray) -> np.ndarray:
         size = len(self.total)
-        found = [np.bincount(self.number, row, minlength=size) for row in values.reshape(-1, values.shape[-1])]
+        found = [
+            np.bincount(self.number, row, minlength=size)
+            for row in values.reshape(-1, values.shape[-1])
+        ]
         return np.reshape(found, (*values.shape[:-1], size))
 
     def overall(self, values: np.ndarray) -> np.ndarray:
@@ -280,36 +332,45 @@ class Averages:
 def induced_losses(
     curve: np.ndarray, outputs: np.ndarray, averages: Averages, rule: Generator
 ) -> tuple[np.ndarray, np.ndarray]:
-    """What binning adds to the grouping loss, E V_h[C | S_B] (Proposition C.1), and to the calibration loss, CL(S_B) - CL(S),
-    which for Brier is - E V[S - C | S_B] (Proposition C.2).
+    """What binning adds to the grouping loss, E V_h[C | S_B] (Proposition C.1), and to the
+    calibration loss, CL(S_B) - CL(S), which for Brier is - E V[S - C | S_B] (Proposition C.2).
 
     curve : calibrated outputs of rows or points, perhaps resamples of them, [..., n].
     """
     binned = np.clip(averages(curve), 0, 1)
     grouping = averages.overall(averages(rule.value(curve)) - rule.value(binned))
-    gap = rule.divergence(binned, _inside(averages(outputs))) - averages(rule.divergence(curve, outputs))
+    gap = rule.divergence(binned, _inside(averages(outputs))) - averages(
+        rule.divergence(curve, outputs)
+    )
     return grouping, averages.overall(gap)
 
 
-def curve_noise(curve: np.ndarray, points: Points, rule: Generator, residuals: np.ndarray | None = None) -> float:
+def curve_noise(
+    curve: np.ndarray, points: Points, rule: Generator, residuals: np.ndarray | None = None
+) -> float:
     """How much of the curve's h-variance within level sets is chance.
 
-    For Brier it is the variance of the curve (but for its clipping at 0 and 1). For the log score each
-    value counts as the rate of as many rows as give it that variance.
+    For Brier it is the variance of the curve (but for its clipping at 0 and 1). For the log score
+    each value counts as the rate of as many rows as give it that variance.
 
-    residuals : of the rates from the curve, by independent units of rows, [points, units]; if rows depend on each other.
+    residuals : of the rates from the curve, by independent units of rows, [points, units]; if rows
+        depend on each other.
     """
     averages = Averages(points.level, points.weight)
     noise = curve * (1 - curve) / points.effective
 
     def excess(weights: np.ndarray, curve: np.ndarray, outputs: np.ndarray) -> np.ndarray:
-        variance = weights**2 @ noise if residuals is None else ((weights @ residuals) ** 2).sum(axis=1)
+        variance = (
+            weights**2 @ noise if residuals is None else ((weights @ residuals) ** 2).sum(axis=1)
+        )
         if rule.name == "brier":
             return variance
         rows = 1 / (weights**2 @ (1 / points.effective))
         if residuals is not None:
             rows = np.minimum(rows, curve * (1 - curve) / np.where(variance > 0, variance, np.inf))
-        return observed_rate_excess(rule.h, np.clip(curve, 0, 1), np.maximum(rows, 1.0), np.clip(outputs, 0, 1))
+        return observed_rate_excess(
+            rule.h, np.clip(curve, 0, 1), np.maximum(rows, 1.0), np.clip(outputs, 0, 1)
+        )
 
     of_points = averages(excess(points.smoother, curve, points.outputs))
     of_means = excess(averages(points.smoother.T).T, averages(curve), averages(points.outputs))
@@ -324,8 +385,9 @@ def binned_calibration_loss(
     rule: Generator,
     bias: np.ndarray | None = None,
 ) -> tuple[np.ndarray, np.ndarray]:
-    """CL(S_B), the mean divergence of rates from mean outputs over bins, and its finite-sample bias: for Brier that of Broecker
-    (2012), for the log score what is expected if the bins are calibrated, see `observed_rate_excess`.
+    """CL(S_B), the mean divergence of rates from mean outputs over bins, and its finite-sample
+    bias: for Brier that of Broecker (2012), for the log score what is expected if the bins are
+    calibrated, see `observed_rate_excess`.
 
     bias : if it is known already, as for resamples.
     """
@@ -334,22 +396,28 @@ def binned_calibration_loss(
     if bias is not None:
         return loss, bias
     if rule.name != "brier":
-        return loss, (share * observed_rate_excess(rule.h, rates, np.maximum(size, 1.0), stated)).sum(axis=-1)
-    enough = size > ONE_ROW  # a single row has no variance to be seen: what is expected if it is calibrated
-    excess = np.where(enough, rates * (1 - rates) / (np.where(enough, size, 2.0) - 1), stated * (1 - stated))
+        return loss, (
+            share * observed_rate_excess(rule.h, rates, np.maximum(size, 1.0), stated)
+        ).sum(axis=-1)
+    # a single row has no variance to be seen: what is expected if it is calibrated
+    enough = size > ONE_ROW
+    excess = np.where(
+        enough, rates * (1 - rates) / (np.where(enough, size, 2.0) - 1), stated * (1 - stated)
+    )
     return loss, (share * excess).sum(axis=-1)
 
 
 def _inside(means: np.ndarray) -> np.ndarray:
-    """Mean outputs, which rounding must not put on 0 or 1: rows that are there themselves count one by one."""
+    """Mean outputs, which rounding must not put on 0 or 1: rows that are there themselves count one
+    by one."""
     return np.clip(means, np.finfo(float).tiny, np.nextafter(1, 0))
 
 
 @dataclass(frozen=True)
 class Bounds:
-    """CL_induced + GL_induced of the Brier score, and ends between which it lies (Theorem C.1): from the curve, from rates
-    alone (Corollary C.1), and from the number of equal bins; and what the mean squared error of the outputs must be at
-    least, by each of these (Corollary C.2)."""
+    """CL_induced + GL_induced of the Brier score, and ends between which it lies (Theorem C.1):
+    from the curve, from rates alone (Corollary C.1), and from the number of equal bins; and what
+    the mean squared error of the outputs must be at least, by each of these (Corollary C.2)."""
 
     induced: float
     by_curve: tuple[float, float]
@@ -358,8 +426,11 @@ class Bounds:
     squared_error: tuple[float, float, float]
 
 
-def induced_bounds(curve: np.ndarray, outputs: np.ndarray, averages: Averages, binned: float, width: float) -> Bounds:
-    """binned : CL(S_B) + the explained grouping loss. width : of equal bins, NaN if they are not equal."""
+def induced_bounds(
+    curve: np.ndarray, outputs: np.ndarray, averages: Averages, binned: float, width: float
+) -> Bounds:
+    """binned : CL(S_B) + the explained grouping loss. width : of equal bins, NaN if they are not
+    equal."""
 
     def covariance(a: np.ndarray, b: np.ndarray) -> np.ndarray:
         return averages(a * b) - averages(a) * averages(b)

@@ -1,4 +1,5 @@
-"""The loss budget: expected score = calibration + grouping + the rest (papers 1 and 2, by the law of total variance)."""
+"""The loss budget: expected score = calibration + grouping + the rest (papers 1 and 2, by the law
+of total variance)."""
 
 from __future__ import annotations
 
@@ -75,7 +76,9 @@ class Budget:
         lines.append(f"{'':24}" + "".join(f"{name:>34}" for name in titles))
         for name in names:
             label = {"grouping": "grouping (at least)"}.get(name, name)
-            lines.append(f"{label:24}" + "".join(f"{_cell(getattr(b, name), b.total):>34}" for b in budgets))
+            lines.append(
+                f"{label:24}" + "".join(f"{_cell(getattr(b, name), b.total):>34}" for b in budgets)
+            )
         return "\n".join(lines)
 
     def badly_served(self, most: int) -> list[Region]:
@@ -88,7 +91,11 @@ class Budget:
         found: list[Region] = []
         for place in np.flatnonzero(table.verdict != ""):
             region = table[int(place)]
-            if len(found) < most and region.rule not in whole and not (mirrored and region.rule.startswith(mirrored)):
+            if (
+                len(found) < most
+                and region.rule not in whole
+                and not (mirrored and region.rule.startswith(mirrored))
+            ):
                 found.append(region)
         return found
 
@@ -122,22 +129,25 @@ def loss_budget(
     others: Others | None = None,
     **options: Unpack[RowOptions],
 ) -> Budget:
-    """How the expected score splits into what calibration, a better use of the features, and nothing known would remove.
+    """How the expected score splits into what calibration, a better use of the features, and
+    nothing known would remove.
 
     The outputs are recalibrated out of fold, and the grouping loss is that of the recalibrated
     outputs, as Perez-Lebel et al. 2023 (Section 5) do with isotonic regression. Of several classes,
-    rows are binned by the probability of one class at a time; without recalibration, rows of one bin
-    that differ in their other probabilities would make repairable miscalibration look like grouping.
+    rows are binned by the probability of one class at a time; without recalibration, rows of one
+    bin that differ in their other probabilities would make repairable miscalibration look like
+    grouping.
 
     calibration = (score before - score after) + calibration loss left after; grouping and rest are
     those of the recalibrated outputs, so that the budgets before and after agree by construction.
 
     features, bins, regions, region_ratio, resamples : as in `grouping_loss`.
-    lens : `Classwise()`, whose budget is that of the full score, if there are at most 20 classes with 500 rows each on average;
-        else `TopLabel()`. A budget says which. The event stays that of the original outputs.
-    calibrator : as in `calibration_loss`, whose default is not used where rows are too few for folds;
-        "best" for the one that `select_calibrator` takes without features; what `calibration_loss` returned; or "none"
-        for the budget of the outputs themselves, which of
+    lens : `Classwise()`, whose budget is that of the full score, if there are at most 20 classes
+        with 500 rows each on average; else `TopLabel()`. A budget says which. The event stays that
+        of the original outputs.
+    calibrator : as in `calibration_loss`, whose default is not used where rows are too few for
+        folds; "best" for the one that `select_calibrator` takes without features; what
+        `calibration_loss` returned; or "none" for the budget of the outputs themselves, which of
         several classes may count miscalibration as grouping.
     others : the rows of which these are a sample, see `grouping_loss`. With a calibrator the budget
         is that of the sample.
@@ -157,8 +167,14 @@ def loss_budget(
     if score not in NAMED:
         raise InputError("score", f"must be one of {', '.join(NAMED)}", repr(score))
     if isinstance(calibrator, str) and calibrator not in ("best", "none"):
-        raise InputError("calibrator", 'must be a calibrator, None, "best" or "none"', repr(calibrator))
-    if calibrator is not None and not isinstance(calibrator, (str, CalibrationLoss)) and calibrator.takes is not None:
+        raise InputError(
+            "calibrator", 'must be a calibrator, None, "best" or "none"', repr(calibrator)
+        )
+    if (
+        calibrator is not None
+        and not isinstance(calibrator, (str, CalibrationLoss))
+        and calibrator.takes is not None
+    ):
         rule = f"must not take {calibrator.takes}: what it removes is not miscalibration alone"
         raise InputError("calibrator", rule, type(calibrator).__name__)
     sample_words = ""
@@ -176,13 +192,20 @@ def loss_budget(
         calibrator = _usual_calibration(predictions, seed)
     if calibrator == "none":
         judged = _Judged.of(predictions, None, lens, score)
-        # All parts are of the same rows: of a single event the total, and of clusters the grouping loss, are the sample's.
+        # All parts are of the same rows: of a single event the total, and of clusters the grouping
+        # loss, are the sample's.
         others = others if isinstance(lens, Classwise) and predictions.clusters is None else None
-        found = grouping_loss(predictions, features=features, lens=lens, score=score, others=others, **choices)
+        found = grouping_loss(
+            predictions, features=features, lens=lens, score=score, others=others, **choices
+        )
         total = None if others is None else estimate_score(others.summary, NAMED[score])
-        return _budget(judged, found, score, lens, sample_words if others is None else "", choices, total)
+        return _budget(
+            judged, found, score, lens, sample_words if others is None else "", choices, total
+        )
     if calibrator == "best":
-        calibrator = select_calibrator(replace(predictions, features=None), score=score, seed=seed).calibrator
+        calibrator = select_calibrator(
+            replace(predictions, features=None), score=score, seed=seed
+        ).calibrator
     if not isinstance(calibrator, CalibrationLoss):
         calibrator = calibration_loss(predictions, calibrator=calibrator, seed=seed, interval=None)
     judged = _Judged.of(predictions, calibrator, lens, score)
@@ -218,7 +241,8 @@ def _taken(features: Any, rows: np.ndarray) -> Any:
 
 @dataclass(frozen=True, eq=False)
 class _Judged:
-    """The rows whose grouping loss is measured, and the score of each before and after recalibration.
+    """The rows whose grouping loss is measured, and the score of each before and after
+    recalibration.
 
     rows, lens : recalibrated (or original) outputs, and the lens that shows the event in them.
     places : of these rows among all. share : of each row in the mean, 0 for bad rows.
@@ -234,7 +258,9 @@ class _Judged:
     calibrator: str = ""
 
     @classmethod
-    def of(cls, predictions: Predictions, repaired: CalibrationLoss | None, lens: Lens, score: str) -> _Judged:
+    def of(
+        cls, predictions: Predictions, repaired: CalibrationLoss | None, lens: Lens, score: str
+    ) -> _Judged:
         if repaired is None:
             scores, share = _scores(predictions, score, lens)
             return cls(predictions, lens, np.arange(len(predictions)), scores, scores, share)
@@ -244,7 +270,8 @@ class _Judged:
         return cls(rows, inner, repaired.rows, before, after, share, repaired.calibrator)
 
     def mean(self, values: np.ndarray, definition: str) -> Estimate:
-        """A mean over rows with its interval by linearisation, by cluster where rows have clusters."""
+        """A mean over rows with its interval by linearisation, by cluster where rows have
+        clusters."""
         value = math.inf if np.isinf(values).any() else float(self.share @ values)
         influence = mean_influence(values, self.share)
         terms = unit_terms(influence, self.share, self.rows.cluster_numbers)
@@ -261,10 +288,14 @@ class _Judged:
             return np.asarray(counts @ sums / (counts @ np.bincount(units, self.share)))
 
 
-def _recalibrated(predictions: Predictions, repaired: CalibrationLoss, lens: Lens) -> tuple[Predictions, Lens]:
+def _recalibrated(
+    predictions: Predictions, repaired: CalibrationLoss, lens: Lens
+) -> tuple[Predictions, Lens]:
     """The recalibrated rows, and the lens that shows in them the event of the original outputs."""
     posteriors, original = np.clip(repaired.posteriors, 0, 1), predictions.take(repaired.rows)
-    kept: dict[str, Any] = {name: getattr(original, name) for name in ("sample_weight", "columns", "clusters")}
+    kept: dict[str, Any] = {
+        name: getattr(original, name) for name in ("sample_weight", "columns", "clusters")
+    }
     if isinstance(lens, TopLabel) and not predictions.pairs:
         # The event is that the class which the original outputs chose is right, also where the
         # recalibrated outputs would choose another.
@@ -287,46 +318,90 @@ def _scores(predictions: Predictions, score: str, lens: Lens) -> tuple[np.ndarra
     views, rule = look(predictions, lens), NAMED[score]
     first = views[0]
     if isinstance(lens, (Full, Classwise)):
-        outputs = first.view.outputs if len(views) == 1 else np.column_stack([seen.view.outputs for seen in views])
+        outputs = (
+            first.view.outputs
+            if len(views) == 1
+            else np.column_stack([seen.view.outputs for seen in views])
+        )
         values = rule.score(outputs, predictions.codes[first.rows])
     else:
-        values = rule.one_dimensional().divergence(first.view.labels, np.clip(first.view.outputs, 0, 1))
+        values = rule.one_dimensional().divergence(
+            first.view.labels, np.clip(first.view.outputs, 0, 1)
+        )
     scores, share = np.zeros((2, len(predictions)))
     scores[first.rows], share[first.rows] = values, first.weights / first.weights.sum()
     return scores, share
 
 
 def _budget(
-    judged: _Judged, found: GroupingLoss, score: str, lens: Lens, words: str, choices: dict[str, Any], total: Estimate | None
+    judged: _Judged,
+    found: GroupingLoss,
+    score: str,
+    lens: Lens,
+    words: str,
+    choices: dict[str, Any],
+    total: Estimate | None,
 ) -> Budget:
     """The budget, and that of the recalibrated outputs if there are any.
 
-    total : of all rows, if these are a sample of which `found` has counted all; then no resample has
-        all parts, and the interval of the rest takes them as independent.
+    total : of all rows, if these are a sample of which `found` has counted all; then no resample
+        has all parts, and the interval of the rest takes them as independent.
     """
-    how = f"recalibrated by {judged.calibrator} out of fold" if judged.calibrator else "not recalibrated"
+    how = (
+        f"recalibrated by {judged.calibrator} out of fold"
+        if judged.calibrator
+        else "not recalibrated"
+    )
     words = f"loss budget of the {score} score, {lens!r}, {how}{words}"
     left, grouping = found.calibration_loss, found.lower_bound
     before = judged.mean(judged.before, f"total, {words}") if total is None else total
-    after = judged.mean(judged.after, f"total after recalibration, {words}") if judged.calibrator else before
+    after = (
+        judged.mean(judged.after, f"total after recalibration, {words}")
+        if judged.calibrator
+        else before
+    )
     with np.errstate(invalid="ignore"):
         removed = judged.mean(judged.before - judged.after, f"removed by recalibration, {words}")
     rest = Estimate(after - left - grouping, n=after.n, definition=f"the rest, {words}")
     calibration = Estimate(removed + left, n=after.n, definition=f"calibration, {words}")
     if total is None and found.deviations is not None:
         deviations = dict(zip(PARTS, found.deviations.T, strict=True))
-        resampled = [judged.resampled(x, choices["resamples"], choices["seed"]) for x in (judged.before, judged.after)]
+        resampled = [
+            judged.resampled(x, choices["resamples"], choices["seed"])
+            for x in (judged.before, judged.after)
+        ]
         old, new = (x - x.mean() for x in resampled)
         _set_interval(calibration, old - new + deviations["calibration_loss"])
         _set_interval(rest, new - deviations["calibration_loss"] - deviations["lower_bound"])
     else:
-        half = math.sqrt(sum(((part.high - part.low) / 2) ** 2 for part in (before, left, grouping)))
-        rest.low, rest.high, calibration.low, calibration.high = rest - half, rest + half, left.low, left.high
+        half = math.sqrt(
+            sum(((part.high - part.low) / 2) ** 2 for part in (before, left, grouping))
+        )
+        rest.low, rest.high, calibration.low, calibration.high = (
+            rest - half,
+            rest + half,
+            left.low,
+            left.high,
+        )
     if not judged.calibrator:
         return Budget(before, left, grouping, rest, score, lens, found, words, removed)
     none = Estimate(0.0, n=after.n, definition="nothing removed")
-    later = Budget(after, left, grouping, rest, score, lens, found, f"{words}, after recalibration", none)
-    return Budget(before, calibration, grouping, rest, score, lens, found, words, removed, judged.calibrator, later)
+    later = Budget(
+        after, left, grouping, rest, score, lens, found, f"{words}, after recalibration", none
+    )
+    return Budget(
+        before,
+        calibration,
+        grouping,
+        rest,
+        score,
+        lens,
+        found,
+        words,
+        removed,
+        judged.calibrator,
+        later,
+    )
 
 
 def _set_interval(x: Estimate, deviations: np.ndarray) -> None:

@@ -1,4 +1,5 @@
-"""A continuous calibration curve: how often an event happens at each output, by local regression or nearest neighbours."""
+"""A continuous calibration curve: how often an event happens at each output, by local regression or
+nearest neighbours."""
 
 from __future__ import annotations
 
@@ -14,8 +15,8 @@ MOST_NEIGHBOURS, NEIGHBOUR_SHARE = 2000, 0.1
 
 @dataclass(frozen=True)
 class Points:
-    """Rows of one level set with nearly the same output as one, in rising order: mean output, rate of the event, weight,
-    effective number of rows, and level set; and the point of each row."""
+    """Rows of one level set with nearly the same output as one, in rising order: mean output, rate
+    of the event, weight, effective number of rows, and level set; and the point of each row."""
 
     outputs: np.ndarray
     rates: np.ndarray
@@ -25,20 +26,26 @@ class Points:
     of_row: np.ndarray
 
     @classmethod
-    def of(cls, outputs: np.ndarray, hits: np.ndarray, weights: np.ndarray, level: np.ndarray) -> Points:
+    def of(
+        cls, outputs: np.ndarray, hits: np.ndarray, weights: np.ndarray, level: np.ndarray
+    ) -> Points:
         """Level sets are ranges of outputs. Equal outputs are never parted."""
         order = np.argsort(outputs, kind="stable")
         x, sorted_level = outputs[order], level[order]
         fresh = np.r_[True, x[1:] != x[:-1]]
-        first = np.maximum.accumulate(np.where(fresh, np.arange(len(x)), 0))  # the first row of equal ones
+        # the first row of equal ones
+        first = np.maximum.accumulate(np.where(fresh, np.arange(len(x)), 0))
         rank = first * POINTS // max(len(x), POINTS) if len(x) > POINTS else first
-        sure = (x <= 0) | (x >= 1)  # where the log score is infinite if they are wrong: by themselves
+        # where the log score is infinite if they are wrong: by themselves
+        sure = (x <= 0) | (x >= 1)
         begins = np.r_[True, (np.diff(rank) > 0) | (np.diff(sorted_level) != 0) | np.diff(sure)]
         of_row = np.empty(len(x), np.int64)
         of_row[order] = np.cumsum(begins) - 1
         weight = np.bincount(of_row, weights)
         mean = np.bincount(of_row, weights * outputs) / weight
-        mean = np.where(sure[begins], x[begins], np.clip(mean, np.finfo(float).tiny, np.nextafter(1, 0)))
+        mean = np.where(
+            sure[begins], x[begins], np.clip(mean, np.finfo(float).tiny, np.nextafter(1, 0))
+        )
         return cls(
             mean,
             np.bincount(of_row, weights * hits) / weight,
@@ -53,9 +60,14 @@ class Points:
         return local_regression(self.outputs, self.weight)
 
     def curve(self, rates: np.ndarray, keep_ends: bool) -> np.ndarray:
-        """The smoothed rates, [..., points]. With `keep_ends`, those of outputs 0 and 1 stay as they are."""
+        """The smoothed rates, [..., points]. With `keep_ends`, those of outputs 0 and 1 stay as
+        they are."""
         smooth = np.clip(rates @ self.smoother.T, 0, 1)
-        return np.where((self.outputs <= 0) | (self.outputs >= 1), rates, smooth) if keep_ends else smooth
+        return (
+            np.where((self.outputs <= 0) | (self.outputs >= 1), rates, smooth)
+            if keep_ends
+            else smooth
+        )
 
 
 class BoxPoints(Points):
@@ -66,15 +78,18 @@ class BoxPoints(Points):
         return np.eye(len(self.outputs))
 
 
-ROWS_PER_TERM = 10  # a box is fitted with squares and products of outputs if it has so many rows for each
+# a box is fitted with squares and products of outputs if it has so many rows for each
+ROWS_PER_TERM = 10
 
 
 @dataclass(frozen=True)
 class BoxCurve:
-    """Calibrated outputs from a regression of one-hot labels on the outputs within each box of a k-d tree.
+    """Calibrated outputs from a regression of one-hot labels on the outputs within each box of a
+    k-d tree.
 
     fitted : [rows, classes]. rows : of each box, its rows.
-    terms, slopes : of each box, the centred regressors of its rows, [rows, terms], and the covariance of the
+    terms, slopes : of each box, the centred regressors of its rows, [rows, terms], and the
+        covariance of the
     fitted slopes for each class, [classes, terms, terms]. It errs low, as residuals do.
     """
 
@@ -85,7 +100,12 @@ class BoxCurve:
 
     @classmethod
     def of(
-        cls, outputs: np.ndarray, hits: np.ndarray, weights: np.ndarray, box: np.ndarray, units: np.ndarray | None
+        cls,
+        outputs: np.ndarray,
+        hits: np.ndarray,
+        weights: np.ndarray,
+        box: np.ndarray,
+        units: np.ndarray | None,
     ) -> BoxCurve:
         """Weighted least squares. units : the cluster of each row, if rows are dependent."""
         order = np.argsort(box, kind="stable")
@@ -99,12 +119,17 @@ class BoxCurve:
             fit = mean + x @ (inverse @ (x * w[:, None]).T @ (y - mean))
             fitted[inside] = fit
             terms.append(x)
-            slopes.append(_slope_covariance(x, w, y - fit, inverse, None if units is None else units[inside]))
+            slopes.append(
+                _slope_covariance(x, w, y - fit, inverse, None if units is None else units[inside])
+            )
         return cls(fitted, rows, terms, slopes)
 
-    def noise(self, region: np.ndarray, level: np.ndarray, weights: np.ndarray, scaled: bool = False) -> np.ndarray:
-        """What chance in the slopes adds, on average, to the weighted variance of the fitted values' means over regions within
-        their level sets, [classes]. Each row may be a region of its own.
+    def noise(
+        self, region: np.ndarray, level: np.ndarray, weights: np.ndarray, scaled: bool = False
+    ) -> np.ndarray:
+        """What chance in the slopes adds, on average, to the weighted variance of the fitted
+        values' means over regions within their level sets, [classes]. Each row may be a region of
+        its own.
 
         scaled : multiply by rows / degrees of freedom, so that the result does not err low.
         """
@@ -115,11 +140,19 @@ class BoxCurve:
             total += w.sum()
             if not len(w) or not x.shape[1]:
                 continue
-            means, mass = _means(r, w, z), np.bincount(np.unique(r, return_inverse=True)[1].reshape(-1), w)
+            means, mass = (
+                _means(r, w, z),
+                np.bincount(np.unique(r, return_inverse=True)[1].reshape(-1), w),
+            )
             spread = (means * mass[:, None]).T @ means
-            outer, whole = _means(own, w, z), np.bincount(np.unique(own, return_inverse=True)[1].reshape(-1), w)
+            outer, whole = (
+                _means(own, w, z),
+                np.bincount(np.unique(own, return_inverse=True)[1].reshape(-1), w),
+            )
             factor = len(x) / max(1, len(x) - x.shape[1] - 1) if scaled else 1.0
-            found += factor * np.einsum("ij,kij->k", spread - (outer * whole[:, None]).T @ outer, slopes)
+            found += factor * np.einsum(
+                "ij,kij->k", spread - (outer * whole[:, None]).T @ outer, slopes
+            )
         return np.asarray(found / total)
 
 
@@ -131,7 +164,8 @@ def _means(cell: np.ndarray, w: np.ndarray, values: np.ndarray) -> np.ndarray:
 
 
 def _terms(outputs: np.ndarray, w: np.ndarray) -> np.ndarray:
-    """Outputs but the last, and their squares and products where rows allow it; without a mean, of the order of 1."""
+    """Outputs but the last, and their squares and products where rows allow it; without a mean, of
+    the order of 1."""
     x = outputs[:, :-1].astype(np.float64)
     d, n = x.shape[1], len(x)
     if n < ROWS_PER_TERM * d:
@@ -146,7 +180,11 @@ def _terms(outputs: np.ndarray, w: np.ndarray) -> np.ndarray:
 
 
 def _slope_covariance(
-    x: np.ndarray, w: np.ndarray, residual: np.ndarray, inverse: np.ndarray, units: np.ndarray | None
+    x: np.ndarray,
+    w: np.ndarray,
+    residual: np.ndarray,
+    inverse: np.ndarray,
+    units: np.ndarray | None,
 ) -> np.ndarray:
     """The sandwich covariance of each class, [classes, terms, terms]: pulls are summed by unit."""
     pulls = (x * w[:, None])[:, None, :] * residual[:, :, None]  # [rows, classes, terms]
@@ -160,8 +198,9 @@ def _slope_covariance(
 
 
 def local_regression(outputs: np.ndarray, weight: np.ndarray, span: float = SPAN) -> np.ndarray:
-    """The matrix that turns rates at rising outputs into a curve there: straight lines, fitted with tricube weights to the
-    nearest points that hold a share of the weight (LOWESS without its robust steps, Cleveland 1979).
+    """The matrix that turns rates at rising outputs into a curve there: straight lines, fitted with
+    tricube weights to the nearest points that hold a share of the weight (LOWESS without its robust
+    steps, Cleveland 1979).
 
     >>> smoother = local_regression(np.linspace(0, 1, 50), np.ones(50), 0.3)
     >>> bool(np.allclose(smoother @ np.linspace(0.2, 0.7, 50), np.linspace(0.2, 0.7, 50)))
@@ -171,10 +210,16 @@ def local_regression(outputs: np.ndarray, weight: np.ndarray, span: float = SPAN
     gap = outputs[None, :] - outputs[:, None]
     near = np.abs(gap) / np.maximum(reach, np.finfo(float).tiny)[:, None]
     kernel = np.maximum(0.0, 1 - near**3) ** 3 * weight
-    mass, first, second = kernel.sum(axis=1), (kernel * gap).sum(axis=1), (kernel * gap**2).sum(axis=1)
+    mass, first, second = (
+        kernel.sum(axis=1),
+        (kernel * gap).sum(axis=1),
+        (kernel * gap**2).sum(axis=1),
+    )
     spread = mass * second - first**2
     line = spread > 1e-9 * mass * second  # else all weight lies at one place, and a mean must do
-    slanted = kernel * (second[:, None] - first[:, None] * gap) / np.where(line, spread, 1.0)[:, None]
+    slanted = (
+        kernel * (second[:, None] - first[:, None] * gap) / np.where(line, spread, 1.0)[:, None]
+    )
     return np.asarray(np.where(line[:, None], slanted, kernel / mass[:, None]))
 
 
@@ -184,15 +229,18 @@ def _reach(outputs: np.ndarray, weight: np.ndarray, span: float) -> np.ndarray:
     low, high = np.zeros(len(outputs)), np.full(len(outputs), 1.0 + np.ptp(outputs))
     for _ in range(40):
         middle = (low + high) / 2
-        mass = total[np.searchsorted(outputs, outputs + middle, "right")] - total[np.searchsorted(outputs, outputs - middle)]
+        mass = (
+            total[np.searchsorted(outputs, outputs + middle, "right")]
+            - total[np.searchsorted(outputs, outputs - middle)]
+        )
         enough = mass >= span * total[-1]
         low, high = np.where(enough, low, middle), np.where(enough, middle, high)
     return high
 
 
 def nearest_neighbours(outputs: np.ndarray, hits: np.ndarray, weights: np.ndarray) -> np.ndarray:
-    """The rate of the event among the nearest rows of each row: 2,000 of them, but at most a tenth of all. Of equally distant
-    rows those below count first.
+    """The rate of the event among the nearest rows of each row: 2,000 of them, but at most a tenth
+    of all. Of equally distant rows those below count first.
 
     >>> nearest_neighbours(np.arange(30.0), np.repeat([0.0, 1.0], 15), np.ones(30))[[0, 14, 15]].round(2)
     array([0.  , 0.33, 0.67])
@@ -200,7 +248,8 @@ def nearest_neighbours(outputs: np.ndarray, hits: np.ndarray, weights: np.ndarra
     k = max(1, min(MOST_NEIGHBOURS, int(NEIGHBOUR_SHARE * len(outputs))))
     order = np.argsort(outputs, kind="stable")
     x, row = outputs[order], np.arange(len(outputs))
-    low, high = np.maximum(0, row - k + 1), np.minimum(row, len(x) - k)  # where the window of k rows may begin
+    # where the window of k rows may begin
+    low, high = np.maximum(0, row - k + 1), np.minimum(row, len(x) - k)
     while (low < high).any():
         middle = (low + high) // 2
         move = (low < high) & (x - x[middle] > x[np.minimum(middle + k, len(x) - 1)] - x)

@@ -1,4 +1,5 @@
-"""Features: what is known of each row beside its outputs, as numbers and categories, and as small codes for trees."""
+"""Features: what is known of each row beside its outputs, as numbers and categories, and as small
+codes for trees."""
 
 from __future__ import annotations
 
@@ -22,8 +23,8 @@ PIECE = 2**20  # values of features that are converted at a time
 
 @dataclass(frozen=True, eq=False)
 class Features:
-    """What is known of each row, as a matrix with a name for each column. A column that says whether another one has a certain
-    value carries that value in `categories`."""
+    """What is known of each row, as a matrix with a name for each column. A column that says
+    whether another one has a certain value carries that value in `categories`."""
 
     names: tuple[str, ...]
     values: np.ndarray
@@ -32,7 +33,8 @@ class Features:
 
     @classmethod
     def of(cls, data: Any, rows: int, argument: str = "features") -> Features:
-        """From a matrix (any float or integer format, as it is), a frame of any library, or a mapping of names to columns.
+        """From a matrix (any float or integer format, as it is), a frame of any library, or a
+        mapping of names to columns.
 
         >>> Features.of({"size": [1.5, 2.5], "colour": ["red", "blue"]}, 2).names
         ('size', 'colour')
@@ -41,7 +43,11 @@ class Features:
         if columns is None:
             values = as_array(data, argument)
             if values.ndim != 2 or len(values) != rows or not values.shape[1]:
-                raise InputError(argument, f"must be [rows, features] with {rows} rows", f"has shape {values.shape}")
+                raise InputError(
+                    argument,
+                    f"must be [rows, features] with {rows} rows",
+                    f"has shape {values.shape}",
+                )
             if values.dtype.kind in "fiu":
                 return cls(tuple(f"f_{k}" for k in range(values.shape[1])), values)
             columns = {f"f_{k}": values[:, k] for k in range(values.shape[1])}
@@ -50,7 +56,11 @@ class Features:
         categories: dict[int, Any] = {}
         for name, column in columns.items():
             if column.shape != (rows,):
-                raise InputError(argument, f"column {name!r} needs one value per row ({rows})", f"has shape {column.shape}")
+                raise InputError(
+                    argument,
+                    f"column {name!r} needs one value per row ({rows})",
+                    f"has shape {column.shape}",
+                )
             known = _categories(column)
             for value in [None] if known is None else known:
                 if known is not None:
@@ -60,7 +70,11 @@ class Features:
         if not parts:
             raise InputError(argument, "needs at least one column that varies")
         wide = any(part.dtype.kind in "iu" or part.dtype.itemsize == 8 for part in parts)
-        return cls(tuple(names), np.column_stack(parts).astype(np.float64 if wide else np.float32), categories)
+        return cls(
+            tuple(names),
+            np.column_stack(parts).astype(np.float64 if wide else np.float32),
+            categories,
+        )
 
     @classmethod
     def none(cls, rows: int) -> Features:
@@ -83,30 +97,43 @@ class Features:
             columns = dict(zip(dict.fromkeys(self.names), matrix.T, strict=True))
         values = np.empty((rows, len(self.names)), self.values.dtype)
         for k, name in enumerate(self.names):
-            values[:, k] = columns[name] == self.categories[k] if k in self.categories else columns[name]
+            values[:, k] = (
+                columns[name] == self.categories[k] if k in self.categories else columns[name]
+            )
         return replace(self, values=values)
 
     @cached_property
     def cuts(self) -> np.ndarray:
-        """Up to 255 values of each feature at equal shares of the rows, rising, then infinity; NaN is larger than all."""
+        """Up to 255 values of each feature at equal shares of the rows, rising, then infinity; NaN
+        is larger than all."""
         if self.given_cuts is not None:
             return self.given_cuts
         n, d = self.values.shape
-        rows = np.arange(n) if n <= SAMPLE else np.sort(np.random.default_rng(0).choice(n, SAMPLE, replace=False))
+        rows = (
+            np.arange(n)
+            if n <= SAMPLE
+            else np.sort(np.random.default_rng(0).choice(n, SAMPLE, replace=False))
+        )
         found = np.full((d, CUTS), np.inf, self._dtype)
         for k in range(d):
             known = np.sort(self.values[rows, k].astype(self._dtype))
             known = known[np.isfinite(known)]
             values = np.unique(known)
             if len(values) > CUTS + 1:
-                values = np.unique(np.r_[known[np.arange(1, CUTS + 1) * len(known) // (CUTS + 1)], known[-1]])
+                values = np.unique(
+                    np.r_[known[np.arange(1, CUTS + 1) * len(known) // (CUTS + 1)], known[-1]]
+                )
             values = values[:-1]  # nothing lies above the last
             found[k, : len(values)] = values
         return found
 
     @property
     def _dtype(self) -> Any:
-        return np.float64 if self.values.dtype.kind in "iu" or self.values.dtype.itemsize == 8 else np.float32
+        return (
+            np.float64
+            if self.values.dtype.kind in "iu" or self.values.dtype.itemsize == 8
+            else np.float32
+        )
 
     @cached_property
     def codes(self) -> np.ndarray:
@@ -118,7 +145,9 @@ class Features:
         def fill(part: slice) -> None:
             for first in range(part.start, part.stop, step):
                 piece = slice(first, min(first + step, part.stop))
-                code_rows(np.ascontiguousarray(self.values[piece], self._dtype), self.cuts, codes[piece])
+                code_rows(
+                    np.ascontiguousarray(self.values[piece], self._dtype), self.cuts, codes[piece]
+                )
 
         each_chunk(codes, fill)
         return codes
@@ -130,11 +159,14 @@ class Features:
             return f"{name} {'=' if low >= 0 else '!='} {self.categories[column]}"
         if not np.isfinite(low):
             return f"{name} <= {high:.3g}"
-        return f"{name} > {low:.3g}" if not np.isfinite(high) else f"{low:.3g} < {name} <= {high:.3g}"
+        return (
+            f"{name} > {low:.3g}" if not np.isfinite(high) else f"{low:.3g} < {name} <= {high:.3g}"
+        )
 
 
 def _categories(column: np.ndarray) -> list[Any] | None:
-    """The values of a column that holds no numbers, the most frequent first; the last of two says nothing new."""
+    """The values of a column that holds no numbers, the most frequent first; the last of two says
+    nothing new."""
     if column.dtype.kind in "fiu":
         return None
     counts: dict[Any, int] = {}
@@ -149,5 +181,9 @@ def features_of(predictions: Predictions) -> Any:
     names, features = predictions.feature_names, predictions.features
     if names is None:
         return features
-    columns = features.T if features.dtype != object else (np.array(column.tolist()) for column in features.T)
+    columns = (
+        features.T
+        if features.dtype != object
+        else (np.array(column.tolist()) for column in features.T)
+    )
     return dict(zip(names, columns, strict=True))

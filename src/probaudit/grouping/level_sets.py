@@ -1,4 +1,5 @@
-"""Rows of an event in bins and regions, what they lose by grouping, and how that varies when rows are resampled."""
+"""Rows of an event in bins and regions, what they lose by grouping, and how that varies when rows
+are resampled."""
 
 from __future__ import annotations
 
@@ -57,8 +58,8 @@ class Plan:
 
 @dataclass(frozen=True, eq=False)
 class Event:
-    """Rows of positive weight: outputs, whether the event happened (0 or 1), weights, places among all `total` rows, and the
-    cluster of each row, if rows depend on each other."""
+    """Rows of positive weight: outputs, whether the event happened (0 or 1), weights, places among
+    all `total` rows, and the cluster of each row, if rows depend on each other."""
 
     outputs: np.ndarray
     hits: np.ndarray
@@ -71,12 +72,25 @@ class Event:
     def of(cls, seen: Seen, clusters: np.ndarray | None = None) -> list[Event]:
         """The event that is seen; of several classes, one for each. clusters : of all rows."""
         chosen = those(seen.weights > 0)
-        outputs, labels, places = seen.view.outputs[chosen], seen.view.labels[chosen], seen.rows[chosen]
-        rows = places.astype(np.int64, copy=False), seen.total, None if clusters is None else clusters[places]
+        outputs, labels, places = (
+            seen.view.outputs[chosen],
+            seen.view.labels[chosen],
+            seen.rows[chosen],
+        )
+        rows = (
+            places.astype(np.int64, copy=False),
+            seen.total,
+            None if clusters is None else clusters[places],
+        )
         if outputs.ndim == 1:
             return [cls(outputs, labels.astype(np.float64), seen.weights[chosen], *rows)]
         return [
-            cls(np.ascontiguousarray(outputs[:, k]), (labels == k).astype(np.float64), seen.weights[chosen], *rows)
+            cls(
+                np.ascontiguousarray(outputs[:, k]),
+                (labels == k).astype(np.float64),
+                seen.weights[chosen],
+                *rows,
+            )
             for k in range(outputs.shape[1])
         ]
 
@@ -94,7 +108,9 @@ class Event:
 
         order = np.flatnonzero(train)[np.argsort(self.outputs[train], kind="stable")]
         outputs, hits, weights = (part[order] for part in (self.outputs, self.hits, self.weights))
-        return np.asarray(read_curve(pool_adjacent_violators(outputs, hits * weights, weights), self.outputs))
+        return np.asarray(
+            read_curve(pool_adjacent_violators(outputs, hits * weights, weights), self.outputs)
+        )
 
     def regions(self, choice: Regions | Partition) -> Regions:
         """A partition as known groups."""
@@ -102,14 +118,16 @@ class Event:
             return choice
         cells = choice.select(self.places, self.total).cells(self.outputs)
         if not isinstance(choice, Column):
-            return GivenRegions(self.everywhere(cells), [f"cell {k}" for k in range(int(cells.max()) + 1)])
+            return GivenRegions(
+                self.everywhere(cells), [f"cell {k}" for k in range(int(cells.max()) + 1)]
+            )
         return GivenRegions.of_columns({"group": choice.values})
 
 
 @dataclass(frozen=True, eq=False)
 class BinSums:
-    """Of each bin that has rows: its number, its rows, the sums of weights, squared weights, outputs and
-    hits; and, if rows are dependent, the moments of clusters."""
+    """Of each bin that has rows: its number, its rows, the sums of weights, squared weights,
+    outputs and hits; and, if rows are dependent, the moments of clusters."""
 
     number: np.ndarray
     rows: np.ndarray
@@ -121,9 +139,12 @@ class BinSums:
 
     @classmethod
     def of(cls, bins: np.ndarray, *sums: np.ndarray) -> BinSums:
-        """From the bins of rows or regions, and what each of these adds to the sums, in their order."""
+        """From the bins of rows or regions, and what each of these adds to the sums, in their
+        order."""
         number, place = np.unique(bins, return_inverse=True)
-        rows, weight, squared, stated, hits = (np.bincount(place.reshape(-1), part) for part in sums)
+        rows, weight, squared, stated, hits = (
+            np.bincount(place.reshape(-1), part) for part in sums
+        )
         return cls(number, rows, weight, squared, stated, hits)
 
     def calibration(self, rule: Generator) -> tuple[float, float]:
@@ -140,10 +161,11 @@ class BinSums:
 class Measured:
     """An event in bins and regions, its calibration curve, and what they give.
 
-    outputs : those judged, as they came or recalibrated; judged : the rows that count for the curve and the calibration loss.
+    outputs : those judged, as they came or recalibrated; judged : the rows that count for the curve
+        and the calibration loss.
     rows, stated : of each region, its rows and the weighted sum of their outputs.
-    curve : where it is known, rising, and its values there. induced : what binning adds to the grouping loss, in the bins as a
-        whole.
+    curve : where it is known, rising, and its values there. induced : what binning adds to the
+        grouping loss, in the bins as a whole.
     calibration : the calibration loss of the bins, its bias, and what binning adds to it.
     """
 
@@ -181,7 +203,8 @@ class Measured:
 def _parts(explained: Explained, induced: Any, binned: Any, bias: Any, added: Any) -> np.ndarray:
     with np.errstate(invalid="ignore"):
         calibration = np.asarray(binned - bias - added)
-    calibration = np.where(np.isnan(calibration), np.inf, calibration)  # outputs of 0 or 1 that were wrong, in the log score
+    # outputs of 0 or 1 that were wrong, in the log score
+    calibration = np.where(np.isnan(calibration), np.inf, calibration)
     debiased = explained.debiased
     parts = (debiased - induced, debiased, explained.plugin, explained.bias, induced, calibration)
     return np.stack(np.broadcast_arrays(*parts))
@@ -197,7 +220,11 @@ def measure(event: Event, plan: Plan) -> Measured:
             raise InputError("recalibrate", "needs two rows or more")
         curves = [event.isotonic(~test) for test in tests]
         folds = [plan.bins.cells(curve) for curve in curves]
-        outputs, bins, judged = np.select(tests, curves), np.select(tests, folds), np.any(tests, axis=0)
+        outputs, bins, judged = (
+            np.select(tests, curves),
+            np.select(tests, folds),
+            np.any(tests, axis=0),
+        )
     elif isinstance(regions, GivenRegions):  # there is nothing to learn: all rows rate
         tests, folds = [judged], [bins]
     kept = those(judged)
@@ -240,18 +267,26 @@ def measure(event: Event, plan: Plan) -> Measured:
 
 
 def measure_joint(events: Sequence[Event], plan: Plan) -> list[Measured]:
-    """The classes of one forecast, with level sets and regions that they share (paper 1, Definition 3.1): boxes of the outputs,
-    split into regions by all classes at once. The loss is the sum over classes."""
+    """The classes of one forecast, with level sets and regions that they share (Perez-Lebel et al.
+    2023, Definition 3.1): boxes of the outputs, split into regions by all classes at once. The loss
+    is the sum over classes."""
     first, rule = events[0], plan.rule
-    outputs, hits = (np.column_stack([getattr(event, name) for event in events]) for name in ("outputs", "hits"))
+    outputs, hits = (
+        np.column_stack([getattr(event, name) for event in events]) for name in ("outputs", "hits")
+    )
     w, bins, regions = first.weights, plan.bins.cells(outputs), first.regions(plan.regions)
-    tests = [np.ones(len(bins), bool)] if isinstance(regions, GivenRegions) else _tests(first, bins, plan)
+    tests = (
+        [np.ones(len(bins), bool)]
+        if isinstance(regions, GivenRegions)
+        else _tests(first, bins, plan)
+    )
     labels = np.column_stack([event.everywhere(w * event.hits) for event in events])
     known = Level(first.places, first.places[:0], first.everywhere(w), labels, False, plan.seed)
     parting = part_rows(regions, plan.features, [bins] * len(tests), tests, known)
     curve = BoxCurve.of(outputs, hits, w, bins, first.clusters)
     whole = curve.noise(np.arange(len(bins)), bins, w, scaled=True)
-    # Regions were chosen by the labels of the other fold. A curve that saw these would deviate where regions do.
+    # Regions were chosen by the labels of the other fold. A curve that saw these would deviate
+    # where regions do.
     level = np.where(parting.region >= 0, parting.level[parting.region], -1)
     own_curve = BoxCurve.of(outputs, hits, w, level, first.clusters)
     seen = own_curve.noise(parting.region, level, w)  # errs low, and so does the bound
@@ -265,7 +300,14 @@ def measure_joint(events: Sequence[Event], plan: Plan) -> list[Measured]:
         grouping, added = induced_losses(c, o, averages, rule)
         binned, bias = sums.calibration(rule)
         place, size = np.searchsorted(sums.number, bins), sums.weight**2 / sums.squared
-        points = BoxPoints(sums.stated / sums.weight, sums.hits / sums.weight, sums.weight, size, sums.number, place)
+        points = BoxPoints(
+            sums.stated / sums.weight,
+            sums.hits / sums.weight,
+            sums.weight,
+            size,
+            sums.number,
+            place,
+        )
         one = Measured(
             event=event,
             outputs=o,
@@ -299,18 +341,28 @@ def _tests(event: Event, bins: np.ndarray, plan: Plan) -> list[np.ndarray]:
         rates, learns = np.bincount(event.clusters, test), np.bincount(event.clusters, ~test)
         if ((rates > 0) & (learns > 0)).any():
             broken = int(((rates > 0) & (learns > 0)).sum())
-            raise InputError("split", "must leave clusters whole, all rows of one True or all False", f"{broken} are split")
+            raise InputError(
+                "split",
+                "must leave clusters whole, all rows of one True or all False",
+                f"{broken} are split",
+            )
     return [test]
 
 
-def _bin_sums(o: np.ndarray, h: np.ndarray, w: np.ndarray, b: np.ndarray, clusters: np.ndarray | None) -> BinSums:
+def _bin_sums(
+    o: np.ndarray, h: np.ndarray, w: np.ndarray, b: np.ndarray, clusters: np.ndarray | None
+) -> BinSums:
     sums = BinSums.of(b, np.ones(len(b)), w, w * w, w * o, w * h)
     if clusters is None:
         return sums
-    return replace(sums, moments=Moments.of(np.searchsorted(sums.number, b), clusters, w, h, len(sums.number)))
+    return replace(
+        sums, moments=Moments.of(np.searchsorted(sums.number, b), clusters, w, h, len(sums.number))
+    )
 
 
-def bounds_of(curve: np.ndarray, x: np.ndarray, averages: Averages, binned: float, plan: Plan) -> Bounds | None:
+def bounds_of(
+    curve: np.ndarray, x: np.ndarray, averages: Averages, binned: float, plan: Plan
+) -> Bounds | None:
     """For the Brier score; see `Bounds`."""
     if plan.rule is not BRIER:
         return None
@@ -323,7 +375,9 @@ def _counts(
 ) -> tuple[RegionCounts, np.ndarray, np.ndarray]:
     rated = those(parting.region >= 0)
     region, w, h, o = (part[rated] for part in (parting.region, event.weights, event.hits, outputs))
-    weight, hits, squared, sums, stated = (np.bincount(region, part) for part in (w, w * h, w * w, w * curve[rated], w * o))
+    weight, hits, squared, sums, stated = (
+        np.bincount(region, part) for part in (w, w * h, w * w, w * curve[rated], w * o)
+    )
     moments = None
     if event.clusters is not None:
         c = event.clusters[rated]
@@ -331,13 +385,20 @@ def _counts(
         thin = of_regions.clusters(weight) <= ONE_ROW
         level = np.where(thin, -1, parting.level)[region]
         moments = of_regions, Moments.of(level, c, w, h, int(parting.level[-1]) + 1)
-    return RegionCounts(parting.level, weight, hits, squared, sums / weight, moments), np.bincount(region), stated
+    return (
+        RegionCounts(parting.level, weight, hits, squared, sums / weight, moments),
+        np.bincount(region),
+        stated,
+    )
 
 
-Curve = tuple[np.ndarray, np.ndarray, Averages, float]  # its values, where, means over bins there, and what chance adds
+# its values, where, means over bins there, and what chance adds
+Curve = tuple[np.ndarray, np.ndarray, Averages, float]
 
 
-def local_curve(points: Points, plan: Plan, dependent: tuple[np.ndarray, np.ndarray, np.ndarray] | None = None) -> Curve:
+def local_curve(
+    points: Points, plan: Plan, dependent: tuple[np.ndarray, np.ndarray, np.ndarray] | None = None
+) -> Curve:
     """By local regression.
 
     dependent : the hits, weights and clusters of rows, if these depend on each other.
@@ -349,7 +410,12 @@ def local_curve(points: Points, plan: Plan, dependent: tuple[np.ndarray, np.ndar
 
 
 def _residuals(
-    points: Points, curve: np.ndarray, hits: np.ndarray, weights: np.ndarray, clusters: np.ndarray, seed: int
+    points: Points,
+    curve: np.ndarray,
+    hits: np.ndarray,
+    weights: np.ndarray,
+    clusters: np.ndarray,
+    seed: int,
 ) -> np.ndarray:
     """How far each unit of rows moves the rate of each point from the curve, [points, units]."""
     unit = sampling_units(len(hits), seed, clusters)
@@ -366,15 +432,19 @@ def _near(o: np.ndarray, h: np.ndarray, w: np.ndarray, b: np.ndarray, plan: Plan
     return curve, o, Averages(b, w), 0.0
 
 
-def resampled(measured: Sequence[Measured], units: np.ndarray, resamples: int, seed: int) -> np.ndarray:
-    """PARTS summed over events, [resamples, parts], if units of rows are resampled. Regions, and what the curve is fitted to,
-    stay where they are. `units` gives the unit of each of all rows."""
+def resampled(
+    measured: Sequence[Measured], units: np.ndarray, resamples: int, seed: int
+) -> np.ndarray:
+    """PARTS summed over events, [resamples, parts], if units of rows are resampled. Regions, and
+    what the curve is fitted to, stay where they are. `units` gives the unit of each of all rows."""
     size, rng = int(units.max()) + 1, np.random.default_rng(seed)
     redraws = [_Redraw(one, units, size) for one in measured]
     step = max(1, BATCH // max(size, *(len(one.parting.level) for one in measured)))
     found = []
     for first in range(0, resamples, step):
-        counts = rng.multinomial(size, np.full(size, 1 / size), min(step, resamples - first)).astype(np.float64)
+        counts = rng.multinomial(
+            size, np.full(size, 1 / size), min(step, resamples - first)
+        ).astype(np.float64)
         found.append(sum(redraw.parts(counts) for redraw in redraws))
     return np.concatenate(found, axis=1).T
 
@@ -384,15 +454,20 @@ class _Redraw:
 
     def __init__(self, measured: Measured, units: np.ndarray, size: int) -> None:
         self.measured, self.rule, self.points = measured, measured.plan.rule, measured.points
-        # Resamples vary in bias by an order less than in the plugin. Only the closed form of independent rows is found again.
+        # Resamples vary in bias by an order less than in the plugin. Only the closed form of
+        # independent rows is found again.
         known = measured.event.clusters is not None or self.rule.name != "brier"
         found = measured.explained.bias, np.asarray(measured.calibration[1])
         self.biases = found if known else (None, None)
         self.averages = Averages(self.points.level, self.points.weight)
         event, rated = measured.event, those(measured.parting.region >= 0)
         unit = units[event.places]
-        self.regions = _Sums(event, rated, unit, measured.parting.region[rated], size, len(measured.parting.level))
-        self.rows = _Sums(event, those(measured.judged), unit, self.points.of_row, size, len(self.points.weight))
+        self.regions = _Sums(
+            event, rated, unit, measured.parting.region[rated], size, len(measured.parting.level)
+        )
+        self.rows = _Sums(
+            event, those(measured.judged), unit, self.points.of_row, size, len(self.points.weight)
+        )
 
     def parts(self, counts: np.ndarray) -> np.ndarray:
         points, averages = self.points, self.averages
@@ -405,19 +480,34 @@ class _Redraw:
         rates = np.where(weight > 0, hits / np.where(weight > 0, weight, 1.0), points.rates)
         curve = points.curve(np.clip(rates, 0, 1), self.rule.name == "log")
         induced, added = induced_losses(curve, points.outputs, averages, self.rule)
-        total, happened, stated, squares = (averages.sums(part) for part in (weight, hits, weight * points.outputs, squared))
+        total, happened, stated, squares = (
+            averages.sums(part) for part in (weight, hits, weight * points.outputs, squared)
+        )
         some = np.where(total > 0, total, 1.0)
-        share, bin_size = total / total.sum(axis=1, keepdims=True), total**2 / np.where(total > 0, squares, 1.0)
+        share, bin_size = (
+            total / total.sum(axis=1, keepdims=True),
+            total**2 / np.where(total > 0, squares, 1.0),
+        )
         rate = np.clip(happened / some, 0, 1)
         claimed = np.where(total > 0, stated / some, rate)
-        binned, bias = binned_calibration_loss(rate, claimed, bin_size, share, self.rule, self.biases[1])
-        return _parts(explained, induced if self.measured.plan.whole else explained.induced, binned, bias, added)
+        binned, bias = binned_calibration_loss(
+            rate, claimed, bin_size, share, self.rule, self.biases[1]
+        )
+        return _parts(
+            explained,
+            induced if self.measured.plan.whole else explained.induced,
+            binned,
+            bias,
+            added,
+        )
 
 
 class _Sums:
     """Weights, weights of hits and squared weights of rows, summed by unit and cell."""
 
-    def __init__(self, event: Event, kept: Any, unit: np.ndarray, cell: np.ndarray, units: int, cells: int) -> None:
+    def __init__(
+        self, event: Event, kept: Any, unit: np.ndarray, cell: np.ndarray, units: int, cells: int
+    ) -> None:
         from scipy.sparse import csr_array
 
         unit, w = unit[kept].astype(np.int32), event.weights
@@ -427,7 +517,9 @@ class _Sums:
             some = np.flatnonzero(values[kept])
             return csr_array((values[kept][some], (unit[some], cell[some])), shape=(units, cells))
 
-        self.tables = [table(w), table(w * event.hits)] + ([] if (w == w[0]).all() else [table(w * w)])
+        self.tables = [table(w), table(w * event.hits)] + (
+            [] if (w == w[0]).all() else [table(w * w)]
+        )
         self.scale = float(w[0])
 
     def drawn(self, counts: np.ndarray) -> list[np.ndarray]:

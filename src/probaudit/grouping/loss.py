@@ -1,4 +1,5 @@
-"""Grouping loss: what is lost because rows with the same output have different chances (paper 1)."""
+"""Grouping loss: what is lost because rows with the same output have different chances (paper
+1)."""
 
 from __future__ import annotations
 
@@ -30,8 +31,9 @@ from .regions import GivenRegions, Regions, chosen_regions
 
 @dataclass(frozen=True, eq=False)
 class GroupingDiagram:
-    """What a grouping diagram shows (paper 1, Figure 5). Per bin: mean output, how often the event happened, and rows. Per
-    region: its bin, mean output, rate with its 95% interval, rows, and whether the bin's rate lies outside the interval."""
+    """What a grouping diagram shows (Perez-Lebel et al. 2023, Figure 5). Per bin: mean output, how
+    often the event happened, and rows. Per region: its bin, mean output, rate with its 95%
+    interval, rows, and whether the bin's rate lies outside the interval."""
 
     stated: np.ndarray
     observed: np.ndarray
@@ -47,25 +49,32 @@ class GroupingDiagram:
 
 @dataclass(frozen=True, eq=False)
 class GroupingLoss:
-    """The grouping loss that regions reveal, and the calibration loss beside it. Of a single event the Brier score counts once,
-    (p - y)^2; over classes it is summed.
+    """The grouping loss that regions reveal, and the calibration loss beside it. Of a single event
+    the Brier score counts once, (p - y)^2; over classes it is summed.
 
-    lower_bound : explained - induced; the grouping loss is at least this (paper 1, Eq. 13).
-    explained : plugin - bias, what differences between regions explain, without what chance adds (Proposition 4.3).
-    induced : what is explained only because outputs differ within bins (see `estimates.grouping.explained_loss`);
-        `induced_by_bins` is all that binning adds to the grouping loss, whether the regions see it or not (Proposition C.1).
-    calibration_loss : of the outputs themselves: that of the bins without chance, less what binning adds to it.
+    lower_bound : explained - induced; the grouping loss is at least this (Perez-Lebel et al. 2023,
+        Eq. 13).
+    explained : plugin - bias, what differences between regions explain, without what chance adds
+        (Proposition 4.3).
+    induced : what is explained only because outputs differ within bins (see
+        `estimates.grouping.explained_loss`); `induced_by_bins` is all that binning adds to the
+        grouping loss, whether the regions see it or not (Proposition C.1).
+    calibration_loss : of the outputs themselves: that of the bins without chance, less what binning
+        adds to it.
     binned_calibration_loss, calibration_bias, calibration_induced : its parts.
-    bounds : of CL_induced + GL_induced and of the squared error (Theorem C.1, Corollary C.2); for the Brier score of one event.
-    regions : groups the model misjudges, see `RegionTable`; `region_of` gives the region of each row, -1 if it was not used.
+    bounds : of CL_induced + GL_induced and of the squared error (Theorem C.1, Corollary C.2); for
+        the Brier score of one event.
+    regions : groups the model misjudges, see `RegionTable`; `region_of` gives the region of each
+        row, -1 if it was not used.
     thin_regions : regions of one row (or one cluster), left out.
-    searched : the share of the rows in level sets with enough rows to look for regions. Where it is 0, a bound of 0 means
-        nothing; below 1, the rest of the rows may hide any loss.
+    searched : the share of the rows in level sets with enough rows to look for regions. Where it is
+        0, a bound of 0 means nothing; below 1, the rest of the rows may hide any loss.
     recalibrated : the same after isotonic regression on the other half of the rows, if asked for.
-    deviations : of the resamples behind the intervals from their mean, [resamples, level_sets.PARTS].
+    deviations : of the resamples behind the intervals from their mean, [resamples,
+        level_sets.PARTS].
 
-    An interval is that of the lower bound. Its upper end does not cap the grouping loss, which may be larger where the features
-    do not show it.
+    An interval is that of the lower bound. Its upper end does not cap the grouping loss, which may
+    be larger where the features do not show it.
     """
 
     lower_bound: Estimate
@@ -122,35 +131,43 @@ def grouping_loss(
     others: Others | None = None,
     **options: Unpack[RowOptions],
 ) -> GroupingLoss:
-    """How much is lost, at least, because rows with the same output have different probabilities (paper 1, Section 4).
+    """How much is lost, at least, because rows with the same output have different probabilities
+    (Perez-Lebel et al. 2023, Section 4).
 
-    features : [rows, d] in any number format, a frame, or a mapping of columns (text and booleans are categories); those of the
-        `Predictions` unless given.
-    lens : `TopLabel()` unless given; any that shows a single event; `Classwise()`, which sums over classes that
-        are each binned by their own output (Appendix C.9); or `Full()`, the loss of the whole forecast
-        (Definition 3.1), for the Brier score: level sets are boxes of all outputs, regions are learned from all
-        classes at once. What outputs that differ within a box explain is found by regression there, with
-        squares and products of outputs where a box has ten rows for each term; if the calibrated outputs are
-        more curved than that, and the features tell the outputs, a part of it is taken for grouping loss.
-    score : "brier", without bias (Proposition 4.3); or "log", less what regions without a difference give on average.
-    bins : so many of equal width, or `EqualWidth`, `EqualMass` or `Edges`; with `Full()`, a `KDTree`, or about
-        how many boxes with equally many rows.
-    regions : "tree", with one region for `region_ratio` rows or more (a bin with too few rows for three is
-        split once, if each side keeps 5); "stump", two regions of two fifths of the rows or more;
-        "balanced_stump", the paper's halves; "kmeans"; a list of names of columns, of the features or of the
-        `Predictions`; any `Partition` that a calibration error takes; or a `Regions` choice.
-    split : "cross-fit", where regions are learned from one half of the rows of each bin and rated by the other, both ways;
-        "half", one way only, as in the paper; or a boolean mask of the rows that rate. Known groups need no split. Clusters are
-        never split.
-    curve : the continuous calibration curve: "local", local regression, with what chance adds to its variance taken off; or
-        "knn", the nearest tenth of the rows (at most 2,000), as the paper's code does.
-    induced : what binning adds to the explained loss: "regions", as far as these regions see it; or "bins", all of it, as in
-        the paper, whose bound is lower. Without any grouping loss the first bound is 0 on average, the second is negative.
+    features : [rows, d] in any number format, a frame, or a mapping of columns (text and booleans
+        are categories); those of the `Predictions` unless given.
+    lens : `TopLabel()` unless given; any that shows a single event; `Classwise()`, which sums over
+        classes that are each binned by their own output (Appendix C.9); or `Full()`, the loss of
+        the whole forecast (Definition 3.1), for the Brier score: level sets are boxes of all
+        outputs, regions are learned from all classes at once. What outputs that differ within a box
+        explain is found by regression there, with squares and products of outputs where a box has
+        ten rows for each term; if the calibrated outputs are more curved than that, and the
+        features tell the outputs, a part of it is taken for grouping loss.
+    score : "brier", without bias (Proposition 4.3); or "log", less what regions without a
+        difference give on average.
+    bins : so many of equal width, or `EqualWidth`, `EqualMass` or `Edges`; with `Full()`, a
+        `KDTree`, or about how many boxes with equally many rows.
+    regions : "tree", with one region for `region_ratio` rows or more (a bin with too few rows for
+        three is split once, if each side keeps 5); "stump", two regions of two fifths of the rows
+        or more; "balanced_stump", the paper's halves; "kmeans"; a list of names of columns, of the
+        features or of the `Predictions`; any `Partition` that a calibration error takes; or a
+        `Regions` choice.
+    split : "cross-fit", where regions are learned from one half of the rows of each bin and rated
+        by the other, both ways; "half", one way only, as in the paper; or a boolean mask of the
+        rows that rate. Known groups need no split. Clusters are never split.
+    curve : the continuous calibration curve: "local", local regression, with what chance adds to
+        its variance taken off; or "knn", the nearest tenth of the rows (at most 2,000), as the
+        paper's code does.
+    induced : what binning adds to the explained loss: "regions", as far as these regions see it; or
+        "bins", all of it, as in the paper, whose bound is lower. Without any grouping loss the
+        first bound is 0 on average, the second is negative.
     recalibrate : find the same after isotonic recalibration too.
-    interval, resamples : 95% intervals from resampled rows (or clusters, see `Predictions`), with the regions held fixed.
-    others : the rows of which these are a sample. They are then counted too, in the regions of the sample, and the interval of
-        the sample becomes narrower by the root of the ratio of rows. So it is if `y_true` is what `scan` makes of files or of a
-        dask DataFrame that have more rows than a sample.
+    interval, resamples : 95% intervals from resampled rows (or clusters, see `Predictions`), with
+        the regions held fixed.
+    others : the rows of which these are a sample. They are then counted too, in the regions of the
+        sample, and the interval of the sample becomes narrower by the root of the ratio of rows. So
+        it is if `y_true` is what `scan` makes of files or of a dask DataFrame that have more rows
+        than a sample.
 
     >>> from probaudit import Binary
     >>> from probaudit.simulate import neural_outputs
@@ -177,7 +194,9 @@ def grouping_loss(
         per_row = {"features": features, "split": None if isinstance(split, str) else split}
         for name, given in per_row.items():
             if given is not None:
-                raise InputError(name, "per row needs rows in memory; columns of a source are named in `scan`")
+                raise InputError(
+                    name, "per row needs rows in memory; columns of a source are named in `scan`"
+                )
         evidence = Passing().evidence(source)
         predictions, others = evidence.sample, evidence.others
     else:
@@ -190,21 +209,35 @@ def grouping_loss(
     events = [event for seen in look(predictions, lens) for event in Event.of(seen, clusters)]
     names = predictions.class_order if isinstance(lens, Classwise) or joint else None
     words = f"{lens!r}, {rule.name} score, {binning!r}, {_said(choice)}, {curve} curve, induced in {induced}"
-    words += "" if isinstance(choice, (GivenRegions, Partition)) else ", given split" if mask else f", {split}"
+    words += (
+        ""
+        if isinstance(choice, (GivenRegions, Partition))
+        else ", given split"
+        if mask
+        else f", {split}"
+    )
 
     def found(plan: Plan) -> GroupingLoss:
-        measured = measure_joint(events, plan) if joint else [measure(event, plan) for event in events]
+        measured = (
+            measure_joint(events, plan) if joint else [measure(event, plan) for event in events]
+        )
         draws = None if units is None else resampled(measured, units, resamples, seed)
         said = words + (", after isotonic regression" if plan.recalibrate else "")
         if others is not None and clusters is None and not joint:
             columns = tuple(regions) if isinstance(regions, (list, tuple)) else ()
-            if (more := counted(measured, others, lens, columns, _scale(predictions, others))) is not None:
+            if (
+                more := counted(measured, others, lens, columns, _scale(predictions, others))
+            ) is not None:
                 return _of_all(measured, *more, names, draws, said)
         said += f", on a sample of {len(predictions):,} rows" if others is not None else ""
         return _assemble(measured, names, draws, said)
 
     raw = found(plan)
-    return raw if not recalibrate else replace(raw, recalibrated=found(replace(plan, recalibrate=True)))
+    return (
+        raw
+        if not recalibrate
+        else replace(raw, recalibrated=found(replace(plan, recalibrate=True)))
+    )
 
 
 def _binning(bins: Any, joint: bool) -> Partition:
@@ -216,7 +249,11 @@ def _binning(bins: Any, joint: bool) -> Partition:
         return KDTree(1 / bins, split="median")
     binning = EqualWidth(bins) if number else bins
     if not isinstance(binning, KDTree if joint else (EqualWidth, EqualMass, Edges)):
-        rule = "with Full() must be a number or KDTree" if joint else "must be a number, EqualWidth, EqualMass or Edges"
+        rule = (
+            "with Full() must be a number or KDTree"
+            if joint
+            else "must be a number, EqualWidth, EqualMass or Edges"
+        )
         raise InputError("bins", rule, repr(bins))
     found: Partition = binning
     return found
@@ -230,25 +267,36 @@ def _check_joint(rule: Generator, curve: str, recalibrate: bool) -> None:
     if curve != "local":
         raise InputError("curve", 'with Full() must be "local"', repr(curve))
     if recalibrate:
-        raise InputError("recalibrate", "needs a single event or Classwise(): isotonic regression has one output")
+        raise InputError(
+            "recalibrate", "needs a single event or Classwise(): isotonic regression has one output"
+        )
 
 
 def _clusters(predictions: Predictions) -> np.ndarray | None:
     """The cluster of each row, if rows depend on each other."""
     clusters = predictions.cluster_numbers
     if clusters is not None and len(np.unique(clusters[survey(predictions).good])) < 2:
-        raise InputError("clusters", "need two or more for a grouping loss: the rows of one say nothing about chance")
+        raise InputError(
+            "clusters",
+            "need two or more for a grouping loss: the rows of one say nothing about chance",
+        )
     return clusters
 
 
 def _scale(sample: Predictions, others: Others) -> float:
-    """What the weights of a sample, of which the largest is 1, are to be multiplied with to be on the scale of a plan."""
+    """What the weights of a sample, of which the largest is 1, are to be multiplied with to be on
+    the scale of a plan."""
     weights = others.plan.scaled(sample.sample_weight)
     return 1.0 if weights is None else float(weights[survey(sample).good].max())
 
 
 def _of_all(
-    sample: list[Measured], measured: list[Measured], left_out: int, names: Sequence[Any] | None, draws: Any, words: str
+    sample: list[Measured],
+    measured: list[Measured],
+    left_out: int,
+    names: Sequence[Any] | None,
+    draws: Any,
+    words: str,
 ) -> GroupingLoss:
     """What was measured on all rows, with the draws of the sample."""
 
@@ -273,9 +321,14 @@ def _generator(score: str | Score, lens: Lens) -> Generator:
 
 
 def _assemble(
-    measured: list[Measured], names: Sequence[Any] | None, draws: np.ndarray | None, words: str, narrower: float = 1.0
+    measured: list[Measured],
+    names: Sequence[Any] | None,
+    draws: np.ndarray | None,
+    words: str,
+    narrower: float = 1.0,
 ) -> GroupingLoss:
-    """Sums over events as estimates, and the table of all their regions. Deviations of draws are multiplied by `narrower`."""
+    """Sums over events as estimates, and the table of all their regions. Deviations of draws are
+    multiplied by `narrower`."""
     by_event = np.stack([one.values for one in measured])
     values = by_event.sum(axis=0)
     rated, judged = int(measured[0].rows.sum()), int(measured[0].bin_sums.rows.sum())
@@ -290,7 +343,9 @@ def _assemble(
     for k, (name, value) in enumerate(zip(PARTS, values, strict=True)):
         classes = {} if names is None else dict(zip(names, by_event[:, k].tolist(), strict=True))
         n = judged if name == "calibration_loss" else rated
-        found = Estimate(value, n=n, definition=f"{name.replace('_', ' ')}, {words}", per_class=classes)
+        found = Estimate(
+            value, n=n, definition=f"{name.replace('_', ' ')}, {words}", per_class=classes
+        )
         if deviations is not None and np.isfinite(value) and np.isfinite(deviations[:, k]).any():
             found.low, found.high = percentile(deviations[np.isfinite(deviations[:, k]), k] + value)
         estimates[name] = found
@@ -329,7 +384,9 @@ def _table(measured: list[Measured], names: Sequence[Any] | None) -> tuple[Regio
         region = parting.region[rated]
         known, number = np.unique(parting.group, return_inverse=True)
         number = number.reshape(-1)
-        level_rate = np.bincount(parting.level, one.counts.hits) / np.bincount(parting.level, one.counts.weight)
+        level_rate = np.bincount(parting.level, one.counts.hits) / np.bincount(
+            parting.level, one.counts.weight
+        )
         by_region = [
             one.rows,
             one.counts.weight,
@@ -350,7 +407,9 @@ def _table(measured: list[Measured], names: Sequence[Any] | None) -> tuple[Regio
 
     def rule(number: int) -> str:
         one, own, k, _ = origin[number]
-        return one.parting.rule(own) if names is None else f"class {names[k]}: {one.parting.rule(own)}"
+        return (
+            one.parting.rule(own) if names is None else f"class {names[k]}: {one.parting.rule(own)}"
+        )
 
     share = loss / loss.sum() if loss.sum() > 0 else np.zeros(len(loss))
     table = RegionTable.of(
@@ -372,7 +431,9 @@ def _size(one: Measured, rated: Any, group: np.ndarray, sums: np.ndarray) -> np.
     rows, event = weight**2 / squared, one.event
     if event.clusters is None:
         return rows
-    moments = Moments.of(group, event.clusters[rated], event.weights[rated], event.hits[rated], len(weight))
+    moments = Moments.of(
+        group, event.clusters[rated], event.weights[rated], event.hits[rated], len(weight)
+    )
     return moments.tested_size(hits / weight, weight, rows)
 
 
@@ -412,11 +473,17 @@ def _diagram(one: Measured) -> GroupingDiagram:
 def _split(split: Any, rows: int) -> np.ndarray | str:
     if isinstance(split, str):
         if split not in ("cross-fit", "half"):
-            raise InputError("split", 'must be "cross-fit", "half" or a boolean mask of the rows', repr(split))
+            raise InputError(
+                "split", 'must be "cross-fit", "half" or a boolean mask of the rows', repr(split)
+            )
         return split
     mask = as_array(split, "split")
     if mask.shape != (rows,) or mask.dtype.kind != "b" or mask.all() or not mask.any():
-        raise InputError("split", f"must be a boolean mask of the {rows} rows, with some True and some False", repr(split)[:80])
+        raise InputError(
+            "split",
+            f"must be a boolean mask of the {rows} rows, with some True and some False",
+            repr(split)[:80],
+        )
     return mask
 
 
@@ -430,10 +497,13 @@ def grouping_diagram(
     split: Any = "half",
     **options: Any,
 ) -> GroupingDiagram:
-    """What a grouping diagram shows: the calibration curve, and two regions of each bin, learned from one half of the rows and
-    rated by the other (paper 1, Figure 5). Arguments as in `grouping_loss`, for a single event.
+    """What a grouping diagram shows: the calibration curve, and two regions of each bin, learned
+    from one half of the rows and rated by the other (Perez-Lebel et al. 2023, Figure 5). Arguments
+    as in `grouping_loss`, for a single event.
     """
-    found = grouping_loss(y_true, y_proba, features, bins=bins, regions=regions, split=split, interval=None, **options)
+    found = grouping_loss(
+        y_true, y_proba, features, bins=bins, regions=regions, split=split, interval=None, **options
+    )
     if found.diagram is None:
         raise InputError("lens", "must show a single event")
     return found.diagram

@@ -1,9 +1,10 @@
 """Regions that a sample of rows has taught, counted over all rows in two passes.
 
-Trees, clusters and bins are those of the sample. The first pass counts all rows at the points of the calibration curve: that of
-the sample alone would look like grouping loss where there is none, as its chance does not get smaller with the rows. In the
-second, rows beside the sample are shared out over the folds by their numbers, placed, and added to the counts of the sample.
-All as integers, so that every engine finds the same.
+Trees, clusters and bins are those of the sample. The first pass counts all rows at the points of
+the calibration curve: that of the sample alone would look like grouping loss where there is none,
+as its chance does not get smaller with the rows. In the second, rows beside the sample are shared
+out over the folds by their numbers, placed, and added to the counts of the sample. All as integers,
+so that every engine finds the same.
 """
 
 from __future__ import annotations
@@ -31,15 +32,19 @@ from .regions import Division, GivenRegions, given_regions, parting
 FOLD_BIT = np.uint64(31)  # of a row's priority tells its fold
 
 Place = Callable[[Features, np.ndarray], np.ndarray]
-Own = Callable[[Place | None, np.ndarray], np.ndarray]  # the regions of some rows, numbered within their bin; -1 for none
+# the regions of some rows, numbered within their bin; -1 for none
+Own = Callable[[Place | None, np.ndarray], np.ndarray]
 
 
 @dataclass(frozen=True, eq=False)
 class Placing:
-    """Where the rows of an event go: into a bin, and there into a region, as the fold that rates them has divided the bin.
+    """Where the rows of an event go: into a bin, and there into a region, as the fold that rates
+    them has divided the bin.
 
-    bins, bin_count : of the outputs. places : for each bin of each fold, how its rows are placed; None if their groups are
-    known. starts : the number that the first region there has among all `size`. curve : see `Measured`.
+    bins, bin_count : of the outputs. places : for each bin of each fold, how its rows are placed;
+        None if their groups are
+    known. starts : the number that the first region there has among all `size`. curve : see
+        `Measured`.
     """
 
     bins: Partition
@@ -50,25 +55,31 @@ class Placing:
     curve: tuple[np.ndarray, np.ndarray]
 
     def sums(self, view: View, fold: np.ndarray, weights: np.ndarray, own_of: Own) -> np.ndarray:
-        """Of each region: rows; weights, those of hits, squared weights, outputs and the curve, in ticks. And, last,
-        the same of rows that belong to no region."""
+        """Of each region: rows; weights, those of hits, squared weights, outputs and the curve, in
+        ticks. And, last, the same of rows that belong to no region."""
         level = fold * self.bin_count + self.bins.cells(view.outputs)
         region = np.full(len(level), self.size)
-        few = len(self.places) <= np.iinfo(np.int16).max  # numbers of 16 bits are sorted without comparing them
+        # numbers of 16 bits are sorted without comparing them
+        few = len(self.places) <= np.iinfo(np.int16).max
         order = np.argsort(level.astype(np.int16) if few else level, kind="stable")
-        for rows in np.split(order, np.flatnonzero(np.diff(level[order])) + 1) if len(order) else ():
+        for rows in (
+            np.split(order, np.flatnonzero(np.diff(level[order])) + 1) if len(order) else ()
+        ):
             here = level[rows[0]]
             own = own_of(self.places[here], rows)
             region[rows] = np.where(own >= 0, self.starts[here] + own, self.size)
         o, h = view.outputs.astype(np.float64), view.labels
         parts = (weights, weights * h, weights**2, weights * o, weights * np.interp(o, *self.curve))
         rows_of = np.bincount(region, minlength=self.size + 1)
-        return np.column_stack([rows_of, *(in_ticks(region, part, self.size + 1) for part in parts)])
+        return np.column_stack(
+            [rows_of, *(in_ticks(region, part, self.size + 1) for part in parts)]
+        )
 
 
 @dataclass(frozen=True, eq=False)
 class PointCounting:
-    """The job for a block: for each event, the sums of weights, squared weights, outputs and hits at the points of a curve."""
+    """The job for a block: for each event, the sums of weights, squared weights, outputs and hits
+    at the points of a curve."""
 
     plan: Plan
     lens: Lens
@@ -87,7 +98,8 @@ class PointCounting:
 
 
 def _cuts(one: Measured) -> Cuts:
-    """Between the points of the sample's curve. Outputs of 0 and of 1 that are points by themselves stay so."""
+    """Between the points of the sample's curve. Outputs of 0 and of 1 that are points by themselves
+    stay so."""
     least = np.full(len(one.points.outputs), np.inf)
     np.minimum.at(least, one.points.of_row, one.outputs[one.judged])
     if one.points.outputs[0] <= 0 and len(least) > 1:
@@ -97,7 +109,8 @@ def _cuts(one: Measured) -> Cuts:
 
 def _points(points: Points, sums: np.ndarray) -> Points:
     """The points of a curve with all rows."""
-    weight, squared, stated, hits = np.maximum(from_ticks(sums), np.finfo(float).tiny).T  # each has a row of the sample
+    # each has a row of the sample
+    weight, squared, stated, hits = np.maximum(from_ticks(sums), np.finfo(float).tiny).T
     sure = (points.outputs <= 0) | (points.outputs >= 1)
     mean = np.clip(stated / weight, np.finfo(float).tiny, np.nextafter(1, 0))
     return replace(
@@ -114,10 +127,21 @@ def _with_all_rows(one: Measured, sums: np.ndarray) -> Measured:
     points = _points(one.points, sums)
     curve, x, averages, noise = local_curve(points, one.plan)
     grouping, added = induced_losses(curve, x, averages, one.plan.rule)
-    bounds = bounds_of(curve, x, averages, one.calibration[0] - one.calibration[1] + float(one.explained.debiased), one.plan)
+    bounds = bounds_of(
+        curve,
+        x,
+        averages,
+        one.calibration[0] - one.calibration[1] + float(one.explained.debiased),
+        one.plan,
+    )
     calibration = (*one.calibration[:2], float(added) + noise)
     return replace(
-        one, points=points, curve=(x, curve), induced=float(grouping) - noise, calibration=calibration, bounds=bounds
+        one,
+        points=points,
+        curve=(x, curve),
+        induced=float(grouping) - noise,
+        calibration=calibration,
+        bounds=bounds,
     )
 
 
@@ -125,7 +149,8 @@ def _with_all_rows(one: Measured, sums: np.ndarray) -> Measured:
 class RegionCounting:
     """The job for a block: the sums of each event over the rows that are not in the sample.
 
-    form : of the features. columns, numbers : those whose values are the groups, and the groups of the sample; else empty.
+    form : of the features. columns, numbers : those whose values are the groups, and the groups of
+        the sample; else empty.
     """
 
     plan: Plan
@@ -149,30 +174,42 @@ class RegionCounting:
         own_of = self._own_of(rows, places)
         kept_views = (View(view.outputs[kept], view.labels[kept]) for view in views)
         return [
-            placing.sums(view, fold, weights[kept], own_of) for placing, view in zip(self.placings, kept_views, strict=True)
+            placing.sums(view, fold, weights[kept], own_of)
+            for placing, view in zip(self.placings, kept_views, strict=True)
         ]
 
     def _own_of(self, rows: Predictions, places: np.ndarray) -> Own:
         """The regions of some of the rows that are kept, within their bin."""
         if self.columns:
             given = given_regions(self.columns, rows)
-            number = np.array([self.numbers.get(key, -1) for key in given.numbers], np.int64)[given.groups[places]]
+            number = np.array([self.numbers.get(key, -1) for key in given.numbers], np.int64)[
+                given.groups[places]
+            ]
             return lambda place, some: number[some]
         features = self.form.read(features_of(rows), len(rows))
-        return lambda place, some: np.asarray(place(features, places[some])) if place is not None else np.zeros(len(some), int)
+        return lambda place, some: (
+            np.asarray(place(features, places[some]))
+            if place is not None
+            else np.zeros(len(some), int)
+        )
 
 
 def counted(
     measured: Sequence[Measured], others: Others, lens: Lens, columns: tuple[str, ...], scale: float
 ) -> tuple[list[Measured], int] | None:
-    """What was measured on a sample, with all rows in the counts of its regions, and how many rows were left out as the sample
-    has no row of their group; or nothing, if other rows cannot be placed.
+    """What was measured on a sample, with all rows in the counts of its regions, and how many rows
+    were left out as the sample has no row of their group; or nothing, if other rows cannot be
+    placed.
 
-    columns : the names of columns whose values are the groups, if they are. scale : from the sample's weights to the plan's.
+    columns : the names of columns whose values are the groups, if they are. scale : from the
+        sample's weights to the plan's.
     """
     choice = measured[0].event.regions(measured[0].plan.regions)
     given = isinstance(choice, GivenRegions)
-    plan, divisions = measured[0].plan, [division for one in measured for _, _, division in one.parting.divisions]
+    plan, divisions = (
+        measured[0].plan,
+        [division for one in measured for _, _, division in one.parting.divisions],
+    )
     if plan.recalibrate or plan.neighbours or not isinstance(plan.split, str):
         return None
     if not columns if given else any(division.place is None for division in divisions):
@@ -200,18 +237,25 @@ Levels = list[tuple[int, int, Division]]
 
 
 def _laid_out(one: Measured, choice: object) -> tuple[Levels, Placing]:
-    """All bins of all folds, with numbers for all regions that rows may be in. A bin that the sample leaves empty is one."""
+    """All bins of all folds, with numbers for all regions that rows may be in. A bin that the
+    sample leaves empty is one."""
     bins = one.plan.bins.placed(one.event.outputs)
     known = {(fold, cell): division for fold, cell, division in one.parting.divisions}
     empty = next(iter(known.values())) if isinstance(choice, GivenRegions) else Division.whole(0)
     folds = 1 + max(fold for fold, _ in known)
-    levels = [(fold, cell, known.get((fold, cell), empty)) for fold in range(folds) for cell in range(bins.count)]
+    levels = [
+        (fold, cell, known.get((fold, cell), empty))
+        for fold in range(folds)
+        for cell in range(bins.count)
+    ]
     ends = np.cumsum([division.size for _, _, division in levels])
     places = tuple(division.place for _, _, division in levels)
     return levels, Placing(bins, bins.count, places, np.r_[0, ends[:-1]], int(ends[-1]), one.curve)
 
 
-def _merged(one: Measured, levels: Levels, placing: Placing, total: np.ndarray, scale: float) -> Measured:
+def _merged(
+    one: Measured, levels: Levels, placing: Placing, total: np.ndarray, scale: float
+) -> Measured:
     """The counts of the sample and those of all other rows, of the regions that have rows."""
     old, counts = one.parting, one.counts
     fold, cell = np.array([(fold, cell) for fold, cell, _ in old.divisions]).T

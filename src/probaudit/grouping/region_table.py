@@ -1,4 +1,5 @@
-"""Who is badly served: rates of regions with exact intervals, beside what was stated, at a controlled false discovery rate."""
+"""Who is badly served: rates of regions with exact intervals, beside what was stated, at a
+controlled false discovery rate."""
 
 from __future__ import annotations
 
@@ -13,7 +14,8 @@ SHOWN = 10
 
 
 def clopper_pearson(rate: np.ndarray, size: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """The exact 95% interval of a probability from the rate of an event among rows (Clopper & Pearson 1934).
+    """The exact 95% interval of a probability from the rate of an event among rows (Clopper &
+    Pearson 1934).
 
     >>> [float(end.round(4)[0]) for end in clopper_pearson(np.array([0.1]), np.array([20]))]
     [0.0123, 0.317]
@@ -28,8 +30,9 @@ def clopper_pearson(rate: np.ndarray, size: np.ndarray) -> tuple[np.ndarray, np.
 
 
 def binomial_test(rate: np.ndarray, size: np.ndarray, stated: np.ndarray) -> np.ndarray:
-    """Twice the smaller tail of the binomial distribution with the stated probability. Rows whose stated probabilities differ
-    vary less than that around their mean, so that the test errs on the careful side.
+    """Twice the smaller tail of the binomial distribution with the stated probability. Rows whose
+    stated probabilities differ vary less than that around their mean, so that the test errs on the
+    careful side.
 
     >>> binomial_test(np.array([0.8]), np.array([10]), np.array([0.5])).round(4)
     array([0.1094])
@@ -44,7 +47,8 @@ def binomial_test(rate: np.ndarray, size: np.ndarray, stated: np.ndarray) -> np.
 
 
 def false_discovery(p_values: np.ndarray) -> np.ndarray:
-    """The least false discovery rate at which each would count as a discovery (Benjamini & Hochberg 1995).
+    """The least false discovery rate at which each would count as a discovery (Benjamini & Hochberg
+    1995).
 
     >>> false_discovery(np.array([0.01, 0.5, 0.02])).round(3)
     array([0.03, 0.5 , 0.03])
@@ -59,11 +63,15 @@ def false_discovery(p_values: np.ndarray) -> np.ndarray:
 class Region(NamedTuple):
     """One region in plain values.
 
-    number : what `GroupingLoss.region_of` gives its rows. outputs : the bin of outputs, if the region lies in one.
-    stated, observed : mean output, and how often the event happened, with its 95% interval (Clopper-Pearson).
-    expected : how often it happens in the bins as a whole. differs : whether that lies outside the interval.
+    number : what `GroupingLoss.region_of` gives its rows. outputs : the bin of outputs, if the
+        region lies in one.
+    stated, observed : mean output, and how often the event happened, with its 95% interval
+        (Clopper-Pearson).
+    expected : how often it happens in the bins as a whole. differs : whether that lies outside the
+        interval.
     q_value : the least false discovery rate at which `stated` is found to be wrong.
-    verdict : "over-confident", "under-confident", or "" if chance may have done it (q_value above 0.05).
+    verdict : "over-confident", "under-confident", or "" if chance may have done it (q_value above
+        0.05).
     share : of the plugin grouping loss.
     """
 
@@ -84,7 +92,8 @@ class Region(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class RegionTable:
-    """Regions, those with the largest share of the loss first. Each was rated by rows that it was not learned from."""
+    """Regions, those with the largest share of the loss first. Each was rated by rows that it was
+    not learned from."""
 
     number: np.ndarray
     rule_of: Callable[[int], str]
@@ -114,7 +123,9 @@ class RegionTable:
         low, high = clopper_pearson(observed, size)
         q_value = false_discovery(binomial_test(observed, size, stated))
         order = np.argsort(-share, kind="stable")
-        parts = (part[order] for part in (rows, stated, expected, observed, low, high, q_value, share))
+        parts = (
+            part[order] for part in (rows, stated, expected, observed, low, high, q_value, share)
+        )
         return cls(order, rule_of, outputs_of, *parts)
 
     @property
@@ -124,7 +135,9 @@ class RegionTable:
     @property
     def verdict(self) -> np.ndarray:
         sure = self.q_value <= 1 - LEVEL
-        return np.where(sure, np.where(self.stated > self.observed, "over-confident", "under-confident"), "")
+        return np.where(
+            sure, np.where(self.stated > self.observed, "over-confident", "under-confident"), ""
+        )
 
     def __len__(self) -> int:
         return len(self.number)
@@ -158,7 +171,10 @@ class RegionTable:
 
     def to_dict(self) -> dict[str, list[Any]]:
         """Columns by name, as frames of any library take them."""
-        return {name: list(column) for name, column in zip(Region._fields, zip(*self, strict=True), strict=True)}
+        return {
+            name: list(column)
+            for name, column in zip(Region._fields, zip(*self, strict=True), strict=True)
+        }
 
     def __repr__(self) -> str:
         lines = [f"{'rows':>9}  stated  observed  [  95%  ]        share  verdict          region"]
@@ -168,4 +184,6 @@ class RegionTable:
                 f"{region.rows:9,}  {region.stated:.3f}   {region.observed:.3f}    [{region.low:.3f}, {region.high:.3f}]"
                 f"  {region.share:6.1%}  {region.verdict:15}  {where}"
             )
-        return "\n".join(lines + ([f"... and {len(self) - SHOWN:,} more"] if len(self) > SHOWN else []))
+        return "\n".join(
+            lines + ([f"... and {len(self) - SHOWN:,} more"] if len(self) > SHOWN else [])
+        )

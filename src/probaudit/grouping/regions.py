@@ -1,4 +1,5 @@
-"""Regions: how the rows of a level set are parted by their features (paper 1, Sections 4.2 and 4.4, Appendix D)."""
+"""Regions: how the rows of a level set are parted by their features (Perez-Lebel et al. 2023,
+Sections 4.2 and 4.4, Appendix D)."""
 
 from __future__ import annotations
 
@@ -25,7 +26,8 @@ LEAST_ROWS = 5  # of each side, if a level set with too few rows for `region_rat
 
 
 class Level(NamedTuple):
-    """The rows of a level set: those to learn regions from, those to be split, and, for all rows, weights and hits."""
+    """The rows of a level set: those to learn regions from, those to be split, and, for all rows,
+    weights and hits."""
 
     train: np.ndarray
     test: np.ndarray
@@ -36,9 +38,10 @@ class Level(NamedTuple):
 
 
 class Division(NamedTuple):
-    """The region of each row that was to be split, numbered from 0; the rule of each region in words; if it is known, the
-    region of any other rows, by their places among features of the same form, and how many regions there may be; and whether
-    there were rows enough to look for regions at all."""
+    """The region of each row that was to be split, numbered from 0; the rule of each region in
+    words; if it is known, the region of any other rows, by their places among features of the same
+    form, and how many regions there may be; and whether there were rows enough to look for regions
+    at all."""
 
     region: np.ndarray
     rule: Callable[[int], str]
@@ -79,12 +82,15 @@ class Nearest:
     def __call__(self, features: Features, rows: np.ndarray) -> np.ndarray:
         if not len(rows):
             return np.zeros(0, np.int64)
-        return np.asarray(self.model.predict(np.asarray(features.values[rows], features._dtype)), np.int64)
+        return np.asarray(
+            self.model.predict(np.asarray(features.values[rows], features._dtype)), np.int64
+        )
 
 
 class Regions(ABC):
-    """A choice of how the rows of each level set are parted. To write one, subclass and implement `divide`; level sets are
-    divided in several threads, and what they share can be made in `prepare`."""
+    """A choice of how the rows of each level set are parted. To write one, subclass and implement
+    `divide`; level sets are divided in several threads, and what they share can be made in
+    `prepare`."""
 
     def prepare(self, features: Features) -> None:  # noqa: B027
         """Called once, before any level set is divided."""
@@ -96,13 +102,14 @@ class Regions(ABC):
 
 @dataclass(frozen=True)
 class TreeRegions(Regions):
-    """The leaves of a decision tree for the event, by the loss that is asked for: at most one for each `ratio` rows, each with
-    about as many rows or more. Splits are at 255 values of each feature.
+    """The leaves of a decision tree for the event, by the loss that is asked for: at most one for
+    each `ratio` rows, each with about as many rows or more. Splits are at 255 values of each
+    feature.
 
-    A level set with too few rows for three such regions is split once, into regions of two fifths of the
-    rows or more, as long as each keeps 5 rows: two regions of half the rows each would need a feature with
-    a possible cut at its median. Where no feature allows so many rows on both sides, as a column of 0
-    and 1 that is seldom 1, one split into regions of 5 rows or more is made.
+    A level set with too few rows for three such regions is split once, into regions of two fifths
+    of the rows or more, as long as each keeps 5 rows: two regions of half the rows each would need
+    a feature with a possible cut at its median. Where no feature allows so many rows on both sides,
+    as a column of 0 and 1 that is seldom 1, one split into regions of 5 rows or more is made.
     """
 
     ratio: float = 30
@@ -153,7 +160,8 @@ def _first_split(tree: np.ndarray) -> np.ndarray:
 
 
 def _stump_least(level: Level) -> float:
-    """For one split: two fifths of the rows, and never fewer than a rate needs to be told from chance."""
+    """For one split: two fifths of the rows, and never fewer than a rate needs to be told from
+    chance."""
     few = min(len(level.train), len(level.test)) < 2 * LEAST_ROWS
     return float(len(level.train)) if few else max(0.4 * len(level.train), LEAST_ROWS)
 
@@ -173,11 +181,17 @@ def _grown(features: Features, level: Level, least: float) -> np.ndarray:
     from ..kernels.regions import grow_tree
 
     if level.hits.ndim == 1:
-        return np.asarray(grow_tree(features.codes, level.train, level.weights, level.hits, float(least), level.by_log))
+        return np.asarray(
+            grow_tree(
+                features.codes, level.train, level.weights, level.hits, float(least), level.by_log
+            )
+        )
     from sklearn.tree import DecisionTreeRegressor
 
     rows, w = level.train, level.weights[level.train]
-    model = DecisionTreeRegressor(min_weight_fraction_leaf=least / len(rows) * (1 - 1e-9), random_state=level.seed)
+    model = DecisionTreeRegressor(
+        min_weight_fraction_leaf=least / len(rows) * (1 - 1e-9), random_state=level.seed
+    )
     grown = model.fit(features.codes[rows], level.hits[rows] / w[:, None], sample_weight=w).tree_
     number, found = {0: 0}, np.full((grown.node_count, 3), -1, np.int32)
     for node in range(grown.node_count):  # parents come before their children
@@ -207,9 +221,10 @@ class Side:
 
 @dataclass(frozen=True)
 class BalancedStump(Regions):
-    """Two halves of the rows that regions are learned from, split at the median of the feature that tells most about the event:
-    scikit-learn's tree with half of the rows in each leaf, as in the paper (Figures 5 to 8, Appendix D). A feature with ties at
-    its median gives no halves. Between equally good features the seed decides."""
+    """Two halves of the rows that regions are learned from, split at the median of the feature that
+    tells most about the event: scikit-learn's tree with half of the rows in each leaf, as in the
+    paper (Figures 5 to 8, Appendix D). A feature with ties at its median gives no halves. Between
+    equally good features the seed decides."""
 
     def divide(self, features: Features, level: Level) -> Division:
         from sklearn.tree import DecisionTreeRegressor
@@ -227,19 +242,28 @@ class BalancedStump(Regions):
             return Division(found, lambda _: WHOLE, _nowhere_else, 1, searched=halves)
         side = Side(int(tree.feature[0]), float(tree.threshold[0]))
         ends = ((-np.inf, side.cut), (side.cut, np.inf))
-        return Division(side(features, level.test), lambda number: features.bound(side.column, *ends[number]), side, 2)
+        return Division(
+            side(features, level.test),
+            lambda number: features.bound(side.column, *ends[number]),
+            side,
+            2,
+        )
 
 
 def _path(features: Features, tree: np.ndarray, leaf: int) -> str:
     """What leads to a leaf, in words."""
     bounds: dict[int, tuple[float, float]] = {}
     while leaf:
-        parent = int(np.flatnonzero((tree[:, 2] == leaf) | ((tree[:, 2] == leaf - 1) & (tree[:, 0] >= 0)))[0])
+        parent = int(
+            np.flatnonzero((tree[:, 2] == leaf) | ((tree[:, 2] == leaf - 1) & (tree[:, 0] >= 0)))[0]
+        )
         column, cut = int(tree[parent, 0]), float(features.cuts[tree[parent, 0], tree[parent, 1]])
         low, high = bounds.get(column, (-np.inf, np.inf))
         bounds[column] = (low, min(high, cut)) if leaf == tree[parent, 2] else (max(low, cut), high)
         leaf = parent
-    return " and ".join(features.bound(column, *bounds[column]) for column in sorted(bounds)) or WHOLE
+    return (
+        " and ".join(features.bound(column, *bounds[column]) for column in sorted(bounds)) or WHOLE
+    )
 
 
 @dataclass(frozen=True)
@@ -259,10 +283,14 @@ class KMeansRegions(Regions):
         clusters = min(self.clusters, len(np.unique(train, axis=0))) if len(train) else 0
         if clusters < 2:
             return Division.whole(len(level.test))
-        model = KMeans(clusters, n_init="auto", random_state=level.seed).fit(train, sample_weight=level.weights[level.train])
+        model = KMeans(clusters, n_init="auto", random_state=level.seed).fit(
+            train, sample_weight=level.weights[level.train]
+        )
         nearest = Nearest(model)
         region = nearest(features, level.test)
-        return Division(region, lambda number: f"cluster {number + 1} of {clusters}", nearest, clusters)
+        return Division(
+            region, lambda number: f"cluster {number + 1} of {clusters}", nearest, clusters
+        )
 
 
 def _plain(value: Any) -> Any:
@@ -274,11 +302,13 @@ def _plain(value: Any) -> Any:
 
 @dataclass(frozen=True, eq=False)
 class GivenRegions(Regions):
-    """Groups that are known before: the number of each row's, and what each is called. Nothing is learned from rows."""
+    """Groups that are known before: the number of each row's, and what each is called. Nothing is
+    learned from rows."""
 
     groups: np.ndarray
     names: Sequence[str]
-    numbers: Mapping[tuple[Any, ...], int] = field(default_factory=dict, repr=False)  # of the values of columns
+    # of the values of columns
+    numbers: Mapping[tuple[Any, ...], int] = field(default_factory=dict, repr=False)
 
     @classmethod
     def of_columns(cls, columns: Mapping[str, np.ndarray]) -> GivenRegions:
@@ -292,7 +322,9 @@ class GivenRegions(Regions):
         try:
             groups = [known.setdefault(key, len(known)) for key in zip(*values, strict=True)]
         except TypeError as problem:
-            raise InputError("regions", "columns must hold single values", f"{', '.join(columns)}: {problem}") from None
+            raise InputError(
+                "regions", "columns must hold single values", f"{', '.join(columns)}: {problem}"
+            ) from None
         said = (zip(columns, key, strict=True) for key in known)
         names = [" and ".join(f"{name} = {value_name(v)}" for name, v in key) for key in said]
         return cls(np.array(groups, np.int64), names, known)
@@ -300,24 +332,38 @@ class GivenRegions(Regions):
     def divide(self, features: Features, level: Level) -> Division:
         groups = self.groups[level.test]
         several = bool(len(groups)) and bool((groups != groups[0]).any())
-        return Division(groups, lambda number: self.names[number], size=len(self.names), searched=several)
+        return Division(
+            groups, lambda number: self.names[number], size=len(self.names), searched=several
+        )
 
 
-def given_regions(names: Sequence[str], predictions: Predictions, features: Any = None) -> GivenRegions:
+def given_regions(
+    names: Sequence[str], predictions: Predictions, features: Any = None
+) -> GivenRegions:
     """The combinations of values of columns, of the rows or of their features, that are named."""
     rows, features = len(predictions), features_of(predictions) if features is None else features
     columns = dict(predictions.columns or {}) | (named_columns(features, "features") or {})
     missing = [name for name in names if name not in columns]
     if missing or not names:
-        raise InputError("regions", "must name columns of the features or of the Predictions", repr(missing or names))
+        raise InputError(
+            "regions",
+            "must name columns of the features or of the Predictions",
+            repr(missing or names),
+        )
     chosen = {name: columns[name] for name in names}
     for name, column in chosen.items():
         if column.shape != (rows,):
-            raise InputError("regions", f"column {name!r} needs one value per row ({rows})", f"has shape {column.shape}")
+            raise InputError(
+                "regions",
+                f"column {name!r} needs one value per row ({rows})",
+                f"has shape {column.shape}",
+            )
     return GivenRegions.of_columns(chosen)
 
 
-def chosen_regions(regions: Any, ratio: float, features: Any, predictions: Predictions) -> tuple[Regions | Partition, Features]:
+def chosen_regions(
+    regions: Any, ratio: float, features: Any, predictions: Predictions
+) -> tuple[Regions | Partition, Features]:
     """The choice of regions, and the features if it needs any."""
     rows = len(predictions)
     features = features_of(predictions) if features is None else features
@@ -332,11 +378,17 @@ def chosen_regions(regions: Any, ratio: float, features: Any, predictions: Predi
         "kmeans": KMeansRegions(),
     }
     if not isinstance(regions, Regions) and (not isinstance(regions, str) or regions not in named):
-        raise InputError("regions", f"must be one of {', '.join(named)}, names of columns, or a Regions choice", repr(regions))
+        raise InputError(
+            "regions",
+            f"must be one of {', '.join(named)}, names of columns, or a Regions choice",
+            repr(regions),
+        )
     choice = regions if isinstance(regions, Regions) else named[regions]
     if isinstance(choice, GivenRegions):
         if choice.groups.shape != (rows,):
-            raise InputError("regions", f"needs one group per row ({rows})", f"has shape {choice.groups.shape}")
+            raise InputError(
+                "regions", f"needs one group per row ({rows})", f"has shape {choice.groups.shape}"
+            )
         return choice, Features.none(rows)
     if features is None:
         raise InputError("features", "are needed to part rows into regions")
@@ -345,10 +397,11 @@ def chosen_regions(regions: Any, ratio: float, features: Any, predictions: Predi
 
 @dataclass(frozen=True, eq=False)
 class Parting:
-    """Rows in regions, numbered through all level sets in rising order: the region of each row (-1 for a row that only taught),
-    and of each region its level set, its bin, and its group. Groups that are known before reach over bins; else every region is
-    a group of its own. `rule` says in words what makes a group. Of each level set `divisions` has the fold, the bin and how it
-    was divided, and `own` the number that a region has there."""
+    """Rows in regions, numbered through all level sets in rising order: the region of each row (-1
+    for a row that only taught), and of each region its level set, its bin, and its group. Groups
+    that are known before reach over bins; else every region is a group of its own. `rule` says in
+    words what makes a group. Of each level set `divisions` has the fold, the bin and how it was
+    divided, and `own` the number that a region has there."""
 
     region: np.ndarray
     level: np.ndarray
@@ -360,15 +413,17 @@ class Parting:
 
 
 def halves(bins: np.ndarray, seed: int, clusters: np.ndarray | None = None) -> np.ndarray:
-    """The half, 0 or 1, of each row: the rows of every bin are shuffled and split; an odd one goes to half 0. With clusters,
-    whole clusters go to either half, so that both have about as many rows."""
+    """The half, 0 or 1, of each row: the rows of every bin are shuffled and split; an odd one goes
+    to half 0. With clusters, whole clusters go to either half, so that both have about as many
+    rows."""
     rng = np.random.default_rng(seed)
     if clusters is not None:
         sizes = np.bincount(clusters)
         order = np.lexsort((rng.permutation(len(sizes)), -sizes))
         order = order[sizes[order] > 0]
         half_of = np.zeros(len(sizes), np.int64)
-        half_of[order] = np.tile([0, 1, 1, 0], len(order) // 4 + 1)[: len(order)]  # the largest are paired
+        # the largest are paired
+        half_of[order] = np.tile([0, 1, 1, 0], len(order) // 4 + 1)[: len(order)]
         return half_of[clusters]
     order = rng.permutation(len(bins))
     order = order[np.argsort(bins[order], kind="stable")]
@@ -380,9 +435,14 @@ def halves(bins: np.ndarray, seed: int, clusters: np.ndarray | None = None) -> n
 
 
 def part_rows(
-    choice: Regions, features: Features, bins: Sequence[np.ndarray], test: Sequence[np.ndarray], rows: Level
+    choice: Regions,
+    features: Features,
+    bins: Sequence[np.ndarray],
+    test: Sequence[np.ndarray],
+    rows: Level,
 ) -> Parting:
-    """The rows of each bin parted, for every fold: the bin of each row there, and whether it is to be parted.
+    """The rows of each bin parted, for every fold: the bin of each row there, and whether it is to
+    be parted.
 
     rows : `train` holds the place of each row among those of the features.
     """
@@ -391,8 +451,13 @@ def part_rows(
         order = np.argsort(2 * cells + tested, kind="stable")
         ends = np.searchsorted((2 * cells + tested)[order], np.arange(2 * int(cells.max()) + 3))
         for cell in np.flatnonzero(ends[2::2] > ends[1:-1:2]):
-            taught, parted = order[ends[2 * cell] : ends[2 * cell + 1]], order[ends[2 * cell + 1] : ends[2 * cell + 2]]
-            jobs.append((fold, int(cell), parted, rows._replace(train=places[taught], test=places[parted])))
+            taught, parted = (
+                order[ends[2 * cell] : ends[2 * cell + 1]],
+                order[ends[2 * cell + 1] : ends[2 * cell + 2]],
+            )
+            jobs.append(
+                (fold, int(cell), parted, rows._replace(train=places[taught], test=places[parted]))
+            )
     choice.prepare(features)
     with ThreadPoolExecutor(default_threads()) as pool:
         divisions = list(pool.map(lambda job: choice.divide(features, job[3]), jobs))
@@ -403,12 +468,18 @@ def part_rows(
         owns.append(known)
         first += len(known)
     level = np.repeat(np.arange(len(jobs)), [len(known) for known in owns])
-    levels = [(fold, cell, division) for (fold, cell, _, _), division in zip(jobs, divisions, strict=True)]
+    levels = [
+        (fold, cell, division) for (fold, cell, _, _), division in zip(jobs, divisions, strict=True)
+    ]
     return parting(region, level, np.concatenate(owns), levels, choice)
 
 
 def parting(
-    region: np.ndarray, level: np.ndarray, own: np.ndarray, divisions: Sequence[tuple[int, int, Division]], choice: Regions
+    region: np.ndarray,
+    level: np.ndarray,
+    own: np.ndarray,
+    divisions: Sequence[tuple[int, int, Division]],
+    choice: Regions,
 ) -> Parting:
     """Regions by their level sets and their own numbers there."""
     bins = np.array([cell for _, cell, _ in divisions])[level]

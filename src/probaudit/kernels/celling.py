@@ -1,5 +1,5 @@
-"""Sums over the rows of each cell, to about twice the digits of a float64: rounded once, at the end, they are the same for
-every order of the rows."""
+"""Sums over the rows of each cell, to about twice the digits of a float64: rounded once, at the
+end, they are the same for every order of the rows."""
 
 from __future__ import annotations
 
@@ -8,7 +8,8 @@ from .compiling import inline, kernel
 
 @inline
 def add_term(high, low, j, x):
-    """Add x to high[j], and what that addition rounds off to low[j] (Knuth's two-sum; Ogita, Rump & Oishi 2005)."""
+    """Add x to high[j], and what that addition rounds off to low[j] (Knuth's two-sum; Ogita, Rump &
+    Oishi 2005)."""
     s = high[j]
     t = s + x
     b = t - s
@@ -37,7 +38,8 @@ def add_event_rows(outputs, labels, weights, cell, high, low):
 
 @kernel
 def add_rows(outputs, labels, weights, cell, high, low):
-    """The same of many outputs, [m, 3 + 2 d]: rows, w, w^2, the d sums of w p, and those of w hit."""
+    """The same of many outputs, [m, 3 + 2 d]: rows, w, w^2, the d sums of w p, and those of w
+    hit."""
     d = outputs.shape[1]
     for i in range(outputs.shape[0]):
         w, row, at, rest = weights[i], outputs[i], high[cell[i]], low[cell[i]]

@@ -23,7 +23,8 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 @functools.cache
 def source_stamp() -> str:
-    """A hash of every kernel's source: helpers are inlined, so any of them can change any kernel."""
+    """A hash of every kernel's source: helpers are inlined, so any of them can change any
+    kernel."""
     digest = hashlib.sha256(numba.__version__.encode())
     for path in sorted(Path(__file__).parent.glob("*.py")):
         digest.update(path.read_bytes())
@@ -78,11 +79,17 @@ def kernel(function: F) -> F:
 def inline(function: F) -> F:
     """Compile a helper that only other kernels call, and that allocates nothing.
 
-    It borrows the arrays it is given: without `_nrt=False` every call would count references, with an atomic
-    operation for each array of each tuple. `forceinline` spares passing those tuples through memory.
+    It borrows the arrays it is given: without `_nrt=False` every call would count references, with
+    an atomic operation for each array of each tuple. `forceinline` spares passing those tuples
+    through memory.
     """
     return numba.njit(
-        nogil=True, error_model="numpy", no_cpython_wrapper=True, no_cfunc_wrapper=True, forceinline=True, _nrt=False
+        nogil=True,
+        error_model="numpy",
+        no_cpython_wrapper=True,
+        no_cfunc_wrapper=True,
+        forceinline=True,
+        _nrt=False,
     )(function)
 
 

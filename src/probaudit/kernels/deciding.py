@@ -1,4 +1,5 @@
-"""Bayes decisions under a cost matrix: the decision of least expected cost, counted by true class."""
+"""Bayes decisions under a cost matrix: the decision of least expected cost, counted by true
+class."""
 
 from __future__ import annotations
 
@@ -45,10 +46,11 @@ def _first_least(costs):
 
 @kernel
 def decide(values, y, w, status, kind, costs, counts, weight_counts):
-    """Add each good row to counts[true class, decision]. Of equal costs the first decision is taken.
+    """Add each good row to counts[true class, decision]. Of equal costs the first decision is
+    taken.
 
-    The expected cost of decision j is summed over classes in order, for all decisions at once, so that neither
-    the vector width nor a matrix library decides a near tie.
+    The expected cost of decision j is summed over classes in order, for all decisions at once, so
+    that neither the vector width nor a matrix library decides a near tie.
     """
     K, M = costs.shape
     p = np.empty((ROWS, K), np.float64)

@@ -1,8 +1,9 @@
 """exp and log that the compiler can vectorise and that give the same bits on every machine.
 
-A call to the C library blocks vectorisation, and its last bit depends on the library's version. These are
-plain arithmetic, without fused operations. The coefficients interpolate the functions at Chebyshev nodes
-(computed to 200 bits). Measured error: below 2 units in the last place (see tests/test_kernels.py).
+A call to the C library blocks vectorisation, and its last bit depends on the library's version.
+These are plain arithmetic, without fused operations. The coefficients interpolate the functions at
+Chebyshev nodes (computed to 200 bits). Measured error: below 2 units in the last place (see
+tests/test_kernels.py).
 """
 
 from __future__ import annotations
@@ -14,7 +15,8 @@ from .compiling import inline
 LN2_HIGH = np.float64(float.fromhex("0x1.62e42fee00000p-1"))
 LN2_LOW = np.float64(1.9082149292705877e-10)
 LOG2_E = np.float64(1.4426950408889634)
-ROUND = np.float64(6755399441055744.0)  # 1.5 * 2^52: adding it rounds to an integer held in the low bits
+# 1.5 * 2^52: adding it rounds to an integer held in the low bits
+ROUND = np.float64(6755399441055744.0)
 ROUND_BITS = np.int64(0x4338000000000000)
 SQRT_HALF_BITS = np.int64(0x3FE6A09E667F3BCD)
 ONE_BITS = np.int64(0x3FF0000000000000)
@@ -59,7 +61,8 @@ def log(x: float) -> float:
     scale = 18014398509481984.0 if x < SMALLEST_NORMAL else 1.0  # 2^54
     raised = 54.0 if x < SMALLEST_NORMAL else 0.0
     scaled = np.float64(x * scale)
-    # Measuring the exponent from sqrt(1/2) puts the mantissa around 1, so that log is accurate there.
+    # Measuring the exponent from sqrt(1/2) puts the mantissa around 1, so that log is accurate
+    # there.
     offset = scaled.view(np.int64) - SQRT_HALF_BITS
     k = offset >> np.int64(52)
     f = np.int64((offset & MANTISSA) + SQRT_HALF_BITS).view(np.float64) - 1.0

@@ -1,4 +1,5 @@
-"""All events of a row in one look: each class, and whether the true class is among the most probable."""
+"""All events of a row in one look: each class, and whether the true class is among the most
+probable."""
 
 from __future__ import annotations
 
@@ -20,10 +21,12 @@ TURNS = 8  # classes whose rows are added in turn
 class Grids(NamedTuple):
     """The grids of events, int64. Of no classes, or no ranks, if these are not wanted."""
 
-    lines: np.ndarray  # [K, G, 2] by the probability of each class: rows, and distances from the middle of the cell
+    # [K, G, 2] by the probability of each class: rows, and distances from the middle of the cell
+    lines: np.ndarray
     hits: np.ndarray  # [K, G] rows of that class
     ranks: np.ndarray  # k, rising: the event that the true class is among the k most probable
-    rank_lines: np.ndarray  # [ranks, G, 4] rows, distances, hits and nothing: a row needs but one line of a cache
+    # [ranks, G, 4] rows, distances, hits and nothing: a row needs but one line of a cache
+    rank_lines: np.ndarray
 
 
 class Room(NamedTuple):
@@ -85,7 +88,8 @@ def close_gaps(table, labels, status, start, m):
 
 @inline
 def _add_event(outputs, hits, m, cell, terms, lines):
-    """Count rows, and those that hit, by the cell of an event's probability, and sum the distances from the cell's middle."""
+    """Count rows, and those that hit, by the cell of an event's probability, and sum the distances
+    from the cell's middle."""
     G = lines.shape[0]
     for r in range(TILE):
         p = outputs[r]
@@ -101,11 +105,15 @@ def _add_event(outputs, hits, m, cell, terms, lines):
 
 @inline
 def _add_classes(table, first, count, m, place, terms, lines):
-    """As _add_event for some classes, lines [K, G, 2]. Rows of one class often share a cell, the lowest, and an addition there
-    would wait for the one before; so the classes take turns."""
+    """As _add_event for some classes, lines [K, G, 2]. Rows of one class often share a cell, the
+    lowest, and an addition there would wait for the one before; so the classes take turns."""
     G = lines.shape[1]
     for j in range(count):
-        row, places, pairs = table[first + j], place[j * TILE : (j + 1) * TILE], terms[2 * j * TILE : 2 * (j + 1) * TILE]
+        row, places, pairs = (
+            table[first + j],
+            place[j * TILE : (j + 1) * TILE],
+            terms[2 * j * TILE : 2 * (j + 1) * TILE],
+        )
         base = (first + j) * G
         for r in range(TILE):
             p = np.float64(row[r])
@@ -126,7 +134,8 @@ def _add_classes(table, first, count, m, place, terms, lines):
 
 @inline
 def find_largest(table, top):
-    """The largest values of each row, in order: each value in turn sinks to its place. A line of `top` for each place."""
+    """The largest values of each row, in order: each value in turn sinks to its place. A line of
+    `top` for each place."""
     if top.shape[0] == 10:
         for r in range(0, TILE, ROWS):
             largest_ten(table, r, top, r)
@@ -165,7 +174,9 @@ def add_classes(room, m, grids):
     """Add the first m rows of a tile to the grids of classes, but for the hits."""
     lines = grids.lines
     for k in range(0, lines.shape[0], TURNS):
-        _add_classes(room.table, k, min(TURNS, lines.shape[0] - k), m, room.place, room.terms, lines)
+        _add_classes(
+            room.table, k, min(TURNS, lines.shape[0] - k), m, room.place, room.terms, lines
+        )
 
 
 @inline
@@ -180,7 +191,8 @@ def add_hits(room, m, grids):
 
 @inline
 def add_ranks(room, m, grids):
-    """Add the first m rows of a tile, whose ranks and largest outputs are known, to the grids of ranks."""
+    """Add the first m rows of a tile, whose ranks and largest outputs are known, to the grids of
+    ranks."""
     rank, top, hits, total = room.rank, room.top, room.flags, room.total
     for r in range(TILE):
         total[r] = 0.0
@@ -198,7 +210,8 @@ def add_ranks(room, m, grids):
 
 @kernel
 def tally_events(values, addresses, like, y, status, grids):
-    """Add good rows of probabilities: [n, K], or None and the addresses of columns, of the type of `like`."""
+    """Add good rows of probabilities: [n, K], or None and the addresses of columns, of the type of
+    `like`."""
     K = like.shape[1]
     room = new_room(like.dtype, K, grids.ranks[-1] if grids.ranks.size else 1)
     table, labels, truth = room.table, room.labels, room.truth
@@ -227,7 +240,8 @@ def tally_events(values, addresses, like, y, status, grids):
 
 @kernel
 def probabilities(values, log_probs, out):
-    """Rows of logits, or of log-probabilities as they are, as probabilities; of one column, the logit of the second class."""
+    """Rows of logits, or of log-probabilities as they are, as probabilities; of one column, the
+    logit of the second class."""
     K = out.shape[1]
     single = values.shape[1] < K
     for i in range(values.shape[0]):

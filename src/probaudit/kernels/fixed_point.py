@@ -1,8 +1,9 @@
 """Sums as integers: addition is then associative, and every order of the rows gives the same bytes.
 
-A term is rounded once, to a multiple of a fixed power of two (`tick`), and from there on only integers are
-added. Kernels gather ticks in plain int64 over a bounded number of rows; the state keeps pairs (whole, part) that
-stand for whole + part / 2^62 with 0 <= part < 2^62. The pair of a number is unique, so equal sums are equal bytes.
+A term is rounded once, to a multiple of a fixed power of two (`tick`), and from there on only
+integers are added. Kernels gather ticks in plain int64 over a bounded number of rows; the state
+keeps pairs (whole, part) that stand for whole + part / 2^62 with 0 <= part < 2^62. The pair of a
+number is unique, so equal sums are equal bytes.
 """
 
 from __future__ import annotations
@@ -20,7 +21,8 @@ PART_MASK = np.int64(2**PART_BITS - 1)
 
 @inline
 def raised_tick(v: float, scale: float) -> int:
-    """As tick, plus ROUND_BITS, which a sum of n terms takes away once, as n * ROUND_BITS (int64 wraps around)."""
+    """As tick, plus ROUND_BITS, which a sum of n terms takes away once, as n * ROUND_BITS (int64
+    wraps around)."""
     return np.float64(v * scale + _ROUND).view(np.int64)
 
 
@@ -32,13 +34,15 @@ def raised_number(ticks: int) -> float:
 
 @inline
 def tick(v: float, scale: float) -> int:
-    """v * scale rounded to the nearest integer, for |v * scale| <= 2^51 and scale a power of two."""
+    """v * scale rounded to the nearest integer, for |v * scale| <= 2^51 and scale a power of
+    two."""
     return raised_tick(v, scale) - ROUND_BITS
 
 
 @inline
 def number(ticks: int) -> float:
-    """The float64 of an integer below 2^51 in size, without the conversion that older machines do slowly."""
+    """The float64 of an integer below 2^51 in size, without the conversion that older machines do
+    slowly."""
     return raised_number(ticks + ROUND_BITS)
 
 

@@ -7,11 +7,13 @@ import numpy as np
 from .compiling import inline, kernel
 from .fixed_point import add, add_number, tick
 
-OFFSET_BITS, FINE_BITS, COARSE = 30, 26, 2**10  # an offset is in 2^-30 of a cell, or in 2^-26 where there are more than 2^10
+# an offset is in 2^-30 of a cell, or in 2^-26 where there are more than 2^10
+OFFSET_BITS, FINE_BITS, COARSE = 30, 26, 2**10
 WEIGHTED_BITS = 58
 
-# An output below the edge of a cell by no more than SLACK of itself, as float32(0.7) is below 0.7, is at the edge: cell g of G
-# is [g / G, (g + 1) / G) x (1 - SLACK). The rule is the same for every number of cells, and for outputs of either precision.
+# An output below the edge of a cell by no more than SLACK of itself, as float32(0.7) is below 0.7,
+# is at the edge: cell g of G is [g / G, (g + 1) / G) x (1 - SLACK). The rule is the same for every
+# number of cells, and for outputs of either precision.
 SLACK = 5 * 2.0**-26
 
 
@@ -24,8 +26,8 @@ scale_of = inline(cells_of_one)
 
 
 def offset_bits(cells: int) -> int:
-    """Of an offset, after the point. It is at most half a cell, so that 2^34 rows of a cell, or 2^38, fit into an int64; only
-    probabilities above 1, of the last cell, take more."""
+    """Of an offset, after the point. It is at most half a cell, so that 2^34 rows of a cell, or
+    2^38, fit into an int64; only probabilities above 1, of the last cell, take more."""
     return OFFSET_BITS if cells <= COARSE else FINE_BITS
 
 
@@ -42,7 +44,8 @@ def offset_tick(p, g, G):
 
 @kernel
 def tally_event(outputs, labels, cells, offsets):
-    """Count rows and hits of each cell, cells [G, 2], and sum outputs as offsets from its middle, offsets [G]."""
+    """Count rows and hits of each cell, cells [G, 2], and sum outputs as offsets from its middle,
+    offsets [G]."""
     G, scale = np.uint64(len(cells)), scale_of(len(cells))
     for i in range(outputs.size):
         p = max(outputs[i], 0.0)  # the complement of a probability that rounds to more than 1
@@ -54,7 +57,8 @@ def tally_event(outputs, labels, cells, offsets):
 
 @kernel
 def tally_weighted_event(outputs, labels, weights, cells, sums):
-    """As tally_event, with pairs [G, 8] of the sums of w, w^2, w hit and w offset. Weights are at most 1."""
+    """As tally_event, with pairs [G, 8] of the sums of w, w^2, w hit and w offset. Weights are at
+    most 1."""
     G, scale = np.uint64(len(cells)), scale_of(len(cells))
     step = 1.0 / scale
     for i in range(outputs.size):

@@ -31,10 +31,17 @@ def _dot(a, b, size):
 
 @kernel
 def logistic_sums(features, targets, weights, coefficients):
-    """The weighted sum of log scores of sigmoid(coefficients . features [d, n]), its gradient [d] and its Hessian [d, d]."""
+    """The weighted sum of log scores of sigmoid(coefficients . features [d, n]), its gradient [d]
+    and its Hessian [d, d]."""
     d, n = features.shape
     score, gradient, hessian = 0.0, np.zeros(d), np.zeros((d, d))
-    margin, loss, slope, curvature, ones = np.empty(TILE), np.empty(TILE), np.empty(TILE), np.empty(TILE), np.ones(TILE)
+    margin, loss, slope, curvature, ones = (
+        np.empty(TILE),
+        np.empty(TILE),
+        np.empty(TILE),
+        np.empty(TILE),
+        np.ones(TILE),
+    )
     for start in range(0, n, TILE):
         size = min(TILE, n - start)
         target, weight = targets[start : start + size], weights[start : start + size]

@@ -8,7 +8,8 @@ from .fixed_point import PART_BITS, PART_MASK
 
 @kernel
 def merge(target, other, plain, sign):
-    """target += sign * other for arrays [rows, columns]: so many plain columns first, then pairs; canonical again."""
+    """target += sign * other for arrays [rows, columns]: so many plain columns first, then pairs;
+    canonical again."""
     for r in range(target.shape[0]):
         for c in range(plain):
             target[r, c] += sign * other[r, c]

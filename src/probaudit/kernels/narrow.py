@@ -1,8 +1,10 @@
-"""The fused pass for few classes: one look at each row gives every sum that scores, decisions and the grid need.
+"""The fused pass for few classes: one look at each row gives every sum that scores, decisions and
+the grid need.
 
-A tile of rows is transposed, and the loops run over its rows, so that they vectorise whatever the number of classes. Sums
-within a row run in class order, so that the vector width of a machine cannot change a bit. Loops always run over all TILE
-rows: the rows missing from the last tile are filled with perfect forecasts of class 0, whose scores are zero.
+A tile of rows is transposed, and the loops run over its rows, so that they vectorise whatever the
+number of classes. Sums within a row run in class order, so that the vector width of a machine
+cannot change a bit. Loops always run over all TILE rows: the rows missing from the last tile are
+filled with perfect forecasts of class 0, whose scores are zero.
 """
 
 from __future__ import annotations
@@ -20,7 +22,8 @@ from .vectors import column_at, prefetch, transpose_four
 
 @inline
 def _load_column(flat, start, m, table, kind, tolerance):
-    """A single column belongs to the second of two classes; above 1 by no more than rounding, it leaves the first 0."""
+    """A single column belongs to the second of two classes; above 1 by no more than rounding, it
+    leaves the first 0."""
     first, second, part = table[0], table[1], flat[start : start + m]
     for r in range(m):
         second[r] = part[r]
@@ -42,7 +45,8 @@ def _load_two(flat, start, m, table):
 
 @inline
 def _load_many(flat, start, m, table):
-    """Three or more columns, in blocks of four by four; the last block of a row may overlap the one before."""
+    """Three or more columns, in blocks of four by four; the last block of a row may overlap the one
+    before."""
     K = table.shape[0]
     columns = table.reshape(table.size)
     blocked = m - m % 4 if K >= 4 else 0
@@ -80,8 +84,9 @@ def load_columns(addresses, start, m, like, table):
 def _fetch(values, y, start, part):
     """Ask for a quarter of the tile at `start`, ahead of its use.
 
-    A tile is about a page of memory, beyond which the processor does not look ahead by itself; and asking for all of it
-    at once would only move the wait to here. So each stage of a tile asks for a quarter of the next one.
+    A tile is about a page of memory, beyond which the processor does not look ahead by itself; and
+    asking for all of it at once would only move the wait to here. So each stage of a tile asks for
+    a quarter of the next one.
     """
     K = values.shape[1]
     first, last = start + part * (TILE // 4), start + (part + 1) * (TILE // 4)
@@ -94,7 +99,8 @@ def _fetch(values, y, start, part):
 @inline
 def _load_labels(y, start, m, labels, classes):
     """Labels of a tile; how many lie outside the classes."""
-    part = y[start : start + m]  # a slice first: the compiler does not vectorise an index with an offset
+    # a slice first: the compiler does not vectorise an index with an offset
+    part = y[start : start + m]
     strange = np.int64(0)
     for r in range(m):
         strange += np.uint64(part[r]) >= np.uint64(classes)
@@ -116,9 +122,15 @@ def _load_weights(w, start, m, weights):
 
 @inline
 def _sum_classes(table, tile, w):
-    """Over the classes of each row, the total and the squares of all but the true one; over the rows of each class,
-    the ticks of w p. Whether some p is negative."""
-    labels, weights, total, squares, outputs = tile.labels, tile.weights, tile.total, tile.brier, tile.outputs
+    """Over the classes of each row, the total and the squares of all but the true one; over the
+    rows of each class, the ticks of w p. Whether some p is negative."""
+    labels, weights, total, squares, outputs = (
+        tile.labels,
+        tile.weights,
+        tile.total,
+        tile.brier,
+        tile.outputs,
+    )
     for r in range(TILE):
         total[r] = 0.0
         squares[r] = 0.0
@@ -168,7 +180,8 @@ def _odd_logits(table, m, total, tolerance, kind):
 
 @inline
 def _keep_good(table, tile, y, start, m, status, tolerance, kind):
-    """Close the gaps that bad rows and rows of weight zero leave in a tile; how many rows remain."""
+    """Close the gaps that bad rows and rows of weight zero leave in a tile; how many rows
+    remain."""
     K = table.shape[0]
     kept = 0
     for r in range(m):
@@ -228,8 +241,10 @@ def _rank(table, labels, truth, rank):
 
 @inline
 def _softmax(table, tile, kind):
-    """Turn a tile of logits into probabilities, with the confidence and the log score of each row."""
-    best, total, shift = tile.best, tile.total, tile.logs  # the score takes the shift's place at the end
+    """Turn a tile of logits into probabilities, with the confidence and the log score of each
+    row."""
+    # the score takes the shift's place at the end
+    best, total, shift = tile.best, tile.total, tile.logs
     for r in range(TILE):
         total[r] = 0.0
         shift[r] = 0.0 if kind == LOG_PROBABILITIES else best[r]
@@ -289,7 +304,10 @@ def _add_plain(values, addresses, like, begin, y, start, tile, run, t, tolerance
     labels = y[start : start + TILE]
     if addresses is not None:
         first, end = begin + start, begin + start + TILE
-        p, q = column_at(addresses, 0, end, like)[first:end], column_at(addresses, 1, end, like)[first:end]
+        p, q = (
+            column_at(addresses, 0, end, like)[first:end],
+            column_at(addresses, 1, end, like)[first:end],
+        )
         return add_plain_tile(p, q, labels, tile, run, t, tolerance, reject)
     if values is not None:
         for part in range(4):
@@ -298,7 +316,9 @@ def _add_plain(values, addresses, like, begin, y, start, tile, run, t, tolerance
 
 
 @inline
-def _add_in_stages(values, y, start, m, w, t, run, status, codes, filled, kind, tolerance, reject, tile, logits):
+def _add_in_stages(
+    values, y, start, m, w, t, run, status, codes, filled, kind, tolerance, reject, tile, logits
+):
     """Add a tile that is loaded, whatever it is; how many rows counted."""
     table, K = tile.table, t.ranks.size
     sure, never = (1.0, 0.0) if logits is None else (0.0, -np.inf)
@@ -344,10 +364,28 @@ def _add_in_stages(values, y, start, m, w, t, run, status, codes, filled, kind, 
 
 
 @inline
-def _narrow(values, addresses, like, begin, y, w, t, run, status, codes, kind, tolerance, reject, tile, logits):
-    """Of `values` and `addresses`, one is None, and `logits` is None or anything: numba then leaves the other branch out.
+def _narrow(
+    values,
+    addresses,
+    like,
+    begin,
+    y,
+    w,
+    t,
+    run,
+    status,
+    codes,
+    kind,
+    tolerance,
+    reject,
+    tile,
+    logits,
+):
+    """Of `values` and `addresses`, one is None, and `logits` is None or anything: numba then leaves
+    the other branch out.
 
-    addresses : where columns begin, of numbers of the type of `like`, of which the rows from `begin` on are meant.
+    addresses : where columns begin, of numbers of the type of `like`, of which the rows from
+        `begin` on are meant.
     """
     n, filled, since_flush = y.size, 0, 0
     maybe_plain = t.ranks.size == 2 and kind != PAIRS and w is None and logits is None
@@ -356,10 +394,31 @@ def _narrow(values, addresses, like, begin, y, w, t, run, status, codes, kind, t
         if values is not None:
             _load(values, start, m, tile.table, kind, tolerance)
         plain = maybe_plain and m == TILE
-        if not (plain and _add_plain(values, addresses, like, begin, y, start, tile, run, t, tolerance, reject)):
+        if not (
+            plain
+            and _add_plain(
+                values, addresses, like, begin, y, start, tile, run, t, tolerance, reject
+            )
+        ):
             if addresses is not None:
                 load_columns(addresses, begin + start, m, like, tile.table)
-            m = _add_in_stages(values, y, start, m, w, t, run, status, codes, filled, kind, tolerance, reject, tile, logits)
+            m = _add_in_stages(
+                values,
+                y,
+                start,
+                m,
+                w,
+                t,
+                run,
+                status,
+                codes,
+                filled,
+                kind,
+                tolerance,
+                reject,
+                tile,
+                logits,
+            )
         filled += m
         since_flush += m
         if since_flush + TILE > FLUSH:
@@ -370,14 +429,51 @@ def _narrow(values, addresses, like, begin, y, w, t, run, status, codes, kind, t
 
 
 @kernel
-def narrow_probabilities(values, addresses, like, begin, y, w, t, run, status, codes, kind, tolerance, reject):
-    """Add rows of probabilities (or of confidence and correctness) to t; the number of rows that counted."""
+def narrow_probabilities(
+    values, addresses, like, begin, y, w, t, run, status, codes, kind, tolerance, reject
+):
+    """Add rows of probabilities (or of confidence and correctness) to t; the number of rows that
+    counted."""
     tile = new_tile(like.dtype, t.ranks.size)
-    return _narrow(values, addresses, like, begin, y, w, t, run, status, codes, kind, tolerance, reject, tile, None)
+    return _narrow(
+        values,
+        addresses,
+        like,
+        begin,
+        y,
+        w,
+        t,
+        run,
+        status,
+        codes,
+        kind,
+        tolerance,
+        reject,
+        tile,
+        None,
+    )
 
 
 @kernel
-def narrow_logits(values, addresses, like, begin, y, w, t, run, status, codes, kind, tolerance, reject):
+def narrow_logits(
+    values, addresses, like, begin, y, w, t, run, status, codes, kind, tolerance, reject
+):
     """Add rows of logits or log-probabilities to t; the number of rows that counted."""
     tile = new_tile(np.float64, t.ranks.size)
-    return _narrow(values, addresses, like, begin, y, w, t, run, status, codes, kind, tolerance, reject, tile, 0)
+    return _narrow(
+        values,
+        addresses,
+        like,
+        begin,
+        y,
+        w,
+        t,
+        run,
+        status,
+        codes,
+        kind,
+        tolerance,
+        reject,
+        tile,
+        0,
+    )

@@ -1,4 +1,5 @@
-"""Sorting networks: which values to compare, whatever they are, so that vectors of them are sorted lane by lane."""
+"""Sorting networks: which values to compare, whatever they are, so that vectors of them are sorted
+lane by lane."""
 
 from __future__ import annotations
 
@@ -9,7 +10,8 @@ Exchange = Callable[[Any, Any], Sequence[Any]]  # the larger and the smaller of 
 
 
 def merged(a: Sequence[Any], b: Sequence[Any], exchange: Exchange) -> list[Any]:
-    """Two falling sequences as one: Batcher's odd-even merge (Knuth, The Art of Computer Programming 3, 5.3.4).
+    """Two falling sequences as one: Batcher's odd-even merge (Knuth, The Art of Computer
+    Programming 3, 5.3.4).
 
     >>> merged([9, 4], [7, 5, 1], lambda x, y: (max(x, y), min(x, y)))
     [9, 7, 5, 4, 1]

@@ -11,11 +11,13 @@ CELLS = 1024
 
 @kernel
 def pool_adjacent_violators(outputs, hits, weights):
-    """Knots [2, m] of the isotonic regression of hits / weights on outputs: the ends of each pool, and its mean.
+    """Knots [2, m] of the isotonic regression of hits / weights on outputs: the ends of each pool,
+    and its mean.
 
-    Rows are sorted by output; `hits` and `weights` are sums of a row. Equal outputs form one block before any pooling. Blocks
-    go on a stack; while the last two are in the wrong order, they become one (Ayer et al. 1955). A pool keeps its sums, so
-    that it has the mean of its rows however it came about.
+    Rows are sorted by output; `hits` and `weights` are sums of a row. Equal outputs form one block
+    before any pooling. Blocks go on a stack; while the last two are in the wrong order, they become
+    one (Ayer et al. 1955). A pool keeps its sums, so that it has the mean of its rows however it
+    came about.
     """
     n = outputs.size
     low, high = np.empty(n), np.empty(n)
@@ -41,7 +43,8 @@ def pool_adjacent_violators(outputs, hits, weights):
     m = 0
     floor = 0.0
     for pool in range(last + 1):
-        floor = max(floor, min(hit[pool] / weight[pool], 1.0))  # rounding must not turn neighbours around
+        # rounding must not turn neighbours around
+        floor = max(floor, min(hit[pool] / weight[pool], 1.0))
         knots[0, m], knots[1, m] = low[pool], floor
         m += 1
         if high[pool] > low[pool]:
@@ -52,12 +55,15 @@ def pool_adjacent_violators(outputs, hits, weights):
 
 @kernel
 def read_curve(knots, outputs):
-    """The curve through the knots at each output, constant outside them. It never decreases where its knots do not.
+    """The curve through the knots at each output, constant outside them. It never decreases where
+    its knots do not.
 
-    The share of the way between two knots is taken before the rise: a slope would overflow between subnormal knots.
+    The share of the way between two knots is taken before the rise: a slope would overflow between
+    subnormal knots.
     """
     x, y = knots[0], knots[1]
-    first = np.empty(CELLS + 1, np.int64)  # the last knot not above each multiple of 1 / CELLS: the search starts there
+    # the last knot not above each multiple of 1 / CELLS: the search starts there
+    first = np.empty(CELLS + 1, np.int64)
     low = 0
     for cell in range(CELLS + 1):
         while low + 1 < x.size and x[low + 1] * CELLS <= cell:

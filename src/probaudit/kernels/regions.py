@@ -1,4 +1,5 @@
-"""Regions of the feature space: features as small codes, and trees grown from histograms of them."""
+"""Regions of the feature space: features as small codes, and trees grown from histograms of
+them."""
 
 from __future__ import annotations
 
@@ -12,7 +13,8 @@ TINY_GAIN = 1e-9  # of the weight: what rounding could make up
 
 @kernel
 def code_rows(values, cuts, codes):
-    """codes[i, k] = how many of the rising cuts[k] (255, padded with infinity) lie below values[i, k]; NaN lies above all."""
+    """codes[i, k] = how many of the rising cuts[k] (255, padded with infinity) lie below values[i,
+    k]; NaN lies above all."""
     for i in range(values.shape[0]):
         for k in range(values.shape[1]):
             x, edges, place, step = values[i, k], cuts[k], 0, CODES // 2
@@ -24,7 +26,8 @@ def code_rows(values, cuts, codes):
 
 @inline
 def _worth(weight, hits, by_log):
-    """What a region is worth to the tree: weight times the negative entropy of its hits, up to a constant."""
+    """What a region is worth to the tree: weight times the negative entropy of its hits, up to a
+    constant."""
     if not by_log:
         return hits * hits / weight
     misses = weight - hits
@@ -50,7 +53,8 @@ def _fill(codes, rows, weights, hits, table):
 
 @inline
 def _best_split(table, weight, hits, least, by_log):
-    """The feature and code (rows up to it go left) that gain most, the first of equals; -1 if none gains."""
+    """The feature and code (rows up to it go left) that gain most, the first of equals; -1 if none
+    gains."""
     feature, cut, most = -1, -1, _worth(weight, hits, by_log) + TINY_GAIN * weight
     for k in range(table.shape[0]):
         w, h = 0.0, 0.0
@@ -86,11 +90,13 @@ def _part(codes, rows, feature, cut, spare):
 
 @kernel
 def grow_tree(codes, rows, weights, hits, least, by_log):
-    """A tree over the rows, [nodes, 3]: feature, last code that goes left, left child (the right one comes next); -1 in leaves.
+    """A tree over the rows, [nodes, 3]: feature, last code that goes left, left child (the right
+    one comes next); -1 in leaves.
 
-    Greedy: every node takes the split that gains most, as long as both sides keep `least` times the mean weight. The table of
-    a node is its parent's less its sibling's, and only the smaller of two siblings is counted. The smaller one also comes
-    first, so that the k-th table that waits is of at most n / 2^k rows.
+    Greedy: every node takes the split that gains most, as long as both sides keep `least` times the
+    mean weight. The table of a node is its parent's less its sibling's, and only the smaller of two
+    siblings is counted. The smaller one also comes first, so that the k-th table that waits is of
+    at most n / 2^k rows.
     """
     n, d = rows.size, codes.shape[1]
     total = 0.0

@@ -15,7 +15,8 @@ LOGIT_LIMIT = 2.0**20
 
 @inline
 def row_status(row, label, weight, classes, tolerance, kind):
-    """Which rule a row breaks, if any. Slow and plain: called when a quick look found something odd."""
+    """Which rule a row breaks, if any. Slow and plain: called when a quick look found something
+    odd."""
     if not 0 <= label < classes:
         return BAD_LABEL
     if not 0.0 <= weight < np.inf:

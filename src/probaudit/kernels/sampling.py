@@ -20,7 +20,8 @@ def _priority(number):
 
 @kernel
 def rows_within(first, count, bound, out):
-    """The indexes, among `count` rows from number `first` on, of those whose priority is at most `bound`; how many there are.
+    """The indexes, among `count` rows from number `first` on, of those whose priority is at most
+    `bound`; how many there are.
 
     `out` must have room for all. Most tiles of many rows have none, which a vector loop can tell.
     """

@@ -1,4 +1,5 @@
-"""Sixteen rows at a time, as vectors: what one look along their classes tells of each. In LLVM's portable form."""
+"""Sixteen rows at a time, as vectors: what one look along their classes tells of each. In LLVM's
+portable form."""
 
 from __future__ import annotations
 
@@ -11,9 +12,12 @@ from .tallies import TILE
 from .vectors import address_of, ask_for
 
 ROWS = 16
-AHEAD = TILE  # rows ahead of those that are looked at are asked for: no column is looked at for long enough to be foreseen
+# rows ahead of those that are looked at are asked for: no column is looked at for long enough to be
+# foreseen
+AHEAD = TILE
 LANES = 8  # sums of each class that are added to side by side
-EXACT = ("contract",)  # a product with a power of two is exact, so that to add to it at once changes no bit
+# a product with a power of two is exact, so that to add to it at once changes no bit
+EXACT = ("contract",)
 DOUBLE, WORD, SHORT = ir.DoubleType(), ir.IntType(64), ir.IntType(32)
 
 
@@ -31,13 +35,29 @@ def _held(builder, kind, value):
 
 
 @intrinsic
-def look_at_sixteen(typing_context, addresses, i, strip, r, truth, scale, total, squares, best, arg, before, equal, outputs):
-    """Of the sixteen rows from number i on of columns at addresses, with p for each class, and arrays by row:
+def look_at_sixteen(
+    typing_context,
+    addresses,
+    i,
+    strip,
+    r,
+    truth,
+    scale,
+    total,
+    squares,
+    best,
+    arg,
+    before,
+    equal,
+    outputs,
+):
+    """Of the sixteen rows from number i on of columns at addresses, with p for each class, and
+    arrays by row:
 
     strip : [K, 16] where p goes.
     total, squares : the sums of the raised ticks of p and p^2 at `scale`, a power of two.
-    best, arg : the largest bit pattern of p, as one without a sign, so that of a negative p it is above all others; and
-        where it is first.
+    best, arg : the largest bit pattern of p, as one without a sign, so that of a negative p it is
+        above all others; and where it is first.
     before, equal : how many bit patterns are larger than that of truth, and how many the same.
     outputs : [K, LANES] to which the raised ticks of p of each class are added.
 
@@ -46,10 +66,16 @@ def look_at_sixteen(typing_context, addresses, i, strip, r, truth, scale, total,
 
     def generate(context, builder, signature, arguments):
         given = signature.args[2].dtype
-        number, bits, align = context.get_data_type(given), ir.IntType(given.bitwidth), given.bitwidth // 8
+        number, bits, align = (
+            context.get_data_type(given),
+            ir.IntType(given.bitwidth),
+            given.bitwidth // 8,
+        )
         strip = context.make_array(signature.args[2])(context, builder, arguments[2])
         classes, target = cgutils.unpack_tuple(builder, strip.shape, 2)[0], strip.data
-        columns = address_of(context, builder, signature, [arguments[0], classes.type(0)], 0, 1, WORD)
+        columns = address_of(
+            context, builder, signature, [arguments[0], classes.type(0)], 0, 1, WORD
+        )
 
         def place(array, kind):
             return address_of(context, builder, signature, arguments, array, 3, _vector(kind))
@@ -59,14 +85,20 @@ def look_at_sixteen(typing_context, addresses, i, strip, r, truth, scale, total,
 
         def count(slot, condition):
             known = builder.load(slot)
-            builder.store(builder.select(condition, builder.add(known, _filled(SHORT, 1)), known), slot)
+            builder.store(
+                builder.select(condition, builder.add(known, _filled(SHORT, 1)), known), slot
+            )
 
-        one = builder.insert_element(ir.Constant(_vector(DOUBLE), ir.Undefined), arguments[5], SHORT(0))
+        one = builder.insert_element(
+            ir.Constant(_vector(DOUBLE), ir.Undefined), arguments[5], SHORT(0)
+        )
         scales = builder.shuffle_vector(one, one, _filled(SHORT, 0))
 
         def raised(value):
             product = builder.fmul(value, scales, flags=EXACT)
-            return builder.bitcast(builder.fadd(product, _filled(DOUBLE, 1.5 * 2.0**52), flags=EXACT), _vector(WORD))
+            return builder.bitcast(
+                builder.fadd(product, _filled(DOUBLE, 1.5 * 2.0**52), flags=EXACT), _vector(WORD)
+            )
 
         def part(vector, first):
             order = ir.Constant(ir.VectorType(SHORT, LANES), list(range(first, first + LANES)))
@@ -79,14 +111,17 @@ def look_at_sixteen(typing_context, addresses, i, strip, r, truth, scale, total,
         current = _held(builder, SHORT, 0)
         lanes = context.make_array(signature.args[12])(context, builder, arguments[12]).data
         with cgutils.for_range(builder, classes) as loop:
-            start = builder.inttoptr(builder.load(builder.gep(columns, [loop.index])), number.as_pointer())
+            start = builder.inttoptr(
+                builder.load(builder.gep(columns, [loop.index])), number.as_pointer()
+            )
             start = builder.gep(start, [arguments[1]])
             for ahead in range(AHEAD, AHEAD + ROWS, 512 // given.bitwidth):
                 ask_for(builder, builder.gep(start, [WORD(ahead)]), 2)
             start = builder.bitcast(start, _vector(number).as_pointer())
             values = builder.load(start, align=align)
             kept = builder.bitcast(
-                builder.gep(target, [builder.mul(loop.index, loop.index.type(ROWS))]), _vector(number).as_pointer()
+                builder.gep(target, [builder.mul(loop.index, loop.index.type(ROWS))]),
+                _vector(number).as_pointer(),
             )
             builder.store(values, kept, align=align)
             values = builder.fadd(values, _filled(number, 0.0))  # -0 has another bit pattern than 0
@@ -110,27 +145,36 @@ def look_at_sixteen(typing_context, addresses, i, strip, r, truth, scale, total,
         return context.get_dummy_value()
 
     arrays = total, squares, best, arg, before, equal, outputs
-    return types.void(addresses, types.intp, strip, types.intp, truth, types.float64, *arrays), generate
+    return types.void(
+        addresses, types.intp, strip, types.intp, truth, types.float64, *arrays
+    ), generate
 
 
 @intrinsic
 def largest_ten(typing_context, table, i, top, r):
-    """Of the sixteen rows from i on, the ten largest of table[k, i] over the classes k, in falling order: top[j, r].
+    """Of the sixteen rows from i on, the ten largest of table[k, i] over the classes k, in falling
+    order: top[j, r].
 
-    No value is negative. Eight classes are sorted, then merged with the ten known before: half as many comparisons as if
-    each class sank to its place. As a loop over rows it would load and store all ten for every class.
+    No value is negative. Eight classes are sorted, then merged with the ten known before: half as
+    many comparisons as if each class sank to its place. As a loop over rows it would load and store
+    all ten for every class.
     """
 
     def generate(context, builder, signature, arguments):
-        bits = ir.IntType(signature.args[0].dtype.bitwidth)  # of numbers that are not negative: in the same order, and faster
+        # of numbers that are not negative: in the same order, and faster
+        bits = ir.IntType(signature.args[0].dtype.bitwidth)
         align = bits.width // 8
 
         def lines(array, index):
             """How many there are, and those of sixteen numbers from the index on."""
-            shape = context.make_array(signature.args[array])(context, builder, arguments[array]).shape
+            shape = context.make_array(signature.args[array])(
+                context, builder, arguments[array]
+            ).shape
             count, length = cgutils.unpack_tuple(builder, shape, 2)
             first = address_of(context, builder, signature, arguments, array, index, bits)
-            return count, lambda k: builder.bitcast(builder.gep(first, [builder.mul(k, length)]), _vector(bits).as_pointer())
+            return count, lambda k: builder.bitcast(
+                builder.gep(first, [builder.mul(k, length)]), _vector(bits).as_pointer()
+            )
 
         def exchange(a, b):
             larger = builder.icmp_signed(">", a, b)
@@ -141,9 +185,14 @@ def largest_ten(typing_context, table, i, top, r):
         held = [_held(builder, bits, 0) for _ in range(10)]
 
         def take(first, count):
-            new = [builder.load(line_of(builder.add(first, first.type(j))), align=align) for j in range(count)]
+            new = [
+                builder.load(line_of(builder.add(first, first.type(j))), align=align)
+                for j in range(count)
+            ]
             known = [builder.load(slot) for slot in held]
-            for value, slot in zip(merged(known, falling(new, exchange), exchange), held, strict=False):
+            for value, slot in zip(
+                merged(known, falling(new, exchange), exchange), held, strict=False
+            ):
                 builder.store(value, slot)
 
         eights = builder.udiv(classes, classes.type(8))

@@ -1,4 +1,5 @@
-"""The likelihood of a mixture of temperatures, whose weights are a softmax of scores (paper 4, Eq. 13)."""
+"""The likelihood of a mixture of temperatures, whose weights are a softmax of scores (Yang et al.
+2023, Eq. 13)."""
 
 from __future__ import annotations
 
@@ -13,7 +14,8 @@ TILE = 128
 @inline
 def _tempered(logits, true_logits, start, m, beta, total, first, log_likelihood, slope):
     """For the rows of a tile, log softmax(beta z)_y and its slope in beta."""
-    true = true_logits[start : start + m]  # a slice first: the compiler does not vectorise an index with an offset
+    # a slice first: the compiler does not vectorise an index with an offset
+    true = true_logits[start : start + m]
     for r in range(m):
         total[r], first[r] = 0.0, 0.0
     for k in range(logits.shape[0]):
@@ -46,11 +48,15 @@ def _log_total(terms, m, top, total):
 def mixture_loss(logits, true_logits, weights, betas, scores, beta_slopes):
     """The sum of w (-log sum_g pi_g softmax(beta_g z)_y), pi = softmax(scores), and its gradient.
 
-    Arrays are transposed: logits [K, n], of which the largest of each row is 0, and scores [G, n]. The gradient overwrites
-    `scores` and `beta_slopes`, [G].
+    Arrays are transposed: logits [K, n], of which the largest of each row is 0, and scores [G, n].
+    The gradient overwrites `scores` and `beta_slopes`, [G].
     """
     groups, n = scores.shape
-    own, joint, slopes = np.empty((groups, TILE)), np.empty((groups, TILE)), np.empty((groups, TILE))
+    own, joint, slopes = (
+        np.empty((groups, TILE)),
+        np.empty((groups, TILE)),
+        np.empty((groups, TILE)),
+    )
     prior, posterior, spare = np.empty(TILE), np.empty(TILE), np.empty(TILE)
     loss = 0.0
     beta_slopes[:] = 0.0

@@ -12,8 +12,8 @@ DIGITS = 6
 
 @kernel
 def sorting_order(keys):
-    """Places of unsigned 64-bit numbers from the least to the largest, those of equal ones in order: a radix sort from the
-    lowest digit, without the digits in which all are equal."""
+    """Places of unsigned 64-bit numbers from the least to the largest, those of equal ones in
+    order: a radix sort from the lowest digit, without the digits in which all are equal."""
     n, values = keys.size, 1 << DIGIT
     counts = np.zeros((DIGITS, values), np.int64)
     for i in range(n):

@@ -15,7 +15,8 @@ TILE = 128
 FLUSH = 2048  # rows after which the sums of a call move into the state
 CALL = 2**20  # rows one call may take, and after which the sums of cells move into the state
 
-# Bits after the point of each running sum. The largest term, times FLUSH (classes) or CALL (cells), is below 2^62.
+# Bits after the point of each running sum. The largest term, times FLUSH (classes) or CALL (cells),
+# is below 2^62.
 LOG_HIGH, LOG_LOW, LOG_SQUARE, BRIER, BRIER_SQUARE, OUTPUT = 20, 62, 43, 49, 48, 50
 CELL_OFFSET, CELL_LOG, CELL_BRIER = 56, 38, 40
 SLACK_TICKS = np.int64(SLACK * 2**CELL_OFFSET)
@@ -25,12 +26,14 @@ LARGE = 16.0  # log scores from here on are summed apart, so that the others can
 class Tallies(NamedTuple):
     """The arrays of a state, all int64: K classes, G cells of confidence; `pair` as in fixed_point.
 
-    The weighted arrays are empty when the rows have no weights, `decisions` when K is too large to be dense.
+    The weighted arrays are empty when the rows have no weights, `decisions` when K is too large to
+    be dense.
     """
 
     ranks: np.ndarray  # [K] rows in which exactly so many classes stood before the true one
     infinite: np.ndarray  # [K] rows of the class whose probability for it was zero
-    decisions: np.ndarray  # [K, 2K] true class x (argmax where accepted, then argmax where rejected)
+    # [K, 2K] true class x (argmax where accepted, then argmax where rejected)
+    decisions: np.ndarray
     sums: np.ndarray  # [K, 8] pairs: w log, (w log)^2, w brier, (w brier)^2
     outputs: np.ndarray  # [K, 2] pair: w p_k over all rows
     cells: np.ndarray  # [G, 9] rows, hits, infinite; pairs: w (conf - middle), w log, w brier
@@ -38,7 +41,8 @@ class Tallies(NamedTuple):
     weight_decisions: np.ndarray  # [2 K^2, 4] pairs: w, w^2
     weight_sums: np.ndarray  # [K, 8] pairs: w, w^2, w^2 log, w^2 brier
     weight_cells: np.ndarray  # [G, 4] pairs: w, w hit
-    sides: np.ndarray  # [2 G, 4] if wanted, by the probability p of each of two classes: rows, hits; pair: p - middle
+    # [2 G, 4] if wanted, by the probability p of each of two classes: rows, hits; pair: p - middle
+    sides: np.ndarray
 
 
 class Tile(NamedTuple):
@@ -64,14 +68,17 @@ class Tile(NamedTuple):
 
 
 class Running(NamedTuple):
-    """Sums that have not yet moved into the state: those of cells stay from one call to the next, the others do not."""
+    """Sums that have not yet moved into the state: those of cells stay from one call to the next,
+    the others do not."""
 
     classes: np.ndarray  # [K, 4] ticks of log (high, low), log^2, brier
     squares: np.ndarray  # [K] ticks of brier^2
     outputs: np.ndarray  # [K]
-    # [G, 4] rows + 2^32 hits; raised ticks of offset, log, brier; [2 G, 4], apart by argmax, if sides are wanted
+    # [G, 4] rows + 2^32 hits; raised ticks of offset, log, brier; [2 G, 4], apart by argmax, if
+    # sides are wanted
     cells: np.ndarray
-    ranks: np.ndarray  # [4, K] in turn: most rows have rank 0, and one counter would wait for itself
+    # [4, K] in turn: most rows have rank 0, and one counter would wait for itself
+    ranks: np.ndarray
 
 
 @allocator
@@ -195,7 +202,9 @@ def _scatter_classes(tile, m, run):
     logs, brier, terms, squares = tile.logs, tile.brier, tile.terms, tile.squares
     for r in range(TILE):
         i = np.uint64(4 * r)
-        terms[i], terms[i + np.uint64(1)], terms[i + np.uint64(2)], terms[i + np.uint64(3)] = _class_ticks(logs[r], brier[r])
+        terms[i], terms[i + np.uint64(1)], terms[i + np.uint64(2)], terms[i + np.uint64(3)] = (
+            _class_ticks(logs[r], brier[r])
+        )
     for r in range(TILE):
         squares[r] = tick(brier[r] * brier[r], 2.0**BRIER_SQUARE)
     for r in range(m):
@@ -206,7 +215,8 @@ def _scatter_classes(tile, m, run):
 
 @inline
 def _reduce_two_classes(tile, run):
-    """As _scatter_classes for K = 2, as vector sums. Rows beyond the tile's size have ticks of zero."""
+    """As _scatter_classes for K = 2, as vector sums. Rows beyond the tile's size have ticks of
+    zero."""
     logs, brier, labels = tile.logs, tile.brier, tile.labels
     a0, b0, c0, d0, e0 = np.int64(0), np.int64(0), np.int64(0), np.int64(0), np.int64(0)
     a1, b1, c1, d1, e1 = np.int64(0), np.int64(0), np.int64(0), np.int64(0), np.int64(0)
@@ -250,7 +260,8 @@ def _scatter_cells(tile, m, cells, G, w):
 
 @inline
 def _count_two_classes(tile, m, decisions):
-    """The decisions for K = 2, as vector sums of a word that holds a counter of 16 bits for each column."""
+    """The decisions for K = 2, as vector sums of a word that holds a counter of 16 bits for each
+    column."""
     labels, code = tile.labels, tile.code
     both, second = np.int64(0), np.int64(0)
     for r in range(m):
@@ -324,15 +335,17 @@ def flush_classes(run, t):
 
 @inline
 def beside(rest, cell, G):
-    """Whether the less probable of two classes lies in another cell than that opposite to the other's."""
+    """Whether the less probable of two classes lies in another cell than that opposite to the
+    other's."""
     scaled, opposite = rest * scale_of(G), (G - 1.0) - cell
     return not (scaled >= opposite) & (scaled < opposite + 1.0)
 
 
 @inline
 def correct_sides(first, second, labels, argmax, moved, m, t):
-    """Sides take the less probable class to have what the other leaves of 1 (see flush_cells). Of m rows, those in which its
-    own probability lies in another cell, by rounding or by an edge, are moved there. `moved` is room for a tile."""
+    """Sides take the less probable class to have what the other leaves of 1 (see flush_cells). Of m
+    rows, those in which its own probability lies in another cell, by rounding or by an edge, are
+    moved there. `moved` is room for a tile."""
     G = t.cells.shape[0]
     for r in range(TILE):
         p, q, top_1 = np.float64(first[r]), np.float64(second[r]), argmax[r] == np.uint32(1)
@@ -342,7 +355,10 @@ def correct_sides(first, second, labels, argmax, moved, m, t):
     for r in range(m):
         if not moved[r]:
             continue
-        confidence, rest = np.float64(max(first[r], second[r])), np.float64(min(first[r], second[r]))
+        confidence, rest = (
+            np.float64(max(first[r], second[r])),
+            np.float64(min(first[r], second[r])),
+        )
         cell, actual = cell_of(confidence, G), cell_of(rest, G)
         supposed, side = G - 1 - cell, 1 - np.int64(argmax[r])
         if supposed != actual:
@@ -354,13 +370,19 @@ def correct_sides(first, second, labels, argmax, moved, m, t):
             add(lines, supposed, 2, offset - SLACK_TICKS, CELL_OFFSET)
             lines[actual, 0] += 1
             lines[actual, 1] += hit
-            add(lines, actual, 2, tick(max(rest, 0.0) - (actual + 0.5) * step, 2.0**CELL_OFFSET), CELL_OFFSET)
+            add(
+                lines,
+                actual,
+                2,
+                tick(max(rest, 0.0) - (actual + 0.5) * step, 2.0**CELL_OFFSET),
+                CELL_OFFSET,
+            )
 
 
 @inline
 def _flush_sides(line, g, argmax, sides):
-    """Of two classes, that with probability c is in cell g and the other, with 1 - c, in the one opposite: as far below its
-    middle as c is above that of its own, but for the slack."""
+    """Of two classes, that with probability c is in cell g and the other, with 1 - c, in the one
+    opposite: as far below its middle as c is above that of its own, but for the slack."""
     rows, hits, G = line[0] & 0xFFFFFFFF, line[0] >> 32, sides.shape[0] // 2
     here, there = argmax * G + g, (1 - argmax) * G + G - 1 - g
     sides[here, 0] += rows

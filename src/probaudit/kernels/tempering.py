@@ -1,7 +1,8 @@
 """Sums over rows for p ~ softmax(beta x + b), and the probabilities themselves.
 
-x are a row's scores less the largest of them, so that beta x <= 0. Sums along a row are kept in LANES, as many partial sums
-in a fixed order: a single sum would wait for itself at every step, and its order would be the compiler's choice.
+x are a row's scores less the largest of them, so that beta x <= 0. Sums along a row are kept in
+LANES, as many partial sums in a fixed order: a single sum would wait for itself at every step, and
+its order would be the compiler's choice.
 """
 
 from __future__ import annotations
@@ -18,9 +19,11 @@ EXPONENT = np.int64(1023) - ROUND_BITS
 
 @inline
 def _exp2(t):
-    """2^t for t <= 0, and 2^-1000 below that, to 6e-14: a third less work than `exp`, and enough for sums.
+    """2^t for t <= 0, and 2^-1000 below that, to 6e-14: a third less work than `exp`, and enough
+    for sums.
 
-    t = k + f, 2^t = 2^k (1 + f q(f)) on |f| <= 1/2, q interpolating at Chebyshev nodes (computed to 200 bits).
+    t = k + f, 2^t = 2^k (1 + f q(f)) on |f| <= 1/2, q interpolating at Chebyshev nodes (computed to
+    200 bits).
     """
     bounded = t if t > LEAST else LEAST
     shifted = np.float64(bounded + ROUND)
@@ -91,9 +94,11 @@ def _add_moments(scores, size, top, rate, zeroth, first, second):
 
 @kernel
 def tempered_sums(scores, tops, codes, weights, beta, sums):
-    """sums = the weighted sums over rows of the log score and of its first and second derivative in beta.
+    """sums = the weighted sums over rows of the log score and of its first and second derivative in
+    beta.
 
-    With m the mean of x under p and x_y that of the true class: log sum e^(beta x) - beta x_y; m - x_y; the variance of x.
+    With m the mean of x under p and x_y that of the true class: log sum e^(beta x) - beta x_y; m -
+    x_y; the variance of x.
     """
     zeroth, first, second = np.empty(LANES), np.empty(LANES), np.empty(LANES)
     K, width = scores.shape[1], _width(scores.shape[1])
@@ -104,7 +109,9 @@ def tempered_sums(scores, tops, codes, weights, beta, sums):
         _clear(first, width)
         _clear(second, width)
         for start in range(0, whole, LANES):
-            _add_moments(row[start : start + LANES], LANES, top, beta * LOG2_E, zeroth, first, second)
+            _add_moments(
+                row[start : start + LANES], LANES, top, beta * LOG2_E, zeroth, first, second
+            )
         _add_moments(row[whole:], K - whole, top, beta * LOG2_E, zeroth, first, second)
         total = _total(zeroth, width)
         mean = _total(first, width) / total
@@ -130,7 +137,8 @@ def _add_tile(scores, tops, x, rate, zeroth, first, second):
 
 @kernel
 def narrow_tempered_sums(scores, tops, codes, weights, beta, sums):
-    """As tempered_sums, for few classes: the loops run over rows, so that they vectorise whatever the number of classes."""
+    """As tempered_sums, for few classes: the loops run over rows, so that they vectorise whatever
+    the number of classes."""
     x, zeroth, first, second = np.zeros(LANES), np.empty(LANES), np.empty(LANES), np.empty(LANES)
     rate = beta * LOG2_E
     for start in range(0, scores.shape[0], LANES):
@@ -180,11 +188,15 @@ def tops_of_rows(scores, beta, bias, tops, shifts):
 
 
 @kernel
-def biased_sums(scores, tops, shifts, codes, weights, beta, bias, sums, mass, slope, squares, products):
-    """As tempered_sums, for softmax(beta x + b). Also, for every class, the weighted sums of its probability p_k (`mass`), of
-    p_k (x_k - m) (`slope`, the second derivative in beta and b_k) and of p_k^2, or of all p_j p_k if `products` is given.
+def biased_sums(
+    scores, tops, shifts, codes, weights, beta, bias, sums, mass, slope, squares, products
+):
+    """As tempered_sums, for softmax(beta x + b). Also, for every class, the weighted sums of its
+    probability p_k (`mass`), of p_k (x_k - m) (`slope`, the second derivative in beta and b_k) and
+    of p_k^2, or of all p_j p_k if `products` is given.
 
-    `shifts`, one a row, are not less than the largest of beta x + b, and not so much more that e^-shift would vanish.
+    `shifts`, one a row, are not less than the largest of beta x + b, and not so much more that
+    e^-shift would vanish.
     """
     zeroth, first, second = np.empty(LANES), np.empty(LANES), np.empty(LANES)
     K, width, rate = scores.shape[1], _width(scores.shape[1]), beta * LOG2_E
@@ -197,8 +209,21 @@ def biased_sums(scores, tops, shifts, codes, weights, beta, bias, sums, mass, sl
         _clear(second, width)
         for start in range(0, whole, LANES):
             end = start + LANES
-            _add_biased(row[start:end], LANES, top, rate, bias[start:end], shift, e[start:end], zeroth, first, second)
-        _add_biased(row[whole:], K - whole, top, rate, bias[whole:], shift, e[whole:], zeroth, first, second)
+            _add_biased(
+                row[start:end],
+                LANES,
+                top,
+                rate,
+                bias[start:end],
+                shift,
+                e[start:end],
+                zeroth,
+                first,
+                second,
+            )
+        _add_biased(
+            row[whole:], K - whole, top, rate, bias[whole:], shift, e[whole:], zeroth, first, second
+        )
         total = _total(zeroth, width)
         mean = _total(first, width) / total
         inverse = 1.0 / total
@@ -225,7 +250,8 @@ def biased_sums(scores, tops, shifts, codes, weights, beta, bias, sums, mass, sl
 def _keep_first(row, out):
     """Let no class before the row's first largest score come level with it.
 
-    Scores that differ by rounding may become equal probabilities, and the first of equals would then be another class.
+    Scores that differ by rounding may become equal probabilities, and the first of equals would
+    then be another class.
     """
     best = 0
     for k in range(1, row.size):
@@ -237,7 +263,8 @@ def _keep_first(row, out):
 
 @kernel
 def keep_argmax(values, probs):
-    """Make the first largest probability of each row stand where its first largest value stands, by a last digit at most."""
+    """Make the first largest probability of each row stand where its first largest value stands, by
+    a last digit at most."""
     for i in range(values.shape[0]):
         _keep_first(values[i], probs[i])
 

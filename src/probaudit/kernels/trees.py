@@ -8,7 +8,8 @@ from .compiling import inline, kernel
 
 PENDING = 64  # boxes: the k-th that waits has at most n / 2^k rows
 LOST = 2.0**-10  # about ten of the 53 bits of a variance
-TIED = 1 + 2.0**-30  # variances that differ by less are equal: the order of rows moves their last bits
+# variances that differ by less are equal: the order of rows moves their last bits
+TIED = 1 + 2.0**-30
 
 
 @inline
@@ -21,7 +22,8 @@ def _sum_rows(points, rows, origin, sums, squares):
     for k in range(d):
         sums[k], squares[k] = 0.0, 0.0
     for i in range(0, n, 2):
-        one, two = points[rows[i]], points[rows[i + 1] if i + 1 < n else origin]  # the origin adds nothing
+        # the origin adds nothing
+        one, two = points[rows[i]], points[rows[i + 1] if i + 1 < n else origin]
         for k in range(d):
             a, b = np.float64(one[k]) - zero[k], np.float64(two[k]) - zero[k]
             sums[k] += a + b
@@ -30,7 +32,8 @@ def _sum_rows(points, rows, origin, sums, squares):
 
 @inline
 def _widest_axis(n, sums, squares):
-    """The axis of largest variance, the first of equals, and n^2 times its variance, n Σx² - (Σx)²."""
+    """The axis of largest variance, the first of equals, and n^2 times its variance, n Σx² -
+    (Σx)²."""
     axis, widest = 0, 0.0
     for k in range(sums.size):
         spread = n * squares[k] - sums[k] * sums[k]
@@ -41,7 +44,8 @@ def _widest_axis(n, sums, squares):
 
 @inline
 def _partition(rows, values, cut, spare):
-    """Put the rows with values below the cut first, in order, then the others, in order; how many are below."""
+    """Put the rows with values below the cut first, in order, then the others, in order; how many
+    are below."""
     low, high = 0, 0
     for i in range(rows.size):  # without a branch, which would be a coin toss
         row, below = rows[i], values[i] < cut
@@ -66,21 +70,33 @@ def _next_above(values, cut):
 
 @kernel
 def tree_cells(points, least, at_median):
-    """The box of each row, numbered from the lowest; and the tree: for each node its axis (-1 in leaves) and first child (the
-    other comes next), or box, [nodes, 2]; and its cut. A box is split while it holds at least `least` rows that differ.
+    """The box of each row, numbered from the lowest; and the tree: for each node its axis (-1 in
+    leaves) and first child (the other comes next), or box, [nodes, 2]; and its cut. A box is split
+    while it holds at least `least` rows that differ.
 
-    Rows below the cut go low. If there are none, as many share the smallest value, the cut is the next larger value.
+    Rows below the cut go low. If there are none, as many share the smallest value, the cut is the
+    next larger value.
 
-    Of the two parts of a box only the smaller is read: the sums of the other are what is left of the sums of the box.
-    The bits lost that way are those by which the variances of a box are smaller than the squares of the last box that
-    was read in full; where too many would be lost, the box is read in full itself.
+    Of the two parts of a box only the smaller is read: the sums of the other are what is left of
+    the sums of the box. The bits lost that way are those by which the variances of a box are
+    smaller than the squares of the last box that was read in full; where too many would be lost,
+    the box is read in full itself.
     """
     n, d = points.shape
     rows, spare, values = np.arange(n), np.empty(n, np.int64), np.empty(n)
     sums, squares, scale = np.zeros((PENDING, d)), np.zeros((PENDING, d)), np.full(PENDING, np.inf)
-    starts, stops, origins = np.zeros(PENDING, np.int64), np.full(PENDING, n), np.zeros(PENDING, np.int64)
+    starts, stops, origins = (
+        np.zeros(PENDING, np.int64),
+        np.full(PENDING, n),
+        np.zeros(PENDING, np.int64),
+    )
     ends = np.zeros(n + 1, np.bool_)
-    nodes, cuts, node, known = np.empty((2 * n + 1, 2), np.int64), np.empty(2 * n + 1), np.zeros(PENDING, np.int64), 1
+    nodes, cuts, node, known = (
+        np.empty((2 * n + 1, 2), np.int64),
+        np.empty(2 * n + 1),
+        np.zeros(PENDING, np.int64),
+        1,
+    )
     top = 0
     while top >= 0:
         start, stop = starts[top], stops[top]
@@ -95,7 +111,11 @@ def tree_cells(points, least, at_median):
                 scale[top] = squares[top].max()
             for i in range(size):
                 column[i] = points[box[i], axis]
-            cut = np.median(column) if at_median else points[origins[top], axis] + sums[top, axis] / size
+            cut = (
+                np.median(column)
+                if at_median
+                else points[origins[top], axis] + sums[top, axis] / size
+            )
             below = _partition(box, column, cut, spare)
             if below == 0:
                 cut = _next_above(column, cut)
@@ -126,7 +146,8 @@ def tree_cells(points, least, at_median):
         found[rows[i]] = cell
     for i in range(known):
         if nodes[i, 0] < 0:
-            nodes[i, 1] = found[rows[nodes[i, 1]]] if n > 0 else 0  # no rows: the root is the only box
+            # no rows: the root is the only box
+            nodes[i, 1] = found[rows[nodes[i, 1]]] if n > 0 else 0
     return found, nodes[:known].copy(), cuts[:known].copy()
 
 

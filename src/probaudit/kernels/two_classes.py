@@ -1,7 +1,7 @@
 """A plain tile of two classes: all that is known of a row, and all that it adds, in one loop.
 
-It does what `narrow` does in stages, to the last bit, for a whole tile of good rows without weights and without a log score
-too large for the running sums. Any other tile it leaves alone.
+It does what `narrow` does in stages, to the last bit, for a whole tile of good rows without weights
+and without a log score too large for the running sums. Any other tile it leaves alone.
 """
 
 from __future__ import annotations
@@ -30,12 +30,14 @@ from .tallies import (
 from .vectors import add_four
 
 HIT = np.int64(1 + 2**32)
-DECIDED = (np.int64(1), np.int64(2**16), np.int64(2**32), np.int64(2**48))  # a counter of 16 bits for each decision
+# a counter of 16 bits for each decision
+DECIDED = (np.int64(1), np.int64(2**16), np.int64(2**32), np.int64(2**48))
 
 
 @inline
 def add_plain_tile(first, second, y, tile, run, t, tolerance, reject):
-    """Add TILE rows, with these probabilities of the two classes and these labels, if they are plain; whether they were."""
+    """Add TILE rows, with these probabilities of the two classes and these labels, if they are
+    plain; whether they were."""
     line, terms = tile.line, tile.terms
     G = t.cells.shape[0]
     apart, step, last = np.int64(4 * (run.cells.shape[0] - G)), 1.0 / scale_of(G), G - 1.0
@@ -63,10 +65,17 @@ def add_plain_tile(first, second, y, tile, run, t, tolerance, reject):
         loss = raised_tick(brier, 2.0**BRIER)
         loss_square = raised_tick(brier * brier, 2.0**BRIER_SQUARE)
         a0, b0, c0, d0, e0 = a0 + high, b0 + low, c0 + square, d0 + loss, e0 + loss_square
-        a1, b1, c1 = a1 + (high if is_1 else 0), b1 + (low if is_1 else 0), c1 + (square if is_1 else 0)
+        a1, b1, c1 = (
+            a1 + (high if is_1 else 0),
+            b1 + (low if is_1 else 0),
+            c1 + (square if is_1 else 0),
+        )
         d1, e1 = d1 + (loss if is_1 else 0), e1 + (loss_square if is_1 else 0)
 
-        accepted, rejected = (DECIDED[1] if top_1 else DECIDED[0]), (DECIDED[3] if top_1 else DECIDED[2])
+        accepted, rejected = (
+            (DECIDED[1] if top_1 else DECIDED[0]),
+            (DECIDED[3] if top_1 else DECIDED[2]),
+        )
         decision = rejected if 1.0 - confidence > reject else accepted
         decided += decision
         decided_1 += decision if is_1 else 0

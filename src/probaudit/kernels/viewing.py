@@ -62,7 +62,8 @@ def _insert(top, x):
 
 @inline
 def _lane_maxima(bits, lanes):
-    """The largest of every STRETCH-th value, from each start; lanes are as they were where a row is shorter."""
+    """The largest of every STRETCH-th value, from each start; lanes are as they were where a row is
+    shorter."""
     whole = bits.size // STRETCH * STRETCH
     for start in range(0, whole, STRETCH):
         part = bits[start : start + STRETCH]
@@ -75,7 +76,8 @@ def _lane_maxima(bits, lanes):
 
 @inline
 def _bound(bits, lanes, k, none):
-    """A number that k values of a row reach: the k-th of the different lane maxima, or `none`, which all do."""
+    """A number that k values of a row reach: the k-th of the different lane maxima, or `none`,
+    which all do."""
     lanes[:] = none
     _lane_maxima(bits, lanes)
     found = _largest(lanes)
@@ -88,7 +90,8 @@ def _bound(bits, lanes, k, none):
 
 @inline
 def _beyond(bits, start, first):
-    """Which of the values from `start` on, 64 at most, are not below `first`: a word with a bit for each."""
+    """Which of the values from `start` on, 64 at most, are not below `first`: a word with a bit for
+    each."""
     if start + STRETCH <= bits.size:
         return at_least(bits, start, first)
     if bits.size >= STRETCH:  # the last 64, without those that came before
@@ -101,10 +104,12 @@ def _beyond(bits, start, first):
 
 @kernel
 def top_k(probs, bits, labels, outputs, places):
-    """The k largest of each row in order; what is left of 1; and the place of the label, the lower class first of equals."""
+    """The k largest of each row in order; what is left of 1; and the place of the label, the lower
+    class first of equals."""
     k = outputs.shape[1] - 1
     lanes, top = np.empty(STRETCH, bits.dtype), np.empty(k, bits.dtype)
-    values, none = top.view(probs.dtype), bits.dtype.type(np.iinfo(bits.dtype).min)  # the pattern of -0
+    # the pattern of -0
+    values, none = top.view(probs.dtype), bits.dtype.type(np.iinfo(bits.dtype).min)
     for i in range(probs.shape[0]):
         row, shown, label = bits[i], outputs[i], labels[i]
         least = _bound(row, lanes, k, none)
@@ -127,7 +132,8 @@ def top_k(probs, bits, labels, outputs, places):
 
 @kernel
 def group_sums(probs, member, outputs):
-    """Sums of each row over the classes of a group, in their order; they may round to more than 1, and are cut there.
+    """Sums of each row over the classes of a group, in their order; they may round to more than 1,
+    and are cut there.
 
     For many rows at a time, whose sums do not wait for each other."""
     n, K = probs.shape
@@ -137,7 +143,12 @@ def group_sums(probs, member, outputs):
         sums[:] = 0.0
         whole = K - K % 4 if rows == ABREAST else 0
         for k in range(0, whole, 4):
-            a, b, c, d = member[k] * ABREAST, member[k + 1] * ABREAST, member[k + 2] * ABREAST, member[k + 3] * ABREAST
+            a, b, c, d = (
+                member[k] * ABREAST,
+                member[k + 1] * ABREAST,
+                member[k + 2] * ABREAST,
+                member[k + 3] * ABREAST,
+            )
             for r in range(0, ABREAST, 4):
                 add_transposed_four(flat, (start + r) * K + k, K, sums, a + r, b + r, c + r, d + r)
         for k in range(whole, K):
@@ -150,7 +161,8 @@ def group_sums(probs, member, outputs):
 
 @inline
 def bin_of(p, edges, right):
-    """The bin of p between rising edges from 0 to 1, [low, high) or (low, high]; the outermost bins take what is beyond."""
+    """The bin of p between rising edges from 0 to 1, [low, high) or (low, high]; the outermost bins
+    take what is beyond."""
     last = edges.size - 2
     b = min(max(np.int64(p * (last + 1)), 0), last)
     if right:
@@ -175,9 +187,11 @@ def width_bins(outputs, edges, right, bins):
 
 @kernel
 def row_codes(outputs, bits, edges, first, right, codes):
-    """A code of 64 bits for the bins of each row's outputs but the last; `first` is the least bit pattern beyond the first bin.
+    """A code of 64 bits for the bins of each row's outputs but the last; `first` is the least bit
+    pattern beyond the first bin.
 
-    Rows of equal bins have equal codes. Different bins share a code about once in 2^64 pairs of rows.
+    Rows of equal bins have equal codes. Different bins share a code about once in 2^64 pairs of
+    rows.
     """
     d = outputs.shape[1] - 1
     for i in range(outputs.shape[0]):
@@ -186,7 +200,9 @@ def row_codes(outputs, bits, edges, first, right, codes):
             word = _beyond(pattern, start, first)
             while word:
                 k = start + np.int64(lowest_bit(word))
-                h = np.uint64(k) * np.uint64(0x9E3779B97F4A7C15) + np.uint64(bin_of(np.float64(row[k]), edges, right))
+                h = np.uint64(k) * np.uint64(0x9E3779B97F4A7C15) + np.uint64(
+                    bin_of(np.float64(row[k]), edges, right)
+                )
                 h = (h ^ (h >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
                 h = (h ^ (h >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
                 code += h ^ (h >> np.uint64(31))
@@ -196,9 +212,9 @@ def row_codes(outputs, bits, edges, first, right, codes):
 
 @kernel
 def class_bins(probs, bits, labels, weights, edges, first, right, high, low):
-    """Sums over the rows in each bin of each class's probability, [K, bins, 5] of rows, w, w^2, w p, w hit; without the first
-    bin, beyond which hardly any of many probabilities lie: `first` is the least bit pattern that does. High and low parts as in
-    `celling`."""
+    """Sums over the rows in each bin of each class's probability, [K, bins, 5] of rows, w, w^2, w
+    p, w hit; without the first bin, beyond which hardly any of many probabilities lie: `first` is
+    the least bit pattern that does. High and low parts as in `celling`."""
     for i in range(probs.shape[0]):
         row, w, label = probs[i], weights[i], labels[i]
         for start in range(0, row.size, STRETCH):

@@ -1,4 +1,5 @@
-"""The fused pass for many classes: the loops run along a row, and sums within it are of integers."""
+"""The fused pass for many classes: the loops run along a row, and sums within it are of
+integers."""
 
 from __future__ import annotations
 
@@ -13,7 +14,8 @@ from .tallies import FLUSH, OUTPUT, TILE, add_tile, flush_classes, new_tile
 
 @inline
 def _rank_in_row(row, label):
-    """How many values stand before the true class's; counted in 32 bits, twice as many at a time."""
+    """How many values stand before the true class's; counted in 32 bits, twice as many at a
+    time."""
     q = row[label]
     ahead = np.uint32(0)
     for k in range(label):
@@ -26,7 +28,8 @@ def _rank_in_row(row, label):
 
 @inline
 def _first_index(row, value):
-    """Where a value that is in the row first occurs. To look at the whole row is faster than to stop there."""
+    """Where a value that is in the row first occurs. To look at the whole row is faster than to
+    stop there."""
     first = np.uint32(row.size)
     for k in range(row.size):
         here = np.uint32(k) if row[k] == value else np.uint32(row.size)
@@ -36,8 +39,8 @@ def _first_index(row, value):
 
 @inline
 def _sums_in_row(row, bits, w, weight, scale, outputs):
-    """Integer sums over a row of p and p^2; the smallest (negative if some p is) and the largest bit pattern.
-    w p_k goes to outputs."""
+    """Integer sums over a row of p and p^2; the smallest (negative if some p is) and the largest
+    bit pattern. w p_k goes to outputs."""
     total, squares = np.int64(0), np.int64(0)
     smallest, largest = bits[0], bits[0]
     for k in range(row.size):
@@ -69,7 +72,8 @@ def _put(tile, m, label, weight, rank, arg):
 
 @inline
 def brier_of(squares, truth, scale):
-    """The Brier score from the integer sum of all p^2, of which the true class's is taken out exactly."""
+    """The Brier score from the integer sum of all p^2, of which the true class's is taken out
+    exactly."""
     return (squares - tick(truth * truth, scale)) / scale + (1.0 - truth) * (1.0 - truth)
 
 
@@ -85,9 +89,11 @@ def _close_tile(tile, m, run, t, codes, filled, since_flush, reject, w):
 
 
 @kernel
-def wide_probabilities(values, bits, y, w, t, run, status, codes, kind, tolerance, reject, most, scale):
-    """As narrow_probabilities. `bits` are the same values seen as integers: for p >= 0 their order is that of p. Those of the
-    largest p that may pass are most[0]."""
+def wide_probabilities(
+    values, bits, y, w, t, run, status, codes, kind, tolerance, reject, most, scale
+):
+    """As narrow_probabilities. `bits` are the same values seen as integers: for p >= 0 their order
+    is that of p. Those of the largest p that may pass are most[0]."""
     K = t.ranks.size
     tile = new_tile(np.float64, 0)
     filled, since_flush, m = 0, 0, 0
@@ -97,7 +103,9 @@ def wide_probabilities(values, bits, y, w, t, run, status, codes, kind, toleranc
         if not (0 <= label < K and 0.0 < weight < np.inf):
             status[i] = row_status(row, label, weight, K, tolerance, kind)
             continue
-        total, squares, smallest, largest = _sums_in_row(row, bits[i], w, weight, scale, run.outputs)
+        total, squares, smallest, largest = _sums_in_row(
+            row, bits[i], w, weight, scale, run.outputs
+        )
         near = abs(total / scale - 1.0) <= tolerance
         if smallest < 0 or largest > most[0] or not near:
             found = row_status(row, label, weight, K, tolerance, kind)
@@ -106,7 +114,8 @@ def wide_probabilities(values, bits, y, w, t, run, status, codes, kind, toleranc
                 _take_back(row, weight, run.outputs)
                 continue
         truth = np.float64(row[label])
-        rank = _rank_in_row(bits[i], label) if smallest >= 0 else _rank_in_row(row, label)  # of -0 the bits are other ones
+        # of -0 the bits are other ones
+        rank = _rank_in_row(bits[i], label) if smallest >= 0 else _rank_in_row(row, label)
         arg = label if rank == 0 else _first_index(bits[i], largest)
         _put(tile, m, label, weight, rank, arg)
         tile.confidence[m] = row[arg]
@@ -173,7 +182,8 @@ def largest(row):
 
 @kernel
 def wide_logits(values, y, w, t, run, status, codes, kind, tolerance, reject, scale):
-    """As narrow_logits; the exponentials of one row at a time are held, never a matrix of probabilities."""
+    """As narrow_logits; the exponentials of one row at a time are held, never a matrix of
+    probabilities."""
     K = t.ranks.size
     tile = new_tile(np.float64, 0)
     shifted = np.empty(K, np.float64)

@@ -1,7 +1,8 @@
-"""The fused pass for the probabilities of many classes, in columns: all sums, and the grids of all events.
+"""The fused pass for the probabilities of many classes, in columns: all sums, and the grids of all
+events.
 
-A tile of rows is looked at where it is, and laid into a table only if a closer look is needed. Sums within a row are of
-integers, so that they are those of `wide`, which runs along rows.
+A tile of rows is looked at where it is, and laid into a table only if a closer look is needed. Sums
+within a row are of integers, so that they are those of `wide`, which runs along rows.
 """
 
 from __future__ import annotations
@@ -21,9 +22,11 @@ from .tallies import FLUSH, OUTPUT, TILE, add_tile, flush_classes, new_tile
 from .vectors import column_at
 from .wide import brier_of
 
-COUNT_BITS = 48  # of a word of a grid, from which on rows are counted; below is the sum of their offsets
+# of a word of a grid, from which on rows are counted; below is the sum of their offsets
+COUNT_BITS = 48
 WORD_ROWS = 2**16 - 1  # rows that fit into a word, as long as no probability is above MOST
-RAISE = 1.5 * 2.0 ** (52 - OFFSET_BITS)  # added to p G, it leaves the cell, and the offset below it, in the number's bits
+# added to p G, it leaves the cell, and the offset below it, in the number's bits
+RAISE = 1.5 * 2.0 ** (52 - OFFSET_BITS)
 RAISED_CELL = np.uint64(np.float64(RAISE).view(np.int64) >> OFFSET_BITS)
 MOST = 1.0 + 2.0**-10
 SCALE = 2.0**OUTPUT  # of ticks within a row: the sum of fewer than 2^11 probabilities fits
@@ -58,7 +61,8 @@ def new_look(K, like, most):
 
 @inline
 def _load(addresses, start, m, table):
-    """Put m rows of columns, which may be those of the table itself, into a table; what it holds beyond is 0."""
+    """Put m rows of columns, which may be those of the table itself, into a table; what it holds
+    beyond is 0."""
     for k in range(table.shape[0]):
         row, column = table[k], column_at(addresses, k, start + m, table)
         for r in range(m):
@@ -69,7 +73,8 @@ def _load(addresses, start, m, table):
 
 @inline
 def _copy(strip, first, copied, rows, out):
-    """Copy those of some rows, from number `copied` on, that a strip from row `first` on holds; which is the next."""
+    """Copy those of some rows, from number `copied` on, that a strip from row `first` on holds;
+    which is the next."""
     while copied < rows.size and rows[copied] < first + ROWS:
         r = rows[copied] - first
         if r >= 0:
@@ -81,7 +86,8 @@ def _copy(strip, first, copied, rows, out):
 
 @inline
 def _look(addresses, start, room, m, look, number, copied, rows, out):
-    """Look at a tile, in columns, of which m rows count. `number` is that of its first row, for the copy of some (_copy)."""
+    """Look at a tile, in columns, of which m rows count. `number` is that of its first row, for the
+    copy of some (_copy)."""
     labels, truth, top, K = room.labels, room.truth, room.top, room.table.shape[0]
     zero = truth.dtype.type(0)
     for r in range(m):
@@ -113,7 +119,12 @@ def _judge(addresses, start, room, m, look, most, tolerance, kind, status):
     labels, odd, K, row = room.labels, room.flags, addresses.size, look.row
     any_odd = np.int64(0)
     for r in range(TILE):
-        odd[r] = not ((labels[r] >= 0) & (labels[r] < K) & (look.best[r] <= most) & _near(look.total[r], K, tolerance))
+        odd[r] = not (
+            (labels[r] >= 0)
+            & (labels[r] < K)
+            & (look.best[r] <= most)
+            & _near(look.total[r], K, tolerance)
+        )
         any_odd += odd[r]
     bad = 0
     if any_odd > 0:
@@ -136,7 +147,8 @@ def _near(total, K, tolerance):
 
 @inline
 def _rank(addresses, start, room, m, look):
-    """How many classes stand before the true one; of equal probabilities the lower index stands first."""
+    """How many classes stand before the true one; of equal probabilities the lower index stands
+    first."""
     labels, truth, rank = room.labels, room.truth, room.rank
     ties = np.uint32(0)
     for r in range(TILE):
@@ -151,7 +163,8 @@ def _rank(addresses, start, room, m, look):
 
 @inline
 def _score(room, look, tile):
-    """Put what is known of the rows into a tile of the sums; how many have a probability above MOST."""
+    """Put what is known of the rows into a tile of the sums; how many have a probability above
+    MOST."""
     raised, best = room.table.shape[0] * ROUND_BITS, look.best.view(room.table.dtype)
     above = 0
     for r in range(TILE):
@@ -170,11 +183,15 @@ def _score(room, look, tile):
 
 @inline
 def _add_words(addresses, start, room, m, words):
-    """As add_classes, but a word for each cell [K, G + 1], that counts rows and sums how far above its lower edge they are:
-    half as much to add, and both are read off the bits of p G + RAISE."""
+    """As add_classes, but a word for each cell [K, G + 1], that counts rows and sums how far above
+    its lower edge they are: half as much to add, and both are read off the bits of p G + RAISE."""
     K, cells = words.shape
     scale, flat, raised = scale_of(cells - 1), words.reshape(words.size), room.raised
-    bits, shift, below = raised.view(np.uint64), np.uint64(OFFSET_BITS), np.uint64(2**OFFSET_BITS - 1)
+    bits, shift, below = (
+        raised.view(np.uint64),
+        np.uint64(OFFSET_BITS),
+        np.uint64(2**OFFSET_BITS - 1),
+    )
     one = np.uint64(1) << np.uint64(COUNT_BITS)
     for first in range(0, K, TURNS):
         count = min(TURNS, K - first)
@@ -200,8 +217,9 @@ def _add_words(addresses, start, room, m, words):
 
 @inline
 def _move_down(column, m, sums, by, line):
-    """Those of m rows that lie so little below the edge of a cell that their sums are on it: move them from the cell above,
-    where they are going to be counted, to the upper edge of their own. A float32 is never so near to an edge."""
+    """Those of m rows that lie so little below the edge of a cell that their sums are on it: move
+    them from the cell above, where they are going to be counted, to the upper edge of their own. A
+    float32 is never so near to an edge."""
     scale = scale_of(line.size - 1)
     odd = 0
     for r in range(TILE):
@@ -218,7 +236,8 @@ def _move_down(column, m, sums, by, line):
 
 @inline
 def _flush_words(words, lines):
-    """Move the words of at most WORD_ROWS rows into the grids, where offsets are from the middles of cells."""
+    """Move the words of at most WORD_ROWS rows into the grids, where offsets are from the middles
+    of cells."""
     K, G = lines.shape[:2]
     half, below = np.int64(2 ** (OFFSET_BITS - 1)), np.uint64(2**COUNT_BITS - 1)
     for k in range(K):
@@ -244,14 +263,36 @@ def _flush(outputs, slots, run, t):
 
 
 @kernel
-def wide_columns(addresses, like, first, y, w, t, run, status, codes, kind, tolerance, reject, most, grids, words, rows, out):
-    """Add rows of probabilities, without weights, from number `first` on of columns, of the type of `like`, at `addresses`.
+def wide_columns(
+    addresses,
+    like,
+    first,
+    y,
+    w,
+    t,
+    run,
+    status,
+    codes,
+    kind,
+    tolerance,
+    reject,
+    most,
+    grids,
+    words,
+    rows,
+    out,
+):
+    """Add rows of probabilities, without weights, from number `first` on of columns, of the type of
+    `like`, at `addresses`.
 
-    As wide_probabilities for the sums, and as tally_events for the grids. `words` are zeros [K, G + 1], and are left so. The
-    outputs of some `rows`, rising numbers, are copied to `out` in passing.
+    As wide_probabilities for the sums, and as tally_events for the grids. `words` are zeros [K, G +
+    1], and are left so. The outputs of some `rows`, rising numbers, are copied to `out` in passing.
     """
     K, n = t.ranks.size, y.size
-    room, tile = new_room(like.dtype, K, grids.ranks[-1] if grids.ranks.size else 1), new_tile(np.float64, 0)
+    room, tile = (
+        new_room(like.dtype, K, grids.ranks[-1] if grids.ranks.size else 1),
+        new_tile(np.float64, 0),
+    )
     look = new_look(K, like, most)
     here = np.empty(K, np.uint64)  # the addresses of the table's columns
     for k in range(K):
@@ -268,7 +309,10 @@ def wide_columns(addresses, like, first, y, w, t, run, status, codes, kind, tole
             columns, at = here, 0
         copied = _look(columns, at, room, m, look, number, copied, rows, out)
         slots += TILE
-        if _judge(columns, at, room, m, look, most[0], tolerance, kind, status[start : start + m]) > 0:
+        if (
+            _judge(columns, at, room, m, look, most[0], tolerance, kind, status[start : start + m])
+            > 0
+        ):
             _take_back(columns, at, like, look.outputs)
             _load(columns, at, m, room.table)
             m = close_gaps(room.table, room.labels, status, start, m)

@@ -1,9 +1,11 @@
-"""How recent rows differ from a reference: scores, calibration, confidence, class frequencies. Pure functions of evidence.
+"""How recent rows differ from a reference: scores, calibration, confidence, class frequencies. Pure
+functions of evidence.
 
-Every measure gets a 95% interval for its change, and a p-value of "both are samples of one world". p-values must be right far
-out in the tail, where alarms are decided, and losses are skewed. So the chance of a difference of means is read from the
-distribution with the same mean, variance and skewness (Pearson's type III; Hall 1983, "Chi squared approximations to the
-distribution of a sum of independent random variables", Annals of Probability 11), or from the normal where that says more.
+Every measure gets a 95% interval for its change, and a p-value of "both are samples of one world".
+p-values must be right far out in the tail, where alarms are decided, and losses are skewed. So the
+chance of a difference of means is read from the distribution with the same mean, variance and
+skewness (Pearson's type III; Hall 1983, "Chi squared approximations to the distribution of a sum of
+independent random variables", Annals of Probability 11), or from the normal where that says more.
 Weighted rows count as (sum w)^2 / sum w^2 rows of equal weight.
 """
 
@@ -35,7 +37,8 @@ MANY_DRAWN = 2_000_000  # numbers drawn for the interval of class frequencies
 class Change:
     """A measure of recent rows against that of the reference.
 
-    difference : recent - reference; of `smooth_ece` and `priors`, which chance alone lifts above zero, what is beyond chance.
+    difference : recent - reference; of `smooth_ece` and `priors`, which chance alone lifts above
+        zero, what is beyond chance.
     low, high : its 95% interval, for this one look.
     p_value : how probable a difference at least so large is, either way, if nothing has changed.
     detail : of `priors`, the class whose frequency changed most surely.
@@ -53,7 +56,8 @@ class Change:
 
 @dataclass(frozen=True)
 class Moments:
-    """Of something that each row has: mean, variance, third central moment, and how many rows of equal weight there are.
+    """Of something that each row has: mean, variance, third central moment, and how many rows of
+    equal weight there are.
 
     All but the last may be arrays.
     """
@@ -94,7 +98,8 @@ class Moments:
 
 
 def chance(z: Any, skewness: Any) -> Any:
-    """The probability of a value at least so far out on this side, of a standardised sum with this skewness; doubled.
+    """The probability of a value at least so far out on this side, of a standardised sum with this
+    skewness; doubled.
 
     >>> chance(1.96, 0.0).round(3), chance(7.0, 1.0).round(6)  # the second: 8 events where 1 was expected, exactly 2 x 1.0e-5
     (np.float64(0.05), np.float64(3.5e-05))
@@ -104,12 +109,15 @@ def chance(z: Any, skewness: Any) -> Any:
     far, lean = np.abs(z), np.asarray(skewness * np.sign(z))
     heavy = lean > 1e-3  # below, the two distributions are the same
     shape = 4 / np.square(np.where(heavy, lean, 1.0))
-    tail = np.maximum(ndtr(-far), np.where(heavy, gammaincc(shape, shape + far * np.sqrt(shape)), 0.0))
+    tail = np.maximum(
+        ndtr(-far), np.where(heavy, gammaincc(shape, shape + far * np.sqrt(shape)), 0.0)
+    )
     return np.minimum(1.0, 2 * tail)
 
 
 def mean_p_value(recent: Moments, reference: Moments, ignored: float = 0.0) -> Any:
-    """Of a difference of means, if both are samples of what they are together. Differences up to `ignored` are none."""
+    """Of a difference of means, if both are samples of what they are together. Differences up to
+    `ignored` are none."""
     both = recent.pooled(reference)
     variance = both.variance * (1 / recent.n + 1 / reference.n)
     beyond = _beyond(recent.mean - reference.mean, ignored)
@@ -127,23 +135,31 @@ def mean_change(measure: str, recent: Moments, reference: Moments, ignored: floa
     difference = recent.mean - reference.mean
     half = Z95 * math.sqrt(recent.variance / recent.n + reference.variance / reference.n)
     p = float(mean_p_value(recent, reference, ignored))
-    return Change(measure, reference.mean, recent.mean, difference, difference - half, difference + half, p)
+    return Change(
+        measure, reference.mean, recent.mean, difference, difference - half, difference + half, p
+    )
 
 
 def share_change(measure: str, recent: Moments, reference: Moments, ignored: float = 0.0) -> Change:
-    """A change of proportions, with the interval that Newcombe (1998, method 10) makes of two by Wilson. Its test takes half a
-    row off the difference (Yates), since rows are whole."""
-    (low, high), (from_low, from_high) = wilson(recent.mean, recent.n), wilson(reference.mean, reference.n)
+    """A change of proportions, with the interval that Newcombe (1998, method 10) makes of two by
+    Wilson. Its test takes half a row off the difference (Yates), since rows are whole."""
+    (low, high), (from_low, from_high) = (
+        wilson(recent.mean, recent.n),
+        wilson(reference.mean, reference.n),
+    )
     difference = recent.mean - reference.mean
     down = math.hypot(recent.mean - low, from_high - reference.mean)
     up = math.hypot(high - recent.mean, reference.mean - from_low)
     p = float(mean_p_value(recent, reference, ignored + 0.5 / recent.n))
-    return Change(measure, reference.mean, recent.mean, difference, difference - down, difference + up, p)
+    return Change(
+        measure, reference.mean, recent.mean, difference, difference - down, difference + up, p
+    )
 
 
 def score_moments(sums: ClassSums, grid: Grid, score: str) -> Moments:
-    """Of a score, over the rows where it is finite. Mean and variance are exact; the skewness is that of its mean over rows of
-    about the same confidence that are right, or wrong, which for two classes is exact too."""
+    """Of a score, over the rows where it is finite. Mean and variance are exact; the skewness is
+    that of its mean over rows of about the same confidence that are right, or wrong, which for two
+    classes is exact too."""
     with np.errstate(invalid="ignore"):
         finite = np.where(sums.rows > 0, 1 - sums.infinite / sums.rows, 0.0)
     weight, squared = float(sums.weight @ finite), float(sums.weight_squared @ finite)
@@ -158,13 +174,16 @@ def score_moments(sums: ClassSums, grid: Grid, score: str) -> Moments:
 
 
 def _losses(grid: Grid, score: str) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Mean losses of the right and of the wrong rows in each cell of confidence, and their weights, twice."""
+    """Mean losses of the right and of the wrong rows in each cell of confidence, and their weights,
+    twice."""
     kept = grid.weight > 0
     weight, hits, total = grid.weight[kept], grid.hits[kept], getattr(grid, score)[kept]
     confidence = np.clip(grid.confidence[kept] / weight, 1e-300, 1.0)
     right = -np.log(confidence) if score == "log" else 2 * (1 - confidence) ** 2
     right = np.minimum(right, np.where(hits > 0, total / np.where(hits > 0, hits, 1), 0.0))
-    misses = (weight - hits) * (1 - grid.infinite[kept] / np.maximum(1, grid.rows[kept] - grid.hit_rows[kept]))
+    misses = (weight - hits) * (
+        1 - grid.infinite[kept] / np.maximum(1, grid.rows[kept] - grid.hit_rows[kept])
+    )
     wrong = np.where(misses > 0, (total - hits * right) / np.where(misses > 0, misses, 1), 0.0)
     weights = np.concatenate([hits, misses])
     return np.concatenate([right, wrong]), weights, weights
@@ -172,7 +191,8 @@ def _losses(grid: Grid, score: str) -> tuple[np.ndarray, np.ndarray, np.ndarray]
 
 @dataclass(frozen=True)
 class Confidences:
-    """The most probable class on a coarse grid: share of the weight, mean confidence and accuracy of each cell; rows."""
+    """The most probable class on a coarse grid: share of the weight, mean confidence and accuracy
+    of each cell; rows."""
 
     share: np.ndarray
     place: np.ndarray
@@ -186,7 +206,12 @@ class Confidences:
         middle = (np.arange(len(weight)) + 0.5) / len(weight)
         place = np.where(grid.weight > 0, grid.outputs / weight, middle)
         n = grid.weight.sum() ** 2 / grid.weight_squared.sum()
-        return cls(grid.weight / grid.weight.sum(), place, np.clip(grid.targets / weight, 0, 1), max(1, round(n)))
+        return cls(
+            grid.weight / grid.weight.sum(),
+            place,
+            np.clip(grid.targets / weight, 0, 1),
+            max(1, round(n)),
+        )
 
     def smooth_ece(self) -> float:
         return float(smooth_error(self.share * (self.rate - self.place), precision=1e-5)[0])
@@ -198,10 +223,13 @@ class Confidences:
         share = mine + theirs
         whole = np.where(share > 0, share, 1)
         place = np.where(share > 0, (mine * self.place + theirs * other.place) / whole, self.place)
-        return Confidences(share, place, np.clip((mine * self.rate + theirs * other.rate) / whole, 0, 1), n)
+        return Confidences(
+            share, place, np.clip((mine * self.rate + theirs * other.rate) / whole, 0, 1), n
+        )
 
     def trend(self) -> Confidences:
-        """The same with the accuracy that a kernel of width TREND sees: its miscalibration, without most of its chance."""
+        """The same with the accuracy that a kernel of width TREND sees: its miscalibration, without
+        most of its chance."""
         from scipy.fft import dct, idct
 
         def smooth(values: np.ndarray) -> np.ndarray:
@@ -223,8 +251,8 @@ class Confidences:
 
 @dataclass(frozen=True)
 class SmoothNull:
-    """What SmoothECE of recent rows minus that of a reference is by chance, if both are samples of one world: mean, spread and
-    skewness; and the spread of the reference's own."""
+    """What SmoothECE of recent rows minus that of a reference is by chance, if both are samples of
+    one world: mean, spread and skewness; and the spread of the reference's own."""
 
     mean: float
     spread: float
@@ -233,7 +261,8 @@ class SmoothNull:
 
     @classmethod
     def of(cls, world: Confidences, recent: int, reference: int, seed: int = 0) -> SmoothNull:
-        """By drawing so many recent rows and so many of the reference from a world, smoothed (a parametric bootstrap)."""
+        """By drawing so many recent rows and so many of the reference from a world, smoothed (a
+        parametric bootstrap)."""
         rng, smooth = np.random.default_rng(seed), world.trend()
         against = smooth.drawn(reference, NULL_DRAWS, rng)
         draws = smooth.drawn(recent, NULL_DRAWS, rng) - against
@@ -243,12 +272,17 @@ class SmoothNull:
 
     def p_value(self, difference: float, ignored: float) -> float:
         beyond = _beyond(difference - self.mean, ignored)
-        return 1.0 if beyond == 0 or not self.spread > 0 else float(chance(beyond / self.spread, self.skewness))
+        return (
+            1.0
+            if beyond == 0 or not self.spread > 0
+            else float(chance(beyond / self.spread, self.skewness))
+        )
 
 
 @dataclass(frozen=True)
 class Reference:
-    """What recent rows are held against. What chance makes of SmoothECE is found once for each number of rows."""
+    """What recent rows are held against. What chance makes of SmoothECE is found once for each
+    number of rows."""
 
     evidence: Evidence
     _nulls: dict[int, SmoothNull] = field(default_factory=dict, repr=False, compare=False)
@@ -267,12 +301,22 @@ class Reference:
     def measures(self) -> tuple[str, ...]:
         """What is compared."""
         plan = self.evidence.summary.plan
-        found = ["log_score", "brier_score", "accuracy", "confidence", "overconfidence", "smooth_ece", "infinite_rows"]
+        found = [
+            "log_score",
+            "brier_score",
+            "accuracy",
+            "confidence",
+            "overconfidence",
+            "smooth_ece",
+            "infinite_rows",
+        ]
         found += [] if plan.kind == "pairs" else ["priors"]
         return tuple(found + (["bad_rows"] if plan.on_bad_rows == "drop" else []))
 
 
-def changes(reference: Reference, recent: Evidence, ignored: Mapping[str, float] | None = None) -> tuple[Change, ...]:
+def changes(
+    reference: Reference, recent: Evidence, ignored: Mapping[str, float] | None = None
+) -> tuple[Change, ...]:
     """Every measure of recent rows against the reference.
 
     ignored : by measure, differences up to which nothing counts as changed.
@@ -291,7 +335,9 @@ def changes(reference: Reference, recent: Evidence, ignored: Mapping[str, float]
         else:
             compare = share_change if measure in ("accuracy", "infinite_rows") else mean_change
             a, b = _moments(measure, recent), _moments(measure, reference.evidence)
-            found.append(compare(measure, a, b, skip) if a.n > 0 and b.n > 0 else _unknown(measure, a, b))
+            found.append(
+                compare(measure, a, b, skip) if a.n > 0 and b.n > 0 else _unknown(measure, a, b)
+            )
     return tuple(found)
 
 
@@ -312,7 +358,9 @@ def _moments(measure: str, evidence: Evidence) -> Moments:
     if measure == "confidence":
         return Moments.of_values(confidence, weight, squared)
     if measure == "accuracy":
-        return Moments.of_share(float(weight @ rate / weight.sum()), float(weight.sum() ** 2 / squared.sum()))
+        return Moments.of_share(
+            float(weight @ rate / weight.sum()), float(weight.sum() ** 2 / squared.sum())
+        )
     return Moments.of_values(
         np.concatenate([confidence - 1, confidence]),
         np.concatenate([weight * rate, weight * (1 - rate)]),
@@ -330,8 +378,9 @@ def bad_rows_change(recent: Summary, reference: Summary, ignored: float = 0.0) -
 def smooth_change(reference: Reference, recent: Evidence, ignored: float = 0.0) -> Change:
     """SmoothECE of the most probable class; its interval from rows drawn again, on both sides.
 
-    By chance a reference may look better than its world. So what seems improbable in the world of the reference is asked again
-    in that of the reference and the recent rows together, as the tests of means do.
+    By chance a reference may look better than its world. So what seems improbable in the world of
+    the reference is asked again in that of the reference and the recent rows together, as the tests
+    of means do.
     """
     now, then = Confidences.of(recent.top), reference.confidences
     null = reference.null(now.n)
@@ -345,10 +394,13 @@ def smooth_change(reference: Reference, recent: Evidence, ignored: float = 0.0) 
 
 
 def priors_change(recent: Summary, reference: Summary, ignored: float = 0.0) -> Change:
-    """The total variation between class frequencies, and that which chance gives. Each class is tested by itself, at a K-th of
-    the level (two classes are one). `ignored` is a change of the frequency of one class."""
+    """The total variation between class frequencies, and that which chance gives. Each class is
+    tested by itself, at a K-th of the level (two classes are one). `ignored` is a change of the
+    frequency of one class."""
     now, then = recent.priors, reference.priors
-    n, m = (float(s.log.weight.sum() ** 2 / s.log.weight_squared.sum()) for s in (recent, reference))
+    n, m = (
+        float(s.log.weight.sum() ** 2 / s.log.weight_squared.sum()) for s in (recent, reference)
+    )
     tests = mean_p_value(Moments.of_share(now, n), Moments.of_share(then, m), ignored + 0.5 / n)
     least = int(np.argmin(tests))
     p = min(1.0, float(tests[least]) * (1 if len(tests) == 2 else len(tests)))

@@ -1,4 +1,5 @@
-"""Watch a stream: is the model still as good, and as well calibrated, as it was on the reference?"""
+"""Watch a stream: is the model still as good, and as well calibrated, as it was on the
+reference?"""
 
 from __future__ import annotations
 
@@ -21,7 +22,14 @@ from .drift import Change, Reference, bad_rows_change, changes
 
 SCHEMA = "probaudit.monitoring.monitor/1"
 SAMPLE_ROWS = 10_000
-BEST = {"log_score": -1, "brier_score": -1, "accuracy": 1, "smooth_ece": -1, "infinite_rows": -1, "bad_rows": -1}
+BEST = {
+    "log_score": -1,
+    "brier_score": -1,
+    "accuracy": 1,
+    "smooth_ece": -1,
+    "infinite_rows": -1,
+    "bad_rows": -1,
+}
 
 
 @dataclass(frozen=True)
@@ -46,7 +54,8 @@ class Alarm:
 
 @dataclass(frozen=True)
 class Look:
-    """A window held against the reference: every measure, and the names of those beyond what chance allows."""
+    """A window held against the reference: every measure, and the names of those beyond what chance
+    allows."""
 
     number: int
     first_row: int
@@ -58,18 +67,22 @@ class Look:
 class Monitor:
     """Rolling windows over a stream of rows, each held against a reference.
 
-    reference : `Predictions`, or a state of them (`statistics`): what the model was like when all was well.
-    window, every : at the end of every so many rows the last `window` of them are looked at; `every` divides `window`.
+    reference : `Predictions`, or a state of them (`statistics`): what the model was like when all
+        was well.
+    window, every : at the end of every so many rows the last `window` of them are looked at;
+        `every` divides `window`.
     by : what these count: "rows", or "blocks", the calls of `update` (days, say).
-    alpha, horizon : in any `horizon` looks in a row, the chance of a false alarm, by any measure, is at most alpha. Each test
-        has the level alpha / (horizon x measures): Bonferroni, so this holds however windows overlap and measures depend on
-        each other. It supposes independent rows.
-    ignore : by measure, differences too small to matter: an alarm then needs evidence for more than that (the tolerance of
-        Podkopaev & Ramdas 2022). Of `priors`, the change of the frequency of a class.
+    alpha, horizon : in any `horizon` looks in a row, the chance of a false alarm, by any measure,
+        is at most alpha. Each test has the level alpha / (horizon x measures): Bonferroni, so this
+        holds however windows overlap and measures depend on each other. It supposes independent
+        rows.
+    ignore : by measure, differences too small to matter: an alarm then needs evidence for more than
+        that (the tolerance of Podkopaev & Ramdas 2022). Of `priors`, the change of the frequency of
+        a class.
     history : how many looks and alarms are remembered.
 
-    Memory is bounded: window / every states, and the history. An alarm is raised when a measure leaves what chance allows, and
-    not again before it has come back.
+    Memory is bounded: window / every states, and the history. An alarm is raised when a measure
+    leaves what chance allows, and not again before it has come back.
 
     >>> from probaudit import simulate
     >>> world = simulate.gaussian_posteriors(4000, 2, seed=1)
@@ -103,8 +116,12 @@ class Monitor:
         if not 0 < alpha < 1:
             raise InputError("alpha", "must lie inside (0, 1)", alpha)
         if not isinstance(reference, (Predictions, AuditState)):
-            raise InputError("reference", "must be `Predictions` or a state", type(reference).__name__)
-        self._reference_state = reference if isinstance(reference, AuditState) else statistics(reference)
+            raise InputError(
+                "reference", "must be `Predictions` or a state", type(reference).__name__
+            )
+        self._reference_state = (
+            reference if isinstance(reference, AuditState) else statistics(reference)
+        )
         self.reference = Reference(self._reference_state.finalise())
         _refuse_clusters(self.reference.evidence.sample)
         self.ignore = _checked(ignore, self.reference.measures)
@@ -151,10 +168,15 @@ class Monitor:
     ) -> list[Alarm]:
         """Add rows: labels and outputs, or `Predictions` alone; the alarms that they raise.
 
-        By rows, any cutting of a stream into blocks gives the same alarms. A block with a bad row raises and adds nothing,
-        unless the reference drops bad rows.
+        By rows, any cutting of a stream into blocks gives the same alarms. A block with a bad row
+        raises and adds nothing, unless the reference drops bad rows.
         """
-        rest = {"sample_weight": sample_weight, "features": features, "feature_names": feature_names, "columns": columns}
+        rest = {
+            "sample_weight": sample_weight,
+            "features": features,
+            "feature_names": feature_names,
+            "columns": columns,
+        }
         rows = rows_for(self.plan, y_true, y_proba, **rest)
         if rows is not None:
             _refuse_clusters(rows)
@@ -196,15 +218,29 @@ class Monitor:
         before = self.looks[-1].alarming if self.looks else ()
         alarming = tuple(change.measure for change in found if change.p_value < self.level)
         self.looks_taken += 1
-        look = Look(self.looks_taken, next(iter(window.covered))[0], window.covered.end - 1, found, alarming)
+        look = Look(
+            self.looks_taken, next(iter(window.covered))[0], window.covered.end - 1, found, alarming
+        )
         self.looks.append(look)
-        raised = [self._alarm(look, change) for change in found if change.measure in set(alarming) - set(before)]
+        raised = [
+            self._alarm(look, change)
+            for change in found
+            if change.measure in set(alarming) - set(before)
+        ]
         self.alarms.extend(raised)
         return raised
 
     def _alarm(self, look: Look, change: Change) -> Alarm:
         direction = _direction(change)
-        return Alarm(change.measure, direction, look.number, look.first_row, look.last_row, change, _words(look, change))
+        return Alarm(
+            change.measure,
+            direction,
+            look.number,
+            look.first_row,
+            look.last_row,
+            change,
+            _words(look, change),
+        )
 
     def report(self) -> str:
         """The last look as a table, and the alarms so far, in words."""
@@ -221,9 +257,15 @@ class Monitor:
         lines += ["", f"{'measure':16}{'reference':>11}{'window':>11}{'change':>11}   95% interval"]
         for change in last.changes:
             mark = f"  ALARM ({_direction(change)})" if change.measure in last.alarming else ""
-            numbers = "".join(f"{x:11.4f}" for x in (change.reference, change.recent, change.difference))
-            lines.append(f"{change.measure:16}{numbers}   [{change.low:.4f}, {change.high:.4f}]{mark}")
-        return "\n".join([*lines, "", *([str(alarm) for alarm in self.alarms] or ["No alarm so far."])])
+            numbers = "".join(
+                f"{x:11.4f}" for x in (change.reference, change.recent, change.difference)
+            )
+            lines.append(
+                f"{change.measure:16}{numbers}   [{change.low:.4f}, {change.high:.4f}]{mark}"
+            )
+        return "\n".join(
+            [*lines, "", *([str(alarm) for alarm in self.alarms] or ["No alarm so far."])]
+        )
 
     def to_frame(self) -> Any:
         """The remembered looks as a pandas data frame: one row for each look and measure."""
@@ -260,7 +302,12 @@ class Monitor:
         }
         states = {"reference": self._reference_state, "open": self._open}
         states |= {f"pane.{i}": pane for i, pane in enumerate(self._panes)}
-        write_bytes(Path(path), pack(header, {name: np.frombuffer(s.to_bytes(), np.uint8) for name, s in states.items()}))
+        write_bytes(
+            Path(path),
+            pack(
+                header, {name: np.frombuffer(s.to_bytes(), np.uint8) for name, s in states.items()}
+            ),
+        )
 
     @classmethod
     def load(cls, path: str | Path) -> Monitor:
@@ -268,18 +315,27 @@ class Monitor:
         try:
             content = Path(path).read_bytes()
         except OSError as problem:
-            raise InputError("path", "must be a file that can be read", f"{path}: {problem.strerror}") from None
+            raise InputError(
+                "path", "must be a file that can be read", f"{path}: {problem.strerror}"
+            ) from None
         header, arrays = unpack(content, SCHEMA)
         try:
-            states = {name: AuditState.from_bytes(array.tobytes()) for name, array in arrays.items()}
+            states = {
+                name: AuditState.from_bytes(array.tobytes()) for name, array in arrays.items()
+            }
             monitor = cls(states["reference"], **header["choices"])
             monitor.rows, monitor.looks_taken = int(header["rows"]), int(header["looks_taken"])
             monitor._open, monitor._filled = states["open"], int(header["filled"])
             monitor._panes.extend(states[f"pane.{i}"] for i in range(len(states) - 2))
             monitor.looks.extend(_look(stored) for stored in header["looks"])
-            monitor.alarms.extend(Alarm(**(stored | {"change": _change(stored["change"])})) for stored in header["alarms"])
+            monitor.alarms.extend(
+                Alarm(**(stored | {"change": _change(stored["change"])}))
+                for stored in header["alarms"]
+            )
         except (KeyError, TypeError, ValueError, AttributeError) as problem:
-            raise InputError("state", f"must be a whole file of the form {SCHEMA}", str(problem)) from None
+            raise InputError(
+                "state", f"must be a whole file of the form {SCHEMA}", str(problem)
+            ) from None
         return monitor
 
     def __repr__(self) -> str:
@@ -302,7 +358,11 @@ def _checked(ignore: Mapping[str, float] | None, measures: Sequence[str]) -> dic
         if name not in measures:
             raise InputError("ignore", f"must name some of {', '.join(measures)}", repr(name))
         if not (isinstance(least, (int, float)) and 0 <= least < math.inf):
-            raise InputError("ignore", "a difference to ignore must be finite and not negative", f"{name}: {least!r}")
+            raise InputError(
+                "ignore",
+                "a difference to ignore must be finite and not negative",
+                f"{name}: {least!r}",
+            )
     return found
 
 
@@ -363,7 +423,9 @@ def _plain(value: Any) -> Any:
 
 
 def _change(stored: Mapping[str, Any]) -> Change:
-    numbers = {name: float(value) for name, value in stored.items() if name not in ("measure", "detail")}
+    numbers = {
+        name: float(value) for name, value in stored.items() if name not in ("measure", "detail")
+    }
     return Change(measure=stored["measure"], detail=stored["detail"], **numbers)
 
 

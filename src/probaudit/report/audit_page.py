@@ -1,4 +1,5 @@
-"""An audit as a page: what is wrong, how much it costs, who pays, what to do, and only then the numbers."""
+"""An audit as a page: what is wrong, how much it costs, who pays, what to do, and only then the
+numbers."""
 
 from __future__ import annotations
 
@@ -32,13 +33,23 @@ from ..estimate import Estimate
 from ..states.sampling import drawn
 from ..version import __version__
 from .page import Control, Facts, Figure, FindingList, Page, Section, Table, Tile, Words
-from .terminal import LABELS, METHOD, budget_words, interval, is_pairs, number, parted_by, stated_words
+from .terminal import (
+    LABELS,
+    METHOD,
+    budget_words,
+    interval,
+    is_pairs,
+    number,
+    parted_by,
+    stated_words,
+)
 
 if TYPE_CHECKING:
     from ..audits.audit import Audit
     from ..audits.lens_errors import LensError
 
-SHOWN_CLASSES = 6  # besides the top label, the classes whose reliability can be chosen, the worst first
+# besides the top label, the classes whose reliability can be chosen, the worst first
+SHOWN_CLASSES = 6
 DRAWN_ROWS = 20_000  # for diagrams that need rows
 TOP_KS = (1, 2, 3, 4, 5, 7, 10)
 CLASS_TABLE = 20
@@ -54,7 +65,17 @@ VIEWS = (*BINS, SMOOTH)
 
 def audit_page(audit: Audit, title: str = "") -> Page:
     """The page of an audit; sections that have nothing to show say so."""
-    parts = (_verdict, _budget, _scores, _calibration, _diagrams, _groups, _repairs, _pitfalls, _provenance)
+    parts = (
+        _verdict,
+        _budget,
+        _scores,
+        _calibration,
+        _diagrams,
+        _groups,
+        _repairs,
+        _pitfalls,
+        _provenance,
+    )
     sections = []
     with Progress(len(parts), unit="sections of the report") as bar:
         for part in parts:
@@ -66,7 +87,11 @@ def audit_page(audit: Audit, title: str = "") -> Page:
 
 
 def _facts(audit: Audit) -> str:
-    answer = "confidence and correctness" if is_pairs(audit) else f"{len(audit.summary.plan.classes):,} classes"
+    answer = (
+        "confidence and correctness"
+        if is_pairs(audit)
+        else f"{len(audit.summary.plan.classes):,} classes"
+    )
     return f"{rows_words(audit.evidence)}, {answer}"
 
 
@@ -90,16 +115,39 @@ def _tiles(audit: Audit) -> list[Tile]:
     """The few numbers that matter most."""
     found = [Tile("accuracy", share(audit["accuracy"]), _percents(audit["accuracy"]))]
     score = audit["log_score.normalized"]
-    words = "of always stating the mean accuracy" if is_pairs(audit) else "of always forecasting the class frequencies"
+    words = (
+        "of always stating the mean accuracy"
+        if is_pairs(audit)
+        else "of always forecasting the class frequencies"
+    )
     found.append(Tile("log score", share(score), words))
     repair = next((repair for repair in audit.repairs if repair.recommended), None)
     if repair is not None and repair.name != "identity":
-        found.append(Tile("a calibrator would remove", share(repair.gain), f"of the log score: {repair.title}"))
+        found.append(
+            Tile(
+                "a calibrator would remove", share(repair.gain), f"of the log score: {repair.title}"
+            )
+        )
     elif (loss := audit.estimates.get("calibration_loss.relative")) is not None:
-        found.append(Tile("a calibrator would remove", share(loss), _percents(loss, f"of the log score: {METHOD}")))
-    if audit.budget is not None and (loss := audit.estimates.get("grouping_loss.relative")) is not None:
+        found.append(
+            Tile(
+                "a calibrator would remove",
+                share(loss),
+                _percents(loss, f"of the log score: {METHOD}"),
+            )
+        )
+    if (
+        audit.budget is not None
+        and (loss := audit.estimates.get("grouping_loss.relative")) is not None
+    ):
         words = f"of the {score_of(audit.budget, pairs=is_pairs(audit))}"
-        found.append(Tile("lost to hidden groups, at least", share(max(0.0, float(loss))), _percents(loss, words)))
+        found.append(
+            Tile(
+                "lost to hidden groups, at least",
+                share(max(0.0, float(loss))),
+                _percents(loss, words),
+            )
+        )
     ece = audit.calibration
     chance = f"chance alone: {number(ece.null_mean)}" if math.isfinite(ece.null_mean) else ""
     return [*found, Tile("calibration error (ECE)", number(ece.value), chance)]
@@ -107,7 +155,9 @@ def _tiles(audit: Audit) -> list[Tile]:
 
 def _verdict(audit: Audit) -> Section:
     serious = [finding for finding in audit.findings if finding.rule not in audit.pitfall_rules]
-    return Section("verdict", "Verdict", [FindingList(serious)], "What the numbers say, the gravest first.")
+    return Section(
+        "verdict", "Verdict", [FindingList(serious)], "What the numbers say, the gravest first."
+    )
 
 
 def _budget(audit: Audit) -> Section:
@@ -119,7 +169,9 @@ def _budget(audit: Audit) -> Section:
         )
         return Section("budget", "Loss budget", [Words(text)], lead)
     figure = Figure("loss-budget", {(): LossBudget.of_budget(audit.budget, pairs=is_pairs(audit))})
-    notes = [Words(f"{words[0].upper()}{words[1:]}.") for words in budget_words(audit, audit.budget)]
+    notes = [
+        Words(f"{words[0].upper()}{words[1:]}.") for words in budget_words(audit, audit.budget)
+    ]
     return Section("budget", "Loss budget", [figure, *notes], lead)
 
 
@@ -143,7 +195,10 @@ def _scores(audit: Audit, figures: bool = True) -> Section:
     lead = "Proper scores judge probabilities; normalised, 1 is what never looking at the input would get, and lower is better."
     blocks: list[Table | Figure] = [Table("Scores of all rows", headers, rows, words=(0, 5))]
     if figures:
-        blocks += [Figure("score-intervals", {(): ScoreIntervals.of(plain, normalised)}), *_decisions(audit)]
+        blocks += [
+            Figure("score-intervals", {(): ScoreIntervals.of(plain, normalised)}),
+            *_decisions(audit),
+        ]
     return Section("scores", "Scores", blocks, lead)
 
 
@@ -152,8 +207,15 @@ def _decisions(audit: Audit) -> list[Figure]:
     rows, found = audit.evidence.sample, []
     if audit.costs is not None:
         found.append(Figure("decisions", {(): decision_regions_diagram(rows, costs=audit.costs)}))
-    if rows.n_classes == 2 and not rows.pairs and (audit.summary.log.rows > 0).all() and audit.summary.rows >= 10:
-        calibrated: Literal["none"] | None = None if "log_score.calibrated" in audit.estimates else "none"
+    if (
+        rows.n_classes == 2
+        and not rows.pairs
+        and (audit.summary.log.rows > 0).all()
+        and audit.summary.rows >= 10
+    ):
+        calibrated: Literal["none"] | None = (
+            None if "log_score.calibrated" in audit.estimates else "none"
+        )
         found.append(Figure("risk", {(): risk_curve_diagram(rows, calibrator=calibrated)}))
     return found
 
@@ -179,7 +241,13 @@ def _calibration(audit: Audit) -> Section:
         caption = "Each class against all others" + (
             ", those furthest beyond chance" if len(worst) < len(audit.class_errors) else ""
         )
-        blocks.append(Table(f"{caption}, 15 equal bins", headers[:-1], [_error_row(error)[:-1] for error in worst]))
+        blocks.append(
+            Table(
+                f"{caption}, 15 equal bins",
+                headers[:-1],
+                [_error_row(error)[:-1] for error in worst],
+            )
+        )
     lead = (
         "How far stated probabilities are from what happened, for each way of using them. A calibrated model has an error too, "
         "by chance; only what exceeds it says anything."
@@ -200,30 +268,42 @@ class _Judged:
     errors: Mapping[str, LensError]
 
     def diagram(self, view: str, event: str) -> Diagram:
-        """What it draws of rows in clusters takes them into account; what it says of an error is what the audit says."""
+        """What it draws of rows in clusters takes them into account; what it says of an error is
+        what the audit says."""
         if view == SMOOTH:
             effect = 1.0 if self.rows is None else self.rows.effect
             return SmoothCalibration.of_grid(self.grid, event=event, resamples=199, effect=effect)
         grid = self.grid if self.rows is None else self.rows.thinned(self.grid)
         if view not in self.errors:
             return Reliability.of_grid(grid, BINS[view], event=event, resamples=199)
-        found, error = Reliability.of_grid(grid, BINS[view], event=event, resamples=1), self.errors[view]
+        found, error = (
+            Reliability.of_grid(grid, BINS[view], event=event, resamples=1),
+            self.errors[view],
+        )
         return found.judged_by(float(error.estimate), error)
 
 
 def _events(audit: Audit) -> dict[str, _Judged]:
-    """The events whose reliability can be looked at: the top label, and the classes that are worst."""
+    """The events whose reliability can be looked at: the top label, and the classes that are
+    worst."""
     evidence, classes = audit.evidence, audit.summary.plan.classes
     by_name = {error.name: error for error in audit.errors}
-    errors = {view: by_name[name] for view, name in (("15 equal bins", "ece"), ("15 bins of equal mass", "ece.equal_mass"))}
+    errors = {
+        view: by_name[name]
+        for view, name in (("15 equal bins", "ece"), ("15 bins of equal mass", "ece.equal_mass"))
+    }
     found = {_event(audit): _Judged(FineGrid.of_event(evidence.top), top_event(evidence), errors)}
     if len(evidence.classes) == 2:
         order = [1]
     else:
-        order = np.argsort([-error.excess for error in audit.class_errors], kind="stable")[:SHOWN_CLASSES].tolist()
+        order = np.argsort([-error.excess for error in audit.class_errors], kind="stable")[
+            :SHOWN_CLASSES
+        ].tolist()
     for k in order:
         own = {"15 equal bins": audit.class_errors[k]}
-        found[f"class {classes[k]}"] = _Judged(FineGrid.of_event(evidence.classes[k]), class_event(evidence, k), own)
+        found[f"class {classes[k]}"] = _Judged(
+            FineGrid.of_event(evidence.classes[k]), class_event(evidence, k), own
+        )
     return found
 
 
@@ -234,15 +314,23 @@ def _class_grid(audit: Audit, k: int) -> FineGrid:
 
 def _diagrams(audit: Audit) -> Section:
     events = _events(audit)
-    variants = {(event, view): judged.diagram(view, event) for event, judged in events.items() for view in VIEWS}
+    variants = {
+        (event, view): judged.diagram(view, event)
+        for event, judged in events.items()
+        for view in VIEWS
+    }
     controls = [Control("of", tuple(events)), Control("bins", VIEWS)]
     blocks: list[Words | Figure] = [Figure("reliability", variants, controls)]
     grid, event, evidence = audit.summary.grid, _event(audit), audit.evidence
     sharpness = {
-        ("Brier score",): CalibrationSharpness.of_grid(grid, squared=evidence.top.weight_squared, event=event),
+        ("Brier score",): CalibrationSharpness.of_grid(
+            grid, squared=evidence.top.weight_squared, event=event
+        ),
         ("log loss",): CalibrationSharpness.of_rows(grid, evidence.sample, event=event),
     }
-    blocks.append(Figure("sharpness", sharpness, [Control("by", tuple(name for (name,) in sharpness))]))
+    blocks.append(
+        Figure("sharpness", sharpness, [Control("by", tuple(name for (name,) in sharpness))])
+    )
     if len(audit.evidence.classes) > 2:
         classes = [_class_grid(audit, k) for k in range(len(audit.evidence.classes))]
         found = ClasswiseReliability.of_grids(classes, [str(c) for c in audit.summary.plan.classes])
@@ -259,7 +347,10 @@ def _diagrams(audit: Audit) -> Section:
 def _groups(audit: Audit) -> Section:
     blocks: list[Words | Table | Figure] = [_group_table(audit)] if audit.groups else []
     if audit.budget is not None:
-        blocks += [_served(audit), Figure("grouping", {(): grouping_diagram(audit.evidence.sample, **audit.choices)})]
+        blocks += [
+            _served(audit),
+            Figure("grouping", {(): grouping_diagram(audit.evidence.sample, **audit.choices)}),
+        ]
     if not blocks:
         blocks.append(_served(audit))
     lead = "Probabilities can be right on average and wrong for those who share them."
@@ -281,13 +372,22 @@ def _group_table(audit: Audit) -> Table:
         )
         for group in audit.groups
     ]
-    return Table("Groups given in columns: how sure the model is, and how often it is right", headers, rows, (0, 7))
+    return Table(
+        "Groups given in columns: how sure the model is, and how often it is right",
+        headers,
+        rows,
+        (0, 7),
+    )
 
 
 def _served(audit: Audit) -> Table | Words:
     if audit.budget is None:
         given = audit.evidence.sample.features is not None
-        why = "Nothing is lost, or all rows are in one cluster" if given else "No features and no groups were given"
+        why = (
+            "Nothing is lost, or all rows are in one cluster"
+            if given
+            else "No features and no groups were given"
+        )
         return Words(f"{why}, so nothing can be said about who is badly served.")
     headers = ("who", "rows", stated_words(audit.budget), "observed", "95% interval", "")
     rows = [
@@ -306,7 +406,9 @@ def _served(audit: Audit) -> Table | Words:
         which = f"group by {columns}" if columns else "region of the features"
         return Words(f"No {which} was found to be badly served, beyond chance.")
     who = (
-        f"groups by {columns}, over all their outputs" if columns else "rows that share an output and differ from what it says"
+        f"groups by {columns}, over all their outputs"
+        if columns
+        else "rows that share an output and differ from what it says"
     )
     after = f", after calibration by {audit.budget.calibrator}" if audit.budget.calibrator else ""
     return Table(f"Badly served: {who}{after}", headers, rows, (0, 5))
@@ -316,8 +418,19 @@ def _repairs(audit: Audit) -> Section:
     lead = "Each row is judged by a calibrator that was fitted to other rows."
     if not audit.repairs:
         why = audit.settings["calibration_loss"]
-        return Section("repairs", "Repairs", [Words(f"No calibrators were compared ({why}).")], lead)
-    headers = ("calibrator", "log score", "Brier score", "ECE", "accuracy", "gain", "95% interval", "")
+        return Section(
+            "repairs", "Repairs", [Words(f"No calibrators were compared ({why}).")], lead
+        )
+    headers = (
+        "calibrator",
+        "log score",
+        "Brier score",
+        "ECE",
+        "accuracy",
+        "gain",
+        "95% interval",
+        "",
+    )
     rows = [
         (
             repair.title,
@@ -326,14 +439,22 @@ def _repairs(audit: Audit) -> Section:
             number(repair.ece),
             share(repair.accuracy),
             share(repair.gain),
-            f"{share(repair.gain.low)} to {share(repair.gain.high)}" if math.isfinite(repair.gain.low) else "–",
+            f"{share(repair.gain.low)} to {share(repair.gain.high)}"
+            if math.isfinite(repair.gain.low)
+            else "–",
             repair.words,
         )
         for repair in audit.repairs
     ]
     marked = [k for k, repair in enumerate(audit.repairs) if repair.recommended]
     blocks: list[Words | Table] = [
-        Table("Repairs compared, out of fold; the recommended one stands out", headers, rows, (0, 7), marked)
+        Table(
+            "Repairs compared, out of fold; the recommended one stands out",
+            headers,
+            rows,
+            (0, 7),
+            marked,
+        )
     ]
     return Section("repairs", "Repairs", blocks, lead)
 
@@ -341,26 +462,47 @@ def _repairs(audit: Audit) -> Section:
 def _pitfalls(audit: Audit) -> Section:
     found = [finding for finding in audit.findings if finding.rule in audit.pitfall_rules]
     blocks: list[Words | FindingList] = (
-        [FindingList(found)] if found else [Words("None of the pitfalls that are looked for was found.")]
+        [FindingList(found)]
+        if found
+        else [Words("None of the pitfalls that are looked for was found.")]
     )
     looked = "; ".join(audit.pitfall_rules.values())
-    return Section("pitfalls", "Pitfalls", [*blocks, Words(f"Looked for: {looked}.")], "Ways in which such numbers mislead.")
+    return Section(
+        "pitfalls",
+        "Pitfalls",
+        [*blocks, Words(f"Looked for: {looked}.")],
+        "Ways in which such numbers mislead.",
+    )
 
 
 def _provenance(audit: Audit) -> Section:
-    dropped = ", ".join(f"{count:,} ({rule})" for rule, count in audit.summary.bad.items() if count) or "none"
+    dropped = (
+        ", ".join(f"{count:,} ({rule})" for rule, count in audit.summary.bad.items() if count)
+        or "none"
+    )
     sample = audit.evidence.sample
     entries: Sequence[tuple[str, str]] = [
         ("rows", f"{audit.summary.rows:,}"),
         ("rows set aside", dropped),
-        ("rows that fits were made on", f"{len(sample):,}" + (" (a sample)" if audit.evidence.sampled else " (all)")),
+        (
+            "rows that fits were made on",
+            f"{len(sample):,}" + (" (a sample)" if audit.evidence.sampled else " (all)"),
+        ),
         ("outputs", audit.summary.plan.kind.replace("_", "-")),
         ("weights", "yes" if audit.summary.plan.weighted else "no"),
         ("fingerprint of the data", audit.fingerprint),
-        *((name.replace("_", " "), in_words(str(value), pairs=is_pairs(audit))) for name, value in audit.settings.items()),
+        *(
+            (name.replace("_", " "), in_words(str(value), pairs=is_pairs(audit)))
+            for name, value in audit.settings.items()
+        ),
         *versions(),
     ]
-    return Section("provenance", "Provenance", [Facts(entries)], "What is needed to get the same numbers again.")
+    return Section(
+        "provenance",
+        "Provenance",
+        [Facts(entries)],
+        "What is needed to get the same numbers again.",
+    )
 
 
 def versions() -> list[tuple[str, str]]:

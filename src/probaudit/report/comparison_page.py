@@ -1,4 +1,5 @@
-"""A comparison as a page: who is better, by how much, and by what; then every model's numbers and diagrams side by side."""
+"""A comparison as a page: who is better, by how much, and by what; then every model's numbers and
+diagrams side by side."""
 
 from __future__ import annotations
 
@@ -12,7 +13,16 @@ from ..diagrams.wording import in_words, score_of, whole_percent
 from ..estimate import Estimate
 from ..text import counted
 from .audit_page import share, versions
-from .comparison_terminal import DIFFERENCES, LABELS, MORE, SCORES, is_pairs, judgement, rank, scores_of
+from .comparison_terminal import (
+    DIFFERENCES,
+    LABELS,
+    MORE,
+    SCORES,
+    is_pairs,
+    judgement,
+    rank,
+    scores_of,
+)
 from .page import Control, Facts, Figure, FindingList, Page, Section, Table, Words
 from .terminal import interval, number
 
@@ -24,11 +34,23 @@ DRAWN = ("log_score", "brier_score", "ece", "smooth_ece")
 
 def comparison_page(found: Comparison, title: str = "") -> Page:
     """The page of a comparison."""
-    sections = [_verdict(found), _models(found), _differences(found), _diagrams(found), _provenance(found)]
+    sections = [
+        _verdict(found),
+        _models(found),
+        _differences(found),
+        _diagrams(found),
+        _provenance(found),
+    ]
     if found.budgets:
         sections.insert(3, _budgets(found))
     best = next(finding for finding in found.findings if finding.rule == "best_by_score")
-    return Page(title or "Which of these models is better?", facts(found), found.headline, best.level, sections)
+    return Page(
+        title or "Which of these models is better?",
+        facts(found),
+        found.headline,
+        best.level,
+        sections,
+    )
 
 
 def comparison_summary(found: Comparison) -> Page:
@@ -44,18 +66,35 @@ def facts(found: Comparison) -> str:
 
 
 def _verdict(found: Comparison) -> Section:
-    return Section("verdict", "Verdict", [FindingList(found.findings)], "What the numbers say, the gravest first.")
+    return Section(
+        "verdict",
+        "Verdict",
+        [FindingList(found.findings)],
+        "What the numbers say, the gravest first.",
+    )
 
 
 def _models(found: Comparison) -> Section:
     best = min(found.ranks[found.score].values())
     marked = [k for k, m in enumerate(found.names) if found.ranks[found.score][m] == best]
     tables = []
-    for caption, known in (("All models on the same rows", SCORES), ("What is lost, and to what", MORE)):
-        columns = {name: label for name, (label, _) in known.items() if any(name in x for x in found.estimates.values())}
-        rows = [[m, rank(found, m), *(_shown(found.estimates[m].get(name), name) for name in columns)] for m in found.names]
+    for caption, known in (
+        ("All models on the same rows", SCORES),
+        ("What is lost, and to what", MORE),
+    ):
+        columns = {
+            name: label
+            for name, (label, _) in known.items()
+            if any(name in x for x in found.estimates.values())
+        }
+        rows = [
+            [m, rank(found, m), *(_shown(found.estimates[m].get(name), name) for name in columns)]
+            for m in found.names
+        ]
         tables.append(Table(caption, ("model", "rank", *columns.values()), rows, marked=marked))
-    lead = f"Rank: by the {LABELS[found.score]}, 1 + the number of clearly better models; = is shared."
+    lead = (
+        f"Rank: by the {LABELS[found.score]}, 1 + the number of clearly better models; = is shared."
+    )
     notes = [Words(f"{words[0].upper()}{words[1:]}.") for words in scores_of(found)]
     return Section("models", "Models", [*tables, *notes], lead)
 
@@ -68,12 +107,22 @@ def _shown(x: Estimate | None, name: str) -> str:
 
 def _differences(found: Comparison) -> Section:
     rows = [
-        (f"{model}: {LABELS[name]}", number(parts[name]), interval(parts[name]), judgement(parts[name], name)[0])
+        (
+            f"{model}: {LABELS[name]}",
+            number(parts[name]),
+            interval(parts[name]),
+            judgement(parts[name], name)[0],
+        )
         for model, parts in found.differences.items()
         for name in DIFFERENCES
         if name in parts
     ]
-    table = Table(f"Each model less {found.reference}", ("", "difference", "95% interval", ""), rows, words=(0, 3))
+    table = Table(
+        f"Each model less {found.reference}",
+        ("", "difference", "95% interval", ""),
+        rows,
+        words=(0, 3),
+    )
     lead = "Paired: the same rows are drawn for both. Unclear: the interval contains 0, and the difference may be chance."
     return Section("differences", "Differences", [table], lead)
 
@@ -93,20 +142,30 @@ def _budgets(found: Comparison) -> Section:
     one = next(iter(found.budgets.values()))
     score = score_of(one, pairs=is_pairs(found))
     lead = "Where the expected score goes: what calibration would remove, what equal outputs hide, and the rest."
-    return Section("budget", "Loss budget", [Table(f"Parts of the {score}, and their shares", headers, rows)], lead)
+    return Section(
+        "budget",
+        "Loss budget",
+        [Table(f"Parts of the {score}, and their shares", headers, rows)],
+        lead,
+    )
 
 
 def _diagrams(found: Comparison) -> Section:
     names = {LABELS[name]: name for name in DRAWN}
     intervals = {
-        (label,): ScoreIntervals.of({m: found.estimates[m][name] for m in found.names}, title=f"{label[0].upper()}{label[1:]}")
+        (label,): ScoreIntervals.of(
+            {m: found.estimates[m][name] for m in found.names},
+            title=f"{label[0].upper()}{label[1:]}",
+        )
         for label, name in names.items()
         if any(math.isfinite(found.estimates[m][name]) for m in found.names)
     }
     event = "the stated answer" if is_pairs(found) else "the most probable class"
     control = Control("of", tuple(label for (label,) in intervals))
     sharpness = {
-        (m,): CalibrationSharpness.of_grid(found.summaries[m].grid, squared=found.grids[m].weight_squared, event=event)
+        (m,): CalibrationSharpness.of_grid(
+            found.summaries[m].grid, squared=found.grids[m].weight_squared, event=event
+        )
         for m in found.names
     }
     blocks = [
@@ -123,7 +182,15 @@ def _provenance(found: Comparison) -> Section:
         ("rows", f"{found.rows:,}"),
         ("rows set aside", f"{found.dropped_rows:,}"),
         *((f"fingerprint of {m}", found.fingerprints[m]) for m in found.names),
-        *((name.replace("_", " "), in_words(str(value), pairs=is_pairs(found))) for name, value in found.settings.items()),
+        *(
+            (name.replace("_", " "), in_words(str(value), pairs=is_pairs(found)))
+            for name, value in found.settings.items()
+        ),
         *versions(),
     ]
-    return Section("provenance", "Provenance", [Facts(entries)], "What is needed to get the same numbers again.")
+    return Section(
+        "provenance",
+        "Provenance",
+        [Facts(entries)],
+        "What is needed to get the same numbers again.",
+    )

@@ -20,7 +20,8 @@ from .terminal import METHOD, findings, interval, number, number_table
 if TYPE_CHECKING:
     from ..comparisons.comparison import Comparison
 
-# The columns of paper 5, Table 1; then what else tells models apart. Of each, whether less is better.
+# The columns of Chidambaram & Ge 2024, Table 1; then what else tells models apart. Of each, whether
+# less is better.
 SCORES = {
     "accuracy": ("accuracy", False),
     "ece": ("ECE", True),
@@ -37,7 +38,16 @@ MORE = {
     "grouping_loss": ("grouping, at least", True),
     "cost_risk": ("your costs", True),
 }
-DIFFERENCES = ("log_score", "brier_score", "cost_risk", "accuracy", "ece", "smooth_ece", "calibration_loss", "sharpness_gap")
+DIFFERENCES = (
+    "log_score",
+    "brier_score",
+    "cost_risk",
+    "accuracy",
+    "ece",
+    "smooth_ece",
+    "calibration_loss",
+    "sharpness_gap",
+)
 LABELS = {name: label for name, (label, _) in (SCORES | MORE).items()}
 
 
@@ -50,16 +60,25 @@ def scores_of(found: Comparison) -> list[str]:
     """Of which score each loss is a part."""
     words = []
     if any("calibration_loss" in parts for parts in found.estimates.values()):
-        words.append(f"calibration loss: what {METHOD} takes off the log score, on rows it did not see")
+        words.append(
+            f"calibration loss: what {METHOD} takes off the log score, on rows it did not see"
+        )
     if found.budgets:
         score = score_of(next(iter(found.budgets.values())), pairs=is_pairs(found))
-        words.append(f"grouping: of the {score}, at least this is lost as rows with the same output differ")
+        words.append(
+            f"grouping: of the {score}, at least this is lost as rows with the same output differ"
+        )
     return words
 
 
-def models(found: Comparison, columns: dict[str, tuple[str, bool]], *, ranked: bool = False) -> Table | None:
-    """A row for each model, the best of each column in bold; None if no model has any of the columns."""
-    shown = [name for name in columns if any(name in found.estimates[model] for model in found.names)]
+def models(
+    found: Comparison, columns: dict[str, tuple[str, bool]], *, ranked: bool = False
+) -> Table | None:
+    """A row for each model, the best of each column in bold; None if no model has any of the
+    columns."""
+    shown = [
+        name for name in columns if any(name in found.estimates[model] for model in found.names)
+    ]
     if not shown:
         return None
     titles = [_two_lines(columns[name][0]) for name in shown] + ["rank"] * ranked
@@ -73,12 +92,14 @@ def models(found: Comparison, columns: dict[str, tuple[str, bool]], *, ranked: b
 
 
 def _table(*titles: str) -> Table:
-    """A first column for the names, which are folded where there is little room, never cut; then one for each title."""
+    """A first column for the names, which are folded where there is little room, never cut; then
+    one for each title."""
     return number_table("", *titles)
 
 
 def _two_lines(title: str) -> str:
-    """A title broken at the space nearest its middle, so that a column is hardly wider than its numbers."""
+    """A title broken at the space nearest its middle, so that a column is hardly wider than its
+    numbers."""
     spaces = [place for place, letter in enumerate(title) if letter == " "]
     if not spaces:
         return title
@@ -87,7 +108,11 @@ def _two_lines(title: str) -> str:
 
 
 def _best(found: Comparison, name: str, *, less: bool) -> float:
-    values = [float(parts[name]) for parts in found.estimates.values() if name in parts and not math.isnan(parts[name])]
+    values = [
+        float(parts[name])
+        for parts in found.estimates.values()
+        if name in parts and not math.isnan(parts[name])
+    ]
     return (min if less else max)(values, default=math.nan)
 
 
@@ -115,7 +140,13 @@ def differences(found: Comparison) -> Table:
         for name in DIFFERENCES:
             if name in parts:
                 x = parts[name]
-                table.add_row(Text(model if first else ""), LABELS[name], number(x), interval(x), Text(*judgement(x, name)))
+                table.add_row(
+                    Text(model if first else ""),
+                    LABELS[name],
+                    number(x),
+                    interval(x),
+                    Text(*judgement(x, name)),
+                )
                 first = False
     return table
 
@@ -133,7 +164,10 @@ def judgement(x: Estimate, name: str) -> tuple[str, str]:
 def render(found: Comparison, title: str = "") -> RenderableType:
     classes = found.summaries[found.reference].plan.classes
     answer = "confidence and correctness" if is_pairs(found) else f"{len(classes)} classes"
-    head = Text.assemble((title or "comparison", "bold"), f"  {len(found.names)} models, {counted(found.rows)}, {answer}")
+    head = Text.assemble(
+        (title or "comparison", "bold"),
+        f"  {len(found.names)} models, {counted(found.rows)}, {answer}",
+    )
     parts: list[RenderableType] = [head, Padding(findings(found), (1, 0))]
     for columns, ranked in ((SCORES, True), (MORE, False)):
         table = models(found, columns, ranked=ranked)
@@ -144,7 +178,9 @@ def render(found: Comparison, title: str = "") -> RenderableType:
         "unclear: the interval contains 0, the difference may be chance",
         *scores_of(found),
     ]
-    return Group(*parts, less, differences(found), Padding(Text("\n".join(foot), style="dim"), (1, 0, 0, 0)))
+    return Group(
+        *parts, less, differences(found), Padding(Text("\n".join(foot), style="dim"), (1, 0, 0, 0))
+    )
 
 
 def as_text(found: Comparison) -> str:

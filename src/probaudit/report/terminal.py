@@ -32,12 +32,22 @@ LABELS = {
     "reject_risk": "risk with reject",
     "cost_risk": "risk, your costs",
 }
-BUDGET = {"calibration": "calibration", "grouping, at least": "grouping", "the rest": "rest", "total": "total"}
+BUDGET = {
+    "calibration": "calibration",
+    "grouping, at least": "grouping",
+    "the rest": "rest",
+    "total": "total",
+}
 METHOD = "bias-corrected temperature"  # the calibrator that calibration losses are of
 SERVED = 5
 NOISE = 15  # decimals beyond which there is only rounding
 SHOWN_GROUPS = 12
-MARKS = {"bad": ("✗", "bold red"), "warning": ("!", "bold yellow"), "good": ("✓", "bold green"), "note": ("·", "dim")}
+MARKS = {
+    "bad": ("✗", "bold red"),
+    "warning": ("!", "bold yellow"),
+    "good": ("✓", "bold green"),
+    "note": ("·", "dim"),
+}
 
 
 def number(x: float) -> str:
@@ -93,7 +103,9 @@ def calibration(audit: Audit) -> Text:
     text, loss = Text(), audit.estimates.get("calibration_loss.relative")
     if loss is not None and math.isfinite(loss):
         span = f" ({percent(loss.low)} to {percent(loss.high)})" if math.isfinite(loss.low) else ""
-        text.append("calibration loss  ").append(percent(loss), "bold").append(f" of the log score{span}, ")
+        text.append("calibration loss  ").append(percent(loss), "bold").append(
+            f" of the log score{span}, "
+        )
         text.append(f"removed by {METHOD} on rows it did not see")
         text.append("; other repairs are compared below" if audit.repairs else "")
     return text
@@ -113,7 +125,13 @@ def groups(audit: Audit) -> Table:
     table = number_table("group", "rows", "stated", "right", "95% interval", "")
     for group in audit.groups[:SHOWN_GROUPS]:
         x = group.observed
-        cells = [f"{group.rows:,}", percent(group.stated), percent(x), f"{percent(x.low)} to {percent(x.high)}", group.verdict]
+        cells = [
+            f"{group.rows:,}",
+            percent(group.stated),
+            percent(x),
+            f"{percent(x.low)} to {percent(x.high)}",
+            group.verdict,
+        ]
         table.add_row(Text(f"{group.column} = {group.value}"), *cells)
     if len(audit.groups) > SHOWN_GROUPS:
         table.add_row(f"and {len(audit.groups) - SHOWN_GROUPS} more")
@@ -122,19 +140,38 @@ def groups(audit: Audit) -> Table:
 
 def repairs(audit: Audit) -> Table:
     """What calibrators would make of the probabilities; a star before the one to take."""
-    table = number_table("repair, out of fold", "log", "Brier", "ECE", "accuracy", "gain", "95% interval")
+    table = number_table(
+        "repair, out of fold", "log", "Brier", "ECE", "accuracy", "gain", "95% interval"
+    )
     for repair in audit.repairs:
         gain, mark = repair.gain, "*" if repair.recommended else " "
-        shares = [percent(gain), f"{percent(gain.low)} to {percent(gain.high)}"] if math.isfinite(gain.low) else ["–", "–"]
-        values = [number(repair.log_score), number(repair.brier_score), number(repair.ece), f"{repair.accuracy:.2%}"]
-        table.add_row(f"{mark} {repair.title}", *values, *shares, style="bold" if repair.recommended else "")
+        shares = (
+            [percent(gain), f"{percent(gain.low)} to {percent(gain.high)}"]
+            if math.isfinite(gain.low)
+            else ["–", "–"]
+        )
+        values = [
+            number(repair.log_score),
+            number(repair.brier_score),
+            number(repair.ece),
+            f"{repair.accuracy:.2%}",
+        ]
+        table.add_row(
+            f"{mark} {repair.title}", *values, *shares, style="bold" if repair.recommended else ""
+        )
     return table
 
 
 def render(audit: Audit, title: str = "") -> RenderableType:
     summary = audit.summary
-    answer = "confidence and correctness" if summary.plan.kind == "pairs" else f"{len(summary.plan.classes)} classes"
-    head = Text.assemble((title or audit.title or "audit", "bold"), f"  {rows_words(audit.evidence)}, {answer}")
+    answer = (
+        "confidence and correctness"
+        if summary.plan.kind == "pairs"
+        else f"{len(summary.plan.classes)} classes"
+    )
+    head = Text.assemble(
+        (title or audit.title or "audit", "bold"), f"  {rows_words(audit.evidence)}, {answer}"
+    )
     foot = [
         "normalised: divided by the best constant forecast (or decision); below 1 is better than not looking",
         "chance alone: the error of a calibrated model with the same outputs, on average and at most (95%)",
@@ -150,12 +187,22 @@ def render(audit: Audit, title: str = "") -> RenderableType:
             served(audit.budget, parted_by(audit)),
         ]
     parts += [repairs(audit)] if audit.repairs else []
-    return Group(head, *(Padding(part, (1, 0, 0, 0)) for part in (*parts, Text("\n".join(foot), style="dim"))))
+    return Group(
+        head,
+        *(Padding(part, (1, 0, 0, 0)) for part in (*parts, Text("\n".join(foot), style="dim"))),
+    )
 
 
 def number_table(first: str, *others: str) -> Table:
-    """A table whose columns but the first are numbers; where there is little room, it is the first that gives way."""
-    table = Table(box=box.SIMPLE_HEAD, show_edge=False, header_style="dim", pad_edge=False, collapse_padding=True)
+    """A table whose columns but the first are numbers; where there is little room, it is the first
+    that gives way."""
+    table = Table(
+        box=box.SIMPLE_HEAD,
+        show_edge=False,
+        header_style="dim",
+        pad_edge=False,
+        collapse_padding=True,
+    )
     table.add_column(first, overflow="fold")
     for title in others:
         table.add_column(title, justify="right", no_wrap=True)
@@ -168,7 +215,8 @@ def is_pairs(audit: Audit) -> bool:
 
 
 def parted_by(audit: Audit) -> str:
-    """The columns whose values are the groups that are looked for, in words; nothing if regions are learned or come otherwise.
+    """The columns whose values are the groups that are looked for, in words; nothing if regions are
+    learned or come otherwise.
 
     >>> from types import SimpleNamespace
     >>> parted_by(SimpleNamespace(choices={"regions": ["site", "sex"]}))
@@ -190,13 +238,21 @@ def budget_words(audit: Audit, found: Budget) -> list[str]:
     ]
     if (score := score_of(found, pairs=pairs)) != "Brier score":
         summed = "right and wrong" if pairs else "all classes"
-        words.append(f"{score}: (p - y)², counted once, where the Brier score is summed over {summed}")
+        words.append(
+            f"{score}: (p - y)², counted once, where the Brier score is summed over {summed}"
+        )
     return words
 
 
 def budget(found: Budget, score: str) -> Table:
     """Where the score goes, before and after calibration."""
-    table = Table(box=box.SIMPLE_HEAD, show_edge=False, header_style="dim", pad_edge=False, collapse_padding=True)
+    table = Table(
+        box=box.SIMPLE_HEAD,
+        show_edge=False,
+        header_style="dim",
+        pad_edge=False,
+        collapse_padding=True,
+    )
     table.add_column(score, overflow="fold")
     budgets = [found] if found.after is None else [found, found.after]
     for title in ("original", "after calibration")[: len(budgets)]:
@@ -217,15 +273,29 @@ def stated_words(found: Budget) -> str:
 
 
 def served(found: Budget, columns: str = "") -> Table:
-    """The regions that are badly served, the largest losses first; `columns` are those whose values are the regions."""
-    table = Table(box=box.SIMPLE_HEAD, show_edge=False, header_style="dim", pad_edge=False, collapse_padding=True)
+    """The regions that are badly served, the largest losses first; `columns` are those whose values
+    are the regions."""
+    table = Table(
+        box=box.SIMPLE_HEAD,
+        show_edge=False,
+        header_style="dim",
+        pad_edge=False,
+        collapse_padding=True,
+    )
     for title in ("rows", stated_words(found), "observed", "95% interval"):
         table.add_column(title, justify="right", no_wrap=True)
-    table.add_column(Text("who is badly served" + (f", by {columns}" if columns else "")), overflow="fold")
+    table.add_column(
+        Text("who is badly served" + (f", by {columns}" if columns else "")), overflow="fold"
+    )
     shown = found.badly_served(SERVED)
     for region in shown:
-        span, who = f"{region.low:.2f} to {region.high:.2f}", f"{region.rule}: {region.verdict.replace('-', '')}"
-        table.add_row(f"{region.rows:,}", f"{region.stated:.2f}", f"{region.observed:.2f}", span, Text(who))
+        span, who = (
+            f"{region.low:.2f} to {region.high:.2f}",
+            f"{region.rule}: {region.verdict.replace('-', '')}",
+        )
+        table.add_row(
+            f"{region.rows:,}", f"{region.stated:.2f}", f"{region.observed:.2f}", span, Text(who)
+        )
     if not shown:
         table.add_row("", "", "", "", f"no {'group' if columns else 'region'} is found to be")
     return table

@@ -1,8 +1,10 @@
-"""Rows that are dependent within clusters: how much wider an interval must be, and how much more an error may vary by chance.
+"""Rows that are dependent within clusters: how much wider an interval must be, and how much more an
+error may vary by chance.
 
-Both rest on pairs of rows of the same cluster. What these pairs add to the variance of a mean of all rows is estimated without
-bias from any sample of rows: a pair is in it with the square of the probability of a row, and so is its part of the mean. Sums
-over all rows and a sample of them are therefore enough, and every engine finds the same interval.
+Both rest on pairs of rows of the same cluster. What these pairs add to the variance of a mean of
+all rows is estimated without bias from any sample of rows: a pair is in it with the square of the
+probability of a row, and so is its part of the mean. Sums over all rows and a sample of them are
+therefore enough, and every engine finds the same interval.
 """
 
 from __future__ import annotations
@@ -23,17 +25,26 @@ LEAST_EFFECT = 1e-9
 
 
 def design_effect(
-    influence: np.ndarray, share: np.ndarray, clusters: np.ndarray, fraction: float = 1.0, *, corrected: bool = True
+    influence: np.ndarray,
+    share: np.ndarray,
+    clusters: np.ndarray,
+    fraction: float = 1.0,
+    *,
+    corrected: bool = True,
 ) -> float:
-    """How many times larger the variance of an estimate is than if rows were independent (Kish 1965).
+    """How many times larger the variance of an estimate is than if rows were independent (Kish
+    1965).
 
-    influence : how much each row moves the estimate. share : the share of each row in its mean. clusters : the cluster of each
-        row, as whole numbers from 0 without gaps. fraction : the share of all rows that these rows are, sampled by number.
+    influence : how much each row moves the estimate. share : the share of each row in its mean.
+        clusters : the cluster of each
+        row, as whole numbers from 0 without gaps. fraction : the share of all rows that these rows
+            are, sampled by number.
 
-    Of all rows it is the cluster-robust variance, with the correction G / (G - 1) for G clusters (Liang & Zeger 1986) unless
-    `corrected` is False, divided by that of independent rows; it may be below 1. Of a sample it is 1 + (the same - 1) /
-    fraction, and at least 1, as the estimate is noisy. Where no row differs from another, nothing shows the dependence: each
-    cluster then counts as one row.
+    Of all rows it is the cluster-robust variance, with the correction G / (G - 1) for G clusters
+    (Liang & Zeger 1986) unless `corrected` is False, divided by that of independent rows; it may be
+    below 1. Of a sample it is 1 + (the same - 1) / fraction, and at least 1, as the estimate is
+    noisy. Where no row differs from another, nothing shows the dependence: each cluster then counts
+    as one row.
 
     >>> share = np.full(4, 1 / 4)
     >>> design_effect(np.array([1.0, 1, -1, -1]), share, np.array([0, 0, 1, 1]))
@@ -56,8 +67,8 @@ def design_effect(
 
 @dataclass(frozen=True, eq=False)
 class Clusters:
-    """The cluster of each of some rows, as whole numbers from 0 without gaps; the share of each row in a mean; and the share of
-    all rows that these are, if they are a sample."""
+    """The cluster of each of some rows, as whole numbers from 0 without gaps; the share of each row
+    in a mean; and the share of all rows that these are, if they are a sample."""
 
     number: np.ndarray
     share: np.ndarray
@@ -73,10 +84,15 @@ class Clusters:
         return Clusters(number, self.share[rows] / self.share[rows].sum())
 
     def widening(self, influence: np.ndarray) -> float:
-        """How many times wider an interval is than that of independent rows: the root of the design effect, and a quantile of
-        Student's distribution with one degree of freedom less than there are clusters in place of the normal one."""
+        """How many times wider an interval is than that of independent rows: the root of the design
+        effect, and a quantile of Student's distribution with one degree of freedom less than there
+        are clusters in place of the normal one."""
         effect = design_effect(influence, self.share, self.number, self.fraction)
-        return math.sqrt(effect) * t95(self._freedom(influence, effect)) / Z95 if math.isfinite(effect) else math.nan
+        return (
+            math.sqrt(effect) * t95(self._freedom(influence, effect)) / Z95
+            if math.isfinite(effect)
+            else math.nan
+        )
 
     def _freedom(self, influence: np.ndarray, effect: float) -> float:
         """Fewer where a sample of rows leaves the design effect uncertain (Satterthwaite 1946)."""
@@ -84,12 +100,16 @@ class Clusters:
             return self.count - 1
         terms = self.share * influence
         pairs = np.bincount(self.number, terms) ** 2 - np.bincount(self.number, terms**2)
-        noise = float((pairs**2).sum()) / max(float((terms**2).sum()) * self.fraction, np.finfo(float).tiny) ** 2
+        noise = (
+            float((pairs**2).sum())
+            / max(float((terms**2).sum()) * self.fraction, np.finfo(float).tiny) ** 2
+        )
         return min(self.count - 1, max(1.0, 2 * effect**2 / noise)) if noise > 0 else self.count - 1
 
     def cell_effects(self, residuals: np.ndarray, cell: np.ndarray, cells: int) -> np.ndarray:
-        """The design effect of the mean residual of each cell, and at least 1; a cell of one cluster counts as one row. It is
-        without the correction for few clusters: those who divide by it correct for few rows.
+        """The design effect of the mean residual of each cell, and at least 1; a cell of one
+        cluster counts as one row. It is without the correction for few clusters: those who divide
+        by it correct for few rows.
 
         >>> each = Clusters(np.array([0, 0, 1, 1]), np.full(4, 0.25))
         >>> each.cell_effects(np.array([1.0, 1, -1, -1]), np.zeros(4, int), 2)
@@ -99,16 +119,20 @@ class Clusters:
         for k in np.unique(cell).tolist():
             rows = np.flatnonzero(cell == k)
             number = np.unique(self.number[rows], return_inverse=True)[1].reshape(-1)
-            effect = design_effect(residuals[rows], self.share[rows], number, self.fraction, corrected=False)
+            effect = design_effect(
+                residuals[rows], self.share[rows], number, self.fraction, corrected=False
+            )
             found[k] = max(1.0, effect) if math.isfinite(effect) else len(rows) / self.fraction
         return found
 
     def shared_noise(self, residuals: np.ndarray, cell: np.ndarray, cells: int) -> np.ndarray:
-        """What clusters add to the noise of the sums of share x residual over cells: [k, cells], of which k normal numbers make
-        a draw. `residuals` are those of calibrated rows, target - output.
+        """What clusters add to the noise of the sums of share x residual over cells: [k, cells], of
+        which k normal numbers make a draw. `residuals` are those of calibrated rows, target -
+        output.
 
-        Pairs of different rows of a cluster give a covariance of the sums of cells, which is without the rows' own variance. It
-        is estimated, and so may have negative eigenvalues: these are cut off, and the others scaled to keep the total.
+        Pairs of different rows of a cluster give a covariance of the sums of cells, which is
+        without the rows' own variance. It is estimated, and so may have negative eigenvalues: these
+        are cut off, and the others scaled to keep the total.
         """
         from scipy.sparse import csr_array
 
@@ -125,7 +149,8 @@ class Clusters:
 
 @dataclass(frozen=True, eq=False)
 class ClusteredRows:
-    """The rows that count, with their clusters: all rows, or a sample that is a `fraction` of them."""
+    """The rows that count, with their clusters: all rows, or a sample that is a `fraction` of
+    them."""
 
     rows: Predictions
     good: np.ndarray
@@ -134,9 +159,17 @@ class ClusteredRows:
     @cached_property
     def clusters(self) -> Clusters:
         number = np.asarray(self.rows.cluster_numbers)[self.good]
-        weights = np.ones(len(self.good)) if self.rows.sample_weight is None else self.rows.sample_weight[self.good]
+        weights = (
+            np.ones(len(self.good))
+            if self.rows.sample_weight is None
+            else self.rows.sample_weight[self.good]
+        )
         share = weights / weights.max()
-        return Clusters(np.unique(number, return_inverse=True)[1].reshape(-1), share / share.sum(), self.fraction)
+        return Clusters(
+            np.unique(number, return_inverse=True)[1].reshape(-1),
+            share / share.sum(),
+            self.fraction,
+        )
 
     @property
     def codes(self) -> np.ndarray:

@@ -28,24 +28,27 @@ def score_divergence(
     from_log_probs: bool = False,
     tolerance: float | None = None,
 ) -> Estimate:
-    """The expected score divergence of forecasts q from reference posteriors s (Ferrer & Ramos 2025, Eq. 24 and 26):
+    """The expected score divergence of forecasts q from reference posteriors s (Ferrer & Ramos
+    2025, Eq. 24 and 26):
 
         mean over rows of d(s, q) = E[S(q, Y) - S(s, Y)], Y distributed as s.
 
-    It is what the forecasts lose, in the unit of the score, beside a forecaster who knows s: for "log" the Kullback-Leibler
-    divergence, for "brier" the squared distance, for a `Cost` the regret of the decisions. The expected score under s is the
-    divergence and the mean entropy of s (Eq. 25).
+    It is what the forecasts lose, in the unit of the score, beside a forecaster who knows s: for
+    "log" the Kullback-Leibler divergence, for "brier" the squared distance, for a `Cost` the regret
+    of the decisions. The expected score under s is the divergence and the mean entropy of s (Eq.
+    25).
 
-    reference : [n, K] probabilities that are taken as true, as in a simulation, from a better model or from many raters;
-        or [n] for the second of two classes.
+    reference : [n, K] probabilities that are taken as true, as in a simulation, from a better model
+        or from many raters; or [n] for the second of two classes.
     y_proba : the forecasts, of the same shape or one of the two.
     score : "log", "brier", or a `Score`.
     normalize : divide by the score of the base-rate forecast, the mean of the reference.
-    sample_weight, clusters, from_logits, from_log_probs, tolerance : see `RowOptions`; the last three are of `y_proba`.
+    sample_weight, clusters, from_logits, from_log_probs, tolerance : see `RowOptions`; the last
+        three are of `y_proba`.
 
-    The 95% interval is that of the mean over rows; the reference has no uncertainty of its own. `naive` is the score of the
-    base-rate forecast under the reference. `infinite_rows` counts rows that give probability 0 to what the reference holds
-    possible.
+    The 95% interval is that of the mean over rows; the reference has no uncertainty of its own.
+    `naive` is the score of the base-rate forecast under the reference. `infinite_rows` counts rows
+    that give probability 0 to what the reference holds possible.
 
     >>> score_divergence([[0.5, 0.5], [0.9, 0.1]], [[0.5, 0.5], [0.6, 0.4]], score="brier").value
     0.09000000000000002
@@ -57,14 +60,19 @@ def score_divergence(
     rows = _rows(y_proba, "y_proba", sample_weight=sample_weight, clusters=clusters, **kind)
     truth = _rows(reference, "reference")
     if len(truth) != len(rows):
-        raise InputError("reference", f"needs one row for each forecast ({len(rows)})", f"has {len(truth)} rows")
+        raise InputError(
+            "reference", f"needs one row for each forecast ({len(rows)})", f"has {len(truth)} rows"
+        )
     if truth.n_classes != rows.n_classes:
-        raise InputError("reference", f"needs the {rows.n_classes} classes of y_proba", f"has {truth.n_classes}")
+        raise InputError(
+            "reference", f"needs the {rows.n_classes} classes of y_proba", f"has {truth.n_classes}"
+        )
     _check_classes(rule, rows.n_classes)
     good = GoodRows.of(rows)
     s = GoodRows.of(truth).probs[good.places].astype(np.float64)
     share = good.weights / math.fsum(good.weights)
-    values = np.maximum(rule.divergence(s, good.probs.astype(np.float64)), 0.0)  # rounding may leave less than nothing
+    # rounding may leave less than nothing
+    values = np.maximum(rule.divergence(s, good.probs.astype(np.float64)), 0.0)
     prior = np.array([math.fsum(column) for column in (share[:, None] * s).T])
     best = rule.by_class(rule.naive(prior))
     naive_rows = np.where(s > 0, s * np.where(s > 0, best, 0.0), 0.0).sum(axis=1)
@@ -78,12 +86,19 @@ def score_divergence(
     low, high = math.nan, math.nan
     clustered = None if rows.cluster_numbers is None else rows.cluster_numbers[good.places]
     if not infinite:
-        residuals = share * (values - value / naive * naive_rows if normalize else values - value) / scale
+        residuals = (
+            share * (values - value / naive * naive_rows if normalize else values - value) / scale
+        )
         low, high = _interval(value / scale, residuals, share, clustered)
     words += ["divided by the score of the base-rate forecast"] if normalize else []
     words += ["weighted"] if sample_weight is not None else []
     words += ["interval by clusters"] if clusters is not None else []
-    found: dict[str, Any] = {"n": len(good.labels), "definition": ", ".join(words), "naive": naive, "infinite_rows": infinite}
+    found: dict[str, Any] = {
+        "n": len(good.labels),
+        "definition": ", ".join(words),
+        "naive": naive,
+        "infinite_rows": infinite,
+    }
     return Estimate(value / scale, low=max(0.0, low) if low < 0 else low, high=high, **found)
 
 
@@ -91,9 +106,17 @@ def _rows(values: Any, name: str, **options: Any) -> Predictions:
     """Probabilities without labels, checked as those of `Predictions` are."""
     array = as_array(values, name)
     if array.ndim not in (1, 2):
-        raise InputError(name, "must have shape [n, K], or [n] for two classes", f"has shape {array.shape}")
+        raise InputError(
+            name, "must have shape [n, K], or [n] for two classes", f"has shape {array.shape}"
+        )
     classes = range(2 if array.ndim == 1 else array.shape[1])
-    return Predictions(np.zeros(len(array), np.int64), array, classes=list(classes), names={"probs": name}, **options)
+    return Predictions(
+        np.zeros(len(array), np.int64),
+        array,
+        classes=list(classes),
+        names={"probs": name},
+        **options,
+    )
 
 
 def _check_classes(score: Score, classes: int) -> None:
@@ -103,7 +126,9 @@ def _check_classes(score: Score, classes: int) -> None:
         raise InputError("score", "is defined for two classes", f"{classes} classes")
 
 
-def _interval(value: float, residuals: np.ndarray, share: np.ndarray, clusters: np.ndarray | None) -> tuple[float, float]:
+def _interval(
+    value: float, residuals: np.ndarray, share: np.ndarray, clusters: np.ndarray | None
+) -> tuple[float, float]:
     """Of a mean whose rows, or whose clusters of rows, are independent."""
     sums, parts = residuals, share
     if clusters is not None:

@@ -1,4 +1,5 @@
-"""Expected scores with 95% intervals: plain, normalised, under other priors, weighted, per class."""
+"""Expected scores with 95% intervals: plain, normalised, under other priors, weighted, per
+class."""
 
 from __future__ import annotations
 
@@ -33,17 +34,22 @@ class Mean:
 
 
 def check_priors(priors: Any, classes: Sequence[Any], weight: np.ndarray) -> np.ndarray:
-    """Priors as an array, one for each class, summing to 1; a class without rows (or weight) must have prior 0."""
+    """Priors as an array, one for each class, summing to 1; a class without rows (or weight) must
+    have prior 0."""
     values = as_numbers(priors, "priors")
     K = len(classes)
     if values.shape != (K,):
-        raise InputError("priors", f"needs one number for each of the {K} classes", f"has shape {values.shape}")
+        raise InputError(
+            "priors", f"needs one number for each of the {K} classes", f"has shape {values.shape}"
+        )
     if not ((values >= 0) & (values <= 1)).all() or not abs(values.sum() - 1) <= 1e-6:
         raise InputError("priors", "must be probabilities that sum to 1", values.tolist())
     empty = np.flatnonzero((values > 0) & (weight == 0))
     if len(empty):
         k = int(empty[0])
-        raise InputError("priors", "a class with a positive prior needs rows", f"{classes[k]!r} has none")
+        raise InputError(
+            "priors", "a class with a positive prior needs rows", f"{classes[k]!r} has none"
+        )
     return values / values.sum()
 
 
@@ -57,10 +63,11 @@ def mean_score(
 ) -> Mean:
     """The mean of a score from its class sums, with its 95% interval (see `score_intervals`).
 
-    With given priors it is sum_c P_c m_c, m_c the mean over the rows of class c (paper 2, Eq. 36-37); then classes are
-    fixed and only their means vary. Without, the rows are a simple sample: m = sum w s / sum w. Divided by the
-    naive score H(P), it becomes a ratio whose variance follows from u_i = s_i - (m / H) S(P, y_i): for a proper score the
-    derivative of H in the direction of a row of class y is S(P, y) - H.
+    With given priors it is sum_c P_c m_c, m_c the mean over the rows of class c (Ferrer & Ramos
+    2025, Eq. 36-37); then classes are fixed and only their means vary. Without, the rows are a
+    simple sample: m = sum w s / sum w. Divided by the naive score H(P), it becomes a ratio whose
+    variance follows from u_i = s_i - (m / H) S(P, y_i): for a proper score the derivative of H in
+    the direction of a row of class y is S(P, y) - H.
 
     effect : the design effect of dependent rows; NaN if it is unknown, and so is the interval.
     """
@@ -75,7 +82,8 @@ def mean_score(
     present = P > 0
     naive = float((P[present] * naive_scores[present]).sum())
     value = math.fsum(P[present] * means[present])
-    if (infinite & (present | (priors is None))).any():  # a weight may be positive and yet too small to show in P
+    # a weight may be positive and yet too small to show in P
+    if (infinite & (present | (priors is None))).any():
         value = math.inf
     scale = naive if normalize else 1.0
     if normalize and naive <= 0:  # a naive forecast that costs nothing, or earns, is no yardstick
@@ -85,7 +93,9 @@ def mean_score(
     if not math.isfinite(value) or sums.rows.sum() < 2:
         return Mean(value, math.nan, math.nan, math.nan, naive, means)
     offset = value * np.where(present, naive_scores, 0.0) if normalize else np.full(len(P), value)
-    parts = _parts(sums, score, P, np.where(present, means, 0.0), None if priors is not None else offset, scale)
+    parts = _parts(
+        sums, score, P, np.where(present, means, 0.0), None if priors is not None else offset, scale
+    )
     if parts is None or math.isnan(effect):
         return Mean(value, math.nan, math.nan, math.nan, naive, means)
     parts = parts.dependent(effect)
@@ -102,18 +112,23 @@ def mean_score(
 
 
 def _naive_bias(score: Score, P: np.ndarray, rows: float) -> float:
-    """By how much H falls short on average when its priors are estimated: for the log score, with few rows for each of many
-    classes, by more than it varies (Miller 1955)."""
+    """By how much H falls short on average when its priors are estimated: for the log score, with
+    few rows for each of many classes, by more than it varies (Miller 1955)."""
     if isinstance(score, Log):
         return float((np.count_nonzero(P) - 1) / (2 * rows))
     return float((1 - (P**2).sum()) / rows) if isinstance(score, Brier) else 0.0
 
 
 def _parts(
-    sums: ClassSums, score: Score, P: np.ndarray, means: np.ndarray, offset: np.ndarray | None, scale: float
+    sums: ClassSums,
+    score: Score,
+    P: np.ndarray,
+    means: np.ndarray,
+    offset: np.ndarray | None,
+    scale: float,
 ) -> ClassParts | None:
-    """What each class adds. Without an offset the counts of the classes are fixed, and a class of one row, whose variation is
-    unknown, leaves the interval unknown."""
+    """What each class adds. Without an offset the counts of the classes are fixed, and a class of
+    one row, whose variation is unknown, leaves the interval unknown."""
     some = (P > 0) & (sums.weight_squared > 0)
     least, most = _bounds(score, len(P))
     if offset is None and (sums.rows[some] < 2).any():
@@ -144,9 +159,15 @@ def _bounds(score: Score, classes: int) -> tuple[np.ndarray, np.ndarray]:
 
 def _spread(sums: ClassSums, offset: Any) -> np.ndarray:
     """sum w^2 (s - offset)^2 over the rows of each class."""
-    with np.errstate(over="ignore", invalid="ignore"):  # scores whose square is no finite number have no finite spread
-        spread = sums.score_squared - 2 * offset * sums.score_cross + np.square(offset) * sums.weight_squared
-    return np.maximum(spread, 0.0)  # rounding may leave a constant score with a spread just below zero
+    # scores whose square is no finite number have no finite spread
+    with np.errstate(over="ignore", invalid="ignore"):
+        spread = (
+            sums.score_squared
+            - 2 * offset * sums.score_cross
+            + np.square(offset) * sums.weight_squared
+        )
+    # rounding may leave a constant score with a spread just below zero
+    return np.maximum(spread, 0.0)
 
 
 def score_sums(summary: Summary, score: Score) -> ClassSums:
@@ -175,7 +196,8 @@ def estimate_score(
     sums: ClassSums | None = None,
     clustered: ClusteredRows | None = None,
 ) -> Estimate:
-    """A mean score as an estimate; `clustered` are the rows, or a sample of them, if they are dependent."""
+    """A mean score as an estimate; `clustered` are the rows, or a sample of them, if they are
+    dependent."""
     sums = score_sums(summary, score) if sums is None else sums
     classes = summary.plan.classes
     P = None if priors is None else check_priors(priors, classes, sums.weight)
@@ -183,7 +205,11 @@ def estimate_score(
     if clustered is not None:
         effect = clustered.clusters.widening(_influence(clustered, score, normalize, P)) ** 2
     found = mean_score(sums, score, normalize=normalize, priors=P, effect=effect)
-    words = [f"mean {score.name} score" if not isinstance(score, Cost) else f"Bayes risk, costs {_shape(score)}"]
+    words = [
+        f"mean {score.name} score"
+        if not isinstance(score, Cost)
+        else f"Bayes risk, costs {_shape(score)}"
+    ]
     if isinstance(score, Brier):
         words.append("summed over classes")
     if normalize:
@@ -206,7 +232,9 @@ def estimate_score(
     )
 
 
-def _influence(rows: ClusteredRows, score: Score, normalize: bool, priors: np.ndarray | None) -> np.ndarray:
+def _influence(
+    rows: ClusteredRows, score: Score, normalize: bool, priors: np.ndarray | None
+) -> np.ndarray:
     """How much each row moves the mean score, as in `mean_score`, but for a constant factor."""
     values, codes, share = rows.scores(score), rows.codes, rows.clusters.share
     with np.errstate(invalid="ignore", divide="ignore"):
@@ -216,7 +244,9 @@ def _influence(rows: ClusteredRows, score: Score, normalize: bool, priors: np.nd
             return np.asarray((priors / weight)[codes] * (values - means[codes]))
         base = np.ones(len(values))
         if normalize:
-            base = score.by_class(score.naive(np.bincount(codes, share, minlength=rows.rows.n_classes)))[codes]
+            base = score.by_class(
+                score.naive(np.bincount(codes, share, minlength=rows.rows.n_classes))
+            )[codes]
         return np.asarray(values - (share @ values) / (share @ base) * base)
 
 
@@ -229,33 +259,50 @@ def _shape(cost: Cost) -> str:
 
 
 def zero_one(
-    summary: Summary, *, normalize: bool = False, priors: Any = None, clustered: ClusteredRows | None = None
+    summary: Summary,
+    *,
+    normalize: bool = False,
+    priors: Any = None,
+    clustered: ClusteredRows | None = None,
 ) -> Estimate:
     """Bayes risk under 0-1 costs: the error rate of the argmax decisions."""
     cost = Cost.zero_one(len(summary.plan.classes))
     sums = _cost_sums(summary.argmax, cost.matrix, summary)
-    return estimate_score(summary, cost, normalize=normalize, priors=priors, sums=sums, clustered=clustered)
+    return estimate_score(
+        summary, cost, normalize=normalize, priors=priors, sums=sums, clustered=clustered
+    )
 
 
 def zero_one_reject(
-    summary: Summary, *, normalize: bool = False, priors: Any = None, clustered: ClusteredRows | None = None
+    summary: Summary,
+    *,
+    normalize: bool = False,
+    priors: Any = None,
+    clustered: ClusteredRows | None = None,
 ) -> Estimate:
     """Bayes risk when an error costs 1 and to reject costs what the plan says."""
     cost = Cost.zero_one(len(summary.plan.classes), reject=summary.plan.reject_cost)
     sums = _cost_sums(summary.reject, cost.matrix, summary)
-    return estimate_score(summary, cost, normalize=normalize, priors=priors, sums=sums, clustered=clustered)
+    return estimate_score(
+        summary, cost, normalize=normalize, priors=priors, sums=sums, clustered=clustered
+    )
 
 
 def accuracy(summary: Summary, clustered: ClusteredRows | None = None) -> Estimate:
     """The share of rows whose most probable class is the true one, with a Wilson interval.
 
-    Weighted rows count as (sum w)^2 / sum w^2 rows of equal weight, and clustered ones as so many divided by the design effect.
+    Weighted rows count as (sum w)^2 / sum w^2 rows of equal weight, and clustered ones as so many
+    divided by the design effect.
     """
     hits = summary.argmax.true == summary.argmax.decision
     weight = summary.log.weight.sum()
     share = float(summary.argmax.weight[hits].sum() / weight)
     size = float(weight**2 / summary.log.weight_squared.sum())
-    words = "share of rows stated correct" if summary.plan.kind == "pairs" else "share of rows whose argmax is right"
+    words = (
+        "share of rows stated correct"
+        if summary.plan.kind == "pairs"
+        else "share of rows whose argmax is right"
+    )
     if clustered is not None:
         words, hits = f"{words}, {clustered.words}", clustered.hits
         size /= clustered.clusters.widening(hits - clustered.clusters.share @ hits) ** 2
@@ -272,5 +319,7 @@ def wilson(share: float, n: float) -> tuple[float, float]:
     if not n > 0:
         return math.nan, math.nan
     centre = (share + Z95**2 / (2 * n)) / (1 + Z95**2 / n)
-    half = Z95 / (1 + Z95**2 / n) * math.sqrt(max(0.0, share * (1 - share)) / n + Z95**2 / (4 * n**2))
+    half = (
+        Z95 / (1 + Z95**2 / n) * math.sqrt(max(0.0, share * (1 - share)) / n + Z95**2 / (4 * n**2))
+    )
     return max(0.0, centre - half), min(1.0, centre + half)

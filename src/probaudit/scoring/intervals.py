@@ -3,9 +3,9 @@
 A mean score is value = sum_c w_c m_c, w_c the share of class c (divided by the naive score, if
 normalised) and m_c the mean score of its rows. Its variance splits into that of the class means
 and that of the class counts. Both are skewed where a class has few rows, and the symmetric interval
-of a linearised mean then covers too little: of calibrated risks with 1% positives, n = 1000, that of
-the normalised reject risk covers 60%. So each part gets limits of its own, and the distances from
-the estimate to these are added in quadrature (MOVER: Zou & Donner 2008).
+of a linearised mean then covers too little: of calibrated risks with 1% positives, n = 1000, that
+of the normalised reject risk covers 60%. So each part gets limits of its own, and the distances
+from the estimate to these are added in quadrature (MOVER: Zou & Donner 2008).
 
 - A count of n rows is Poisson; its score limits are n + z^2 / 2 -+ z sqrt(n + z^2 / 4).
 - The mean of a bounded score (a cost) has the limits of a Beta distribution with Jeffreys' prior,
@@ -27,8 +27,8 @@ Z95 = 1.959963984540054
 TAIL = 0.025
 PRIOR_ROWS = 0.5
 MANY_CLASSES = 10  # that vary alike, so that the sum of their means is nearly normal
-# The upper limit of an exponential mean from a single row is 39.5 times that row. Student's t on the
-# logarithmic scale goes far beyond with two or three rows; with more, this never binds.
+# The upper limit of an exponential mean from a single row is 39.5 times that row. Student's t on
+# the logarithmic scale goes far beyond with two or three rows; with more, this never binds.
 LONGEST = math.log(-1 / math.log1p(-TAIL))
 
 
@@ -56,7 +56,11 @@ class ClassParts:
 
     def dependent(self, effect: float) -> ClassParts:
         """The same parts of rows whose dependence has this design effect."""
-        changed = {"rows": self.rows / effect, "within": self.within * effect, "counts": self.counts * effect}
+        changed = {
+            "rows": self.rows / effect,
+            "within": self.within * effect,
+            "counts": self.counts * effect,
+        }
         return replace(self, **changed)
 
 
@@ -72,7 +76,9 @@ def score_interval(value: float, parts: ClassParts) -> tuple[float, float]:
         return -math.inf, math.inf
     bounded = np.isfinite(parts.most)
     sides = [_count_sides(parts), _bounded_sides(parts, bounded), _unbounded_sides(parts, ~bounded)]
-    down, up = (math.sqrt(math.fsum(np.concatenate(side) ** 2)) for side in zip(*sides, strict=True))
+    down, up = (
+        math.sqrt(math.fsum(np.concatenate(side) ** 2)) for side in zip(*sides, strict=True)
+    )
     return value - down, value + up
 
 
@@ -89,7 +95,9 @@ def _bounded_sides(parts: ClassParts, some: np.ndarray) -> tuple[np.ndarray, np.
     one of two values at the bounds counts as that of more rows."""
     from scipy.special import betaincinv
 
-    share, mean, rows, within = (field[some] for field in (parts.share, parts.mean, parts.rows, parts.within))
+    share, mean, rows, within = (
+        field[some] for field in (parts.share, parts.mean, parts.rows, parts.within)
+    )
     least, width = parts.least[some], (parts.most - parts.least)[some]
     scale = np.where(width > 0, width, 1.0)
     place = np.clip((mean - least) / scale, 0.0, 1.0)
@@ -100,22 +108,29 @@ def _bounded_sides(parts: ClassParts, some: np.ndarray) -> tuple[np.ndarray, np.
     variance, most = second - middle**2, middle * (1 - middle)
     size = total * np.maximum(most / np.maximum(variance, 1e-300), 1.0)
     low, high = (betaincinv(size * middle, size * (1 - middle), tail) for tail in (TAIL, 1 - TAIL))
-    down, up = share * width * np.maximum(place - low, 0.0), share * width * np.maximum(high - place, 0.0)
+    down, up = (
+        share * width * np.maximum(place - low, 0.0),
+        share * width * np.maximum(high - place, 0.0),
+    )
     total = math.fsum(within)
     if total**2 > MANY_CLASSES * math.fsum(within**2):
-        # A sum over many classes is nearly normal, also where each class has few rows, all right or all wrong: their limits
-        # lie on one side, and together would leave none on the other.
+        # A sum over many classes is nearly normal, also where each class has few rows, all right or
+        # all wrong: their limits lie on one side, and together would leave none on the other.
         least = Z95 * math.sqrt(total)
-        down, up = (side if math.sqrt(math.fsum(side**2)) >= least else np.array([least]) for side in (down, up))
+        down, up = (
+            side if math.sqrt(math.fsum(side**2)) >= least else np.array([least])
+            for side in (down, up)
+        )
     return down, up
 
 
 def _unbounded_sides(parts: ClassParts, some: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """How far the weighted sum of means of other scores may lie below and above, in one number each.
+    """How far the weighted sum of means of other scores may lie below and above, in one number
+    each.
 
     Its relative error counts against the means that vary most; of many classes alike, against all.
-    The score of a single row tells nothing of its variation, and counts as exponential; of many such
-    classes the counts tell it.
+    The score of a single row tells nothing of its variation, and counts as exponential; of many
+    such classes the counts tell it.
     """
     rows, part = parts.rows[some], (parts.share * parts.mean)[some]
     single = rows < 2

@@ -12,7 +12,9 @@ from ..data.predictions import Predictions
 CHUNK = 2**20  # outputs that are scored at a time
 
 
-def row_scores(rows: Predictions, good: np.ndarray, rules: Mapping[str, Score]) -> dict[str, np.ndarray]:
+def row_scores(
+    rows: Predictions, good: np.ndarray, rules: Mapping[str, Score]
+) -> dict[str, np.ndarray]:
     """The scores of some rows, by the name of each rule.
 
     >>> rows = Predictions([1, 0], [0.75, 0.5])
@@ -31,12 +33,15 @@ def row_scores(rows: Predictions, good: np.ndarray, rules: Mapping[str, Score]) 
 
 
 def row_hits(rows: Predictions, good: np.ndarray) -> np.ndarray:
-    """1 where the most probable class is the true one (of a stated confidence: where the answer was right), else 0."""
+    """1 where the most probable class is the true one (of a stated confidence: where the answer was
+    right), else 0."""
     found, step = np.empty(len(good)), max(1, CHUNK // rows.n_classes)
     for first in range(0, len(good), step):
         at = good[first : first + step]
         codes = rows.codes[at]
-        found[first : first + step] = codes if rows.pairs else rows.probabilities(at).argmax(axis=1) == codes
+        found[first : first + step] = (
+            codes if rows.pairs else rows.probabilities(at).argmax(axis=1) == codes
+        )
     return found
 
 
@@ -45,7 +50,9 @@ def of_true_class(values: np.ndarray, codes: np.ndarray) -> np.ndarray:
     return np.asarray(values[np.arange(len(codes)), codes])
 
 
-def _scores(rule: Score, rows: Predictions, at: np.ndarray, p: np.ndarray, y: np.ndarray) -> np.ndarray:
+def _scores(
+    rule: Score, rows: Predictions, at: np.ndarray, p: np.ndarray, y: np.ndarray
+) -> np.ndarray:
     if isinstance(rule, Log):
         return _log_scores(rows, at, of_true_class(p, y))
     if isinstance(rule, Brier):
@@ -57,7 +64,8 @@ def _scores(rule: Score, rows: Predictions, at: np.ndarray, p: np.ndarray, y: np
 
 
 def _log_scores(rows: Predictions, at: np.ndarray, true: np.ndarray) -> np.ndarray:
-    """-log of the true class's probability; of logits without the detour over probabilities, which may be too small."""
+    """-log of the true class's probability; of logits without the detour over probabilities, which
+    may be too small."""
     if rows.kind != "logits":
         with np.errstate(divide="ignore"):
             return np.asarray(-np.log(true))

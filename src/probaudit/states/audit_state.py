@@ -1,4 +1,5 @@
-"""All that an audit needs of rows, mergeable: exact sums, the grids of its events, and a sample of the rows."""
+"""All that an audit needs of rows, mergeable: exact sums, the grids of its events, and a sample of
+the rows."""
 
 from __future__ import annotations
 
@@ -22,10 +23,12 @@ SAMPLE = "sample."
 
 
 class AuditState:
-    """`update` adds rows, `merge` (or +) another state, `finalise` reads it; `save` and `load` keep it in a file.
+    """`update` adds rows, `merge` (or +) another state, `finalise` reads it; `save` and `load` keep
+    it in a file.
 
-    However rows are cut into parts, in whichever order these come and are merged, the bytes are the same. Rows are told apart
-    by their numbers, so that none is counted twice: parts that are counted apart, to be merged, need numbers of their own.
+    However rows are cut into parts, in whichever order these come and are merged, the bytes are the
+    same. Rows are told apart by their numbers, so that none is counted twice: parts that are
+    counted apart, to be merged, need numbers of their own.
 
     >>> from probaudit import Predictions
     >>> rows = Predictions([1, 0, 1, 1], [0.9, 0.2, 0.4, 0.7])
@@ -45,7 +48,8 @@ class AuditState:
 
     @classmethod
     def empty(cls, plan: Plan, *, sample_rows: int | None = None) -> AuditState:
-        """A state of no rows. Unless `sample_rows` is given, the first rows decide how many fit (`sample_size`)."""
+        """A state of no rows. Unless `sample_rows` is given, the first rows decide how many fit
+        (`sample_size`)."""
         return cls(plan, sample_rows=sample_rows)
 
     @property
@@ -54,10 +58,11 @@ class AuditState:
         return self.covered.rows
 
     def update(self, rows: Predictions, *, start: int | None = None) -> AuditState:
-        """Add rows, the first of which has the number `start`: unless given, that after the last row so far.
+        """Add rows, the first of which has the number `start`: unless given, that after the last
+        row so far.
 
-        Rows that have other parts than those before them are refused. So is a bad row, unless the plan drops them. Then
-        nothing is added.
+        Rows that have other parts than those before them are refused. So is a bad row, unless the
+        plan drops them. Then nothing is added.
         """
         start = self.covered.end if start is None else start
         self._check(rows)
@@ -71,7 +76,8 @@ class AuditState:
         return self
 
     def note(self, picked: dict[str, np.ndarray], rows: Predictions, start: int) -> None:
-        """What remains once sums have the rows: let those that were `picked` into the sample, and note all their numbers."""
+        """What remains once sums have the rows: let those that were `picked` into the sample, and
+        note all their numbers."""
         self.sample_for(rows).take(picked, names_of(rows))
         self.covered.add(start, start + len(rows))
 
@@ -82,14 +88,20 @@ class AuditState:
 
     def _sample_like(self, rows: Predictions) -> RowSample:
         features = 0 if rows.features is None else int(rows.features.shape[1])
-        return RowSample(sample_size(self.plan.n_classes, features)) if self.sample is None else self.sample
+        return (
+            RowSample(sample_size(self.plan.n_classes, features))
+            if self.sample is None
+            else self.sample
+        )
 
     def _check(self, rows: Predictions) -> None:
         plan = self.plan
         if rows.kind != plan.kind:
             raise InputError("rows", f"the state is planned for {plan.kind}", rows.kind)
         if rows.class_order != plan.classes:
-            raise InputError("classes", f"the state is planned for {plan.classes}", rows.class_order)
+            raise InputError(
+                "classes", f"the state is planned for {plan.classes}", rows.class_order
+            )
 
     def merge(self, other: AuditState) -> AuditState:
         """Add another state to this one; refused if the two share a row."""
@@ -110,7 +122,9 @@ class AuditState:
     def finalise(self) -> Evidence:
         """What an audit reads; raises if no row is left to judge."""
         if self.sample is None or not self.rows:
-            raise InputError(self.plan.names.get("probs", "probs"), "no row is left to judge", "no row was given")
+            raise InputError(
+                self.plan.names.get("probs", "probs"), "no row is left to judge", "no row was given"
+            )
         sample = self.sample.predictions(self.plan)
         return self.sums.evidence(sample, None if len(sample) == self.rows else self.sample.numbers)
 
@@ -124,7 +138,10 @@ class AuditState:
             "sample_rows": None if self.sample is None else self.sample.size,
             "feature_names": None if self.sample is None else self.sample.feature_names,
         }
-        return pack(header | self._about(), self.sums.arrays() | {f"{SAMPLE}{name}": array for name, array in sample.items()})
+        return pack(
+            header | self._about(),
+            self.sums.arrays() | {f"{SAMPLE}{name}": array for name, array in sample.items()},
+        )
 
     def _about(self) -> dict[str, Any]:
         """What else a kind of state has to write down."""
@@ -137,7 +154,9 @@ class AuditState:
         try:
             return cls._restored(header, arrays)
         except InputError as problem:
-            raise InputError("state", f"must be a whole file of the form {SCHEMA}", str(problem)) from None
+            raise InputError(
+                "state", f"must be a whole file of the form {SCHEMA}", str(problem)
+            ) from None
         except Exception as problem:  # whatever a header or an array of another form leads to
             words = f"something in it is of another form ({type(problem).__name__})"
             raise InputError("state", f"must be a whole file of the form {SCHEMA}", words) from None
@@ -147,11 +166,21 @@ class AuditState:
         state = cls(plan_from_dict(header["plan"]), sample_rows=header["sample_rows"])
         for name, array in state.sums.arrays().items():
             sparse = name.startswith("sparse.")
-            if arrays[name].dtype != array.dtype or (not sparse and arrays[name].shape != array.shape):
-                raise InputError("state", "must hold the arrays that its plan needs", f"{name} is of another form")
+            if arrays[name].dtype != array.dtype or (
+                not sparse and arrays[name].shape != array.shape
+            ):
+                raise InputError(
+                    "state",
+                    "must hold the arrays that its plan needs",
+                    f"{name} is of another form",
+                )
         state.sums.restore(arrays)
         state.covered = Covered((int(first), int(end)) for first, end in header["covered"])
-        rows = {name.removeprefix(SAMPLE): array for name, array in arrays.items() if name.startswith(SAMPLE)}
+        rows = {
+            name.removeprefix(SAMPLE): array
+            for name, array in arrays.items()
+            if name.startswith(SAMPLE)
+        }
         if rows and state.sample is not None:
             names = header["feature_names"]
             state.sample.restore(rows, None if names is None else tuple(names))
@@ -167,7 +196,9 @@ class AuditState:
         try:
             content = Path(path).read_bytes()
         except OSError as problem:
-            raise InputError("path", "must be a file that can be read", f"{path}: {problem.strerror}") from None
+            raise InputError(
+                "path", "must be a file that can be read", f"{path}: {problem.strerror}"
+            ) from None
         return cls.from_bytes(content)
 
     def __repr__(self) -> str:

@@ -13,7 +13,9 @@ from ..errors import InputError
 if TYPE_CHECKING:
     from .state import Plan
 
-WAYS_OUT = 'if it is rounded, raise `tolerance` (--tolerance) or use on_bad_rows="drop" (--drop-bad-rows)'
+WAYS_OUT = (
+    'if it is rounded, raise `tolerance` (--tolerance) or use on_bad_rows="drop" (--drop-bad-rows)'
+)
 RULES = ("label", "weight", "value", "sum")  # the kernels' status codes 1, 2, 3, 4
 
 
@@ -29,7 +31,9 @@ def explain(plan: Plan, block: Block, index: int, status: int) -> InputError:
         label = block.raw_labels[index]
         label = label.item() if isinstance(label, np.generic) else label
         said = "label is missing" if is_missing(label) or label == "" else f"label {label!r}"
-        return InputError(name("y"), f"must be one of the classes {_listed(plan.classes)}", said, row=row)
+        return InputError(
+            name("y"), f"must be one of the classes {_listed(plan.classes)}", said, row=row
+        )
     if rule == "weight" and block.weights is not None:
         rule = "a weight must be finite and not negative"
         return InputError(name("sample_weight"), rule, f"{block.weights[index]}", row=row)
@@ -54,7 +58,11 @@ def _meant(plan: Plan, values: np.ndarray) -> str:
     """A hint at what outputs that are no probabilities may be."""
     if not np.isfinite(values).all():
         return ""
-    if values.min() >= 0 and 1.5 <= values.max() <= 100 and (len(values) == 1 or abs(values.sum() - 100) <= 1):
+    if (
+        values.min() >= 0
+        and 1.5 <= values.max() <= 100
+        and (len(values) == 1 or abs(values.sum() - 100) <= 1)
+    ):
         return "; percentages must be divided by 100"
     return "" if plan.kind == "pairs" else "; logits must be declared (`from_logits`, or --logits)"
 

@@ -49,7 +49,9 @@ class Covered:
         if first < end and place < len(self._firsts) and self._firsts[place] < end:
             twice = max(first, self._firsts[place]), min(end, self._ends[place]) - 1
             rule = "no row may be counted twice: give each part the number of its first row"
-            raise InputError("start", rule, f"rows {twice[0]} to {twice[1]} are in the state already")
+            raise InputError(
+                "start", rule, f"rows {twice[0]} to {twice[1]} are in the state already"
+            )
 
     def check_apart(self, other: Covered) -> None:
         """Raise if the two share a row."""

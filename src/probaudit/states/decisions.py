@@ -12,9 +12,11 @@ BUFFER = 2**17
 
 
 class SparseCounts:
-    """A sorted list of codes with how often each occurred and, with weights, pairs of the sums of w and w^2.
+    """A sorted list of codes with how often each occurred and, with weights, pairs of the sums of w
+    and w^2.
 
-    Codes are gathered and only now and then sorted in; `settle` does so, and makes the arrays canonical.
+    Codes are gathered and only now and then sorted in; `settle` does so, and makes the arrays
+    canonical.
     """
 
     def __init__(self, weighted: bool) -> None:
@@ -36,7 +38,9 @@ class SparseCounts:
         sums = np.empty((len(starts), 0), np.int64)
         if weights is not None:
             w = weights[order]
-            sums = np.concatenate([pairs_of_groups(w, starts), pairs_of_groups(w * w, starts)], axis=1)
+            sums = np.concatenate(
+                [pairs_of_groups(w, starts), pairs_of_groups(w * w, starts)], axis=1
+            )
         self._take(codes[starts], counts, sums)
 
     def _take(self, codes: np.ndarray, counts: np.ndarray, sums: np.ndarray) -> None:
@@ -63,9 +67,17 @@ class SparseCounts:
 
     def restore(self, codes: np.ndarray, counts: np.ndarray, sums: np.ndarray) -> None:
         """Take what `settle` gave."""
-        if not (codes.ndim == 1 and len(codes) == len(counts) == len(sums) and (np.diff(codes) > 0).all()):
+        if not (
+            codes.ndim == 1
+            and len(codes) == len(counts) == len(sums)
+            and (np.diff(codes) > 0).all()
+        ):
             raise InputError("state", "decisions must be in order, each with its counts")
-        self._codes, self._counts, self._sums = codes, counts, sums.reshape(len(codes), sums.shape[1] if sums.ndim == 2 else 0)
+        self._codes, self._counts, self._sums = (
+            codes,
+            counts,
+            sums.reshape(len(codes), sums.shape[1] if sums.ndim == 2 else 0),
+        )
 
     def merge(self, other: SparseCounts) -> None:
         codes, counts, sums = other.settle()

@@ -1,4 +1,5 @@
-"""The grids of many events at once, filled in one look at the rows: each class, and the most probable ones together."""
+"""The grids of many events at once, filled in one look at the rows: each class, and the most
+probable ones together."""
 
 from __future__ import annotations
 
@@ -23,15 +24,19 @@ def cells_for(events: int) -> int:
 
 
 class EventGrids:
-    """As an `EventGrid` for each class and for each rank k: whether the true class is among the k most probable, whose
-    probability is their sum, added from the largest on. For rows without weights."""
+    """As an `EventGrid` for each class and for each rank k: whether the true class is among the k
+    most probable, whose probability is their sum, added from the largest on. For rows without
+    weights."""
 
     def __init__(self, classes: int, ranks: Sequence[int]) -> None:
         def zeros(*shape: int) -> np.ndarray:
             return np.zeros(shape, np.int64)
 
         self._ranks = np.array(ranks, np.int64)
-        self.lines, self.hits = zeros(classes, cells_for(classes), 2), zeros(classes, cells_for(classes))
+        self.lines, self.hits = (
+            zeros(classes, cells_for(classes), 2),
+            zeros(classes, cells_for(classes)),
+        )
         self.rank_lines = zeros(len(ranks), CELLS, 4)
 
     def update(self, block: Block, status: np.ndarray) -> None:
@@ -49,7 +54,8 @@ class EventGrids:
 
     @cached_property
     def words(self) -> np.ndarray:
-        """Room for a kernel: zeros, a word for each cell of each class, and one for probabilities from 1 on."""
+        """Room for a kernel: zeros, a word for each cell of each class, and one for probabilities
+        from 1 on."""
         classes, cells = self.hits.shape
         return np.zeros((classes, cells + 1), np.uint64)
 
@@ -72,7 +78,9 @@ class EventGrids:
 
     def finalise(self) -> tuple[tuple[EventSums, ...], dict[int, EventSums]]:
         """The sums of each class, and of each rank."""
-        classes = tuple(_sums(lines, hits) for lines, hits in zip(self.lines, self.hits, strict=True))
+        classes = tuple(
+            _sums(lines, hits) for lines, hits in zip(self.lines, self.hits, strict=True)
+        )
         ranks = [_sums(lines, lines[:, 2]) for lines in self.rank_lines]
         return classes, dict(zip(self._ranks.tolist(), ranks, strict=True))
 

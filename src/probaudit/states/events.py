@@ -1,4 +1,5 @@
-"""The mergeable state of a single event: whether it happened, over a fine grid of the probabilities it was given."""
+"""The mergeable state of a single event: whether it happened, over a fine grid of the probabilities
+it was given."""
 
 from __future__ import annotations
 
@@ -27,7 +28,8 @@ class EventSums:
 
 
 class EventGrid:
-    """Integers, so that any cutting of the rows into blocks gives the same bytes. Weights must be at most 1."""
+    """Integers, so that any cutting of the rows into blocks gives the same bytes. Weights must be
+    at most 1."""
 
     def __init__(self, cells: int = CELLS, *, weighted: bool = False) -> None:
         self._cells = np.zeros((cells, 2), np.int64)
@@ -38,23 +40,33 @@ class EventGrid:
     def weighted(self) -> bool:
         return len(self._sums) > 0
 
-    def update(self, outputs: np.ndarray, labels: np.ndarray, weights: np.ndarray | None = None) -> EventGrid:
+    def update(
+        self, outputs: np.ndarray, labels: np.ndarray, weights: np.ndarray | None = None
+    ) -> EventGrid:
         """Add rows: outputs in [0, 1] (or a rounding above), labels 0 or 1."""
         from ..kernels.gridding import tally_event, tally_weighted_event
 
         if (weights is not None) != self.weighted:
             raise InputError("weights", "all rows of a state must have weights, or none")
-        outputs, labels = np.ascontiguousarray(outputs, np.float64), np.ascontiguousarray(labels, np.int64)
+        outputs, labels = (
+            np.ascontiguousarray(outputs, np.float64),
+            np.ascontiguousarray(labels, np.int64),
+        )
         if weights is None:
             tally_event(outputs, labels, self._cells, self._offsets)
         else:
-            tally_weighted_event(outputs, labels, np.ascontiguousarray(weights), self._cells, self._sums)
+            tally_weighted_event(
+                outputs, labels, np.ascontiguousarray(weights), self._cells, self._sums
+            )
         return self
 
     def merge(self, other: EventGrid) -> EventGrid:
         """Add another state to this one."""
         if self._cells.shape != other._cells.shape or self.weighted != other.weighted:
-            raise InputError("other", "states can be merged only when they have the same cells, and both weights or none")
+            raise InputError(
+                "other",
+                "states can be merged only when they have the same cells, and both weights or none",
+            )
         self._cells += other._cells
         self._offsets += other._offsets
         self._sums = merge_pairs(self._sums, other._sums)
@@ -69,18 +81,24 @@ class EventGrid:
         if not self.weighted:
             return counted_sums(rows, hit_rows, self._offsets)
         weight, squared, hits, offset = numbers(self._sums).T
-        return EventSums(rows, hit_rows, weight, squared, weight * middles(len(rows)) + offset, hits)
+        return EventSums(
+            rows, hit_rows, weight, squared, weight * middles(len(rows)) + offset, hits
+        )
 
 
 def counted_sums(rows: np.ndarray, hits: np.ndarray, offsets: np.ndarray) -> EventSums:
-    """Sums of rows without weights, given the sums of ticks of the distances of outputs from the middles of their cells."""
+    """Sums of rows without weights, given the sums of ticks of the distances of outputs from the
+    middles of their cells."""
     from ..kernels.gridding import cells_of_one, offset_bits
 
-    return event_sums(rows, hits, offsets / (2.0 ** offset_bits(len(rows)) * cells_of_one(len(rows))))
+    return event_sums(
+        rows, hits, offsets / (2.0 ** offset_bits(len(rows)) * cells_of_one(len(rows)))
+    )
 
 
 def event_sums(rows: np.ndarray, hits: np.ndarray, offsets: np.ndarray) -> EventSums:
-    """Sums of rows without weights, given those of the distances of outputs from the middles of their cells."""
+    """Sums of rows without weights, given those of the distances of outputs from the middles of
+    their cells."""
     weight = rows * 1.0
     return EventSums(rows, hits, weight, weight, weight * middles(len(rows)) + offsets, hits * 1.0)
 

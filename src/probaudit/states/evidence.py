@@ -1,4 +1,5 @@
-"""What a pass over rows leaves behind for an audit: sums over all rows, and a sample of rows for what must be fitted."""
+"""What a pass over rows leaves behind for an audit: sums over all rows, and a sample of rows for
+what must be fitted."""
 
 from __future__ import annotations
 
@@ -23,18 +24,22 @@ SAMPLE_ROWS = 200_000
 SAMPLE_VALUES = 20_000_000
 CLASS_GRIDS = 1_000  # classes beyond which each has no grid of its own
 RANKS = (2, 3, 5, 10)
-TILE_VALUES = 2**17  # outputs that are looked at together, so that they stay in a cache from one look to the next
-TILE_ROWS = 2**11  # at least, so that the calls for each of many classes do not cost more than their work
+# outputs that are looked at together, so that they stay in a cache from one look to the next
+TILE_VALUES = 2**17
+# at least, so that the calls for each of many classes do not cost more than their work
+TILE_ROWS = 2**11
 
 
-Job = Callable[[int, Predictions], list[np.ndarray]]  # for the number of the first row of a block, and the block
+# for the number of the first row of a block, and the block
+Job = Callable[[int, Predictions], list[np.ndarray]]
 Total = Callable[[Job], list[np.ndarray]]
 
 
 @dataclass(frozen=True)
 class Others:
-    """The rows of which a sample was drawn. `total(job)` is the sum of the arrays of integers that a job gives for blocks of
-    all of them; rows of a priority up to `bound` are those of the sample."""
+    """The rows of which a sample was drawn. `total(job)` is the sum of the arrays of integers that
+    a job gives for blocks of all of them; rows of a priority up to `bound` are those of the
+    sample."""
 
     summary: Summary
     total: Total
@@ -51,10 +56,13 @@ class Evidence:
 
     summary : of all rows.
     top : the most probable class: its probability, and whether it is the true one.
-    classes : the same for each class in order; empty for a stated confidence, or beyond 1,000 classes.
-    ranks : by k, whether the true class is among the k most probable, and their summed probability; for k below the classes.
-    sample : all rows, if there are no more than `sample_size` allows; else so many of them, drawn without regard to their
-        values, in their order. Calibrators, regions and whatever else is fitted use these.
+    classes : the same for each class in order; empty for a stated confidence, or beyond 1,000
+        classes.
+    ranks : by k, whether the true class is among the k most probable, and their summed probability;
+        for k below the classes.
+    sample : all rows, if there are no more than `sample_size` allows; else so many of them, drawn
+        without regard to their values, in their order. Calibrators, regions and whatever else is
+        fitted use these.
     fingerprint : of the state of all rows.
     places : the number of each row of the sample among all rows; None if it is all of them.
     total : sums over all rows once more, if they can be had (see `Others`).
@@ -92,7 +100,8 @@ class Evidence:
 
 
 class EvidenceState:
-    """The mergeable state behind the sums of an `Evidence`: integers, the same bytes for any cutting into blocks."""
+    """The mergeable state behind the sums of an `Evidence`: integers, the same bytes for any
+    cutting into blocks."""
 
     def __init__(self, plan: Plan) -> None:
         K, whole = plan.n_classes, plan.kind != "pairs"
@@ -107,11 +116,13 @@ class EvidenceState:
         return self.statistics.plan
 
     def update(self, block: Block) -> EvidenceState:
-        """Add the rows of a block. Unless bad rows are dropped, a block that has one raises and adds nothing."""
+        """Add the rows of a block. Unless bad rows are dropped, a block that has one raises and
+        adds nothing."""
         if self._events is not None and self.statistics.sees_events(block):
             self.statistics.add(block, self._events)
             return self
-        status, _ = self.statistics.add(block)  # all of the block first: it raises before any grid is touched
+        # all of the block first: it raises before any grid is touched
+        status, _ = self.statistics.add(block)
         if self._weighted is None and (self._events is None or self.plan.kind == "probabilities"):
             if self._events is not None:
                 self._events.update(block, status)
@@ -138,7 +149,11 @@ class EvidenceState:
     def arrays(self) -> dict[str, np.ndarray]:
         """Every number of the state, by name."""
         events = {} if self._events is None else self._events.arrays()
-        return self.statistics.arrays() | events | ({} if self._weighted is None else self._weighted.arrays())
+        return (
+            self.statistics.arrays()
+            | events
+            | ({} if self._weighted is None else self._weighted.arrays())
+        )
 
     def restore(self, stored: Mapping[str, np.ndarray]) -> None:
         """Take the numbers of a state of the same plan that was stored."""
@@ -157,7 +172,9 @@ class EvidenceState:
         if summary.rows == 0:
             raise InputError(sample.name("probs"), "no row is left to judge", summary.why_empty())
         grid = summary.grid
-        top = EventSums(grid.rows, grid.hit_rows, grid.weight, grid.weight, grid.confidence, grid.hits)
+        top = EventSums(
+            grid.rows, grid.hit_rows, grid.weight, grid.weight, grid.confidence, grid.hits
+        )
         classes: tuple[EventSums, ...] = ()
         ranks: dict[int, EventSums] = {}
         if self._weighted is not None:
@@ -166,7 +183,9 @@ class EvidenceState:
             classes, ranks = self._events.finalise()
         elif self.plan.kind != "pairs":
             sides = self.statistics.sides
-            classes = tuple(event_sums(s[:, 0].copy(), s[:, 1].copy(), numbers(s[:, 2:])[:, 0]) for s in sides)
+            classes = tuple(
+                event_sums(s[:, 0].copy(), s[:, 1].copy(), numbers(s[:, 2:])[:, 0]) for s in sides
+            )
         fingerprint = hashlib.sha256(self.statistics.to_bytes()).hexdigest()[:16]
         return Evidence(summary, top, classes, ranks, sample, fingerprint, places)
 
@@ -189,7 +208,9 @@ class WeightedEvents:
         probs, labels, weights = block.values[good], block.labels[good], weights[good]
         if not len(labels):
             return
-        self._top.update(*(Binary() if self._plan.kind == "pairs" else TopLabel()).view(probs, labels), weights)
+        self._top.update(
+            *(Binary() if self._plan.kind == "pairs" else TopLabel()).view(probs, labels), weights
+        )
         if self._ranks:
             largest, place = TopK(max(self._ranks)).view(probs, labels)
             summed = np.cumsum(largest, axis=1)
@@ -224,7 +245,11 @@ class WeightedEvents:
 
     def finalise(self) -> tuple[EventSums, tuple[EventSums, ...], dict[int, EventSums]]:
         classes = tuple(grid.finalise() for grid in self._classes)
-        return self._top.finalise(), classes, {k: grid.finalise() for k, grid in self._ranks.items()}
+        return (
+            self._top.finalise(),
+            classes,
+            {k: grid.finalise() for k, grid in self._ranks.items()},
+        )
 
 
 def tiles(block: Block, classes: int) -> Iterator[Block]:
@@ -233,7 +258,13 @@ def tiles(block: Block, classes: int) -> Iterator[Block]:
     for first in range(0, len(block.values), size):
         part = slice(first, first + size)
         weights = None if block.weights is None else block.weights[part]
-        yield Block(block.first_row + first, rows_of(block, part), block.labels[part], weights, block.raw_labels[part])
+        yield Block(
+            block.first_row + first,
+            rows_of(block, part),
+            block.labels[part],
+            weights,
+            block.raw_labels[part],
+        )
 
 
 def probabilities(values: np.ndarray, plan: Plan) -> np.ndarray:

@@ -35,4 +35,6 @@ def pairs_of_groups(values: np.ndarray, starts: np.ndarray) -> np.ndarray:
     high = np.add.reduceat(ticks >> 31, starts)
     low = np.add.reduceat(ticks & (2**31 - 1), starts)
     high += low >> 31
-    return np.stack([high >> (PART_BITS - 31), ((high & (2**31 - 1)) << 31) | (low & (2**31 - 1))], axis=-1)
+    return np.stack(
+        [high >> (PART_BITS - 31), ((high & (2**31 - 1)) << 31) | (low & (2**31 - 1))], axis=-1
+    )

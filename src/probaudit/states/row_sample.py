@@ -14,14 +14,18 @@ from .state import Plan
 
 NUMBERS = "numbers"
 COLUMN = "column."
-MOST_ROWS_FOR_A_SEAT = 16  # beyond which to look for the rows of a sample beforehand would take too long
-PLAIN = (str, bool, int, float)  # values of columns that are kept as they are; others as text, as reports show them
+# beyond which to look for the rows of a sample beforehand would take too long
+MOST_ROWS_FOR_A_SEAT = 16
+# values of columns that are kept as they are; others as text, as reports show them
+PLAIN = (str, bool, int, float)
 
 
 class RowSample:
-    """At most `size` rows, in the order of their numbers. Rows wait unsorted until there are many of them, or are asked for.
+    """At most `size` rows, in the order of their numbers. Rows wait unsorted until there are many
+    of them, or are asked for.
 
-    Their types are those of all rows that were offered: a gap in a column of integers makes it one of floats, kept or not.
+    Their types are those of all rows that were offered: a gap in a column of integers makes it one
+    of floats, kept or not.
     """
 
     def __init__(self, size: int) -> None:
@@ -36,11 +40,13 @@ class RowSample:
         self.feature_names: tuple[str, ...] | None = None
 
     def expect(self, rows: int) -> None:
-        """Be told that all rows from 0 up to this number will come: those that cannot enter are then passed over at once."""
+        """Be told that all rows from 0 up to this number will come: those that cannot enter are
+        then passed over at once."""
         self._bound = min(self._bound, likely_bound(rows, self.size))
 
     def expect_here(self, rows: int) -> None:
-        """Be told that all rows from 0 up to this number will come to this very sample: their places are then known."""
+        """Be told that all rows from 0 up to this number will come to this very sample: their
+        places are then known."""
         self.expect(rows)
         if rows <= MOST_ROWS_FOR_A_SEAT * self.size and not self._form:
             self._seats = Seats(rows, self.size)
@@ -50,14 +56,19 @@ class RowSample:
         self.take(self.picked(rows, start), names_of(rows))
 
     def picked(self, rows: Predictions, start: int) -> dict[str, np.ndarray]:
-        """Those of some rows that may enter, for `take`; a copy, so that the others can go. Lets none in."""
+        """Those of some rows that may enter, for `take`; a copy, so that the others can go. Lets
+        none in."""
         inside = self._inside(rows, start)
         return {NUMBERS: start + inside} | _part(rows, inside, rows.probs[inside])
 
     def room_for(self, rows: Predictions, start: int) -> dict[str, np.ndarray]:
-        """As `picked`, but with room only for the outputs: whoever looks at them is to copy them there (`Block.copied`)."""
+        """As `picked`, but with room only for the outputs: whoever looks at them is to copy them
+        there (`Block.copied`)."""
         inside = self._inside(rows, start)
-        numbers, room = start + inside, np.empty((len(inside), rows.probs.shape[1]), rows.probs.dtype)
+        numbers, room = (
+            start + inside,
+            np.empty((len(inside), rows.probs.shape[1]), rows.probs.dtype),
+        )
         room = room if self._seats is None else self._seats.room("probs", numbers, room)
         return {NUMBERS: numbers} | _part(rows, inside, room)
 
@@ -69,13 +80,21 @@ class RowSample:
 
     def check(self, rows: Predictions) -> None:
         """Raise unless rows have the parts that those before them had."""
-        self._joint({NUMBERS: np.empty(0, np.int64)} | _part(rows, slice(1), rows.probs[:1]), names_of(rows))
+        self._joint(
+            {NUMBERS: np.empty(0, np.int64)} | _part(rows, slice(1), rows.probs[:1]), names_of(rows)
+        )
 
-    def _joint(self, part: dict[str, np.ndarray], feature_names: tuple[str, ...] | None) -> dict[str, np.ndarray]:
+    def _joint(
+        self, part: dict[str, np.ndarray], feature_names: tuple[str, ...] | None
+    ) -> dict[str, np.ndarray]:
         """The form of the rows so far and of these."""
         found = _joint(self._form or part, part)
         if self._form and feature_names != self.feature_names:
-            raise InputError("features", f"all rows of a state need the features {self.feature_names}", feature_names)
+            raise InputError(
+                "features",
+                f"all rows of a state need the features {self.feature_names}",
+                feature_names,
+            )
         return found
 
     def take(self, part: dict[str, np.ndarray], feature_names: tuple[str, ...] | None) -> None:
@@ -92,7 +111,8 @@ class RowSample:
             self.settle()
 
     def settle(self) -> dict[str, np.ndarray]:
-        """The rows as arrays by name, in the order of their numbers; no arrays if none was ever offered."""
+        """The rows as arrays by name, in the order of their numbers; no arrays if none was ever
+        offered."""
         if self._seats is not None:
             rows = self._seats.rows(self._form)
             if not self._seats.all_taken:
@@ -105,18 +125,28 @@ class RowSample:
         kept = least(hashes, self.size)
         if len(kept) == self.size:
             self._bound = hashes[kept].max()
-        order = kept[np.argsort(numbers[kept], kind="stable")]  # parts are sorted, which it makes use of
+        # parts are sorted, which it makes use of
+        order = kept[np.argsort(numbers[kept], kind="stable")]
         typed = all(array.dtype == self._form[name].dtype for name, array in self._parts[0].items())
-        if not typed or len(self._parts) > 1 or len(order) < len(numbers) or (np.diff(order) != 1).any():
+        if (
+            not typed
+            or len(self._parts) > 1
+            or len(order) < len(numbers)
+            or (np.diff(order) != 1).any()
+        ):
             place = np.full(len(numbers), -1)
             place[order] = np.arange(len(order))
             ends = np.cumsum([len(part[NUMBERS]) for part in self._parts])
-            whole = {name: self._gathered(name, np.split(place, ends[:-1]), len(order)) for name in list(self._parts[0])}
+            whole = {
+                name: self._gathered(name, np.split(place, ends[:-1]), len(order))
+                for name in list(self._parts[0])
+            }
             self._parts, self._held = [whole], len(order)
         return self._parts[0]
 
     def _gathered(self, name: str, places: list[np.ndarray], size: int) -> np.ndarray:
-        """The rows of all parts, each at its place, or nowhere if that is negative. The parts lose theirs."""
+        """The rows of all parts, each at its place, or nowhere if that is negative. The parts lose
+        theirs."""
         arrays = [part.pop(name) for part in self._parts]
         found = np.empty((size, *arrays[0].shape[1:]), self._form[name].dtype)
         for place in reversed(places):
@@ -126,7 +156,9 @@ class RowSample:
 
     def merge(self, other: RowSample) -> None:
         if self.size != other.size:
-            raise InputError("other", f"must have a sample of the same size ({self.size})", other.size)
+            raise InputError(
+                "other", f"must have a sample of the same size ({self.size})", other.size
+            )
         rows = other.settle()
         if self._seats is not None:  # which are for other rows
             self._parts, self._seats = [self._seats.rows(self._form)] if self._form else [], None
@@ -137,7 +169,10 @@ class RowSample:
         """Take the rows of a sample that was stored (`settle`)."""
         if len({len(array) for array in rows.values()}) != 1:
             raise InputError("state", "the parts of its sample must be of one length")
-        if any(rows[name].dtype.kind != kind for name, kind in {NUMBERS: "i", "codes": "i", "probs": "f"}.items()):
+        if any(
+            rows[name].dtype.kind != kind
+            for name, kind in {NUMBERS: "i", "codes": "i", "probs": "f"}.items()
+        ):
             raise InputError("state", "its sample needs numbers, labels and outputs of rows")
         self.take(rows, feature_names)
 
@@ -149,8 +184,14 @@ class RowSample:
     def predictions(self, plan: Plan) -> Predictions:
         """The sample as rows to be judged."""
         rows = self.settle()
-        columns = {name.removeprefix(COLUMN): column for name, column in rows.items() if name.startswith(COLUMN)}
-        options: dict[str, Any] = {name: rows[name] for name in ("sample_weight", "features", "clusters") if name in rows}
+        columns = {
+            name.removeprefix(COLUMN): column
+            for name, column in rows.items()
+            if name.startswith(COLUMN)
+        }
+        options: dict[str, Any] = {
+            name: rows[name] for name in ("sample_weight", "features", "clusters") if name in rows
+        }
         return Predictions(
             labels_of(rows["codes"], plan.classes),
             rows["probs"],
@@ -169,7 +210,11 @@ class RowSample:
 
 def _part(rows: Predictions, inside: Any, outputs: np.ndarray) -> dict[str, np.ndarray]:
     """All that belongs to some of the rows, by name; their outputs are given."""
-    whole = {"sample_weight": rows.sample_weight, "features": rows.features, "clusters": rows.clusters}
+    whole = {
+        "sample_weight": rows.sample_weight,
+        "features": rows.features,
+        "clusters": rows.clusters,
+    }
     whole |= {f"{COLUMN}{name}": column for name, column in (rows.columns or {}).items()}
     part = {name: _kept(name, array[inside]) for name, array in whole.items() if array is not None}
     return {"codes": rows.codes_of(inside), "probs": outputs} | part
@@ -183,16 +228,25 @@ def _kept(name: str, array: np.ndarray) -> np.ndarray:
     """Values as they can be stored: decimals, times, bytes, records and whatever else as text."""
     if array.dtype.kind in "TV":  # which numpy would pickle
         array = array.astype(object)
-    if array.dtype.kind != "O" or all(value is None or isinstance(value, PLAIN) for value in array.flat):
+    if array.dtype.kind != "O" or all(
+        value is None or isinstance(value, PLAIN) for value in array.flat
+    ):
         return array
-    kept = [value if value is None or isinstance(value, PLAIN) else _said(name, value) for value in array.flat]
+    kept = [
+        value if value is None or isinstance(value, PLAIN) else _said(name, value)
+        for value in array.flat
+    ]
     return np.array([*kept, None], object)[:-1].reshape(array.shape)
 
 
 def _said(name: str, value: Any) -> str:
-    """A value in words. Those of a set, or of an object that has none of its own, would differ from process to process."""
+    """A value in words. Those of a set, or of an object that has none of its own, would differ from
+    process to process."""
     kind: Any = type(value)
-    if isinstance(value, (set, frozenset)) or (kind.__str__, kind.__repr__) == (object.__str__, object.__repr__):
+    if isinstance(value, (set, frozenset)) or (kind.__str__, kind.__repr__) == (
+        object.__str__,
+        object.__repr__,
+    ):
         rule = "a column of a state must hold text, numbers, truth values, dates, or what has words of its own"
         raise InputError("columns", rule, f"{name.removeprefix(COLUMN)!r} has {kind.__name__}")
     return str(value)
@@ -215,7 +269,8 @@ def labels_of(codes: np.ndarray, classes: tuple[Any, ...]) -> np.ndarray:
 
 
 def _joint(mine: dict[str, np.ndarray], theirs: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
-    """No rows, of types that hold both; refused unless they have the same parts, of the same shape and kind."""
+    """No rows, of types that hold both; refused unless they have the same parts, of the same shape
+    and kind."""
     if mine.keys() != theirs.keys():
         odd = sorted(mine.keys() ^ theirs.keys())[0].removeprefix(COLUMN)
         raise InputError("rows", "all rows of a state need the same parts", f"some have no {odd!r}")
@@ -225,6 +280,10 @@ def _joint(mine: dict[str, np.ndarray], theirs: dict[str, np.ndarray]) -> dict[s
         alike = kinds <= set("US") or "O" in kinds or not kinds & set("USMmV") or len(kinds) == 1
         if array.shape[1:] != other.shape[1:] or not alike:
             rule = f"all rows of a state need a {name.removeprefix(COLUMN)!r} of the same kind and shape"
-            raise InputError("rows", rule, f"{other.dtype} {other.shape[1:]}, after {array.dtype} {array.shape[1:]}")
+            raise InputError(
+                "rows",
+                rule,
+                f"{other.dtype} {other.shape[1:]}, after {array.dtype} {array.shape[1:]}",
+            )
         found[name] = np.empty((0, *array.shape[1:]), np.result_type(array.dtype, other.dtype))
     return found

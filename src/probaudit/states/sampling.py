@@ -1,7 +1,8 @@
 """Which rows are in a sample of many: a rule that looks at their numbers alone.
 
-A row's priority is a hash of its number; a sample holds the rows of the least priorities. However rows are cut into blocks,
-ordered and merged, the sample of all of them is the same, and to merge two samples is to sample their union.
+A row's priority is a hash of its number; a sample holds the rows of the least priorities. However
+rows are cut into blocks, ordered and merged, the sample of all of them is the same, and to merge
+two samples is to sample their union.
 """
 
 from __future__ import annotations
@@ -12,7 +13,8 @@ CHUNK = 2**20  # rows looked at together, at least
 
 
 def priority(numbers: np.ndarray) -> np.ndarray:
-    """For row number n, the n-th number of SplitMix64 from seed 0 (Steele, Lea & Flood 2014, figure 15): all different.
+    """For row number n, the n-th number of SplitMix64 from seed 0 (Steele, Lea & Flood 2014, figure
+    15): all different.
 
     >>> priority(np.array([0, 1], np.uint64))
     array([16294208416658607535,  7960286522194355700], dtype=uint64)
@@ -57,7 +59,8 @@ def drawn(rows: int, size: int) -> np.ndarray:
 
 
 def likely_bound(rows: int, size: int) -> np.uint64:
-    """A priority that `size` of so many rows do not exceed. They are uniform: fewer would be eight standard deviations off.
+    """A priority that `size` of so many rows do not exceed. They are uniform: fewer would be eight
+    standard deviations off.
 
     >>> hex(likely_bound(1_000_000, 10_000))
     '0x2c7fbacb4289120'
@@ -67,7 +70,8 @@ def likely_bound(rows: int, size: int) -> np.uint64:
 
 
 def within(first: int, count: int, bound: np.uint64) -> np.ndarray:
-    """Which of `count` rows, numbered from `first` on, have a priority of at most `bound`; from 0, rising."""
+    """Which of `count` rows, numbered from `first` on, have a priority of at most `bound`; from 0,
+    rising."""
     from ..kernels.sampling import rows_within
 
     found = np.empty(count, np.int64)

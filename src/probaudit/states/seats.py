@@ -1,4 +1,5 @@
-"""A sample of rows of which it is known beforehand which they are: each goes to its place at once."""
+"""A sample of rows of which it is known beforehand which they are: each goes to its place at
+once."""
 
 from __future__ import annotations
 
@@ -12,7 +13,8 @@ Part = dict[str, np.ndarray]
 class Seats:
     """Places for those of the rows 0..rows-1 that a sample of a size holds.
 
-    To gather parts in the end would take twice the memory, and memory that was never used is slow to come by.
+    To gather parts in the end would take twice the memory, and memory that was never used is slow
+    to come by.
     """
 
     def __init__(self, rows: int, size: int) -> None:
@@ -30,9 +32,13 @@ class Seats:
         return bool(self._taken.all())
 
     def room(self, name: str, numbers: np.ndarray, like: np.ndarray) -> np.ndarray:
-        """The places themselves of rows with these numbers, which follow upon each other. `like` has the form of a row."""
-        # Threads may come at once: only one of their arrays is kept, and none that is in use is ever replaced.
-        whole = self._arrays.setdefault(name, np.empty((len(self.numbers), *like.shape[1:]), like.dtype))
+        """The places themselves of rows with these numbers, which follow upon each other. `like`
+        has the form of a row."""
+        # Threads may come at once: only one of their arrays is kept, and none that is in use is
+        # ever replaced.
+        whole = self._arrays.setdefault(
+            name, np.empty((len(self.numbers), *like.shape[1:]), like.dtype)
+        )
         first = int(np.searchsorted(self.numbers, numbers[0])) if len(numbers) else 0
         return whole[first : first + len(numbers)]
 
@@ -50,8 +56,13 @@ class Seats:
         self._taken[place] = True
 
     def rows(self, form: Part) -> Part:
-        """Those that have come, in the order of their numbers; arrays as in `form`, which are given back if none has come."""
+        """Those that have come, in the order of their numbers; arrays as in `form`, which are given
+        back if none has come."""
         if not self._taken.any():
             return form
-        whole = {name: self._arrays[name].astype(array.dtype, copy=False) for name, array in form.items()}
-        return whole if self.all_taken else {name: array[self._taken] for name, array in whole.items()}
+        whole = {
+            name: self._arrays[name].astype(array.dtype, copy=False) for name, array in form.items()
+        }
+        return (
+            whole if self.all_taken else {name: array[self._taken] for name, array in whole.items()}
+        )

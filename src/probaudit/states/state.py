@@ -1,7 +1,7 @@
 """The mergeable state of a pass: empty, update, merge, finalise.
 
-Everything in it is an integer, so `a + b == b + a`, `empty + a == a`, and any cutting of the rows into blocks
-gives the same bytes.
+Everything in it is an integer, so `a + b == b + a`, `empty + a == a`, and any cutting of the rows
+into blocks gives the same bytes.
 """
 
 from __future__ import annotations
@@ -42,7 +42,8 @@ SETTLING = threading.Lock()  # not of the state itself, which may be copied and 
 CALL_VALUES = 2**20  # values that are turned from columns into rows at a time
 
 FEW_CLASSES = 32  # for which loops over the rows of a tile are the faster ones (kernels.narrow)
-MANY_CLASSES = range(FEW_CLASSES + 1, 2**11)  # whose ticks in a row have room in a word (kernels.wide_columns)
+# whose ticks in a row have room in a word (kernels.wide_columns)
+MANY_CLASSES = range(FEW_CLASSES + 1, 2**11)
 
 SPARSE = ("sparse.codes", "sparse.counts", "sparse.sums")
 
@@ -53,9 +54,9 @@ KINDS: dict[Kind, int] = {"probabilities": 0, "pairs": 1, "logits": 2, "log_prob
 class Plan:
     """What a pass computes. States of equal plans can be merged.
 
-    weight_exponent : weights are divided by 2^weight_exponent, a power of two not below any of them, so that sums
-        keep the same bits behind the point whatever the scale of the weights; None without weights. A weight below
-        2^-58 of the largest is lost in the sums.
+    weight_exponent : weights are divided by 2^weight_exponent, a power of two not below any of
+        them, so that sums keep the same bits behind the point whatever the scale of the weights;
+        None without weights. A weight below 2^-58 of the largest is lost in the sums.
     """
 
     classes: tuple[Any, ...]
@@ -68,18 +69,26 @@ class Plan:
     names: Mapping[str, str] = field(default_factory=dict)
 
     @classmethod
-    def of(cls, rows: Predictions, costs: Mapping[str, Cost] | None = None, reject_cost: float = 0.1) -> Plan:
+    def of(
+        cls, rows: Predictions, costs: Mapping[str, Cost] | None = None, reject_cost: float = 0.1
+    ) -> Plan:
         """The plan for these rows: their classes, kind, tolerance and scale of weights."""
         if not 0 <= reject_cost < 1:
-            raise InputError("reject_cost", "must lie in [0, 1): the cost of an error is 1", reject_cost)
+            raise InputError(
+                "reject_cost", "must lie in [0, 1): the cost of an error is 1", reject_cost
+            )
         for cost in (costs or {}).values():
             if rows.pairs:
-                raise InputError("costs", "need probabilities of all classes, not confidence and correctness")
+                raise InputError(
+                    "costs", "need probabilities of all classes, not confidence and correctness"
+                )
             cost.check_classes(rows.n_classes)
         return cls(
             classes=rows.class_order,
             kind=rows.kind,
-            weight_exponent=None if rows.sample_weight is None else weight_exponent(rows.sample_weight),
+            weight_exponent=None
+            if rows.sample_weight is None
+            else weight_exponent(rows.sample_weight),
             reject_cost=float(reject_cost),
             tolerance=rows.row_tolerance,
             on_bad_rows=rows.on_bad_rows,
@@ -94,9 +103,13 @@ class Plan:
         return hash(self._choices())
 
     def _choices(self) -> tuple[object, ...]:
-        """All but the names; matrices of costs by their values, classes by type too, for 1 == True."""
+        """All but the names; matrices of costs by their values, classes by type too, for 1 ==
+        True."""
         classes = tuple((type(c), c) for c in self.classes)
-        costs = tuple((name, cost.matrix.shape, cost.matrix.tobytes()) for name, cost in sorted(self.costs.items()))
+        costs = tuple(
+            (name, cost.matrix.shape, cost.matrix.tobytes())
+            for name, cost in sorted(self.costs.items())
+        )
         return (
             classes,
             self.kind,
@@ -131,13 +144,19 @@ class Plan:
 
 
 def rows_of(block: Block, part: slice, room: np.ndarray | None = None) -> np.ndarray:
-    """The values of some rows of a block, in memory row by row; in a room, if it has the right form."""
+    """The values of some rows of a block, in memory row by row; in a room, if it has the right
+    form."""
     if not block.by_column:
         return block.values[part]
     from ..kernels.transposing import rows_of_columns
 
     columns, shape = block.values, (len(block.labels[part]), block.values.shape[1])
-    fits = room is not None and room.dtype == columns.dtype and shape[0] <= len(room) and shape[1] == room.shape[1]
+    fits = (
+        room is not None
+        and room.dtype == columns.dtype
+        and shape[0] <= len(room)
+        and shape[1] == room.shape[1]
+    )
     rows = room[: shape[0]] if fits and room is not None else np.empty(shape, columns.dtype)
     rows_of_columns(columns.addresses, part.start, rows)
     return rows
@@ -155,11 +174,14 @@ def weight_exponent(weights: np.ndarray) -> int:
 
 
 class Statistics:
-    """Counts and exact sums over rows. `update` adds a block, `merge` (or +) another state, `finalise` reads it."""
+    """Counts and exact sums over rows. `update` adds a block, `merge` (or +) another state,
+    `finalise` reads it."""
 
     def __init__(self, plan: Plan, *, sides: bool = False) -> None:
-        """sides : whether each of two classes gets a grid of its own, by its probability; for rows without weights."""
-        from ..kernels.tallies import Tallies, new_running  # numba is loaded when the first pass starts
+        """sides : whether each of two classes gets a grid of its own, by its probability; for rows
+        without weights."""
+        # numba is loaded when the first pass starts
+        from ..kernels.tallies import Tallies, new_running
 
         def zeros(*shape: int) -> np.ndarray:
             return np.zeros(shape, np.int64)
@@ -184,7 +206,9 @@ class Statistics:
         self._running, self._waiting = new_running(K, 2 * CELLS if sides else CELLS), 0
         self._sparse = None if dense else SparseCounts(weighted)
         self._costs = {name: zeros(*cost.matrix.shape) for name, cost in plan.costs.items()}
-        self._weight_costs = {name: zeros(cost.matrix.size if weighted else 0, 4) for name, cost in plan.costs.items()}
+        self._weight_costs = {
+            name: zeros(cost.matrix.size if weighted else 0, 4) for name, cost in plan.costs.items()
+        }
         self._bad = zeros(len(RULES) + 1)
 
     @property
@@ -204,15 +228,19 @@ class Statistics:
         return cls(plan)
 
     def update(self, block: Block) -> Statistics:
-        """Add the rows of a block. Unless bad rows are dropped, a block that has one raises and adds nothing."""
+        """Add the rows of a block. Unless bad rows are dropped, a block that has one raises and
+        adds nothing."""
         self.add(block)
         return self
 
-    def add(self, block: Block, events: EventGrids | None = None) -> tuple[np.ndarray, np.ndarray | None]:
-        """As update; gives 0 for each good row, else 1 + the index in RULES of the rule it breaks; and, where the pass knows,
-        the most probable class of each row that counted.
+    def add(
+        self, block: Block, events: EventGrids | None = None
+    ) -> tuple[np.ndarray, np.ndarray | None]:
+        """As update; gives 0 for each good row, else 1 + the index in RULES of the rule it breaks;
+        and, where the pass knows, the most probable class of each row that counted.
 
-        events : grids to which the same look at the rows adds them, if it `sees_events`; it also copies what is to be `copied`.
+        events : grids to which the same look at the rows adds them, if it `sees_events`; it also
+            copies what is to be `copied`.
         """
         weights = self.plan.scaled(block.weights)
         if block.copied is not None and not self.sees_events(block):
@@ -224,19 +252,30 @@ class Statistics:
             counted = status == 0 if weights is None else (status == 0) & (weights > 0)
             self._sparse.add(codes, None if weights is None else weights[counted])
         self._decide(block, weights, status)
-        return status, None if self._sparse is None else codes % (2 * self.plan.n_classes) % self.plan.n_classes
+        return status, None if self._sparse is None else codes % (
+            2 * self.plan.n_classes
+        ) % self.plan.n_classes
 
     def sees_events(self, block: Block) -> bool:
-        """Whether one look at a block tells of events, too: probabilities of many classes, in columns, without weights."""
+        """Whether one look at a block tells of events, too: probabilities of many classes, in
+        columns, without weights."""
         plain = self.plan.kind == "probabilities" and not self.plan.weighted
         return block.by_column and plain and self.plan.n_classes in MANY_CLASSES
 
     def _set_bad_apart(
-        self, block: Block, weights: np.ndarray | None, status: np.ndarray, events: EventGrids | None = None
+        self,
+        block: Block,
+        weights: np.ndarray | None,
+        status: np.ndarray,
+        events: EventGrids | None = None,
     ) -> None:
-        """Count bad rows by the rule they break; or take the block's good rows out again and raise."""
+        """Count bad rows by the rule they break; or take the block's good rows out again and
+        raise."""
         if self.plan.on_bad_rows == "error":
-            fresh, fresh_events = Statistics(self.plan, sides=self._sides), None if events is None else events.like()
+            fresh, fresh_events = (
+                Statistics(self.plan, sides=self._sides),
+                None if events is None else events.like(),
+            )
             fresh._score(block, weights, fresh_events)
             self._merge_tallies(fresh._tallies, -1)
             if events is not None and fresh_events is not None:
@@ -247,13 +286,15 @@ class Statistics:
         self._bad[1:] += counts[1:]
 
     def status(self, block: Block) -> np.ndarray:
-        """0 for each good row of a block, else 1 + the index in RULES of the rule it breaks; adds nothing."""
+        """0 for each good row of a block, else 1 + the index in RULES of the rule it breaks; adds
+        nothing."""
         return Statistics(self.plan)._score(block, self.plan.scaled(block.weights))[0]
 
     def _score(
         self, block: Block, weights: np.ndarray | None, events: EventGrids | None = None
     ) -> tuple[np.ndarray, np.ndarray]:
-        """Run the fused kernels; the status of each row, and the decision codes if these are kept apart."""
+        """Run the fused kernels; the status of each row, and the decision codes if these are kept
+        apart."""
         from ..kernels import narrow, wide, wide_columns
         from ..kernels.tallies import CALL
 
@@ -271,23 +312,41 @@ class Statistics:
             self._waiting += len(labels)
             w = None if weights is None else weights[part]
             code = np.empty(0 if self._sparse is None else len(labels), np.int64)
-            sums = (labels, w, t, self._running, status[part], code, kind, self.plan.tolerance, self.plan.reject_cost)
+            sums = (
+                labels,
+                w,
+                t,
+                self._running,
+                status[part],
+                code,
+                kind,
+                self.plan.tolerance,
+                self.plan.reject_cost,
+            )
             if K <= FEW_CLASSES:
                 score: Any = narrow.narrow_logits if kind >= 2 else narrow.narrow_probabilities
                 counted = score(None if rows is None else rows[part], addresses, like, first, *sums)
             elif sees_events:
-                seen, copied = events or EventGrids(0, []), block.copied or (np.empty(0, np.int64), like)
+                seen, copied = (
+                    events or EventGrids(0, []),
+                    block.copied or (np.empty(0, np.int64), like),
+                )
                 most = self._largest(like).view(f"u{like.itemsize}")
-                counted = wide_columns.wide_columns(addresses, like, first, *sums, most, seen.grids, seen.words, *copied)
+                counted = wide_columns.wide_columns(
+                    addresses, like, first, *sums, most, seen.grids, seen.words, *copied
+                )
             else:
                 values = rows_of(block, part, self._room)
                 if turned and len(values) == call:
-                    self._room = values  # to be used again: new pages of memory would cost as much as to fill them
+                    # to be used again: new pages of memory would cost as much as to fill them
+                    self._room = values
                 scale = 2.0 ** min(50, 61 - K.bit_length())
                 if kind >= 2:
                     counted = wide.wide_logits(values, *sums, scale)
                 else:
-                    counted = wide.wide_probabilities(values, bits_of(values), *sums, self._largest(values), scale)
+                    counted = wide.wide_probabilities(
+                        values, bits_of(values), *sums, self._largest(values), scale
+                    )
             codes.append(code[:counted])
         return status, np.concatenate(codes) if codes else np.empty(0, np.int64)
 
@@ -301,7 +360,10 @@ class Statistics:
         from ..kernels.deciding import decide
 
         kind = KINDS[self.plan.kind]
-        values, labels = np.ascontiguousarray(block.values), block.labels.astype(np.int64, copy=False)
+        values, labels = (
+            np.ascontiguousarray(block.values),
+            block.labels.astype(np.int64, copy=False),
+        )
         for name, cost in self.plan.costs.items():
             counts, sums = self._costs[name], self._weight_costs[name]
             decide(values, labels, weights, status, kind, cost.matrix, counts, sums)
@@ -336,8 +398,14 @@ class Statistics:
                 mine += sign * theirs
 
     def to_bytes(self) -> bytes:
-        """Every number of the state but those of `sides`. Equal for equal rows, however they were cut, ordered and merged."""
-        arrays = [*self._tallies[:-1], self._bad, *self._costs.values(), *self._weight_costs.values()]
+        """Every number of the state but those of `sides`. Equal for equal rows, however they were
+        cut, ordered and merged."""
+        arrays = [
+            *self._tallies[:-1],
+            self._bad,
+            *self._costs.values(),
+            *self._weight_costs.values(),
+        ]
         if self._sparse is not None:
             arrays += self._sparse.settle()
         return b"".join(array.tobytes() for array in arrays)
@@ -346,7 +414,10 @@ class Statistics:
         """Every number of the state, by name."""
         found = dict(self._tallies._asdict()) | {"bad": self._bad}
         for name in self._costs:
-            found |= {f"costs.{name}": self._costs[name], f"weight_costs.{name}": self._weight_costs[name]}
+            found |= {
+                f"costs.{name}": self._costs[name],
+                f"weight_costs.{name}": self._weight_costs[name],
+            }
         if self._sparse is not None:
             found |= dict(zip(SPARSE, self._sparse.settle(), strict=True))
         return found
@@ -361,7 +432,8 @@ class Statistics:
 
     @property
     def sides(self) -> np.ndarray:
-        """For each of two classes, if asked for: rows, hits, and the pair of the sum of p - middle, [2, G, 4]."""
+        """For each of two classes, if asked for: rows, hits, and the pair of the sum of p - middle,
+        [2, G, 4]."""
         return self._tallies.sides.reshape(2, -1, 4)
 
     def mean_outputs(self) -> np.ndarray:

@@ -1,4 +1,5 @@
-"""A finished state as plain numbers, from which every estimate is computed without another look at the rows."""
+"""A finished state as plain numbers, from which every estimate is computed without another look at
+the rows."""
 
 from __future__ import annotations
 
@@ -18,7 +19,8 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class ClassSums:
-    """For the rows of each true class: how many, and sums over them of weights w and of a score s. Arrays [K]."""
+    """For the rows of each true class: how many, and sums over them of weights w and of a score s.
+    Arrays [K]."""
 
     rows: np.ndarray
     weight: np.ndarray  # sum w
@@ -80,7 +82,8 @@ class Decisions:
 
 @dataclass(frozen=True)
 class Summary:
-    """All that a pass found out. Weights are on the plan's scale, so only ratios of them mean anything."""
+    """All that a pass found out. Weights are on the plan's scale, so only ratios of them mean
+    anything."""
 
     plan: Plan
     rows: int
@@ -100,7 +103,11 @@ class Summary:
 
     def why_empty(self) -> str:
         """Why no row counted, in words."""
-        broken = [f"{count:,} rows break the rule for the {rule}" for rule, count in self.bad.items() if count]
+        broken = [
+            f"{count:,} rows break the rule for the {rule}"
+            for rule, count in self.bad.items()
+            if count
+        ]
         return ", ".join(broken) or "all weights are zero"
 
     @property
@@ -118,9 +125,13 @@ def summarise(
     bad: Mapping[str, int],
 ) -> Summary:
     K = plan.n_classes
-    both = _decisions((K, 2 * K), *(_dense(t.decisions, t.weight_decisions) if sparse is None else sparse))
+    both = _decisions(
+        (K, 2 * K), *(_dense(t.decisions, t.weight_decisions) if sparse is None else sparse)
+    )
     rejected = both.decision >= K
-    argmax = _merge(Decisions((K, K), both.true, both.decision % K, both.rows, both.weight, both.weight_squared))
+    argmax = _merge(
+        Decisions((K, K), both.true, both.decision % K, both.rows, both.weight, both.weight_squared)
+    )
     reject = _merge(
         Decisions(
             (K, K + 1),
@@ -136,29 +147,45 @@ def summarise(
     if plan.weighted:
         weight, weight_squared, log_cross, brier_cross = numbers(t.weight_sums).T
     else:
-        weight, weight_squared, log_cross, brier_cross = rows * 1.0, rows * 1.0, sums[:, 0], sums[:, 2]
+        weight, weight_squared, log_cross, brier_cross = (
+            rows * 1.0,
+            rows * 1.0,
+            sums[:, 0],
+            sums[:, 2],
+        )
     none = np.zeros(K, np.int64)
     return Summary(
         plan=plan,
         rows=int(rows.sum()),
         bad=bad,
-        log=ClassSums(rows, weight, weight_squared, sums[:, 0], log_cross, sums[:, 1], t.infinite.copy()),
+        log=ClassSums(
+            rows, weight, weight_squared, sums[:, 0], log_cross, sums[:, 1], t.infinite.copy()
+        ),
         brier=ClassSums(rows, weight, weight_squared, sums[:, 2], brier_cross, sums[:, 3], none),
         outputs=numbers(t.outputs)[:, 0],
         ranks=_ranks(plan, t, argmax),
         argmax=argmax,
         reject=reject,
-        costs={name: _decisions(counts.shape, *_dense(counts, cost_sums[name])) for name, counts in cost_counts.items()},
+        costs={
+            name: _decisions(counts.shape, *_dense(counts, cost_sums[name]))
+            for name, counts in cost_counts.items()
+        },
         grid=_grid(plan, t),
     )
 
 
 def _dense(counts: np.ndarray, sums: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     codes = np.flatnonzero(counts)
-    return codes, counts.reshape(-1)[codes], sums[codes] if len(sums) else np.empty((len(codes), 0), np.int64)
+    return (
+        codes,
+        counts.reshape(-1)[codes],
+        sums[codes] if len(sums) else np.empty((len(codes), 0), np.int64),
+    )
 
 
-def _decisions(shape: tuple[int, ...], codes: np.ndarray, counts: np.ndarray, sums: np.ndarray) -> Decisions:
+def _decisions(
+    shape: tuple[int, ...], codes: np.ndarray, counts: np.ndarray, sums: np.ndarray
+) -> Decisions:
     K, M = shape
     weight, squared = numbers(sums).T if sums.shape[1] else (counts * 1.0, counts * 1.0)
     return Decisions((K, M), codes // M, codes % M, counts, weight, squared)
@@ -173,7 +200,9 @@ def _merge(d: Decisions) -> Decisions:
         return np.bincount(place, values, minlength=len(codes))
 
     counts = total(d.rows).astype(np.int64)
-    return Decisions((K, M), codes // M, codes % M, counts, total(d.weight), total(d.weight_squared))
+    return Decisions(
+        (K, M), codes // M, codes % M, counts, total(d.weight), total(d.weight_squared)
+    )
 
 
 def _ranks(plan: Plan, t: Tallies, argmax: Decisions) -> np.ndarray:
@@ -188,4 +217,6 @@ def _grid(plan: Plan, t: Tallies) -> Grid:
     offset, log, brier = numbers(t.cells[:, 3:]).T
     weight, hit = numbers(t.weight_cells).T if plan.weighted else (rows * 1.0, hits * 1.0)
     middle = middles(len(rows))
-    return Grid(rows.copy(), weight, weight * middle + offset, hit, log, brier, infinite.copy(), hits.copy())
+    return Grid(
+        rows.copy(), weight, weight * middle + offset, hit, log, brier, infinite.copy(), hits.copy()
+    )

@@ -1,4 +1,5 @@
-"""Calibrators as ONNX graphs, for programs without Python. A graph is compared with its calibrator before it is handed out."""
+"""Calibrators as ONNX graphs, for programs without Python. A graph is compared with its calibrator
+before it is handed out."""
 
 from __future__ import annotations
 
@@ -39,21 +40,26 @@ def to_onnx(
     dtype: Literal["float64", "float32"] = "float64",
     check: Any = None,
 ) -> Any:
-    """A fitted calibrator as an ONNX model (`onnx.ModelProto`); also written to `path` if given, whole or not at all.
+    """A fitted calibrator as an ONNX model (`onnx.ModelProto`); also written to `path` if given,
+    whole or not at all.
 
-    Inputs : "P", [n, columns], of the kind and with the columns that the calibrator was fitted to. Calibrators of groups also
-        take "features", [n, d], or "groups", [n], if they were fitted with them.
-    Outputs : "probabilities", [n, K] in float64, and "label", [n], the column of the most probable class. A row that
-        `predict_proba` refuses comes out as NaN, with label -1.
-    Metadata : schema, version, calibrator, fingerprint, takes ("probabilities" or "logits"), classes (JSON), and checked.
+    Inputs : "P", [n, columns], of the kind and with the columns that the calibrator was fitted to.
+        Calibrators of groups also take "features", [n, d], or "groups", [n], if they were fitted
+        with them.
+    Outputs : "probabilities", [n, K] in float64, and "label", [n], the column of the most probable
+        class. A row that `predict_proba` refuses comes out as NaN, with label -1.
+    Metadata : schema, version, calibrator, fingerprint, takes ("probabilities" or "logits"),
+        classes (JSON), and checked.
 
-    dtype : the format of P and features. All is computed in float64, but a probability of 0 counts as the smallest normal
-        number of the format it came in, so that "float32" is not the same as casting to float64 before.
-    check : rows on which onnxruntime must give what the calibrator gives: P, or a pair (P, features) or (P, groups). Random
-        rows, corners and ties unless given.
+    dtype : the format of P and features. All is computed in float64, but a probability of 0 counts
+        as the smallest normal number of the format it came in, so that "float32" is not the same as
+        casting to float64 before.
+    check : rows on which onnxruntime must give what the calibrator gives: P, or a pair (P,
+        features) or (P, groups). Random rows, corners and ties unless given.
 
-    Probabilities may differ by 1e-9 (they do by about 1e-15), and by twice as much as the calibrator itself changes when P
-    changes by 1e-14 of its size: on the edge of a bin both answers are right.
+    Probabilities may differ by 1e-9 (they do by about 1e-15), and by twice as much as the
+    calibrator itself changes when P changes by 1e-14 of its size: on the edge of a bin both answers
+    are right.
 
     >>> from probaudit.calibrators import TemperatureScaling
     >>> model = TemperatureScaling().fit([[0.9, 0.1], [0.8, 0.2], [0.3, 0.7], [0.4, 0.6]], [0, 1, 1, 0])
@@ -67,7 +73,11 @@ def to_onnx(
         raise InputError("calibrator", rule, type(calibrator).__name__)
     name = fingerprint(calibrator)  # refuses what is not fitted or not ours
     onnx = _needed("onnx")
-    trial = _trial(calibrator, np.dtype(dtype)) if check is None else _given(calibrator, check, np.dtype(dtype))
+    trial = (
+        _trial(calibrator, np.dtype(dtype))
+        if check is None
+        else _given(calibrator, check, np.dtype(dtype))
+    )
     model = _model(onnx, calibrator, np.dtype(dtype))
     facts = {
         "schema": SCHEMA,
@@ -96,10 +106,15 @@ def _rows(graph: Graph, calibrator: Calibrator, dtype: np.dtype) -> Rows:
     size, given = len(calibrator.classes_), int(calibrator.n_features_in_)
     values = graph.input("P", dtype, given)
     values = values if dtype == np.float64 else values.numbers()
-    floor = float(np.finfo(dtype if given == size else np.float64).tiny)  # a remainder is of float64, as in `with_first_column`
+    # a remainder is of float64, as in `with_first_column`
+    floor = float(np.finfo(dtype if given == size else np.float64).tiny)
     if given < size:
         # A remainder below 0 by rounding is 0. By more than that, and the row's sum is wrong.
-        first = (values - values).columns([0]) if calibrator.from_logits else (1.0 - values.total()).largest(0.0)
+        first = (
+            (values - values).columns([0])
+            if calibrator.from_logits
+            else (1.0 - values.total()).largest(0.0)
+        )
         values = graph.node("Concat", first, values, axis=1)
     low, high = (-LOGIT_LIMIT, LOGIT_LIMIT) if calibrator.from_logits else (0.0, 1 + SUM_TOLERANCE)
     graph.good.append(((values >= low) & (values <= high)).numbers().total() >= float(size))
@@ -139,15 +154,27 @@ def _model(onnx: Any, calibrator: Calibrator, dtype: np.dtype) -> Any:
         good = good & rule
     graph.node("Where", good, probs, np.nan, name="probabilities")
     graph.node("Squeeze", good.where(probs.argmax(), -1), np.array([1]), name="label")
-    double, whole = (make.np_dtype_to_tensor_dtype(np.dtype(kind)) for kind in (np.float64, np.int64))
+    double, whole = (
+        make.np_dtype_to_tensor_dtype(np.dtype(kind)) for kind in (np.float64, np.int64)
+    )
     outputs = [
         make.make_tensor_value_info("probabilities", double, ["n", rows.n_classes]),
         make.make_tensor_value_info("label", whole, ["n"]),
     ]
-    body = make.make_graph(graph.nodes, type(calibrator).__name__, graph.inputs, outputs, list(graph.constants.values()))
+    body = make.make_graph(
+        graph.nodes,
+        type(calibrator).__name__,
+        graph.inputs,
+        outputs,
+        list(graph.constants.values()),
+    )
     opset = [make.make_opsetid("", OPSET)]
     model = make.make_model(
-        body, opset_imports=opset, ir_version=IR_VERSION, producer_name="probaudit", producer_version=__version__
+        body,
+        opset_imports=opset,
+        ir_version=IR_VERSION,
+        producer_name="probaudit",
+        producer_version=__version__,
     )
     onnx.checker.check_model(model, full_check=True)
     return model
@@ -164,14 +191,24 @@ class Trial:
     @classmethod
     def of(cls, calibrator: Calibrator, P: np.ndarray, side: np.ndarray | None) -> Trial:
         values = with_first_column(P, len(calibrator.classes_), calibrator.from_logits)
-        values = values if calibrator.from_logits else np.maximum(values, 0)  # a remainder is below 0 by rounding
-        return cls(P, Sample(values, calibrator.from_logits, np.zeros(len(P), np.int64), np.ones(len(P))), side)
+        # a remainder is below 0 by rounding
+        values = values if calibrator.from_logits else np.maximum(values, 0)
+        return cls(
+            P,
+            Sample(values, calibrator.from_logits, np.zeros(len(P), np.int64), np.ones(len(P))),
+            side,
+        )
 
     def answer(self, calibrator: Any) -> np.ndarray:
-        return calibrator._transform(self.sample) if self.side is None else calibrator._calibrated(self.sample, self.side)
+        return (
+            calibrator._transform(self.sample)
+            if self.side is None
+            else calibrator._calibrated(self.sample, self.side)
+        )
 
     def own_change(self, calibrator: Calibrator) -> np.ndarray:
-        """How much the calibrator's probabilities change, at most, where P changes by its rounding."""
+        """How much the calibrator's probabilities change, at most, where P changes by its
+        rounding."""
         rng, logits = np.random.default_rng(0), self.sample.from_logits
         P = self.given.astype(np.float64)
         P = P if logits else np.maximum(P, np.finfo(self.sample.values.dtype).tiny)
@@ -184,7 +221,9 @@ class Trial:
         return change
 
     def take(self, rows: np.ndarray) -> Trial:
-        return Trial(self.given[rows], self.sample.take(rows), None if self.side is None else self.side[rows])
+        return Trial(
+            self.given[rows], self.sample.take(rows), None if self.side is None else self.side[rows]
+        )
 
 
 def _given(calibrator: Calibrator, check: Any, dtype: np.dtype) -> Trial:
@@ -199,9 +238,17 @@ def _given(calibrator: Calibrator, check: Any, dtype: np.dtype) -> Trial:
         side = feature_table(side, len(P), calibrator.weights_.shape[2]).astype(dtype)
     elif kind == "groups":
         side = group_column(as_array(side, "check"), len(P))
-        wanted = np.dtype(str) if calibrator.groups_.dtype.kind == "U" else group_names(calibrator).dtype
-        if (side.dtype.kind == "U") != (wanted.kind == "U") or not np.can_cast(side.dtype, wanted, "same_kind"):
-            raise InputError("check", f"its groups must be of the calibrator's kind, {wanted.name}", str(side.dtype))
+        wanted = (
+            np.dtype(str) if calibrator.groups_.dtype.kind == "U" else group_names(calibrator).dtype
+        )
+        if (side.dtype.kind == "U") != (wanted.kind == "U") or not np.can_cast(
+            side.dtype, wanted, "same_kind"
+        ):
+            raise InputError(
+                "check",
+                f"its groups must be of the calibrator's kind, {wanted.name}",
+                str(side.dtype),
+            )
         side = side.astype(wanted)
     return Trial.of(calibrator, np.ascontiguousarray(P), side)
 
@@ -213,19 +260,30 @@ def _trial(calibrator: Calibrator, dtype: np.dtype) -> Trial:
     corners = np.eye(size)[: TRIAL_VALUES // size]
     if calibrator.from_logits:
         random = [scale * rng.normal(size=(n, size)) for scale in (0.1, 1.0, 10.0, 1e3)]
-        P = np.concatenate([*random, np.zeros((1, size)), 1e5 * (2 * corners - 1), LOGIT_LIMIT * corners])
+        P = np.concatenate(
+            [*random, np.zeros((1, size)), 1e5 * (2 * corners - 1), LOGIT_LIMIT * corners]
+        )
         P = P[:, 1:] - P[:, :1] if calibrator.n_features_in_ < size else P
         P = P.clip(-LOGIT_LIMIT, LOGIT_LIMIT)
     else:
         random = [rng.dirichlet(np.full(size, a), n) for a in (0.05, 0.3, 1.0, 10.0)]
         random[-1] *= rng.choice([1 - 5e-6, 1 + 5e-6], (n, 1))  # not quite normalised
-        P = np.concatenate([*random, np.full((1, size), 1 / size), corners, (corners + np.roll(corners, 1, axis=1)) / 2])
+        P = np.concatenate(
+            [
+                *random,
+                np.full((1, size), 1 / size),
+                corners,
+                (corners + np.roll(corners, 1, axis=1)) / 2,
+            ]
+        )
         P = P[:, -int(calibrator.n_features_in_) :]
         P = P[P.sum(axis=1) <= 1] if calibrator.n_features_in_ < size else P
     P = P.astype(dtype)
     side = None
     if _side(calibrator) == "features":
-        side = rng.normal(size=(len(P), calibrator.weights_.shape[2])) * 10.0 ** rng.integers(-2, 4, (len(P), 1))
+        side = rng.normal(size=(len(P), calibrator.weights_.shape[2])) * 10.0 ** rng.integers(
+            -2, 4, (len(P), 1)
+        )
         side = side.astype(dtype)
     elif _side(calibrator) == "groups":
         names = group_names(calibrator)
@@ -241,7 +299,9 @@ def _compare(model: Any, calibrator: Calibrator, trial: Trial) -> str:
     except ImportError as problem:
         warnings.warn(f"the ONNX model was not checked: {problem}", stacklevel=3)
         return "no"
-    session = runtime.InferenceSession(model.SerializeToString(), providers=["CPUExecutionProvider"])
+    session = runtime.InferenceSession(
+        model.SerializeToString(), providers=["CPUExecutionProvider"]
+    )
     feeds = {"P": trial.given}
     if trial.side is not None:
         text = trial.side.dtype.kind == "U"
@@ -267,6 +327,8 @@ def _compare(model: Any, calibrator: Calibrator, trial: Trial) -> str:
         clear[far] = False
         moved = np.flatnonzero(clear & (label != expected.argmax(axis=1)))
     if len(moved):
-        raise RuntimeError(f"the ONNX model gives another most probable class than the calibrator in row {moved[0]}")
+        raise RuntimeError(
+            f"the ONNX model gives another most probable class than the calibrator in row {moved[0]}"
+        )
     words = f"{len(found)} rows, largest difference {np.delete(difference, far, axis=0).max(initial=0.0):.1e}"
     return words + (f", {len(far)} of them apart where the calibrator jumps" if len(far) else "")

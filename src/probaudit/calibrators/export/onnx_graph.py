@@ -20,21 +20,31 @@ class Graph:
         self.good: list[Tensor] = []  # [n, 1] each: whether a row keeps the rules
 
     def input(self, name: str, dtype: np.dtype, *columns: int) -> Tensor:
-        kind = self.helper.np_dtype_to_tensor_dtype(np.dtype(object) if dtype.kind == "U" else dtype)
+        kind = self.helper.np_dtype_to_tensor_dtype(
+            np.dtype(object) if dtype.kind == "U" else dtype
+        )
         self.inputs.append(self.helper.make_tensor_value_info(name, kind, ["n", *columns]))
         return Tensor(self, name)
 
     def node(self, kind: str, *inputs: Any, name: str | None = None, **attributes: Any) -> Tensor:
         """One operation on tensors and constants."""
         name = f"t{len(self.nodes)}" if name is None else name
-        self.nodes.append(self.helper.make_node(kind, [self._name(value) for value in inputs], [name], **attributes))
+        self.nodes.append(
+            self.helper.make_node(
+                kind, [self._name(value) for value in inputs], [name], **attributes
+            )
+        )
         return Tensor(self, name)
 
     def _name(self, value: Any) -> str:
         if isinstance(value, Tensor):
             return value.name
         array = np.asarray(value, object if isinstance(value, str) else None)
-        key = array.dtype.str, array.shape, value.encode() if isinstance(value, str) else array.tobytes()
+        key = (
+            array.dtype.str,
+            array.shape,
+            value.encode() if isinstance(value, str) else array.tobytes(),
+        )
         if key not in self.constants:
             self.constants[key] = self._numpy_helper.from_array(array, f"c{len(self.constants)}")
         return str(self.constants[key].name)
@@ -106,7 +116,9 @@ class Tensor:
 
     def numbers(self) -> Tensor:
         """1 for true and 0 for false."""
-        return self.graph.node("Cast", self, to=self.graph.helper.np_dtype_to_tensor_dtype(np.dtype(np.float64)))
+        return self.graph.node(
+            "Cast", self, to=self.graph.helper.np_dtype_to_tensor_dtype(np.dtype(np.float64))
+        )
 
     def total(self) -> Tensor:
         """The sum of a row."""

@@ -49,12 +49,14 @@ class Rows:
 
     @cached_property
     def probs(self) -> Tensor:
-        """Rows that sum to 1 but for rounding stay as they are: a probability on the edge of a bin then stays there, in
-        whatever order a runtime adds."""
+        """Rows that sum to 1 but for rounding stay as they are: a probability on the edge of a bin
+        then stays there, in whatever order a runtime adds."""
         if self.from_logits:
             return self.log_probs.exp().normalised()
         total = self.values.total()
-        return (abs(total - 1.0) <= self.n_classes * 2.0**-52).where(self.values, self.values / total)
+        return (abs(total - 1.0) <= self.n_classes * 2.0**-52).where(
+            self.values, self.values / total
+        )
 
     @cached_property
     def scores(self) -> Tensor:
@@ -71,13 +73,15 @@ class Rows:
         return np.arange(self.n_classes)
 
     def keep_argmax(self, q: Tensor) -> Tensor:
-        """No class above the row's first largest value, and those before it below, by a last digit."""
+        """No class above the row's first largest value, and those before it below, by a last
+        digit."""
         best = self.graph.node("GatherElements", q, self.best, axis=1)
         before = self.graph.node("Less", self.numbers, self.best)
         return q.least(before.where(best * self.each(1 - 2.0**-52), best))
 
     def each(self, number: float) -> np.ndarray:
-        """A number for each class: onnxruntime leaves out a single factor that is 1 in float32, if not in float64."""
+        """A number for each class: onnxruntime leaves out a single factor that is 1 in float32, if
+        not in float64."""
         return np.full(self.n_classes, number)
 
 
@@ -105,7 +109,9 @@ def _(calibrator: BiasCorrectedTemperature, rows: Rows) -> Tensor:
 @drawn.register
 def _(calibrator: EnsembleTemperature, rows: Rows) -> Tensor:
     tempered, raw, uniform = calibrator.weights_.tolist()
-    probs = (rows.scores * rows.each(1 / calibrator.temperature_)).softmax() * rows.each(tempered) + uniform / rows.n_classes
+    probs = (rows.scores * rows.each(1 / calibrator.temperature_)).softmax() * rows.each(
+        tempered
+    ) + uniform / rows.n_classes
     return rows.keep_argmax(probs + rows.scores.softmax() * rows.each(raw))
 
 
@@ -116,17 +122,22 @@ def _(calibrator: VectorScaling, rows: Rows) -> Tensor:
 
 @drawn.register
 def _(calibrator: MatrixScaling, rows: Rows) -> Tensor:
-    return (rows.graph.node("MatMul", rows.log_probs, calibrator.matrix_.T.copy()) + calibrator.bias_).softmax()
+    return (
+        rows.graph.node("MatMul", rows.log_probs, calibrator.matrix_.T.copy()) + calibrator.bias_
+    ).softmax()
 
 
 @drawn.register
 def _(calibrator: DirichletCalibration, rows: Rows) -> Tensor:
     seen = calibrator.seen_.astype(np.int64)
     logs = rows.log_probs if len(seen) == rows.n_classes else rows.log_probs.columns(seen)
-    q = (rows.graph.node("MatMul", logs, calibrator.weights_.T.copy()) + calibrator.intercept_).softmax()
+    q = (
+        rows.graph.node("MatMul", logs, calibrator.weights_.T.copy()) + calibrator.intercept_
+    ).softmax()
     if len(seen) == rows.n_classes:
         return q
-    place = np.searchsorted(seen, rows.numbers).clip(max=len(seen) - 1)  # of a class without rows: any, it is masked
+    # of a class without rows: any, it is masked
+    place = np.searchsorted(seen, rows.numbers).clip(max=len(seen) - 1)
     return share_out(q.columns(place), rows, np.isin(rows.numbers, seen))
 
 
@@ -152,7 +163,10 @@ def _(calibrator: MeanReplacement, rows: Rows) -> Tensor:
 def _(calibrator: PriorCorrection, rows: Rows) -> Tensor:
     tiny = np.finfo(np.float64).tiny
     with np.errstate(divide="ignore"):
-        train, deploy = np.log(np.maximum(calibrator.train_priors_, tiny)), np.log(calibrator.deploy_priors_)
+        train, deploy = (
+            np.log(np.maximum(calibrator.train_priors_, tiny)),
+            np.log(calibrator.deploy_priors_),
+        )
     logs = rows.log_probs - train
     return (logs - logs.top() + deploy).softmax()
 
@@ -161,8 +175,11 @@ def _(calibrator: PriorCorrection, rows: Rows) -> Tensor:
 def _(calibrator: GaussianProcessCalibration, rows: Rows) -> Tensor:
     x = rows.log_probs
     g = x * rows.each(calibrator.slope_)
-    for point, coefficient in zip(calibrator.points_.tolist(), calibrator.coefficients_.tolist(), strict=True):
-        u = (x - point) / rows.each(calibrator.length_)  # one point at a time: all at once would need n K points of memory
+    for point, coefficient in zip(
+        calibrator.points_.tolist(), calibrator.coefficients_.tolist(), strict=True
+    ):
+        # one point at a time: all at once would need n K points of memory
+        u = (x - point) / rows.each(calibrator.length_)
         g = g + (u * u * -0.5).exp() * rows.each(calibrator.amplitude_**2 * coefficient)
     return g.softmax()
 
@@ -194,9 +211,13 @@ def _(calibrator: BetaCalibration, rows: Rows) -> Tensor:
         q = expit(rows.graph.node("MatMul", rows.log_probs, np.array([[-b], [a]])) + c)
         return rows.graph.node("Concat", 1.0 - q, q, axis=1)
     large = rows.probs > 0.5  # one class of a row at most
-    rest = large.where(log_sum_exp(large.where(-np.inf, rows.log_probs)), (1.0 - rows.probs.least(0.5)).log())
+    rest = large.where(
+        log_sum_exp(large.where(-np.inf, rows.log_probs)), (1.0 - rows.probs.least(0.5)).log()
+    )
     seen = np.array([curve.size > 0 for curve in calibrator.curves_])
-    a, b, c = np.array([curve if curve.size else np.zeros(3) for curve in calibrator.curves_]).T.copy()
+    a, b, c = np.array(
+        [curve if curve.size else np.zeros(3) for curve in calibrator.curves_]
+    ).T.copy()
     return share_out(expit(rows.log_probs * a - rest * b + c), rows, seen)
 
 
@@ -214,7 +235,9 @@ def _(calibrator: PerGroup, rows: Rows) -> Tensor:
     groups, rows = rows.side, replace(rows, side=None)
     probs = drawn(calibrator.whole_, rows)
     if groups is not None:
-        for name, member in zip(group_names(calibrator).tolist(), calibrator.member_of_.tolist(), strict=True):
+        for name, member in zip(
+            group_names(calibrator).tolist(), calibrator.member_of_.tolist(), strict=True
+        ):
             if member >= 0:
                 probs = groups.equals(name).where(drawn(calibrator.members_[member], rows), probs)
     return probs
@@ -222,16 +245,21 @@ def _(calibrator: PerGroup, rows: Rows) -> Tensor:
 
 @drawn.register
 def _(calibrator: GroupCalibration, rows: Rows) -> Tensor:
-    """Every calibrator is asked about all rows, and counts as often as partitions put the row into its group."""
+    """Every calibrator is asked about all rows, and counts as often as partitions put the row into
+    its group."""
     features, rows = rows.side, replace(rows, side=None)
     partitions, groups, _ = calibrator.weights_.shape
     node, points = rows.graph.node, rows.log_probs if features is None else features
     scores = node("MatMul", points, calibrator.weights_.reshape(partitions * groups, -1).T.copy())
-    scores = node("Reshape", scores + calibrator.intercepts_.ravel(), np.array([-1, partitions, groups]))
+    scores = node(
+        "Reshape", scores + calibrator.intercepts_.ravel(), np.array([-1, partitions, groups])
+    )
     chosen = node("ArgMax", scores, axis=2, keepdims=0) + groups * np.arange(partitions)
     spare, of_spare = np.unique(calibrator.spare_temperatures_, return_inverse=True)
     own = calibrator.member_of_ >= 0
-    answers = np.where(own, calibrator.member_of_, len(calibrator.members_) + of_spare.reshape(own.shape))
+    answers = np.where(
+        own, calibrator.member_of_, len(calibrator.members_) + of_spare.reshape(own.shape)
+    )
     chosen = node("Gather", answers.ravel(), chosen, axis=0)
     total = rows.probs * 0.0
     for answer in np.unique(answers).tolist():
@@ -245,7 +273,8 @@ def _(calibrator: GroupCalibration, rows: Rows) -> Tensor:
 
 
 def one_vs_rest(calibrator: OneVsRestCalibrator, rows: Rows, read: Any) -> Tensor:
-    """As `OneVsRestCalibrator` has it: of two classes the second has a curve, of more each one that had rows."""
+    """As `OneVsRestCalibrator` has it: of two classes the second has a curve, of more each one that
+    had rows."""
     if rows.n_classes == 2:
         q = read(rows.probs.columns([1]), calibrator.curves_)
         return rows.graph.node("Concat", 1.0 - q, q, axis=1)
@@ -255,7 +284,8 @@ def one_vs_rest(calibrator: OneVsRestCalibrator, rows: Rows, read: Any) -> Tenso
 
 
 def share_out(q: Tensor, rows: Rows, seen: np.ndarray) -> Tensor:
-    """As `isotonic.share_out`: unseen classes keep their probabilities, the others share the rest as q has it."""
+    """As `isotonic.share_out`: unseen classes keep their probabilities, the others share the rest
+    as q has it."""
     if seen.all():
         total = q.total()
         return (total > 0.0).where(q / total, rows.probs)
@@ -267,25 +297,31 @@ def share_out(q: Tensor, rows: Rows, seen: np.ndarray) -> Tensor:
 
 
 def steps(shown: Tensor, curves: list[np.ndarray]) -> Tensor:
-    """The value of the step that each number of shown, [n, curves] or [n, K] for a single curve, falls on."""
+    """The value of the step that each number of shown, [n, curves] or [n, K] for a single curve,
+    falls on."""
     _, heights, place = _search(shown, curves)
     return shown.graph.node("Gather", heights, place, axis=0)
 
 
 def lines(shown: Tensor, curves: list[np.ndarray]) -> Tensor:
-    """The curve through knots, as `read_curve` has it. Beyond the last knot the next one is infinitely far."""
+    """The curve through knots, as `read_curve` has it. Beyond the last knot the next one is
+    infinitely far."""
     knots, heights, place = _search(shown, curves)
     low, high, start, end = (
-        shown.graph.node("Gather", table, at, axis=0) for table in (knots, heights) for at in (place, place + 1)
+        shown.graph.node("Gather", table, at, axis=0)
+        for table in (knots, heights)
+        for at in (place, place + 1)
     )
     share = (shown - low).largest(0.0) / (high - low)
     return (start + share * (end - start)).least(end)
 
 
 def _search(shown: Tensor, curves: list[np.ndarray]) -> tuple[np.ndarray, np.ndarray, Tensor]:
-    """Abscissas and values of all curves, and the place of the last abscissa not above each number shown, or the first one.
+    """Abscissas and values of all curves, and the place of the last abscissa not above each number
+    shown, or the first one.
 
-    Curves stand one after another, each with an end at infinity. Halving finds all places at once, in memory for n K numbers.
+    Curves stand one after another, each with an end at infinity. Halving finds all places at once,
+    in memory for n K numbers.
     """
     node, sizes = shown.graph.node, np.array([curve.shape[1] for curve in curves])
     knots = np.concatenate([np.append(curve[0], np.inf) for curve in curves])
@@ -302,7 +338,13 @@ def _search(shown: Tensor, curves: list[np.ndarray]) -> tuple[np.ndarray, np.nda
 def group_names(calibrator: Any) -> np.ndarray:
     """Groups in a format that ONNX has: text, int64, float64 or truth values."""
     groups: np.ndarray = calibrator.groups_
-    formats: dict[str, Any] = {"U": groups.dtype, "i": np.int64, "u": np.int64, "f": np.float64, "b": np.bool_}
+    formats: dict[str, Any] = {
+        "U": groups.dtype,
+        "i": np.int64,
+        "u": np.int64,
+        "f": np.float64,
+        "b": np.bool_,
+    }
     if groups.dtype.kind not in formats:
         raise InputError("calibrator", "has groups that ONNX cannot compare", str(groups.dtype))
     found = groups.astype(formats[groups.dtype.kind])

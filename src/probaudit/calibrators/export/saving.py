@@ -1,4 +1,5 @@
-"""Calibrators as JSON: what they were told and what they learned, to the last bit, and nothing that could be run."""
+"""Calibrators as JSON: what they were told and what they learned, to the last bit, and nothing that
+could be run."""
 
 from __future__ import annotations
 
@@ -37,12 +38,20 @@ NUMBERS = {"nan": math.nan, "inf": math.inf, "-inf": -math.inf}  # those that JS
 
 def to_json(calibrator: Calibrator) -> str:
     """A fitted calibrator as JSON, with a fingerprint of its contents."""
-    content = {"schema": SCHEMA, "version": __version__, "calibrator": _encoded_calibrator(calibrator, fitted=True)}
-    return json.dumps(content | {"fingerprint": _fingerprint(content)}, indent=1, allow_nan=False) + "\n"
+    content = {
+        "schema": SCHEMA,
+        "version": __version__,
+        "calibrator": _encoded_calibrator(calibrator, fitted=True),
+    }
+    return (
+        json.dumps(content | {"fingerprint": _fingerprint(content)}, indent=1, allow_nan=False)
+        + "\n"
+    )
 
 
 def from_json(text: str) -> Calibrator:
-    """The calibrator that `to_json` wrote; raises if the text is not such a calibrator, or was changed."""
+    """The calibrator that `to_json` wrote; raises if the text is not such a calibrator, or was
+    changed."""
     try:
         content = json.loads(text, parse_constant=_refused)
     except (ValueError, TypeError, RecursionError) as problem:
@@ -52,13 +61,21 @@ def from_json(text: str) -> Calibrator:
         raise InputError("text", f"must be a calibrator ({SCHEMA})", repr(found)[:80])
     given = content.pop("fingerprint", None)
     if "calibrator" not in content or given != _fingerprint(content):
-        raise InputError("text", "its fingerprint must be that of its contents: the file was changed", repr(given)[:80])
+        raise InputError(
+            "text",
+            "its fingerprint must be that of its contents: the file was changed",
+            repr(given)[:80],
+        )
     try:
         found = _decoded(content["calibrator"])
         if not (isinstance(found, Calibrator) and hasattr(found, "classes_")):
             raise ValueError("it has learned nothing")
     except Exception as problem:  # a forged file can go wrong in any way
-        raise InputError("text", "must hold all parts of a calibrator", str(problem)[:200] or type(problem).__name__) from None
+        raise InputError(
+            "text",
+            "must hold all parts of a calibrator",
+            str(problem)[:200] or type(problem).__name__,
+        ) from None
     return found
 
 
@@ -72,7 +89,9 @@ def load(path: str | Path) -> Calibrator:
     try:
         size = Path(path).stat().st_size
         if size > MOST_BYTES:
-            raise InputError("path", f"must be a file of at most {MOST_BYTES:,} bytes", f"{path}: {size:,} bytes")
+            raise InputError(
+                "path", f"must be a file of at most {MOST_BYTES:,} bytes", f"{path}: {size:,} bytes"
+            )
         text = Path(path).read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as problem:
         raise InputError("path", "must be a readable JSON file", str(problem)) from None
@@ -96,7 +115,10 @@ def _encoded_calibrator(calibrator: Calibrator, fitted: bool) -> dict[str, Any]:
     choices = calibrator.get_params(deep=False)
     if choices["classes"] is not None:
         choices["classes"] = class_list(choices["classes"], "classes")
-    content = {"class": name, "choices": {field: _encoded(value) for field, value in choices.items()}}
+    content = {
+        "class": name,
+        "choices": {field: _encoded(value) for field, value in choices.items()},
+    }
     if not fitted:
         return content
     fields = ["classes_", "n_features_in_", *calibrator._fitted]
@@ -109,14 +131,21 @@ def _encoded_calibrator(calibrator: Calibrator, fitted: bool) -> dict[str, Any]:
 
 
 def _encoded(value: Any) -> Any:
-    """Plain JSON: numbers as the shortest text that gives their bits back, arrays with type and shape."""
+    """Plain JSON: numbers as the shortest text that gives their bits back, arrays with type and
+    shape."""
     if isinstance(value, Calibrator):
         return _encoded_calibrator(value, fitted=hasattr(value, "classes_"))
     if isinstance(value, np.ndarray):
         dtype = "str" if value.dtype.kind == "U" else value.dtype.name
         if dtype not in ITEMS:
-            raise InputError("calibrator", "holds something that cannot be saved", f"an array of {value.dtype}")
-        return {"array": [_encoded(item) for item in value.reshape(-1).tolist()], "dtype": dtype, "shape": list(value.shape)}
+            raise InputError(
+                "calibrator", "holds something that cannot be saved", f"an array of {value.dtype}"
+            )
+        return {
+            "array": [_encoded(item) for item in value.reshape(-1).tolist()],
+            "dtype": dtype,
+            "shape": list(value.shape),
+        }
     if isinstance(value, np.generic):
         return _encoded(value.item())
     if isinstance(value, float) and not math.isfinite(value):
@@ -144,7 +173,9 @@ def _decoded(value: Any) -> Any:
     if "learned" in value:
         for field, item in value["learned"].items():
             setattr(calibrator, _known(field, calibrator), _decoded(item))
-        calibrator.fit_report_ = _report({field: _decoded(item) for field, item in value["report"].items()})
+        calibrator.fit_report_ = _report(
+            {field: _decoded(item) for field, item in value["report"].items()}
+        )
         _check_forms(calibrator)
         calibrator._check_learned()
     return calibrator
@@ -171,7 +202,8 @@ def _known(field: str, calibrator: Calibrator) -> str:
 
 
 def _check_forms(calibrator: Calibrator) -> None:
-    """Raise unless all that a fit leaves behind is there, in its form (see `Calibrator`): compiled loops trust it."""
+    """Raise unless all that a fit leaves behind is there, in its form (see `Calibrator`): compiled
+    loops trust it."""
     sizes: dict[str, int] = {}
     forms = {"classes_": ("K",)} | dict(calibrator._fitted)
     if hasattr(calibrator, "feature_names_in_"):
@@ -183,25 +215,39 @@ def _check_forms(calibrator: Calibrator) -> None:
             raise ValueError(f"{field} is not what {type(calibrator).__name__} learns")
     if sizes["K"] < 2 or len(set(calibrator.classes_.tolist())) < sizes["K"]:
         raise ValueError("classes_ must be two classes or more, each once")
-    if type(calibrator.n_features_in_) is not int or calibrator.n_features_in_ not in (sizes["K"] - 1, sizes["K"]):
+    if type(calibrator.n_features_in_) is not int or calibrator.n_features_in_ not in (
+        sizes["K"] - 1,
+        sizes["K"],
+    ):
         raise ValueError("n_features_in_ must be the number of classes, or one less")
 
 
 def _fits(value: Any, form: Any, sizes: dict[str, int], labels: bool = False) -> bool:
     if isinstance(form, list):
-        return isinstance(value, list) and all(_fits(item, form[0], sizes) or _is_empty(item) for item in value)
+        return isinstance(value, list) and all(
+            _fits(item, form[0], sizes) or _is_empty(item) for item in value
+        )
     if form is float:
         return type(value) is float and math.isfinite(value)
     if form is Calibrator:
-        return isinstance(value, Calibrator) and hasattr(value, "classes_") and len(value.classes_) == sizes["K"]
+        return (
+            isinstance(value, Calibrator)
+            and hasattr(value, "classes_")
+            and len(value.classes_) == sizes["K"]
+        )
     if not isinstance(form, tuple):
         return isinstance(value, form)
     if not isinstance(value, np.ndarray) or value.ndim != len(form):
         return False
     if not labels and not (value.dtype in (np.float64, np.int64) and np.isfinite(value).all()):
         return False
-    known = [sizes.setdefault(size, n) if isinstance(size, str) else size for size, n in zip(form, value.shape, strict=True)]
-    return all(n > 0 if size is None else n == size for size, n in zip(known, value.shape, strict=True))
+    known = [
+        sizes.setdefault(size, n) if isinstance(size, str) else size
+        for size, n in zip(form, value.shape, strict=True)
+    ]
+    return all(
+        n > 0 if size is None else n == size for size, n in zip(known, value.shape, strict=True)
+    )
 
 
 def _is_empty(value: Any) -> bool:

@@ -17,8 +17,9 @@ def fold_numbers(
 ) -> np.ndarray:
     """The fold of each row, from 0 to count - 1.
 
-    Folds are random unless `stratify`. Stratified folds share out the rows of each class, so that the class frequencies of the
-    training folds tell those of the test fold: a calibrator with a bias for each class then looks better than it is.
+    Folds are random unless `stratify`. Stratified folds share out the rows of each class, so that
+    the class frequencies of the training folds tell those of the test fold: a calibrator with a
+    bias for each class then looks better than it is.
 
     >>> fold_numbers(2, np.zeros(6, int), np.array([7, 7, 7, 8, 9, 9]), seed=0).tolist()
     [0, 0, 0, 1, 1, 1]
@@ -26,10 +27,14 @@ def fold_numbers(
     units = len(codes) if clusters is None else len(np.unique(clusters))
     if not 2 <= count <= units:
         kind = "rows" if clusters is None else "clusters"
-        raise InputError("cv", f"must be at least 2 and at most the number of {kind} ({units})", count)
+        raise InputError(
+            "cv", f"must be at least 2 and at most the number of {kind} ({units})", count
+        )
     if not stratify and clusters is not None:
         return whole_clusters(count, clusters, seed)
-    splitter: Any = KFold if not stratify else StratifiedKFold if clusters is None else StratifiedGroupKFold
+    splitter: Any = (
+        KFold if not stratify else StratifiedKFold if clusters is None else StratifiedGroupKFold
+    )
     folds = np.empty(len(codes), np.int64)
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", message="The least populated class", category=UserWarning)
@@ -43,7 +48,8 @@ def fold_numbers(
 
 
 def whole_clusters(count: int, clusters: np.ndarray, seed: int) -> np.ndarray:
-    """Folds of about equal numbers of rows: clusters in random order, the largest first, each to the smallest fold."""
+    """Folds of about equal numbers of rows: clusters in random order, the largest first, each to
+    the smallest fold."""
     _, place, rows = np.unique(clusters, return_inverse=True, return_counts=True)
     shuffled = np.random.default_rng(seed).permutation(len(rows))
     order = shuffled[np.argsort(-rows[shuffled], kind="stable")]
@@ -63,5 +69,9 @@ def fold_words(count: int, *, clustered: bool, stratify: bool) -> str:
     ('5 random folds', '5 stratified folds of whole clusters')
     """
     if clustered:
-        return f"{count} stratified folds of whole clusters" if stratify else f"{count} folds of whole clusters"
+        return (
+            f"{count} stratified folds of whole clusters"
+            if stratify
+            else f"{count} folds of whole clusters"
+        )
     return f"{count} stratified folds" if stratify else f"{count} random folds"

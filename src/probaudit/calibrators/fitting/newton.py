@@ -1,6 +1,8 @@
-"""Two ways down a convex function: bounded Newton steps in one variable, quasi-Newton steps in many.
+"""Two ways down a convex function: bounded Newton steps in one variable, quasi-Newton steps in
+many.
 
-Searches of the second kind can go side by side, so that one look at the rows answers the questions of all (`abreast`).
+Searches of the second kind can go side by side, so that one look at the rows answers the questions
+of all (`abreast`).
 """
 
 from __future__ import annotations
@@ -13,7 +15,8 @@ from typing import Protocol, TypeVar
 import numpy as np
 
 STEPS = 500
-CLOSE = 1e-5  # a Newton step this small, relative to the variable, leaves an error of about its square
+# a Newton step this small, relative to the variable, leaves an error of about its square
+CLOSE = 1e-5
 FARTHEST = 8.0  # the factor by which one step may change a variable
 FLAT = 1e-9
 MEMORY = 10
@@ -36,12 +39,18 @@ class Minimum:
 
 
 def bounded_minimum(
-    derivatives: Callable[[float], np.ndarray], start: float, low: float, high: float, close: float = CLOSE
+    derivatives: Callable[[float], np.ndarray],
+    start: float,
+    low: float,
+    high: float,
+    close: float = CLOSE,
 ) -> Minimum:
-    """The minimum over [low, high], low > 0, of a convex function, given (value, first, second derivative) at a point.
+    """The minimum over [low, high], low > 0, of a convex function, given (value, first, second
+    derivative) at a point.
 
-    Newton steps, taken in 1 / x: the log score's derivative is closer to a straight line there than in x. They stay inside the
-    bracket that the sign of the derivative narrows; where one would leave it, its geometric middle is next.
+    Newton steps, taken in 1 / x: the log score's derivative is closer to a straight line there than
+    in x. They stay inside the bracket that the sign of the derivative narrows; where one would
+    leave it, its geometric middle is next.
 
     >>> found = bounded_minimum(lambda x: np.array([x - 3 * np.log(x), 1 - 3 / x, 3 / x**2]), 1.0, 1e-3, 1e3)
     >>> round(float(found.at), 9)
@@ -55,7 +64,12 @@ def bounded_minimum(
         change = slope / (x * curvature) if curvature > 0 else np.copysign(np.inf, slope)
         newton = x / (1 + change) if change > -1 else np.inf
         if abs(change) <= close:
-            return Minimum(np.array(min(max(newton, low), high)), float(value - slope * x * change / 2), True, step)
+            return Minimum(
+                np.array(min(max(newton, low), high)),
+                float(value - slope * x * change / 2),
+                True,
+                step,
+            )
         below, above = (below, x) if slope > 0 else (x, above)
         x = float(min(max(newton, x / FARTHEST, low), x * FARTHEST, high))
         if (x <= below and below > low) or (x >= above and above < high):
@@ -64,14 +78,16 @@ def bounded_minimum(
 
 
 class Curvature(Protocol):
-    """A model of the second derivatives, easily inverted. `held`: whether the first variable stays where it is."""
+    """A model of the second derivatives, easily inverted. `held`: whether the first variable stays
+    where it is."""
 
     def solve(self, v: np.ndarray, held: bool) -> np.ndarray: ...
 
 
 @dataclass(frozen=True)
 class Point:
-    """A value, its gradient (along what the constraints leave free) and a model of its curvature."""
+    """A value, its gradient (along what the constraints leave free) and a model of its
+    curvature."""
 
     value: float
     gradient: np.ndarray
@@ -87,15 +103,18 @@ def descend(
     high: float = np.inf,
     flat: float = FLAT,
 ) -> Minimum:
-    """The minimum of a convex function of many variables, the first of which stays within [low, high]. See `descent`."""
+    """The minimum of a convex function of many variables, the first of which stays within [low,
+    high]. See `descent`."""
     search = descent(start, memory=memory, low=low, high=high, flat=flat)
     return abreast({0: search}, lambda asked: {0: evaluate(asked[0])})[0]
 
 
 def abreast(
-    searches: Mapping[int, Generator[Asked, Told, Found]], answer: Callable[[dict[int, Asked]], Mapping[int, Told]]
+    searches: Mapping[int, Generator[Asked, Told, Found]],
+    answer: Callable[[dict[int, Asked]], Mapping[int, Told]],
 ) -> dict[int, Found]:
-    """What searches find that go side by side: `answer` is given all that they ask for at a time, under their names.
+    """What searches find that go side by side: `answer` is given all that they ask for at a time,
+    under their names.
 
     >>> def halves(x):
     ...     while (yield x) > 1:
@@ -125,12 +144,13 @@ def descent(
     high: float = np.inf,
     flat: float = FLAT,
 ) -> Generator[np.ndarray, Point, Minimum]:
-    """The search for the minimum of a convex function of many variables, the first of which stays within [low, high]: asks for
-    the function at one point after the other.
+    """The search for the minimum of a convex function of many variables, the first of which stays
+    within [low, high]: asks for the function at one point after the other.
 
-    L-BFGS (Nocedal & Wright 2006, algorithm 7.4) that begins each direction with the curvature at hand, not with a multiple of
-    the identity. With exact curvature and `memory=0` these are Newton steps. Steps are halved until the value falls enough or,
-    where rounding hides that, until the slope does (Hager & Zhang 2005, equation 2.6).
+    L-BFGS (Nocedal & Wright 2006, algorithm 7.4) that begins each direction with the curvature at
+    hand, not with a multiple of the identity. With exact curvature and `memory=0` these are Newton
+    steps. Steps are halved until the value falls enough or, where rounding hides that, until the
+    slope does (Hager & Zhang 2005, equation 2.6).
     """
     x, here = start, (yield start)
     pairs: deque[tuple[np.ndarray, np.ndarray]] = deque(maxlen=memory)
@@ -144,7 +164,9 @@ def descent(
         gradient = np.where(np.arange(x.size) == 0, 0.0, here.gradient) if held else here.gradient
         if np.abs(gradient).max() <= flat:
             return Minimum(x, here.value, True, step)
-        direction = -_inverse(gradient, pairs, lambda v, held=held, here=here: here.curvature.solve(v, held))  # type: ignore[misc]
+        direction = -_inverse(
+            gradient, pairs, lambda v, held=held, here=here: here.curvature.solve(v, held)
+        )  # type: ignore[misc]
         fall = float(gradient @ direction)
         if not fall < 0:
             return Minimum(x, here.value, False, step)
@@ -159,7 +181,9 @@ def descent(
             found = yield there
             if found.value <= here.value + 1e-4 * size * fall:
                 break
-            if found.value <= here.value + NOISE * abs(here.value) and abs(found.gradient @ direction) <= 0.9 * abs(fall):
+            if found.value <= here.value + NOISE * abs(here.value) and abs(
+                found.gradient @ direction
+            ) <= 0.9 * abs(fall):
                 break
             size, bound = size / 2, None
             if size < 1e-12:
@@ -172,7 +196,9 @@ def descent(
 
 
 def _inverse(
-    v: np.ndarray, pairs: deque[tuple[np.ndarray, np.ndarray]], solve: Callable[[np.ndarray], np.ndarray]
+    v: np.ndarray,
+    pairs: deque[tuple[np.ndarray, np.ndarray]],
+    solve: Callable[[np.ndarray], np.ndarray],
 ) -> np.ndarray:
     """The inverse curvature times v: the two-loop recursion of L-BFGS around `solve`."""
     v = v.copy()

@@ -1,7 +1,9 @@
-"""Calibrators fitted to rows that are never all in memory: each step of the search is a pass over blocks.
+"""Calibrators fitted to rows that are never all in memory: each step of the search is a pass over
+blocks.
 
-Blocks are those of the fit in memory, and their sums are added in the same order: if all rows count alike, what is learned is
-the same, bit for bit; with weights, or with rows left out, it is the same but for rounding.
+Blocks are those of the fit in memory, and their sums are added in the same order: if all rows count
+alike, what is learned is the same, bit for bit; with weights, or with rows left out, it is the same
+but for rounding.
 """
 
 from __future__ import annotations
@@ -33,11 +35,14 @@ Each = Callable[[Job, int], Iterable[Any]]
 
 
 def fits_in_passes(calibrator: Calibrator) -> bool:
-    """Whether a calibrator can be fitted to rows that are not in memory: its fit needs sums over rows alone."""
+    """Whether a calibrator can be fitted to rows that are not in memory: its fit needs sums over
+    rows alone."""
     return isinstance(calibrator, SummedCalibrator)
 
 
-def fit_stream(calibrator: C, source: RowSource, *, threads: int | None = None, progress: bool | None = False) -> C:
+def fit_stream(
+    calibrator: C, source: RowSource, *, threads: int | None = None, progress: bool | None = False
+) -> C:
     """A copy of a calibrator, fitted to the rows of a source (`scan`) in repeated passes.
 
     What it learns is what the fit in memory learns, up to the rounding of sums.
@@ -45,10 +50,14 @@ def fit_stream(calibrator: C, source: RowSource, *, threads: int | None = None, 
     progress : whether each pass shows how far it is; None if on a terminal.
     """
     threads = default_threads() if threads is None else threads
-    return fit_in_passes(calibrator, source.plan(), partial(_each_of_source, source, threads, progress))
+    return fit_in_passes(
+        calibrator, source.plan(), partial(_each_of_source, source, threads, progress)
+    )
 
 
-def _each_of_source(source: RowSource, threads: int, progress: bool | None, job: Job, rows: int) -> Iterator[Any]:
+def _each_of_source(
+    source: RowSource, threads: int, progress: bool | None, job: Job, rows: int
+) -> Iterator[Any]:
     """What a job gives for every block of so many rows, in order; a few blocks at a time."""
     waiting: deque[tuple[int, Future[Any]]] = deque()
 
@@ -70,8 +79,9 @@ def _each_of_source(source: RowSource, threads: int, progress: bool | None, job:
 def fit_in_passes(calibrator: C, plan: Plan, each: Each) -> C:
     """A copy of a calibrator, fitted to the rows of a plan.
 
-    each : `each(job, rows)` gives `job(start, block)` for every block of so many consecutive rows, in order. It is called for
-        each step of the search, with jobs that can be sent to other processes.
+    each : `each(job, rows)` gives `job(start, block)` for every block of so many consecutive rows,
+        in order. It is called for each step of the search, with jobs that can be sent to other
+        processes.
     """
     if not isinstance(calibrator, SummedCalibrator):
         rule = "only calibrators that learn from sums over rows can be fitted to a stream; fit others to a sample"
@@ -85,7 +95,8 @@ def fit_in_passes(calibrator: C, plan: Plan, each: Each) -> C:
 
 
 class Look(NamedTuple):
-    """At a block: the weight and the rows of each class, [2, K]; the largest weight; whether all outputs are finite."""
+    """At a block: the weight and the rows of each class, [2, K]; the largest weight; whether all
+    outputs are finite."""
 
     counts: np.ndarray
     largest: float
@@ -94,7 +105,8 @@ class Look(NamedTuple):
 
 @dataclass(frozen=True)
 class BlockReading:
-    """How the rows of a block become a sample. `scale` takes weights to numbers of rows, as `base.as_repeats` does."""
+    """How the rows of a block become a sample. `scale` takes weights to numbers of rows, as
+    `base.as_repeats` does."""
 
     plan: Plan
     from_logits: bool = False
@@ -109,18 +121,28 @@ class BlockReading:
     def look(self, start: int, rows: Predictions) -> Look:
         good = self.good(start, rows)
         codes, weights = rows.codes[good], _weights(rows, good)
-        counts = np.stack([np.bincount(codes, w, self.plan.n_classes) for w in (weights, np.ones(len(good)))])
-        return Look(counts, float(weights.max(initial=0.0)), bool(np.isfinite(rows.probs[good]).all()))
+        counts = np.stack(
+            [np.bincount(codes, w, self.plan.n_classes) for w in (weights, np.ones(len(good)))]
+        )
+        return Look(
+            counts, float(weights.max(initial=0.0)), bool(np.isfinite(rows.probs[good]).all())
+        )
 
     def raw_sum(self, start: int, rows: Predictions) -> float:
         """The sum of the log scores of outputs that are probabilities."""
         sample = self.sample(start, rows)
-        truth = sample.values[np.arange(len(sample)), sample.codes] / sample.values.sum(axis=1, dtype=np.float64)
+        truth = sample.values[np.arange(len(sample)), sample.codes] / sample.values.sum(
+            axis=1, dtype=np.float64
+        )
         with np.errstate(divide="ignore"):
             return float(-(sample.weights @ np.log(truth)))
 
     def asked(
-        self, view: Callable[[Sample], View], question: Callable[[View], Any], start: int, rows: Predictions
+        self,
+        view: Callable[[Sample], View],
+        question: Callable[[View], Any],
+        start: int,
+        rows: Predictions,
     ) -> Any | None:
         """What the rows answer, seen in some way; nothing if none of them counts."""
         sample = self.sample(start, rows)
@@ -130,14 +152,18 @@ class BlockReading:
         sample = self.sample(start, rows)
         return TemperedRows(sample, threads=1).scale_sums(beta) if len(sample) else None
 
-    def bias_sums(self, beta: float, bias: np.ndarray, start: int, rows: Predictions) -> list[np.ndarray] | None:
+    def bias_sums(
+        self, beta: float, bias: np.ndarray, start: int, rows: Predictions
+    ) -> list[np.ndarray] | None:
         sample = self.sample(start, rows)
         return TemperedRows(sample, threads=1).bias_sums(beta, bias) if len(sample) else None
 
     def sample(self, start: int, rows: Predictions) -> Sample:
         good = self.good(start, rows)
         weights = _weights(rows, good) / self.largest * self.scale
-        return Sample(_values(rows, good, self.from_logits), self.from_logits, rows.codes[good], weights)
+        return Sample(
+            _values(rows, good, self.from_logits), self.from_logits, rows.codes[good], weights
+        )
 
 
 class StreamedRows(TemperedSums):
@@ -149,13 +175,19 @@ class StreamedRows(TemperedSums):
         self.classes, self._each = plan.n_classes, each
         seen: list[Look] = self._blocks(BlockReading(plan).look)
         counts, largest = in_order(look.counts for look in seen), max(look.largest for look in seen)
-        self.from_logits = plan.kind in ("logits", "log_probabilities") and all(look.finite for look in seen)
+        self.from_logits = plan.kind in ("logits", "log_probabilities") and all(
+            look.finite for look in seen
+        )
         self.n = int(counts[1].sum())
         if self.n == 0:
             raise InputError(plan.names.get("probs", "probs"), "no row is left to learn from")
         if np.count_nonzero(counts[1]) < 2:
             only = plan.classes[int(np.argmax(counts[1]))]
-            raise InputError(plan.names.get("y", "y"), "needs rows of two classes or more", f"has one class, {only!r}")
+            raise InputError(
+                plan.names.get("y", "y"),
+                "needs rows of two classes or more",
+                f"has one class, {only!r}",
+            )
         given = float(counts[0].sum())
         scale = min(max(given, float(self.n)), MOST_ROWS) / (given / largest)
         self._weights = counts[0] / largest * scale
@@ -175,7 +207,11 @@ class StreamedRows(TemperedSums):
 
     @property
     def raw_score(self) -> float:
-        return float(self.raw[0]) if self.from_logits else float(sum(self._blocks(self._reading.raw_sum))) / self.weight
+        return (
+            float(self.raw[0])
+            if self.from_logits
+            else float(sum(self._blocks(self._reading.raw_sum))) / self.weight
+        )
 
     def seen_as(self, view: Callable[[Sample], View]) -> Seen[View]:
         return Seen(lambda question: self._blocks(partial(self._reading.asked, view, question)))
@@ -193,7 +229,8 @@ def _weights(rows: Predictions, good: np.ndarray) -> np.ndarray:
 
 
 def _values(rows: Predictions, good: np.ndarray, logits: bool) -> np.ndarray:
-    """The outputs as calibrators take them: float32 or float64, all columns; probabilities sum to 1."""
+    """The outputs as calibrators take them: float32 or float64, all columns; probabilities sum to
+    1."""
     values = rows.probs[good]
     if logits and values.ndim == 1 and rows.from_logits:
         values = np.column_stack([np.zeros(len(good)), values])

@@ -1,4 +1,5 @@
-"""Calibrators whose fit needs sums over rows alone: the rows may be in memory, in files or on a cluster."""
+"""Calibrators whose fit needs sums over rows alone: the rows may be in memory, in files or on a
+cluster."""
 
 from __future__ import annotations
 
@@ -14,7 +15,8 @@ from .tempered import TemperedRows, TemperedSums
 
 
 class SummedCalibrator(Calibrator):
-    """A subclass implements `_solve`, which learns from sums, or `learn`, if it knows the scores before and after as well."""
+    """A subclass implements `_solve`, which learns from sums, or `learn`, if it knows the scores
+    before and after as well."""
 
     @abstractmethod
     def _solve(self, rows: TemperedSums) -> tuple[bool, str]:
@@ -40,10 +42,18 @@ class SummedCalibrator(Calibrator):
         """Learn from rows, and say what became of it."""
         converged, status = self._solve(rows)
         before, after = log_scores(rows, self._transform)
-        return FitReport(converged, f"{status}; {WORSE}" if after > before + ROUNDING else status, before, after, rows.n)
+        return FitReport(
+            converged,
+            f"{status}; {WORSE}" if after > before + ROUNDING else status,
+            before,
+            after,
+            rows.n,
+        )
 
 
-def log_scores(rows: TemperedSums, calibrated: Callable[[Sample], np.ndarray]) -> tuple[float, float]:
+def log_scores(
+    rows: TemperedSums, calibrated: Callable[[Sample], np.ndarray]
+) -> tuple[float, float]:
     """The mean log score of rows as they came, and of what is made of them."""
     (sums,) = rows.seen_as(as_they_are).sums(partial(_score_sums, calibrated))
     before, after = (sums / rows.weight).tolist()
@@ -56,4 +66,6 @@ def as_they_are(sample: Sample) -> Sample:
 
 def _score_sums(calibrated: Callable[[Sample], np.ndarray], sample: Sample) -> list[np.ndarray]:
     weight = sample.weights.sum()
-    return [weight * np.array([log_score(sample.probs, sample), log_score(calibrated(sample), sample)])]
+    return [
+        weight * np.array([log_score(sample.probs, sample), log_score(calibrated(sample), sample)])
+    ]

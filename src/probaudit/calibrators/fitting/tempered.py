@@ -1,4 +1,5 @@
-"""The log score of softmax(beta z + b) over rows, with its derivatives: sums over blocks of rows."""
+"""The log score of softmax(beta z + b) over rows, with its derivatives: sums over blocks of
+rows."""
 
 from __future__ import annotations
 
@@ -16,7 +17,8 @@ from ...kernels import tempering
 from ..base import Sample
 from .newton import Point
 
-BLOCK_VALUES = 2**20  # values in a block: it depends on the classes alone, so that sums do not depend on threads
+# values in a block: it depends on the classes alone, so that sums do not depend on threads
+BLOCK_VALUES = 2**20
 MOST_DENSE = 32  # classes up to which the whole second derivative is summed
 MOST_NARROW = 64  # classes up to which loops over rows are faster than loops along a row
 SPREAD = 500.0  # e^-500 is far from vanishing
@@ -28,7 +30,8 @@ View = TypeVar("View")
 
 @dataclass(frozen=True)
 class Seen(Generic[View]):
-    """Blocks of rows, each seen in some way. `each` puts a question to all of them and gives their answers, in order."""
+    """Blocks of rows, each seen in some way. `each` puts a question to all of them and gives their
+    answers, in order."""
 
     each: Callable[[Callable[[View], Any]], list[Any]]
 
@@ -40,8 +43,10 @@ class Seen(Generic[View]):
 class TemperedSums(ABC):
     """Rows with scores z, in memory or not, as the sums over them that a fit needs.
 
-    n, classes : how many there are. reread : whether every sum reads the rows anew, so that many sums at once are better.
-    By weight, how much there is of them in all (`weight`) and the share of each class (`frequencies`).
+    n, classes : how many there are. reread : whether every sum reads the rows anew, so that many
+        sums at once are better.
+    By weight, how much there is of them in all (`weight`) and the share of each class
+    (`frequencies`).
     """
 
     n: int
@@ -63,16 +68,18 @@ class TemperedSums(ABC):
 
     @abstractmethod
     def seen_as(self, view: Callable[[Sample], View]) -> Seen[View]:
-        """The rows, block by block, as `view` makes something of them, for any sums. What is asked of a view must be new to it:
-        sums are added in place."""
+        """The rows, block by block, as `view` makes something of them, for any sums. What is asked
+        of a view must be new to it: sums are added in place."""
 
     @abstractmethod
     def scale_sums(self, beta: float) -> np.ndarray:
-        """The sums over rows of the log score of softmax(beta z), and of its first and second derivative in beta."""
+        """The sums over rows of the log score of softmax(beta z), and of its first and second
+        derivative in beta."""
 
     @abstractmethod
     def bias_sums(self, beta: float, bias: np.ndarray) -> list[np.ndarray]:
-        """As scale_sums, for softmax(beta z + b); and the sums that `Derivatives` needs in the biases."""
+        """As scale_sums, for softmax(beta z + b); and the sums that `Derivatives` needs in the
+        biases."""
 
     @property
     def present(self) -> np.ndarray:
@@ -91,7 +98,15 @@ class TemperedSums(ABC):
     def at(self, beta: float, bias: np.ndarray) -> Derivatives:
         """The mean log score of softmax(beta z + b) and its derivatives."""
         sums, mass, slope, squares = (part / self.weight for part in self.bias_sums(beta, bias))
-        return Derivatives(float(sums[0]), float(sums[1]), float(sums[2]), mass - self.frequencies, slope, mass, squares)
+        return Derivatives(
+            float(sums[0]),
+            float(sums[1]),
+            float(sums[2]),
+            mass - self.frequencies,
+            slope,
+            mass,
+            squares,
+        )
 
 
 class TemperedRows(TemperedSums):
@@ -190,7 +205,13 @@ class TemperedRows(TemperedSums):
         def job(block: slice) -> list[np.ndarray]:
             sums, (mass, slope, squares) = np.zeros(3), np.zeros((3, self.classes))
             products = np.zeros((self.classes, self.classes)) if dense else None
-            rows = self.scores[block], self.tops[block], shifts[block], self.codes[block], self.weights[block]
+            rows = (
+                self.scores[block],
+                self.tops[block],
+                shifts[block],
+                self.codes[block],
+                self.weights[block],
+            )
             tempering.biased_sums(*rows, beta, bias, sums, mass, slope, squares, products)
             return [sums, mass, slope, squares if products is None else products]
 
@@ -202,7 +223,9 @@ class TemperedRows(TemperedSums):
         shifts = np.zeros(len(out)) if bias is None else self._shifts(beta, bias)
 
         def job(block: slice) -> None:
-            tempering.softmax_rows(self.scores[block], self.tops[block], shifts[block], beta, bias, out[block])
+            tempering.softmax_rows(
+                self.scores[block], self.tops[block], shifts[block], beta, bias, out[block]
+            )
 
         self._each(job)
         return out
@@ -217,10 +240,15 @@ class TemperedRows(TemperedSums):
         return float(sum(self._each(job))) / self.weight
 
     def _shifts(self, beta: float, bias: np.ndarray) -> np.ndarray:
-        """What to take off the exponents: the largest bias will do while biases are close together."""
+        """What to take off the exponents: the largest bias will do while biases are close
+        together."""
         shifts = np.full(len(self.scores), bias.max())
         if np.ptp(bias) > SPREAD:
-            self._each(lambda block: tempering.tops_of_rows(self.scores[block], beta, bias, self.tops[block], shifts[block]))
+            self._each(
+                lambda block: tempering.tops_of_rows(
+                    self.scores[block], beta, bias, self.tops[block], shifts[block]
+                )
+            )
         return shifts
 
 
@@ -256,20 +284,31 @@ class Derivatives:
         mass, mixed = self.mass[present], self.mixed[present]
         if self.squares.ndim == 1:
             own = mass - self.squares[present]
-            return Point(self.value, gradient, Arrow(self.curvature, mixed, shortened(own, gradient[1:])))
+            return Point(
+                self.value, gradient, Arrow(self.curvature, mixed, shortened(own, gradient[1:]))
+            )
         products = self.squares[np.ix_(present, present)]
         products = np.triu(products) + np.triu(products, 1).T
-        second = np.block([[np.array([[self.curvature]]), mixed[None]], [mixed[:, None], np.diag(mass) - products]])
+        second = np.block(
+            [
+                [np.array([[self.curvature]]), mixed[None]],
+                [mixed[:, None], np.diag(mass) - products],
+            ]
+        )
         own = np.diag(second)[1:]
-        second[np.arange(1, len(second)), np.arange(1, len(second))] += shortened(own, gradient[1:]) - own
+        second[np.arange(1, len(second)), np.arange(1, len(second))] += (
+            shortened(own, gradient[1:]) - own
+        )
         return Point(self.value, gradient, Dense(second))
 
 
-def shortened(curvature: np.ndarray, gradient: np.ndarray, unit: np.ndarray | float = 1.0) -> np.ndarray:
+def shortened(
+    curvature: np.ndarray, gradient: np.ndarray, unit: np.ndarray | float = 1.0
+) -> np.ndarray:
     """The curvature, raised where a step would be longer than LONGEST units.
 
-    Far from the minimum the log score of a rare class is nearly linear in its bias, and the curvature there promises too much;
-    near it nothing is raised.
+    Far from the minimum the log score of a rare class is nearly linear in its bias, and the
+    curvature there promises too much; near it nothing is raised.
     """
     least = max(1e-10 * curvature.max(), np.finfo(np.float64).tiny)
     return np.maximum(np.maximum(curvature, np.abs(gradient) / (LONGEST * unit)), least)
@@ -282,7 +321,8 @@ class Dense:
     matrix: np.ndarray
 
     def solve(self, v: np.ndarray, held: bool) -> np.ndarray:
-        """By Lagrange's multiplier for the mean of the biases. What the rows do not determine stays at rest."""
+        """By Lagrange's multiplier for the mean of the biases. What the rows do not determine stays
+        at rest."""
         first = int(held)
         matrix = self.matrix[first:, first:]
         size = np.sqrt(np.maximum(np.diag(matrix), np.finfo(np.float64).tiny))
@@ -301,8 +341,8 @@ class Dense:
 class Arrow:
     """Second derivatives in the scale and of each bias alone.
 
-    Those among biases are the Laplacian of a graph, -mean p_j p_k off the diagonal; with many classes its diagonal is nearly
-    all of it.
+    Those among biases are the Laplacian of a graph, -mean p_j p_k off the diagonal; with many
+    classes its diagonal is nearly all of it.
     """
 
     scale: float

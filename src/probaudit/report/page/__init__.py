@@ -1,5 +1,30 @@
-"""A self-contained page: sections of words, tables and figures, turned into HTML. The only place where text becomes markup."""
+"""A self-contained page: sections of words, tables and figures, turned into HTML. The only place
+where text becomes markup."""
 
-from .page import Control, Facts, Figure, FindingList, Page, Section, Table, Tile, Words, as_html, as_summary
+from .page import (
+    Control,
+    Facts,
+    Figure,
+    FindingList,
+    Page,
+    Section,
+    Table,
+    Tile,
+    Words,
+    as_html,
+    as_summary,
+)
 
-__all__ = ["Control", "Facts", "Figure", "FindingList", "Page", "Section", "Table", "Tile", "Words", "as_html", "as_summary"]
+__all__ = [
+    "Control",
+    "Facts",
+    "Figure",
+    "FindingList",
+    "Page",
+    "Section",
+    "Table",
+    "Tile",
+    "Words",
+    "as_html",
+    "as_summary",
+]

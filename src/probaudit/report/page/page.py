@@ -1,7 +1,7 @@
 """What a page says, as plain data, and how it becomes one HTML file that needs no network.
 
-Text becomes markup only here, through a template that escapes all of it. The policy of the page allows the scripts and the
-style that stand in it, by their hashes, and nothing else.
+Text becomes markup only here, through a template that escapes all of it. The policy of the page
+allows the scripts and the style that stand in it, by their hashes, and nothing else.
 """
 
 from __future__ import annotations
@@ -45,8 +45,8 @@ class Facts:
 
 @dataclass(frozen=True)
 class Table:
-    """Rows of text, the first cell of each its name. Numbers stand to the right, the columns listed in `words` to the left;
-    rows listed in `marked` stand out."""
+    """Rows of text, the first cell of each its name. Numbers stand to the right, the columns listed
+    in `words` to the left; rows listed in `marked` stand out."""
 
     kind: ClassVar[str] = "table"
     caption: str
@@ -69,7 +69,8 @@ class Control:
 
 @dataclass(frozen=True)
 class Figure:
-    """A diagram, or one for every combination of what the controls offer, by the chosen options in order."""
+    """A diagram, or one for every combination of what the controls offer, by the chosen options in
+    order."""
 
     kind: ClassVar[str] = "figure"
     name: str
@@ -79,9 +80,14 @@ class Figure:
     @functools.cached_property
     def shown(self) -> dict[str, Variant]:
         """By the places of the chosen options, as the page's script has them."""
-        places = [{option: str(place) for place, option in enumerate(control.options)} for control in self.controls]
+        places = [
+            {option: str(place) for place, option in enumerate(control.options)}
+            for control in self.controls
+        ]
         return {
-            ",".join(of[option] for of, option in zip(places, choice, strict=True)): Variant.of(diagram)
+            ",".join(of[option] for of, option in zip(places, choice, strict=True)): Variant.of(
+                diagram
+            )
             for choice, diagram in self.variants.items()
         }
 
@@ -110,8 +116,17 @@ class Variant:
         from ...diagrams.vega_drawer import spec
 
         picture = diagram.picture()
-        columns = {name: [_shown(value) for value in _thinned(column)] for name, column in diagram.columns().items()}
-        return cls(picture.title, picture.caption, picture.description, columns, spec(picture, titled=False))
+        columns = {
+            name: [_shown(value) for value in _thinned(column)]
+            for name, column in diagram.columns().items()
+        }
+        return cls(
+            picture.title,
+            picture.caption,
+            picture.description,
+            columns,
+            spec(picture, titled=False),
+        )
 
     @property
     def table_rows(self) -> list[tuple[str, ...]]:
@@ -154,11 +169,21 @@ def _thinned(column: np.ndarray) -> np.ndarray:
 
 
 def _shown(value: Any) -> str:
-    if isinstance(value, (bool, np.bool_)) or not isinstance(value, (int, float, np.integer, np.floating)):
+    if isinstance(value, (bool, np.bool_)) or not isinstance(
+        value, (int, float, np.integer, np.floating)
+    ):
         return "" if value is None else str(value)
     if isinstance(value, (int, np.integer)) or float(value).is_integer():
         return f"{int(value):,}"
-    return f"{float(value):.4g}" if math.isfinite(value) else "–" if math.isnan(value) else "∞" if value > 0 else "−∞"
+    return (
+        f"{float(value):.4g}"
+        if math.isfinite(value)
+        else "–"
+        if math.isnan(value)
+        else "∞"
+        if value > 0
+        else "−∞"
+    )
 
 
 @functools.cache
@@ -171,7 +196,11 @@ def _library() -> str:
     """Vega, Vega-Lite and Vega-Embed, as vl-convert brings them."""
     import vl_convert
 
-    return vl_convert.javascript_bundle("window.vegaEmbed = vegaEmbed;").replace("</script", "<\\/script").strip()
+    return (
+        vl_convert.javascript_bundle("window.vegaEmbed = vegaEmbed;")
+        .replace("</script", "<\\/script")
+        .strip()
+    )
 
 
 def _hash(text: str) -> str:
@@ -186,7 +215,9 @@ def as_summary(page: Page) -> str:
 def _render(template: str, **values: Any) -> str:
     import jinja2
 
-    environment = jinja2.Environment(autoescape=True, undefined=jinja2.StrictUndefined, loader=jinja2.FunctionLoader(_text))
+    environment = jinja2.Environment(
+        autoescape=True, undefined=jinja2.StrictUndefined, loader=jinja2.FunctionLoader(_text)
+    )
     environment.filters["code"] = _code
     return environment.get_template(template).render(**values)
 
@@ -196,7 +227,9 @@ def _code(text: str) -> Any:
     from markupsafe import Markup
 
     code, plain = Markup("<code>{}</code>"), Markup("{}")
-    return Markup("").join((code if place % 2 else plain).format(part) for place, part in enumerate(text.split("`")))
+    return Markup("").join(
+        (code if place % 2 else plain).format(part) for place, part in enumerate(text.split("`"))
+    )
 
 
 def as_html(page: Page) -> str:
@@ -210,11 +243,20 @@ def as_html(page: Page) -> str:
         f"default-src 'none'; script-src {_hash(library)} {_hash(script)}; style-src {_hash(style)}; img-src data:; "
         "base-uri 'none'; form-action 'none'"
     )
-    figures = {block.name: block.shown for section in page.sections for block in section.blocks if isinstance(block, Figure)}
-    plain = {name: {choice: vars(variant) for choice, variant in shown.items()} for name, shown in figures.items()}
+    figures = {
+        block.name: block.shown
+        for section in page.sections
+        for block in section.blocks
+        if isinstance(block, Figure)
+    }
+    plain = {
+        name: {choice: vars(variant) for choice, variant in shown.items()}
+        for name, shown in figures.items()
+    }
     drawn = {"config": configuration("var(--ink)", "var(--soft)", "var(--line)"), "figures": plain}
     data = json.dumps(drawn, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
-    for character in "<>&\u2028\u2029":  # what could end or split a script; JSON has it only in strings
+    # what could end or split a script; JSON has it only in strings
+    for character in "<>&\u2028\u2029":
         data = data.replace(character, f"\\u{ord(character):04x}")
     return _render(
         "page.html.j2",
