@@ -44,7 +44,8 @@ def test_the_commands_run(command, tmp_path, monkeypatch):
             "p_dog": world.cal[:, 1],
         }
     )
-    frame.assign(f_0=np.arange(len(frame)) % 7, f_1=world.cal[:, 0]).to_parquet("preds.parquet")
+    extra = {"f_0": np.arange(len(frame)) % 7, "hospital": np.arange(len(frame)) % 2}
+    frame.assign(**extra, f_1=world.cal[:, 0]).to_parquet("preds.parquet")
     frame.to_parquet("day-1.parquet")
     frame.rename(columns={"p_cat": "proba_cat", "p_dog": "proba_dog"}).to_parquet("new.parquet")
     pd.DataFrame({"label": world.y, "p": world.cal[:, 1]}).to_csv("preds.csv", index=False)
