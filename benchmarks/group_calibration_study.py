@@ -76,7 +76,8 @@ def table(found: dict[str, np.ndarray]) -> None:
             group, single = found[f"GC+{base}"][:, k], found[base][:, k]
             change, test = group.mean() / single.mean() - 1, ttest_rel(group, single)
             print(
-                f"GC+{base} against {base}, {measure}: {100 * change:+.2f}%, t = {test.statistic:.1f}, p = {test.pvalue:.1g}"
+                f"GC+{base} against {base}, {measure}: {100 * change:+.2f}%, t ="
+                f" {test.statistic:.1f}, p = {test.pvalue:.1g}"
             )
 
 

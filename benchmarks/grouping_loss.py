@@ -27,10 +27,12 @@ def rows(n):
     p = 1 / (1 + np.exp(-2 * x[:, 0].astype(np.float64)))
     return (rng.random(n) < p).astype(np.int64), p, x
 
-grouping_loss(*rows(20_000), lens=Binary(), recalibrate=True)  # compiled code is loaded, and is not counted
+# Load the compiled code first, so that it is not counted.
+grouping_loss(*rows(20_000), lens=Binary(), recalibrate=True)
 y, p, x = rows(1_000_000)
 before = int(open("/proc/self/statm").read().split()[1]) * resource.getpagesize()
-filler = np.ones(max(0, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024 - before), np.uint8)
+peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+filler = np.ones(max(0, peak - before), np.uint8)
 before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
 grouping_loss(y, p, x, lens=Binary())
 after = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024

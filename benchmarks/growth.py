@@ -162,12 +162,14 @@ def run(factor: float = 1.0) -> None:
         merge, size = merge_cost(big)
         rates = Rates(rate, merge, size)
         print(
-            f"a core: {rate:,.0f} rows/s; a merge: {1000 * merge:.0f} ms; a state: {size / 1e6:.1f} MB"
+            f"a core: {rate:,.0f} rows/s; a merge: {1000 * merge:.0f} ms; a state:"
+            f" {size / 1e6:.1f} MB"
         )
         for cores in (16, 128, 1024):
             seconds = projected_seconds(1e10, cores, rates)
             print(
-                f"10^10 x 2 rows on {cores:5} cores: {seconds:8.0f} s, {cores * seconds / 3600:.2f} core hours"
+                f"10^10 x 2 rows on {cores:5} cores: {seconds:8.0f} s, {cores * seconds / 3600:.2f}"
+                " core hours"
             )
 
 

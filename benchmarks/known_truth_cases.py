@@ -168,7 +168,10 @@ def _scores() -> Family:
     ):
         items[label] = _score_interval(key), call()
         items[f"{label}, normalised"] = _score_interval(f"{key} normalised"), call(normalize=True)
-    words = "Means over rows and, normalised, their ratio to the base-rate forecast or to the best constant decision."
+    words = (
+        "Means over rows and, normalised, their ratio to the base-rate forecast or to the best"
+        " constant decision."
+    )
     return _family("scores", "Scores", words, items)
 
 
@@ -198,7 +201,10 @@ def _errors() -> Family:
         ),
         "RMS error": (_interval("rms"), _rms()),
     }
-    words = "Top label, 15 bins. The truth is the error of the same bins in the population, not that without bins."
+    words = (
+        "Top label, 15 bins. The truth is the error of the same bins in the population, not that"
+        " without bins."
+    )
     return _family("binned errors", "Binned calibration errors", words, items)
 
 
@@ -211,7 +217,10 @@ def _class_errors() -> Family:
         "classwise RMS error": (_interval("classwise rms"), _rms(lens=Classwise())),
         "top-2 ECE": (_interval("top 2"), _error(lens=AMONG_TWO)),
     }
-    words = "The mean over classes, and the event that the true class is among the two most probable. 15 bins."
+    words = (
+        "The mean over classes, and the event that the true class is among the two most probable."
+        " 15 bins."
+    )
     return _family("class errors", "Classwise and top-2 errors", words, items)
 
 
@@ -239,8 +248,9 @@ def _smooth_errors() -> Family:
         "kernel error, log": _interval("kernel log"),
     }
     words = (
-        "Top label. The truth of a kernel error is the mean divergence of the true frequency from the confidence, without"
-        " smoothing; for the Brier score also the value to which the smoother itself tends (bandwidth 0.05)."
+        "Top label. The truth of a kernel error is the mean divergence of the true frequency from"
+        " the confidence, without smoothing; for the Brier score also the value to which the"
+        " smoother itself tends (bandwidth 0.05)."
     )
     return Family("smooth errors", "Errors without bins", words, items, _smooth_run)
 
@@ -259,7 +269,10 @@ def _lines() -> Family:
         "calibration slope": _score_interval("slope"),
         "calibration intercept": _score_interval("intercept"),
     }
-    words = "Cox's logistic recalibration of the second class; estimates plus and minus 1.96 standard errors."
+    words = (
+        "Cox's logistic recalibration of the second class; estimates plus and minus 1.96 standard"
+        " errors."
+    )
     return Family(
         "calibration line", "Calibration line", words, items, _together(list(items), _line)
     )
@@ -329,8 +342,8 @@ def _losses() -> Family:
         "calibration_loss, Brier": _interval(_fitted("brier")),
     }
     words = (
-        "Five folds, default calibrator. The truth is what that calibrator gains on fresh rows if fitted"
-        " to 4/5 of n rows; it is below 0 where there is nothing to repair."
+        "Five folds, default calibrator. The truth is what that calibrator gains on fresh rows if"
+        " fitted to 4/5 of n rows; it is below 0 where there is nothing to repair."
     )
     return Family(
         "calibration loss", "Calibration loss", words, items, _together(list(items), _lost)
@@ -346,11 +359,7 @@ def _selected(draw: Draw) -> dict[str, Found]:
     after = _expected(choice.calibrator.predict_proba(fresh.p), fresh.truth)[:, 0].mean()
     truth = float(1 - after / _expected(fresh.p, fresh.truth)[:, 0].mean())
     chosen = Found(reported=float(choice.chosen != "identity"))
-    if hasattr(choice, "gain"):
-        gain = Found(float(choice.gain), choice.gain.low, choice.gain.high, truth=truth)
-    else:  # the cross-validated score of the chosen against that of the original outputs, without an interval
-        score = {candidate.name: candidate.score for candidate in choice.candidates}
-        gain = Found(1 - score[choice.chosen] / score["identity"], truth=truth)
+    gain = Found(float(choice.gain), choice.gain.low, choice.gain.high, truth=truth)
     return {"select_calibrator, gain": gain, "a calibrator is chosen": chosen}
 
 
@@ -360,8 +369,9 @@ def _selection() -> Family:
         "a calibrator is chosen": Item("rate"),
     }
     words = (
-        f"{len(CANDIDATES)} candidates, five folds. The truth is what the chosen calibrator, fitted to all n rows, gains on"
-        " fresh rows, as a share of the log loss: a different number in each replication."
+        f"{len(CANDIDATES)} candidates, five folds. The truth is what the chosen calibrator, fitted"
+        " to all n rows, gains on fresh rows, as a share of the log loss: a different number in"
+        " each replication."
     )
     return Family(
         "selection", "Choosing a calibrator", words, items, _together(list(items), _selected)
@@ -389,8 +399,8 @@ def _groupings() -> Family:
         ),
     }
     words = (
-        "Binary lens, trees of the features. A lower bound: on average below the truth, and its interval should start below"
-        " it in at least 97.5% of runs."
+        "Binary lens, trees of the features. A lower bound: on average below the truth, and its"
+        " interval should start below it in at least 97.5% of runs."
     )
     return _family("grouping", "Grouping loss of one event", words, items)
 
@@ -402,7 +412,10 @@ def _known_groups(draw: Draw) -> Found:
 
 def _group_regions() -> Family:
     items = {"grouping_loss, given groups": (_interval("grouping known groups"), _known_groups)}
-    words = "Three given groups in place of regions, so that what they explain is known exactly and the interval two-sided."
+    words = (
+        "Three given groups in place of regions, so that what they explain is known exactly and the"
+        " interval two-sided."
+    )
     return _family("given groups", "Grouping loss of given groups", words, items)
 
 
@@ -421,7 +434,10 @@ def _class_groupings() -> Family:
             _grouping(lens=Full()),
         ),
     }
-    words = "Summed over classes, and of the whole vector. Both are lower bounds of the joint grouping loss."
+    words = (
+        "Summed over classes, and of the whole vector. Both are lower bounds of the joint grouping"
+        " loss."
+    )
     return _family("class grouping", "Grouping loss of all classes", words, items)
 
 
@@ -448,8 +464,8 @@ def _compared(draw: Draw, **choices: Any) -> dict[str, Found]:
 def _comparisons() -> Family:
     items = {f"compare, {name}": _interval(truth, "either") for name, truth in DIFFERENCES.items()}
     words = (
-        "`compare`: differences of two models on the same rows, the second less the first. The second has logits multiplied by"
-        " 1.7; in the Gaussian world it is the calibrated one."
+        "`compare`: differences of two models on the same rows, the second less the first. The"
+        " second has logits multiplied by 1.7; in the Gaussian world it is the calibrated one."
     )
     return Family(
         "comparison", "Differences of two models", words, items, _together(list(items), _compared)
@@ -465,7 +481,10 @@ def _divergences() -> Family:
         "score_divergence, log": (_interval("joint log divergence"), _divergence("log")),
         "score_divergence, Brier": (_interval("joint divergence"), _divergence("brier")),
     }
-    words = "Expected divergence of the outputs from reference posteriors; the references are the true probabilities."
+    words = (
+        "Expected divergence of the outputs from reference posteriors; the references are the true"
+        " probabilities."
+    )
     return _family("divergence", "Divergence from reference posteriors", words, items)
 
 
@@ -519,8 +538,8 @@ def _clustered() -> Family:
         "calibration_test, clusters ignored": (Item("test"), _p_value(pb.calibration_test)),
     }
     words = (
-        "100 clusters of 20 rows, with `clusters=`. Lines marked `clusters ignored` treat the rows as independent, for"
-        " contrast: they show what is lost."
+        "100 clusters of 20 rows, with `clusters=`. Lines marked `clusters ignored` treat the rows"
+        " as independent, for contrast: they show what is lost."
     )
     return _family("clusters", "Dependent rows", words, items)
 
@@ -604,8 +623,8 @@ def _audits() -> Family:
         "audit: classwise ECE": _interval("classwise"),
     }
     words = (
-        "`audit` with ten groups of equal size and three features that say nothing, where the world has them. Rates count"
-        " warnings; they are false alarms where the world is calibrated."
+        "`audit` with ten groups of equal size and three features that say nothing, where the world"
+        " has them. Rates count warnings; they are false alarms where the world is calibrated."
     )
     return Family("audit", "Findings of an audit", words, items, _together(list(items), _audited))
 

@@ -34,12 +34,13 @@ HEADER = (
 
 ENOUGH = 1_000  # replications of a page that may be cited
 FEW = """
-> **These numbers are a trial run with {asked} replications of the cheap cases. They show the layout only; do not cite them.**
+> **These numbers are a trial run with {asked} replications of the cheap cases. They show the
+> layout only; do not cite them.**
 """
 INTRODUCTION = """# Estimators against known truth
 
-Every interval, test and verdict of the package is run here in simulated worlds whose truth is known.
-The tables are written by `benchmarks/known_truth.py`; anyone can run it again:
+Every interval, test and verdict of the package is run here in simulated worlds with known truth.
+`benchmarks/known_truth.py` writes the tables; anyone can run it again:
 {few}
 ```console
 python benchmarks/known_truth.py --replications {asked}      # resumes where it stopped
@@ -48,20 +49,21 @@ python benchmarks/known_truth.py --only 'scores / rare*'     # some cases: famil
 
 ## How to read the tables
 
-- **truth**: the population value of what is estimated. Means over a reference sample of {blocks} x
-  {values:,} outputs, in which the true probabilities replace the labels, or a closed form. The text above
-  each table says what the truth is where that is a choice. A note says where its own error exceeds a
-  tenth of the standard deviation of the estimate, so that it may lower the coverage.
+- **truth**: the population value of what is estimated. A mean over a reference sample of {blocks} x
+  {values:,} outputs, in which the true probabilities replace the labels, or a closed form. Where the
+  truth is a choice, the text above the table states it. A note says where the error of the truth
+  exceeds a tenth of the standard deviation of the estimate, so that it may lower the coverage.
 - **bias**: the mean of the estimates less the truth, with its Monte Carlo standard error.
-- **coverage**: the share of 95% intervals that contain the truth, with its Monte Carlo standard error
-  (0.7 points at 1,000 runs, 1.5 at 200). **Bold** cells lie outside 93–97% and are explained below. Lower
-  bounds have "≥" in front: the share of intervals that start below the truth; bold under 95.5%.
+- **coverage**: the share of 95% intervals that contain the truth, with its Monte Carlo standard
+  error (0.7 points at 1,000 runs, 1.5 at 200). **Bold** cells lie outside 93–97% and are explained
+  below. Lower bounds have "≥" in front: the share of intervals that start below the truth; bold
+  under 95.5%.
 - **false alarms**: in worlds where nothing is wrong, how often an interval lies above 0, a test has
   p ≤ {level:g}, or an audit warns. Bold above 7%.
 - **power**: the same in worlds where something is wrong.
 - **runs**: replications. Expensive cases have fewer; all cases of a world and n share their rows.
 
-An entry "not available" means that the call failed, with the reason; "–" that a column does not apply.
+"Not available" means that the call failed, with the reason; "–" that a column does not apply.
 """
 
 
@@ -251,7 +253,8 @@ def _table(found: list[Row], numbers: dict[str, int]) -> list[str]:
 def _summary(found: list[Row]) -> list[str]:
     """A line per estimator: the range of its coverage, its false alarms and its power."""
     lines = [
-        "| estimator | cells | coverage %, lowest to highest | cells in range | false alarms %, highest | power % |"
+        "| estimator | cells | coverage %, lowest to highest | cells in range | false alarms %,"
+        " highest | power % |"
     ]
     lines.append("| --- | ---: | ---: | ---: | ---: | ---: |")
     for item in dict.fromkeys(row.item for row in found):

@@ -32,65 +32,79 @@ class Reason:
 
 
 IGNORED = "Rows of a cluster are dependent, and this line treats them as independent, for contrast."
-SAME = "Both models take the same decisions, so that the difference and its interval are exactly 0 in every run."
+SAME = (
+    "Both models take the same decisions, so that the difference and its interval are exactly 0 in"
+    " every run."
+)
 BASE_RATE = (
-    "The outputs are the base rate, where the ratio has its minimum of 1 and a first-order standard error of 0; the estimate"
-    " differs from 1 only by a second-order term, which no linearised interval describes."
+    "The outputs are the base rate, where the ratio has its minimum of 1 and a first-order standard"
+    " error of 0; the estimate differs from 1 only by a second-order term, which no linearised"
+    " interval describes."
 )
 MANY_CLASSES = (
-    "With 100 classes in 1,000 rows, the score of the observed class frequencies is too low by about (K - 1) / 2n, and so the"
-    " ratio to it too high; the interval reaches down by that much, and is wider than it need be."
+    "With 100 classes in 1,000 rows, the score of the observed class frequencies is too low by"
+    " about (K - 1) / 2n, and so the ratio to it too high; the interval reaches down by that much,"
+    " and is wider than it need be."
 )
 FEW_PER_CLASS = (
-    "With ten rows of each of 100 classes, nearly all of them wrong, the lower limit of each class is far and the upper one"
-    " near: the interval is wider than it need be, below."
+    "With ten rows of each of 100 classes, nearly all of them wrong, the lower limit of each class"
+    " is far and the upper one near: the interval is wider than it need be, below."
 )
 UNSEEN = (
-    "Nearly all rows are rejected, or get the same decision, so that the risk hardly varies; the limits also allow for errors"
-    " that these rows do not show."
+    "Nearly all rows are rejected, or get the same decision, so that the risk hardly varies; the"
+    " limits also allow for errors that these rows do not show."
 )
-CONSTANT = "Every row gets the best constant decision, or is rejected, so that the result hardly varies between runs."
+CONSTANT = (
+    "Every row gets the best constant decision, or is rejected, so that the result hardly varies"
+    " between runs."
+)
 REJECTED = "Every row is rejected, so that the risk is exactly the reject cost in every run."
 ONE_SIDED = (
-    "The true error is 0 and the interval cannot start below it, so that only an interval that excludes 0 misses:"
-    " the interval is one-sided, at 97.5% or more."
+    "The true error is 0 and the interval cannot start below it, so that only an interval that"
+    " excludes 0 misses: the interval is one-sided, at 97.5% or more."
 )
 SMOOTHING = (
-    "A bandwidth of 0.05 smooths the curve where it bends; the estimate tends to the smoothed truth, which has a line"
-    " of its own."
+    "A bandwidth of 0.05 smooths the curve where it bends; the estimate tends to the smoothed"
+    " truth, which has a line of its own."
 )
 SMOOTHED = (
-    "The kernel smooths the curve where it bends, more for the one model than for the other; estimate and interval are of the"
-    " smoothed difference."
+    "The kernel smooths the curve where it bends, more for the one model than for the other;"
+    " estimate and interval are of the smoothed difference."
 )
 TWICE = (
-    "What chance adds to a mean of squares is taken off both ends of the interval at its largest possible size; near an error"
-    " of 0 that is cautious."
+    "What chance adds to a mean of squares is taken off both ends of the interval at its largest"
+    " possible size; near an error of 0 that is cautious."
 )
-INFINITE = "Some outcomes had an output of 0 in floating point: the true error is infinite, and no finite interval holds it."
+INFINITE = (
+    "Some outcomes had an output of 0 in floating point: the true error is infinite, and no finite"
+    " interval holds it."
+)
 FIXED_FITS = (
-    "The interval holds the fitted calibrators fixed. How they would differ on other rows is left out, which matters where the"
-    ' gain is small or rows are few; `interval="bootstrap"` fits them again.'
+    "The interval holds the fitted calibrators fixed. How they would differ on other rows is left"
+    ' out, which matters where the gain is small or rows are few; `interval="bootstrap"` fits them'
+    " again."
 )
 FEW_POSITIVES = (
-    "Of about ten positives in 1,000 rows, two or three large losses decide the difference: its distribution is far from"
-    " normal."
+    "Of about ten positives in 1,000 rows, two or three large losses decide the difference: its"
+    " distribution is far from normal."
 )
 CHOSEN = (
-    "Judged on the rows that a resample leaves out, the choice is made by fewer rows than in use, and the corrected gain is too"
-    " low; the interval is that of the chosen calibrator and leaves out how the choice may vary."
+    "Judged on the rows that a resample leaves out, the choice is made by fewer rows than in use,"
+    " and the corrected gain is too low; the interval is that of the chosen calibrator and leaves"
+    " out how the choice may vary."
 )
 USELESS = (
-    "Counted are warnings of any kind. In this world the outputs are little better than the base rate, and with ten positives"
-    " the audit says that it cannot show them to be better."
+    "Counted are warnings of any kind. In this world the outputs are little better than the base"
+    " rate, and with ten positives the audit says that it cannot show them to be better."
 )
 AROUND_RATES = (
-    "The noise of a sample is simulated around the rates of the rows, and a bin whose rows are all right has none: with"
-    " confident outputs and about 20 rows in a bin the simulated errors are too small near 0, and the interval begins too high."
+    "The noise of a sample is simulated around the rates of the rows, and a bin whose rows are all"
+    " right has none: with confident outputs and about 20 rows in a bin the simulated errors are"
+    " too small near 0, and the interval begins too high."
 )
 CAUTIOUS = (
-    "What chance adds to an error near 0 is only known to lie between two estimates, and the interval of a difference"
-    " allows for both: it is cautious."
+    "What chance adds to an error near 0 is only known to lie between two estimates, and the"
+    " interval of a difference allows for both: it is cautious."
 )
 
 REASONS: tuple[Reason, ...] = (

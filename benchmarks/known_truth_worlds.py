@@ -223,7 +223,9 @@ def worlds() -> dict[str, World]:
         World("constant, K = 2", "every output 0.3, prevalence 0.3", constant(np.array([0.7, 0.3])))
     )
     kinds = {
-        "cal": "true posteriors of two Gaussian classes, prior 0.8 (Ferrer & Ramos 2025, Section 3)",
+        "cal": (
+            "true posteriors of two Gaussian classes, prior 0.8 (Ferrer & Ramos 2025, Section 3)"
+        ),
         "mcs": "the same with logits multiplied by 5",
         "mcp": "the same with wrong priors",
         "mcps": "the same with wrong priors and logits multiplied by 5",
@@ -232,13 +234,15 @@ def worlds() -> dict[str, World]:
     found += [
         World(
             "hidden direction",
-            "scores of a network that ignores one direction of its features (Perez-Lebel et al. 2023, Appendix B.2)",
+            "scores of a network that ignores one direction of its features (Perez-Lebel et al."
+            " 2023, Appendix B.2)",
             grouped(simulate.neural_outputs),
             _linked_values(simulate.neural_outputs(10)),
         ),
         World(
             "linked scores",
-            "one feature whose sign is hidden in the score (Appendix B.1), with truth min(1, 2 score) on one side",
+            "one feature whose sign is hidden in the score (Appendix B.1), with truth min(1, 2"
+            " score) on one side",
             grouped(simulate.linked_scores, link=_half_link),
             _linked_values(simulate.linked_scores(10, _half_link)),
         ),
@@ -250,7 +254,8 @@ def worlds() -> dict[str, World]:
         ),
         World(
             "three known groups",
-            "uniform scores, too low for one group and too high for another (`simulate.unfair_groups`)",
+            "uniform scores, too low for one group and too high for another"
+            " (`simulate.unfair_groups`)",
             grouped(simulate.unfair_groups),
             _unfair_values(),
         ),

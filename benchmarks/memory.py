@@ -20,7 +20,8 @@ small = Predictions(*rows(100, classes, dtype)[0::2])
 gather(small, Plan.of(small))  # compiled code is loaded, and is not counted
 y, z, p = rows(n, classes, dtype)
 del z
-filler = np.ones(max(0, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024 - {resident}()), np.uint8)
+peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+filler = np.ones(max(0, peak - {resident}()), np.uint8)
 before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
 r = Predictions(y, p)
 gather(r, Plan.of(r))

@@ -30,7 +30,8 @@ import re, sys
 from probaudit.engines.row_source import scan
 from probaudit.engines.stream import stream
 stream(scan(sys.argv[1]), progress=False).finalise()
-print(int(re.search(r"VmHWM:\\s+(\\d+)", open("/proc/self/status").read())[1]) / 1024)  # not that of the parent
+status = open("/proc/self/status").read()  # of this process, not of its parent
+print(int(re.search(r"VmHWM:\\s+(\\d+)", status)[1]) / 1024)
 """
 
 

@@ -14,13 +14,16 @@ import probaudit as pb
 from probaudit.simulate import gaussian_posteriors
 
 
-@pytest.mark.parametrize(("n", "classes", "prior", "counts"), [
-    (2000, 2, 0.8, [1600, 400]),
-    (2000, 10, 0.8, [1600] + [44] * 9),
-    (1000, 3, 0.6, [600, 200, 200]),
-    (10, 4, 0.1, [1, 3, 3, 3]),
-    (1, 2, 0.8, [1, 0]),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("n", "classes", "prior", "counts"),
+    [
+        (2000, 2, 0.8, [1600, 400]),
+        (2000, 10, 0.8, [1600] + [44] * 9),
+        (1000, 3, 0.6, [600, 200, 200]),
+        (10, 4, 0.1, [1, 3, 3, 3]),
+        (1, 2, 0.8, [1, 0]),
+    ],
+)
 def test_rows_of_each_class_are_the_closest_integer(n, classes, prior, counts):
     world = gaussian_posteriors(n, classes, prior=prior)
     assert np.bincount(world.y, minlength=classes).tolist() == counts
@@ -88,10 +91,22 @@ def test_log_odds_are_normal(classes, variance, prior, distance):
         assert kstest(z, "norm").pvalue > 1e-4
 
 
-@pytest.mark.parametrize(("argument", "value"), [
-    ("classes", 1), ("prior", 0), ("prior", 1), ("prior", math.nan), ("wrong_prior", 1.5), ("variance", 0),
-    ("variance", math.inf), ("scale", -1), ("scale", math.nan), ("n", 0), ("n", -5),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("argument", "value"),
+    [
+        ("classes", 1),
+        ("prior", 0),
+        ("prior", 1),
+        ("prior", math.nan),
+        ("wrong_prior", 1.5),
+        ("variance", 0),
+        ("variance", math.inf),
+        ("scale", -1),
+        ("scale", math.nan),
+        ("n", 0),
+        ("n", -5),
+    ],
+)
 def test_refused(argument, value):
     with pytest.raises(pb.InputError) as caught:
         gaussian_posteriors(**{argument: value})

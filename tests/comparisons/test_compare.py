@@ -47,7 +47,6 @@ def texts(found, rule):
 
 
 # --- numbers
-# ---------------------------------------------------------------------------------------------------------------
 
 
 def test_each_model_has_the_numbers_it_would_have_alone(world, found):
@@ -181,7 +180,6 @@ def test_budgets_with_features():
 
 
 # --- chance
-# ----------------------------------------------------------------------------------------------------------------
 
 
 def test_coverage_of_the_difference_of_two_errors():
@@ -251,7 +249,6 @@ def test_the_same_model_twice_is_not_distinguishable(world):
 
 
 # --- ranks and words
-# -------------------------------------------------------------------------------------------------------
 
 
 def test_ranks_and_the_reference(world, found):
@@ -275,8 +272,8 @@ def test_words_of_a_clear_winner(found):
         if text.startswith("'cal' is better than 'raw'")
     )
     assert (
-        f"{-gap:.4g} lower (95% interval {-gap.high:.3g} to {-gap.low:.3g}), or {-gap / found['raw']['log_score']:.1%}"
-        in text
+        f"{-gap:.4g} lower (95% interval {-gap.high:.3g} to {-gap.low:.3g}), or"
+        f" {-gap / found['raw']['log_score']:.1%}" in text
     )
     assert f"95% interval {-gap.high:.3g} to {-gap.low:.3g}" in text
     assert any(
@@ -340,13 +337,15 @@ def test_an_infinite_log_score_is_worse_even_with_a_better_brier_score(world):
     assert got.headline.startswith("'raw' has the best log score")
     (text,) = texts(got, "against_reference")
     assert text.startswith(
-        "'zero' is worse than 'raw': its log score is infinite. By the Brier score alone, it is better: "
+        "'zero' is worse than 'raw': its log score is infinite. By the Brier score alone, it is"
+        " better: "
     )
     assert "accuracy_hides_it" not in rules(got)
     other = compare({"raw": world.mcs, "zero": zero}, world.y, reference="zero", **options)
     (text,) = texts(other, "against_reference")
     assert text.startswith(
-        "'raw' is better than 'zero', whose log score is infinite. By the Brier score alone, it is worse: "
+        "'raw' is better than 'zero', whose log score is infinite. By the Brier score alone, it is"
+        " worse: "
     )
 
 
@@ -426,7 +425,6 @@ def test_stated_confidences_are_judged_by_their_own_answers():
 
 
 # --- rows that must agree
-# --------------------------------------------------------------------------------------------------
 
 
 def test_class_orders_and_kinds_are_brought_together():
@@ -542,7 +540,6 @@ def test_a_weight_that_differs_is_named():
 
 
 # --- shown, written, read
-# --------------------------------------------------------------------------------------------------
 
 
 def test_text_json_flat_and_frame(found, tmp_path):
@@ -723,7 +720,6 @@ def test_files_of_the_same_name_are_called_by_their_paths(files, tmp_path):
 
 
 # --- Chidambaram & Ge 2024, Tables 5 and 6
-# -----------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("name", ["ferrer_cifar10_resnet20", "ferrer_cifar100_resnet20"])

@@ -181,7 +181,8 @@ from probaudit import InputError, Predictions, audit, read
 from probaudit.cli.commands import app
 from probaudit.engines.row_source import scan
 from probaudit.engines.stream import stream
-audit(Predictions([0, 1] * 9, [[0.5, 0.5], [0.2, 0.8]] * 9))  # whatever is compiled and imported is not counted
+# Whatever is compiled and imported first is not counted.
+audit(Predictions([0, 1] * 9, [[0.5, 0.5], [0.2, 0.8]] * 9))
 used = int(open("/proc/self/statm").read().split()[0]) * resource.getpagesize()
 resource.setrlimit(resource.RLIMIT_AS, (used + 2**30,) * 2)
 
@@ -196,10 +197,12 @@ def outcome(call):
 
 found = {}
 for name, path in json.load(sys.stdin).items():
-    found[name] = [outcome(lambda: stream(scan(path))), outcome(lambda: audit(read(path), repair=False))]
+    calls = [lambda: stream(scan(path)), lambda: audit(read(path), repair=False)]
+    found[name] = [outcome(call) for call in calls]
     if name in json.loads(sys.argv[1]):
         result = CliRunner().invoke(app, ["audit", path])
-        found[name].append("refused" if result.exit_code == 2 else f"exit code {result.exit_code}: {result.exception!r}")
+        problem = f"exit code {result.exit_code}: {result.exception!r}"
+        found[name].append("refused" if result.exit_code == 2 else problem)
 print(json.dumps(found))
 """
 AT_THE_COMMAND_LINE = (

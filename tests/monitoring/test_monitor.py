@@ -196,7 +196,10 @@ def test_words():
     monitor = Monitor(rows(5000, 0), window=2000, every=1000)
     alarms = {alarm.measure: str(alarm) for alarm in monitor.update(rows(2000, 1, bias=1.5))}
     share = r"-?\d+\.\d\d%"
-    moved = rf"Accuracy fell from 78\.22% to 71\.95% \(a change of {share}, 95% interval {share} to {share}\)"
+    moved = (
+        rf"Accuracy fell from 78\.22% to 71\.95% \(a change of {share}, 95% interval {share} to"
+        rf" {share}\)"
+    )
     where = r" in rows 0 to 1,999, against the reference: worse\."
     rare = r" If nothing had changed, this would be seen in fewer than 1 of [\d,]+ looks\."
     assert re.fullmatch(moved + where + rare, alarms["accuracy"])

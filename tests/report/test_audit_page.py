@@ -256,8 +256,8 @@ def test_two_numbers_for_miscalibration_come_with_the_reason(found):
     shown = " ".join(repr(found).split())
     loss = found["calibration_loss.relative"]
     assert (
-        f"{loss:.1%} of the log score ({loss.low:.1%} to {loss.high:.1%}), removed by bias-corrected temperature"
-        in shown
+        f"{loss:.1%} of the log score ({loss.low:.1%} to {loss.high:.1%}), removed by"
+        " bias-corrected temperature" in shown
     )
     why = "on rows it was not fitted to, plus the calibration error left after it"
     assert why in shown
