@@ -50,7 +50,7 @@ python benchmarks/known_truth.py --only 'scores / rare*'     # some cases: famil
 ## How to read the tables
 
 - **truth**: the population value of what is estimated. A mean over a reference sample of {blocks} x
-  {values:,} outputs, in which the true probabilities replace the labels, or a closed form. Where the
+  {values:,} outputs, in which true probabilities replace the labels, or a closed form. Where the
   truth is a choice, the text above the table states it. A note says where the error of the truth
   exceeds a tenth of the standard deviation of the estimate, so that it may lower the coverage.
 - **bias**: the mean of the estimates less the truth, with its Monte Carlo standard error.
