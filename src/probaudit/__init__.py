@@ -55,14 +55,8 @@ from .grouping.loss import GroupingDiagram, GroupingLoss, grouping_diagram, grou
 from .grouping.regions import BalancedStump, KMeansRegions, Regions, StumpRegions, TreeRegions
 from .monitoring.monitor import Alarm, Monitor
 from .scoring.divergence import score_divergence
-from .scoring.metrics import (
-    RiskCurve,
-    bayes_risk,
-    brier_score,
-    log_score,
-    risk_curve,
-    risk_weighted_score,
-)
+from .scoring.proper_scores import bayes_risk, brier_score, log_score
+from .scoring.risk_curve import RiskCurve, risk_curve, risk_weighted_score
 from .version import __version__
 
 __all__ = [

@@ -13,9 +13,10 @@ from probaudit import diagrams
 from probaudit.calibration.fine_grid import FineGrid
 from probaudit.calibration.null import binned_error
 from probaudit.calibration.views import grids_of
-from probaudit.diagrams.reliability import binomial_range, wilson
+from probaudit.diagrams.reliability import binomial_range
 from probaudit.diagrams.vega_drawer import spec
 from probaudit.engines.good_rows import survey
+from probaudit.scoring.intervals import wilson
 from probaudit.states import CELLS
 from tests.conftest import softmax
 

@@ -19,6 +19,7 @@ from ..choices.partitions import Edges, EqualMass, EqualWidth, Partition
 from ..data.inputs import RowOptions, rows_of
 from ..data.predictions import Predictions
 from ..errors import InputError
+from ..scoring.intervals import wilson
 from ..states import CELLS
 from .diagram import Diagram, number
 from .picture import Axis, Band, Bars, Line, Mark, Panel, Picture, Points, Rule
@@ -26,7 +27,6 @@ from .wording import in_words
 
 Bins = int | Partition | Literal["corp"]
 
-Z95 = 1.959963984540054
 HISTOGRAM = 50  # bars of the outputs, where bins are not of equal width
 NARROWEST = 0.006  # of a bar, to be seen
 BAND_POINTS = 121
@@ -297,17 +297,6 @@ def event_name(predictions: Predictions, lens: Lens) -> str:
         if isinstance(lens, OneVsRest)
         else in_words(f"the event {lens!r}")
     )
-
-
-def wilson(rate: np.ndarray, size: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """The 95% interval of a probability from the rate of an event among rows (Wilson 1927).
-
-    >>> [float(end.round(4)[0]) for end in wilson(np.array([0.1]), np.array([20]))]
-    [0.0279, 0.301]
-    """
-    middle = (rate + Z95**2 / (2 * size)) / (1 + Z95**2 / size)
-    half = Z95 * np.sqrt(rate * (1 - rate) / size + (Z95 / (2 * size)) ** 2) / (1 + Z95**2 / size)
-    return np.clip(middle - half, 0, rate), np.clip(middle + half, rate, 1)
 
 
 def binomial_range(probability: np.ndarray, size: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

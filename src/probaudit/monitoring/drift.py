@@ -21,8 +21,7 @@ import numpy as np
 
 from ..calibration.fine_grid import FineGrid
 from ..calibration.smooth_error import smooth_error
-from ..scoring.expected_scores import wilson
-from ..scoring.intervals import Z95
+from ..scoring.intervals import Z95, wilson
 from ..states import ClassSums, EventSums, Evidence, Grid, Summary
 
 SMOOTH_CELLS = 420  # cells of confidence on which SmoothECE is drawn again
