@@ -12,10 +12,10 @@ import numpy as np
 import pytest
 
 import probaudit as pb
-from probaudit.calibration.bootstrap import sampling_units
 from probaudit.calibration.fine_grid import FineGrid
 from probaudit.calibration.kernel_regression import kernel_error
 from probaudit.calibration.null import binned_error
+from probaudit.calibration.resampling import sampling_units
 from probaudit.calibration.views import grids_of
 from probaudit.data.parallel import default_threads
 from probaudit.engines.memory import events

@@ -14,18 +14,18 @@ from typing import Any
 
 import numpy as np
 
-from ..calibration.bootstrap import percentile
-from ..calibration.cells import Categories, Cells
+from ..calibration.cells import CellError, Cells
 from ..calibration.dependent_event import INDEPENDENT, DependentEvent, SharedNoise
 from ..calibration.errors import calibration_error, calibration_test, class_term
 from ..calibration.families import holm
-from ..calibration.fine_grid import FineGrid
+from ..calibration.fine_grid import FineGrid, grid_sums
 from ..calibration.gap_tails import exceedance
 from ..calibration.gaps import ONE_ROW, debiased_gap, mean_gap
+from ..calibration.intervals import dependence
 from ..calibration.kernel_regression import kernel_error
 from ..calibration.null import SignedClusters, Steps, at_least, larger, p_value
 from ..calibration.population import Part, Population, population_error
-from ..calibration.resampling import dependence
+from ..calibration.resampling import percentile
 from ..calibration.smooth import (
     SMOOTH_CELLS,
     SMOOTH_RESAMPLES,
@@ -150,7 +150,6 @@ class LensError:
         return {"name": self.name, "title": self.title} | self.estimate.to_dict() | null
 
 
-CellError = Callable[[Cells], np.ndarray]
 MEAN_GAP: CellError = partial(mean_gap, distance=ABSOLUTE)
 
 
@@ -548,8 +547,7 @@ def _unbinned(
     cell = np.flatnonzero(coarse.kept)
 
     def of_cells(cells: Cells) -> np.ndarray:
-        sums = (cells.weight, cells.weight * cells.outputs, cells.weight * cells.targets)
-        return error(*(_spread(part, cells.number, len(coarse.rows)) for part in sums))
+        return error(*grid_sums(cells, len(coarse.rows)))
 
     shift = value - float(of_cells(coarse.cells(cell)))  # of the coarser grid; it is small
     null = Chance.of(coarse, cell, event).errors(FEWER_RESAMPLES, 0, of_cells) + shift
@@ -558,7 +556,8 @@ def _unbinned(
     if not squared:
         return LensError.of(name, value, _smooth_population(grid, event), null, n, words)
     wider = 1.0 if event is None else event.widening(grid, _cells_of(grid, WIDTH), squared=squared)
-    draws = redrawn(coarse.categories(cell), of_cells, FEWER_RESAMPLES) + shift
+    categories = coarse.categories(cell)
+    draws = categories.errors(categories.draw(FEWER_RESAMPLES, 0), of_cells) + shift
     return LensError.of(name, value, _around(value, draws, n, wider), null, n, words)
 
 
@@ -607,19 +606,5 @@ def _root_mean_square(number: np.ndarray, effects: np.ndarray | None, cells: Cel
     return np.sqrt(np.maximum(0.0, debiased_gap(cells, Squared())))
 
 
-def redrawn(categories: Categories, error: CellError, resamples: int, seed: int = 0) -> np.ndarray:
-    """Errors of resampled rows, with the cells held fixed."""
-    n = int(categories.counts.sum())
-    counts = np.random.default_rng(seed).multinomial(n, categories.counts / n, resamples)
-    return np.concatenate([np.atleast_1d(error(cells)) for cells in categories.resampled(counts)])
-
-
 def _widened(draws: np.ndarray) -> np.ndarray:
     return draws.mean() + math.sqrt(2) * (draws - draws.mean())
-
-
-def _spread(values: np.ndarray, number: np.ndarray, size: int) -> np.ndarray:
-    """Values of some cells on the whole grid."""
-    found = np.zeros((*values.shape[:-1], size))
-    found[..., number] = values
-    return found

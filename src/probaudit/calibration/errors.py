@@ -29,9 +29,9 @@ from .cells import (
     gather_class_cells,
 )
 from .gaps import debiased_gap, mean_gap, thin, worst_gap
+from .intervals import Term, check_resamples, population_of
 from .null import SignedClusters, Steps, larger, p_value
 from .population import RESAMPLES, Population
-from .resampling import Term, check_resamples, population_of
 from .views import Seen, dependent_events, grids_of, look
 
 INTERVAL = "interval for the error of the population"

@@ -16,10 +16,10 @@ from ..choices.distances import L1, Distance
 from ..choices.lenses import View
 from ..choices.partitions import EqualWidth, Partition
 from ..errors import InputError
-from .bootstrap import sampling_units
 from .cells import Cells, compact, effective_rows, exact_sums
 from .fine_grid import FineGrid
 from .gaps import mean_gap
+from .resampling import sampling_units
 
 # parts of [0, 1] in which all rows of a cell count as equally probable when labels are drawn anew
 STEPS = 840

@@ -20,15 +20,15 @@ from ..engines.good_rows import GoodRows, survey
 from ..errors import InputError
 from ..estimate import Estimate
 from ..states import CELLS
-from .bootstrap import Method
-from .cells import Cells, gather_categories, gather_cells
+from .cells import CellError, Cells, gather_categories, gather_cells
 from .dependent_event import DependentEvent
-from .fine_grid import FineGrid
+from .fine_grid import FineGrid, grid_sums
+from .intervals import Bootstrap, Term, check_resamples, population_of
 from .kernel_regression import KernelCurve, kernel_curve, kernel_error, kernel_function
 from .local_logistic import NARROWEST, EventOdds, LogCalibration
 from .null import Steps
-from .population import CellError, Part, Population, population_error
-from .resampling import Bootstrap, Term, check_resamples, population_of
+from .population import Part, Population, population_error
+from .resampling import Method
 from .smooth_error import smooth_error
 from .views import dependent_events, grids_of, lens_of, look
 
@@ -122,7 +122,7 @@ def smooth_population(
 
 def smooth_cells_error(cells: Cells, sigma: float | None = None) -> np.ndarray:
     """SmoothECE of rows on a grid of 420 cells, some of which are given."""
-    weight, outputs, targets = (_spread(part, cells.number, SMOOTH_CELLS) for part in _sums(cells))
+    weight, outputs, targets = grid_sums(cells, SMOOTH_CELLS)
     return smooth_error(
         (targets - outputs) / weight.sum(axis=-1, keepdims=True), sigma, precision=SMOOTH_PRECISION
     )[0]
@@ -398,7 +398,7 @@ def _estimate(
     terms = [_grid_term(grids[0].coarse(least))] if single else _row_terms(predictions, lens, size)
 
     def cells_error(cells: Cells) -> np.ndarray:
-        return error(*(_spread(part, cells.number, size) for part in _sums(cells)))
+        return error(*grid_sums(cells, size))
 
     coarse = math.fsum(term.share * float(cells_error(term.cells)) for term in terms)
     low, high = bootstrap.interval(coarse, terms, cells_error)
@@ -433,14 +433,3 @@ def _row_terms(predictions: Predictions, lens: Lens, size: int) -> list[Term]:
             )
         )
     return terms
-
-
-def _sums(cells: Cells) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    return cells.weight, cells.weight * cells.outputs, cells.weight * cells.targets
-
-
-def _spread(values: np.ndarray, number: np.ndarray, size: int) -> np.ndarray:
-    """Values of some cells on the whole grid."""
-    found = np.zeros((*values.shape[:-1], size))
-    found[..., number] = values
-    return found

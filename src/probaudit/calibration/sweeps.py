@@ -19,7 +19,7 @@ from ..errors import InputError
 from ..scoring.intervals import Z95
 from .errors import terms_of
 from .gaps import mean_gap
-from .resampling import Bootstrap, check_resamples
+from .intervals import Bootstrap, check_resamples
 
 
 @dataclass(frozen=True)
