@@ -16,8 +16,8 @@ from ..errors import InputError
 from ..states import Plan
 from ..states.evidence import Evidence
 from .cells import Categories, Cells, effective_rows
-from .intervals import Term
 from .null import Steps
+from .terms import Term
 from .views import look, views_of_block
 
 

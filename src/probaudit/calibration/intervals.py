@@ -16,7 +16,6 @@ from ..errors import InputError
 from ..scoring.intervals import Z95, t95
 from .cells import Categories, CellError, Cells
 from .gaps import mean_gap, worst_gap
-from .null import Steps
 from .population import Noise, Part, Population, population_error
 from .resampling import (
     Method,
@@ -26,44 +25,9 @@ from .resampling import (
     sampling_units,
     unit_table,
 )
+from .terms import Term
 
 DEPENDENCE_RESAMPLES = 400  # for how much errors of several events vary together
-
-
-@dataclass(frozen=True)
-class Term:
-    """One or more of the errors whose weighted sum is asked for: their cells, and how to resample
-    the rows of each.
-
-    shares : of each of the errors; evenly, unless given. steps : for a single event, the rows of
-        equal outputs.
-    """
-
-    cells: Cells
-    share: float
-    categories: tuple[Callable[[], Categories], ...]
-    rows: np.ndarray | None = None  # the places of its rows
-    total: int = 0
-    grid_cells: int = 0
-    steps: tuple[Callable[[], Steps], ...] = ()
-    shares: tuple[float, ...] | None = None
-
-    @property
-    def each(
-        self,
-    ) -> list[tuple[Cells, float, Callable[[], Categories], Callable[[], Steps] | None]]:
-        """One of each error: its cells, its share, and how to resample its rows."""
-        cells, steps = self.cells.each, self.steps or (None,) * len(self.categories)
-        shares = self.shares or (1 / len(cells),) * len(cells)
-        return [
-            (c, self.share * s, k, t)
-            for c, s, k, t in zip(cells, shares, self.categories, steps, strict=True)
-        ]
-
-    def mean(self, errors: np.ndarray) -> float:
-        """The mean of its errors, by their shares."""
-        errors = np.atleast_1d(errors)
-        return float(np.mean(errors)) if self.shares is None else float(np.dot(errors, self.shares))
 
 
 @dataclass(frozen=True)

@@ -23,7 +23,7 @@ from .cells import Cells
 from .gaps import mean_gap
 from .kernel_regression import kernel_error
 from .resampling import draw_units, percentile
-from .smooth_error import smooth_error
+from .smooth import smooth_error
 
 BINS = 15
 SIZES = (105, 140, 210, 280, 420, 840)  # cells of [0, 1] on which resamples are smoothed

@@ -16,9 +16,10 @@ from ..audits.repairs import too_few
 from ..calibration import paired
 from ..calibration.errors import calibration_error
 from ..calibration.fine_grid import FineGrid
+from ..calibration.kernel import kernel_calibration_error
 from ..calibration.paired import Drawn
 from ..calibration.resampling import sampling_units
-from ..calibration.smooth import kernel_calibration_error, smooth_calibration_error
+from ..calibration.smooth import smooth_calibration_error
 from ..calibration.views import diagram_grids, look_at_event
 from ..calibrators.calibration_loss import (
     FOLDS,

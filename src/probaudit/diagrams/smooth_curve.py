@@ -11,7 +11,7 @@ import numpy as np
 
 from ..calibration.fine_grid import FineGrid
 from ..calibration.resampling import draw_counts
-from ..calibration.smooth_error import smooth_error
+from ..calibration.smooth import smooth_error
 from ..calibration.views import dependent_events, grids_of, look_at_event
 from ..choices.lenses import Lens, TopLabel
 from ..data.inputs import RowOptions, rows_of

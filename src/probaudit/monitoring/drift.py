@@ -21,7 +21,7 @@ import numpy as np
 
 from ..calibration.fine_grid import FineGrid
 from ..calibration.resampling import draw_counts
-from ..calibration.smooth_error import smooth_error
+from ..calibration.smooth import smooth_error
 from ..scoring.intervals import Z95, wilson
 from ..states import ClassSums, EventSums, Evidence, Grid, Summary
 
