@@ -143,3 +143,13 @@ def test_nothing_is_executed_from_data():
             for alias in node.names
         }
         assert not (names | modules) & {"eval", "exec", "pickle", "joblib", "marshal", "dill"}, path
+
+
+def test_resamples_are_drawn_in_one_place():
+    found = {path.stem for path in ROOT.rglob("*.py") if ".multinomial(" in path.read_text()}
+    assert found == {"resampling"}
+
+
+def test_isotonic_regression_is_our_own():
+    for path in ROOT.rglob("*.py"):
+        assert "isotonic_regression" not in path.read_text(), path

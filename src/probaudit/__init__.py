@@ -3,30 +3,24 @@
 from . import calibrators, diagrams, simulate
 from .audits.audit import Audit, audit
 from .audits.state import State, statistics
+from .calibration.corp import score_decomposition
 from .calibration.errors import (
     CalibrationError,
-    CalibrationTest,
     calibration_error,
-    calibration_test,
     partitioned_calibration_error,
     rms_calibration_error,
 )
-from .calibration.event_metrics import (
+from .calibration.event_measures import (
     calibration_indices,
     calibration_line,
     cumulative_differences,
-    hosmer_lemeshow_test,
-    score_decomposition,
-    spiegelhalter_test,
-    sweep_calibration_error,
 )
-from .calibration.kernel_metrics import kernel_calibration_test, maximum_mean_calibration_error
-from .calibration.smooth import (
-    kernel_calibration_curve,
-    kernel_calibration_error,
-    smooth_calibration_error,
-)
-from .calibration.sweeps import Sweep, partition_sweep
+from .calibration.event_tests import hosmer_lemeshow_test, spiegelhalter_test
+from .calibration.kernel import kernel_calibration_curve, kernel_calibration_error
+from .calibration.mmce_skce import kernel_calibration_test, maximum_mean_calibration_error
+from .calibration.significance import CalibrationTest, calibration_test
+from .calibration.smooth import smooth_calibration_error
+from .calibration.sweeps import Sweep, partition_sweep, sweep_calibration_error
 from .calibrators.calibration_loss import CalibrationLoss, calibration_loss
 from .calibrators.selecting import CalibratorChoice, select_calibrator
 from .choices.distances import (
@@ -55,14 +49,8 @@ from .grouping.loss import GroupingDiagram, GroupingLoss, grouping_diagram, grou
 from .grouping.regions import BalancedStump, KMeansRegions, Regions, StumpRegions, TreeRegions
 from .monitoring.monitor import Alarm, Monitor
 from .scoring.divergence import score_divergence
-from .scoring.metrics import (
-    RiskCurve,
-    bayes_risk,
-    brier_score,
-    log_score,
-    risk_curve,
-    risk_weighted_score,
-)
+from .scoring.proper_scores import bayes_risk, brier_score, log_score
+from .scoring.risk_curve import RiskCurve, risk_curve, risk_weighted_score
 from .version import __version__
 
 __all__ = [

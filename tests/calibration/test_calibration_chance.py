@@ -10,10 +10,10 @@ from scipy.stats import kstest
 
 import probaudit as pb
 from probaudit.calibration.fine_grid import FineGrid
-from probaudit.calibration.null import binned_error
 from probaudit.calibration.views import grids_of
 from probaudit.engines.memory import summary
 from probaudit.states import CELLS, Plan
+from tests.calibration.grid_tests import grid_test
 
 law = settings(max_examples=50, deadline=None, derandomize=True)
 seeds = st.integers(0, 2**32 - 1)
@@ -212,7 +212,7 @@ def test_the_error_of_a_pass_is_the_binned_error(bins, classes):
     y = rng.integers(0, classes, 3000)
     for w in (None, rng.uniform(0.1, 2, 3000)):
         rows = pb.Predictions(y, p, sample_weight=w)
-        found = binned_error(*grids_of(rows, pb.TopLabel()), pb.EqualWidth(bins))
+        found = grid_test(*grids_of(rows, pb.TopLabel()), pb.EqualWidth(bins))
         expected = pb.calibration_error(y, p, partition=pb.EqualWidth(bins), sample_weight=w)
         # A row within rounding of an edge would make a difference of 1/3000.
         assert found.value == pytest.approx(expected, abs=1e-9)
@@ -223,7 +223,7 @@ def test_the_null_of_a_pass_is_that_of_the_test():
     world = pb.simulate.gaussian_posteriors(2000, 3, seed=2)
     for p in (world.cal, world.mcs):
         rows = pb.Predictions(world.y, p)
-        found = binned_error(FineGrid.of_summary(summary(rows, Plan.of(rows)).grid))
+        found = grid_test(FineGrid.of_summary(summary(rows, Plan.of(rows)).grid))
         test = pb.calibration_test(world.y, p)
         assert found.null_mean == pytest.approx(test.null_mean, rel=0.05)
         assert found.null_high == pytest.approx(test.null_high, rel=0.05)

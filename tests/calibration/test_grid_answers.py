@@ -12,14 +12,14 @@ import numpy as np
 import pytest
 
 import probaudit as pb
-from probaudit.calibration.bootstrap import sampling_units
 from probaudit.calibration.fine_grid import FineGrid
 from probaudit.calibration.kernel_regression import kernel_error
-from probaudit.calibration.null import binned_error
+from probaudit.calibration.resampling import sampling_units
 from probaudit.calibration.views import grids_of
 from probaudit.data.parallel import default_threads
 from probaudit.engines.memory import events
 from probaudit.states import CELLS, EventGrid
+from tests.calibration.grid_tests import grid_test
 
 
 def rows(n=2000, classes=4, seed=0, weighted=False):
@@ -158,7 +158,7 @@ def test_many_events_have_coarse_grids():
 def test_bins_that_are_no_unions_of_cells():
     p = rows(20_000)
     exact = pb.calibration_error(p, partition=pb.EqualWidth(11))
-    assert binned_error(*grids_of(p, pb.TopLabel()), pb.EqualWidth(11)).value == pytest.approx(
+    assert grid_test(*grids_of(p, pb.TopLabel()), pb.EqualWidth(11)).value == pytest.approx(
         exact, abs=1e-3
     )
 
@@ -171,14 +171,14 @@ def test_the_null_of_weighted_rows():
         p = rng.beta(3, 2, 400)
         y, w = rng.random(400) < p, rng.exponential(size=400)
         found.append(
-            binned_error(
+            grid_test(
                 *grids_of(pb.Predictions(y, p, sample_weight=w), pb.Binary()), resamples=199
             ).p_value
         )
     assert 0.4 < np.mean(found) < 0.6
     assert 0.01 < np.mean(np.array(found) < 0.05) < 0.1
     plain, doubled = (
-        binned_error(*grids_of(pb.Predictions(y, p, sample_weight=w), pb.Binary()))
+        grid_test(*grids_of(pb.Predictions(y, p, sample_weight=w), pb.Binary()))
         for w in (None, np.full(400, 2.0))
     )
     assert doubled.value == pytest.approx(plain.value)

@@ -15,7 +15,7 @@ from typer.testing import CliRunner
 import probaudit as pb
 from probaudit import calibrators
 from probaudit.calibration import paired
-from probaudit.calibration.bootstrap import sampling_units
+from probaudit.calibration.resampling import sampling_units
 from probaudit.choices.lenses import View
 from probaudit.cli.commands import app
 from probaudit.comparisons.comparison import SCHEMA, compare

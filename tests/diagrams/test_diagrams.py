@@ -11,12 +11,13 @@ import pytest
 import probaudit as pb
 from probaudit import diagrams
 from probaudit.calibration.fine_grid import FineGrid
-from probaudit.calibration.null import binned_error
 from probaudit.calibration.views import grids_of
-from probaudit.diagrams.reliability import binomial_range, wilson
+from probaudit.diagrams.reliability import binomial_range
 from probaudit.diagrams.vega_drawer import spec
 from probaudit.engines.good_rows import survey
+from probaudit.scoring.intervals import wilson
 from probaudit.states import CELLS
+from tests.calibration.grid_tests import grid_test
 from tests.conftest import softmax
 
 
@@ -108,7 +109,7 @@ def test_reliability_of_a_grid_is_that_of_the_rows(bins, weighted):
     ):
         assert getattr(found, name) == pytest.approx(getattr(exact, name), abs=1e-9), name
     if bins != "corp":
-        null = binned_error(grid, pb.EqualWidth(15) if bins == 15 else bins, resamples=99)
+        null = grid_test(grid, pb.EqualWidth(15) if bins == 15 else bins, resamples=99)
         assert (found.error, found.null_mean, found.p_value) == (
             null.value,
             null.null_mean,

@@ -13,14 +13,13 @@ import probaudit as pb
 from probaudit.choices.scores import Brier, Log
 from probaudit.engines.memory import summary
 from probaudit.scoring.expected_scores import (
-    Z95,
     accuracy,
     estimate_score,
     mean_score,
     score_sums,
-    wilson,
 )
-from probaudit.scoring.metrics import _sums as class_sums
+from probaudit.scoring.intervals import Z95, wilson
+from probaudit.scoring.risk_curve import class_sums
 from probaudit.states import ClassSums, Plan
 from tests.scoring.score_oracle import SCORES, estimate, row_scores, scores_for
 

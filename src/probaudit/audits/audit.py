@@ -11,7 +11,7 @@ import numpy as np
 
 from ..audits import lens_errors
 from ..calibration.fine_grid import FineGrid
-from ..calibration.null import BinnedError
+from ..calibration.significance import CalibrationTest
 from ..calibrators.calibration_loss import (
     FOLDS,
     CalibrationLoss,
@@ -104,12 +104,9 @@ class Audit(Result):
         return None if rows is None else rows.clusters.count
 
     @property
-    def calibration(self) -> BinnedError:
+    def calibration(self) -> CalibrationTest:
         """The top-label ECE over 15 equal bins."""
-        ece = self.errors[0]
-        return BinnedError(
-            float(ece.estimate), ece.null_mean, ece.null_high, ece.p_value, lens_errors.BINS
-        )
+        return self.errors[0].test
 
     @property
     def verdict(self) -> str:
@@ -180,7 +177,11 @@ class Audit(Result):
             "class_rows": self.summary.log.rows.tolist(),
             "kind": plan.kind,
             "weighted": plan.weighted,
-            "calibration": {name: _number(value) for name, value in vars(self.calibration).items()},
+            "calibration": {
+                name: _number(getattr(self.calibration, name))
+                for name in ("value", "null_mean", "null_high", "p_value")
+            }
+            | {"bins": lens_errors.BINS},
             "estimates": {name: estimate.to_dict() for name, estimate in self.estimates.items()},
             "errors": [error.to_dict() for error in self.errors],
             "class_errors": [error.to_dict() for error in worst],

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
-from ..calibration.families import holm
+from ..calibration.significance import holm
 from ..estimate import Estimate
 from ..grouping.budget import Budget
 from ..states import Summary

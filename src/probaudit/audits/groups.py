@@ -13,7 +13,7 @@ from ..calibration.views import look
 from ..choices.lenses import Binary, TopLabel, View
 from ..data.arrays import value_names
 from ..estimate import Estimate
-from ..scoring.expected_scores import wilson
+from ..scoring.intervals import wilson
 from ..states.evidence import Evidence
 from .dependence import clustered_rows
 from .lens_errors import (

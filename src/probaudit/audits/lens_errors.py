@@ -14,26 +14,33 @@ from typing import Any
 
 import numpy as np
 
-from ..calibration.bootstrap import percentile
-from ..calibration.cells import Categories, Cells
+from ..calibration.cells import CellError, Cells
 from ..calibration.dependent_event import INDEPENDENT, DependentEvent, SharedNoise
-from ..calibration.errors import calibration_error, calibration_test, class_term
-from ..calibration.families import holm
-from ..calibration.fine_grid import FineGrid
+from ..calibration.errors import calibration_error
+from ..calibration.fine_grid import FineGrid, grid_sums
 from ..calibration.gap_tails import exceedance
 from ..calibration.gaps import ONE_ROW, debiased_gap, mean_gap
+from ..calibration.intervals import dependence
 from ..calibration.kernel_regression import kernel_error
-from ..calibration.null import SignedClusters, Steps, at_least, larger, p_value
+from ..calibration.null import SignedClusters, Steps, classwise_null
 from ..calibration.population import Part, Population, population_error
-from ..calibration.resampling import dependence
+from ..calibration.resampling import percentile
+from ..calibration.significance import (
+    CalibrationTest,
+    at_least,
+    calibration_test,
+    holm,
+    larger,
+    p_value,
+)
 from ..calibration.smooth import (
     SMOOTH_CELLS,
     SMOOTH_RESAMPLES,
     smooth_cells_error,
+    smooth_error,
     smooth_population,
 )
-from ..calibration.smooth_error import smooth_error
-from ..calibration.surprises import classwise_chance
+from ..calibration.terms import Term
 from ..calibration.views import look_at_event
 from ..choices.distances import L1, TVD, Distance, Squared
 from ..choices.lenses import Classwise, Full, Lens, OneVsRest, TopK, TopLabel, View
@@ -89,9 +96,7 @@ class LensError:
 
     name: str
     estimate: Estimate
-    null_mean: float
-    null_high: float
-    p_value: float
+    test: CalibrationTest
     event: str = "top label"
     adjusted: float = math.nan
 
@@ -109,14 +114,28 @@ class LensError:
         """From the error of the population, and errors of a calibrated model."""
         ends: dict[str, Any] = {"low": found.low, "high": found.high, "debiased": found.debiased}
         estimate = Estimate(value, **ends, n=n, definition=definition, **more)
-        return cls(
-            name, estimate, float(null.mean()), float(np.quantile(null, 0.95)), p_value(value, null)
-        )
+        return cls(name, estimate, CalibrationTest.of(value, null, n, definition))
+
+    @property
+    def null_mean(self) -> float:
+        return self.test.null_mean
+
+    @property
+    def null_high(self) -> float:
+        return self.test.null_high
+
+    @property
+    def p_value(self) -> float:
+        return self.test.p_value
+
+    def with_p_value(self, p_value: float) -> LensError:
+        """The same with a p-value that is known more exactly than from the draws."""
+        return replace(self, test=replace(self.test, p_value=p_value))
 
     @property
     def excess(self) -> float:
-        """The error without what chance alone gives, on average."""
-        return float(self.estimate) - self.null_mean
+        """The error less its mean if calibrated."""
+        return self.test.excess
 
     @property
     def miscalibrated(self) -> bool:
@@ -150,7 +169,6 @@ class LensError:
         return {"name": self.name, "title": self.title} | self.estimate.to_dict() | null
 
 
-CellError = Callable[[Cells], np.ndarray]
 MEAN_GAP: CellError = partial(mean_gap, distance=ABSOLUTE)
 
 
@@ -277,7 +295,7 @@ def class_errors(evidence: Evidence) -> tuple[LensError | None, tuple[LensError,
 
     By itself, each class is simulated apart from the others. For the interval of the mean,
     resampled rows show how much the errors of classes vary together (`dependence`). For its null, a
-    label is simulated for each row (`classwise_chance`), as a hit of one class is a miss of
+    label is simulated for each row (`classwise_null`), as a hit of one class is a miss of
     another; where that would take long, the simulations of classes serve. That the rows' classes
     are dependent can at most double the variance of the mean: the squared correlations p_k p_l /
     ((1 - p_k) (1 - p_l)) of one class with all others sum to at most 1, as 1 - p_l >= p_k. So
@@ -330,12 +348,13 @@ def class_errors(evidence: Evidence) -> tuple[LensError | None, tuple[LensError,
         chance = larger(chance, together)
     if joint := evidence.sample.clusters is None and _drawn_together(evidence):
         rows = GoodRows.of(evidence.sample)
-        simulated = classwise_chance(rows.probs, rows.labels, rows.weights, WIDTH, FEWER_RESAMPLES)
-        chance = simulated.errors
+        mean_of_rows, chance = classwise_null(
+            rows.probs, rows.labels, rows.weights, WIDTH, FEWER_RESAMPLES
+        )
     average = LensError.of("classwise_ece", mean, whole, chance, n, words, per_class=by_class)
-    return replace(average, p_value=simulated.p_value) if joint else average, sharpened(
-        found, chances
-    )
+    if joint:  # both sides of the comparison from the same sums
+        average = average.with_p_value(p_value(mean_of_rows, chance))
+    return average, sharpened(found, chances)
 
 
 def _dependence(evidence: Evidence) -> float:
@@ -343,7 +362,7 @@ def _dependence(evidence: Evidence) -> float:
     rows = evidence.sample
     most = min(DEPENDENCE_ROWS, DEPENDENCE_VALUES // rows.n_classes)
     rows = rows.take(drawn(len(rows), most)) if len(rows) > most else rows
-    return dependence([class_term(rows, WIDTH)], ABSOLUTE, seed=0)
+    return dependence([Term.of_classes(rows, WIDTH)], ABSOLUTE, seed=0)
 
 
 def _drawn_together(evidence: Evidence) -> bool:
@@ -381,7 +400,7 @@ def full_error(evidence: Evidence) -> LensError | None:
     words += f", on a sample of {len(rows):,} rows" if few else evidence.sample_words
     ends: dict[str, Any] = {"low": found.low, "high": found.high, "debiased": found.debiased}
     estimate = Estimate(test.value, **ends, n=test.n, definition=words)
-    return LensError("full_ece", estimate, test.null_mean, test.null_high, test.p_value)
+    return LensError("full_ece", estimate, replace(test, definition=words))
 
 
 @dataclass(frozen=True)
@@ -463,7 +482,7 @@ def sharpened(errors: Sequence[LensError], chances: Sequence[Chance]) -> tuple[L
             [chances[k].steps for k in some], [float(errors[k].estimate) for k in some]
         )
     for k, tail in zip(some, tails.tolist(), strict=True):
-        found[k] = replace(errors[k], p_value=tail)
+        found[k] = errors[k].with_p_value(tail)
     decides = np.array(
         [
             error.p_value if chance.telling else 1.0
@@ -548,8 +567,7 @@ def _unbinned(
     cell = np.flatnonzero(coarse.kept)
 
     def of_cells(cells: Cells) -> np.ndarray:
-        sums = (cells.weight, cells.weight * cells.outputs, cells.weight * cells.targets)
-        return error(*(_spread(part, cells.number, len(coarse.rows)) for part in sums))
+        return error(*grid_sums(cells, len(coarse.rows)))
 
     shift = value - float(of_cells(coarse.cells(cell)))  # of the coarser grid; it is small
     null = Chance.of(coarse, cell, event).errors(FEWER_RESAMPLES, 0, of_cells) + shift
@@ -558,7 +576,8 @@ def _unbinned(
     if not squared:
         return LensError.of(name, value, _smooth_population(grid, event), null, n, words)
     wider = 1.0 if event is None else event.widening(grid, _cells_of(grid, WIDTH), squared=squared)
-    draws = redrawn(coarse.categories(cell), of_cells, FEWER_RESAMPLES) + shift
+    categories = coarse.categories(cell)
+    draws = categories.errors(categories.draw(FEWER_RESAMPLES, 0), of_cells) + shift
     return LensError.of(name, value, _around(value, draws, n, wider), null, n, words)
 
 
@@ -607,19 +626,5 @@ def _root_mean_square(number: np.ndarray, effects: np.ndarray | None, cells: Cel
     return np.sqrt(np.maximum(0.0, debiased_gap(cells, Squared())))
 
 
-def redrawn(categories: Categories, error: CellError, resamples: int, seed: int = 0) -> np.ndarray:
-    """Errors of resampled rows, with the cells held fixed."""
-    n = int(categories.counts.sum())
-    counts = np.random.default_rng(seed).multinomial(n, categories.counts / n, resamples)
-    return np.concatenate([np.atleast_1d(error(cells)) for cells in categories.resampled(counts)])
-
-
 def _widened(draws: np.ndarray) -> np.ndarray:
     return draws.mean() + math.sqrt(2) * (draws - draws.mean())
-
-
-def _spread(values: np.ndarray, number: np.ndarray, size: int) -> np.ndarray:
-    """Values of some cells on the whole grid."""
-    found = np.zeros((*values.shape[:-1], size))
-    found[..., number] = values
-    return found

@@ -37,8 +37,8 @@ from ..data.predictions import Predictions
 from ..data.progress import Progress
 from ..estimate import Estimate
 from ..scoring.clusters import ClusteredRows, Clusters
-from ..scoring.expected_scores import wilson
-from ..scoring.metrics import brier_score
+from ..scoring.intervals import wilson
+from ..scoring.proper_scores import brier_score
 from ..states.evidence import RANKS, Evidence
 from ..text import counted
 from .lens_errors import FEWER_RESAMPLES, WIDTH, LensError, binned, described

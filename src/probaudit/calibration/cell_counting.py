@@ -17,7 +17,7 @@ from ..states import Plan
 from ..states.evidence import Evidence
 from .cells import Categories, Cells, effective_rows
 from .null import Steps
-from .resampling import Term
+from .terms import Term
 from .views import look, views_of_block
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -11,6 +11,7 @@ from ..choices.lenses import View
 from ..choices.partitions import EqualWidth
 from ..data.arrays import bits_of
 from ..data.parallel import each_chunk
+from .resampling import draw_counts
 
 BATCH = 2**21  # numbers of a batch of resamples that are in memory at a time
 
@@ -45,6 +46,9 @@ class Cells:
             Cells(self.number[w > 0], *(field[i][w > 0] for field in fields))
             for i, w in enumerate(self.weight)
         ]
+
+
+CellError = Callable[[Cells], np.ndarray]  # one error for each resample
 
 
 def effective_rows(weight: np.ndarray, squared: np.ndarray) -> np.ndarray:
@@ -180,6 +184,15 @@ class Categories:
     weights: np.ndarray
     counts: np.ndarray
     of_row: np.ndarray | None = None
+
+    def draw(self, resamples: int, seed: int | np.random.Generator) -> np.ndarray:
+        """Counts of the categories in resamples of the rows, [resamples, categories]."""
+        n = int(self.counts.sum())
+        return draw_counts(n, self.counts / n, resamples, seed)
+
+    def errors(self, counts: np.ndarray, error: CellError) -> np.ndarray:
+        """The error in each resample, with the cells held fixed, given counts [B, categories]."""
+        return np.concatenate([np.atleast_1d(error(cells)) for cells in self.resampled(counts)])
 
     def resampled(self, counts: np.ndarray) -> Iterator[Cells]:
         """The cells if the categories had these counts, [B, categories]; some resamples at a

@@ -134,3 +134,16 @@ class FineGrid:
         some = np.flatnonzero(counts)
         view = View(place[some // 2], some % 2)
         return Categories(view, cell[starts][some // 2], weight[some] / counts[some], counts[some])
+
+
+def grid_sums(cells: Cells, size: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Sums of weights, weighted outputs and weighted targets on a whole grid of so many cells, [...,
+    size], given those of its cells that have rows."""
+
+    def on_grid(values: np.ndarray) -> np.ndarray:
+        found = np.zeros((*values.shape[:-1], size))
+        found[..., cells.number] = values
+        return found
+
+    weight = cells.weight
+    return on_grid(weight), on_grid(weight * cells.outputs), on_grid(weight * cells.targets)

@@ -3,23 +3,30 @@
 Labels of independent rows are simulated from the forecasts (consistency resampling). Those of
 dependent rows cannot be, as their joint distribution is unknown: there the residuals of whole
 clusters change sign (`SignedClusters`), and an error counts as large if it is so by both
-(`larger`), as few residuals show nothing of rare events.
+(`significance.larger`), as few residuals show nothing of rare events.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ..choices.distances import L1, Distance
-from ..choices.lenses import View
-from ..choices.partitions import EqualWidth, Partition
+from ..choices.distances import Distance
+from ..choices.lenses import Lens, View
+from ..choices.partitions import EqualWidth
+from ..data.predictions import Predictions
+from ..engines.good_rows import GoodRows
 from ..errors import InputError
-from .bootstrap import sampling_units
 from .cells import Cells, compact, effective_rows, exact_sums
 from .fine_grid import FineGrid
 from .gaps import mean_gap
+from .resampling import sampling_units
+
+if TYPE_CHECKING:
+    from .views import Seen
 
 # parts of [0, 1] in which all rows of a cell count as equally probable when labels are drawn anew
 STEPS = 840
@@ -100,11 +107,9 @@ class Steps:
 
     def _hits(self, mean: np.ndarray, resamples: int, seed: int) -> np.ndarray:
         """Simulated sums of targets [resamples, m], given the probability of each step."""
-        size = np.maximum(1, np.rint(effective_rows(self.weight, self.weight_squared))).astype(
-            np.int64
-        )
-        drawn = np.random.default_rng(seed).binomial(size, mean, (resamples, len(mean)))
-        return np.add.reduceat(drawn * (self.weight / size), self._starts, axis=1)
+        rng = np.random.default_rng(seed)
+        hits = draw_hits(rng, self.weight, self.weight_squared, mean, resamples)
+        return np.add.reduceat(hits, self._starts, axis=1)
 
     def _shared(self, shared: np.ndarray, resamples: int, seed: int) -> np.ndarray:
         """Simulated noise of clusters in the sums of targets, [resamples, m]."""
@@ -130,6 +135,19 @@ class Steps:
     def null(self, distance: Distance, resamples: int, seed: int) -> np.ndarray:
         """Errors of a calibrated model."""
         return mean_gap(self.calibrated(resamples, seed), distance)
+
+
+def draw_hits(
+    rng: np.random.Generator,
+    weight: np.ndarray,
+    squared: np.ndarray,
+    mean: np.ndarray,
+    resamples: int,
+) -> np.ndarray:
+    """Simulated sums of targets [resamples, m] of groups of equally probable rows, given their sums
+    of weights and of squared weights. Weighted rows count as their effective number (Kish 1965)."""
+    size = np.maximum(1, np.rint(effective_rows(weight, squared))).astype(np.int64)
+    return rng.binomial(size, mean, (resamples, len(mean))) * (weight / size)
 
 
 @dataclass(frozen=True, eq=False)
@@ -215,66 +233,76 @@ class SignedClusters:
         return found
 
 
-def larger(*nulls: np.ndarray) -> np.ndarray:
-    """Draws [resamples] whose every quantile is the largest of those of the nulls: the p-value is
-    the largest, too.
-
-    >>> larger(np.array([3.0, 0.0]), np.array([1.0, 2.0]))
-    array([1., 3.])
-    """
-    return np.asarray(np.max([np.sort(null) for null in nulls], axis=0))
-
-
-def at_least(null: np.ndarray, value: float) -> int:
-    """How many resampled errors are as large. Errors of near-certain outputs are differences of
-    numbers near 1, and few of them are possible: what differs by the rounding of such a difference
-    ties.
-
-    >>> at_least(np.array([7.45e-6 - 1e-15, 2.0, 0.0]), 7.45e-6)
-    2
-    """
-    return int((null >= value - max(ROUNDING, RELATIVE_ROUNDING * abs(value))).sum())
-
-
-def p_value(value: float, null: np.ndarray) -> float:
-    """(1 + how many resampled errors are at least as large) / (1 + resamples)."""
-    return (1 + at_least(null, value)) / (1 + len(null))
+def label_null(
+    predictions: Predictions,
+    lens: Lens,
+    seen: list[Seen],
+    error: Callable[[list[View]], float],
+    resamples: int,
+    seed: int,
+) -> np.ndarray:
+    """Errors of a calibrated model, with a label simulated for each row. Several views of the same
+    rows are dependent, and get the same labels."""
+    rng, null = np.random.default_rng(seed), np.empty(resamples)
+    rows = GoodRows.of(predictions) if len(seen) > 1 else None
+    for i in range(resamples):
+        if rows is None:
+            views = [View(s.view.outputs, draw_labels(rng, s.view.outputs)) for s in seen]
+        else:
+            views = lens.views(rows.probs, draw_labels(rng, rows.probs))
+        null[i] = error(views)
+    return null
 
 
-@dataclass(frozen=True)
-class BinnedError:
-    """An error over bins; its mean and 95% point if the model were calibrated, and the p-value of
-    that."""
+def draw_labels(rng: np.random.Generator, outputs: np.ndarray) -> np.ndarray:
+    """A label for each row, drawn from its forecast."""
+    if outputs.ndim == 1:
+        return (rng.random(len(outputs)) < outputs).astype(np.int64)
+    edges = np.cumsum(outputs, axis=1)
+    return (
+        (rng.random((len(outputs), 1)) * edges[:, -1:] >= edges)
+        .sum(axis=1)
+        .clip(max=outputs.shape[1] - 1)
+    )
 
-    value: float
-    null_mean: float
-    null_high: float
-    p_value: float
-    bins: int
 
-
-def binned_error(
-    grid: FineGrid,
-    partition: Partition | None = None,
-    *,
-    distance: Distance | None = None,
-    resamples: int = 999,
+def classwise_null(
+    probs: np.ndarray,
+    labels: np.ndarray,
+    weights: np.ndarray,
+    bins: EqualWidth,
+    resamples: int,
     seed: int = 0,
-) -> BinnedError:
-    """The calibration error from a grid, ECE over 15 equal bins unless told otherwise, beside its
-    null.
+) -> tuple[float, np.ndarray]:
+    """The classwise error (L1) of the rows, and those of calibrated models [resamples].
 
-    Where bins are unions of grid cells the error is exact but for rounding at a bin's edge.
-    """
-    partition, distance = (
-        EqualWidth(15) if partition is None else partition,
-        L1() if distance is None else distance,
-    )
-    cell = partition.grid_cells(grid.place, grid.rows[grid.kept])
-    cells = grid.cells(cell)
-    value = float(mean_gap(cells, distance))
-    null = Steps.of_grid(grid, cell).null(distance, resamples, seed)
-    bins = partition.bins if isinstance(partition, EqualWidth) else len(cells.rows)
-    return BinnedError(
-        value, float(null.mean()), float(np.quantile(null, 0.95)), p_value(value, null), bins
-    )
+    Each row gets one label, so that a class gains what another loses. Only labels other than the
+    most probable class are drawn, so that the cost grows with their number and not with the rows: a
+    row has one with probability 1 - p(top), as a Poisson process of rate -log p(top) has events
+    there."""
+    rng, (n, K) = np.random.default_rng(seed), probs.shape
+    cell = np.arange(K) * bins.bins + bins.cells(probs.reshape(-1)).reshape(n, K)
+    expected = np.bincount(cell.reshape(-1), (weights[:, None] * probs).reshape(-1), K * bins.bins)
+    row, top, others = np.arange(n), probs.argmax(axis=1), probs.astype(np.float64)
+    others[row, top] = 0
+
+    rate = np.cumsum(np.log1p(others.sum(axis=1) / probs[row, top]))
+    events = rng.random(rng.poisson(resamples * rate[-1])) * resamples
+    resample = np.minimum(events.astype(np.int64), resamples - 1)
+    place = np.minimum(np.searchsorted(rate, (events - resample) * rate[-1], side="right"), n - 1)
+    resample, place = np.divmod(np.unique(resample * n + place), n)
+    edges = np.cumsum(others[place], axis=1)
+    drawn = (rng.random((len(place), 1)) * edges[:, -1:] >= edges).sum(axis=1).clip(max=K - 1)
+
+    def hits(
+        rows: np.ndarray, classes: np.ndarray, of: np.ndarray | int = 0, count: int = 1
+    ) -> np.ndarray:
+        codes = of * expected.size + cell[rows, classes]
+        return np.bincount(codes, weights[rows], count * expected.size).reshape(count, -1)
+
+    def error(hits: np.ndarray) -> np.ndarray:
+        return np.asarray(np.abs(hits - expected).sum(axis=1) / (K * weights.sum()))
+
+    moved = hits(place, drawn, resample, resamples) - hits(place, top[place], resample, resamples)
+    errors = error(hits(row, top) + moved)
+    return float(error(hits(row, labels))[0]), errors

@@ -19,11 +19,11 @@ from ..choices.lenses import View
 from ..choices.partitions import EqualMass, EqualWidth
 from ..scoring.clusters import Clusters
 from ..scoring.intervals import Z95, t95
-from .bootstrap import percentile
 from .cells import Cells
 from .gaps import mean_gap
 from .kernel_regression import kernel_error
-from .smooth_error import smooth_error
+from .resampling import draw_units, percentile
+from .smooth import smooth_error
 
 BINS = 15
 SIZES = (105, 140, 210, 280, 420, 840)  # cells of [0, 1] on which resamples are smoothed
@@ -139,11 +139,10 @@ class UnitSums:
         return counts @ self.weight, counts @ self.outputs, counts @ self.targets
 
 
-def draw_counts(units: int, resamples: int, seed: int) -> np.ndarray:
-    """How often each unit occurs in the rows as they are (the first line, of ones) and in each
-    resample."""
-    drawn = np.random.default_rng(seed).multinomial(units, np.full(units, 1 / units), resamples)
-    return np.vstack([np.ones(units), drawn])
+def paired_counts(units: int, resamples: int, seed: int) -> np.ndarray:
+    """How often each unit occurs in the original rows (the first line, of ones) and in each
+    resample, which all models share."""
+    return np.vstack([np.ones(units), draw_units(units, resamples, seed)])
 
 
 @dataclass(frozen=True)

@@ -29,8 +29,9 @@ from functools import cache, partial
 import numpy as np
 
 from ..choices.distances import Distance
-from .cells import Cells
+from .cells import CellError, Cells
 from .gaps import mean_gap, worst_gap
+from .resampling import draw_counts
 
 RESAMPLES = 999
 LEVEL = 0.95
@@ -41,7 +42,6 @@ LARGEST = 64.0  # lambda
 FINE = 1e-4  # to which lambda is found
 STEP = 1 / 8  # of lambda, for errors that take long
 
-CellError = Callable[[Cells], np.ndarray]
 # [B, m] or [B, m, d], given the gaps of the population, [m] or [m, d]
 Noise = Callable[[np.ndarray], np.ndarray]
 
@@ -227,7 +227,7 @@ def _resampled_weights(cells: Cells, resamples: int, rng: np.random.Generator) -
     )
     rows = cells.weight.sum() ** 2 / squared.sum() if squared.sum() > 0 else len(cells.weight)
     size = max(1, round(float(rows)))
-    return rng.multinomial(size, cells.share, resamples) / size
+    return draw_counts(size, cells.share, resamples, rng) / size
 
 
 def _shapes(cells: Sequence[Cells], gaps: Sequence[np.ndarray]) -> list[np.ndarray]:

@@ -1,268 +1,132 @@
-"""Resampling of rows, for intervals of errors that are sums over cells."""
+"""Resampling with replacement, and the bootstrap intervals that rest on it. Every resample of the
+package is drawn by `draw_counts`.
+
+Rows that share a cell and a label are resampled together, so that the cost does not grow with the
+rows.
+
+At the boundary: an error that is truly zero cannot be estimated from below, and a resample adds
+noise of its own, so the percentile interval of a plain error lies above zero even for a calibrated
+model. Binned errors therefore have intervals of another kind (`calibration.population`).
+"""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from functools import cache, partial
-from typing import Any
+from collections.abc import Callable
+from statistics import NormalDist
+from typing import Any, Literal
 
 import numpy as np
 
-from ..choices.distances import Distance
-from ..errors import InputError
-from ..scoring.intervals import Z95, t95
-from .bootstrap import Method, Statistic, bootstrap, sampling_units, unit_table
-from .cells import Categories, Cells
-from .gaps import mean_gap, worst_gap
-from .null import Steps
-from .population import CellError, Noise, Part, Population, population_error
+Method = Literal["percentile", "bca"]
+Statistic = Callable[[np.ndarray], np.ndarray]  # values [B] for counts [B, categories]
 
-DEPENDENCE_RESAMPLES = 400  # for how much errors of several events vary together
+NORMAL = NormalDist()
+# units of rows to resample, where rows are in clusters or several events are dependent
+UNITS = 1000
 
 
-@dataclass(frozen=True)
-class Term:
-    """One or more of the errors whose weighted sum is asked for: their cells, and how to resample
-    the rows of each.
+def draw_counts(
+    size: int, shares: np.ndarray, resamples: int, seed: int | np.random.Generator
+) -> np.ndarray:
+    """How often each category occurs among `size` rows drawn with replacement, [resamples,
+    categories], given the share of each category.
 
-    shares : of each of the errors; evenly, unless given. steps : for a single event, the rows of
-        equal outputs.
+    >>> draw_counts(10, np.array([0.5, 0.5]), 2, seed=0).sum(axis=1)
+    array([10, 10])
     """
-
-    cells: Cells
-    share: float
-    categories: tuple[Callable[[], Categories], ...]
-    rows: np.ndarray | None = None  # the places of its rows
-    total: int = 0
-    grid_cells: int = 0
-    steps: tuple[Callable[[], Steps], ...] = ()
-    shares: tuple[float, ...] | None = None
-
-    @property
-    def each(
-        self,
-    ) -> list[tuple[Cells, float, Callable[[], Categories], Callable[[], Steps] | None]]:
-        """One of each error: its cells, its share, and how to resample its rows."""
-        cells, steps = self.cells.each, self.steps or (None,) * len(self.categories)
-        shares = self.shares or (1 / len(cells),) * len(cells)
-        return [
-            (c, self.share * s, k, t)
-            for c, s, k, t in zip(cells, shares, self.categories, steps, strict=True)
-        ]
-
-    def mean(self, errors: np.ndarray) -> float:
-        """The mean of its errors, by their shares."""
-        errors = np.atleast_1d(errors)
-        return float(np.mean(errors)) if self.shares is None else float(np.dot(errors, self.shares))
+    return np.random.default_rng(seed).multinomial(size, shares, resamples)
 
 
-@dataclass(frozen=True)
-class Bootstrap:
-    """How an interval is found: by which method, from how many resamples, and whether whole
-    clusters are resampled."""
-
-    method: Method
-    clusters: np.ndarray | None
-    resamples: int
-    seed: int
-    bias_removed: int = 0
-
-    @classmethod
-    def of(
-        cls,
-        method: Any,
-        clusters: np.ndarray | None,
-        resamples: int,
-        seed: int,
-        *,
-        bias_removed: int = 0,
-    ) -> Bootstrap | None:
-        """None without a method."""
-        if method is None:
-            return None
-        if method not in ("percentile", "bca"):
-            raise InputError("interval", 'must be "percentile" or "bca"', repr(method))
-        check_resamples(resamples)
-        return cls(method, clusters, resamples, seed, bias_removed)
-
-    def interval(
-        self, value: float, terms: Sequence[Term], error: Callable[[Cells], np.ndarray]
-    ) -> tuple[float, float]:
-        """For the sum of share x error over terms. One term is resampled by categories of rows;
-        several are dependent, so that units of rows are resampled."""
-
-        def errors(categories: Categories, counts: np.ndarray) -> np.ndarray:
-            return np.concatenate(
-                [np.atleast_1d(error(cells)) for cells in categories.resampled(counts)]
-            )
-
-        parts = [
-            (term, make, term.share / len(term.categories))
-            for term in terms
-            for make in term.categories
-        ]
-        if len(parts) == 1 and self.clusters is None:
-            categories = parts[0][1]()
-            return self._found(value, categories.counts, partial(errors, categories))
-        units = units_of(terms, self.clusters, self.seed)
-        size = int(units.max()) + 1
-
-        def statistic(counts: np.ndarray) -> np.ndarray:
-            total = np.zeros(len(counts))
-            for term, make, share in parts:
-                categories = make()
-                table = unit_table(
-                    units[term.rows], categories.of_row, size, len(categories.counts)
-                )
-                total += share * errors(categories, counts @ table)
-            return total
-
-        return self._found(value, np.ones(size), statistic)
-
-    def units(self, total: int) -> np.ndarray:
-        """The unit of each of all rows."""
-        return sampling_units(total, self.seed, self.clusters)
-
-    def _found(self, value: float, counts: np.ndarray, statistic: Statistic) -> tuple[float, float]:
-        wider = 1.0 if self.clusters is None else few_clusters(len(counts))
-        if math.isnan(wider):
-            return math.nan, math.nan
-        low, high = bootstrap(
-            value,
-            counts,
-            statistic,
-            method=self.method,
-            resamples=self.resamples,
-            seed=self.seed,
-            bias_removed=self.bias_removed,
-        )
-        return (
-            (low, high)
-            if wider == 1
-            else (value + wider * (low - value), value + wider * (high - value))
-        )
+def draw_units(units: int, resamples: int, seed: int | np.random.Generator) -> np.ndarray:
+    """How often each of so many equally probable units occurs in each resample."""
+    return draw_counts(units, np.full(units, 1 / units), resamples, seed)
 
 
-def few_clusters(count: int) -> float:
-    """How much wider an interval by resampled clusters must be where they are few: by the
-    correction G / (G - 1) of a variance and by Student's quantile. One cluster says nothing.
+def sampling_units(rows: int, seed: int, clusters: np.ndarray | None = None) -> np.ndarray:
+    """The unit of each row, where rows (or whole clusters of them) are merged at random into UNITS
+    of about equal size.
 
-    >>> round(few_clusters(5), 2), round(few_clusters(1000), 3)
-    (1.58, 1.002)
+    Units of independent rows are independent too, so that to resample units says as much as to
+    resample rows, at a cost that does not grow with them.
     """
-    return math.sqrt(count / (count - 1)) * t95(count - 1) / Z95 if count > 1 else math.nan
-
-
-def check_resamples(resamples: int) -> None:
-    if resamples < 1:
-        raise InputError("resamples", "must be at least 1", resamples)
-
-
-def units_of(terms: Sequence[Term], clusters: np.ndarray | None, seed: int) -> np.ndarray:
-    """The unit of each of all rows; only those that count are merged into units."""
-    places = [term.rows for term in terms if term.rows is not None]
-    if len(places) < len(terms):
-        raise InputError(
-            "exact", "must be True for an interval of several events, or of rows in clusters"
-        )
-    rows, found = np.unique(np.concatenate(places)), np.zeros(terms[0].total, np.int64)
-    found[rows] = sampling_units(len(rows), seed, None if clusters is None else clusters[rows])
-    return found
-
-
-def population_of(
-    terms: Sequence[Term],
-    distance: Distance,
-    *,
-    clusters: np.ndarray | None,
-    resamples: int,
-    seed: int,
-    worst: bool = False,
-    error: CellError | None = None,
-) -> Population:
-    """The error of the population for the sum of share x error over terms; see
-    `estimates.population`.
-
-    Of independent rows the targets of a single event are simulated; vectors and rows in clusters
-    are resampled. Several events of the same rows are dependent: how much more, or less, their sum
-    varies is found by resampling rows.
-    """
-    each = [(term, *parts) for term in terms for parts in term.each]
-    counts, units, widened = np.zeros((0, 0)), np.zeros(0, np.int64), 1.0
-    if clusters is not None:
-        units = units_of(terms, clusters, seed)
-        widened = few_clusters(int(units.max()) + 1)
-        if math.isnan(widened):
-            return Population()
-        counts = _unit_counts(units, resamples, seed)
-
-    def noise(term: Term, cells: Cells, make: Callable[[], Categories], steps: Any) -> Noise:
-        if steps is not None and clusters is None:
-            made = cache(steps)
-            return lambda gaps: np.asarray(made().noise(gaps, resamples, seed))
-        drawn = cache(partial(resampled, term, cells, make))
-        return lambda gaps: drawn()
-
-    def resampled(term: Term, cells: Cells, make: Callable[[], Categories]) -> np.ndarray:
-        categories = make()
-        if clusters is None:
-            n = int(categories.counts.sum())
-            drawn = np.random.default_rng(seed).multinomial(n, categories.counts / n, resamples)
-        else:
-            drawn = counts @ unit_table(
-                units[term.rows], categories.of_row, counts.shape[1], len(categories.counts)
-            )
-        return np.concatenate([_deviations(c, cells) for c in categories.resampled(drawn)])
-
-    parts = [
-        Part(cells, share, noise(term, cells, make, steps))
-        for term, cells, share, make, steps in each
-    ]
-    if clusters is None and len(parts) > 1:
-        widened = dependence(terms, distance, seed, worst=worst, error=error)
-    return population_error(parts, distance, worst=worst, error=error, widened=widened, seed=seed)
-
-
-def _deviations(resampled: Cells, cells: Cells) -> np.ndarray:
-    """Of the gaps of resamples from those of the rows; 0 in a cell without rows."""
-    empty = resampled.weight == 0
-    gap = resampled.outputs - resampled.targets - (cells.outputs - cells.targets)
-    return np.where(empty if gap.ndim == 2 else empty[..., None], 0.0, gap)
-
-
-def _unit_counts(units: np.ndarray, resamples: int, seed: int) -> np.ndarray:
-    size = int(units.max()) + 1
-    return np.random.default_rng(seed).multinomial(size, np.full(size, 1 / size), resamples)
-
-
-def dependence(
-    terms: Sequence[Term],
-    distance: Distance,
-    seed: int,
-    *,
-    worst: bool = False,
-    error: CellError | None = None,
-) -> float:
-    """The standard deviation of a sum of share x error over several events of the same rows, beside
-    what it would be if the errors were independent."""
-    units = units_of(terms, None, seed)
-    measure = (
-        partial(worst_gap if worst else mean_gap, distance=distance) if error is None else error
+    number = (
+        np.arange(rows)
+        if clusters is None
+        else np.unique(clusters, return_inverse=True)[1].reshape(-1)
     )
-    counts = _unit_counts(units, DEPENDENCE_RESAMPLES, seed)
-    found = []
-    for term in terms:
-        for _, share, make, _ in term.each:
-            categories = make()
-            table = unit_table(
-                units[term.rows], categories.of_row, counts.shape[1], len(categories.counts)
-            )
-            with np.errstate(invalid="ignore"):  # an event without rows in a resample
-                errors = [np.atleast_1d(measure(c)) for c in categories.resampled(counts @ table)]
-            found.append(share * np.concatenate(errors))
-    draws = np.array(found)
-    draws = draws[:, np.isfinite(draws).all(axis=0)]
-    apart = float(draws.var(axis=1).sum()) if draws.shape[1] > 1 else 0.0
-    return float(draws.sum(axis=0).std() / np.sqrt(apart)) if apart > 0 else 1.0
+    size = int(number.max()) + 1
+    if size <= UNITS:
+        return number
+    unit = np.random.default_rng(seed).permutation(size) % UNITS
+    return unit[number]
+
+
+def unit_table(
+    units: np.ndarray, category: np.ndarray | None, n_units: int, categories: int
+) -> Any:
+    """How many rows of each category every unit holds, a sparse matrix [units, categories]."""
+    from scipy.sparse import csr_array
+
+    return csr_array((np.ones(len(units)), (units, category)), shape=(n_units, categories))
+
+
+def percentile(draws: np.ndarray, level: float = 0.95) -> tuple[float, float]:
+    """The middle share of the resampled values."""
+    low, high = np.quantile(draws, [(1 - level) / 2, (1 + level) / 2])
+    return float(low), float(high)
+
+
+def bca(
+    value: float, draws: np.ndarray, counts: np.ndarray, statistic: Statistic, level: float = 0.95
+) -> tuple[float, float]:
+    """Bias-corrected and accelerated percentiles (Efron 1987); the acceleration from leaving out
+    one row of each category."""
+    share = float((np.sum(draws < value) + 0.5 * np.sum(draws == value)) / len(draws))
+    # the estimate lies outside its own resamples: no correction can be trusted
+    if not 0 < share < 1:
+        return percentile(draws, level)
+    left_out = statistic(counts - np.eye(len(counts)))
+    gap = np.average(left_out, weights=counts) - left_out
+    spread = float((counts * gap**2).sum())
+    acceleration = float((counts * gap**3).sum()) / (6 * spread**1.5) if spread > 0 else 0.0
+    bias = NORMAL.inv_cdf(share)
+
+    def place(tail: float) -> float:
+        z = bias + NORMAL.inv_cdf(tail)
+        return NORMAL.cdf(bias + z / (1 - acceleration * z))
+
+    low, high = np.quantile(draws, [place((1 - level) / 2), place((1 + level) / 2)])
+    return float(low), float(high)
+
+
+def bootstrap(
+    value: float,
+    counts: np.ndarray,
+    statistic: Statistic,
+    *,
+    method: Method = "percentile",
+    resamples: int = 1000,
+    seed: int = 0,
+    bias_removed: int = 0,
+) -> tuple[float, float]:
+    """An interval for value = statistic(counts), with categories of rows drawn again
+    (multinomially).
+
+    bias_removed : how often the mean excess of resamples over the value is taken off them. A
+        resample has the chance of the rows and its own. Once puts resamples around the estimate, as
+        debiased ones need; twice puts them around what a plain estimate would be without the chance
+        that raises it, and it is from there that "bca" measures their bias. (From the plain
+        estimate it would find the chance again, and correct by quantiles what is a shift: over
+        3,000 worlds of 1,000 rows the kernel error's interval then covers 92.4%, so 95.4%.)
+    """
+    n = int(counts.sum())
+    draws = statistic(draw_counts(n, counts / n, resamples, seed))
+    draws = draws[np.isfinite(draws)]
+    if not len(draws):
+        return math.nan, math.nan
+    chance = float(draws.mean()) - value
+    draws = draws - bias_removed * chance
+    if method == "percentile":
+        return percentile(draws)
+    return bca(value - max(0, bias_removed - 1) * chance, draws, counts, statistic)

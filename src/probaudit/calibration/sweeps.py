@@ -12,14 +12,17 @@ from typing import Any, Unpack
 import numpy as np
 
 from ..choices.distances import Distance, as_distance
-from ..choices.lenses import Full, Lens
-from ..choices.partitions import KDTree, Partition
+from ..choices.lenses import Binary, Full, Lens
+from ..choices.partitions import EqualMass, KDTree, Partition
 from ..data.inputs import RowOptions, rows_of
 from ..errors import InputError
+from ..estimate import Estimate
 from ..scoring.intervals import Z95
-from .errors import terms_of
+from .errors import calibration_error
+from .event_measures import EventRows
 from .gaps import mean_gap
-from .resampling import Bootstrap, check_resamples
+from .intervals import Bootstrap, check_resamples
+from .terms import row_terms
 
 
 @dataclass(frozen=True)
@@ -71,7 +74,7 @@ def partition_sweep(
     check_resamples(resamples)
     bootstrap, found = Bootstrap("percentile", rows.cluster_numbers, resamples, seed), []
     for partition in chosen:
-        terms = terms_of(rows, lens, partition, None)
+        terms = row_terms(rows, lens, partition)
         value = math.fsum(term.share * term.mean(error(term.cells)) for term in terms)
         found.append((value, *bootstrap.interval(value, terms, error)))
     values, low, high = np.array(found).T
@@ -95,3 +98,31 @@ def stable_run(values: np.ndarray, deviations: np.ndarray) -> np.ndarray:
     marked = np.zeros(len(values), bool)
     marked[slice(*best)] = True
     return marked
+
+
+def sweep_calibration_error(
+    y_true: Any, y_proba: Any = None, *, lens: Lens | None = None, **options: Unpack[RowOptions]
+) -> Estimate:
+    """ECE with as many equal-mass bins as keep observed frequencies rising (ECE-sweep; Roelofs et
+    al. 2022)."""
+    rows = EventRows.of(y_true, y_proba, lens, options, weighted=False)
+    bins = sweep_bins(rows.y, rows.order)
+    found = calibration_error(
+        y_true, y_proba, lens=lens or Binary(), partition=EqualMass(bins), **options
+    )
+    return Estimate(found, n=found.n, definition=f"ECE-sweep, {bins} bins, {found.definition}")
+
+
+def sweep_bins(y: np.ndarray, order: np.ndarray) -> int:
+    """The largest number of equal-mass bins up to which observed frequencies rise from bin to bin
+    (Roelofs et al. 2022)."""
+    hits = np.r_[0, np.cumsum(y[order])]
+    bins = 1
+    for b in range(2, len(y) + 1):
+        # as EqualMass cuts
+        edges = np.arange(b + 1) * (len(y) // b) + np.minimum(np.arange(b + 1), len(y) % b)
+        rates = np.diff(hits[edges]) / np.diff(edges)
+        if (np.diff(rates) < 0).any():
+            break
+        bins = b
+    return bins

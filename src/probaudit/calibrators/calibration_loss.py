@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Literal, Unpack
 import numpy as np
 
 from ..calibration import paired
-from ..calibration.bootstrap import percentile
+from ..calibration.resampling import draw_units, percentile
 from ..choices.scores import Cost, Score, as_score
 from ..data.arrays import as_array
 from ..data.inputs import RowOptions, rows_of
@@ -554,5 +554,5 @@ def _resampled_weights(
     rng = np.random.default_rng(seed)
     size = len(weights) if clusters is None else int(clusters.max()) + 1
     for _ in range(resamples):
-        counts = rng.multinomial(size, np.full(size, 1 / size))
+        (counts,) = draw_units(size, 1, rng)
         yield weights * (counts if clusters is None else counts[clusters])

@@ -9,8 +9,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ..calibration.bootstrap import sampling_units
 from ..calibration.paired import half_width, quantile, ratio_influence, unit_terms
+from ..calibration.resampling import draw_units, sampling_units
 from ..scoring.intervals import Z95
 
 RESAMPLES = 200
@@ -115,9 +115,8 @@ def _left_out_losses(sums: np.ndarray, weight: np.ndarray, seed: int) -> np.ndar
     """Each unit's loss by the candidates that resamples without it choose, on average. `sums` are
     [units, candidates]."""
     size = len(weight)
-    rng = np.random.default_rng(seed)
     total, times = np.zeros(size), np.zeros(size)
-    for counts in rng.multinomial(size, np.full(size, 1 / size), RESAMPLES):
+    for counts in draw_units(size, RESAMPLES, seed):
         out = counts == 0
         total[out] += sums[out, _chosen(sums, weight, counts)]
         times += out

@@ -14,11 +14,12 @@ import numpy as np
 
 from ..audits.repairs import too_few
 from ..calibration import paired
-from ..calibration.bootstrap import sampling_units
 from ..calibration.errors import calibration_error
 from ..calibration.fine_grid import FineGrid
+from ..calibration.kernel import kernel_calibration_error
 from ..calibration.paired import Drawn
-from ..calibration.smooth import kernel_calibration_error, smooth_calibration_error
+from ..calibration.resampling import sampling_units
+from ..calibration.smooth import smooth_calibration_error
 from ..calibration.views import diagram_grids, look_at_event
 from ..calibrators.calibration_loss import (
     FOLDS,
@@ -90,7 +91,7 @@ class Ground:
         if clusters is not None and clusters.max() < 1:
             raise InputError("clusters", "needs two clusters or more to compare models", 1)
         units = sampling_units(len(good), seed, clusters)
-        counts = paired.draw_counts(int(units.max()) + 1, resamples, seed)
+        counts = paired.paired_counts(int(units.max()) + 1, resamples, seed)
         why, folds = _why_no_repair(rows, repair, chosen=cv is not None), None
         if not why:
             try:

@@ -11,8 +11,9 @@ from typing import Any, Unpack
 import numpy as np
 
 from ..calibration.cells import gather_cells
-from ..calibration.errors import calibration_error, calibration_test
+from ..calibration.errors import calibration_error
 from ..calibration.gaps import mean_gap
+from ..calibration.significance import calibration_test
 from ..choices.distances import Distance, as_distance
 from ..choices.lenses import Groups, Lens, TopLabel, View
 from ..choices.partitions import EqualWidth, Partition

@@ -10,7 +10,8 @@ from typing import Any, Unpack
 
 import numpy as np
 
-from ..calibration.errors import calibration_error, calibration_test
+from ..calibration.errors import calibration_error
+from ..calibration.significance import calibration_test
 from ..calibration.views import look_at_event
 from ..calibrators.calibration_loss import shares
 from ..choices.distances import Distance, InterInterval, as_distance

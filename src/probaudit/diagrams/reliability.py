@@ -8,10 +8,12 @@ from typing import Any, Literal, Unpack
 import numpy as np
 
 from ..calibration.cells import Cells
-from ..calibration.errors import calibration_error, calibration_test
+from ..calibration.corp import OutputLevels
+from ..calibration.errors import calibration_error
 from ..calibration.fine_grid import FineGrid
 from ..calibration.gaps import mean_gap
-from ..calibration.null import Steps, p_value
+from ..calibration.null import Steps
+from ..calibration.significance import calibration_test, p_value
 from ..calibration.views import dependent_events, diagram_grids, lens_of, look_at_event
 from ..choices.distances import L1
 from ..choices.lenses import Binary, Lens, OneVsRest, TopLabel, View
@@ -19,6 +21,7 @@ from ..choices.partitions import Edges, EqualMass, EqualWidth, Partition
 from ..data.inputs import RowOptions, rows_of
 from ..data.predictions import Predictions
 from ..errors import InputError
+from ..scoring.intervals import wilson
 from ..states import CELLS
 from .diagram import Diagram, number
 from .picture import Axis, Band, Bars, Line, Mark, Panel, Picture, Points, Rule
@@ -26,7 +29,6 @@ from .wording import in_words
 
 Bins = int | Partition | Literal["corp"]
 
-Z95 = 1.959963984540054
 HISTOGRAM = 50  # bars of the outputs, where bins are not of equal width
 NARROWEST = 0.006  # of a bar, to be seen
 BAND_POINTS = 121
@@ -88,7 +90,7 @@ class Reliability(Diagram):
         if not np.isfinite(grid.weight_squared[grid.kept]).all():
             raise InputError("grid", "must know the squared weights of its rows")
         if partition is None:
-            return _corp(_Levels.of_grid(grid), grid, event, resamples, seed)
+            return _corp(OutputLevels.of_grid(grid), grid, event, resamples, seed)
         kept, size = np.flatnonzero(grid.kept), len(grid.rows)
         cell = partition.grid_cells(grid.place, grid.rows[kept])
         cells = grid.cells(cell)
@@ -261,9 +263,9 @@ def reliability_diagram(
     (grid,), dependent = diagram_grids(predictions, lens), dependent_events(predictions, lens)
     view = View(np.clip(seen.view.outputs, 0, 1), seen.view.labels)
     if partition is None:
-        levels = _Levels.of_view(view, seen.weights)
+        levels = OutputLevels.of_view(view, seen.weights)
         few = len(levels.rows) <= CELLS and dependent is None
-        return _corp(levels if few else _Levels.of_grid(grid), grid, event, resamples, seed)
+        return _corp(levels if few else OutputLevels.of_grid(grid), grid, event, resamples, seed)
     cell = seen.cells(partition)
     (cells,) = calibration_error(predictions, lens=lens, partition=partition).cells
     if predictions.sample_weight is None:
@@ -297,17 +299,6 @@ def event_name(predictions: Predictions, lens: Lens) -> str:
         if isinstance(lens, OneVsRest)
         else in_words(f"the event {lens!r}")
     )
-
-
-def wilson(rate: np.ndarray, size: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """The 95% interval of a probability from the rate of an event among rows (Wilson 1927).
-
-    >>> [float(end.round(4)[0]) for end in wilson(np.array([0.1]), np.array([20]))]
-    [0.0279, 0.301]
-    """
-    middle = (rate + Z95**2 / (2 * size)) / (1 + Z95**2 / size)
-    half = Z95 * np.sqrt(rate * (1 - rate) / size + (Z95 / (2 * size)) ** 2) / (1 + Z95**2 / size)
-    return np.clip(middle - half, 0, rate), np.clip(middle + half, rate, 1)
 
 
 def binomial_range(probability: np.ndarray, size: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -419,38 +410,12 @@ def _ranges(left: np.ndarray, right: np.ndarray) -> dict[str, Any]:
     }
 
 
-@dataclass(frozen=True)
-class _Levels:
-    """Rows of equal output as one, in rising order: output, rows, and sums of weights, squared
-    weights and hits."""
-
-    output: np.ndarray
-    rows: np.ndarray
-    weight: np.ndarray
-    squared: np.ndarray
-    hits: np.ndarray
-
-    @classmethod
-    def of_view(cls, view: View, weights: np.ndarray) -> _Levels:
-        output, place = np.unique(view.outputs, return_inverse=True)
-        sums = (
-            np.bincount(place, values) for values in (weights, weights**2, weights * view.labels)
-        )
-        return cls(output, np.bincount(place), *sums)
-
-    @classmethod
-    def of_grid(cls, grid: FineGrid) -> _Levels:
-        kept = grid.kept
-        return cls(
-            grid.place,
-            *(field[kept] for field in (grid.rows, grid.weight, grid.weight_squared, grid.targets)),
-        )
-
-
-def _corp(levels: _Levels, grid: FineGrid, event: str, resamples: int, seed: int) -> Reliability:
+def _corp(
+    levels: OutputLevels, grid: FineGrid, event: str, resamples: int, seed: int
+) -> Reliability:
     """Isotonic regression, with consistency bands from labels drawn anew (Dimitriadis, Gneiting &
     Jordan 2021)."""
-    fitted = isotonic(levels.hits, levels.weight)
+    fitted = levels.fitted
     starts = np.flatnonzero(np.r_[True, np.diff(fitted) > 0])
     fields = (
         levels.rows,
@@ -461,13 +426,13 @@ def _corp(levels: _Levels, grid: FineGrid, event: str, resamples: int, seed: int
     )
     rows, weight, squared, outputs, hits = (np.add.reduceat(field, starts) for field in fields)
     left, right = levels.output[starts], levels.output[np.r_[starts[1:], len(fitted)] - 1]
-    error = _miscalibration(levels.output, levels.weight, levels.hits, fitted)
+    error = levels.miscalibration(fitted)
     at = np.unique(
         np.searchsorted(
             levels.output, np.linspace(levels.output[0], levels.output[-1], BAND_POINTS)
         )
     )
-    x, (draws, null) = levels.output[at], _isotonic_null(levels, at, resamples, seed)
+    x, (draws, null) = levels.output[at], levels.null(at, resamples, seed)
     low, high = np.quantile(draws, [0.025, 0.975], axis=0)
     rate = fitted[starts]
     return Reliability(
@@ -490,33 +455,3 @@ def _corp(levels: _Levels, grid: FineGrid, event: str, resamples: int, seed: int
         np.stack([np.column_stack([left, right]).reshape(-1), np.repeat(rate, 2)]),
         np.stack([x, low, high]),
     )
-
-
-def isotonic(hits: np.ndarray, weight: np.ndarray) -> np.ndarray:
-    """The rising rates nearest to hits / weight."""
-    from scipy.optimize import isotonic_regression
-
-    return np.asarray(isotonic_regression(hits / weight, weights=weight).x)
-
-
-def _miscalibration(
-    output: np.ndarray, weight: np.ndarray, hits: np.ndarray, fitted: np.ndarray
-) -> float:
-    """What the fit removes from the mean of 2 (p - y)^2."""
-    removed = weight * (output**2 - fitted**2) - 2 * hits * (output - fitted)
-    return float(2 * removed.sum() / weight.sum())
-
-
-def _isotonic_null(
-    levels: _Levels, at: np.ndarray, resamples: int, seed: int
-) -> tuple[np.ndarray, np.ndarray]:
-    """If the model is calibrated: the fits at some of the levels, [resamples, at], and their
-    miscalibrations. Of weighted rows, as many are drawn as count."""
-    rng, p = np.random.default_rng(seed), np.clip(levels.output, 0, 1)
-    size = np.maximum(1, np.rint(levels.weight**2 / levels.squared)).astype(np.int64)
-    fits, null = np.empty((resamples, len(at))), np.empty(resamples)
-    for i in range(resamples):
-        hits = rng.binomial(size, p) * (levels.weight / size)
-        fit = isotonic(hits, levels.weight)
-        fits[i], null[i] = fit[at], _miscalibration(p, levels.weight, hits, fit)
-    return fits, null

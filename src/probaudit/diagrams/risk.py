@@ -14,7 +14,8 @@ from ..choices.scores import RiskWeighted
 from ..data.inputs import RowOptions, rows_of
 from ..data.predictions import Predictions
 from ..errors import InputError
-from ..scoring.metrics import RiskCurve, log_score, risk_curve
+from ..scoring.proper_scores import log_score
+from ..scoring.risk_curve import RiskCurve, risk_curve
 from .diagram import Diagram
 from .picture import Axis, Line, Mark, Panel, Picture
 

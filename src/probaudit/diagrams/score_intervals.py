@@ -12,7 +12,7 @@ import numpy as np
 from ..data.inputs import RowOptions, rows_of
 from ..errors import InputError
 from ..estimate import Estimate
-from ..scoring.metrics import bayes_risk, brier_score, log_score
+from ..scoring.proper_scores import bayes_risk, brier_score, log_score
 from .diagram import Diagram
 from .picture import Axis, Mark, Panel, Picture, Points, Rule, Text
 

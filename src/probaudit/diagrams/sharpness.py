@@ -10,6 +10,7 @@ from typing import Any, Unpack
 import numpy as np
 
 from ..calibration.fine_grid import FineGrid
+from ..calibration.kernel import check_kernel
 from ..calibration.kernel_regression import (
     KernelCurve,
     expected_if_calibrated,
@@ -17,7 +18,7 @@ from ..calibration.kernel_regression import (
     kernel_error,
     kernel_function,
 )
-from ..calibration.smooth import check_kernel, log_sharpness
+from ..calibration.log_kernel import log_sharpness
 from ..calibration.views import diagram_grids
 from ..choices.lenses import TopLabel
 from ..data.inputs import RowOptions, rows_of

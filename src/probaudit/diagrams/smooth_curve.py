@@ -10,7 +10,8 @@ from typing import Any, Unpack
 import numpy as np
 
 from ..calibration.fine_grid import FineGrid
-from ..calibration.smooth_error import smooth_error
+from ..calibration.resampling import draw_counts
+from ..calibration.smooth import smooth_error
 from ..calibration.views import dependent_events, grids_of, look_at_event
 from ..choices.lenses import Lens, TopLabel
 from ..data.inputs import RowOptions, rows_of
@@ -77,9 +78,7 @@ class SmoothCalibration(Diagram):
         kept, n = coarse.kept, int(coarse.rows.sum())
         observed, mass = curve(coarse.weight[kept], coarse.targets[kept])
         categories = coarse.categories(np.flatnonzero(kept))
-        draws = np.random.default_rng(seed).multinomial(
-            max(1, round(n / effect)), categories.counts / n, resamples
-        )
+        draws = draw_counts(max(1, round(n / effect)), categories.counts / n, resamples, seed)
         drawn = [
             curve(cells.weight, cells.weight * cells.targets)[0]
             for cells in categories.resampled(draws)

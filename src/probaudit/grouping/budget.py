@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any, Literal, Unpack
 
 import numpy as np
 
-from ..calibration.bootstrap import percentile, sampling_units
-from ..calibration.paired import draw_counts, half_width, mean_influence, quantile, unit_terms
+from ..calibration.paired import half_width, mean_influence, paired_counts, quantile, unit_terms
+from ..calibration.resampling import percentile, sampling_units
 from ..calibration.views import look
 from ..calibrators.calibration_loss import CalibrationLoss, calibration_loss
 from ..calibrators.selecting import select_calibrator
@@ -282,7 +282,7 @@ class _Judged:
     def resampled(self, values: np.ndarray, resamples: int, seed: int) -> np.ndarray:
         """Means of values in the resamples that `grouping_loss` takes."""
         units = sampling_units(len(self.share), seed, self.rows.cluster_numbers)
-        counts = draw_counts(int(units.max()) + 1, resamples, seed)[1:]
+        counts = paired_counts(int(units.max()) + 1, resamples, seed)[1:]
         with np.errstate(invalid="ignore"):
             sums = np.bincount(units, self.share * values)
             return np.asarray(counts @ sums / (counts @ np.bincount(units, self.share)))

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from ..calibration.bootstrap import sampling_units
+from ..calibration.resampling import draw_units, sampling_units
 from ..calibration.views import Seen
 from ..choices.partitions import Column, EqualWidth, Partition
 from ..errors import InputError
@@ -442,9 +442,7 @@ def resampled(
     step = max(1, BATCH // max(size, *(len(one.parting.level) for one in measured)))
     found = []
     for first in range(0, resamples, step):
-        counts = rng.multinomial(
-            size, np.full(size, 1 / size), min(step, resamples - first)
-        ).astype(np.float64)
+        counts = draw_units(size, min(step, resamples - first), rng).astype(np.float64)
         found.append(sum(redraw.parts(counts) for redraw in redraws))
     return np.concatenate(found, axis=1).T
 

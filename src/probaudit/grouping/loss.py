@@ -9,7 +9,7 @@ from typing import Any, Literal, Unpack
 
 import numpy as np
 
-from ..calibration.bootstrap import percentile, sampling_units
+from ..calibration.resampling import percentile, sampling_units
 from ..calibration.views import look
 from ..choices.lenses import Classwise, Full, Lens, TopLabel
 from ..choices.partitions import Column, Edges, EqualMass, EqualWidth, KDTree, Partition

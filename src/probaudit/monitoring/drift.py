@@ -20,9 +20,9 @@ from typing import Any
 import numpy as np
 
 from ..calibration.fine_grid import FineGrid
-from ..calibration.smooth_error import smooth_error
-from ..scoring.expected_scores import wilson
-from ..scoring.intervals import Z95
+from ..calibration.resampling import draw_counts
+from ..calibration.smooth import smooth_error
+from ..scoring.intervals import Z95, wilson
 from ..states import ClassSums, EventSums, Evidence, Grid, Summary
 
 SMOOTH_CELLS = 420  # cells of confidence on which SmoothECE is drawn again
@@ -243,7 +243,7 @@ class Confidences:
     def drawn(self, n: int, draws: int, rng: np.random.Generator) -> np.ndarray:
         """SmoothECE of samples of n rows."""
         some = np.flatnonzero(self.share)
-        rows = rng.multinomial(n, self.share[some] / self.share.sum(), draws)
+        rows = draw_counts(n, self.share[some] / self.share.sum(), draws, rng)
         residual = np.zeros((draws, len(self.share)))
         residual[:, some] = (rng.binomial(rows, self.rate[some]) - rows * self.place[some]) / n
         return np.asarray(smooth_error(residual, precision=1e-5)[0])
@@ -408,8 +408,8 @@ def priors_change(recent: Summary, reference: Summary, ignored: float = 0.0) -> 
     by_chance = float(np.sqrt(2 / np.pi * both * (1 - both) * (1 / n + 1 / m)).sum() / 2)
     value = float(np.abs(now - then).sum() / 2)
     rng, draws = np.random.default_rng(0), max(100, min(1000, MANY_DRAWN // len(now)))
-    a = rng.multinomial(round(n), now / now.sum(), draws) / round(n)
-    b = rng.multinomial(round(m), then / then.sum(), draws) / round(m)
+    a = draw_counts(round(n), now / now.sum(), draws, rng) / round(n)
+    b = draw_counts(round(m), then / then.sum(), draws, rng) / round(m)
     half = Z95 * float((np.abs(a - b).sum(axis=1) / 2).std(ddof=1))
     excess = value - by_chance
     detail = f"class {recent.plan.classes[least]!r}: {then[least]:.1%} to {now[least]:.1%}"

@@ -16,8 +16,8 @@ from ..errors import InputError
 from ..estimate import Estimate
 from ..states import ClassSums, Decisions, Summary
 from .clusters import ClusteredRows
-from .intervals import Z95 as Z95
-from .intervals import ClassParts, score_interval
+from .intervals import wilson
+from .mean_intervals import ClassParts, score_interval
 
 
 @dataclass(frozen=True)
@@ -308,18 +308,3 @@ def accuracy(summary: Summary, clustered: ClusteredRows | None = None) -> Estima
         size /= clustered.clusters.widening(hits - clustered.clusters.share @ hits) ** 2
     low, high = wilson(share, size)
     return Estimate(share, low=low, high=high, n=summary.rows, definition=words)
-
-
-def wilson(share: float, n: float) -> tuple[float, float]:
-    """Wilson's 95% interval of a proportion; unknown if the number of rows is not.
-
-    >>> tuple(round(x, 4) for x in wilson(0.0, 10))
-    (0.0, 0.2775)
-    """
-    if not n > 0:
-        return math.nan, math.nan
-    centre = (share + Z95**2 / (2 * n)) / (1 + Z95**2 / n)
-    half = (
-        Z95 / (1 + Z95**2 / n) * math.sqrt(max(0.0, share * (1 - share)) / n + Z95**2 / (4 * n**2))
-    )
-    return max(0.0, centre - half), min(1.0, centre + half)

@@ -8,10 +8,11 @@ import pytest
 from scipy.special import expit, ndtr
 
 import probaudit as pb
-from probaudit.calibration.bootstrap import bca, percentile
 from probaudit.calibration.cells import gather_categories, gather_cells
 from probaudit.calibration.gaps import mean_gap
-from probaudit.calibration.null import SignedClusters, p_value
+from probaudit.calibration.null import SignedClusters
+from probaudit.calibration.resampling import bca, percentile
+from probaudit.calibration.significance import p_value
 from probaudit.choices.lenses import View
 
 

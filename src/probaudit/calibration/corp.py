@@ -1,0 +1,139 @@
+"""CORP: reliability by isotonic regression, without bins (Dimitriadis, Gneiting & Jordan 2021).
+
+The regression is fitted to rows of equal output (`OutputLevels`). What it removes from a proper
+score is the miscalibration; a calibrated model's is drawn by consistency resampling.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Unpack
+
+import numpy as np
+
+from ..choices.lenses import Lens, View
+from ..choices.scores import Score, as_score
+from ..data.inputs import RowOptions
+from .event_measures import EventRows
+from .fine_grid import FineGrid
+from .null import draw_hits
+
+
+@dataclass(frozen=True)
+class OutputLevels:
+    """Rows of equal output as one level, in rising order: output, rows, and sums of weights,
+    squared weights and hits."""
+
+    output: np.ndarray
+    rows: np.ndarray
+    weight: np.ndarray
+    squared: np.ndarray
+    hits: np.ndarray
+
+    @property
+    def fitted(self) -> np.ndarray:
+        """The isotonic regression of the event on the output, at each level."""
+        return isotonic(self.hits, self.weight)
+
+    def miscalibration(self, fitted: np.ndarray) -> float:
+        """What the fit removes from the mean Brier score 2 (p - y)^2."""
+        return _miscalibration(self.output, self.weight, self.hits, fitted)
+
+    def null(self, at: np.ndarray, resamples: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
+        """Of calibrated models: their fits at some of the levels, [resamples, at], and their
+        miscalibrations, [resamples]."""
+        rng, p = np.random.default_rng(seed), np.clip(self.output, 0, 1)
+        fits, null = np.empty((resamples, len(at))), np.empty(resamples)
+        for i in range(resamples):
+            (hits,) = draw_hits(rng, self.weight, self.squared, p, 1)
+            fit = isotonic(hits, self.weight)
+            fits[i], null[i] = fit[at], _miscalibration(p, self.weight, hits, fit)
+        return fits, null
+
+    @classmethod
+    def of_view(cls, view: View, weights: np.ndarray) -> OutputLevels:
+        output, place = np.unique(view.outputs, return_inverse=True)
+        sums = (
+            np.bincount(place, values) for values in (weights, weights**2, weights * view.labels)
+        )
+        return cls(output, np.bincount(place), *sums)
+
+    @classmethod
+    def of_grid(cls, grid: FineGrid) -> OutputLevels:
+        kept = grid.kept
+        return cls(
+            grid.place,
+            *(field[kept] for field in (grid.rows, grid.weight, grid.weight_squared, grid.targets)),
+        )
+
+
+def isotonic(hits: np.ndarray, weight: np.ndarray) -> np.ndarray:
+    """The non-decreasing rates nearest to hits / weight, by pooling adjacent violators.
+
+    >>> isotonic(np.array([1.0, 0.0, 2.0]), np.array([1.0, 1.0, 2.0]))
+    array([0.5, 0.5, 1. ])
+    """
+    from ..kernels.pooling import pool_adjacent_violators
+
+    place = np.arange(len(hits), dtype=np.float64)
+    knots, rates = pool_adjacent_violators(place, np.asarray(hits, np.float64), weight)
+    return np.asarray(rates[np.searchsorted(knots, place, side="right") - 1])
+
+
+def _miscalibration(
+    output: np.ndarray, weight: np.ndarray, hits: np.ndarray, fitted: np.ndarray
+) -> float:
+    """What the fit removes from the mean of 2 (p - y)^2, from sums over levels."""
+    removed = weight * (output**2 - fitted**2) - 2 * hits * (output - fitted)
+    return float(2 * removed.sum() / weight.sum())
+
+
+@dataclass(frozen=True)
+class Decomposition:
+    """Mean score = miscalibration - discrimination + uncertainty, by isotonic regression (CORP)."""
+
+    score: float
+    miscalibration: float
+    discrimination: float
+    uncertainty: float
+    n: int
+    definition: str
+
+
+def score_decomposition(
+    y_true: Any,
+    y_proba: Any = None,
+    *,
+    score: str = "brier",
+    lens: Lens | None = None,
+    **options: Unpack[RowOptions],
+) -> Decomposition:
+    """Miscalibration, discrimination and uncertainty by isotonic regression (CORP; Dimitriadis et
+    al. 2021).
+
+    The score is that of the event and its complement: "brier" is 2 (p - y)^2.
+
+    >>> found = score_decomposition([0, 1, 0, 1], [0.1, 0.4, 0.6, 0.9])
+    >>> round(found.miscalibration - found.discrimination + found.uncertainty - found.score, 12)
+    0.0
+    """
+    rule = as_score(score)
+    rows = EventRows.of(y_true, y_proba, lens, options)
+    return _decomposition(rows.p, rows.y, rows.w, rule)
+
+
+def _decomposition(p: np.ndarray, y: np.ndarray, w: np.ndarray, score: Score) -> Decomposition:
+    """Dimitriadis, Gneiting & Jordan 2021, Eq. 3, with scores of the event and its complement."""
+    place = np.unique(p, return_inverse=True)[1].reshape(-1)
+    fitted = isotonic(np.bincount(place, w * y), np.bincount(place, w))[place]
+
+    def mean(q: np.ndarray) -> float:
+        return float((w * score.score(np.column_stack([1 - q, q]), y)).sum() / w.sum())
+
+    raw, best, naive = (
+        mean(p),
+        mean(np.clip(fitted, 0, 1)),
+        mean(np.full(len(p), (w * y).sum() / w.sum())),
+    )
+    words = f"CORP, {score.name} score"
+    return Decomposition(raw, raw - best, naive - best, naive, len(p), words)

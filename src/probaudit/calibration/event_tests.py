@@ -1,0 +1,131 @@
+"""Classical tests of a single event's calibration: Spiegelhalter, and Hosmer & Lemeshow."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any, Unpack
+
+import numpy as np
+
+from ..choices.lenses import Lens
+from ..choices.partitions import EqualMass
+from ..data.inputs import RowOptions
+from ..errors import InputError
+from .event_measures import EventRows
+
+# events, and non-events, of a group whose squared deviation counts as chi-squared
+FEWEST_EXPECTED = 5
+RARE_RESAMPLES = 9_999
+RARE_COUNTS = 64  # counts of fewer than five expected events hardly ever reach this
+
+
+@dataclass(frozen=True)
+class EventTest:
+    """A test statistic and the probability of one as extreme if the outputs were calibrated."""
+
+    __test__ = False  # not a test case
+
+    statistic: float
+    p_value: float
+    n: int
+    definition: str
+
+
+def spiegelhalter_test(
+    y_true: Any, y_proba: Any = None, *, lens: Lens | None = None, **options: Unpack[RowOptions]
+) -> EventTest:
+    """Is the Brier score larger or smaller than it should be if the probabilities were true?
+
+    >>> rng = np.random.default_rng(0)
+    >>> p = rng.random(1000)
+    >>> spiegelhalter_test(rng.random(1000) < p, p).p_value > 0.05
+    True
+    """
+    rows = EventRows.of(
+        y_true, y_proba, lens, options, weighted=False, independent="Spiegelhalter's test"
+    )
+    return _spiegelhalter(rows.p, rows.y)
+
+
+def hosmer_lemeshow_test(
+    y_true: Any,
+    y_proba: Any = None,
+    *,
+    groups: int = 10,
+    lens: Lens | None = None,
+    **options: Unpack[RowOptions],
+) -> EventTest:
+    """Observed against expected events in groups of equally many rows (Hosmer & Lemeshow 1980).
+
+    Counts of groups with fewer than five expected events, or non-events, are resampled from their
+    exact distribution.
+
+    >>> rng = np.random.default_rng(0)
+    >>> p = rng.beta(0.05, 0.05, 1000)
+    >>> hosmer_lemeshow_test(rng.random(1000) < p, p).p_value > 0.05
+    True
+    """
+    rows = EventRows.of(
+        y_true, y_proba, lens, options, weighted=False, independent="the Hosmer-Lemeshow test"
+    )
+    return _hosmer_lemeshow(rows.p, rows.y, EqualMass(groups).cells(rows.p, rows.order))
+
+
+def _spiegelhalter(p: np.ndarray, y: np.ndarray) -> EventTest:
+    """Spiegelhalter's Z (1986): the Brier score against its expectation if p were true."""
+    variance = float(((1 - 2 * p) ** 2 * p * (1 - p)).sum())
+    excess = float(((y - p) * (1 - 2 * p)).sum())
+    if variance <= 0:
+        raise InputError("y_proba", "Spiegelhalter's test needs outputs other than 0, 1/2 and 1")
+    z = excess / math.sqrt(variance)
+    return EventTest(z, math.erfc(abs(z) / math.sqrt(2)), len(p), "Spiegelhalter's Z, two-sided")
+
+
+def _hosmer_lemeshow(p: np.ndarray, y: np.ndarray, cell: np.ndarray, *, seed: int = 0) -> EventTest:
+    """Sum over groups of (observed - expected)^2 / (expected (1 - expected / n)), chi-squared with
+    as many degrees of freedom as groups: the outputs were not fitted to these rows.
+
+    In a group with fewer than five expected events, or non-events, the deviation is far from
+    normal: confident outputs of a calibrated model (log-odds of standard deviation 5, n = 1000)
+    would be rejected in 7.5% of tests at level 1%. The counts of such groups are resampled from
+    their exact distribution (Hong 2013), and the other groups are chi-squared given these.
+    """
+    from scipy.special import chdtrc
+
+    n, expected, observed = (np.bincount(cell, v) for v in (np.ones(len(p)), p, y))
+    variance = expected * (1 - expected / n)
+    impossible = (variance <= 0) & (observed != expected)
+    terms = np.where(
+        variance > 0, (observed - expected) ** 2 / np.where(variance > 0, variance, 1), 0.0
+    )
+    statistic = math.inf if impossible.any() else float(terms.sum())
+    groups, words = len(n), f"Hosmer-Lemeshow, {len(n)} groups"
+    rare = np.flatnonzero(np.minimum(expected, n - expected) < FEWEST_EXPECTED)
+    if not len(rare) or math.isinf(statistic):
+        return EventTest(statistic, float(chdtrc(groups, statistic)), len(p), words)
+    rng, drawn = np.random.default_rng(seed), np.zeros(RARE_RESAMPLES)
+    for group in rare[variance[rare] > 0].tolist():
+        outputs = p[cell == group]
+        outputs = outputs if 2 * expected[group] <= n[group] else 1 - outputs
+        chances = _rare_counts(outputs)
+        counts = rng.choice(RARE_COUNTS, RARE_RESAMPLES, p=chances / chances.sum())
+        drawn += (counts - outputs.sum()) ** 2 / variance[group]
+    left, rest = groups - len(rare), statistic * (1 - 1e-12) - drawn
+    tails = chdtrc(left, np.maximum(rest, 0.0)) if left else (rest <= 0) * 1.0
+    words += f", {len(rare)} with fewer than {FEWEST_EXPECTED} expected events resampled"
+    return EventTest(statistic, float((1 + tails.sum()) / (1 + RARE_RESAMPLES)), len(p), words)
+
+
+def _rare_counts(p: np.ndarray) -> np.ndarray:
+    """The probabilities of 0, 1, ... events among independent rows with few of them expected, from
+    the characteristic function.
+
+    >>> _rare_counts(np.array([0.5, 0.5]))[:3].round(6)
+    array([0.25, 0.5 , 0.25])
+    """
+    turn = np.exp(-2j * np.pi * np.arange(RARE_COUNTS // 2 + 1) / RARE_COUNTS) - 1
+    product = np.ones(len(turn), complex)
+    for first in range(0, len(p), 2**14):
+        product *= np.prod(1 + p[first : first + 2**14, None] * turn, axis=0)
+    return np.maximum(np.fft.irfft(product, RARE_COUNTS), 0.0)

@@ -1,0 +1,192 @@
+"""Calibration error and curve by kernel regression (Chidambaram & Ge 2024)."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from functools import partial
+from typing import Any, Unpack
+
+import numpy as np
+
+from ..choices.lenses import Lens, TopLabel
+from ..choices.scores import NAMED
+from ..data.arrays import as_numbers
+from ..data.inputs import RowOptions, rows_of
+from ..data.predictions import Predictions
+from ..engines.good_rows import survey
+from ..errors import InputError
+from ..estimate import Estimate
+from .cells import Cells
+from .fine_grid import FineGrid, grid_sums
+from .intervals import Bootstrap
+from .kernel_regression import KernelCurve, kernel_curve, kernel_error, kernel_function
+from .local_logistic import NARROWEST
+from .log_kernel import log_calibration, log_estimate, log_sharpness
+from .resampling import Method
+from .terms import terms_on_grid, whole_grid_term
+from .views import grids_of
+
+STEPS = 5  # cells within the width of a kernel, for resamples
+
+# of sums of weights, outputs and targets, [..., G]
+GridError = Callable[[np.ndarray, np.ndarray, np.ndarray], np.ndarray]
+
+
+def kernel_calibration_error(
+    y_true: Any,
+    y_proba: Any = None,
+    *,
+    score: str = "brier",
+    kernel: str = "gaussian",
+    bandwidth: float = 0.05,
+    lens: Lens | None = None,
+    reflect: bool = False,
+    interval: Method | None = None,
+    resamples: int = 1000,
+    seed: int = 0,
+    **options: Unpack[RowOptions],
+) -> Estimate:
+    """The mean divergence of E[target | output] from the output, by kernel regression (Chidambaram
+    & Ge 2024, Theorem C.4).
+
+    score : "brier" for squared differences, by Nadaraya-Watson regression as in the paper's
+        reference: never negative, and above zero by chance (the audit prints the value expected if
+        calibrated beside it). It is the error of outputs and targets smoothed by the kernel; that
+        of models whose outputs mostly lie within a bandwidth of 1 can be twice as large. "log" for
+        the binary Kullback-Leibler divergence: log loss of the outputs less that of a local
+        logistic regression, for rows left out of its fit, with the noise of the fit removed (see
+        `calibration.local_logistic`). Eq. C.3 with a Nadaraya-Watson regression is too low by a
+        quarter or more in worlds of known truth, and its plug-in too high; the reference has no log
+        score that runs. The error is zero on average for a calibrated model, so that it may be
+        slightly negative, and infinite if an outcome was given probability 0.
+    kernel, bandwidth : of the window, on the scale of the outputs.
+    reflect : mirror the kernel at 0 and 1.
+    interval : "percentile" or "bca", from `resamples` of the rows, or of whole clusters; none
+        unless given. Chance adds to the error by the Brier score, and adds again in each resample;
+        both are taken off the ends of the interval, not off the error.
+
+    >>> round(kernel_calibration_error([1, 1, 0, 0], [0.5, 0.5, 0.5, 0.5]), 6)
+    0.0
+    """
+    check_kernel(score, kernel, bandwidth)
+    lens = TopLabel() if lens is None else lens
+    predictions = rows_of(y_true, y_proba, **options)
+    words = f"kernel calibration error, {lens}, {score}, {kernel} of width {bandwidth:g}" + (
+        ", reflected" if reflect else ""
+    )
+    if score == "log":
+        bootstrap = _bootstrap(interval, predictions, {}, resamples, seed, bias_removed=1)
+        return log_estimate(
+            log_calibration(predictions, lens, kernel, bandwidth, reflect=reflect),
+            words,
+            bootstrap,
+        )
+    bootstrap = _bootstrap(interval, predictions, options, resamples, seed, bias_removed=2)
+    grids = grids_of(predictions, lens)
+    error = partial(kernel_error, kernel=kernel, bandwidth=bandwidth, reflect=reflect)
+    found = [float(error(grid.weight, grid.outputs, grid.targets)) for grid in grids]
+    return _estimate(found, words, predictions, lens, grids, bootstrap, error, bandwidth)
+
+
+def _estimate(
+    values: list[float],
+    words: str,
+    predictions: Predictions,
+    lens: Lens,
+    grids: list[FineGrid],
+    bootstrap: Bootstrap | None,
+    error: GridError,
+    width: float,
+) -> Estimate:
+    """The mean over events, with an interval from resamples of a grid whose cells are small beside
+    the kernel's width."""
+    value = math.fsum(values) / len(values)
+    found = Estimate(value, n=max(int(grid.rows.sum()) for grid in grids), definition=words)
+    if bootstrap is None:
+        return found
+    least = int(min(len(grids[0].rows), STEPS / max(width, 1e-9)))
+    size = len(grids[0].coarse(least).rows)
+    single = len(grids) == 1 and bootstrap.clusters is None
+    terms = (
+        [whole_grid_term(grids[0].coarse(least))]
+        if single
+        else terms_on_grid(predictions, lens, size)
+    )
+
+    def cells_error(cells: Cells) -> np.ndarray:
+        return error(*grid_sums(cells, size))
+
+    coarse = math.fsum(term.share * float(cells_error(term.cells)) for term in terms)
+    low, high = bootstrap.interval(coarse, terms, cells_error)
+    if math.isfinite(low):
+        found.low, found.high = (
+            max(0.0, min(value, low + value - coarse)),
+            max(value, high + value - coarse),
+        )
+    return found
+
+
+def kernel_calibration_curve(
+    y_true: Any,
+    y_proba: Any = None,
+    *,
+    x: Any = None,
+    score: str = "brier",
+    kernel: str = "gaussian",
+    bandwidth: float = 0.05,
+    **options: Unpack[RowOptions],
+) -> KernelCurve:
+    """How often the most probable class is right, and the mean loss, at each confidence: kernel
+    regression (Chidambaram & Ge 2024, Eq. 4.7).
+
+    x : confidences to look at; 101 of them from 0 to 1 unless given.
+    score : "brier" or "log": the loss, over all classes, and the divergence. The sharpness gap by
+        the log score is the regression of the loss of each row less its part of
+        `kernel_calibration_error`, so that it is finite and not negative (Proposition 4.8); rows
+        with an infinite loss are left out.
+
+    >>> curve = kernel_calibration_curve([1, 0, 1, 1], [0.8, 0.7, 0.6, 0.9], x=[0.7])
+    >>> curve.regression.round(3)
+    array([0.213])
+    """
+    check_kernel(score, kernel, bandwidth)
+    if options.get("clusters") is not None and score == "brier":
+        rule = "have no effect on this curve, which has no interval; leave them out"
+        raise InputError("clusters", rule)
+    at = (
+        np.linspace(0, 1, 101)
+        if x is None
+        else np.atleast_1d(as_numbers(x, "x")).astype(np.float64)
+    )
+    predictions = rows_of(y_true, y_proba, **options)
+    grid = FineGrid.of_summary(survey(predictions).summary.grid, score)
+    unexplained = log_sharpness(predictions, kernel, bandwidth)[1] if score == "log" else None
+    return kernel_curve(grid, at, kernel=kernel, bandwidth=bandwidth, unexplained=unexplained)
+
+
+def check_kernel(score: str, kernel: str, bandwidth: float) -> None:
+    if score not in NAMED:
+        raise InputError("score", f"must be one of {', '.join(NAMED)}", repr(score))
+    if not 0 < bandwidth < np.inf:
+        raise InputError("bandwidth", "must be positive and finite", bandwidth)
+    if score == "log" and bandwidth < NARROWEST:
+        raise InputError("bandwidth", f'must be at least {NARROWEST:g} for score="log"', bandwidth)
+    kernel_function(kernel)
+
+
+def _bootstrap(
+    interval: Any,
+    predictions: Predictions,
+    options: Any,
+    resamples: int,
+    seed: int,
+    *,
+    bias_removed: int,
+) -> Bootstrap | None:
+    """How the interval is found, by the rows' clusters; clusters that would have no effect are
+    refused."""
+    if interval is None and options.get("clusters") is not None:
+        raise InputError("clusters", 'needs interval="percentile" or "bca"')
+    clusters = None if interval is None else predictions.cluster_numbers
+    return Bootstrap.of(interval, clusters, resamples, seed, bias_removed=bias_removed)

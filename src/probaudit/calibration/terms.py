@@ -1,0 +1,201 @@
+"""The cells behind a calibration error, from rows, from a fine grid or from counts of a pass.
+
+A calibration error is a weighted sum of errors, a `Term` for each view of the lens. Whatever the
+term was made of, it answers the same questions: its cells, how to resample its rows, and how to
+simulate a calibrated model.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from ..choices.lenses import Classwise, Lens, OneVsRest
+from ..choices.partitions import EqualWidth, Partition
+from ..data.predictions import Predictions
+from ..engines.good_rows import GoodRows, survey
+from ..errors import InputError
+from .cells import (
+    Categories,
+    Cells,
+    exact_total,
+    gather_categories,
+    gather_cells,
+    gather_class_cells,
+)
+from .fine_grid import FineGrid
+from .null import Steps
+from .views import Seen, dependent_events, grids_of, look
+
+
+@dataclass(frozen=True)
+class Term:
+    """One or more of the errors whose weighted sum is asked for: their cells, and how to resample
+    the rows of each.
+
+    shares : of each of the errors; evenly, unless given. steps : for a single event, the rows of
+        equal outputs.
+    """
+
+    cells: Cells
+    share: float
+    categories: tuple[Callable[[], Categories], ...]
+    rows: np.ndarray | None = None  # the places of its rows
+    total: int = 0
+    grid_cells: int = 0
+    steps: tuple[Callable[[], Steps], ...] = ()
+    shares: tuple[float, ...] | None = None
+
+    @classmethod
+    def of_rows(
+        cls, seen: Seen, cell: Callable[[], np.ndarray], share: float, cells: Cells | None = None
+    ) -> Term:
+        """Of the rows of a view. `cell` gives the cell of each row, when it is needed; `cells` are
+        given if they are known already."""
+
+        def categories() -> Categories:
+            return gather_categories(seen.view, cell(), seen.weights)
+
+        def steps() -> Steps:
+            return Steps.of_view(seen.view, cell(), seen.weights)
+
+        return cls(
+            gather_cells(seen.view, cell(), seen.weights) if cells is None else cells,
+            share,
+            (categories,),
+            seen.rows,
+            seen.total,
+            steps=(steps,) if seen.view.outputs.ndim == 1 else (),
+        )
+
+    @classmethod
+    def of_grid(cls, grid: FineGrid, cell: np.ndarray, share: float = 1.0) -> Term:
+        """Of an event on its fine grid. `cell` numbers the grid's kept cells."""
+        return cls(
+            grid.cells(cell),
+            share,
+            (partial(grid.categories, cell),),
+            grid_cells=len(grid.rows),
+            steps=(partial(Steps.of_grid, grid, cell),),
+        )
+
+    @classmethod
+    def of_classes(cls, predictions: Predictions, partition: EqualWidth) -> Term:
+        """The errors of all classes over equal bins, from one pass over the rows."""
+        rows = GoodRows.of(predictions)
+        outputs = survey(predictions).state.mean_outputs() * exact_total(rows.weights)
+
+        def categories(k: int) -> Categories:
+            view = OneVsRest(k).view(rows.probs, rows.labels)
+            return gather_categories(view, partition.cells(view.outputs), rows.weights)
+
+        def steps(k: int) -> Steps:
+            view = OneVsRest(k).view(rows.probs, rows.labels)
+            return Steps.of_view(view, partition.cells(view.outputs), rows.weights)
+
+        cells = gather_class_cells(rows.probs, rows.labels, rows.weights, outputs, partition)
+        classes = range(len(cells.weight))
+        return cls(
+            cells,
+            1.0,
+            tuple(partial(categories, k) for k in classes),
+            rows.places,
+            rows.total,
+            steps=tuple(partial(steps, k) for k in classes),
+        )
+
+    @property
+    def each(
+        self,
+    ) -> list[tuple[Cells, float, Callable[[], Categories], Callable[[], Steps] | None]]:
+        """One of each error: its cells, its share, and how to resample its rows."""
+        cells, steps = self.cells.each, self.steps or (None,) * len(self.categories)
+        shares = self.shares or (1 / len(cells),) * len(cells)
+        return [
+            (c, self.share * s, k, t)
+            for c, s, k, t in zip(cells, shares, self.categories, steps, strict=True)
+        ]
+
+    def mean(self, errors: np.ndarray) -> float:
+        """The mean of its errors, by their shares."""
+        errors = np.atleast_1d(errors)
+        return float(np.mean(errors)) if self.shares is None else float(np.dot(errors, self.shares))
+
+
+def row_terms(
+    predictions: Predictions, lens: Lens, partition: Partition, where: Any = None
+) -> list[Term]:
+    """A term for each view of the lens, from the rows themselves."""
+    if isinstance(lens, Classwise) and isinstance(partition, EqualWidth) and where is None:
+        return [Term.of_classes(predictions, partition)]
+    views = look(predictions, even(lens), where)
+    return [
+        Term.of_rows(seen, partial(seen.cells, partition), 1 / len(views), seen.gather(partition))
+        for seen in views
+    ]
+
+
+def thinned_terms(
+    predictions: Predictions, lens: Lens, partition: Partition, where: Any = None
+) -> list[Term]:
+    """As `row_terms`, for a debiased error of rows in clusters: the effective rows of each cell are
+    divided by its design effect."""
+    views, found = look(predictions, even(lens), where), []
+    if views[0].view.outputs.ndim > 1:
+        raise InputError(
+            "debias", "of rows in clusters needs a lens that shows single events", repr(lens)
+        )
+    events = dependent_events(predictions, even(lens), where) or ()
+    for seen, event in zip(views, events, strict=True):
+        cells = seen.gather(partition)
+        cells = replace(
+            cells, effective=cells.effective / event.effects(cells, seen.cells(partition))
+        )
+        found.append(Term.of_rows(seen, partial(seen.cells, partition), 1 / len(views), cells))
+    return found
+
+
+def grid_terms(
+    predictions: Predictions, lens: Lens, partition: Partition, where: Any = None
+) -> list[Term]:
+    """A term for each event that the lens shows, from its fine grid."""
+    if where is not None:
+        raise InputError("exact", "must be True for a selection of rows")
+    grids = grids_of(predictions, even(lens))
+    return [
+        Term.of_grid(grid, partition.grid_cells(grid.place, grid.rows[grid.kept]), 1 / len(grids))
+        for grid in grids
+    ]
+
+
+def even(lens: Lens) -> Lens:
+    """The lens without weights of classes, which are for the mean of errors."""
+    return Classwise() if isinstance(lens, Classwise) else lens
+
+
+def with_class_shares(terms: list[Term], lens: Lens, priors: np.ndarray) -> list[Term]:
+    """The same terms, with the weights that the lens gives to classes."""
+    if not isinstance(lens, Classwise) or (shares := lens.shares(priors)) is None:
+        return terms
+    if len(terms) == 1 and terms[0].cells.weight.ndim == 2:
+        return [replace(terms[0], shares=tuple(shares.tolist()))]
+    return [replace(term, share=share) for term, share in zip(terms, shares.tolist(), strict=True)]
+
+
+def whole_grid_term(grid: FineGrid) -> Term:
+    """Each cell of the grid that has rows is a cell of the error."""
+    return Term.of_grid(grid, np.flatnonzero(grid.kept))
+
+
+def terms_on_grid(predictions: Predictions, lens: Lens, size: int) -> list[Term]:
+    """The same for each view of a lens, from the rows themselves."""
+    views = look(predictions, lens)
+
+    def cell(outputs: np.ndarray) -> np.ndarray:
+        return np.minimum((np.clip(outputs, 0, 1) * size).astype(np.int64), size - 1)
+
+    return [Term.of_rows(one, partial(cell, one.view.outputs), 1 / len(views)) for one in views]

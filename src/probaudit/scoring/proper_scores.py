@@ -1,0 +1,122 @@
+"""Scores as functions of (y_true, y_proba), in the manner of scikit-learn."""
+
+from __future__ import annotations
+
+from typing import Any, Unpack
+
+from ..choices.scores import Brier, Cost, Log, Score
+from ..data.inputs import RowOptions, rows_of
+from ..data.predictions import Predictions
+from ..engines.memory import good_rows, sample_of, summary
+from ..errors import InputError
+from ..estimate import Estimate
+from ..states import Plan, Summary
+from .clusters import ClusteredRows
+from .expected_scores import estimate_score
+
+
+def log_score(
+    y_true: Any,
+    y_proba: Any = None,
+    *,
+    normalize: bool = False,
+    priors: Any = None,
+    threads: int | None = None,
+    **options: Unpack[RowOptions],
+) -> Estimate:
+    """The mean logarithmic score -log p_y, the cross-entropy of the forecasts (Ferrer & Ramos 2025,
+    Eq. 8).
+
+    y_true : labels; column numbers 0..K-1, or members of `labels`. Or `Predictions`, as `read`
+        gives them, and nothing else.
+    y_proba : [n, K] probabilities, or [n] for the second of two classes.
+    normalize : divide by the score of the best constant forecast, the class frequencies. A value
+        above 1 is worse than not looking at the input at all.
+    priors : class frequencies to assume in place of those in the data (Ferrer & Ramos 2025, Eq.
+        36).
+    threads : how many to use; all cores unless given. The result does not depend on it.
+    options : see `RowOptions`.
+
+    A row whose true class has probability 0 makes the score infinite; `infinite_rows` counts them.
+    Nothing is clipped.
+
+    >>> log_score([1, 0, 1], [0.9, 0.2, 0.4])
+    0.414932 [0, 14.6707]  mean log score, n = 3
+    >>> log_score(["no", "yes"], [[1.0, 0.0], [1.0, 0.0]], labels=["no", "yes"]).infinite_rows
+    1
+    """
+    return _score(Log(), y_true, y_proba, normalize, priors, threads, options)
+
+
+def brier_score(
+    y_true: Any,
+    y_proba: Any = None,
+    *,
+    normalize: bool = False,
+    priors: Any = None,
+    threads: int | None = None,
+    **options: Unpack[RowOptions],
+) -> Estimate:
+    """The mean Brier score, sum_k (p_k - [k = y])^2, from 0 to 2. Arguments as in `log_score`.
+
+    For two classes this is twice the familiar mean of (p - y)^2. Ferrer & Ramos 2025, Eq. 9 and 37,
+    divides by K.
+
+    >>> round(brier_score([1, 0, 1], [0.9, 0.2, 0.4]), 6)
+    0.273333
+    """
+    return _score(Brier(), y_true, y_proba, normalize, priors, threads, options)
+
+
+def bayes_risk(
+    y_true: Any,
+    y_proba: Any = None,
+    costs: Any = None,
+    *,
+    normalize: bool = False,
+    priors: Any = None,
+    threads: int | None = None,
+    **options: Unpack[RowOptions],
+) -> Estimate:
+    """The mean cost of the decisions that the probabilities lead to (Ferrer & Ramos 2025, Eq. 7).
+    Other arguments as in `log_score`.
+
+    costs : matrix [K, M] of what decision j costs when class i is true. Decisions need not be
+        classes: a column of equal costs is the option to reject. For each row the decision of least
+        expected cost is taken, the first of equals.
+    normalize : divide by the cost of the best constant decision.
+
+    >>> round(bayes_risk([1, 0, 1], [0.9, 0.2, 0.4], [[0, 1, 0.1], [1, 0, 0.1]]), 6)
+    0.066667
+    """
+    if costs is None:
+        raise InputError("costs", "must be a matrix [classes, decisions]")
+    cost = costs if isinstance(costs, Cost) else Cost(costs)
+    return _score(cost, y_true, y_proba, normalize, priors, threads, options)
+
+
+def _score(
+    score: Score,
+    y_true: Any,
+    y_proba: Any,
+    normalize: bool,
+    priors: Any,
+    threads: int | None,
+    options: RowOptions,
+) -> Estimate:
+    rows = rows_of(y_true, y_proba, **options)
+    costs = {"costs": score} if isinstance(score, Cost) else {}
+    found = summary(rows, Plan.of(rows, costs), threads=threads)
+    return estimate_score(
+        found, score, normalize=normalize, priors=priors, clustered=clustered_sample(rows, found)
+    )
+
+
+def clustered_sample(rows: Predictions, found: Summary) -> ClusteredRows | None:
+    """The rows that an interval of dependent rows rests on: as in an audit, a sample if they are
+    many."""
+    if rows.clusters is None:
+        return None
+    sample, places = sample_of(rows)
+    good = good_rows(sample, Plan.of(sample))
+    return ClusteredRows(sample, good, 1.0 if places is None else len(good) / found.rows)
