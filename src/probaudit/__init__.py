@@ -28,7 +28,7 @@ from .calibration.smooth import (
 )
 from .calibration.sweeps import Sweep, partition_sweep
 from .calibrators.calibration_loss import CalibrationLoss, calibration_loss
-from .calibrators.selecting import CalibratorChoice, select_calibrator
+from .calibrators.selection import CalibratorChoice, select_calibrator
 from .choices.distances import (
     L1,
     TVD,
