@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from probaudit.calibrators.base import Sample
-from probaudit.calibrators.grouping import GroupCalibration
+from probaudit.calibrators.group_calibration import GroupCalibration
 from probaudit.calibrators.mixture import Mixture
 from timing import best, line
 

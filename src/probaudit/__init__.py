@@ -22,7 +22,7 @@ from .calibration.significance import CalibrationTest, calibration_test
 from .calibration.smooth import smooth_calibration_error
 from .calibration.sweeps import Sweep, partition_sweep, sweep_calibration_error
 from .calibrators.calibration_loss import CalibrationLoss, calibration_loss
-from .calibrators.selecting import CalibratorChoice, select_calibrator
+from .calibrators.selection import CalibratorChoice, select_calibrator
 from .choices.distances import (
     L1,
     TVD,

@@ -10,14 +10,9 @@ import numpy as np
 import pytest
 
 import probaudit as pb
-from probaudit.audits.repairs import (
-    PLAIN_ISOTONIC,
-    among,
-    candidates,
-    compare_repairs,
-    group_column_of,
-)
-from probaudit.calibrators.selecting import CONTROL, METHODS, calibrator_named
+from probaudit.audits.repairs import among, candidates, compare_repairs, group_column_of
+from probaudit.calibrators.calibration_loss import Outputs
+from probaudit.calibrators.registry import CONTROL, METHODS, calibrator_named
 from probaudit.engines.memory import evidence_of
 from probaudit.states import Plan
 from tests.calibrators.test_calibration_loss import hidden_groups
@@ -95,7 +90,7 @@ def test_the_recommended_one_is_that_of_select_calibrator(outputs, classes):
     world = pb.simulate.gaussian_posteriors(800, classes, seed=classes)
     rows = pb.Predictions(world.y, getattr(world, outputs))
     repairs = compared(rows)
-    names = [name for name in repairs if name in METHODS]
+    names = [name for name in repairs if METHODS[name][1].role != "comparison"]
     choice = pb.select_calibrator(rows, candidates=names)
     assert [name for name, repair in repairs.items() if repair.recommended] == [choice.chosen]
     recommended = repairs[choice.chosen]
@@ -128,13 +123,17 @@ def test_the_control_is_never_recommended():
     assert sum(repair.recommended for repair in repairs.values()) == 1
 
 
+def outputs_of(classes: int) -> Outputs:
+    return Outputs.of(pb.Predictions(np.arange(classes), np.full((classes, classes), 1 / classes)))
+
+
 def test_candidates_are_fewer_where_they_would_take_long():
-    few, some, many = (list(candidates(classes)) for classes in (5, 100, 1000))
+    few, some, many = (list(candidates(outputs_of(classes))) for classes in (5, 100, 1000))
     assert set(many) < set(some) < set(few)
     for names in (few, some, many):
         assert names[0] == "identity"
         assert names[-1] == CONTROL
-        known = [name for name in names if name != PLAIN_ISOTONIC]
+        known = [name for name in names if name != "isotonic_plain"]
         # from simple to flexible, as the rule needs
         assert known == sorted(known, key=list(METHODS).index)
 
@@ -200,11 +199,11 @@ def test_the_pattern_of_paper_5(shared, name):
     data = np.load(shared / "data" / f"{name}.npz")
     audit = pb.audit(data["labels"], data["logits"], from_logits=True, repair="compare")
     repairs = {repair.name: repair for repair in audit.repairs}
-    names = ("identity", "temperature", "histogram", PLAIN_ISOTONIC, CONTROL)
+    names = ("identity", "temperature", "histogram", "isotonic_plain", CONTROL)
     paper = {repair: repairs[repair] for repair in names}
     assert min(paper, key=lambda repair: paper[repair].ece) == CONTROL
     finite = [repair for repair in paper if math.isfinite(paper[repair].log_score)]
-    assert set(paper) - set(finite) == {"histogram", PLAIN_ISOTONIC}
+    assert set(paper) - set(finite) == {"histogram", "isotonic_plain"}
     assert max(finite, key=lambda repair: paper[repair].log_score) == CONTROL
     assert max(paper, key=lambda repair: paper[repair].brier_score) == CONTROL
     assert min(finite, key=lambda repair: paper[repair].log_score) == "temperature"
@@ -248,7 +247,7 @@ def test_a_stated_confidence_is_no_class():
     )
     assert control.control
     assert not control.recommended
-    assert candidates(2)[CONTROL].__class__.__name__ == "MeanReplacement"
+    assert candidates(outputs_of(2))[CONTROL].__class__.__name__ == "MeanReplacement"
 
 
 def test_words_are_those_of_the_table():

@@ -26,7 +26,7 @@ from probaudit.calibrators import (
     TemperatureScaling,
 )
 from probaudit.calibrators.fitting.folding import fold_numbers
-from probaudit.calibrators.selecting import METHODS, calibrator_named
+from probaudit.calibrators.registry import METHODS, calibrator_named
 from probaudit.choices.scores import Score
 from probaudit.errors import InputError
 from probaudit.simulate import gaussian_posteriors

@@ -21,7 +21,7 @@ from probaudit.calibrators import (
     VectorScaling,
 )
 from probaudit.calibrators.base import Calibrator, Sample
-from probaudit.calibrators.grouping import distinct, first_share
+from probaudit.calibrators.group_calibration import distinct, first_share
 from probaudit.calibrators.mixture import Mixture
 from probaudit.errors import InputError
 from tests.conftest import softmax

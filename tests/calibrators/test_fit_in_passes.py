@@ -24,7 +24,7 @@ from probaudit.calibrators import (
 )
 from probaudit.calibrators.fitting import streaming
 from probaudit.calibrators.fitting.streaming import fit_stream, fits_in_passes
-from probaudit.calibrators.selecting import fit_calibrator
+from probaudit.calibrators.selection import fit_calibrator
 from probaudit.cli.commands import app
 from probaudit.data.progress import Progress
 from probaudit.engines.row_source import scan

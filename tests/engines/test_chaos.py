@@ -24,7 +24,7 @@ import pytest
 
 import probaudit as pb
 from probaudit import InputError, calibrators
-from probaudit.calibrators.selecting import fit_calibrator
+from probaudit.calibrators.selection import fit_calibrator
 from probaudit.states import AuditState, Plan
 from tests.conftest import softmax
 

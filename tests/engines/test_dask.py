@@ -15,7 +15,7 @@ import pytest
 
 import probaudit as pb
 from probaudit import InputError, Predictions, calibrators
-from probaudit.calibrators.selecting import fit_calibrator
+from probaudit.calibrators.selection import fit_calibrator
 from probaudit.states import AuditState, Plan
 from tests.conftest import softmax
 

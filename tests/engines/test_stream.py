@@ -20,7 +20,7 @@ from rich.console import Console
 import probaudit as pb
 from probaudit import Cost, InputError, calibrators, read
 from probaudit.calibrators.fitting.streaming import fit_stream
-from probaudit.calibrators.selecting import fit_calibrator
+from probaudit.calibrators.selection import fit_calibrator
 from probaudit.data.progress import Progress
 from probaudit.engines import row_source
 from probaudit.engines import stream as engine

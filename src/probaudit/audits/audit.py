@@ -18,7 +18,7 @@ from ..calibrators.calibration_loss import (
     calibration_loss,
     default_calibrator,
 )
-from ..calibrators.selecting import calibrator_named
+from ..calibrators.registry import calibrator_named
 from ..choices.scores import Brier, Cost, Log
 from ..data.arrays import as_array, named_columns
 from ..data.inputs import RowOptions, rows_of

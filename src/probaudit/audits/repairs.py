@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import math
 import warnings
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -23,14 +22,8 @@ from ..calibrators.calibration_loss import (
     default_calibrator,
     shares,
 )
-from ..calibrators.selecting import (
-    CONTROL,
-    METHODS,
-    aware_names,
-    calibrator_named,
-    correction_words,
-)
-from ..calibrators.selection import choose, corrected_gain
+from ..calibrators.registry import CONTROL, METHODS, calibrator_named
+from ..calibrators.selection import choose_calibrator, correction_words, default_candidates
 from ..choices.lenses import Binary, Classwise, Groups, Lens, TopK, TopLabel
 from ..choices.scores import Brier, Log
 from ..data.predictions import Predictions
@@ -46,28 +39,8 @@ from .lens_errors import FEWER_RESAMPLES, WIDTH, LensError, binned, described
 if TYPE_CHECKING:
     from ..calibrators.base import Calibrator
 
-# up to which calibrators with K^2 parameters, or with a fit for each class, cost little
-FEW_CLASSES = 20
-SOME_CLASSES = 200
-PLAIN_ISOTONIC = "isotonic_plain"
 SHOWN_RANK = 5
 ROUNDING = 1e-12
-TITLES = {
-    "identity": "original (uncalibrated)",
-    "temperature": "temperature scaling",
-    "ensemble_temperature": "ensemble temperature",
-    "bias_corrected_temperature": "bias-corrected temperature",
-    "beta": "beta calibration",
-    "vector": "vector scaling",
-    "isotonic": "isotonic, kept off 0 and 1",
-    PLAIN_ISOTONIC: "isotonic regression",
-    "histogram": "histogram binning",
-    "dirichlet": "Dirichlet calibration",
-    "per_group": "temperature of each group",
-    "per_group_bias": "bias-corrected temperature of each group",
-    "group_calibration": "group calibration by features",
-    CONTROL: "mean replacement (control)",
-}
 
 
 @dataclass(frozen=True, eq=False)
@@ -76,7 +49,7 @@ class Repair:
     uncalibrated.
 
     gain : the share of the log score that it removes. That of the recommended one is corrected for
-        the choice (see `estimates.selection.corrected_gain`), unless it is "identity", which gains
+        the choice (see `calibrators.selection.corrected_gain`), unless it is "identity", which gains
         nothing.
     worse_by : the log score less that of the best, for paired rows. brier_change : the Brier score
         less that of the uncalibrated outputs, likewise.
@@ -140,43 +113,22 @@ def title_of(name: str) -> str:
     >>> title_of("bias_corrected_temperature")
     'bias-corrected temperature'
     """
-    return TITLES.get(name, name.replace("_", " "))
+    words = calibrator_named(name).words()
+    return f"{words} (control)" if name == CONTROL else words
 
 
-def title_of_class(kind: str) -> str:
-    """What a calibrator is called in a sentence, given the name of its class.
-
-    >>> title_of_class("TemperatureScaling")
-    'temperature scaling'
-    """
-    return next((title_of(name) for name, (known, _) in METHODS.items() if known == kind), kind)
-
-
-def candidates(
-    classes: int, *, pairs: bool = False, aware: Sequence[str] = ()
-) -> dict[str, Calibrator]:
-    """The calibrators that are compared, from the simplest to the most flexible: fewer where they
-    would take long.
+def candidates(outputs: Outputs, *, pairs: bool = False) -> dict[str, Calibrator]:
+    """The calibrators that are compared, from the simplest to the most flexible: the candidates of
+    `select_calibrator`, and isotonic regression that may reach 0 and 1.
 
     pairs : of a stated confidence; to replace it by the mean accuracy is then to put all rows into
         one bin.
-    aware : names of calibrators that use features or groups of the rows.
     """
     from ..calibrators.binning import HistogramBinning
-    from ..calibrators.isotonic import IsotonicCalibration
 
-    special = {PLAIN_ISOTONIC: IsotonicCalibration()} | (
-        {CONTROL: HistogramBinning(bins=1)} if pairs else {}
-    )
-
-    names = ["identity", "temperature", "ensemble_temperature", "bias_corrected_temperature"]
-    names += ["beta", "vector"] if classes <= FEW_CLASSES else []
-    names += ["isotonic", PLAIN_ISOTONIC, "histogram"] if classes <= SOME_CLASSES else []
-    names += ["dirichlet"] if classes <= FEW_CLASSES else []
-    return {
-        name: special[name] if name in special else calibrator_named(name)
-        for name in [*names, *aware, CONTROL]
-    }
+    names = default_candidates(outputs, comparisons=True)
+    found = {name: calibrator_named(name) for name in names}
+    return found | ({CONTROL: HistogramBinning(bins=1)} if pairs else {})
 
 
 def too_few(rows_by_class: np.ndarray) -> str:
@@ -232,8 +184,7 @@ def compare_repairs(
         calibrator for each of its groups. Features of the rows offer group calibration.
     """
     sample, groups = evidence.sample, group_column_of(evidence.sample, regions)
-    aware = aware_names(Outputs.of(sample, groups))
-    chosen = candidates(evidence.summary.plan.n_classes, pairs=sample.pairs, aware=aware)
+    chosen = candidates(Outputs.of(sample, groups), pairs=sample.pairs)
     where = f"out of fold ({_fold_words(sample)}){evidence.sample_words}"
     trials = {}
     with Progress(len(chosen), progress, unit="calibrators") as bar:
@@ -276,24 +227,20 @@ def _fold_words(sample: Predictions) -> str:
 def _choose(trials: dict[str, Trial], where: str) -> tuple[str, str]:
     """The names of the recommended and of the best one, by the rule of `select_calibrator`;
     corrects the gain of the former."""
-    names = [name for name in trials if name in METHODS and name != CONTROL]
-    losses = np.column_stack([trials[name].log for name in names])
-    any_trial = trials[names[0]]
-    everyone = range(len(names))
-    clusters = None if any_trial.clusters is None else any_trial.clusters.number
-    found = choose(losses, any_trial.share, clusters, everyone)
+    names = [name for name in trials if METHODS[name][1].role == "candidate"]
+    raw = trials["identity"]
+    clusters = None if raw.clusters is None else raw.clusters.number
+    losses = {name: trials[name].log for name in names}
+    found = choose_calibrator(losses, raw.log, raw.share, clusters, eligible=names)
     if found is None:
         return "", ""
-    first = names[found.chosen]
-    if first != "identity":
-        value, low, high = corrected_gain(
-            losses, trials["identity"].log, any_trial.share, clusters, everyone
-        )
-        if math.isfinite(value):
-            words = f"share of the log score removed by {title_of(first)}, {where}, {correction_words(len(names))}"
-            gain = Estimate(value, low=low, high=high, n=len(losses), definition=words)
-            trials[first].numbers["gain"] = gain
-    return first, names[found.best]
+    first, (value, low, high) = found.chosen, found.gain
+    if first != "identity" and math.isfinite(value):
+        removed = f"share of the log score removed by {title_of(first)}, {where}"
+        words = f"{removed}, {correction_words(len(names))}"
+        gain = Estimate(value, low=low, high=high, n=len(raw.log), definition=words)
+        trials[first].numbers["gain"] = gain
+    return first, found.best
 
 
 def _trial(

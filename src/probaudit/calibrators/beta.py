@@ -70,6 +70,9 @@ class BetaCalibration(SummedCalibrator, CurvesOneVsRest):
         self.from_logits = from_logits
         self.classes = classes
 
+    def words(self) -> str:
+        return "beta calibration"
+
     def _check_choices(self) -> None:
         if self.parameters not in ("abm", "ab", "am"):
             raise InputError(

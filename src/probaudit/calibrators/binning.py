@@ -101,6 +101,9 @@ class HistogramBinning(_Steps):
         self.from_logits = from_logits
         self.classes = classes
 
+    def words(self) -> str:
+        return "histogram binning"
+
     def _learning_sample(self, P: Any, y: Any, sample_weight: Any) -> Any:
         if not isinstance(self.bins, (int, np.integer)) or self.bins < 1:
             raise InputError("bins", "must be a whole number, at least 1", self.bins)
@@ -158,6 +161,9 @@ class BBQ(_Steps):
         self.equal = equal
         self.from_logits = from_logits
         self.classes = classes
+
+    def words(self) -> str:
+        return "Bayesian binning"
 
     def _learning_sample(self, P: Any, y: Any, sample_weight: Any) -> Any:
         _one_of("weighting", self.weighting, ("bayes", "bic", "aic"))

@@ -36,7 +36,7 @@ class CalibrationLoss:
         24-25): the mean divergence of the outputs from the calibrated ones, and the mean entropy of
         these. Their sum is the expected score if the calibrated ones were true (`semi_empirical`,
         Table 1), which is the score itself only as far as they are.
-    calibrator : the name of its class.
+    calibrator, calibrator_words : the name of its class, and its name for people.
     posteriors : the calibrated probabilities of the rows that count, each from a calibrator that
         did not see its row; `rows` are their numbers and `folds` the fold of each.
     """
@@ -51,6 +51,7 @@ class CalibrationLoss:
     rows: np.ndarray
     folds: np.ndarray
     calibrator: str
+    calibrator_words: str
     definition: str
 
     @property
@@ -321,7 +322,15 @@ def calibration_loss(
     )
     definition = f"calibration loss, {words}"
     return CalibrationLoss(
-        *found, divergence, refinement, posteriors, outputs.rows, folds.numbers, name, definition
+        *found,
+        divergence=divergence,
+        refinement=refinement,
+        posteriors=posteriors,
+        rows=outputs.rows,
+        folds=folds.numbers,
+        calibrator=name,
+        calibrator_words=chosen.words(),
+        definition=definition,
     )
 
 

@@ -39,6 +39,9 @@ class Chain(Calibrator):
         self.from_logits = from_logits
         self.classes = classes
 
+    def words(self) -> str:
+        return ", then ".join(step.words() for step in self.steps) or "original (uncalibrated)"
+
     @property
     def accuracy_preserving(self) -> bool:  # type: ignore[override]
         return all(step.accuracy_preserving for step in self.steps)
@@ -108,6 +111,9 @@ class PerGroup(Calibrator):
         self.min_rows = min_rows
         self.from_logits = from_logits
         self.classes = classes
+
+    def words(self) -> str:
+        return f"{base_of(self.base).words()} per group"
 
     @property
     def accuracy_preserving(self) -> bool:  # type: ignore[override]

@@ -77,6 +77,9 @@ class DirichletCalibration(SummedCalibrator):
         self.from_logits = from_logits
         self.classes = classes
 
+    def words(self) -> str:
+        return "Dirichlet calibration"
+
     def _check_choices(self) -> None:
         self._penalties()
 

@@ -65,6 +65,9 @@ class GaussianProcessCalibration(Calibrator):
         self.from_logits = from_logits
         self.classes = classes
 
+    def words(self) -> str:
+        return "Gaussian process calibration"
+
     def _learning_sample(self, P: Any, y: Any, sample_weight: Any) -> Sample:
         if not isinstance(self.inducing, (int, np.integer)) or self.inducing < 1:
             raise InputError("inducing", "must be a whole number, at least 1", self.inducing)

@@ -23,6 +23,9 @@ class Identity(Calibrator):
         self.from_logits = from_logits
         self.classes = classes
 
+    def words(self) -> str:
+        return "original (uncalibrated)"
+
     def _fit(self, sample: Sample) -> tuple[bool, str]:
         return True, "nothing to learn"
 

@@ -38,6 +38,9 @@ class IsotonicCalibration(OneVsRestCalibrator):
         self.from_logits = from_logits
         self.classes = classes
 
+    def words(self) -> str:
+        return "isotonic, kept off 0 and 1" if self.finite else "isotonic regression"
+
     def _curve(
         self, shown: np.ndarray, hits: np.ndarray, weights: np.ndarray
     ) -> tuple[np.ndarray, str]:
@@ -83,6 +86,9 @@ class IRM(Calibrator):
         self.epsilon = epsilon
         self.from_logits = from_logits
         self.classes = classes
+
+    def words(self) -> str:
+        return "multiclass isotonic regression"
 
     @property
     def accuracy_preserving(self) -> bool:  # type: ignore[override]

@@ -46,6 +46,9 @@ class VectorScaling(SummedCalibrator):
         self.from_logits = from_logits
         self.classes = classes
 
+    def words(self) -> str:
+        return "vector scaling"
+
     def _solve(self, rows: TemperedSums) -> tuple[bool, str]:
         K, present, seen = rows.classes, rows.present, rows.seen_as(Weighed)
         unit = np.stack([units(seen, rows.weight)[present], np.ones(len(present))])
@@ -111,6 +114,9 @@ class MatrixScaling(SummedCalibrator):
         self.penalty = penalty
         self.from_logits = from_logits
         self.classes = classes
+
+    def words(self) -> str:
+        return "matrix scaling"
 
     def _check_choices(self) -> None:
         if not 0 <= self.l2 < np.inf:
@@ -189,6 +195,9 @@ class PlattScaling(SummedCalibrator):
         self.smooth = smooth
         self.from_logits = from_logits
         self.classes = classes
+
+    def words(self) -> str:
+        return "Platt scaling"
 
     def _solve(self, rows: TemperedSums) -> tuple[bool, str]:
         K, seen = rows.classes, rows.seen_as(LogOdds)

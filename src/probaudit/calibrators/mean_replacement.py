@@ -31,6 +31,9 @@ class MeanReplacement(Calibrator):
         self.from_logits = from_logits
         self.classes = classes
 
+    def words(self) -> str:
+        return "mean replacement"
+
     def _fit(self, sample: Sample) -> tuple[bool, str]:
         right = sample.values.argmax(axis=1) == sample.codes
         self.accuracy_ = float(sample.weights[right].sum() / sample.weights.sum())

@@ -48,6 +48,9 @@ class PriorCorrection(Calibrator):
         self.from_logits = from_logits
         self.classes = classes
 
+    def words(self) -> str:
+        return "prior correction"
+
     def _fit(self, sample: Sample) -> tuple[bool, str]:
         size = sample.n_classes
         if self.train_priors is None:

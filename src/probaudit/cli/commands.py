@@ -404,15 +404,11 @@ def _calibrated(
 ) -> tuple[Calibrator, str]:
     """The calibrator chosen or asked for, fitted to all rows; and in words what it gains."""
     from ..calibrators.calibration_loss import Outputs, calibration_loss
-    from ..calibrators.selecting import (
-        calibrator_named,
-        fit_calibrator,
-        select_calibrator,
-        usual_names,
-    )
+    from ..calibrators.registry import calibrator_named
+    from ..calibrators.selection import default_candidates, fit_calibrator, select_calibrator
 
     if method == "auto":
-        names = usual_names(Outputs.of(rows, groups), features_given=with_features)
+        names = default_candidates(Outputs.of(rows, groups), features_given=with_features)
         choice = select_calibrator(
             rows, candidates=names, score=score, cv=folds, seed=seed, groups=groups
         )

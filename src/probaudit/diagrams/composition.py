@@ -24,7 +24,7 @@ from .diagram import Diagram
 from .picture import Axis, Bars, Mark, Panel, Picture, Points
 
 if TYPE_CHECKING:
-    from ..calibrators.grouping import GroupCalibration
+    from ..calibrators.group_calibration import GroupCalibration
 
 LONGEST = 20  # letters of a name beside a bar
 SHOWN = 7  # classes that a picture can tell apart by colour

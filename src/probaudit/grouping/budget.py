@@ -13,7 +13,7 @@ from ..calibration.paired import half_width, mean_influence, paired_counts, quan
 from ..calibration.resampling import percentile, sampling_units
 from ..calibration.views import look
 from ..calibrators.calibration_loss import CalibrationLoss, calibration_loss
-from ..calibrators.selecting import select_calibrator
+from ..calibrators.selection import select_calibrator
 from ..choices.lenses import Binary, Classwise, Full, Lens, OneVsRest, TopLabel
 from ..choices.scores import NAMED
 from ..data.arrays import as_array, named_columns
@@ -29,7 +29,6 @@ from .features import features_of
 from .level_sets import PARTS
 from .loss import GroupingLoss, grouping_loss
 from .region_table import Region
-from .regions import WHOLE
 
 if TYPE_CHECKING:
     from ..calibrators.base import Calibrator
@@ -49,8 +48,9 @@ class Budget:
     grouping : a lower bound of what more is lost because rows with the same recalibrated output
         differ (a better model could remove it).
     rest : irreducible noise, and grouping loss that the regions do not see.
-    removed : the score of the outputs less that of the recalibrated ones, paired; `calibrator`
-        names the calibrator ("" if the outputs were not recalibrated).
+    removed : the score of the outputs less that of the recalibrated ones, paired.
+    calibrator, calibrator_words : the class of the calibrator, and its name for people; "" if the
+        outputs were not recalibrated.
     score, lens : which score is split, and what it is of: the whole forecast, or one event.
     found : the grouping loss of the recalibrated outputs, with its table of regions.
     after : the budget of the recalibrated outputs: the same grouping and the same rest.
@@ -66,6 +66,7 @@ class Budget:
     definition: str
     removed: Estimate
     calibrator: str = ""
+    calibrator_words: str = ""
     after: Budget | None = None
 
     def __repr__(self) -> str:
@@ -86,16 +87,13 @@ class Budget:
         classes, which mirror each other, the second's. A bin of outputs that was not split is left
         out: that it is wrong is miscalibration."""
         table, classes = self.found.regions, list(self.found.lower_bound.per_class)
-        whole = {WHOLE, *(f"class {name}: {WHOLE}" for name in classes)}
-        mirrored = f"class {classes[0]}: " if len(classes) == 2 else None
+        mirrored = classes[:1] if len(classes) == 2 else []
         found: list[Region] = []
         for place in np.flatnonzero(table.verdict != ""):
+            if len(found) == most:
+                break
             region = table[int(place)]
-            if (
-                len(found) < most
-                and region.rule not in whole
-                and not (mirrored and region.rule.startswith(mirrored))
-            ):
+            if region.split and region.of_class not in mirrored:
                 found.append(region)
         return found
 
@@ -256,6 +254,7 @@ class _Judged:
     after: np.ndarray
     share: np.ndarray
     calibrator: str = ""
+    calibrator_words: str = ""
 
     @classmethod
     def of(
@@ -267,7 +266,16 @@ class _Judged:
         before, share = _scores(predictions.take(repaired.rows), score, lens)
         rows, inner = _recalibrated(predictions, repaired, lens)
         after, _ = _scores(rows, score, inner)
-        return cls(rows, inner, repaired.rows, before, after, share, repaired.calibrator)
+        return cls(
+            rows=rows,
+            lens=inner,
+            places=repaired.rows,
+            before=before,
+            after=after,
+            share=share,
+            calibrator=repaired.calibrator,
+            calibrator_words=repaired.calibrator_words,
+        )
 
     def mean(self, values: np.ndarray, definition: str) -> Estimate:
         """A mean over rows with its interval by linearisation, by cluster where rows have
@@ -400,6 +408,7 @@ def _budget(
         words,
         removed,
         judged.calibrator,
+        judged.calibrator_words,
         later,
     )
 

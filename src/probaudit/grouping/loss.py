@@ -25,7 +25,7 @@ from ..states.evidence import Others
 from .bound import BRIER, CLASS_LOG, LOG, Bounds, Generator, Moments
 from .level_sets import PARTS, Event, Measured, Plan, measure, measure_joint, resampled, those
 from .region_counting import counted
-from .region_table import RegionTable, clopper_pearson
+from .region_table import Origin, RegionTable, clopper_pearson
 from .regions import GivenRegions, Regions, chosen_regions
 
 
@@ -405,22 +405,22 @@ def _table(measured: list[Measured], names: Sequence[Any] | None) -> tuple[Regio
         first += len(known)
     rows, weight, _, stated, expected, hits, loss = np.concatenate(sums, axis=1)
 
-    def rule(number: int) -> str:
-        one, own, k, _ = origin[number]
-        return (
-            one.parting.rule(own) if names is None else f"class {names[k]}: {one.parting.rule(own)}"
-        )
+    def origin_of(number: int) -> Origin:
+        one, own, k, span = origin[number]
+        rule, split = one.parting.rule(own), one.parting.split(own)
+        if names is None:
+            return Origin(rule, span, split=split)
+        return Origin(f"class {names[k]}: {rule}", span, names[k], split)
 
     share = loss / loss.sum() if loss.sum() > 0 else np.zeros(len(loss))
     table = RegionTable.of(
-        rule,
-        lambda number: origin[number][3],
-        rows,
-        np.concatenate(sizes),
-        stated / weight,
-        expected / weight,
-        hits / weight,
-        share,
+        origin_of,
+        rows=rows,
+        size=np.concatenate(sizes),
+        stated=stated / weight,
+        expected=expected / weight,
+        observed=hits / weight,
+        share=share,
     )
     return table, group_of
 

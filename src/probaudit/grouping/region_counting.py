@@ -241,7 +241,7 @@ def _laid_out(one: Measured, choice: object) -> tuple[Levels, Placing]:
     sample leaves empty is one."""
     bins = one.plan.bins.placed(one.event.outputs)
     known = {(fold, cell): division for fold, cell, division in one.parting.divisions}
-    empty = next(iter(known.values())) if isinstance(choice, GivenRegions) else Division.whole(0)
+    empty = next(iter(known.values())) if isinstance(choice, GivenRegions) else Division.unsplit(0)
     folds = 1 + max(fold for fold, _ in known)
     levels = [
         (fold, cell, known.get((fold, cell), empty))

@@ -73,6 +73,8 @@ class Region(NamedTuple):
     verdict : "over-confident", "under-confident", or "" if chance may have done it (q_value above
         0.05).
     share : of the plugin grouping loss.
+    of_class : the class whose probability it is about; None for a single event.
+    split : False if the region is a whole level set, in which no regions were found.
     """
 
     number: int
@@ -88,6 +90,18 @@ class Region(NamedTuple):
     q_value: float
     verdict: str
     share: float
+    of_class: Any = None
+    split: bool = True
+
+
+class Origin(NamedTuple):
+    """Where a region comes from: its rule and its bin of outputs in words, its class, and whether
+    its level set was split."""
+
+    rule: str
+    outputs: str
+    of_class: Any = None
+    split: bool = True
 
 
 @dataclass(frozen=True, eq=False)
@@ -96,8 +110,7 @@ class RegionTable:
     not learned from."""
 
     number: np.ndarray
-    rule_of: Callable[[int], str]
-    outputs_of: Callable[[int], str]
+    origin: Callable[[int], Origin]
     rows: np.ndarray
     stated: np.ndarray
     expected: np.ndarray
@@ -110,8 +123,8 @@ class RegionTable:
     @classmethod
     def of(
         cls,
-        rule_of: Callable[[int], str],
-        outputs_of: Callable[[int], str],
+        origin: Callable[[int], Origin],
+        *,
         rows: np.ndarray,
         size: np.ndarray,
         stated: np.ndarray,
@@ -121,12 +134,19 @@ class RegionTable:
     ) -> RegionTable:
         """From the effective number of rows, means and shares of regions 0..m-1."""
         low, high = clopper_pearson(observed, size)
-        q_value = false_discovery(binomial_test(observed, size, stated))
         order = np.argsort(-share, kind="stable")
-        parts = (
-            part[order] for part in (rows, stated, expected, observed, low, high, q_value, share)
+        return cls(
+            number=order,
+            origin=origin,
+            rows=rows[order],
+            stated=stated[order],
+            expected=expected[order],
+            observed=observed[order],
+            low=low[order],
+            high=high[order],
+            q_value=false_discovery(binomial_test(observed, size, stated))[order],
+            share=share[order],
         )
-        return cls(order, rule_of, outputs_of, *parts)
 
     @property
     def differs(self) -> np.ndarray:
@@ -146,20 +166,23 @@ class RegionTable:
         if not -len(self) <= place < len(self):
             raise IndexError(place)
         number = int(self.number[place])
+        origin = self.origin(number)
         return Region(
-            number,
-            self.rule_of(number),
-            self.outputs_of(number),
-            int(self.rows[place]),
-            float(self.stated[place]),
-            float(self.expected[place]),
-            float(self.observed[place]),
-            float(self.low[place]),
-            float(self.high[place]),
-            bool(self.differs[place]),
-            float(self.q_value[place]),
-            str(self.verdict[place]),
-            float(self.share[place]),
+            number=number,
+            rule=origin.rule,
+            outputs=origin.outputs,
+            rows=int(self.rows[place]),
+            stated=float(self.stated[place]),
+            expected=float(self.expected[place]),
+            observed=float(self.observed[place]),
+            low=float(self.low[place]),
+            high=float(self.high[place]),
+            differs=bool(self.differs[place]),
+            q_value=float(self.q_value[place]),
+            verdict=str(self.verdict[place]),
+            share=float(self.share[place]),
+            of_class=origin.of_class,
+            split=origin.split,
         )
 
     def __iter__(self) -> Iterator[Region]:

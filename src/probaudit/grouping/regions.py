@@ -21,7 +21,6 @@ from .features import Features, features_of
 
 WHOLE = "all"  # the rule of a region that is a whole level set
 
-
 LEAST_ROWS = 5  # of each side, if a level set with too few rows for `region_ratio` is split once
 
 
@@ -48,11 +47,13 @@ class Division(NamedTuple):
     place: Callable[[Features, np.ndarray], np.ndarray] | None = None
     size: int = 0
     searched: bool = True
+    split: bool = True  # False if the level set stayed whole
 
     @classmethod
-    def whole(cls, rows: int) -> Division:
-        """A single region, as there are too few rows to look for more."""
-        return cls(np.zeros(rows, np.int64), lambda _: WHOLE, _nowhere_else, 1, searched=False)
+    def unsplit(cls, rows: int, *, searched: bool = False) -> Division:
+        """The whole level set as a single region."""
+        region = np.zeros(rows, np.int64)
+        return cls(region, lambda _: WHOLE, _nowhere_else, 1, searched=searched, split=False)
 
 
 def _nowhere_else(features: Features, rows: np.ndarray) -> np.ndarray:
@@ -130,7 +131,7 @@ class TreeRegions(Regions):
     def divide(self, features: Features, level: Level) -> Division:
         least = self.least(level)
         if len(level.train) < max(2, 2 * least) or not least:
-            return Division.whole(len(level.test))
+            return Division.unsplit(len(level.test))
         tree, possible = _grown(features, level, least), True
         if len(tree) == 1:
             seen, weights = features.codes[level.train], level.weights[level.train]
@@ -139,7 +140,8 @@ class TreeRegions(Regions):
                 tree = _first_split(_grown(features, level, self.fallback)) if possible else tree
         leaves = Leaves(tree)
         region, rule = leaves(features, level.test), partial(_path, features, tree)
-        return Division(region, rule, leaves, len(tree), searched=possible)
+        split = len(tree) > 1
+        return Division(region, rule, leaves, len(tree), searched=possible, split=split)
 
 
 def _can_split(values: np.ndarray, weights: np.ndarray, least: float) -> bool:
@@ -231,15 +233,14 @@ class BalancedStump(Regions):
 
         rows, w = level.train, level.weights[level.train]
         if len(rows) < 2:
-            return Division.whole(len(level.test))
+            return Division.unsplit(len(level.test))
         hits = level.hits[rows] / (w if level.hits.ndim == 1 else w[:, None])
         values = _single_precision(features.values[rows])
         model = DecisionTreeRegressor(min_samples_leaf=len(rows) // 2, random_state=level.seed)
         tree = model.fit(values, hits, sample_weight=w).tree_
         if tree.node_count == 1:
             halves = _can_split(values, np.ones(len(rows)), len(rows) // 2)
-            found = np.zeros(len(level.test), np.int64)
-            return Division(found, lambda _: WHOLE, _nowhere_else, 1, searched=halves)
+            return Division.unsplit(len(level.test), searched=halves)
         side = Side(int(tree.feature[0]), float(tree.threshold[0]))
         ends = ((-np.inf, side.cut), (side.cut, np.inf))
         return Division(
@@ -282,7 +283,7 @@ class KMeansRegions(Regions):
         train = np.asarray(features.values[level.train], features._dtype)
         clusters = min(self.clusters, len(np.unique(train, axis=0))) if len(train) else 0
         if clusters < 2:
-            return Division.whole(len(level.test))
+            return Division.unsplit(len(level.test))
         model = KMeans(clusters, n_init="auto", random_state=level.seed).fit(
             train, sample_weight=level.weights[level.train]
         )
@@ -401,7 +402,8 @@ class Parting:
     for a row that only taught), and of each region its level set, its bin, and its group. Groups
     that are known before reach over bins; else every region is a group of its own. `rule` says in
     words what makes a group. Of each level set `divisions` has the fold, the bin and how it was
-    divided, and `own` the number that a region has there."""
+    divided, and `own` the number that a region has there. `split` is False for a group that is a
+    whole level set."""
 
     region: np.ndarray
     level: np.ndarray
@@ -410,6 +412,7 @@ class Parting:
     rule: Callable[[int], str]
     own: np.ndarray
     divisions: Sequence[tuple[int, int, Division]]
+    split: Callable[[int], bool]
 
 
 def halves(bins: np.ndarray, seed: int, clusters: np.ndarray | None = None) -> np.ndarray:
@@ -484,9 +487,14 @@ def parting(
     """Regions by their level sets and their own numbers there."""
     bins = np.array([cell for _, cell, _ in divisions])[level]
     if isinstance(choice, GivenRegions):
-        return Parting(region, level, bins, own, choice.names.__getitem__, own, divisions)
+        return Parting(
+            region, level, bins, own, choice.names.__getitem__, own, divisions, lambda _: True
+        )
 
     def rule(number: int) -> str:
         return divisions[level[number]][2].rule(int(own[number]))
 
-    return Parting(region, level, bins, np.arange(len(own)), rule, own, divisions)
+    def split(number: int) -> bool:
+        return divisions[level[number]][2].split
+
+    return Parting(region, level, bins, np.arange(len(own)), rule, own, divisions, split)

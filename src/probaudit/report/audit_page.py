@@ -410,7 +410,9 @@ def _served(audit: Audit) -> Table | Words:
         if columns
         else "rows that share an output and differ from what it says"
     )
-    after = f", after calibration by {audit.budget.calibrator}" if audit.budget.calibrator else ""
+    after = (
+        f", after calibration by {audit.budget.calibrator_words}" if audit.budget.calibrator else ""
+    )
     return Table(f"Badly served: {who}{after}", headers, rows, (0, 5))
 
 

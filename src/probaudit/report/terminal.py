@@ -15,7 +15,6 @@ from rich.text import Text
 
 from ..audits.dependence import rows_words
 from ..audits.finding import percent
-from ..audits.repairs import title_of_class
 from ..diagrams.wording import score_of
 from ..estimate import Estimate
 
@@ -231,7 +230,7 @@ def budget_words(audit: Audit, found: Budget) -> list[str]:
     """Why the numbers of a budget are not those of the verdict and of the scores."""
     pairs = is_pairs(audit)
     words = [
-        f"calibration in the budget: removed by {title_of_class(found.calibrator)} on rows it was not fitted to, plus the "
+        f"calibration in the budget: removed by {found.calibrator_words} on rows it was not fitted to, plus the "
         "calibration error left after it (without finite-sample bias); grouping and rest are those of the recalibrated outputs"
         if found.calibrator
         else "calibration in the budget: without finite-sample bias; outputs were not recalibrated"

@@ -20,7 +20,7 @@ from ...kernels.rules import LOGIT_LIMIT
 from ...version import __version__
 from ..base import Calibrator, Sample, with_first_column
 from ..combining import PerGroup, group_column
-from ..grouping import LARGEST, GroupCalibration, feature_table
+from ..group_calibration import LARGEST, GroupCalibration, feature_table
 from .onnx_graph import Graph, Tensor
 from .onnx_maps import Rows, drawn, group_names
 from .saving import fingerprint

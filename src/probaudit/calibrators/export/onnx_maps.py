@@ -15,7 +15,7 @@ from ..binning import BBQ, HistogramBinning
 from ..combining import Chain, PerGroup
 from ..dirichlet import DirichletCalibration
 from ..gaussian_process import GaussianProcessCalibration
-from ..grouping import GroupCalibration
+from ..group_calibration import GroupCalibration
 from ..identity import Identity
 from ..isotonic import IRM, IsotonicCalibration
 from ..linear import MatrixScaling, PlattScaling, VectorScaling

@@ -16,8 +16,8 @@ from ...data.predictions import class_list
 from ...errors import InputError
 from ...files.writing import write_text
 from ...version import __version__
-from .. import MODULES, named
 from ..base import Calibrator, FitReport
+from ..registry import CLASSES, calibrator_class
 
 SCHEMA = "probaudit.calibrator/1"
 MOST_BYTES = 2**30  # of a file: a matrix for a thousand classes takes 2^25
@@ -110,7 +110,7 @@ def _fingerprint(content: dict[str, Any]) -> str:
 
 def _encoded_calibrator(calibrator: Calibrator, fitted: bool) -> dict[str, Any]:
     name = type(calibrator).__name__
-    if MODULES.get(name) is None or type(calibrator) is not named(name):
+    if name not in CLASSES or type(calibrator) is not calibrator_class(name):
         raise InputError("calibrator", "only calibrators of probaudit can be saved", name)
     choices = calibrator.get_params(deep=False)
     if choices["classes"] is not None:
@@ -256,10 +256,9 @@ def _is_empty(value: Any) -> bool:
 
 
 def _class(name: Any) -> type[Calibrator]:
-    found = named(name) if name in MODULES else None
-    if not (isinstance(found, type) and issubclass(found, Calibrator) and found is not Calibrator):
+    if name not in CLASSES:
         raise ValueError(f"there is no calibrator called {name!r}")
-    return found
+    return calibrator_class(name)
 
 
 def _refused(constant: str) -> None:

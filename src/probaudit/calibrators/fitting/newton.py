@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Generator, Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import Protocol, TypeVar
 
 import numpy as np
@@ -164,9 +165,7 @@ def descent(
         gradient = np.where(np.arange(x.size) == 0, 0.0, here.gradient) if held else here.gradient
         if np.abs(gradient).max() <= flat:
             return Minimum(x, here.value, True, step)
-        direction = -_inverse(
-            gradient, pairs, lambda v, held=held, here=here: here.curvature.solve(v, held)
-        )  # type: ignore[misc]
+        direction = -_inverse(gradient, pairs, partial(here.curvature.solve, held=held))
         fall = float(gradient @ direction)
         if not fall < 0:
             return Minimum(x, here.value, False, step)

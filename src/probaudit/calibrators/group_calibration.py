@@ -108,6 +108,9 @@ class GroupCalibration(Calibrator):
         self.from_logits = from_logits
         self.classes = classes
 
+    def words(self) -> str:
+        return "group calibration by features"
+
     @property
     def accuracy_preserving(self) -> bool:  # type: ignore[override]
         return base_of(self.base).accuracy_preserving

@@ -22,20 +22,20 @@ from probaudit.calibrators import (
     VectorScaling,
 )
 from probaudit.calibrators.calibration_loss import Outputs
-from probaudit.calibrators.selecting import (
-    BY_FEATURES,
-    BY_GROUPS,
-    METHODS,
-    USUAL,
-    calibrator_named,
+from probaudit.calibrators.registry import METHODS, calibrator_named
+from probaudit.calibrators.selection import (
+    choose_calibrator,
+    corrected_gain,
+    default_candidates,
     fit_calibrator,
-    usual_names,
+    one_standard_error_rule,
 )
-from probaudit.calibrators.selection import choose, corrected_gain
 from probaudit.errors import InputError
 from probaudit.simulate import gaussian_posteriors
 from tests.calibrators.test_calibration_loss import hidden_groups
 
+DEFAULTS = ["identity", "temperature", "ensemble_temperature", "bias_corrected_temperature"]
+DEFAULTS += ["beta", "vector", "isotonic", "histogram", "dirichlet", "mean_replacement"]
 FEW = ["identity", "temperature", "vector", "mean_replacement"]
 
 
@@ -74,8 +74,12 @@ def test_one_standard_error_by_hand(sharp, choice):
         for c in choice.candidates
     }
     rows = np.arange(len(sharp.y))
-    losses = {name: -np.log(one.posteriors[rows, sharp.y]) for name, one in found.items()}
+    with np.errstate(divide="ignore"):
+        losses = {name: -np.log(one.posteriors[rows, sharp.y]) for name, one in found.items()}
     for c in choice.candidates:
+        if np.isinf(losses[c.name]).any():
+            assert c.score == c.worse_by == np.inf
+            continue
         gap = losses[c.name] - losses[best.name]
         error = gap.std(ddof=1) / np.sqrt(len(gap))
         assert c.score == pytest.approx(losses[c.name].mean(), abs=1e-12)
@@ -163,11 +167,7 @@ def test_the_control_is_known_by_what_it_is():
 
 def test_table_and_repr(choice):
     table = choice.table()
-    assert (
-        table["name"]
-        == [c.name for c in choice.candidates]
-        == [*USUAL[:-1], "dirichlet", "mean_replacement"]
-    )
+    assert table["name"] == [c.name for c in choice.candidates] == DEFAULTS
     assert {len(column) for column in table.values()} == {len(choice.candidates)}
     pandas = pytest.importorskip("pandas")
     assert pandas.DataFrame(table).set_index("name").loc["temperature", "worse_by"] >= 0
@@ -180,7 +180,7 @@ def test_table_and_repr(choice):
     assert lines[-2].startswith("temperature: ")
     words = (
         r"temperature removes 6\d\.\d% of the log score \(95% interval \S+% to \S+%\), corrected"
-        r" for choosing among 8"
+        r" for choosing among 9"
     )
     assert re.match(words, lines[-1])
     assert all(value >= 0 for value in table["seconds"])
@@ -189,11 +189,11 @@ def test_table_and_repr(choice):
 
 
 def test_every_method_has_a_name_and_a_fresh_calibrator():
-    for name, (kind, _) in METHODS.items():
+    for name, (entry, _) in METHODS.items():
         one, other = calibrator_named(name), calibrator_named(name)
-        assert type(one).__name__ == kind
+        assert type(one).__name__ == entry.kind
         assert one is not other
-        assert type(one) is getattr(calibrators, kind)
+        assert type(one) is getattr(calibrators, entry.kind)
     with pytest.raises(InputError, match="`method`"):
         calibrator_named("guessing")
 
@@ -210,7 +210,8 @@ def test_many_classes_leave_out_what_learns_a_curve_for_each():
     rng = np.random.default_rng(0)
     z = rng.normal(size=(300, 30))
     found = select_calibrator(rng.integers(0, 30, 300), z, from_logits=True, cv=2)
-    assert {c.name for c in found.candidates} == {*USUAL} - {"beta", "isotonic"}
+    slow = {"beta", "vector", "dirichlet"}
+    assert {c.name for c in found.candidates} == {*DEFAULTS} - slow
 
 
 # --- ways in
@@ -346,6 +347,52 @@ def test_bad_input_is_named(sharp):
             select_calibrator(sharp.y, sharp.mcs, **options)
 
 
+def test_a_comparison_is_shown_and_never_chosen(sharp):
+    names = ["identity", "isotonic_plain"]
+    found = select_calibrator(sharp.y, sharp.mcs, candidates=names, score="brier")
+    assert found.candidates[1].score < found.candidates[0].score
+    assert found.chosen == "identity"
+    assert "choosing among 1 calibrators" in found.gain.definition
+
+
+def test_the_choice_by_name_is_the_rule_by_column():
+    rng = np.random.default_rng(1)
+    before = rng.gamma(2, size=200)
+    losses = {"identity": before, "control": 0 * before, "own": before + rng.normal(-0.5, 0.3, 200)}
+    share = np.full(200, 1 / 200)
+    found = choose_calibrator(losses, before, share, None, eligible=["identity", "own"])
+    columns = np.column_stack(list(losses.values()))
+    by_column = one_standard_error_rule(columns, share, None, [0, 2])
+    assert (found.best, found.chosen) == ("own", "own")
+    assert (by_column.best, by_column.chosen) == (2, 2)
+    assert list(found.differences.values()) == by_column.differences.tolist()
+    assert found.gain == corrected_gain(columns, before, share, None, [0, 2])
+    assert [found.tied(name) for name in losses] == [False, True, True]
+    infinite = {"identity": np.full(200, np.inf)}
+    assert choose_calibrator(infinite, before, share, None, eligible=["identity"]) is None
+
+
+def test_audit_budget_and_selection_agree():
+    """One list of candidates, one rule: the recommended repair is what `calibrate` fits, and what
+    the loss budget takes off."""
+    for outputs, seed in (("cal", 0), ("mcs", 1), ("mcp", 2), ("mcps", 3)):
+        world = gaussian_posteriors(600, 3, seed=seed)
+        rows = pb.Predictions(world.y, getattr(world, outputs))
+        choice = select_calibrator(rows)
+        audit = pb.audit(rows, repair="compare")
+        (repair,) = [repair for repair in audit.repairs if repair.recommended]
+        assert repair.name == choice.chosen
+        assert float(repair.gain) == pytest.approx(float(choice.gain), abs=1e-9)
+        assert repair.title == choice.calibrator.words()
+        shown = [repair.name for repair in audit.repairs if repair.name != "isotonic_plain"]
+        assert shown == [candidate.name for candidate in choice.candidates]
+        world = gaussian_posteriors(1500, 3, seed=seed)
+        rows = pb.Predictions(world.y, getattr(world, outputs), features=world.mcs)
+        budget = pb.loss_budget(rows, calibrator="best", score="log", resamples=2)
+        plain = pb.Predictions(world.y, getattr(world, outputs))
+        assert budget.calibrator == type(select_calibrator(plain).calibrator).__name__
+
+
 # --- features and groups
 
 
@@ -369,13 +416,15 @@ def test_what_uses_features_and_groups_is_offered_and_priced():
     assert seen.chosen == "group_calibration"
     assert seen.calibrator.grouped_by_ == "features"
     assert seen.gain.low > 0.1
-    assert usual_names(Outputs.of(rows, "hidden"))[-4:] == [
-        *BY_GROUPS,
-        *BY_FEATURES,
+    assert default_candidates(Outputs.of(rows, "hidden"))[-4:] == [
+        "per_group",
+        "per_group_bias",
+        "group_calibration",
         "mean_replacement",
     ]
     texts = pb.Predictions(y, p, features=np.array(["a", "b"], object)[hidden][:, None])
-    assert not {*BY_FEATURES} & {*usual_names(Outputs.of(texts))}  # not usable, and not asked for
+    # not usable, and not asked for
+    assert "group_calibration" not in default_candidates(Outputs.of(texts))
 
 
 # --- the optimism of choosing
@@ -399,7 +448,7 @@ def test_a_corrected_gain_by_hand():
         sums[out] += losses[out, pick]
         times += out
     value, low, high = corrected_gain(losses, before, share, None, range(3))
-    if choose(losses, share, None, range(3)).chosen == 0:
+    if one_standard_error_rule(losses, share, None, range(3)).chosen == 0:
         pytest.fail("the test needs a choice other than the first")
     assert value == pytest.approx(1 - (sums / times).mean() / before.mean(), abs=1e-12)
     assert value < 1 - losses.mean(axis=0).min() / before.mean()
@@ -436,7 +485,7 @@ def test_the_gain_of_noise_is_corrected():
         share = np.full(300, 1 / 300)
         # to leave the outputs alone is not among the choices, so that one of them must be taken
         others = range(1, 31)
-        place = choose(losses, share, None, others).chosen
+        place = one_standard_error_rule(losses, share, None, others).chosen
         naive.append(1 - losses[:, place].mean() / before.mean())
         corrected.append(corrected_gain(losses, before, share, None, others)[0])
     error = np.std(corrected, ddof=1) / np.sqrt(60)

@@ -1,0 +1,130 @@
+"""The calibrators, from the simplest to the most flexible. An entry here registers a calibrator:
+it can then be imported, saved, chosen by `select_calibrator`, and named on the command line.
+
+The name for people is `Calibrator.words()`. The ONNX map, if there is one, is registered for the
+class in `export.onnx_maps`.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from importlib import import_module
+from typing import TYPE_CHECKING, Any, Literal
+
+from ..errors import InputError
+
+if TYPE_CHECKING:
+    from .base import Calibrator
+
+CONTROL = "mean_replacement"
+ANY = math.inf
+# The defaults leave out calibrators with K^2 parameters beyond FEW classes, and those with a fit
+# for each class beyond SOME: they take long.
+FEW_CLASSES = 20
+SOME_CLASSES = 200
+
+
+@dataclass(frozen=True)
+class Method:
+    """A calibrator with its options, under the name that `select_calibrator` and `--method` use.
+
+    options : keyword arguments of the class. base : the class fitted in each group.
+    default_up_to : the number of classes up to which it is a default candidate; 0 for never.
+    role : only a "candidate" can be chosen. A "comparison" and the "control" are shown beside them.
+    """
+
+    name: str
+    options: Mapping[str, Any] = field(default_factory=dict)
+    base: str | None = None
+    default_up_to: float = 0
+    role: Literal["candidate", "comparison", "control"] = "candidate"
+
+
+@dataclass(frozen=True)
+class Entry:
+    """A calibrator class, its module in this package, and its methods. needs : what the class uses
+    besides outputs."""
+
+    kind: str
+    module: str
+    methods: tuple[Method, ...] = ()
+    needs: Literal["features", "groups"] | None = None
+
+
+ENTRIES = (
+    Entry("Identity", "identity", (Method("identity", default_up_to=ANY),)),
+    Entry("TemperatureScaling", "temperature", (Method("temperature", default_up_to=ANY),)),
+    Entry(
+        "EnsembleTemperature", "temperature", (Method("ensemble_temperature", default_up_to=ANY),)
+    ),
+    Entry("PlattScaling", "linear", (Method("platt"),)),
+    Entry(
+        "BiasCorrectedTemperature",
+        "temperature",
+        (Method("bias_corrected_temperature", default_up_to=ANY),),
+    ),
+    Entry("BetaCalibration", "beta", (Method("beta", default_up_to=FEW_CLASSES),)),
+    Entry("VectorScaling", "linear", (Method("vector", default_up_to=FEW_CLASSES),)),
+    Entry(
+        "IsotonicCalibration",
+        "isotonic",
+        (
+            # a probability of 0 would make the log loss infinite
+            Method("isotonic", {"finite": True}, default_up_to=SOME_CLASSES),
+            Method("isotonic_plain", default_up_to=SOME_CLASSES, role="comparison"),
+        ),
+    ),
+    Entry("IRM", "isotonic", (Method("irm"),)),
+    Entry("HistogramBinning", "binning", (Method("histogram", default_up_to=SOME_CLASSES),)),
+    Entry("BBQ", "binning", (Method("bbq"),)),
+    Entry("DirichletCalibration", "dirichlet", (Method("dirichlet", default_up_to=FEW_CLASSES),)),
+    Entry("MatrixScaling", "linear", (Method("matrix"),)),
+    Entry("GaussianProcessCalibration", "gaussian_process", (Method("gaussian_process"),)),
+    Entry(
+        "PerGroup",
+        "combining",
+        (
+            Method("per_group", default_up_to=ANY),
+            Method("per_group_bias", base="BiasCorrectedTemperature", default_up_to=ANY),
+        ),
+        needs="groups",
+    ),
+    Entry(
+        "GroupCalibration",
+        "group_calibration",
+        (Method("group_calibration", default_up_to=ANY),),
+        needs="features",
+    ),
+    Entry(
+        "MeanReplacement",
+        "mean_replacement",
+        (Method(CONTROL, default_up_to=ANY, role="control"),),
+    ),
+    Entry("Chain", "combining"),
+    Entry("PriorCorrection", "priors"),
+)
+CLASSES = {entry.kind: entry.module for entry in ENTRIES}
+METHODS = {method.name: (entry, method) for entry in ENTRIES for method in entry.methods}
+
+
+def calibrator_class(kind: str) -> type[Calibrator]:
+    """The class of a registered calibrator."""
+    found: type[Calibrator] = getattr(import_module(f".{CLASSES[kind]}", __package__), kind)
+    return found
+
+
+def calibrator_named(name: str) -> Calibrator:
+    """A new calibrator by its method name.
+
+    >>> calibrator_named("temperature").words()
+    'temperature scaling'
+    """
+    if name not in METHODS:
+        raise InputError("method", f"must be one of {', '.join(METHODS)}", repr(name))
+    entry, method = METHODS[name]
+    options = dict(method.options)
+    if method.base is not None:
+        options["base"] = calibrator_class(method.base)()
+    return calibrator_class(entry.kind)(**options)
