@@ -13,7 +13,7 @@ import numpy as np
 from ..choices.distances import Distance, Squared, as_distance
 from ..choices.lenses import Classwise, Lens, OneVsRest, TopLabel, View
 from ..choices.partitions import EqualMass, EqualWidth, Partition
-from ..data.inputs import RowOptions, rows_of
+from ..data.inputs import RowOptions, documents_row_options, rows_of
 from ..data.predictions import Predictions
 from ..engines.choosing import Passing, as_source
 from ..engines.good_rows import GoodRows, survey
@@ -63,6 +63,7 @@ def _error(
     return found
 
 
+@documents_row_options
 def calibration_error(
     y_true: Any,
     y_proba: Any = None,
@@ -302,6 +303,7 @@ def _grid_terms(
     return found
 
 
+@documents_row_options
 def partitioned_calibration_error(
     y_true: Any,
     y_proba: Any = None,
@@ -375,6 +377,7 @@ class CalibrationTest:
     definition: str
 
 
+@documents_row_options
 def calibration_test(
     y_true: Any,
     y_proba: Any = None,
@@ -469,6 +472,7 @@ def _draw(rng: np.random.Generator, outputs: np.ndarray) -> np.ndarray:
     )
 
 
+@documents_row_options
 def rms_calibration_error(
     y_true: Any,
     y_proba: Any = None,

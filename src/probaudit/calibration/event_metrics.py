@@ -12,7 +12,7 @@ from ..calibration import event
 from ..choices.lenses import Binary, Lens, View
 from ..choices.partitions import EqualMass
 from ..choices.scores import as_score
-from ..data.inputs import RowOptions, rows_of
+from ..data.inputs import RowOptions, documents_row_options, rows_of
 from ..errors import InputError
 from ..estimate import Estimate
 from ..states import CELLS
@@ -63,6 +63,7 @@ def _event(
     return _Event(np.clip(seen.view.outputs, 0, 1), seen.view.labels, seen.weights, seen)
 
 
+@documents_row_options
 def spiegelhalter_test(
     y_true: Any, y_proba: Any = None, *, lens: Lens | None = None, **options: Unpack[RowOptions]
 ) -> event.Test:
@@ -79,6 +80,7 @@ def spiegelhalter_test(
     return event.spiegelhalter(rows.p, rows.y)
 
 
+@documents_row_options
 def hosmer_lemeshow_test(
     y_true: Any,
     y_proba: Any = None,
@@ -103,6 +105,7 @@ def hosmer_lemeshow_test(
     return event.hosmer_lemeshow(rows.p, rows.y, EqualMass(groups).cells(rows.p, rows.order))
 
 
+@documents_row_options
 def cumulative_differences(
     y_true: Any, y_proba: Any = None, *, lens: Lens | None = None, **options: Unpack[RowOptions]
 ) -> event.CumulativeDifferences:
@@ -115,6 +118,7 @@ def cumulative_differences(
     return event.cumulative_differences(rows.p, rows.y, rows.w, rows.order)
 
 
+@documents_row_options
 def calibration_line(
     y_true: Any, y_proba: Any = None, *, lens: Lens | None = None, **options: Unpack[RowOptions]
 ) -> event.Line:
@@ -125,6 +129,7 @@ def calibration_line(
     return event.calibration_line(rows.p, rows.y, rows.w)
 
 
+@documents_row_options
 def score_decomposition(
     y_true: Any,
     y_proba: Any = None,
@@ -163,6 +168,7 @@ class CalibrationIndices:
     definition: str
 
 
+@documents_row_options
 def calibration_indices(
     y_true: Any,
     y_proba: Any = None,
@@ -192,6 +198,7 @@ def calibration_indices(
     return CalibrationIndices(float((grid.share * gap).sum()), half, most, len(rows.p), words)
 
 
+@documents_row_options
 def sweep_calibration_error(
     y_true: Any, y_proba: Any = None, *, lens: Lens | None = None, **options: Unpack[RowOptions]
 ) -> Estimate:

@@ -14,7 +14,7 @@ from ..choices.distances import L1
 from ..choices.lenses import Binary, Classwise, Lens, OneVsRest, TopLabel, View
 from ..choices.scores import NAMED
 from ..data.arrays import as_numbers
-from ..data.inputs import RowOptions, rows_of
+from ..data.inputs import RowOptions, documents_row_options, rows_of
 from ..data.predictions import Predictions
 from ..engines.good_rows import GoodRows, survey
 from ..errors import InputError
@@ -40,6 +40,7 @@ CHUNK_VALUES = 2**20  # probabilities copied at a time
 GridError = Callable[[np.ndarray, np.ndarray, np.ndarray], np.ndarray]
 
 
+@documents_row_options
 def smooth_calibration_error(
     y_true: Any,
     y_proba: Any = None,
@@ -128,6 +129,7 @@ def smooth_cells_error(cells: Cells, sigma: float | None = None) -> np.ndarray:
     )[0]
 
 
+@documents_row_options
 def kernel_calibration_error(
     y_true: Any,
     y_proba: Any = None,
@@ -184,6 +186,7 @@ def kernel_calibration_error(
     return _estimate(found, words, predictions, lens, grids, bootstrap, error, bandwidth)
 
 
+@documents_row_options
 def kernel_calibration_curve(
     y_true: Any,
     y_proba: Any = None,

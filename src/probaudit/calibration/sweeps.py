@@ -14,7 +14,7 @@ import numpy as np
 from ..choices.distances import Distance, as_distance
 from ..choices.lenses import Full, Lens
 from ..choices.partitions import KDTree, Partition
-from ..data.inputs import RowOptions, rows_of
+from ..data.inputs import RowOptions, documents_row_options, rows_of
 from ..errors import InputError
 from ..scoring.intervals import Z95
 from .errors import terms_of
@@ -33,6 +33,7 @@ class Sweep:
     stable: np.ndarray
 
 
+@documents_row_options
 def partition_sweep(
     y_true: Any,
     y_proba: Any = None,

@@ -10,7 +10,7 @@ import numpy as np
 
 from ..choices.scores import Brier, Cost, Log, RiskWeighted, Score
 from ..data.arrays import as_numbers
-from ..data.inputs import RowOptions, rows_of
+from ..data.inputs import RowOptions, documents_row_options, rows_of
 from ..data.predictions import Predictions
 from ..engines.memory import good_rows, sample_of, summary
 from ..errors import InputError
@@ -20,6 +20,7 @@ from .clusters import ClusteredRows
 from .expected_scores import estimate_score
 
 
+@documents_row_options
 def log_score(
     y_true: Any,
     y_proba: Any = None,
@@ -32,7 +33,7 @@ def log_score(
     """The mean logarithmic score -log p_y, the cross-entropy of the forecasts (Ferrer & Ramos 2025,
     Eq. 8).
 
-    y_true : labels; column numbers 0..K-1, or members of `labels`. Or `Predictions`, as `read`
+    y_true : labels; column numbers 0..K-1, or members of `classes`. Or `Predictions`, as `read`
         gives them, and nothing else.
     y_proba : [n, K] probabilities, or [n] for the second of two classes.
     normalize : divide by the score of the best constant forecast, the class frequencies. A value
@@ -47,12 +48,13 @@ def log_score(
 
     >>> log_score([1, 0, 1], [0.9, 0.2, 0.4])
     0.414932 [0, 14.6707]  mean log score, n = 3
-    >>> log_score(["no", "yes"], [[1.0, 0.0], [1.0, 0.0]], labels=["no", "yes"]).infinite_rows
+    >>> log_score(["no", "yes"], [[1.0, 0.0], [1.0, 0.0]], classes=["no", "yes"]).infinite_rows
     1
     """
     return _score(Log(), y_true, y_proba, normalize, priors, threads, options)
 
 
+@documents_row_options
 def brier_score(
     y_true: Any,
     y_proba: Any = None,
@@ -73,6 +75,7 @@ def brier_score(
     return _score(Brier(), y_true, y_proba, normalize, priors, threads, options)
 
 
+@documents_row_options
 def bayes_risk(
     y_true: Any,
     y_proba: Any = None,
@@ -127,6 +130,7 @@ def _clustered(rows: Predictions, found: Summary) -> ClusteredRows | None:
     return ClusteredRows(sample, good, 1.0 if places is None else len(good) / found.rows)
 
 
+@documents_row_options
 def risk_weighted_score(
     y_true: Any,
     y_proba: Any = None,
@@ -169,6 +173,7 @@ class RiskCurve:
     definition: str
 
 
+@documents_row_options
 def risk_curve(
     y_true: Any,
     y_proba: Any = None,
