@@ -49,7 +49,7 @@ def test_json_is_complete_and_strict(world, tmp_path):
     assert (tmp_path / "audit.json").read_text() == text
     assert list(tmp_path.iterdir()) == [tmp_path / "audit.json"]
     found = json.loads(text)
-    assert found["schema"] == "probaudit.audit/3"
+    assert found["schema"] == "probaudit.audit/4"
     assert found["rows"] == len(world.y)
     assert found["estimates"]["log_score"]["value"] == float(audit["log_score"])
     assert found["estimates"]["log_score"]["per_class"].keys() == {"0", "1"}
@@ -70,9 +70,9 @@ def test_flat_and_frame_have_every_number(world):
     flat, frame = audit.flat(), audit.to_frame()
     names = {
         "ece",
-        "ece.equal_mass",
+        "ace",
         "smooth_ece",
-        "kernel_error",
+        "kernel_calibration_error",
         "rms_error",
         "classwise_ece",
         "accuracy",

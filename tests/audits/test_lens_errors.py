@@ -43,9 +43,9 @@ def test_values_are_those_of_the_functions(world, found):
     y, p = world.y, world.mcs
     expected = {
         "ece": pb.calibration_error(y, p),
-        "ece.equal_mass": pb.calibration_error(y, p, partition=pb.EqualMass(15)),
+        "ace": pb.calibration_error(y, p, partition=pb.EqualMass(15)),
         "smooth_ece": pb.smooth_calibration_error(y, p),
-        "kernel_error": pb.kernel_calibration_error(y, p),
+        "kernel_calibration_error": pb.kernel_calibration_error(y, p),
         "rms_error": pb.rms_calibration_error(y, p),
         "classwise_ece": pb.calibration_error(y, p, lens=pb.Classwise()),
         "topk_ece.2": pb.calibration_error(y, p, lens=among(2)),
@@ -75,7 +75,7 @@ def test_errors_of_a_sample_say_that_they_come_from_a_grid(world, monkeypatch):
     found = {error.name: error.estimate for error in audit.errors}
     options = {"partition": pb.EqualMass(15), "exact": False}
     for name, value in (
-        ("ece.equal_mass", pb.calibration_error(world.y, world.mcs, **options)),
+        ("ace", pb.calibration_error(world.y, world.mcs, **options)),
         ("rms_error", pb.rms_calibration_error(world.y, world.mcs, **options)),
     ):
         assert float(found[name]) == pytest.approx(float(value), abs=1e-9)
@@ -109,12 +109,12 @@ def test_nulls_of_errors_without_bins(world):
     rng, p, drawn = (
         np.random.default_rng(0),
         world.cal,
-        {"smooth_ece": [], "kernel_error": [], "rms_error": []},
+        {"smooth_ece": [], "kernel_calibration_error": [], "rms_error": []},
     )
     for _ in range(40):
         y = (rng.random((len(p), 1)) > np.cumsum(p, axis=1)).sum(axis=1).clip(max=p.shape[1] - 1)
         drawn["smooth_ece"].append(float(pb.smooth_calibration_error(y, p)))
-        drawn["kernel_error"].append(float(pb.kernel_calibration_error(y, p)))
+        drawn["kernel_calibration_error"].append(float(pb.kernel_calibration_error(y, p)))
         drawn["rms_error"].append(float(pb.rms_calibration_error(y, p)))
     found = {
         error.name: error
@@ -150,7 +150,7 @@ def test_two_classes_mirror_each_other():
 
 def test_of_calibrated_models_few_are_found_to_be_wrong():
     alarms = dict.fromkeys(
-        ("ece", "ece.equal_mass", "smooth_ece", "kernel_error", "rms_error", "classwise_ece"), 0
+        ("ece", "ace", "smooth_ece", "kernel_calibration_error", "rms_error", "classwise_ece"), 0
     )
     for seed in range(20):
         world = pb.simulate.gaussian_posteriors(600, 3, variance=0.5, seed=seed)
@@ -271,7 +271,7 @@ def test_weights_count():
     repeated = by_name(
         pb.audit(np.repeat(world.y, twice), np.repeat(world.mcs, twice, axis=0), repair=False)
     )
-    for name in ("ece", "smooth_ece", "kernel_error", "classwise_ece", "topk_ece.2"):
+    for name in ("ece", "smooth_ece", "kernel_calibration_error", "classwise_ece", "topk_ece.2"):
         assert float(weighted[name].estimate) == pytest.approx(
             float(repeated[name].estimate), abs=3e-7
         ), name
@@ -286,9 +286,9 @@ def test_a_stated_confidence_has_no_classes():
     found = pb.audit(rows)
     assert [error.name for error in found.errors] == [
         "ece",
-        "ece.equal_mass",
+        "ace",
         "smooth_ece",
-        "kernel_error",
+        "kernel_calibration_error",
         "rms_error",
     ]
     assert found.class_errors == ()

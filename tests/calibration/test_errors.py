@@ -138,7 +138,7 @@ def test_classes_have_their_names():
     found = pb.calibration_error(
         ["b", "a"],
         [[0.9, 0.1], [0.3, 0.7]],
-        labels=["a", "b"],
+        classes=["a", "b"],
         lens=pb.Classwise(),
         partition=pb.Each(),
     )

@@ -117,7 +117,7 @@ def test_one_interval_for_one_error():
     )
     for name, audited, partition in (
         ("ece", "ece", pb.EqualWidth(15)),
-        ("ace", "ece.equal_mass", pb.EqualMass(15)),
+        ("ace", "ace", pb.EqualMass(15)),
     ):
         alone = pb.calibration_error(y, q, partition=partition, interval=True)
         entry = next(error for error in audit.errors if error.name == audited).estimate

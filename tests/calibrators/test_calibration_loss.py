@@ -486,7 +486,7 @@ def test_other_rows_to_train(world):
     same = calibration_loss(
         np.array(names)[world.y],
         world.mcs,
-        labels=names,
+        classes=names,
         train=(np.array(names)[other.y], other.mcs),
         score="brier",
     )
@@ -589,7 +589,7 @@ def test_forms_of_rows_agree():
         "one log-probability": calibration_loss(y, np.log(p[:, 1]), from_log_probs=True),
         "pairs": calibration_loss(pb.Predictions.from_confidence(p[:, 1], y)),
         "Predictions": calibration_loss(pb.Predictions(y, p)),
-        "named": calibration_loss(names[y], p, labels=["no", "yes"]),
+        "named": calibration_loss(names[y], p, classes=["no", "yes"]),
         "bool": calibration_loss(y.astype(bool), p[:, 1]),
         "float32": calibration_loss(y, p.astype(np.float32)),
     }

@@ -294,7 +294,7 @@ def test_logits_names_pairs_and_one_column(sharp):
         plain.calibrator.predict_proba(sharp.mcs), abs=1e-7
     )
     names = np.array(["c", "a", "b"])
-    named = select_calibrator(names[sharp.y], sharp.mcs, candidates=FEW, labels=names.tolist())
+    named = select_calibrator(names[sharp.y], sharp.mcs, candidates=FEW, classes=names.tolist())
     assert named.calibrator.classes_.tolist() == ["c", "a", "b"]
     np.testing.assert_array_equal(
         named.calibrator.predict(sharp.mcs), names[plain.calibrator.predict(sharp.mcs)]

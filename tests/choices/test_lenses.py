@@ -320,7 +320,7 @@ def test_output_selections_of_vectors(index, of):
     options = {"lens": pb.Full(), "partition": pb.KDTree(0.2), "distance": "tvd"}
     found = pb.calibration_error(y, p, where=pb.OutputIn(0.3, 0.6, index=index), **options)
     assert float(found) == float(
-        pb.calibration_error(y[mask], p[mask], labels=[0, 1, 2], **options)
+        pb.calibration_error(y[mask], p[mask], classes=[0, 1, 2], **options)
     )
     with pytest.raises(pb.InputError, match="index="):
         pb.calibration_error(y, p, where=pb.OutputIn(0.3, 0.6), **options)

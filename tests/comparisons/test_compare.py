@@ -492,7 +492,6 @@ P, Y = np.full((6, 2), 0.5), np.array([0, 1, 0, 1, 0, 1])
         ({"a": P, "b": P}, {"y_true": Y, "clusters": [1, 2]}, "needs one value per row"),
         ({"a": P, "b": P}, {"y_true": Y, "features": P[:2]}, "needs one value per row"),
         ({"a": P, "b": P}, {"y_true": Y, "costs": np.eye(3)}, "one row for each of the 2 classes"),
-        ({"a": P, "b": P}, {"y_true": Y, "labels": [0, 1], "classes": [0, 1]}, "give one of them"),
         ({"a": P, "b": P}, {"y_true": Y, "resamples": 1}, "at least 2"),
         ({"a": P, "b": P}, {"y_true": Y, "cv": 9}, "at most the number of rows"),
         (

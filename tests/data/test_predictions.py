@@ -144,8 +144,8 @@ NULL_LABELS = {
 
 @pytest.mark.parametrize("y", NULL_LABELS.values(), ids=NULL_LABELS)
 def test_null_labels_are_bad_rows(y):
-    refused(lambda: pb.log_score(y, P2, labels=["a", "b"]), "y_true", 1)
-    assert pb.log_score(y, P2, labels=["a", "b"], on_bad_rows="drop").n == 2
+    refused(lambda: pb.log_score(y, P2, classes=["a", "b"]), "y_true", 1)
+    assert pb.log_score(y, P2, classes=["a", "b"], on_bad_rows="drop").n == 2
 
 
 @pytest.mark.parametrize(
@@ -158,7 +158,7 @@ def test_null_labels_are_bad_rows(y):
     ],
 )
 def test_text_needs_classes(y):
-    refused(lambda: pb.log_score(y, P3), "y_true", words="need `labels`")
+    refused(lambda: pb.log_score(y, P3), "y_true", words="need `classes`")
 
 
 @pytest.mark.parametrize(
@@ -373,9 +373,7 @@ def test_features_may_be_columns_by_name():
         Predictions([0, 1], [0.2, 0.7], features={"age": [30, 40], "height": [1.7]})
 
 
-def test_the_class_order_has_two_names():
-    named = pb.log_score(["a", "c"], P3[:2], labels=["a", "b", "c"])
-    assert pb.log_score(["a", "c"], P3[:2], classes=["a", "b", "c"]) == named
+def test_unknown_options_are_refused():
     calls = {
         "score": lambda **options: pb.log_score(["a", "c"], P3[:2], **options),
         "audit": lambda **options: pb.audit(["a", "c"], P3[:2], **options),
@@ -384,17 +382,12 @@ def test_the_class_order_has_two_names():
         ),
     }
     for call in calls.values():
-        refused(
-            lambda call=call: call(labels=["a", "b", "c"], classes=["a", "b", "c"]),
-            "labels",
-            words="give one of them",
-        )
         with pytest.raises(
             TypeError, match=r"unknown option `weights`; did you mean `sample_weight`\?"
         ):
             call(weights=[1, 2])
         with pytest.raises(
-            TypeError, match="unknown option `xyz`; rows have sample_weight, clusters, labels"
+            TypeError, match="unknown option `xyz`; rows have sample_weight, clusters, classes"
         ):
             call(xyz=1)
     refused(
@@ -457,18 +450,18 @@ def test_a_frame_with_the_classes_in_another_order_is_refused(frame_of, before):
     with pytest.raises(
         InputError, match=r"^`y_proba`: its columns are the classes in another order"
     ):
-        pb.log_score(y, frame, labels=classes)
+        pb.log_score(y, frame, classes=classes)
     expected = -np.log([0.7, 0.8]).mean()
-    assert pb.log_score(y, frame, labels=["owl", "cat", "dog"]) == pytest.approx(expected)
+    assert pb.log_score(y, frame, classes=["owl", "cat", "dog"]) == pytest.approx(expected)
     assert (
         pb.log_score(
-            y, frame_of({f"{before}{name}": outputs[name] for name in classes}), labels=classes
+            y, frame_of({f"{before}{name}": outputs[name] for name in classes}), classes=classes
         )
         == expected
     )
     assert (
         pb.log_score(
-            y, frame_of({"x": [0.7, 0.1], "y": [0.2, 0.1], "z": [0.1, 0.8]}), labels=classes
+            y, frame_of({"x": [0.7, 0.1], "y": [0.2, 0.1], "z": [0.1, 0.8]}), classes=classes
         )
         == expected
     )

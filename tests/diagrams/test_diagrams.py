@@ -228,7 +228,7 @@ EDGES = {
         [[0.9, 0.1], [0.2, 0.8], [0.6, 0.4], [0.3, 0.7]],
         {"sample_weight": [0, 1e300, 1e299, 1e300]},
     ),
-    "strings": (["b", "a", "b"], [[0.5, 0.5], [0.9, 0.1], [0.2, 0.8]], {"labels": ["a", "b"]}),
+    "strings": (["b", "a", "b"], [[0.5, 0.5], [0.9, 0.1], [0.2, 0.8]], {"classes": ["a", "b"]}),
     "float16": ([0, 1, 1], np.array([[0.5, 0.5], [0.25, 0.75], [0.125, 0.875]], np.float16), {}),
 }
 FUNCTIONS = {
@@ -495,7 +495,7 @@ def test_events_are_named():
     y, p = ["cat", "dog"], [[0.7, 0.3], [0.2, 0.8]]
 
     def name(lens):
-        return diagrams.reliability_diagram(y, p, lens=lens, labels=["cat", "dog"]).event
+        return diagrams.reliability_diagram(y, p, lens=lens, classes=["cat", "dog"]).event
 
     assert name(None) == "the most probable class"
     assert name(pb.Binary()) == "class dog"

@@ -353,23 +353,23 @@ def test_two_classes_show_intervals_and_outputs(binary):
 def test_decisions_have_names():
     y, p = ["sick", "well", "sick"], [0.9, 0.2, 0.6]
     named = pb.Cost([[0, 2], [9, 1]], decisions=("wait", "treat"))
-    assert diagrams.decision_regions_diagram(y, p, named, labels=["well", "sick"]).decisions == (
+    assert diagrams.decision_regions_diagram(y, p, named, classes=["well", "sick"]).decisions == (
         "wait",
         "treat",
     )
     # the first decision is best for the second class: it is not that class
     other = [[3, 0, 1], [0, 3, 1]]
-    assert diagrams.decision_regions_diagram(y, p, other, labels=["well", "sick"]).decisions == (
+    assert diagrams.decision_regions_diagram(y, p, other, classes=["well", "sick"]).decisions == (
         "decision 0",
         "decision 1",
         "reject",
     )
     with pytest.raises(pb.InputError, match="each of the 2 decisions"):
         diagrams.decision_regions_diagram(
-            y, p, pb.Cost([[0, 2], [9, 1]], decisions=("wait",)), labels=["well", "sick"]
+            y, p, pb.Cost([[0, 2], [9, 1]], decisions=("wait",)), classes=["well", "sick"]
         )
     with pytest.raises(pb.InputError, match="`costs`"):
-        diagrams.decision_regions_diagram(y, p, labels=["well", "sick"])
+        diagrams.decision_regions_diagram(y, p, classes=["well", "sick"])
 
 
 def test_of_many_classes_the_dearest_are_shown():

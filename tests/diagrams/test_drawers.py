@@ -427,13 +427,13 @@ def test_displays():
     model = LogisticRegression().fit(X, y)
     shown = diagrams.ReliabilityDisplay.from_estimator(model, X, y, bins=10)
     same = diagrams.ReliabilityDisplay.from_predictions(
-        y, model.predict_proba(X), labels=["no", "yes"], bins=10
+        y, model.predict_proba(X), classes=["no", "yes"], bins=10
     )
     assert (
         shown.diagram.error
         == same.diagram.error
         == diagrams.reliability_diagram(
-            y, model.predict_proba(X), labels=["no", "yes"], bins=10
+            y, model.predict_proba(X), classes=["no", "yes"], bins=10
         ).error
     )
     assert shown._repr_png_().startswith(b"\x89PNG")

@@ -762,7 +762,7 @@ def test_rows_as_they_come():
     plain = grouping_loss(w.y, w.scores, x, lens=lens, interval=None)
     names = np.array(["no", "yes"])[w.y]
     assert (
-        grouping_loss(names, w.scores, x, lens=lens, labels=["no", "yes"], interval=None).plugin
+        grouping_loss(names, w.scores, x, lens=lens, classes=["no", "yes"], interval=None).plugin
         == plain.plugin
     )
     pairs = pb.Predictions.from_confidence(w.scores, w.y, features=x)

@@ -259,9 +259,9 @@ REFUSED = {
     "all weights zero": ("y_proba", [0, 1], [0.5, 0.5], {"sample_weight": [0, 0]}),
     "too few labels": ("y_true", [0], [0.5, 0.5], {}),
     "too many weights": ("sample_weight", [0, 1], [0.5, 0.5], {"sample_weight": [1, 1, 1]}),
-    "words without `labels`": ("y_true", ["a", "b"], [0.5, 0.5], {}),
-    "a class twice": ("labels", ["a", "b"], [0.5, 0.5], {"labels": ["a", "a"]}),
-    "a class too many": ("labels", ["a", "b"], [0.5, 0.5], {"labels": ["a", "b", "c"]}),
+    "words without `classes`": ("y_true", ["a", "b"], [0.5, 0.5], {}),
+    "a class twice": ("classes", ["a", "b"], [0.5, 0.5], {"classes": ["a", "a"]}),
+    "a class too many": ("classes", ["a", "b"], [0.5, 0.5], {"classes": ["a", "b", "c"]}),
     "every row bad": ("y_proba", [0, 1], [NAN, NAN], {"on_bad_rows": "drop"}),
     "a prior for an absent class": ("priors", [0, 0], [0.5, 0.5], {"priors": [0.5, 0.5]}),
     "priors that sum to .9": ("priors", [0, 1], [0.5, 0.5], {"priors": [0.5, 0.4]}),
@@ -348,7 +348,7 @@ def test_layout_changes_nothing(layout, classes, name, tmp_path):
     )
 
 
-# name: labels made of the column numbers, and `labels`
+# name: labels made of the column numbers, and `classes`
 LABELS = {
     "int8": (lambda y: y.astype(np.int8), None),
     "uint8": (lambda y: y.astype(np.uint8), None),
@@ -371,7 +371,7 @@ LABELS = {
 def test_label_types(case, name):
     make, labels = LABELS[case]
     score = SCORES[name](2)
-    expected, found = estimate(score, Y2, P2), estimate(score, make(Y2), P2, labels=labels)
+    expected, found = estimate(score, Y2, P2), estimate(score, make(Y2), P2, classes=labels)
     assert (found, list(found.per_class.values())) == (expected, list(expected.per_class.values()))
     if labels is not None:
         assert list(found.per_class) == labels

@@ -106,12 +106,12 @@ def test_names_and_order_of_classes_do_not_matter(name, data):
     score, y, p, w, rng = data.draw(worlds(name))
     names = np.array(["pear", "fig", "apple", "lime"])[: p.shape[1]]
     expected = estimate(score, y, p, sample_weight=w)
-    named = estimate(score, names[y], p, sample_weight=w, labels=names)
+    named = estimate(score, names[y], p, sample_weight=w, classes=names)
     assert (float(named), named.interval) == (float(expected), expected.interval)
     assert named.per_class == dict(zip(names.tolist(), expected.per_class.values(), strict=True))
     order = rng.permutation(p.shape[1])
     found = estimate(
-        permuted(score, order), names[y], p[:, order], sample_weight=w, labels=names[order]
+        permuted(score, order), names[y], p[:, order], sample_weight=w, classes=names[order]
     )
     assert float(found) == pytest.approx(float(expected), **close)
     assert found.per_class == pytest.approx(named.per_class, **close)

@@ -171,7 +171,7 @@ def test_what_is_fitted_uses_the_sample_and_says_so(world, monkeypatch):
     for mine, theirs in zip(found.errors[:-1], whole.errors[:-1], strict=True):
         assert mine.name == theirs.name != "full_ece"
         # from the rows where all are at hand, else from the grid
-        if mine.name in ("ece.equal_mass", "rms_error"):
+        if mine.name in ("ace", "rms_error"):
             measure = pb.rms_calibration_error if mine.name == "rms_error" else pb.calibration_error
             for error, exact in ((mine, False), (theirs, True)):
                 expected = measure(world.y, world.mcs, partition=pb.EqualMass(15), exact=exact)

@@ -21,7 +21,7 @@ from ..calibrators.calibration_loss import (
 from ..calibrators.registry import calibrator_named
 from ..choices.scores import Brier, Cost, Log
 from ..data.arrays import as_array, named_columns
-from ..data.inputs import RowOptions, rows_of
+from ..data.inputs import RowOptions, documents_row_options, rows_of
 from ..data.predictions import Predictions
 from ..engines.choosing import Passing, as_source
 from ..engines.memory import evidence_of
@@ -49,7 +49,7 @@ if TYPE_CHECKING:
     from ..engines.row_source import RowSource
     from ..report.page import Page
 
-SCHEMA = "probaudit.audit/3"
+SCHEMA = "probaudit.audit/4"
 SHOWN_REGIONS = 20
 SHOWN_CLASSES = 50
 
@@ -162,7 +162,7 @@ class Audit(Result):
         return nw.from_dict(columns, backend="pandas").to_native()
 
     def to_dict(self) -> dict[str, Any]:
-        """The whole audit as plain values (schema `probaudit.audit/3`, see docs/audit-json.md)."""
+        """The whole audit as plain values (schema `probaudit.audit/4`, see docs/audit-json.md)."""
         plan, sample = self.summary.plan, self.evidence.sample
         worst = sorted(self.class_errors, key=lambda error: -error.excess)[:SHOWN_CLASSES]
         return {
@@ -223,6 +223,7 @@ def _number(value: float) -> float | None:
     return value if math.isfinite(value) else None
 
 
+@documents_row_options
 def audit(
     y_true: Any,
     y_proba: Any = None,

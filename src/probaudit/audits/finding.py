@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 Level = Literal["bad", "warning", "good", "note"]
 LEVELS: tuple[Level, ...] = ("bad", "warning", "good", "note")
 # errors whose tests decide; others repeat their events
-DECIDING = ("ece", "classwise_ece", "topk_ece", "full_ece")
+DECIDING = ("ece", "ace", "classwise_ece", "topk_ece", "full_ece")
 
 
 @dataclass(frozen=True)

@@ -77,9 +77,9 @@ ENOUGH_EXCEED = 10  # draws as large as the error, after which more would say th
 FEWEST_EVENTS = 5  # hits, and misses, without which nothing is said
 TITLES = {
     "ece": "{event}, 15 equal bins (ECE)",
-    "ece.equal_mass": "{event}, 15 bins of equal mass (ACE)",
+    "ace": "{event}, 15 bins of equal mass (ACE)",
     "smooth_ece": "{event}, no bins (SmoothECE)",
-    "kernel_error": "{event}, kernel regression, squared",
+    "kernel_calibration_error": "{event}, kernel regression, squared",
     "rms_error": "{event}, root mean square, debiased",
     "classwise_ece": "each class, on average (classwise ECE)",
     "full_ece": "all classes together (k-d tree, TVD)",
@@ -211,13 +211,17 @@ def top_label_errors(evidence: Evidence) -> list[LensError]:
 
     found = [
         judged("ece", WIDTH, described(TopLabel())),
-        judged("ece.equal_mass", MASS, described(TopLabel(), MASS) + grid_words),
+        judged("ace", MASS, described(TopLabel(), MASS) + grid_words),
     ]
     width = min(_smooth_width(grid), SMOOTH_WIDTH)
     words = "SmoothECE, TopLabel(), reflected Gaussian of width its fixed point"
     found.append(_unbinned("smooth_ece", grid, _smooth, width, words, event))
     words = f"kernel calibration error, TopLabel(), brier, gaussian of width {KERNEL_WIDTH:g}"
-    found.append(_unbinned("kernel_error", grid, _kernel, KERNEL_WIDTH, words, event, squared=True))
+    found.append(
+        _unbinned(
+            "kernel_calibration_error", grid, _kernel, KERNEL_WIDTH, words, event, squared=True
+        )
+    )
     cells = _grid_cells(grid, MASS)[0] if evidence.sampled else seen.gather(MASS)
     if (cells.effective / effects_of(MASS, cells) > ONE_ROW).any():
         words = f"root of {described(TopLabel(), MASS, Squared())}, debiased{grid_words}"

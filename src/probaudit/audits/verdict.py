@@ -337,7 +337,7 @@ def _event(case: Case, error: LensError) -> str:
     group = next((group for group in case.groups if group.error is error), None)
     if group is not None:
         return f"{group.column} = {group.value}"
-    if error.name.startswith("ece"):
+    if error.name in ("ece", "ace"):
         return answer(case)
     return {
         "classwise_ece": "the mean over classes",

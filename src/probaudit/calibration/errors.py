@@ -13,7 +13,7 @@ import numpy as np
 from ..choices.distances import Distance, Squared, as_distance
 from ..choices.lenses import Classwise, Lens, TopLabel
 from ..choices.partitions import EqualMass, EqualWidth, Partition
-from ..data.inputs import RowOptions, rows_of
+from ..data.inputs import RowOptions, documents_row_options, rows_of
 from ..engines.choosing import Passing, as_source
 from ..engines.good_rows import survey
 from ..errors import InputError
@@ -56,6 +56,7 @@ def _error(
     return found
 
 
+@documents_row_options
 def calibration_error(
     y_true: Any,
     y_proba: Any = None,
@@ -192,6 +193,7 @@ def _put(found: CalibrationError, population: Population) -> None:
     found.debiased, found.low, found.high = population.debiased, population.low, population.high
 
 
+@documents_row_options
 def partitioned_calibration_error(
     y_true: Any,
     y_proba: Any = None,
@@ -252,6 +254,7 @@ def partitioned_calibration_error(
     return found
 
 
+@documents_row_options
 def rms_calibration_error(
     y_true: Any,
     y_proba: Any = None,

@@ -12,7 +12,7 @@ from typing import Any, Unpack
 import numpy as np
 
 from ..choices.lenses import Binary, Lens, View
-from ..data.inputs import RowOptions, rows_of
+from ..data.inputs import RowOptions, documents_row_options, rows_of
 from ..errors import InputError
 from ..states import CELLS
 from .fine_grid import FineGrid
@@ -79,6 +79,7 @@ class CumulativeDifferences:
     n: int
 
 
+@documents_row_options
 def cumulative_differences(
     y_true: Any, y_proba: Any = None, *, lens: Lens | None = None, **options: Unpack[RowOptions]
 ) -> CumulativeDifferences:
@@ -121,6 +122,7 @@ class CalibrationLine:
     n: int
 
 
+@documents_row_options
 def calibration_line(
     y_true: Any, y_proba: Any = None, *, lens: Lens | None = None, **options: Unpack[RowOptions]
 ) -> CalibrationLine:
@@ -202,6 +204,7 @@ class CalibrationIndices:
     definition: str
 
 
+@documents_row_options
 def calibration_indices(
     y_true: Any,
     y_proba: Any = None,

@@ -10,7 +10,7 @@ import numpy as np
 
 from ..choices.lenses import Lens
 from ..choices.partitions import EqualMass
-from ..data.inputs import RowOptions
+from ..data.inputs import RowOptions, documents_row_options
 from ..errors import InputError
 from .event_measures import EventRows
 
@@ -32,6 +32,7 @@ class EventTest:
     definition: str
 
 
+@documents_row_options
 def spiegelhalter_test(
     y_true: Any, y_proba: Any = None, *, lens: Lens | None = None, **options: Unpack[RowOptions]
 ) -> EventTest:
@@ -48,6 +49,7 @@ def spiegelhalter_test(
     return _spiegelhalter(rows.p, rows.y)
 
 
+@documents_row_options
 def hosmer_lemeshow_test(
     y_true: Any,
     y_proba: Any = None,

@@ -12,7 +12,7 @@ import numpy as np
 from ..choices.lenses import Lens, TopLabel
 from ..choices.scores import NAMED
 from ..data.arrays import as_numbers
-from ..data.inputs import RowOptions, rows_of
+from ..data.inputs import RowOptions, documents_row_options, rows_of
 from ..data.predictions import Predictions
 from ..engines.good_rows import survey
 from ..errors import InputError
@@ -33,6 +33,7 @@ STEPS = 5  # cells within the width of a kernel, for resamples
 GridError = Callable[[np.ndarray, np.ndarray, np.ndarray], np.ndarray]
 
 
+@documents_row_options
 def kernel_calibration_error(
     y_true: Any,
     y_proba: Any = None,
@@ -127,6 +128,7 @@ def _estimate(
     return found
 
 
+@documents_row_options
 def kernel_calibration_curve(
     y_true: Any,
     y_proba: Any = None,

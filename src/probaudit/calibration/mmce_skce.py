@@ -9,7 +9,7 @@ from typing import Any, Literal, Unpack
 import numpy as np
 
 from ..choices.lenses import Full, Lens, TopLabel, View
-from ..data.inputs import RowOptions, rows_of
+from ..data.inputs import RowOptions, documents_row_options, rows_of
 from ..errors import InputError
 from ..estimate import Estimate
 from .views import look, look_at_event
@@ -36,6 +36,7 @@ def _check_width(width: float) -> None:
         raise InputError("width", "must be positive and finite", width)
 
 
+@documents_row_options
 def maximum_mean_calibration_error(
     y_true: Any,
     y_proba: Any = None,
@@ -64,6 +65,7 @@ def maximum_mean_calibration_error(
     )
 
 
+@documents_row_options
 def kernel_calibration_test(
     y_true: Any,
     y_proba: Any = None,

@@ -16,7 +16,7 @@ import numpy as np
 from ..choices.distances import Distance, as_distance
 from ..choices.lenses import Lens, TopLabel, View
 from ..choices.partitions import EqualWidth, Partition
-from ..data.inputs import RowOptions, rows_of
+from ..data.inputs import RowOptions, documents_row_options, rows_of
 from ..engines.good_rows import survey
 from ..errors import InputError
 from .cells import gather_cells
@@ -55,6 +55,7 @@ class CalibrationTest:
         return self.value - self.null_mean
 
 
+@documents_row_options
 def calibration_test(
     y_true: Any,
     y_proba: Any = None,

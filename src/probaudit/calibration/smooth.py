@@ -11,7 +11,7 @@ import numpy as np
 
 from ..choices.distances import L1
 from ..choices.lenses import Lens, TopLabel
-from ..data.inputs import RowOptions, rows_of
+from ..data.inputs import RowOptions, documents_row_options, rows_of
 from ..errors import InputError
 from ..estimate import Estimate
 from .cells import CellError, Cells
@@ -26,6 +26,7 @@ from .views import dependent_events, grids_of, lens_of
 SMOOTH_CELLS, SMOOTH_RESAMPLES, SMOOTH_PRECISION = 420, 199, 1e-5  # of SmoothECE, for its interval
 
 
+@documents_row_options
 def smooth_calibration_error(
     y_true: Any,
     y_proba: Any = None,

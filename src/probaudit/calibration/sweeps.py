@@ -14,7 +14,7 @@ import numpy as np
 from ..choices.distances import Distance, as_distance
 from ..choices.lenses import Binary, Full, Lens
 from ..choices.partitions import EqualMass, KDTree, Partition
-from ..data.inputs import RowOptions, rows_of
+from ..data.inputs import RowOptions, documents_row_options, rows_of
 from ..errors import InputError
 from ..estimate import Estimate
 from ..scoring.intervals import Z95
@@ -36,6 +36,7 @@ class Sweep:
     stable: np.ndarray
 
 
+@documents_row_options
 def partition_sweep(
     y_true: Any,
     y_proba: Any = None,
@@ -100,6 +101,7 @@ def stable_run(values: np.ndarray, deviations: np.ndarray) -> np.ndarray:
     return marked
 
 
+@documents_row_options
 def sweep_calibration_error(
     y_true: Any, y_proba: Any = None, *, lens: Lens | None = None, **options: Unpack[RowOptions]
 ) -> Estimate:

@@ -15,7 +15,7 @@ from ..calibration import paired
 from ..calibration.resampling import draw_units, percentile
 from ..choices.scores import Cost, Score, as_score
 from ..data.arrays import as_array
-from ..data.inputs import RowOptions, rows_of
+from ..data.inputs import RowOptions, documents_row_options, rows_of
 from ..data.predictions import Predictions, numbered, sum_tolerance
 from ..engines.good_rows import survey
 from ..errors import InputError
@@ -220,6 +220,7 @@ def _groups_of(predictions: Predictions, groups: Any) -> np.ndarray:
     return group_column(groups, len(predictions))
 
 
+@documents_row_options
 def calibration_loss(
     y_true: Any,
     y_proba: Any = None,

@@ -22,7 +22,7 @@ from ..calibration.paired import half_width, quantile, ratio_influence, unit_ter
 from ..calibration.resampling import draw_units, sampling_units
 from ..choices.lenses import Classwise
 from ..choices.scores import Score, as_score
-from ..data.inputs import RowOptions, rows_of
+from ..data.inputs import RowOptions, documents_row_options, rows_of
 from ..data.predictions import Predictions
 from ..errors import InputError
 from ..estimate import Estimate
@@ -341,6 +341,7 @@ def _percent(value: float) -> str:
     return f"{round(100 * value, 1) + 0.0:.1f}%".replace("-", "\u2212")
 
 
+@documents_row_options
 def select_calibrator(
     y_true: Any,
     y_proba: Any = None,

@@ -16,7 +16,7 @@ from ..calibration import paired
 from ..calibration.fine_grid import FineGrid
 from ..choices.scores import Cost
 from ..data.arrays import as_array, named_columns
-from ..data.inputs import RowOptions, check_options, class_order_of
+from ..data.inputs import RowOptions, check_options, documents_row_options
 from ..data.progress import Progress
 from ..errors import InputError
 from ..estimate import Estimate
@@ -194,6 +194,7 @@ class Comparison(Result):
         return AlignedReliability.of_grids(self.grids).plot(ax)
 
 
+@documents_row_options
 def compare(
     models: Mapping[str, Any],
     y_true: Any = None,
@@ -249,9 +250,7 @@ def compare(
     if reference is not None and (not isinstance(models, Mapping) or reference not in models):
         known = ", ".join(map(repr, models)) if isinstance(models, Mapping) else "none"
         raise InputError("reference", f"must name one of the models ({known})", repr(reference))
-    given: dict[str, Any] = dict(options)
-    classes = class_order_of(given.pop("labels", None), given.pop("classes", None))
-    shared = same_rows(models, y_true, columns=columns, classes=classes, **given)
+    shared = same_rows(models, y_true, columns=columns, **options)
     cost = (
         None
         if costs is None

@@ -3,35 +3,59 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from inspect import cleandoc
 from pathlib import Path
-from typing import Any, TypedDict
+from textwrap import indent
+from typing import Any, TypedDict, TypeVar
 
 from ..errors import InputError
 from .predictions import OnBadRows, Predictions
 
 
 class RowOptions(TypedDict, total=False):
-    """How rows are given, for every function of (y_true, y_proba).
+    """Options that every function of (y_true, y_proba) takes.
 
     sample_weight : one weight per row, not negative.
-    clusters : one value per row; rows with the same value are dependent, see `Predictions`.
-    labels, or classes : the class of each column, in order. Without it, labels are the column
-        numbers 0..K-1.
-    from_logits, from_log_probs : what `y_proba` holds, if not probabilities. Never guessed.
-    on_bad_rows : "error" (default), or "drop" to leave out rows that break a rule.
-    tolerance : how far a row may sum from 1; 1e-5 unless the format is coarser (see
-        `predictions.sum_tolerance`).
+    clusters : one value per row. Rows with the same value are dependent, such as the visits of one
+        patient; intervals, tests and folds then treat each cluster as one unit.
+    classes : the class of each column, in order. Without it, `y_true` must hold the column numbers
+        0..K-1.
+    from_logits, from_log_probs : True if `y_proba` holds logits, or log-probabilities. Never
+        guessed from the values.
+    on_bad_rows : "error" (default) stops at the first invalid row; "drop" leaves invalid rows out
+        and counts them.
+    tolerance : how far the sum of a row may be from 1. 1e-5 by default, more for coarse number
+        formats such as float16.
     """
 
     sample_weight: Any
     clusters: Any
-    labels: Sequence[Any] | None
     classes: Sequence[Any] | None
     from_logits: bool
     from_log_probs: bool
     on_bad_rows: OnBadRows
     tolerance: float | None
+
+
+Function = TypeVar("Function", bound=Callable[..., Any])
+
+
+def documents_row_options(function: Function) -> Function:
+    """Append the options of `RowOptions` to the docstring, before its examples.
+
+    >>> @documents_row_options
+    ... def score(y_true, y_proba, **options):
+    ...     '''A score.'''
+    >>> "from_logits" in score.__doc__
+    True
+    """
+    text = cleandoc(function.__doc__ or "")
+    words, examples, rest = text.partition("\n\n>>> ")
+    _, _, options = cleandoc(RowOptions.__doc__ or "").partition("\n\n")
+    listed = f"Options for the rows:\n\n{indent(options, '    ')}" if options else ""
+    function.__doc__ = f"{words}\n\n{listed}{examples}{rest}"
+    return function
 
 
 def rows_of(
@@ -40,7 +64,6 @@ def rows_of(
     *,
     sample_weight: Any = None,
     clusters: Any = None,
-    labels: Sequence[Any] | None = None,
     classes: Sequence[Any] | None = None,
     from_logits: bool = False,
     from_log_probs: bool = False,
@@ -55,18 +78,12 @@ def rows_of(
     Rows that are `Predictions` already, as `read` gives them, stand alone: they bring all the rest.
     """
     check_options(unknown)
-    names = {
-        "y": "y_true",
-        "probs": "y_proba",
-        "classes": "labels" if classes is None else "classes",
-    }
-    labels = class_order_of(labels, classes)
     if isinstance(y_true, Predictions):
         given = {
             "y_proba": y_proba,
             "sample_weight": sample_weight,
             "clusters": clusters,
-            names["classes"]: labels,
+            "classes": classes,
             "features": features,
             "columns": columns,
         }
@@ -86,14 +103,14 @@ def rows_of(
         y_proba,
         sample_weight=sample_weight,
         clusters=clusters,
-        classes=labels,
+        classes=classes,
         from_logits=from_logits,
         from_log_probs=from_log_probs,
         on_bad_rows=on_bad_rows,
         tolerance=tolerance,
         features=features,
         columns=columns,
-        names=names,
+        names={"y": "y_true", "probs": "y_proba", "classes": "classes"},
     )
 
 
@@ -108,15 +125,6 @@ def check_options(options: Iterable[str]) -> None:
                 f"unknown option `{name}`; "
                 + (f"did you mean `{near[0]}`?" if near else f"rows have {', '.join(known)}")
             )
-
-
-def class_order_of(
-    labels: Sequence[Any] | None, classes: Sequence[Any] | None
-) -> Sequence[Any] | None:
-    """The class of each column, by either name."""
-    if labels is not None and classes is not None:
-        raise InputError("labels", "is the same as `classes`; give one of them")
-    return labels if classes is None else classes
 
 
 def _without_outputs(y_true: Any) -> InputError:

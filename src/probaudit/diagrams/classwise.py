@@ -13,7 +13,7 @@ from ..calibration.gaps import mean_gap
 from ..calibration.views import diagram_grids
 from ..choices.distances import L1
 from ..choices.lenses import Classwise
-from ..data.inputs import RowOptions, rows_of
+from ..data.inputs import RowOptions, documents_row_options, rows_of
 from ..errors import InputError
 from .aligned import ACROSS, ECE_BINS, aligned_columns, aligned_panels
 from .diagram import Diagram, number
@@ -97,6 +97,7 @@ def _error(grid: FineGrid, bins: Bins) -> float:
     return float(mean_gap(grid.cells(partition.grid_cells(grid.place, grid.rows[grid.kept])), L1()))
 
 
+@documents_row_options
 def classwise_diagram(
     y_true: Any,
     y_proba: Any = None,

@@ -14,7 +14,7 @@ from ..calibration.views import grids_of
 from ..calibrators.calibration_loss import shares
 from ..choices.lenses import Binary
 from ..choices.scores import Cost
-from ..data.inputs import RowOptions, rows_of
+from ..data.inputs import RowOptions, documents_row_options, rows_of
 from ..engines.good_rows import GoodRows
 from ..errors import InputError
 from ..states.summary import Decisions
@@ -235,6 +235,7 @@ class DecisionRegions(Diagram):
         )
 
 
+@documents_row_options
 def decision_regions_diagram(
     y_true: Any, y_proba: Any = None, costs: Any = None, **options: Unpack[RowOptions]
 ) -> DecisionRegions:

@@ -50,7 +50,7 @@ class Display:
                     f"must be a fitted classifier with `{name}`",
                     type(estimator).__name__,
                 )
-        order = {} if {"labels", "classes"} & choices.keys() else {"labels": estimator.classes_}
+        order = {} if "classes" in choices else {"classes": estimator.classes_}
         return cls.from_predictions(y, estimator.predict_proba(X), ax=ax, **order, **choices)
 
     def plot(self, ax: Any = None) -> Self:

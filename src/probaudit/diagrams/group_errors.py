@@ -19,7 +19,7 @@ from ..choices.lenses import Groups, Lens, TopLabel, View
 from ..choices.partitions import EqualWidth, Partition
 from ..choices.selections import LabelIs, Mask, Selection
 from ..data.arrays import as_array, value_names
-from ..data.inputs import RowOptions, rows_of
+from ..data.inputs import RowOptions, documents_row_options, rows_of
 from ..data.predictions import Predictions
 from ..engines.good_rows import GoodRows
 from ..errors import InputError
@@ -118,6 +118,7 @@ class GroupErrors(Diagram):
         )
 
 
+@documents_row_options
 def group_errors_diagram(
     y_true: Any,
     y_proba: Any = None,

@@ -19,7 +19,7 @@ from ..choices.lenses import Binary, Lens, TopLabel
 from ..choices.partitions import EqualWidth, Partition
 from ..choices.selections import OutputIn
 from ..data.arrays import as_numbers
-from ..data.inputs import RowOptions, rows_of
+from ..data.inputs import RowOptions, documents_row_options, rows_of
 from ..errors import InputError
 from .diagram import Diagram
 from .group_errors import around
@@ -142,6 +142,7 @@ class IntervalWise(Diagram):
         )
 
 
+@documents_row_options
 def interval_wise_diagram(
     y_true: Any,
     y_proba: Any = None,

@@ -18,7 +18,7 @@ from ..calibration.views import dependent_events, diagram_grids, lens_of, look_a
 from ..choices.distances import L1
 from ..choices.lenses import Binary, Lens, OneVsRest, TopLabel, View
 from ..choices.partitions import Edges, EqualMass, EqualWidth, Partition
-from ..data.inputs import RowOptions, rows_of
+from ..data.inputs import RowOptions, documents_row_options, rows_of
 from ..data.predictions import Predictions
 from ..errors import InputError
 from ..scoring.intervals import wilson
@@ -227,6 +227,7 @@ class Reliability(Diagram):
         return text
 
 
+@documents_row_options
 def reliability_diagram(
     y_true: Any,
     y_proba: Any = None,

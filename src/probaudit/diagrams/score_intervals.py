@@ -9,7 +9,7 @@ from typing import Any, Unpack
 
 import numpy as np
 
-from ..data.inputs import RowOptions, rows_of
+from ..data.inputs import RowOptions, documents_row_options, rows_of
 from ..errors import InputError
 from ..estimate import Estimate
 from ..scoring.proper_scores import bayes_risk, brier_score, log_score
@@ -136,6 +136,7 @@ def _label(value: float, place: int, low: float, high: float) -> Text:
     )
 
 
+@documents_row_options
 def score_intervals_diagram(
     y_true: Any, y_proba: Any = None, *, costs: Any = None, **options: Unpack[RowOptions]
 ) -> ScoreIntervals:

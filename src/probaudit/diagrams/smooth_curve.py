@@ -14,7 +14,7 @@ from ..calibration.resampling import draw_counts
 from ..calibration.smooth import smooth_error
 from ..calibration.views import dependent_events, grids_of, look_at_event
 from ..choices.lenses import Lens, TopLabel
-from ..data.inputs import RowOptions, rows_of
+from ..data.inputs import RowOptions, documents_row_options, rows_of
 from ..errors import InputError
 from .diagram import Diagram, number
 from .picture import Axis, Band, Line, Panel, Picture, Rule
@@ -146,6 +146,7 @@ def _broken(x: np.ndarray, values: np.ndarray) -> np.ndarray:
     return np.insert(values, far, np.nan)
 
 
+@documents_row_options
 def smooth_calibration_diagram(
     y_true: Any,
     y_proba: Any = None,

@@ -15,7 +15,7 @@ from ..calibrators.calibration_loss import shares
 from ..choices.distances import Distance, as_distance
 from ..choices.lenses import TopK, TopLabel
 from ..choices.partitions import KDTree, Partition
-from ..data.inputs import RowOptions, rows_of
+from ..data.inputs import RowOptions, documents_row_options, rows_of
 from ..errors import InputError
 from ..grouping.region_table import clopper_pearson
 from ..scoring.clusters import ClusteredRows
@@ -177,6 +177,7 @@ class TopKCalibration(Diagram):
         return f"Top-k calibration, {self.definition}. " + "; ".join(words) + "."
 
 
+@documents_row_options
 def top_k_diagram(
     y_true: Any,
     y_proba: Any = None,

@@ -133,8 +133,4 @@ def as_source(y: Any, probs: Any, **options: Any) -> RowSource | DaskRows | None
         return None
     from .dask_rows import DaskRows
 
-    if "labels" in given and "classes" in given:
-        raise InputError("labels", "is the same as `classes`; give one of them")
-    if "labels" in given:
-        given["classes"] = given.pop("labels")
     return DaskRows.of_arrays(y, probs, names={"y": "y_true", "probs": "y_proba"}, **given)

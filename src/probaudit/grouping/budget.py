@@ -17,7 +17,7 @@ from ..calibrators.selection import select_calibrator
 from ..choices.lenses import Binary, Classwise, Full, Lens, OneVsRest, TopLabel
 from ..choices.scores import NAMED
 from ..data.arrays import as_array, named_columns
-from ..data.inputs import RowOptions, rows_of
+from ..data.inputs import RowOptions, documents_row_options, rows_of
 from ..data.predictions import Predictions
 from ..engines.choosing import Passing, as_source
 from ..engines.good_rows import survey
@@ -111,6 +111,7 @@ def _cell(part: Estimate, total: Estimate) -> str:
     return f"{float(part):.4f}{span}{share}"
 
 
+@documents_row_options
 def loss_budget(
     y_true: Any,
     y_proba: Any = None,

@@ -15,7 +15,7 @@ from ..choices.lenses import Classwise, Full, Lens, TopLabel
 from ..choices.partitions import Column, Edges, EqualMass, EqualWidth, KDTree, Partition
 from ..choices.scores import Brier, Log, Score
 from ..data.arrays import as_array
-from ..data.inputs import RowOptions, rows_of
+from ..data.inputs import RowOptions, documents_row_options, rows_of
 from ..data.predictions import Predictions
 from ..engines.choosing import Passing, as_source
 from ..engines.good_rows import survey
@@ -111,6 +111,7 @@ class GroupingLoss:
         )
 
 
+@documents_row_options
 def grouping_loss(
     y_true: Any,
     y_proba: Any = None,

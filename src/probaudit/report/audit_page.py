@@ -290,7 +290,7 @@ def _events(audit: Audit) -> dict[str, _Judged]:
     by_name = {error.name: error for error in audit.errors}
     errors = {
         view: by_name[name]
-        for view, name in (("15 equal bins", "ece"), ("15 bins of equal mass", "ece.equal_mass"))
+        for view, name in (("15 equal bins", "ece"), ("15 bins of equal mass", "ace"))
     }
     found = {_event(audit): _Judged(FineGrid.of_event(evidence.top), top_event(evidence), errors)}
     if len(evidence.classes) == 2:

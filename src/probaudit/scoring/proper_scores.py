@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, Unpack
 
 from ..choices.scores import Brier, Cost, Log, Score
-from ..data.inputs import RowOptions, rows_of
+from ..data.inputs import RowOptions, documents_row_options, rows_of
 from ..data.predictions import Predictions
 from ..engines.memory import good_rows, sample_of, summary
 from ..errors import InputError
@@ -15,6 +15,7 @@ from .clusters import ClusteredRows
 from .expected_scores import estimate_score
 
 
+@documents_row_options
 def log_score(
     y_true: Any,
     y_proba: Any = None,
@@ -48,6 +49,7 @@ def log_score(
     return _score(Log(), y_true, y_proba, normalize, priors, threads, options)
 
 
+@documents_row_options
 def brier_score(
     y_true: Any,
     y_proba: Any = None,
@@ -68,6 +70,7 @@ def brier_score(
     return _score(Brier(), y_true, y_proba, normalize, priors, threads, options)
 
 
+@documents_row_options
 def bayes_risk(
     y_true: Any,
     y_proba: Any = None,

@@ -10,7 +10,7 @@ import numpy as np
 
 from ..choices.scores import RiskWeighted
 from ..data.arrays import as_numbers
-from ..data.inputs import RowOptions, rows_of
+from ..data.inputs import RowOptions, documents_row_options, rows_of
 from ..data.predictions import Predictions
 from ..engines.memory import good_rows, summary
 from ..errors import InputError
@@ -31,6 +31,7 @@ class RiskCurve:
     definition: str
 
 
+@documents_row_options
 def risk_curve(
     y_true: Any,
     y_proba: Any = None,
@@ -74,6 +75,7 @@ def risk_curve(
     )
 
 
+@documents_row_options
 def risk_weighted_score(
     y_true: Any,
     y_proba: Any = None,
