@@ -12,7 +12,8 @@ from ..choices.scores import Brier, Cost, Log, RiskWeighted, Score
 from ..data.arrays import as_numbers
 from ..data.inputs import RowOptions, rows_of
 from ..data.predictions import Predictions
-from ..engines.memory import good_rows, sample_of, summary
+from ..engines.good_rows import survey
+from ..engines.memory import sample_of, summary
 from ..errors import InputError
 from ..estimate import Estimate
 from ..states import ClassSums, Plan, Summary
@@ -123,7 +124,7 @@ def _clustered(rows: Predictions, found: Summary) -> ClusteredRows | None:
     if rows.clusters is None:
         return None
     sample, places = sample_of(rows)
-    good = good_rows(sample, Plan.of(sample))
+    good = survey(sample).good
     return ClusteredRows(sample, good, 1.0 if places is None else len(good) / found.rows)
 
 
@@ -230,7 +231,7 @@ def _good_binary_rows(
         raise InputError(rows.name("probs"), "must have two classes", rows.n_classes)
     plan = Plan.of(rows)
     found = summary(rows, plan, threads=threads)
-    good = good_rows(rows, plan)
+    good = survey(rows).good
     values = rows.probs[good].astype(np.float64)
     if rows.kind == "logits":
         gap = values if values.ndim == 1 else values[:, 1] - values[:, 0]
