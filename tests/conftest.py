@@ -1,9 +1,15 @@
 from __future__ import annotations
 
+import signal
 from pathlib import Path
 
 import numpy as np
 import pytest
+
+# A shell starts background jobs (`nohup`, `make test &`) with SIGINT ignored, and child processes
+# inherit that. Tests of Ctrl-C need Python's own handler, whatever the shell did.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 SHARED = Path(__file__).parents[1].parent / "shared"
 

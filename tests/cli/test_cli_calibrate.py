@@ -351,7 +351,7 @@ def test_types_of_a_column_that_differ_between_files(tmp_path, saved, first, sec
 
 
 def test_types_of_csv_files_hold_every_value(tmp_path, saved, monkeypatch):
-    monkeypatch.setattr("probaudit.files.row_files.CSV_BYTES", 4096)
+    monkeypatch.setattr("probaudit.files.csv_files.BLOCK_BYTES", 4096)
     n = 300
     probs = {name: column * (n // 3) for name, column in P.items()}
     one = pa.table(

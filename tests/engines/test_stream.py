@@ -235,7 +235,7 @@ def test_folders_patterns_and_lists(tmp_path):
 
 
 def test_types_of_csv_columns_are_those_of_all_rows(tmp_path, monkeypatch):
-    monkeypatch.setattr("probaudit.files.row_files.CSV_BYTES", 200)
+    monkeypatch.setattr("probaudit.files.csv_files.BLOCK_BYTES", 200)
     n = 60
     late = [str(i % 2) for i in range(n - 1)] + ["1.0"]
     for labels, last in ((late, None), ([*late[:-1], "x"], "x")):
@@ -544,7 +544,7 @@ class Watched(Progress):
 
 @pytest.mark.parametrize("name", ["x.csv", "x.arrow", "stream.arrow"])
 def test_the_first_look_at_all_rows_shows_how_far_it_is(tmp_path, monkeypatch, name):
-    monkeypatch.setattr("probaudit.files.row_files.CSV_BYTES", 20_000)
+    monkeypatch.setattr("probaudit.files.csv_files.BLOCK_BYTES", 20_000)
     monkeypatch.setattr("probaudit.files.row_files.Progress", Watched)
     monkeypatch.setattr(row_source, "Progress", Watched)
     Watched.seen = []

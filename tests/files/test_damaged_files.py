@@ -19,7 +19,7 @@ CSVS = {
         "label,p_é,p_b\né,.3,.7\n".encode("latin-1"),
         "source",
         None,
-        "is not UTF-8; text must be saved",
+        "is not UTF-8; text must be encoded",
     ),
     "labels of another encoding": (
         "label,p_a,p_b\né,.3,.7\n".encode("latin-1"),

@@ -102,7 +102,7 @@ def test_events_are_what_the_lenses_show(world, kind):
 
 
 def test_classes_have_the_grids_of_the_lens(world):
-    from probaudit.engines.memory import events
+    from probaudit.engines.good_rows import events
 
     rows = pb.Predictions(world.y, world.cal)
     mine, theirs = evidence_of(rows, Plan.of(rows)).classes, events(rows, Classwise())

@@ -13,8 +13,7 @@ from ..choices.lenses import Binary, Lens, OneVsRest, TopLabel, View
 from ..choices.partitions import EqualMass, EqualWidth, Partition, rising_order
 from ..choices.selections import as_selection
 from ..data.predictions import Predictions
-from ..engines.good_rows import GoodRows, survey
-from ..engines.memory import events, good_of_block
+from ..engines.good_rows import GoodRows, events, good_of_block, survey
 from ..errors import InputError
 from ..scoring.clusters import Clusters
 from ..states import Plan

@@ -18,10 +18,9 @@ from sklearn.utils.validation import _check_sample_weight, check_is_fitted, vali
 
 from ..data.arrays import as_numbers, check_column_order
 from ..data.predictions import SUM_TOLERANCE, Predictions, class_list, label_codes, sum_tolerance
-from ..engines.memory import good_rows
+from ..engines.good_rows import survey
 from ..errors import InputError
 from ..kernels.rules import LOGIT_LIMIT
-from ..states import Plan
 
 COUNTED = 2**16  # whole numbers below this are counted, one place for each
 MOST_ROWS = 2.0**53  # that weights can stand for
@@ -367,4 +366,4 @@ def check_rows(values: np.ndarray, codes: np.ndarray, from_logits: bool, toleran
     rows = Predictions(
         codes, values, from_logits=from_logits, tolerance=tolerance, names={"probs": "P"}
     )
-    good_rows(rows, Plan.of(rows))
+    survey(rows)  # raises at the first bad row

@@ -16,8 +16,8 @@ from ..calibration.resampling import draw_units, percentile
 from ..choices.scores import Cost, Score, as_score
 from ..data.arrays import as_array
 from ..data.inputs import RowOptions, documents_row_options, rows_of
-from ..data.predictions import Predictions, numbered, sum_tolerance
-from ..engines.good_rows import survey
+from ..data.predictions import Predictions, numbered
+from ..engines.good_rows import calibrator_outputs, survey, weights_of
 from ..errors import InputError
 from ..estimate import Estimate
 
@@ -99,21 +99,8 @@ class Outputs:
     def of(cls, predictions: Predictions, groups: Any = None) -> Outputs:
         """groups : one value per row, or the name of a column of the rows."""
         rows = survey(predictions).good
-        weights = (
-            np.ones(len(rows))
-            if predictions.sample_weight is None
-            else predictions.sample_weight[rows]
-        )
-        values = predictions.probs[rows]
-        logits = predictions.kind in ("logits", "log_probabilities") and bool(
-            np.isfinite(values).all()
-        )
-        if logits and values.ndim == 1 and predictions.from_logits:
-            values = np.column_stack([np.zeros(len(rows)), values])
-        elif values.ndim == 1 or not (logits or predictions.kind == "probabilities"):
-            values, logits = predictions.probabilities(rows), False
-        if not logits and predictions.row_tolerance > sum_tolerance(values):
-            values = values / values.sum(axis=1, keepdims=True, dtype=np.float64)
+        weights = weights_of(predictions, rows)
+        values, logits = calibrator_outputs(predictions, rows)
         known = None if groups is None else _groups_of(predictions, groups)[rows]
         clusters = (
             None

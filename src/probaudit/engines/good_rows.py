@@ -1,20 +1,47 @@
-"""The good rows of predictions in memory, found in one pass and kept."""
+"""Good rows: rows that break no rule and have a positive weight.
+
+One pass over predictions in memory finds them (`survey`); the result is kept with the predictions.
+"""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 
-from ..data.predictions import Predictions
-from ..states import Plan
-from .memory import Survey, take_survey
+from ..choices.lenses import Lens
+from ..data.predictions import Block, Predictions, sum_tolerance
+from ..errors import InputError
+from ..states import CELLS, COARSE_CELLS, EventGrid, Plan, Statistics
+from ..states.bad_rows import explain
+from ..states.evidence import MANY_EVENTS
+from .memory import Survey, SurveyState, is_good, keep_survey, run
+
+
+def survey(predictions: Predictions) -> Survey:
+    """The survey of all rows, made by the first call; raises if no row is good."""
+    if "survey" not in predictions.memo:
+        plan = Plan.of(predictions)
+        found = run(predictions, lambda: SurveyState(Statistics.empty(plan)), progress=False)
+        keep_survey(predictions, found.state, found)
+    kept: Survey = predictions.memo["survey"]
+    return kept
+
+
+def good_of_block(plan: Plan, block: Block) -> np.ndarray:
+    """Whether each row of a block is good. A bad row raises unless the plan drops bad rows."""
+    status = Statistics.empty(plan).status(block)
+    if plan.on_bad_rows == "error" and status.any():
+        first = int(np.flatnonzero(status)[0])
+        raise explain(plan, block, first, int(status[first]))
+    return is_good(status, block.weights)
 
 
 @dataclass(frozen=True)
 class GoodRows:
     """The good rows as plain arrays: probabilities [n, K], labels, weights (at most 1), and their
-    places among all `total`."""
+    places among all `total` rows."""
 
     probs: np.ndarray
     labels: np.ndarray
@@ -26,21 +53,81 @@ class GoodRows:
     def of(cls, predictions: Predictions) -> GoodRows:
         good = survey(predictions).good
         if len(good) == len(predictions):
-            probs, labels, weights = (
-                predictions.probabilities(),
-                predictions.codes,
-                predictions.sample_weight,
-            )
+            probs, labels = predictions.probabilities(), predictions.codes
         else:
             probs, labels = predictions.probabilities(good), predictions.codes[good]
-            weights = None if predictions.sample_weight is None else predictions.sample_weight[good]
-        weights = np.ones(len(labels)) if weights is None else weights / weights.max()
+        weights = weights_of(predictions, good)
+        if predictions.sample_weight is not None:
+            weights = weights / weights.max()
         return cls(probs, labels, weights, good, len(predictions))
 
 
-def survey(predictions: Predictions) -> Survey:
-    """What a pass over all rows finds, found out once."""
-    if "survey" not in predictions.memo:
-        predictions.memo["survey"] = take_survey(predictions, Plan.of(predictions))
-    found: Survey = predictions.memo["survey"]
-    return found
+def weights_of(predictions: Predictions, good: np.ndarray) -> np.ndarray:
+    """The weights of the good rows; ones if the predictions have none."""
+    if predictions.sample_weight is None:
+        return np.ones(len(good))
+    return predictions.sample_weight[good]
+
+
+def calibrator_outputs(
+    predictions: Predictions, good: np.ndarray, logits: bool | None = None
+) -> tuple[np.ndarray, bool]:
+    """The outputs of the good rows as calibrators take them, [n, K], and whether they are logits.
+
+    Rows of probabilities that only a wide `tolerance` admits are divided by their sum.
+
+    logits : whether logits are wanted. By default they are if the outputs are logits or
+        log-probabilities of all classes, and all are finite: calibrators do not take -inf.
+    """
+    values = predictions.probs[good]
+    if logits is None:
+        given = predictions.kind in ("logits", "log_probabilities")
+        whole = values.ndim == 2 or predictions.from_logits
+        logits = given and whole and bool(np.isfinite(values).all())
+    if logits and values.ndim == 1 and predictions.from_logits:
+        values = np.column_stack([np.zeros(len(good)), values])
+    elif values.ndim == 1 or not (logits or predictions.kind == "probabilities"):
+        values = predictions.probabilities(good)
+    if not logits and predictions.row_tolerance > sum_tolerance(values):
+        values = values / values.sum(axis=1, keepdims=True, dtype=np.float64)
+    return values, logits
+
+
+class _LensGrids:
+    """The grid of each event that a lens shows."""
+
+    def __init__(self, rows: Predictions, plan: Plan, lens: Lens) -> None:
+        self._rows, self._plan, self._lens = rows, plan, lens
+        self.grids: list[EventGrid] = []
+
+    def update(self, block: Block) -> _LensGrids:
+        good = good_of_block(self._plan, block)
+        part = slice(block.first_row, block.first_row + len(good))
+        probs, labels = self._rows.probabilities(part), block.labels
+        weights = self._plan.scaled(block.weights)
+        if not good.all():
+            probs, labels = probs[good], labels[good]
+            weights = None if weights is None else weights[good]
+        views = self._lens.views(probs, labels)
+        if views[0].outputs.ndim != 1:
+            raise InputError("lens", "must show a single event", repr(self._lens))
+        if not self.grids:
+            cells = CELLS if len(views) <= MANY_EVENTS else COARSE_CELLS
+            self.grids = [EventGrid(cells, weighted=self._plan.weighted) for _ in views]
+        for grid, view in zip(self.grids, views, strict=True):
+            grid.update(*view, weights)
+        return self
+
+    def merge(self, other: _LensGrids) -> _LensGrids:
+        if not self.grids:
+            self.grids = other.grids
+        elif other.grids:
+            for mine, theirs in zip(self.grids, other.grids, strict=True):
+                mine.merge(theirs)
+        return self
+
+
+def events(rows: Predictions, lens: Lens) -> list[EventGrid]:
+    """One pass over the rows: the grid of each event that a lens shows. The result has the same
+    bytes for any division into blocks."""
+    return run(rows, partial(_LensGrids, rows, Plan.of(rows), lens), progress=False).grids

@@ -1,28 +1,24 @@
-"""The engine for rows in memory: blocks shared out over threads, each with a state of its own."""
+"""The engine for rows in memory: threads take blocks of rows, and each adds them to its own
+state."""
 
 from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterable
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from typing import Any, Generic, Protocol, TypedDict, TypeVar, Unpack
 
 import numpy as np
 
-from ..choices.lenses import Lens
 from ..data.parallel import default_threads
 from ..data.predictions import Block, Predictions
 from ..data.progress import Progress
 from ..errors import InputError
-from ..states import CELLS, COARSE_CELLS, EventGrid, Plan, Statistics, Summary
-from ..states.bad_rows import explain
-from ..states.evidence import MANY_EVENTS, Evidence, EvidenceState, sample_size
+from ..states import Plan, Statistics, Summary
+from ..states.evidence import Evidence, EvidenceState, sample_size
 from ..states.sampling import drawn
 from .totals import total_of_rows
-
-T = TypeVar("T")
 
 BLOCK_ROWS = 2**20
 MIN_ROWS = 1024
@@ -42,14 +38,15 @@ def block_rows(rows: Predictions, threads: int) -> int:
     return max(MIN_ROWS, -(-len(rows) // (threads * rounds)))
 
 
-class State(Protocol):
-    """What a pass adds blocks to; states of the parts of a pass are merged."""
+class Mergeable(Protocol):
+    """A state of a pass: threads add blocks to their own states, which are then merged."""
 
     def update(self, block: Block) -> Any: ...
     def merge(self, other: Any) -> Any: ...
 
 
-S = TypeVar("S", bound=State)
+S = TypeVar("S", bound=Mergeable)
+C = TypeVar("C", Statistics, EvidenceState)
 
 
 def gather(rows: Predictions, plan: Plan, **options: Unpack[PassOptions]) -> Statistics:
@@ -59,19 +56,24 @@ def gather(rows: Predictions, plan: Plan, **options: Unpack[PassOptions]) -> Sta
 
 
 def evidence_of(rows: Predictions, plan: Plan, **options: Unpack[PassOptions]) -> Evidence:
-    """One pass over the rows for all that an audit needs: sums over all of them, and a sample."""
-    state = run(rows, partial(EvidenceState, plan), **options)
+    """One pass over the rows for everything that an audit needs: sums over all rows, and a sample.
+
+    If the sample is all rows, the same pass keeps which of them are good, for `survey`.
+    """
     sample, places = sample_of(rows)
-    if places is None:
-        return state.evidence(rows)
-    return replace(
-        state.evidence(sample, places), total=partial(total_of_rows, rows, options.get("threads"))
-    )
+    if places is not None:
+        state = run(rows, partial(EvidenceState, plan), **options)
+        total = partial(total_of_rows, rows, options.get("threads"))
+        return replace(state.evidence(sample, places), total=total)
+    surveyed = run(rows, lambda: SurveyState(EvidenceState(plan)), **options)
+    found = surveyed.state.evidence(rows)
+    if plan == Plan.of(rows):
+        keep_survey(rows, surveyed.state.statistics, surveyed)
+    return found
 
 
 def sample_of(rows: Predictions) -> tuple[Predictions, np.ndarray | None]:
-    """The rows, if they are few enough to fit to; else a sample of them, and the number of each of
-    its rows."""
+    """The rows, if they are few enough to fit to; else a sample of them, and its row numbers."""
     size = sample_size(rows.n_classes, 0 if rows.features is None else rows.features.shape[1])
     if len(rows) <= size:
         return rows, None
@@ -80,8 +82,8 @@ def sample_of(rows: Predictions) -> tuple[Predictions, np.ndarray | None]:
 
 
 class PassOptions(TypedDict, total=False):
-    """threads : all cores unless given. rows_per_block : see `block_rows`. progress : whether to
-    show it."""
+    """threads : all cores by default. rows_per_block : see `block_rows`. progress : whether to show
+    a progress bar."""
 
     threads: int | None
     rows_per_block: int | None
@@ -96,8 +98,10 @@ def run(
     rows_per_block: int | None = None,
     progress: bool | None = None,
 ) -> S:
-    """The state of all rows: each thread adds blocks to a state of its own, and these are
-    merged."""
+    """The state of all rows. Each thread adds blocks to its own state; the states are merged.
+
+    If several blocks fail, the error of the first one is raised.
+    """
     threads = default_threads() if threads is None else threads
     if threads < 1:
         raise InputError("threads", "must be at least 1", threads)
@@ -123,8 +127,8 @@ def run(
 
 
 class _Queue:
-    """Hands out blocks in order, and none after a failure: no block before a failed one is then
-    left undone."""
+    """Hands out blocks in order, and none after a failure: every block before the failed one is
+    then processed."""
 
     def __init__(self, starts: Iterable[int]) -> None:
         self._starts = iter(starts)
@@ -145,7 +149,7 @@ class _Queue:
 
 
 class _Worker(Generic[S]):
-    """A state, and the work of adding blocks to it until there are none."""
+    """A state, and the loop that adds blocks to it until none is left."""
 
     def __init__(self, state: S) -> None:
         self.state = state
@@ -160,48 +164,22 @@ class _Worker(Generic[S]):
 
 
 def summary(rows: Predictions, plan: Plan, **options: int | bool | None) -> Summary:
-    """One pass over the rows, read out; raises if no row is left to judge."""
-    return _judged(rows, gather(rows, plan, **options))  # type: ignore[arg-type]
+    """The summary of one pass over the rows; raises if no row is good."""
+    return summary_of(rows, gather(rows, plan, **options))  # type: ignore[arg-type]
 
 
-def _judged(rows: Predictions, state: Statistics) -> Summary:
+def summary_of(rows: Predictions, state: Statistics) -> Summary:
+    """The summary of a state of these rows; raises if no row is good."""
     found = state.finalise()
     if found.rows == 0:
         raise InputError(rows.name("probs"), "no row is left to judge", found.why_empty())
     return found
 
 
-def each_block(rows: Predictions, job: Callable[[Block], T], threads: int | None = None) -> list[T]:
-    """What a job gives for every block, in order; blocks are shared out over threads. The first
-    block's failure is raised."""
-    threads = default_threads() if threads is None else threads
-    size = block_rows(rows, threads)
-    if len(rows) <= size:
-        return [job(rows.block(0, len(rows)))]
-    with ThreadPoolExecutor(threads) as pool:
-        return list(
-            pool.map(lambda first: job(rows.block(first, first + size)), range(0, len(rows), size))
-        )
-
-
-def good_of_block(plan: Plan, block: Block) -> np.ndarray:
-    """Which rows of a block count: they break no rule and have a positive weight. Bad rows raise
-    unless dropped."""
-    status = Statistics.empty(plan).status(block)
-    if plan.on_bad_rows == "error" and status.any():
-        first = int(np.flatnonzero(status)[0])
-        raise explain(plan, block, first, int(status[first]))
-    return _counted(status, block)
-
-
-def _counted(status: np.ndarray, block: Block) -> np.ndarray:
-    return status == 0 if block.weights is None else (status == 0) & (block.weights > 0)
-
-
 @dataclass(frozen=True)
 class Survey:
-    """The state of a pass, the numbers of the rows that count, and (if it is known) the most
-    probable class of each."""
+    """The result of a pass: its state, the numbers of the good rows, and the most probable class of
+    each good row (None if the pass does not know it)."""
 
     state: Statistics
     good: np.ndarray
@@ -212,55 +190,40 @@ class Survey:
         return self.state.finalise()
 
 
-def take_survey(rows: Predictions, plan: Plan) -> Survey:
-    """One pass over the rows; raises if no row is left to judge."""
+class SurveyState(Generic[C]):
+    """A state that also keeps which rows of each block are good."""
 
-    def job(block: Block) -> tuple[Statistics, np.ndarray, np.ndarray | None]:
-        state = Statistics.empty(plan)
-        status, top = state.add(block)
-        return state, block.first_row + np.flatnonzero(_counted(status, block)), top
+    def __init__(self, state: C) -> None:
+        self.state: C = state
+        self._blocks: list[tuple[int, np.ndarray, np.ndarray | None]] = []
 
-    parts = each_block(rows, job)
-    state = parts[0][0]
-    for other, _, _ in parts[1:]:
-        state.merge(other)
-    good, tops = (
-        np.concatenate([good for _, good, _ in parts]),
-        [top for _, _, top in parts if top is not None],
-    )
+    def update(self, block: Block) -> SurveyState[C]:
+        status, top = self.state.add(block)
+        good = block.first_row + np.flatnonzero(is_good(status, block.weights))
+        self._blocks.append((block.first_row, good, top))
+        return self
+
+    def merge(self, other: SurveyState[C]) -> SurveyState[C]:
+        self.state.merge(other.state)
+        self._blocks += other._blocks
+        return self
+
+    def rows(self) -> tuple[np.ndarray, np.ndarray | None]:
+        """The numbers of the good rows in order, and the most probable class of each if known."""
+        blocks = sorted(self._blocks, key=lambda entry: entry[0])
+        tops = [top for _, _, top in blocks if top is not None]
+        good = np.concatenate([good for _, good, _ in blocks])
+        return good, np.concatenate(tops) if tops else None
+
+
+def keep_survey(predictions: Predictions, state: Statistics, found: SurveyState) -> None:
+    """Keep the survey of a pass over all rows with the predictions; raises if no row is good."""
+    good, top = found.rows()
     if not len(good):
-        _judged(rows, state)
-    return Survey(state, good, np.concatenate(tops) if tops else None)
+        summary_of(predictions, state)
+    predictions.memo["survey"] = Survey(state, good, top)
 
 
-def good_rows(rows: Predictions, plan: Plan) -> np.ndarray:
-    """The numbers of all rows that count."""
-    return take_survey(rows, plan).good
-
-
-def events(rows: Predictions, lens: Lens) -> list[EventGrid]:
-    """One pass over the rows: the grid of each event that a lens shows. The same bytes for any
-    cutting into blocks."""
-    plan = Plan.of(rows)
-
-    def grids(block: Block) -> list[EventGrid]:
-        good = good_of_block(plan, block)
-        part = slice(block.first_row, block.first_row + len(good))
-        probs, labels, weights = rows.probabilities(part), block.labels, plan.scaled(block.weights)
-        if not good.all():
-            probs, labels, weights = (
-                probs[good],
-                labels[good],
-                None if weights is None else weights[good],
-            )
-        views = lens.views(probs, labels)
-        if views[0].outputs.ndim != 1:
-            raise InputError("lens", "must show a single event", repr(lens))
-        cells = CELLS if len(views) <= MANY_EVENTS else COARSE_CELLS
-        return [EventGrid(cells, weighted=plan.weighted).update(*view, weights) for view in views]
-
-    first, *others = each_block(rows, grids)
-    for other in others:
-        for mine, theirs in zip(first, other, strict=True):
-            mine.merge(theirs)
-    return first
+def is_good(status: np.ndarray, weights: np.ndarray | None) -> np.ndarray:
+    """Whether each row is good: it breaks no rule and its weight is positive."""
+    return status == 0 if weights is None else (status == 0) & (weights > 0)

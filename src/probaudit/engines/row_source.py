@@ -55,6 +55,7 @@ class RowSource:
         `read` takes them.
     given : the paths, folders and patterns that name the files. stamps : path, size and time of
         each when it was opened.
+    first_batch : the first rows as an Arrow batch, with the number of the first one.
     """
 
     files: tuple[RowFile, ...] = field(repr=False)
@@ -65,6 +66,7 @@ class RowSource:
     options: ReadOptions
     given: tuple[Path, ...] = field(repr=False)
     stamps: tuple[tuple[str, int, int], ...] = field(repr=False)
+    first_batch: tuple[int, Any] = field(default=(0, None), repr=False)
 
     @property
     def n(self) -> int:
@@ -173,8 +175,9 @@ class RowSource:
 
     @cached_property
     def first_rows(self) -> Predictions:
-        """A few rows, which tell of what form they all are."""
-        return next(replace(self, batch_rows=FEW_ROWS).blocks())[1]
+        """A few rows, which show the form of all rows."""
+        start, batch = self.first_batch
+        return numbered(self.predictions, batch, start)
 
     def _weight_exponent(self) -> int:
         name, largest = str(self.layout.weight), [0.0]
@@ -224,27 +227,30 @@ def scan(source: Any, **options: Unpack[ReadOptions]) -> RowSource:
     layout = _layout(names, files[0].schema, options)
     schema = _schema(files, layout)
     layout = _layout(names, schema, options)  # a .csv may have told more
-    pieces, first = [], 0
+    pieces, start = [], 0
     for i, file in enumerate(files):
         for group, rows in enumerate(file.groups):
-            if rows < 0 or first + rows >= 2**63:
+            if rows < 0 or start + rows >= 2**63:
                 raise InputError(
                     "source",
                     f"must be a readable {file.path.suffix} file",
                     f"{file.path} has {rows} rows",
                 )
             if rows:
-                pieces.append(Piece(i, group, first, rows))
-                first += rows
+                pieces.append(Piece(i, group, start, rows))
+                start += rows
     if not pieces:
         raise InputError(layout.names["probs"], "needs at least one row", "is empty")
     given = tuple(Path(name) for name in ([source] if isinstance(source, (str, Path)) else source))
     found = RowSource(
         files, layout, schema, tuple(pieces), _batch_rows(len(schema)), options, given, stamps
     )
-    seen = found.first_rows  # the first rows show how wide they are, and of which format
-    width = 1 if seen.probs.ndim == 1 else seen.probs.shape[1]
-    decided = replace(layout, classes=seen.class_order, tolerance=seen.row_tolerance)
+    few = replace(found, batch_rows=FEW_ROWS)
+    batch = next(part for piece in few.pieces for part in few.batches(piece))
+    found = replace(found, first_batch=batch)
+    first = found.first_rows  # they show the number of outputs and the format of all rows
+    width = 1 if first.probs.ndim == 1 else first.probs.shape[1]
+    decided = replace(layout, classes=first.class_order, tolerance=first.row_tolerance)
     return replace(found, layout=decided, batch_rows=_batch_rows(len(schema) + width))
 
 

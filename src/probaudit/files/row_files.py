@@ -3,7 +3,6 @@ as Arrow batches."""
 
 from __future__ import annotations
 
-import re
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
@@ -11,19 +10,17 @@ from typing import Any
 
 from ..data.progress import Progress
 from ..errors import InputError
-from .paths import Folders, folders_of, form_of, separator_of
-from .tables import check_rows_said, check_same_columns, check_separator, check_text, readable
+from .csv_files import check_separator, check_text, count_rows, open_csv
+from .paths import Folders, folders_of, form_of
+from .tables import check_rows_said, check_same_columns, readable
 from .writing import conform, first_line
 
 Reached = Callable[[int], None]  # is told how many bytes of a file have been read
 
 # values of an Arrow file that are a group, or one batch of rows if that is more
 GROUP_VALUES = 2**21
-CSV_BYTES = 2**23  # of a .csv file are read at a time; no line can be longer
 HELD_BYTES = 2**21 + 2**17  # of a column, at most, are held while it is read
 READ_BYTES = 2**16  # of a column are read at a time
-# the types that a column of a .csv file may turn out to have; else text
-WIDER = {"null": "int64", "int64": "double"}
 
 
 class RowFile(ABC):
@@ -247,46 +244,19 @@ class CsvRows(RowFile):
     def __init__(self, path: Path) -> None:
         self.path = path
         check_separator(path)
-        with self._opened() as reader:
+        with open_csv(path) as reader:
             self.schema = reader.schema
         self.groups = []
 
-    def _opened(
-        self, columns: Sequence[str] | None = None, types: dict[str, Any] | None = None
-    ) -> Any:
-        from pyarrow import csv
-
-        parse = csv.ParseOptions(delimiter=separator_of(self.path))
-        convert = csv.ConvertOptions(include_columns=columns, column_types=types)
-        return csv.open_csv(self.path, csv.ReadOptions(block_size=CSV_BYTES), parse, convert)
-
-    def look(self, types: dict[str, Any], reached: Reached) -> dict[str, Any]:
+    def count_rows(self, types: dict[str, Any], reached: Reached) -> dict[str, Any]:
         """Count the rows; widen the types of the columns given until they hold every value."""
-        import pyarrow as pa
-
-        while True:
-            try:
-                with self._opened(list(types), types) as reader:
-                    rows = 0
-                    for i, batch in enumerate(reader, 1):
-                        rows += batch.num_rows
-                        reached(i * CSV_BYTES)
-                self.groups = [rows]
-                return types
-            except pa.ArrowInvalid as problem:
-                found = re.search(
-                    r"In CSV column #(\d+): (?:Row #\d+: )?CSV conversion error to (\w+)",
-                    str(problem),
-                )
-                name = self.schema.names[int(found[1])] if found else None
-                if name not in types or types[name] == pa.string():
-                    raise
-                types = {**types, name: pa.type_for_alias(WIDER.get(str(types[name]), "string"))}
+        rows, types = count_rows(self.path, self.schema.names, types, reached)
+        self.groups = [rows]
+        return types
 
     def _own_batches(self, group: int, schema: Any, rows: int) -> Iterator[Any]:
-        with self._opened(
-            schema.names, dict(zip(schema.names, schema.types, strict=True))
-        ) as reader:
+        types = dict(zip(schema.names, schema.types, strict=True))
+        with open_csv(self.path, schema.names, types) as reader:
             for batch in reader:
                 for first in range(0, batch.num_rows, rows):
                     yield batch.slice(first, rows)
@@ -348,7 +318,7 @@ def joint_schema(
             sheets, _each_of([sheet.path for sheet in sheets], bar), strict=True
         ):
             with readable(sheet.path):
-                types = sheet.look(types, reached)
+                types = sheet.count_rows(types, reached)
                 check_text(types, sheet.path)
     return pa.schema([f.with_type(types.get(f.name, f.type)) for f in schema])
 

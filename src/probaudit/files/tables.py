@@ -11,10 +11,9 @@ import numpy as np
 
 from ..data.arrays import as_array, from_arrow
 from ..errors import InputError
-from .paths import Folders, folders_of, form_of, is_path, separator_of
+from .csv_files import NOT_UTF8, check_text, read_csv
+from .paths import Folders, folders_of, form_of, is_path
 from .writing import first_line
-
-SAVED_AS = "text must be saved as UTF-8"
 
 
 def table_of(source: Any) -> Mapping[str, np.ndarray]:
@@ -61,7 +60,7 @@ def readable(path: Path) -> Iterator[None]:
         if form_of(path) == "csv" and (
             isinstance(problem, UnicodeDecodeError) or "invalid UTF8" in str(problem)
         ):
-            raise InputError("source", SAVED_AS, f"{path} is not UTF-8") from None
+            raise InputError("source", NOT_UTF8, f"{path} is not UTF-8") from None
         raise InputError("source", rule, f"{path}: {first_line(problem)}") from None
     except Exception as problem:  # zipfile.BadZipFile and others that only a damaged file raises
         if type(problem).__module__.split(".")[0] in ("zipfile", "zlib", "pyarrow"):
@@ -180,10 +179,7 @@ def _npz(path: Path) -> Mapping[str, np.ndarray]:
 
 def _arrow(path: Path, form: str) -> Any:
     if form == "csv":
-        from pyarrow import csv
-
-        check_separator(path)
-        return csv.read_csv(path, parse_options=csv.ParseOptions(delimiter=separator_of(path)))
+        return read_csv(path)
     if form == "parquet":
         from pyarrow import parquet
 
@@ -197,25 +193,6 @@ def _arrow(path: Path, form: str) -> Any:
         form_of_file = pa.ipc.open_file if source.read(6) == b"ARROW1" else pa.ipc.open_stream
         source.seek(0)
         return form_of_file(source).read_all()
-
-
-def check_separator(path: Path) -> None:
-    """Raise if the header of a text file has values, but not separated as they should be."""
-    with path.open("rb") as file:
-        header = file.readline(2**16).decode("latin-1")
-    wanted = separator_of(path)
-    found = next((sign for sign in ";\t|," if sign in header and wanted not in header), None)
-    if found is not None and "\0" not in header:
-        rule = f"values must be separated by {'commas' if wanted == ',' else 'tabs'}"
-        raise InputError("source", rule, f"{path}: found {found!r}")
-
-
-def check_text(types: Mapping[str, Any], path: Path) -> None:
-    """Raise if a column of a text file, of which these are the types, is in no encoding that can be
-    read."""
-    odd = [name for name, kind in types.items() if str(kind) in ("binary", "large_binary")]
-    if odd and form_of(path) == "csv":
-        raise InputError("source", SAVED_AS, f"{path}: column {odd[0]!r} is not UTF-8")
 
 
 def check_rows_said(path: Path, metadata: Any, found: int) -> None:

@@ -7,7 +7,8 @@ from typing import Any, Unpack
 from ..choices.scores import Brier, Cost, Log, Score
 from ..data.inputs import RowOptions, documents_row_options, rows_of
 from ..data.predictions import Predictions
-from ..engines.memory import good_rows, sample_of, summary
+from ..engines.good_rows import survey
+from ..engines.memory import sample_of, summary
 from ..errors import InputError
 from ..estimate import Estimate
 from ..states import Plan, Summary
@@ -28,7 +29,7 @@ def log_score(
     """The mean logarithmic score -log p_y, the cross-entropy of the forecasts (Ferrer & Ramos 2025,
     Eq. 8).
 
-    y_true : labels; column numbers 0..K-1, or members of `labels`. Or `Predictions`, as `read`
+    y_true : labels; column numbers 0..K-1, or members of `classes`. Or `Predictions`, as `read`
         gives them, and nothing else.
     y_proba : [n, K] probabilities, or [n] for the second of two classes.
     normalize : divide by the score of the best constant forecast, the class frequencies. A value
@@ -43,7 +44,7 @@ def log_score(
 
     >>> log_score([1, 0, 1], [0.9, 0.2, 0.4])
     0.414932 [0, 14.6707]  mean log score, n = 3
-    >>> log_score(["no", "yes"], [[1.0, 0.0], [1.0, 0.0]], labels=["no", "yes"]).infinite_rows
+    >>> log_score(["no", "yes"], [[1.0, 0.0], [1.0, 0.0]], classes=["no", "yes"]).infinite_rows
     1
     """
     return _score(Log(), y_true, y_proba, normalize, priors, threads, options)
@@ -121,5 +122,5 @@ def clustered_sample(rows: Predictions, found: Summary) -> ClusteredRows | None:
     if rows.clusters is None:
         return None
     sample, places = sample_of(rows)
-    good = good_rows(sample, Plan.of(sample))
+    good = survey(sample).good
     return ClusteredRows(sample, good, 1.0 if places is None else len(good) / found.rows)

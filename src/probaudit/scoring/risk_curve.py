@@ -12,7 +12,8 @@ from ..choices.scores import RiskWeighted
 from ..data.arrays import as_numbers
 from ..data.inputs import RowOptions, documents_row_options, rows_of
 from ..data.predictions import Predictions
-from ..engines.memory import good_rows, summary
+from ..engines.good_rows import survey
+from ..engines.memory import summary
 from ..errors import InputError
 from ..estimate import Estimate
 from ..states import ClassSums, Plan, Summary
@@ -125,7 +126,7 @@ def _good_binary_rows(
         raise InputError(rows.name("probs"), "must have two classes", rows.n_classes)
     plan = Plan.of(rows)
     found = summary(rows, plan, threads=threads)
-    good = good_rows(rows, plan)
+    good = survey(rows).good
     values = rows.probs[good].astype(np.float64)
     if rows.kind == "logits":
         gap = values if values.ndim == 1 else values[:, 1] - values[:, 0]

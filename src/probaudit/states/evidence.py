@@ -118,24 +118,28 @@ class EvidenceState:
     def update(self, block: Block) -> EvidenceState:
         """Add the rows of a block. Unless bad rows are dropped, a block that has one raises and
         adds nothing."""
+        self.add(block)
+        return self
+
+    def add(self, block: Block) -> tuple[np.ndarray, np.ndarray | None]:
+        """As `update`; returns what `Statistics.add` returns."""
         if self._events is not None and self.statistics.sees_events(block):
-            self.statistics.add(block, self._events)
-            return self
-        # all of the block first: it raises before any grid is touched
-        status, _ = self.statistics.add(block)
+            return self.statistics.add(block, self._events)
+        # All of the block first: it raises before any grid is touched.
+        status, top = self.statistics.add(block)
         if self._weighted is None and (self._events is None or self.plan.kind == "probabilities"):
             if self._events is not None:
                 self._events.update(block, status)
-            return self
+            return status, top
         for tile in tiles(block, self.plan.n_classes):
             outputs = tile._replace(values=probabilities(tile.values, self.plan))
             first = tile.first_row - block.first_row
-            judged = status[first : first + len(tile.values)]
+            part = status[first : first + len(tile.values)]
             if self._events is not None:
-                self._events.update(outputs, judged)
+                self._events.update(outputs, part)
             if self._weighted is not None:
-                self._weighted.update(outputs, judged)
-        return self
+                self._weighted.update(outputs, part)
+        return status, top
 
     def merge(self, other: EvidenceState) -> EvidenceState:
         """Add another state to this one."""

@@ -19,9 +19,9 @@ import numpy as np
 from sklearn.base import clone
 
 from ...data.parallel import default_threads
-from ...data.predictions import Predictions, sum_tolerance
+from ...data.predictions import Predictions
 from ...data.progress import Progress
-from ...engines.memory import good_of_block
+from ...engines.good_rows import calibrator_outputs, good_of_block, weights_of
 from ...engines.row_source import RowSource
 from ...errors import InputError
 from ...states import Plan
@@ -120,7 +120,7 @@ class BlockReading:
 
     def look(self, start: int, rows: Predictions) -> Look:
         good = self.good(start, rows)
-        codes, weights = rows.codes[good], _weights(rows, good)
+        codes, weights = rows.codes[good], weights_of(rows, good)
         counts = np.stack(
             [np.bincount(codes, w, self.plan.n_classes) for w in (weights, np.ones(len(good)))]
         )
@@ -160,7 +160,7 @@ class BlockReading:
 
     def sample(self, start: int, rows: Predictions) -> Sample:
         good = self.good(start, rows)
-        weights = _weights(rows, good) / self.largest * self.scale
+        weights = weights_of(rows, good) / self.largest * self.scale
         return Sample(
             _values(rows, good, self.from_logits), self.from_logits, rows.codes[good], weights
         )
@@ -224,18 +224,8 @@ class StreamedRows(TemperedSums):
         return [in_order(part) for part in zip(*parts, strict=True)]
 
 
-def _weights(rows: Predictions, good: np.ndarray) -> np.ndarray:
-    return np.ones(len(good)) if rows.sample_weight is None else rows.sample_weight[good]
-
-
 def _values(rows: Predictions, good: np.ndarray, logits: bool) -> np.ndarray:
     """The outputs as calibrators take them: float32 or float64, all columns; probabilities sum to
     1."""
-    values = rows.probs[good]
-    if logits and values.ndim == 1 and rows.from_logits:
-        values = np.column_stack([np.zeros(len(good)), values])
-    elif values.ndim == 1 or not (logits or rows.kind == "probabilities"):
-        values = rows.probabilities(good)
-    if not logits and rows.row_tolerance > sum_tolerance(values):
-        values = values / values.sum(axis=1, keepdims=True, dtype=np.float64)
+    values, _ = calibrator_outputs(rows, good, logits)
     return np.ascontiguousarray(values, np.float32 if values.dtype == np.float32 else np.float64)
