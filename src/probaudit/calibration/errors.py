@@ -10,9 +10,11 @@ from typing import Any, Unpack
 
 import numpy as np
 
+from ..choices.definitions import Definition, Described
 from ..choices.distances import Distance, Squared, as_distance
 from ..choices.lenses import Classwise, Lens, OneVsRest, TopLabel, View
 from ..choices.partitions import EqualMass, EqualWidth, Partition
+from ..choices.selections import as_selection
 from ..data.inputs import RowOptions, rows_of
 from ..data.predictions import Predictions
 from ..engines.choosing import Passing, as_source
@@ -53,12 +55,12 @@ class CalibrationError(Estimate):
 
 def _error(
     value: float,
-    definition: list[str],
+    definition: list[str | Described],
     n: int,
     cells: Sequence[Cells] = (),
     per_class: dict[Any, float] | None = None,
 ) -> CalibrationError:
-    found = CalibrationError(value, n=n, definition=", ".join(definition), per_class=per_class)
+    found = CalibrationError(value, n=n, definition=Definition(*definition), per_class=per_class)
     found.gathered = tuple(cells)
     return found
 
@@ -150,12 +152,12 @@ def calibration_error(
     cells = [term.cells for term in terms]
     errors = [error(c) for c in cells]
     values = np.concatenate([np.atleast_1d(one) for one in errors]).tolist()
-    words = [f"calibration error, {lens}", repr(partition), repr(metric)]
+    words: list[str | Described] = ["calibration error", lens, partition, metric]
     if debias:
         few = sum(int(thin(c).sum()) for c in cells)
         words.append("debiased" + (f", {few} cells of one row left out" if few else ""))
     words += ["largest cell"] if worst else []
-    words += [f"where {where!r}"] if where is not None else []
+    words += ["where " + Definition(as_selection(where))] if where is not None else []
     least, n = (
         min(int((c.weight > 0).sum(axis=-1).min()) for c in cells),
         max(int(c.rows.sum(axis=-1).max()) for c in cells),
@@ -352,7 +354,8 @@ def partitioned_calibration_error(
         for term in _shared(terms_of(predictions, lens, partition, where), lens, priors)
     ]
     cells = [term.cells for term in terms]
-    words = [f"partitioned calibration error, {lens}", f"{len(chosen)} partitions", repr(metric)]
+    words: list[str | Described] = ["partitioned calibration error", lens]
+    words += [f"{len(chosen)} partitions", metric]
     words += [INTERVAL] if interval else []
     value = math.fsum(term.share * term.mean(mean_gap(term.cells, metric)) for term in terms)
     found = _error(value, words, max(int(c.rows.sum(axis=-1).max()) for c in cells), cells)
@@ -424,7 +427,8 @@ def calibration_test(
             of_view = SignedClusters.of_view(s.view, c, s.weights, clusters[s.rows], seed=seed)
             signed += share * of_view.null(metric, resamples, seed)
         null, against = larger(null, signed), f"{against} and a wild cluster bootstrap"
-    words = f"calibration error against {against}, {lens}, {partition!r}, {metric!r}, {resamples} resamples"
+    words = Definition(f"calibration error against {against}", lens, partition, metric)
+    words += f", {resamples} resamples"
     high, mean = float(np.quantile(null, 0.95)), float(null.mean())
     return CalibrationTest(
         value, p_value(value, null), mean, high, value - mean, len(seen[0].rows), words
@@ -510,6 +514,6 @@ def rms_calibration_error(
         square * share
         for square, share in zip(squares, shares or [1 / len(squares)] * len(squares), strict=True)
     )
-    root = _error(math.sqrt(mean), [f"root of {found.definition}"], found.n, found.gathered)
+    root = _error(math.sqrt(mean), ["root of " + found.definition], found.n, found.gathered)
     _put(root, Population(found.debiased, found.low, found.high).root())
     return root

@@ -10,9 +10,10 @@ from typing import Any, Unpack
 
 import numpy as np
 
+from ..choices.definitions import Definition
 from ..choices.distances import L1
 from ..choices.lenses import Binary, Classwise, Lens, OneVsRest, TopLabel, View
-from ..choices.scores import NAMED
+from ..choices.scores import NAMED, as_score
 from ..data.arrays import as_numbers
 from ..data.inputs import RowOptions, rows_of
 from ..data.predictions import Predictions
@@ -76,7 +77,8 @@ def smooth_calibration_error(
     found = [
         smooth_error((grid.targets - grid.outputs) / grid.weight.sum(), sigma) for grid in grids
     ]
-    words = f"SmoothECE, {lens}, reflected Gaussian of width {'its fixed point' if sigma is None else format(sigma, 'g')}"
+    width = "its fixed point" if sigma is None else format(sigma, "g")
+    words = Definition("SmoothECE", lens, f"reflected Gaussian of width {width}")
     n = max(int(grid.rows.sum()) for grid in grids)
     estimate = Estimate(
         math.fsum(float(value) for value, _ in found) / len(found), n=n, definition=words
@@ -167,9 +169,7 @@ def kernel_calibration_error(
     check_kernel(score, kernel, bandwidth)
     lens = TopLabel() if lens is None else lens
     predictions = rows_of(y_true, y_proba, **options)
-    words = f"kernel calibration error, {lens}, {score}, {kernel} of width {bandwidth:g}" + (
-        ", reflected" if reflect else ""
-    )
+    words = kernel_definition(lens, score, kernel, bandwidth) + (", reflected" if reflect else "")
     if score == "log":
         bootstrap = _bootstrap(interval, predictions, {}, resamples, seed, bias_removed=1)
         return _log_estimate(
@@ -235,7 +235,7 @@ def log_sharpness(
     what is lost among the other classes."""
     (found,) = _log_calibration(predictions, TopLabel(), kernel, bandwidth)
     bootstrap = _bootstrap(interval, predictions, {}, resamples, 0, bias_removed=1)
-    words = f"kernel calibration error, {TopLabel()}, log, {kernel} of width {bandwidth:g}"
+    words = kernel_definition(TopLabel(), "log", kernel, bandwidth)
     return _log_estimate([found], words, bootstrap), _unexplained_loss(predictions, found)
 
 
@@ -334,6 +334,12 @@ def _others(probs: np.ndarray, lens: Lens, number: int, outputs: np.ndarray) -> 
         some[np.arange(len(some)), some.argmax(axis=1) if column is None else column] = 0.0
         found[first : first + step] = some.sum(axis=1)
     return found
+
+
+def kernel_definition(lens: Lens, score: str, kernel: str, bandwidth: float) -> Definition:
+    """The definition of a kernel calibration error."""
+    width = f"{kernel.capitalize()} kernel of width {bandwidth:g}"
+    return Definition("kernel calibration error", lens, as_score(score).words(), width)
 
 
 def _log_estimate(found: list[LogCalibration], words: str, bootstrap: Bootstrap | None) -> Estimate:

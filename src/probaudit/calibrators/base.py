@@ -166,6 +166,10 @@ class Calibrator(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         """Calibrated probabilities, [n, K] in float64. `codes` of the sample are empty of meaning
         here."""
 
+    def words(self) -> str:
+        """A short name for people, such as "temperature scaling"."""
+        return type(self).__name__
+
     def fit(self, P: Any, y: Any, sample_weight: Any = None) -> Self:
         """Learn from outputs and true classes."""
         sample = self._learning_sample(P, y, sample_weight)

@@ -13,6 +13,7 @@ import numpy as np
 
 from ..calibration import paired
 from ..calibration.bootstrap import percentile
+from ..choices.definitions import Definition
 from ..choices.scores import Cost, Score, as_score
 from ..data.arrays import as_array
 from ..data.inputs import RowOptions, rows_of
@@ -36,7 +37,7 @@ class CalibrationLoss:
         24-25): the mean divergence of the outputs from the calibrated ones, and the mean entropy of
         these. Their sum is the expected score if the calibrated ones were true (`semi_empirical`,
         Table 1), which is the score itself only as far as they are.
-    calibrator : the name of its class.
+    calibrator, calibrator_words : the name of its class, and its name for people.
     posteriors : the calibrated probabilities of the rows that count, each from a calibrator that
         did not see its row; `rows` are their numbers and `folds` the fold of each.
     """
@@ -51,6 +52,7 @@ class CalibrationLoss:
     rows: np.ndarray
     folds: np.ndarray
     calibrator: str
+    calibrator_words: str
     definition: str
 
     @property
@@ -300,7 +302,7 @@ def calibration_loss(
     )
     before, after = rule.score(raw, outputs.codes), rule.score(posteriors, outputs.codes)
     name = type(chosen).__name__
-    words = f"{rule.name} score, {name}, {folds.words}"
+    words = Definition(rule.words(), Definition.of_name(name, chosen.words()), folds.words)
     found = _estimates(before, after, outputs, words, with_interval=interval == "paired")
     if interval == "bootstrap":
         draws = []
@@ -319,9 +321,17 @@ def calibration_loss(
         float(share @ rule.divergence(posteriors, raw)),
         float(share @ rule.entropy(posteriors)),
     )
-    definition = f"calibration loss, {words}"
+    definition = "calibration loss, " + words
     return CalibrationLoss(
-        *found, divergence, refinement, posteriors, outputs.rows, folds.numbers, name, definition
+        *found,
+        divergence=divergence,
+        refinement=refinement,
+        posteriors=posteriors,
+        rows=outputs.rows,
+        folds=folds.numbers,
+        calibrator=name,
+        calibrator_words=chosen.words(),
+        definition=definition,
     )
 
 
@@ -542,7 +552,9 @@ def _estimates(
             paired.half_width(terms, paired.quantile(outputs.clusters)) if with_interval else np.nan
         )
         found.append(
-            Estimate(value, low=value - half, high=value + half, n=n, definition=f"{name}, {words}")
+            Estimate(
+                value, low=value - half, high=value + half, n=n, definition=f"{name}, " + words
+            )
         )
     return found[0], found[1], found[2], found[3]
 

@@ -65,6 +65,9 @@ class TemperatureScaling(Tempered, SummedCalibrator):
         self.from_logits = from_logits
         self.classes = classes
 
+    def words(self) -> str:
+        return "temperature scaling"
+
     def _learn(self, sample: Sample) -> FitReport:
         return self.learn(TemperedRows(sample))
 
@@ -115,6 +118,9 @@ class BiasCorrectedTemperature(Tempered, SummedCalibrator):
     def __init__(self, *, from_logits: bool = False, classes: Any = None) -> None:
         self.from_logits = from_logits
         self.classes = classes
+
+    def words(self) -> str:
+        return "bias-corrected temperature"
 
     def _learn(self, sample: Sample) -> FitReport:
         return self.learn(TemperedRows(sample))
@@ -184,6 +190,9 @@ class EnsembleTemperature(Tempered):
         self.loss = loss
         self.from_logits = from_logits
         self.classes = classes
+
+    def words(self) -> str:
+        return "ensemble temperature"
 
     def _learn(self, sample: Sample) -> FitReport:
         if self.loss not in ("squared", "log"):

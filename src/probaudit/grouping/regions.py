@@ -95,6 +95,10 @@ class Regions(ABC):
     def prepare(self, features: Features) -> None:  # noqa: B027
         """Called once, before any level set is divided."""
 
+    def words(self) -> str:
+        """A plain-English description; the code of the choice unless a subclass has one."""
+        return repr(self)
+
     @abstractmethod
     def divide(self, features: Features, level: Level) -> Division:
         """Regions learned from some rows of a level set, and where the others lie."""
@@ -118,6 +122,9 @@ class TreeRegions(Regions):
     def __post_init__(self) -> None:
         if not self.ratio >= 2:
             raise InputError("region_ratio", "must be at least 2", self.ratio)
+
+    def words(self) -> str:
+        return f"regions of a tree, one for {self.ratio:g} rows or more"
 
     def prepare(self, features: Features) -> None:
         _ = features.codes
@@ -171,6 +178,9 @@ class StumpRegions(TreeRegions):
     """Two regions by one feature, each with at least two fifths of the rows: for diagrams."""
 
     fallback: ClassVar[float] = np.inf
+
+    def words(self) -> str:
+        return "two regions by one feature"
 
     def least(self, level: Level) -> float:
         return 0.4 * len(level.train)
@@ -226,6 +236,9 @@ class BalancedStump(Regions):
     paper (Figures 5 to 8, Appendix D). A feature with ties at its median gives no halves. Between
     equally good features the seed decides."""
 
+    def words(self) -> str:
+        return "two halves by one feature"
+
     def divide(self, features: Features, level: Level) -> Division:
         from sklearn.tree import DecisionTreeRegressor
 
@@ -275,6 +288,9 @@ class KMeansRegions(Regions):
     def __post_init__(self) -> None:
         if self.clusters < 1:
             raise InputError("clusters", "must be at least 1", self.clusters)
+
+    def words(self) -> str:
+        return f"{self.clusters} clusters of the features"
 
     def divide(self, features: Features, level: Level) -> Division:
         from sklearn.cluster import KMeans
