@@ -1,4 +1,4 @@
-"""A number that knows what it is."""
+"""A number with its interval and its definition."""
 
 from __future__ import annotations
 
@@ -10,7 +10,12 @@ from .text import counted
 
 
 class Estimate(float):
-    """A float that carries its 95% interval, the rows it rests on, and its definition in words.
+    """A float with its 95% interval, its number of rows and its definition.
+
+    per_class : the value of each class, by name. naive : the value of the base-rate forecast.
+    infinite_rows : rows that gave their true class probability 0.
+    debiased : for a calibration error, an estimate of the error of the population. The interval is
+        for that error.
 
     >>> x = Estimate(0.25, low=0.2, high=0.3, n=100, definition="mean of something")
     >>> x + 1, x.interval
@@ -24,7 +29,6 @@ class Estimate(float):
     per_class: Mapping[Any, float]
     naive: float
     infinite_rows: int
-    # of a calibration error: an estimate of the population's error, which its interval is for
     debiased: float
 
     def __new__(
@@ -41,12 +45,10 @@ class Estimate(float):
         debiased: float = math.nan,
     ) -> Estimate:
         self = super().__new__(cls, value)
-        self.low, self.high, self.n, self.definition = float(low), float(high), int(n), definition
-        self.per_class, self.naive, self.infinite_rows = (
-            dict(per_class or {}),
-            float(naive),
-            int(infinite_rows),
-        )
+        self.low, self.high = float(low), float(high)
+        self.n, self.definition = int(n), definition
+        self.per_class, self.naive = dict(per_class or {}), float(naive)
+        self.infinite_rows = int(infinite_rows)
         self.debiased = float(debiased)
         return self
 
@@ -71,28 +73,29 @@ class Estimate(float):
         return _rebuild, (float(self), dict(self.__dict__))
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain values for JSON; what is not finite is null."""
+        """Plain values for JSON. Values that are not finite become null."""
 
         def finite(x: float) -> float | None:
             return x if math.isfinite(x) else None
 
-        found: dict[str, Any] = {
+        fields: dict[str, Any] = {
             "value": finite(float(self)),
             "low": finite(self.low),
             "high": finite(self.high),
+            "n": self.n,
+            "definition": str(self.definition),
         }
-        found |= {"n": self.n, "definition": self.definition}
         if math.isfinite(self.naive):
-            found["naive"] = self.naive
+            fields["naive"] = self.naive
         if math.isfinite(self.debiased):
-            found["debiased"] = self.debiased
+            fields["debiased"] = self.debiased
         if self.infinite_rows:
-            found |= {"infinite": math.isinf(self), "infinite_rows": self.infinite_rows}
+            fields |= {"infinite": math.isinf(self), "infinite_rows": self.infinite_rows}
         if self.per_class:
-            found["per_class"] = {
+            fields["per_class"] = {
                 str(name): finite(value) for name, value in self.per_class.items()
             }
-        return found
+        return fields
 
 
 def _rebuild(value: float, parts: dict[str, Any]) -> Estimate:

@@ -1,4 +1,4 @@
-"""Worlds whose truth is known."""
+"""Simulated data with known truth."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ class GaussianPosteriors:
     """Labels, and posteriors of the same inputs: calibrated, and miscalibrated in three known ways.
     Arrays [n, K].
 
-    cal : the true posteriors. mcp : computed with wrong priors. mcs : cal, its logarithm scaled.
-        mcps : both.
+    cal : the true posteriors. mcp : with wrong priors. mcs : with scaled log probabilities. mcps :
+        both.
     """
 
     y: np.ndarray
@@ -39,17 +39,17 @@ def gaussian_posteriors(
     wrong_prior: float = 0.9,
     seed: int = 0,
 ) -> GaussianPosteriors:
-    """Gaussian classes of one variance, whose means all lie at the same distance (Ferrer & Ramos
-    2025, Section 3 and Appendix C).
+    """Gaussian classes with a common variance and equidistant means (Ferrer & Ramos 2025, Section 3
+    and Appendix C).
 
-    Section 3 and the published binary figures have a distance of 1; the one-hot means of Appendix C
-    lie at sqrt(2).
+    Section 3 and the published binary figures use a distance of 1, the one-hot means of Appendix C
+    a distance of sqrt(2).
 
-    prior : of the first class; the others share the rest. The number of rows of each class is the
-        closest integer to its prior times n, so n may be missed by a few.
-    variance : of each coordinate; the larger, the harder.
+    prior : of the first class; the others share the rest. Each class has its prior times n rows,
+        rounded, so that the total may differ from n by a few.
+    variance : of each coordinate. A larger variance makes the problem harder.
     distance : between any two means.
-    scale : of the logarithm in mcs and mcps; above 1 overconfident, below 1 underconfident.
+    scale : of the log probabilities in mcs and mcps; above 1 overconfident, below 1 underconfident.
     wrong_prior : of the last class in mcp and mcps.
 
     >>> world = gaussian_posteriors(1000, 3, seed=1)
@@ -69,14 +69,13 @@ def gaussian_posteriors(
     priors[0] = prior
     counts = np.rint(priors * n).astype(int)
     if counts.sum() < 1:
-        raise InputError("n", "must give at least one row", n)
+        raise InputError("n", "must be large enough for at least one row", n)
     y = np.repeat(np.arange(classes), counts)
     means = np.eye(classes) * distance / np.sqrt(2)
     x = means[y] + rng.normal(scale=np.sqrt(variance), size=(len(y), classes))
     order = rng.permutation(len(y))
     y, x = y[order], x[order]
-    # The squared lengths of x and of the means, and the normalising constant, are the same for
-    # every class.
+    # The squared norms and the normalising constant are the same for every class and cancel.
     likelihood = x @ means.T / variance
     wrong = np.full(classes, (1 - wrong_prior) / (classes - 1))
     wrong[-1] = wrong_prior
@@ -97,14 +96,13 @@ def _sharpen(p: np.ndarray, scale: float) -> np.ndarray:
 
 @dataclass(frozen=True)
 class GroupedWorld:
-    """Rows of a two-class world whose scores are calibrated, and yet not the truth (Perez-Lebel et
-    al. 2023, Appendix B).
+    """Two-class data whose scores are calibrated but differ from the true probabilities
+    (Perez-Lebel et al. 2023, Appendix B).
 
     features [n, d], labels y, scores (of class 1), truth (the true probability of class 1), group
-    (if the world has groups).
-    grouping_loss, log_grouping_loss : of the world itself, not of these rows: E (truth - score)^2
-        and the mean binary
-    Kullback-Leibler divergence of the score from the truth.
+    (if there are groups).
+    grouping_loss, log_grouping_loss : of the population: E (truth - score)^2, and the mean binary
+        Kullback-Leibler divergence of the score from the truth.
     """
 
     features: np.ndarray
@@ -117,8 +115,8 @@ class GroupedWorld:
 
 
 def _normal_nodes(*breaks: float) -> tuple[np.ndarray, np.ndarray]:
-    """Places and weights that integrate over a standard normal what is smooth but at given places:
-    Gauss-Legendre between."""
+    """Gauss-Legendre nodes and weights for expectations over a standard normal variable, piecewise
+    between the given breaks."""
     nodes, weights = np.polynomial.legendre.leggauss(64)
     ends = np.array([-9.0, *breaks, 9.0])
     half, middle = np.diff(ends)[:, None] / 2, ((ends[1:] + ends[:-1]) / 2)[:, None]
@@ -128,7 +126,7 @@ def _normal_nodes(*breaks: float) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _losses(scores: np.ndarray, truth: np.ndarray, weight: np.ndarray) -> tuple[float, float]:
-    """The grouping losses of places with these weights; arrays broadcast."""
+    """The grouping losses of the Brier score and the log loss, as weighted sums."""
     log = Log().one_dimensional()
     return float((weight * (truth - scores) ** 2).sum()), float(
         (weight * log.divergence(truth, scores)).sum()
@@ -142,14 +140,15 @@ def linked_scores(
     dimension: int = 1,
     seed: int = 0,
 ) -> GroupedWorld:
-    """Calibrated scores with any link to the truth (Perez-Lebel et al. 2023, Appendix B.1).
+    """Calibrated scores with a given link to the true probability (Perez-Lebel et al. 2023,
+    Appendix B.1).
 
     The first feature x is normal, and the score 2 P(X > |x|) is the same for x and -x. The truth is
     h(score) where x > 0, and 2 score - h(score) where x < 0. Other features are noise.
 
-    link : h, within max(0, 2s - 1) <= h(s) <= min(1, 2s). Unless given, nine tenths as far from s
-        as the best decision allows: accuracy cannot be improved, and yet hardly any score is the
-        truth (Figure 10).
+    link : h, with max(0, 2s - 1) <= h(s) <= min(1, 2s). By default h differs from s by nine tenths
+        of what leaves decisions unchanged: accuracy is optimal, although hardly any score equals
+        the true probability (Figure 10).
 
     >>> world = linked_scores(1000, lambda s: np.minimum(1, 2 * s))
     >>> round(world.grouping_loss, 6)
@@ -189,17 +188,18 @@ def neural_outputs(
     spread: float = 10.0,
     seed: int = 0,
 ) -> GroupedWorld:
-    """The last layer of a network that is calibrated, with heterogeneity where it does not look
-    (Perez-Lebel et al. 2023, Appendix B.2).
+    """A calibrated last layer, with heterogeneity orthogonal to its weights (Perez-Lebel et al.
+    2023, Appendix B.2).
 
-    The score is a sigmoid of w'x. The truth is the score + psi(v'x) times the room it has to 0 and
-    1, v a direction across w. With two dimensions and the standard choices it is the world of
+    The score is a sigmoid of w'x. The true probability is the score + psi(v'x) times its distance
+    to 0 or 1, with v orthogonal to w. Two dimensions and the default arguments give the data of
     Figure 4: w = (1, 1), v = (-1, 1) / sqrt(2).
 
-    perturbation : psi, odd, within [-1, 1]; tanh(u / 2) unless given. Of zeros, there is no
+    perturbation : psi, odd, within [-1, 1]; by default tanh(u / 2). With psi = 0 there is no
         grouping loss.
-    accurate : leave each truth on the score's side of 1/2, so that decisions are the best possible.
-    spread : the variance along w; it is 1 across.
+    accurate : keep score and true probability on the same side of 1/2, so that decisions are
+        optimal.
+    spread : the variance along w; it is 1 in orthogonal directions.
 
     >>> round(neural_outputs(10).grouping_loss, 6)
     0.005862
@@ -215,7 +215,7 @@ def neural_outputs(
         or not (np.abs(pushed) <= 1).all()
         or np.abs(pushed + pushed[::-1]).max() > 1e-9
     ):
-        raise InputError("perturbation", "must be odd, and lie within [-1, 1]")
+        raise InputError("perturbation", "must be odd and lie within [-1, 1]")
     along, across = np.zeros(d), np.zeros(d)
     along[:2], across[:2] = 1 / np.sqrt(2), (-1 / np.sqrt(2), 1 / np.sqrt(2))
     rng = np.random.default_rng(seed)
@@ -243,13 +243,12 @@ def unfair_groups(
     noise_features: int = 2,
     seed: int = 0,
 ) -> GroupedWorld:
-    """A population whose scores are calibrated as a whole, but too low for some groups and too high
-    for others.
+    """Scores that are calibrated overall, but too low for some groups and too high for others.
 
-    Scores are uniform. The truth of a group with effect e is score + e min(score, 1 - score);
-    effects are shifted so that they cancel over the population.
+    Scores are uniform. The true probability in a group with effect e is score + e min(score, 1 -
+    score). Effects are centred, so that they cancel over the population.
 
-    effects : of each group, by name. shares : of the groups in the population; equal unless given.
+    effects : of each group, by name. shares : of the groups in the population; equal by default.
 
     >>> world = unfair_groups(1000, {"a": 0.5, "b": -0.5})
     >>> round(world.grouping_loss, 6)
@@ -267,14 +266,12 @@ def unfair_groups(
         or (share < 0).any()
         or abs(share.sum() - 1) > 1e-9
     ):
-        raise InputError(
-            "shares", "needs a probability for each group, that sum to 1", share.tolist()
-        )
+        raise InputError("shares", "must have one share for each group, with sum 1", share.tolist())
     effect = np.array(list(effects.values()), np.float64)
     effect = effect - share @ effect
     if not (np.abs(effect) <= 1).all():
         raise InputError(
-            "effects", "must lie within [-1, 1] once they cancel", effect.round(6).tolist()
+            "effects", "must lie within [-1, 1] after centring", effect.round(6).tolist()
         )
     rng = np.random.default_rng(seed)
     number = rng.choice(len(effects), n, p=share)
@@ -294,11 +291,10 @@ def unfair_groups(
 
 @dataclass(frozen=True)
 class GroupedClasses:
-    """Rows of a world of several classes whose scores are calibrated, and yet not the truth.
+    """Multiclass data whose scores are calibrated but differ from the true probabilities.
 
-    features [n, d], labels y, scores and truth [n, K], group. grouping_loss : of the world, E
-        |truth - score|^2, summed over
-    classes.
+    features [n, d], labels y, scores and truth [n, K], group. grouping_loss : of the population, E
+    |truth - score|^2, summed over classes.
     """
 
     features: np.ndarray
@@ -317,14 +313,14 @@ def swapped_classes(
     noise_features: int = 2,
     seed: int = 0,
 ) -> GroupedClasses:
-    """Two hidden groups that differ in the two least probable classes only: with three classes the
-    top label shows nothing.
+    """Two hidden groups that differ in the two least probable classes only. With three classes the
+    top label does not reveal them.
 
-    Scores are uniform on the simplex. A share of the least probability moves from one of these
-    classes to the other: in group 0 to the one that comes later, in group 1 to the one that comes
-    first. The loss is 4 effect^2 / (K^3 (K + 1)).
+    Scores are uniform on the simplex. A share of the smallest probability moves between these two
+    classes: in group 0 to the later column, in group 1 to the earlier one. The grouping loss is 4
+    effect^2 / (K^3 (K + 1)).
 
-    effect : the share of the least probability that moves.
+    effect : the share of the smallest probability that moves.
 
     >>> world = swapped_classes(1000)
     >>> round(world.grouping_loss, 4), bool(np.allclose(world.truth.sum(axis=1), 1))

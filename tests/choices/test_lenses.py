@@ -151,9 +151,9 @@ REFUSED = {
     "k too large": (pb.TopK(4), "k"),
     "class outside": (pb.OneVsRest(4), "index"),
     "class negative": (pb.OneVsRest(-1), "index"),
-    "not two classes": (pb.Binary(), "Binary needs two classes"),
+    "not two classes": (pb.Binary(), "Binary requires two classes"),
     "classwise has no single view": (pb.Classwise(), "lens"),
-    "several views": (pb.Groups([[0, 1], [2, 3]]) | pb.Classwise(), "several problems"),
+    "several views": (pb.Groups([[0, 1], [2, 3]]) | pb.Classwise(), "single induced problem"),
     "not covered": (pb.Groups([[0, 1], [2]]), "class 3 is in none"),
     "nothing covered": (pb.Groups([]), "class 0 is in none"),
     "overlap": (pb.Groups([[0, 1], [1, 2, 3]]), "class 1 is in two"),
@@ -382,7 +382,7 @@ def test_weights_of_classes_that_are_none(weights):
 
 def test_weights_of_classes_are_not_ignored():
     y, p = composed_rows()
-    with pytest.raises(pb.InputError, match="weights of classes"):
+    with pytest.raises(pb.InputError, match="class weights"):
         pb.smooth_calibration_error(y, p, lens=pb.Classwise(weights="prevalence"))
 
 

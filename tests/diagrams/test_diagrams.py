@@ -180,7 +180,7 @@ def test_wrong_outputs_are_found(rows):
     found = diagrams.reliability_diagram(y, p)
     assert "high" in found.verdict
     assert found.p_value <= 0.01
-    assert "stated too high" in {mark.name for mark in found.picture().panels[0].marks}
+    assert "predicted too high" in {mark.name for mark in found.picture().panels[0].marks}
     turned = diagrams.reliability_diagram(
         1 - np.ones(500, int), np.full(500, 0.4), lens=pb.Binary()
     )
@@ -361,14 +361,14 @@ def test_panels_side_by_side_name_all_that_any_of_them_shows():
         grids, resamples=20, event="the stated answer"
     ).picture()
     names = {mark.name for panel in picture.panels for mark in panel.marks}
-    assert {"stated too high", "stated too low"} <= names
+    assert {"predicted too high", "predicted too low"} <= names
     assert "of the stated answer" in picture.description
 
 
 def test_a_budget_shows_no_rounding():
     part = pb.Estimate(1e-33, low=-1e-18, high=1e-18)
     total = pb.Estimate(0.1, low=0.09, high=0.11)
-    known = {"score": "brier", "lens": pb.TopLabel(), "after": None}
+    known = {"score_words": lambda pairs: "Brier score of the stated confidence", "after": None}
     budget = SimpleNamespace(
         total=total, calibration=pb.Estimate(-1e-17), grouping=part, rest=total, **known
     )

@@ -14,7 +14,7 @@ import probaudit as pb
 from probaudit import diagrams
 from probaudit.calibrators import GroupCalibration
 from probaudit.diagrams.decisions import decision_intervals
-from probaudit.diagrams.group_errors import around, draw_labels
+from probaudit.diagrams.group_errors import draw_labels, error_interval
 from probaudit.diagrams.picture import Bars, Line, Panel, Points, Rule, Text
 from probaudit.diagrams.vega_drawer import spec
 from probaudit.engines.memory import summary
@@ -117,7 +117,7 @@ def test_a_grouping_diagram_is_that_of_the_grouping_loss(grouped):
     }
     loss = pb.grouping_loss(grouped.y, grouped.scores, grouped.features, **choices)
     built, made = (
-        diagrams.GroupingDiagram.of_grouping(loss),
+        diagrams.RegionReliability.of_grouping(loss),
         diagrams.grouping_diagram(grouped.y, grouped.scores, grouped.features, lens=pb.Binary()),
     )
     plain = pb.grouping_diagram(grouped.y, grouped.scores, grouped.features, lens=pb.Binary())
@@ -125,7 +125,7 @@ def test_a_grouping_diagram_is_that_of_the_grouping_loss(grouped):
         np.testing.assert_array_equal(getattr(built, name), getattr(plain, name))
         np.testing.assert_array_equal(getattr(made, name), getattr(plain, name))
     with pytest.raises(pb.InputError, match="single event"):
-        diagrams.GroupingDiagram.of_grouping(
+        diagrams.RegionReliability.of_grouping(
             pb.grouping_loss(
                 grouped.y, grouped.scores, grouped.features, lens=pb.Classwise(), interval=None
             )
@@ -157,7 +157,7 @@ def test_known_groups_make_up_their_bins(grouped):
 def test_the_caption_of_a_grouping_diagram_is_about_what_is_drawn(rows, region_rows, left_out):
     stated, counts = np.array([0.2, 0.7]), np.array(region_rows)
     region_bin, observed = np.array([0, 0, 1, 1]), np.array([0.1, 0.3, 0.6, 0.8])
-    found = diagrams.GroupingDiagram(
+    found = diagrams.RegionReliability(
         stated=stated,
         observed=stated,
         rows=np.array(rows),
@@ -176,7 +176,7 @@ def test_the_caption_of_a_grouping_diagram_is_about_what_is_drawn(rows, region_r
     assert len(marks(picture.panels[1], Bars)[0].left) == len(rows) - left_out.count("bin")
     assert ("Not drawn" in picture.caption) == bool(left_out)
     assert f"Not drawn: {left_out} of fewer than 10 rows." in picture.caption or not left_out
-    assert ("say little" in picture.caption) == (max(region_rows) < 10)
+    assert ("imprecise" in picture.caption) == (max(region_rows) < 10)
     assert "vertical lines are 95% intervals" in picture.caption
     many = replace(
         found,
@@ -409,9 +409,11 @@ def test_top_k_confidence_and_accuracy(world):
             error = pb.calibration_error(
                 world.y, p, lens=pb.TopK(k), interval=True, **choices, **FEW
             )
-            assert (found.error[s, k - 1], found.low[s, k - 1], found.high[s, k - 1]) == around(
-                error
-            )
+            assert (
+                found.error[s, k - 1],
+                found.low[s, k - 1],
+                found.high[s, k - 1],
+            ) == error_interval(error)
             test = pb.calibration_test(world.y, p, lens=pb.TopK(k), **choices, **FEW)
             assert found.null[s, k - 1] == test.null_mean
     errors, sums, changes = found.picture().panels
@@ -624,11 +626,11 @@ def test_a_sweep_is_drawn_from_coarse_to_fine(world):
     bins = [pb.EqualWidth(b) for b in (2, 5, 10)]
     by_bins = diagrams.sweep_diagram(world.y, world.mcs, partitions=bins, lens=pb.TopLabel(), **FEW)
     assert by_bins.name.tolist() == ["2", "5", "10"]
-    assert by_bins.axis == "bins of equal width"
+    assert by_bins.axis == "equal-width bins"
     mixed = diagrams.sweep_diagram(
         world.y, world.mcs, partitions=[pb.Whole(), *bins], lens=pb.TopLabel(), **FEW
     )
-    assert mixed.name[:2].tolist() == ["all rows together", "2 equal bins"]
+    assert mixed.name[:2].tolist() == ["all rows together", "2 equal-width bins"]
 
 
 # Composition

@@ -13,7 +13,7 @@ from matplotlib.figure import Figure
 
 import probaudit as pb
 from probaudit import diagrams
-from probaudit.diagrams import displays, extents, palette, picture, vega_drawer
+from probaudit.diagrams import extents, palette, picture, vega_drawer
 from probaudit.diagrams.matplotlib_drawer import draw
 from probaudit.diagrams.picture import Axis, Band, Bars, Line, Panel, Picture, Points, Rule, Text
 
@@ -115,14 +115,16 @@ def found(request):
 
 
 def test_every_diagram_is_here():
-    assert set(CALLS) == {name for name in diagrams.MODULES if name.endswith("_diagram")}
+    assert set(CALLS) == set(diagrams.DIAGRAMS)
 
 
-def test_every_display_names_a_diagram():
-    assert {display.function for display in displays.Display.__subclasses__()} == set(CALLS)
-    assert {display.__name__ for display in displays.Display.__subclasses__()} == {
-        name for name in diagrams.MODULES if name.endswith("Display") and name != "Display"
-    }
+def test_every_diagram_has_a_display():
+    for name, function in diagrams.DISPLAYS.items():
+        display = getattr(diagrams, name)
+        assert issubclass(display, diagrams.Display)
+        assert display is getattr(diagrams, name)
+        assert (display.__name__, display.function) == (name, function)
+    assert set(diagrams.DISPLAYS.values()) == set(CALLS)
 
 
 def same(found, expected):

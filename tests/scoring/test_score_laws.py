@@ -261,7 +261,7 @@ def test_the_full_divergence_is_no_less_than_that_of_one_class(name, data):
 
 @pytest.mark.parametrize("score", [pb.Cost.zero_one(3), pb.RiskWeighted(2, 3)])
 def test_no_counterpart_where_the_bound_fails(score):
-    with pytest.raises(pb.InputError, match="1-D counterpart"):
+    with pytest.raises(pb.InputError, match="must be Log, Brier"):
         score.one_dimensional()
 
 

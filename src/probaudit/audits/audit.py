@@ -494,7 +494,7 @@ def _grouping_loss(budget: Budget, sample_words: str) -> dict[str, Estimate]:
         low=low,
         high=high,
         n=x.n,
-        definition=f"share of the Brier score, {x.definition}",
+        definition="share of the Brier score, " + x.definition,
     )
     return {"grouping_loss": x, "grouping_loss.relative": share}
 

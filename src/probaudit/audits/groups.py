@@ -89,7 +89,9 @@ def group_errors(evidence: Evidence) -> tuple[Group, ...]:
                 1.0 if clusters is None else clusters.widening(seen.view.labels[inside] - observed)
             )
             low, high = wilson(observed, 1 / float(share @ share) / wider**2)
-            words = f"share of rows {'stated correct' if evidence.sample.pairs else 'whose argmax is right'}, {where}"
+            right = "whose most probable class is the true one"
+            right = "stated correct" if evidence.sample.pairs else right
+            words = f"share of rows {right}, {where}"
             view = View(judged.view.outputs[inside], judged.view.labels[inside])
             grid, dependent = FineGrid.of_view(view, weights), None
             if clusters is not None:
@@ -97,7 +99,7 @@ def group_errors(evidence: Evidence) -> tuple[Group, ...]:
                     f"{words}, {clusters.count:,} clusters",
                     DependentEvent(view, clusters),
                 )
-            said = f"{described(Binary() if two else TopLabel())}, {where}"
+            said = described(Binary() if two else TopLabel()) + f", {where}"
             chances.append(Chance.of_rough(grid, dependent))
             error = binned("ece", grid, WIDTH, said, resamples=FEWER_RESAMPLES, event=dependent)
             error = replace(error, event=event)

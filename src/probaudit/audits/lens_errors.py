@@ -21,7 +21,7 @@ from ..calibration.fine_grid import FineGrid, grid_sums
 from ..calibration.gap_tails import exceedance
 from ..calibration.gaps import ONE_ROW, debiased_gap, mean_gap
 from ..calibration.intervals import dependence
-from ..calibration.kernel_regression import kernel_error
+from ..calibration.kernel_regression import kernel_definition, kernel_error
 from ..calibration.null import SignedClusters, Steps, classwise_null
 from ..calibration.population import Part, Population, population_error
 from ..calibration.resampling import percentile
@@ -42,6 +42,7 @@ from ..calibration.smooth import (
 )
 from ..calibration.terms import Term
 from ..calibration.views import look_at_event
+from ..choices.definitions import Definition
 from ..choices.distances import L1, TVD, Distance, Squared
 from ..choices.lenses import Classwise, Full, Lens, OneVsRest, TopK, TopLabel, View
 from ..choices.partitions import EqualMass, EqualWidth, KDTree, Partition
@@ -172,9 +173,9 @@ class LensError:
 MEAN_GAP: CellError = partial(mean_gap, distance=ABSOLUTE)
 
 
-def described(what: Any, partition: Partition = WIDTH, distance: Distance = ABSOLUTE) -> str:
-    """As `calibration_error` says it."""
-    return f"calibration error, {what}, {partition!r}, {distance!r}"
+def described(what: Any, partition: Partition = WIDTH, distance: Distance = ABSOLUTE) -> Definition:
+    """As in `calibration_error`."""
+    return Definition("calibration error", what, partition, distance)
 
 
 def top_label_errors(evidence: Evidence) -> list[LensError]:
@@ -214,9 +215,9 @@ def top_label_errors(evidence: Evidence) -> list[LensError]:
         judged("ace", MASS, described(TopLabel(), MASS) + grid_words),
     ]
     width = min(_smooth_width(grid), SMOOTH_WIDTH)
-    words = "SmoothECE, TopLabel(), reflected Gaussian of width its fixed point"
+    words = Definition("SmoothECE", TopLabel(), "reflected Gaussian of width its fixed point")
     found.append(_unbinned("smooth_ece", grid, _smooth, width, words, event))
-    words = f"kernel calibration error, TopLabel(), brier, gaussian of width {KERNEL_WIDTH:g}"
+    words = kernel_definition(TopLabel(), "brier", "gaussian", KERNEL_WIDTH)
     found.append(
         _unbinned(
             "kernel_calibration_error", grid, _kernel, KERNEL_WIDTH, words, event, squared=True
@@ -224,7 +225,7 @@ def top_label_errors(evidence: Evidence) -> list[LensError]:
     )
     cells = _grid_cells(grid, MASS)[0] if evidence.sampled else seen.gather(MASS)
     if (cells.effective / effects_of(MASS, cells) > ONE_ROW).any():
-        words = f"root of {described(TopLabel(), MASS, Squared())}, debiased{grid_words}"
+        words = "root of " + described(TopLabel(), MASS, Squared()) + f", debiased{grid_words}"
         found.append(judged("rms_error", MASS, words, root=True))
     return [replace(error, event=event_of(evidence)) for error in found]
 
@@ -335,7 +336,7 @@ def class_errors(evidence: Evidence) -> tuple[LensError | None, tuple[LensError,
             )
         )
     values = [float(one.estimate) for one in found]
-    words = f"{described(Classwise())}, mean of {len(classes)} classes"
+    words = described(Classwise()) + f", mean of {len(classes)} classes"
     parts = [replace(part, share=1 / len(classes)) for part in parts]
     whole = _of_clusters(evidence, Classwise(), WIDTH)
     if whole is None:

@@ -8,7 +8,6 @@ import numpy as np
 
 from ..calibration.views import look
 from ..choices.lenses import TopLabel
-from ..diagrams.wording import score_of
 from ..text import counted
 from .finding import Case, Finding, Rule, between_shares, number, percent
 from .repairs import Repair
@@ -37,7 +36,7 @@ def calibrated_but_not_for_all(case: Case) -> Finding | None:
     low = case.budget.grouping.low / case.budget.total
     if not low > SURE:
         return None
-    score = score_of(case.budget, pairs=case.summary.plan.kind == "pairs")
+    score = case.budget.score_words(pairs=case.summary.plan.kind == "pairs")
     return Finding(
         "warning",
         "calibrated_but_not_for_all",

@@ -291,12 +291,13 @@ def _numbers(
     after, infinite = found.calibrated, int(np.isinf(log).sum())
     in_rows = seen.codes == 1 if pairs else seen.probs.argmax(axis=1) == seen.codes
     hits = float(share @ in_rows)
-    right = "share of rows stated correct" if pairs else "share of rows whose argmax is right"
+    right = "share of rows whose most probable class is the true one"
+    right = "share of rows stated correct" if pairs else right
     low, high = wilson(hits, 1 / float(share @ share) / _widening(clusters, in_rows - hits) ** 2)
     top = _error(
-        seen, Binary() if pairs else TopLabel(), f"{described(TopLabel())}, {where}", clusters
+        seen, Binary() if pairs else TopLabel(), described(TopLabel()) + f", {where}", clusters
     )
-    words = f"{described(f'true class among the {k} most probable')}, {where}"
+    words = described(f"true class among the {k} most probable") + f", {where}"
     rank = _error(seen, among(k), words, clusters) if k else None
     classwise = math.nan if pairs else float(calibration_error(seen, lens=Classwise()))
     return {
@@ -313,7 +314,7 @@ def _numbers(
         "gain": _tidy(found.relative, f"share of the log score removed, {where}"),
         "ece": _tidy(top.estimate, top.estimate.definition),
         "ece_chance": top.null_high,
-        "classwise_ece": Estimate(classwise, n=n, definition=f"{described(Classwise())}, {where}"),
+        "classwise_ece": Estimate(classwise, n=n, definition=described(Classwise()) + f", {where}"),
         "topk_ece": Estimate(math.nan) if rank is None else rank.estimate,
         "topk_chance": math.nan if rank is None else rank.null_high,
     }

@@ -7,7 +7,6 @@ import math
 import numpy as np
 
 from ..data.predictions import Predictions
-from ..diagrams.wording import score_of
 from ..engines.good_rows import survey
 from ..estimate import Estimate
 from ..scoring.clusters import FEW_CLUSTERS
@@ -360,7 +359,7 @@ def hidden_groups(case: Case) -> Finding | None:
     share, low, high = (
         float(x) / budget.total for x in (budget.grouping, *budget.grouping.interval)
     )
-    score = score_of(budget, pairs=case.summary.plan.kind == "pairs")
+    score = budget.score_words(pairs=case.summary.plan.kind == "pairs")
     span, reference = (
         between_shares(low, high),
         "Perez-Lebel, Le Morvan & Varoquaux 2023, Section 4",

@@ -10,9 +10,11 @@ from typing import Any, Unpack
 
 import numpy as np
 
+from ..choices.definitions import Definition, Described
 from ..choices.distances import Distance, Squared, as_distance
 from ..choices.lenses import Classwise, Lens, TopLabel
 from ..choices.partitions import EqualMass, EqualWidth, Partition
+from ..choices.selections import as_selection
 from ..data.inputs import RowOptions, documents_row_options, rows_of
 from ..engines.choosing import Passing, as_source
 from ..engines.good_rows import survey
@@ -46,12 +48,12 @@ class CalibrationError(Estimate):
 
 def _error(
     value: float,
-    definition: list[str],
+    definition: list[str | Described],
     n: int,
     cells: Sequence[Cells] = (),
     per_class: dict[Any, float] | None = None,
 ) -> CalibrationError:
-    found = CalibrationError(value, n=n, definition=", ".join(definition), per_class=per_class)
+    found = CalibrationError(value, n=n, definition=Definition(*definition), per_class=per_class)
     found.gathered = tuple(cells)
     return found
 
@@ -144,12 +146,12 @@ def calibration_error(
     cells = [term.cells for term in terms]
     errors = [error(c) for c in cells]
     values = np.concatenate([np.atleast_1d(one) for one in errors]).tolist()
-    words = [f"calibration error, {lens}", repr(partition), repr(metric)]
+    words: list[str | Described] = ["calibration error", lens, partition, metric]
     if debias:
         few = sum(int(thin(c).sum()) for c in cells)
         words.append("debiased" + (f", {few} cells of one row left out" if few else ""))
     words += ["largest cell"] if worst else []
-    words += [f"where {where!r}"] if where is not None else []
+    words += ["where " + Definition(as_selection(where))] if where is not None else []
     least, n = (
         min(int((c.weight > 0).sum(axis=-1).min()) for c in cells),
         max(int(c.rows.sum(axis=-1).max()) for c in cells),
@@ -244,7 +246,8 @@ def partitioned_calibration_error(
         for term in with_class_shares(row_terms(predictions, lens, partition, where), lens, priors)
     ]
     cells = [term.cells for term in terms]
-    words = [f"partitioned calibration error, {lens}", f"{len(chosen)} partitions", repr(metric)]
+    words: list[str | Described] = ["partitioned calibration error", lens]
+    words += [f"{len(chosen)} partitions", metric]
     words += [INTERVAL] if interval else []
     value = math.fsum(term.share * term.mean(mean_gap(term.cells, metric)) for term in terms)
     found = _error(value, words, max(int(c.rows.sum(axis=-1).max()) for c in cells), cells)
@@ -296,6 +299,6 @@ def rms_calibration_error(
         square * share
         for square, share in zip(squares, shares or [1 / len(squares)] * len(squares), strict=True)
     )
-    root = _error(math.sqrt(mean), [f"root of {found.definition}"], found.n, found.gathered)
+    root = _error(math.sqrt(mean), ["root of " + found.definition], found.n, found.gathered)
     _put(root, Population(found.debiased, found.low, found.high).root())
     return root

@@ -20,7 +20,13 @@ from ..estimate import Estimate
 from .cells import Cells
 from .fine_grid import FineGrid, grid_sums
 from .intervals import Bootstrap
-from .kernel_regression import KernelCurve, kernel_curve, kernel_error, kernel_function
+from .kernel_regression import (
+    KernelCurve,
+    kernel_curve,
+    kernel_definition,
+    kernel_error,
+    kernel_function,
+)
 from .local_logistic import NARROWEST
 from .log_kernel import log_calibration, log_estimate, log_sharpness
 from .resampling import Method
@@ -73,9 +79,7 @@ def kernel_calibration_error(
     check_kernel(score, kernel, bandwidth)
     lens = TopLabel() if lens is None else lens
     predictions = rows_of(y_true, y_proba, **options)
-    words = f"kernel calibration error, {lens}, {score}, {kernel} of width {bandwidth:g}" + (
-        ", reflected" if reflect else ""
-    )
+    words = kernel_definition(lens, score, kernel, bandwidth) + (", reflected" if reflect else "")
     if score == "log":
         bootstrap = _bootstrap(interval, predictions, {}, resamples, seed, bias_removed=1)
         return log_estimate(

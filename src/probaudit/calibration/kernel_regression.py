@@ -9,6 +9,9 @@ from typing import Literal
 
 import numpy as np
 
+from ..choices.definitions import Definition
+from ..choices.lenses import Lens
+from ..choices.scores import as_score
 from ..errors import InputError
 from .fine_grid import FineGrid
 
@@ -143,3 +146,9 @@ def _regression(
     mass = weights @ grid.weight[kept]
     with np.errstate(invalid="ignore", divide="ignore"):
         return mass, *(weights @ values[kept] / mass for values in sums)
+
+
+def kernel_definition(lens: Lens, score: str, kernel: str, bandwidth: float) -> Definition:
+    """The definition of a kernel calibration error."""
+    width = f"{kernel.capitalize()} kernel of width {bandwidth:g}"
+    return Definition("kernel calibration error", lens, as_score(score).words(), width)

@@ -16,7 +16,7 @@ from ..states import CELLS
 from .cells import Cells, gather_categories, gather_cells
 from .fine_grid import FineGrid
 from .intervals import Bootstrap
-from .kernel_regression import kernel_function
+from .kernel_regression import kernel_definition, kernel_function
 from .local_logistic import EventOdds, LogCalibration
 from .resampling import Method
 from .terms import Term
@@ -44,7 +44,7 @@ def log_sharpness(
         seed=0,
         bias_removed=1,
     )
-    words = f"kernel calibration error, {TopLabel()}, log, {kernel} of width {bandwidth:g}"
+    words = kernel_definition(TopLabel(), "log", kernel, bandwidth)
     return log_estimate([found], words, bootstrap), _unexplained_loss(predictions, found)
 
 

@@ -8,6 +8,7 @@ from typing import Any, Literal, Unpack
 
 import numpy as np
 
+from ..choices.definitions import Definition
 from ..choices.lenses import Full, Lens, TopLabel, View
 from ..data.inputs import RowOptions, documents_row_options, rows_of
 from ..errors import InputError
@@ -61,7 +62,9 @@ def maximum_mean_calibration_error(
     seen = look_at_event(rows_of(y_true, y_proba, **options), lens)
     value = mmce(seen.view.outputs, seen.view.labels, seen.weights, seen.order, width)
     return Estimate(
-        value, n=len(seen.rows), definition=f"MMCE, {lens}, exponential kernel of width {width:g}"
+        value,
+        n=len(seen.rows),
+        definition=Definition("MMCE", lens, f"exponential kernel of width {width:g}"),
     )
 
 

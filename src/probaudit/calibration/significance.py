@@ -13,6 +13,7 @@ from typing import Any, Unpack
 
 import numpy as np
 
+from ..choices.definitions import Definition
 from ..choices.distances import Distance, as_distance
 from ..choices.lenses import Lens, TopLabel, View
 from ..choices.partitions import EqualWidth, Partition
@@ -106,8 +107,9 @@ def calibration_test(
             of_view = SignedClusters.of_view(s.view, c, s.weights, clusters[s.rows], seed=seed)
             signed += share * of_view.null(metric, resamples, seed)
         null, against = larger(null, signed), f"{against} and a wild cluster bootstrap"
-    words = f"calibration error against {against}, {lens}, {partition!r}, {metric!r}"
-    return CalibrationTest.of(value, null, len(seen[0].rows), f"{words}, {resamples} resamples")
+    words = Definition(f"calibration error against {against}", lens, partition, metric)
+    words += f", {resamples} resamples"
+    return CalibrationTest.of(value, null, len(seen[0].rows), words)
 
 
 def _weighted_error(

@@ -9,6 +9,7 @@ from typing import Any, Unpack
 
 import numpy as np
 
+from ..choices.definitions import Definition
 from ..choices.distances import L1
 from ..choices.lenses import Lens, TopLabel
 from ..data.inputs import RowOptions, documents_row_options, rows_of
@@ -63,7 +64,8 @@ def smooth_calibration_error(
     found = [
         smooth_error((grid.targets - grid.outputs) / grid.weight.sum(), sigma) for grid in grids
     ]
-    words = f"SmoothECE, {lens}, reflected Gaussian of width {'its fixed point' if sigma is None else format(sigma, 'g')}"
+    width = "its fixed point" if sigma is None else format(sigma, "g")
+    words = Definition("SmoothECE", lens, f"reflected Gaussian of width {width}")
     n = max(int(grid.rows.sum()) for grid in grids)
     estimate = Estimate(
         math.fsum(float(value) for value, _ in found) / len(found), n=n, definition=words

@@ -13,6 +13,7 @@ import numpy as np
 
 from ..calibration import paired
 from ..calibration.resampling import draw_units, percentile
+from ..choices.definitions import Definition
 from ..choices.scores import Cost, Score, as_score
 from ..data.arrays import as_array
 from ..data.inputs import RowOptions, documents_row_options, rows_of
@@ -289,7 +290,7 @@ def calibration_loss(
     )
     before, after = rule.score(raw, outputs.codes), rule.score(posteriors, outputs.codes)
     name = type(chosen).__name__
-    words = f"{rule.name} score, {name}, {folds.words}"
+    words = Definition(rule.words(), Definition.of_name(name, chosen.words()), folds.words)
     found = _estimates(before, after, outputs, words, with_interval=interval == "paired")
     if interval == "bootstrap":
         draws = []
@@ -308,7 +309,7 @@ def calibration_loss(
         float(share @ rule.divergence(posteriors, raw)),
         float(share @ rule.entropy(posteriors)),
     )
-    definition = f"calibration loss, {words}"
+    definition = "calibration loss, " + words
     return CalibrationLoss(
         *found,
         divergence=divergence,
@@ -539,7 +540,9 @@ def _estimates(
             paired.half_width(terms, paired.quantile(outputs.clusters)) if with_interval else np.nan
         )
         found.append(
-            Estimate(value, low=value - half, high=value + half, n=n, definition=f"{name}, {words}")
+            Estimate(
+                value, low=value - half, high=value + half, n=n, definition=f"{name}, " + words
+            )
         )
     return found[0], found[1], found[2], found[3]
 

@@ -1,8 +1,7 @@
-"""Distances: what a gap between mean output and mean target costs (Kirchenbauer et al. 2022,
+"""Distances between the mean output and the mean target of a cell (Kirchenbauer et al. 2022,
 Section 4.3 and Appendix A.2).
 
-A distance takes mean outputs and mean targets of cells, [m] for a single event or [m, d], and gives
-[m] numbers.
+A distance maps mean outputs and mean targets, [m] for a single event or [m, d], to [m] numbers.
 """
 
 from __future__ import annotations
@@ -19,15 +18,19 @@ from .scores import Brier, Log, Score
 
 
 class Distance(ABC):
-    """A choice of what a gap costs. To write one, subclass and implement `between`."""
+    """Base class of distances. A subclass implements `between`, and `words` for reports."""
 
     @abstractmethod
     def between(self, outputs: np.ndarray, targets: np.ndarray) -> np.ndarray:
         """The distance in each cell."""
 
+    def words(self) -> str:
+        """A plain-English description; the code of the distance unless a subclass has one."""
+        return repr(self)
 
-def _gap(outputs: np.ndarray, targets: np.ndarray) -> np.ndarray:
-    """Differences, [m, d]."""
+
+def _difference(outputs: np.ndarray, targets: np.ndarray) -> np.ndarray:
+    """Output minus target, as a matrix [m, d]."""
     gap = outputs - targets
     return gap[:, None] if gap.ndim == 1 else gap
 
@@ -36,14 +39,20 @@ def _gap(outputs: np.ndarray, targets: np.ndarray) -> np.ndarray:
 class L1(Distance):
     """The sum of absolute differences."""
 
+    def words(self) -> str:
+        return "absolute difference"
+
     def between(self, outputs: np.ndarray, targets: np.ndarray) -> np.ndarray:
-        return np.abs(_gap(outputs, targets)).sum(axis=1)
+        return np.abs(_difference(outputs, targets)).sum(axis=1)
 
 
 @dataclass(frozen=True)
 class TVD(Distance):
     """Total variation: half the sum of absolute differences; for a single event, the absolute
     difference."""
+
+    def words(self) -> str:
+        return "total variation"
 
     def between(self, outputs: np.ndarray, targets: np.ndarray) -> np.ndarray:
         return L1().between(outputs, targets) / (1 if outputs.ndim == 1 else 2)
@@ -59,16 +68,22 @@ class Lq(Distance):
         if not self.q >= 1:
             raise InputError("q", "must be at least 1", self.q)
 
+    def words(self) -> str:
+        return "largest difference" if np.isinf(self.q) else f"{self.q:g}-norm of the difference"
+
     def between(self, outputs: np.ndarray, targets: np.ndarray) -> np.ndarray:
-        return np.linalg.norm(_gap(outputs, targets), ord=self.q, axis=1)
+        return np.linalg.norm(_difference(outputs, targets), ord=self.q, axis=1)
 
 
 @dataclass(frozen=True)
 class Squared(Distance):
     """The sum of squared differences: the divergence of the Brier score."""
 
+    def words(self) -> str:
+        return "squared difference"
+
     def between(self, outputs: np.ndarray, targets: np.ndarray) -> np.ndarray:
-        return (_gap(outputs, targets) ** 2).sum(axis=1)
+        return (_difference(outputs, targets) ** 2).sum(axis=1)
 
 
 @dataclass(frozen=True)
@@ -78,12 +93,15 @@ class Divergence(Distance):
 
     score: Score
 
+    def words(self) -> str:
+        return f"divergence of the {self.score.words()}"
+
     def between(self, outputs: np.ndarray, targets: np.ndarray) -> np.ndarray:
         if outputs.ndim == 1:
             return self.score.one_dimensional().divergence(
                 np.clip(targets, 0, 1), np.clip(outputs, 0, 1)
             )
-        # of simulated gaps
+        # Simulated targets may leave the simplex.
         if (targets < 0).any() or (np.abs(targets.sum(axis=1) - 1) > 1e-6).any():
             targets = np.clip(targets, 0, None)
             targets = targets / targets.sum(axis=1, keepdims=True)
@@ -92,8 +110,8 @@ class Divergence(Distance):
 
 @dataclass(frozen=True)
 class InterInterval(Distance):
-    """How far the mean target lies outside [low, high], whatever the output says (Kirchenbauer et
-    al. 2022, Eq. 7): for Likert scales."""
+    """How far the mean target lies outside [low, high], whatever the mean output (Kirchenbauer et
+    al. 2022, Eq. 7). For Likert scales."""
 
     low: float
     high: float
@@ -102,22 +120,30 @@ class InterInterval(Distance):
         if not 0 <= self.low <= self.high <= 1:
             raise InputError("low", "must satisfy 0 <= low <= high <= 1", (self.low, self.high))
 
+    def words(self) -> str:
+        return f"distance from the interval {self.low:g} to {self.high:g}"
+
     def between(self, outputs: np.ndarray, targets: np.ndarray) -> np.ndarray:
         if outputs.ndim != 1:
-            raise InputError("distance", "InterInterval needs a lens that shows a single event")
+            raise InputError(
+                "distance", "InterInterval requires a lens with a single event, such as TopLabel()"
+            )
         return np.maximum(0.0, np.maximum(self.low - targets, targets - self.high))
 
 
 @dataclass(frozen=True)
 class IntervalTVD(Distance):
-    """Total variation, counted only where the mean target lies outside [low, high]: a tolerance,
-    beyond which all counts."""
+    """Total variation where the mean target lies outside [low, high], else 0. The interval is a
+    tolerance."""
 
     low: float
     high: float
 
     def __post_init__(self) -> None:
         InterInterval(self.low, self.high)
+
+    def words(self) -> str:
+        return f"total variation outside the interval {self.low:g} to {self.high:g}"
 
     def between(self, outputs: np.ndarray, targets: np.ndarray) -> np.ndarray:
         outside = InterInterval(self.low, self.high).between(outputs, targets) > 0
@@ -126,8 +152,8 @@ class IntervalTVD(Distance):
 
 @dataclass(frozen=True, eq=False)
 class Mahalanobis(Distance):
-    """sqrt((g - y) M (g - y)'), M positive semi-definite (Kirchenbauer et al. 2022, Eq. 10-11); a
-    vector stands for its diagonal (Eq. 9)."""
+    """sqrt((g - y) M (g - y)'), M positive semi-definite (Kirchenbauer et al. 2022, Eq. 10-11). A
+    vector is taken as the diagonal of M (Eq. 9)."""
 
     matrix: Any
 
@@ -137,7 +163,7 @@ class Mahalanobis(Distance):
         if matrix.ndim != 2 or matrix.shape[0] != matrix.shape[1]:
             raise InputError(
                 "matrix",
-                "must be square, or the vector of its diagonal",
+                "must be a square matrix, or the vector of its diagonal",
                 f"has shape {matrix.shape}",
             )
         least = float(np.linalg.eigvalsh((matrix + matrix.T) / 2).min())
@@ -147,15 +173,21 @@ class Mahalanobis(Distance):
             )
         object.__setattr__(self, "matrix", matrix)
 
+    def words(self) -> str:
+        return "Mahalanobis distance"
+
     def between(self, outputs: np.ndarray, targets: np.ndarray) -> np.ndarray:
-        gap = _gap(outputs, targets)
+        gap = _difference(outputs, targets)
         if gap.shape[1] != len(self.matrix):
             raise InputError(
-                "matrix", f"needs {gap.shape[1]} rows, as many as the lens shows", len(self.matrix)
+                "matrix",
+                f"must have one row for each of the {gap.shape[1]} outputs of the lens",
+                len(self.matrix),
             )
         return np.sqrt(np.maximum(np.einsum("mi,ij,mj->m", gap, self.matrix, gap), 0.0))
 
 
+# The distances that have a name. To register another one, add it here.
 NAMED: dict[str, Distance] = {
     "l1": L1(),
     "tvd": TVD(),
@@ -168,7 +200,7 @@ NAMED: dict[str, Distance] = {
 
 
 def as_distance(distance: str | Distance) -> Distance:
-    """A distance by name, or as it is."""
+    """The distance of a name; a `Distance` is returned unchanged."""
     if isinstance(distance, Distance):
         return distance
     if distance not in NAMED:

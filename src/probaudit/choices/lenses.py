@@ -1,9 +1,9 @@
-"""Lenses: which smaller problem is judged (Kirchenbauer et al. 2022, Sections 3.2 and 4.2, Appendix
-A).
+"""Lenses: which smaller problem is evaluated (Kirchenbauer et al. 2022, Sections 3.2 and 4.2,
+Appendix A).
 
 A lens maps rows of probabilities (float32 or float64) and labels to the outputs and labels of an
-induced problem. If that problem is whether one event happens, the outputs are the probabilities of
-the event, [n], and the labels 0 or 1; else the outputs are [n, d] and the labels 0..d-1.
+induced problem. If the induced problem is a single event, the outputs are its probabilities, [n],
+and the labels are 0 or 1. Otherwise the outputs are [n, d] and the labels 0..d-1.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from ..errors import InputError
 
 
 class View(NamedTuple):
-    """Rows as a lens shows them."""
+    """Outputs and labels of an induced problem."""
 
     outputs: np.ndarray
     labels: np.ndarray
@@ -36,16 +36,23 @@ class View(NamedTuple):
 
 
 class Lens(ABC):
-    """A choice of what is judged. To write one, subclass and implement `view`; `a | b` looks
-    through a, then b."""
+    """Base class of lenses. A subclass implements `view`, and `words` for reports. `a | b` applies
+    a, then b."""
 
     @abstractmethod
     def view(self, probs: np.ndarray, labels: np.ndarray) -> View:
         """The induced problem, for probabilities [n, K] and labels 0..K-1."""
 
     def views(self, probs: np.ndarray, labels: np.ndarray) -> list[View]:
-        """All the problems a lens shows: one, except for those that look at each class in turn."""
+        """All induced problems: one, or one per class for `Classwise`."""
         return [self.view(probs, labels)]
+
+    def words(self, *, pairs: bool = False) -> str:
+        """A plain-English description; the code of the lens unless a subclass has one.
+
+        pairs : whether the rows have a stated confidence in place of class probabilities.
+        """
+        return repr(self)
 
     def __or__(self, other: Lens) -> Lens:
         return Composed(self, other)
@@ -53,7 +60,10 @@ class Lens(ABC):
 
 @dataclass(frozen=True)
 class Full(Lens):
-    """All classes as they are (Kirchenbauer et al. 2022, Eq. 1)."""
+    """All classes together (Kirchenbauer et al. 2022, Eq. 1)."""
+
+    def words(self, *, pairs: bool = False) -> str:
+        return "all classes together"
 
     def view(self, probs: np.ndarray, labels: np.ndarray) -> View:
         return View(probs, labels)
@@ -67,6 +77,9 @@ class TopLabel(Lens):
     >>> TopLabel().view(np.array([[0.2, 0.8], [0.6, 0.4]]), np.array([1, 1]))
     View(outputs=array([0.8, 0.6]), labels=array([1, 0]))
     """
+
+    def words(self, *, pairs: bool = False) -> str:
+        return "stated confidence" if pairs else "most probable class"
 
     def view(self, probs: np.ndarray, labels: np.ndarray) -> View:
         from ..kernels.viewing import top_label
@@ -85,8 +98,8 @@ class TopLabel(Lens):
 
 @dataclass(frozen=True)
 class TopK(Lens):
-    """The k largest probabilities in order, and the remainder (Kirchenbauer et al. 2022, Eq. 4). Of
-    equal ones the lower class comes first.
+    """The k largest probabilities in order, and the remainder (Kirchenbauer et al. 2022, Eq. 4).
+    Ties go to the lower class.
 
     >>> TopK(2).view(np.array([[0.1, 0.2, 0.3, 0.4]]), np.array([0])).outputs.round(12)
     array([[0.4, 0.3, 0.3]])
@@ -97,6 +110,9 @@ class TopK(Lens):
     def __post_init__(self) -> None:
         if self.k < 1:
             raise InputError("k", "must be at least 1", self.k)
+
+    def words(self, *, pairs: bool = False) -> str:
+        return f"{self.k} most probable classes"
 
     def view(self, probs: np.ndarray, labels: np.ndarray) -> View:
         K = probs.shape[1]
@@ -120,6 +136,9 @@ class OneVsRest(Lens):
 
     index: int
 
+    def words(self, *, pairs: bool = False) -> str:
+        return f"class in column {self.index} against all others"
+
     def view(self, probs: np.ndarray, labels: np.ndarray) -> View:
         if not 0 <= self.index < probs.shape[1]:
             raise InputError("index", f"must be a column, 0 to {probs.shape[1] - 1}", self.index)
@@ -132,9 +151,16 @@ class OneVsRest(Lens):
 class Binary(Lens):
     """The second of two classes."""
 
+    def words(self, *, pairs: bool = False) -> str:
+        return "stated confidence" if pairs else "second class"
+
     def view(self, probs: np.ndarray, labels: np.ndarray) -> View:
         if probs.shape[1] != 2:
-            raise InputError("lens", "Binary needs two classes", probs.shape[1])
+            raise InputError(
+                "lens",
+                "Binary requires two classes; use TopLabel() or OneVsRest(index)",
+                probs.shape[1],
+            )
         return View(probs[:, 1].astype(np.float64), labels)
 
 
@@ -143,9 +169,8 @@ class Classwise(Lens):
     """Each class against all others; errors are averaged over classes (Yang et al. 2023, Example
     2).
 
-    weights : how much each class counts in the mean error: one number per class, in the order of
-        the columns; or "prevalence", the share of the class among the true labels of all rows.
-        Evenly, unless given.
+    weights : the weight of each class in the mean error: one number per class, in the order of the
+        columns; or "prevalence", the share of the class among the true labels. Default: equal.
 
     >>> Classwise(weights=[1, 1, 2]).shares(np.array([0.5, 0.3, 0.2]))
     array([0.25, 0.25, 0.5 ])
@@ -164,13 +189,18 @@ class Classwise(Lens):
             )
         weights = as_numbers(self.weights, "weights").astype(np.float64)
         if weights.ndim != 1 or not (weights >= 0).all() or not 0 < weights.sum() < np.inf:
-            raise InputError(
-                "weights", "must be numbers of at least 0, and not all 0", weights.tolist()
-            )
+            raise InputError("weights", "must be non-negative numbers, not all 0", weights.tolist())
         object.__setattr__(self, "weights", tuple(weights.tolist()))
 
     def __repr__(self) -> str:
         return "Classwise()" if self.weights is None else f"Classwise(weights={self.weights!r})"
+
+    def words(self, *, pairs: bool = False) -> str:
+        words = "each class against all others"
+        if self.weights is None:
+            return words
+        how = "prevalence" if self.weights == "prevalence" else "given weights"
+        return f"{words} (weighted by {how})"
 
     def shares(self, priors: np.ndarray) -> np.ndarray | None:
         """The share of each class in the mean, given the frequencies of the true classes; None if
@@ -182,7 +212,7 @@ class Classwise(Lens):
         if len(self.weights) != len(priors):
             raise InputError(
                 "weights",
-                f"needs one number for each of the {len(priors)} classes",
+                f"must have one number for each of the {len(priors)} classes",
                 len(self.weights),
             )
         return np.asarray(self.weights) / math.fsum(self.weights)
@@ -190,14 +220,14 @@ class Classwise(Lens):
     def view(self, probs: np.ndarray, labels: np.ndarray) -> View:
         raise InputError(
             "lens",
-            "Classwise shows a problem for each class; use `views`, or OneVsRest for one of them",
+            "Classwise has one problem per class; use OneVsRest(index) for a single class",
         )
 
     def views(self, probs: np.ndarray, labels: np.ndarray) -> list[View]:
         if self.weights is not None:
             raise InputError(
                 "lens",
-                "weights of classes are for binned calibration errors; use Classwise() here",
+                "class weights apply to binned calibration errors only; use Classwise()",
                 repr(self),
             )
         return [OneVsRest(k).view(probs, labels) for k in range(probs.shape[1])]
@@ -218,29 +248,32 @@ class Groups(Lens):
 
     @classmethod
     def of_hierarchy(cls, labels: Any, groups: Any, classes: Any = None) -> Groups:
-        """From a column that says, row by row, to which group the true class belongs.
+        """From a column with the group of the true class of each row.
 
         classes : the class of each column, in order; without it the labels are column numbers.
             Every class must occur, and always with the same group.
 
-        >>> Groups.of_hierarchy(["cat", "car", "dog"], ["animal", "thing", "animal"], classes=["car", "cat", "dog"])
+        >>> labels, groups = ["cat", "car", "dog"], ["animal", "thing", "animal"]
+        >>> Groups.of_hierarchy(labels, groups, classes=["car", "cat", "dog"])
         Groups(groups=('thing', 'animal', 'animal'))
         """
         labels, groups = as_array(labels, "labels").tolist(), as_array(groups, "groups").tolist()
         if len(labels) != len(groups):
-            raise InputError("groups", f"needs one value per label ({len(labels)})", len(groups))
+            raise InputError(
+                "groups", f"must have one value per label ({len(labels)})", len(groups)
+            )
         found: dict[Any, Any] = {}
         for label, group in zip(labels, groups, strict=True):
             if found.setdefault(label, group) != group:
                 raise InputError(
                     "groups",
-                    "a class must be in one group only",
+                    "a class must belong to one group only",
                     f"{label!r} is in {found[label]!r} and {group!r}",
                 )
         order = range(int(max(labels)) + 1) if classes is None else list(classes)
         missing = [c for c in order if c not in found]
         if missing:
-            raise InputError("labels", "must have every class", f"{missing[0]!r} is missing")
+            raise InputError("labels", "must contain every class", f"{missing[0]!r} is missing")
         return cls(tuple(found[c] for c in order))
 
     def membership(self, classes: int) -> np.ndarray:
@@ -253,23 +286,28 @@ class Groups(Lens):
         ):
             if len(lists) != classes:
                 raise InputError(
-                    "groups", f"needs the group of each of the {classes} classes", len(lists)
+                    "groups", f"must give the group of each of the {classes} classes", len(lists)
                 )
             return np.unique(np.array(lists), return_inverse=True)[1]
         member = np.full(classes, -1)
         for g, columns in enumerate(lists):
             for column in columns:
                 if not 0 <= column < classes:
-                    raise InputError("groups", f"must hold columns 0 to {classes - 1}", column)
+                    raise InputError("groups", f"must contain columns 0 to {classes - 1}", column)
                 if member[column] >= 0:
                     raise InputError(
-                        "groups", "a class must be in one group only", f"class {column} is in two"
+                        "groups",
+                        "a class must belong to one group only",
+                        f"class {column} is in two",
                     )
                 member[column] = g
         if (member < 0).any():
             missing = int(np.flatnonzero(member < 0)[0])
             raise InputError("groups", "must cover all classes", f"class {missing} is in none")
         return member
+
+    def words(self, *, pairs: bool = False) -> str:
+        return "groups of classes"
 
     def view(self, probs: np.ndarray, labels: np.ndarray) -> View:
         from ..kernels.viewing import group_sums
@@ -283,10 +321,13 @@ class Groups(Lens):
 
 @dataclass(frozen=True)
 class Composed(Lens):
-    """One lens after another."""
+    """Two lenses, applied one after the other."""
 
     first: Lens
     second: Lens
+
+    def words(self, *, pairs: bool = False) -> str:
+        return f"{self.first.words(pairs=pairs)}, then {self.second.words()}"
 
     def views(self, probs: np.ndarray, labels: np.ndarray) -> list[View]:
         found = []
@@ -298,5 +339,5 @@ class Composed(Lens):
     def view(self, probs: np.ndarray, labels: np.ndarray) -> View:
         views = self.views(probs, labels)
         if len(views) != 1:
-            raise InputError("lens", "shows several problems; use `views`", len(views))
+            raise InputError("lens", "must have a single induced problem", len(views))
         return views[0]

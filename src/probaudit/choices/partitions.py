@@ -1,8 +1,8 @@
-"""Partitions: which rows are judged together (Kirchenbauer et al. 2022, Appendix B; Yang et al.
-2023, Definition 2).
+"""Partitions: which rows share a cell (Kirchenbauer et al. 2022, Appendix B; Yang et al. 2023,
+Definition 2).
 
-A partition gives every row the number of its cell, from the outputs that a lens shows: [n] for a
-single event, else [n, d].
+A partition assigns a cell number to every row, from the outputs of a lens: [n] for a single event,
+otherwise [n, d].
 """
 
 from __future__ import annotations
@@ -16,51 +16,56 @@ import numpy as np
 from ..data.arrays import as_array, as_numbers, bits_of
 from ..data.parallel import each_chunk
 from ..errors import InputError
+from ..text import counted, fraction
 
-SLACK = 5 * 2.0**-26  # a little more than the rounding of a float32; as in kernels.gridding
+SLACK = 5 * 2.0**-26  # slightly above the rounding error of float32; as in kernels.gridding
 
 
 class Partition(ABC):
-    """A choice of which rows are judged together. To write one, subclass and implement `cells`."""
+    """Base class of partitions. A subclass implements `cells`, and `words` for reports."""
 
     @abstractmethod
     def cells(self, outputs: np.ndarray) -> np.ndarray:
-        """The number of each row's cell; equal numbers share a cell."""
+        """The cell number of each row."""
 
     @property
     def count(self) -> int:
-        """How many cells there can be, of a partition that is `placed`."""
+        """The largest possible number of cells, for the result of `placed`."""
         raise InputError(
             "partition",
-            "needs `count`, how many cells there are, to be counted over rows in files",
+            "must define `count`, the number of cells, to be used with files",
             repr(self),
         )
 
     def grid_cells(self, place: np.ndarray, rows: np.ndarray) -> np.ndarray:
-        """The same for cells of a fine grid, given where each lies and how many rows it holds."""
+        """Cell numbers for the cells of a fine grid, given their positions and row counts."""
         raise InputError(
-            "exact", "must be True: this partition needs the rows themselves", repr(self)
+            "exact", "must be True: this partition cannot be computed from a grid", repr(self)
         )
 
     def select(self, rows: np.ndarray, total: int) -> Partition:
-        """The same partition for some of all `total` rows."""
+        """The same partition for a subset of all `total` rows."""
         return self
 
     def placed(self, outputs: np.ndarray) -> Partition:
-        """The cells that these outputs make, for any others: for rows that are counted after a
-        sample has shown what they are like."""
+        """The partition with cells fixed by these outputs (a sample), to be applied to other
+        rows."""
         raise InputError(
             "partition",
-            "must be one that a sample of rows can decide, as bins and k-d trees are",
+            "must be bins or a k-d tree, whose cells a sample of the rows can fix",
             repr(self),
         )
+
+    def words(self) -> str:
+        """A plain-English description; the code of the partition unless a subclass has one."""
+        return repr(self)
 
     def __mul__(self, other: Partition) -> Partition:
         return Product(self, other)
 
 
-def _numbered(*labels: np.ndarray) -> np.ndarray:
-    """Cells of the combinations that occur."""
+def _combined_codes(*labels: np.ndarray) -> np.ndarray:
+    """A cell number for each combination of labels that occurs."""
     codes = np.zeros(len(labels[0]), np.int64)
     for label in labels:
         place = _places(label)
@@ -71,7 +76,7 @@ def _numbered(*labels: np.ndarray) -> np.ndarray:
 
 
 def _places(label: np.ndarray) -> np.ndarray:
-    """A number for each different value; in order of the values if these have one."""
+    """A number for each distinct value, in sorted order if the values can be sorted."""
     try:
         return np.unique(label, return_inverse=True)[1].reshape(-1)
     except TypeError:  # None among strings, say
@@ -80,19 +85,19 @@ def _places(label: np.ndarray) -> np.ndarray:
 
 
 def rising_order(outputs: np.ndarray) -> np.ndarray:
-    """The rows from the least output to the largest; those of equal outputs as they come.
+    """The order that sorts outputs, stable for ties.
 
     >>> rising_order(np.array([0.5, 0.2, 0.5, 0.1]))
     array([3, 1, 0, 2])
     """
     from ..kernels.sorting import sorting_order
 
-    bits = bits_of(outputs.astype(np.float64) + 0.0)  # the two zeros are equal
+    bits = bits_of(outputs.astype(np.float64) + 0.0)  # makes -0.0 equal to 0.0
     return sorting_order(np.where(bits < 0, ~bits, bits ^ np.iinfo(np.int64).min).view(np.uint64))
 
 
 def _ranks(codes: np.ndarray) -> np.ndarray:
-    """The place of each code among those that occur."""
+    """The rank of each code among the distinct codes."""
     from ..kernels.sorting import sorting_order
 
     order, found = sorting_order(codes), np.empty(len(codes), np.int64)
@@ -102,8 +107,8 @@ def _ranks(codes: np.ndarray) -> np.ndarray:
 
 
 def _with_slack(edges: np.ndarray, right: bool) -> np.ndarray:
-    """Edges moved so that outputs that round to them as float32 are not below them, or with `right`
-    not above."""
+    """Edges moved by the rounding error of float32: outputs that round to an edge fall above it, or
+    below it with `right`."""
     return edges * (1 + SLACK if right else 1 - SLACK)
 
 
@@ -111,7 +116,7 @@ def _single(outputs: np.ndarray, name: str) -> np.ndarray:
     if outputs.ndim != 1:
         raise InputError(
             "partition",
-            f"{name} needs a lens that shows a single event",
+            f"{name} requires a lens with a single event, such as TopLabel()",
             f"outputs of shape {outputs.shape}",
         )
     return outputs
@@ -122,9 +127,10 @@ class EqualWidth(Partition):
     """Bins of equal width, [low, high), the last one closed; with `right`, (low, high], the first
     one closed.
 
-    An output that differs from an edge by no more than the rounding of a float32 (7.5e-8 of itself)
-    is at the edge. The fine grid of a pass over rows has the same rule. With several outputs, the
-    cells of the first d - 1 of them (Kirchenbauer et al. 2022's uniform scheme).
+    An output that differs from an edge by no more than the rounding error of float32 (relative
+    7.5e-8) counts as lying at the edge. The fine grids use the same rule. With several outputs,
+    cells are products of the bins of the first d - 1 outputs (the uniform scheme of Kirchenbauer et
+    al. 2022).
 
     >>> EqualWidth(10).cells(np.array([0.2, 0.3, 0.6, 0.7]))
     array([2, 3, 6, 7])
@@ -140,6 +146,9 @@ class EqualWidth(Partition):
     def __post_init__(self) -> None:
         if self.bins < 1:
             raise InputError("bins", "must be at least 1", self.bins)
+
+    def words(self) -> str:
+        return f"{self.bins} equal-width bins" + (", closed on the right" if self.right else "")
 
     def cells(self, outputs: np.ndarray) -> np.ndarray:
         from ..kernels.viewing import row_codes, width_bins
@@ -167,11 +176,11 @@ class EqualWidth(Partition):
 
     @property
     def cuts(self) -> np.ndarray:
-        """What outputs are compared with."""
+        """The edges that outputs are compared with."""
         return _with_slack(self.edges, self.right)
 
     def first_beyond(self, dtype: Any) -> Any:
-        """The bit pattern of the least number of a format that lies beyond the first bin."""
+        """The bit pattern of the smallest number of a dtype above the first bin."""
         edge = np.nextafter(self.cuts[1], 2.0) if self.right else self.cuts[1]
         number = np.array([edge], dtype)
         return bits_of(np.where(number >= edge, number, np.nextafter(number, np.array(2, dtype))))[
@@ -185,7 +194,7 @@ class EqualWidth(Partition):
         if outputs.ndim != 1:
             raise InputError(
                 "partition",
-                "of several outputs must be a KDTree, for rows that are not in memory",
+                "must be a KDTree for several outputs of rows that are not in memory",
                 repr(self),
             )
         return self
@@ -197,8 +206,8 @@ class EqualWidth(Partition):
 
 @dataclass(frozen=True, eq=False)
 class Edges(Partition):
-    """Bins between given edges, [low, high), the last one closed; with `right`, (low, high]. What
-    is at an edge is as in `EqualWidth`."""
+    """Bins between given edges, [low, high), the last one closed; with `right`, (low, high].
+    Outputs at an edge are treated as in `EqualWidth`."""
 
     edges: Any
     right: bool = False
@@ -208,6 +217,9 @@ class Edges(Partition):
         if edges.ndim != 1 or len(edges) < 2 or not (np.diff(edges) > 0).all():
             raise InputError("edges", "must be two or more increasing numbers", edges.tolist())
         object.__setattr__(self, "edges", edges)
+
+    def words(self) -> str:
+        return "bins between given edges" + (", closed on the right" if self.right else "")
 
     def cells(self, outputs: np.ndarray) -> np.ndarray:
         outputs = _single(outputs, "Edges")
@@ -237,8 +249,8 @@ class Edges(Partition):
 
 @dataclass(frozen=True)
 class EqualMass(Partition):
-    """Bins of equally many rows. Equal outputs are never parted: a boundary moves up past them, and
-    there may be fewer bins.
+    """Bins with equal numbers of rows. Equal outputs always share a bin: a boundary moves up past
+    ties, so that there may be fewer bins.
 
     >>> EqualMass(2).cells(np.array([0.1, 0.1, 0.1, 0.2]))
     array([0, 0, 0, 1])
@@ -250,8 +262,11 @@ class EqualMass(Partition):
         if self.bins < 1:
             raise InputError("bins", "must be at least 1", self.bins)
 
+    def words(self) -> str:
+        return f"{self.bins} equal-mass bins"
+
     def cells(self, outputs: np.ndarray, order: np.ndarray | None = None) -> np.ndarray:
-        """As for every partition; `order` is that of the outputs, if it is known."""
+        """As for every partition. `order` sorts the outputs, if already known."""
         order = rising_order(_single(outputs, "EqualMass")) if order is None else order
         rising, starts = outputs[order], self._starts(len(outputs))
         cuts = np.unique((rising[starts - 1] + rising[starts]) / 2)
@@ -273,7 +288,7 @@ class EqualMass(Partition):
         return Cuts(least[1:])
 
     def _starts(self, rows: int) -> np.ndarray:
-        """The first row of each bin but the first, counted in order of the outputs."""
+        """The first row of each bin except the first, in sorted order."""
         small, larger = divmod(rows, self.bins)
         starts = np.cumsum(np.full(self.bins, small) + (np.arange(self.bins) < larger))[:-1]
         return starts[(starts > 0) & (starts < rows)]
@@ -281,14 +296,14 @@ class EqualMass(Partition):
 
 @dataclass(frozen=True)
 class KDTree(Partition):
-    """Boxes of the simplex: the axis of largest variance is split again and again, at its mean or
-    median.
+    """Cells of a k-d tree over the simplex: the axis of largest variance is split recursively,
+    at its mean or median.
 
-    Rows count alike, whatever their weights. Those below the cut go low; if there are none, the cut
-    is the next larger value: only a box of equal rows cannot be split.
+    Sample weights are ignored. Rows below the cut go to the left child. If there are none, the cut
+    moves to the next larger value, so that only a cell of identical rows cannot be split.
 
-    gamma : a box is split while it holds at least this share of the rows (Kirchenbauer et al. 2022,
-        Appendix B.2); `min_rows` gives the number of rows instead.
+    gamma : a cell is split while it has at least this share of the rows (Kirchenbauer et al. 2022,
+        Appendix B.2). `min_rows` : the same as a number of rows.
     """
 
     gamma: float = 0.1
@@ -302,6 +317,12 @@ class KDTree(Partition):
             raise InputError("gamma", "must lie in (0, 1]", self.gamma)
         if self.min_rows is not None and self.min_rows < 1:
             raise InputError("min_rows", "must be at least 1", self.min_rows)
+
+    def words(self) -> str:
+        least = f"{fraction(self.gamma)} of the rows"
+        if self.min_rows is not None:
+            least = counted(self.min_rows)
+        return f"cells of a k-d tree, split at the {self.split} while they hold {least}"
 
     def cells(self, outputs: np.ndarray) -> np.ndarray:
         return self._grown(outputs)[0]
@@ -332,10 +353,13 @@ def _points(outputs: np.ndarray) -> np.ndarray:
 
 @dataclass(frozen=True, eq=False)
 class Boxes(Partition):
-    """The boxes of a k-d tree that is grown already: see `kernels.trees.tree_cells`."""
+    """The cells of a fitted k-d tree, see `kernels.trees.tree_cells`."""
 
     nodes: np.ndarray
     cuts: np.ndarray
+
+    def words(self) -> str:
+        return "cells of a k-d tree"
 
     def cells(self, outputs: np.ndarray) -> np.ndarray:
         from ..kernels.trees import find_boxes
@@ -356,9 +380,12 @@ class Boxes(Partition):
 
 @dataclass(frozen=True, eq=False)
 class Cuts(Partition):
-    """Bins between rising cuts, without ends: the first holds all below the first cut."""
+    """Bins between increasing cuts. The first bin has all outputs below the first cut."""
 
     cuts: np.ndarray
+
+    def words(self) -> str:
+        return "bins between given cuts"
 
     def cells(self, outputs: np.ndarray) -> np.ndarray:
         return np.searchsorted(self.cuts, _single(outputs, "Cuts"), side="right")
@@ -373,29 +400,35 @@ class Cuts(Partition):
 
 @dataclass(frozen=True, eq=False)
 class Column(Partition):
-    """Cells given row by row: a column of groups, or any array of cell numbers."""
+    """Cells given per row: a column of groups, or any array of cell numbers."""
 
     values: Any
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "values", as_array(self.values, "values"))
 
+    def words(self) -> str:
+        return "given groups"
+
     def cells(self, outputs: np.ndarray) -> np.ndarray:
         if len(self.values) != len(outputs):
             raise InputError(
-                "values", f"needs one value per row ({len(outputs)})", len(self.values)
+                "values", f"must have one value per row ({len(outputs)})", len(self.values)
             )
-        return _numbered(self.values)
+        return _combined_codes(self.values)
 
     def select(self, rows: np.ndarray, total: int) -> Partition:
         if len(self.values) != total:
-            raise InputError("values", f"needs one value per row ({total})", len(self.values))
+            raise InputError("values", f"must have one value per row ({total})", len(self.values))
         return Column(self.values[rows])
 
 
 @dataclass(frozen=True)
 class Whole(Partition):
-    """All rows together (Yang et al. 2023, Example 5)."""
+    """One cell for all rows (Yang et al. 2023, Example 5)."""
+
+    def words(self) -> str:
+        return "all rows together"
 
     def cells(self, outputs: np.ndarray) -> np.ndarray:
         return np.zeros(len(outputs), np.int64)
@@ -413,7 +446,10 @@ class Whole(Partition):
 
 @dataclass(frozen=True)
 class Each(Partition):
-    """Every row by itself (Yang et al. 2023, Example 4)."""
+    """One cell per row (Yang et al. 2023, Example 4)."""
+
+    def words(self) -> str:
+        return "each row by itself"
 
     def cells(self, outputs: np.ndarray) -> np.ndarray:
         return np.arange(len(outputs))
@@ -421,13 +457,16 @@ class Each(Partition):
 
 @dataclass(frozen=True)
 class Product(Partition):
-    """Rows together that are together in both partitions."""
+    """The common refinement: rows share a cell if they do so in both partitions."""
 
     first: Partition
     second: Partition
 
+    def words(self) -> str:
+        return f"{self.first.words()} within {self.second.words()}"
+
     def cells(self, outputs: np.ndarray) -> np.ndarray:
-        return _numbered(self.first.cells(outputs), self.second.cells(outputs))
+        return _combined_codes(self.first.cells(outputs), self.second.cells(outputs))
 
     def select(self, rows: np.ndarray, total: int) -> Partition:
         return Product(self.first.select(rows, total), self.second.select(rows, total))

@@ -1,10 +1,10 @@
-"""Proper scoring rules: each with its per-row score, entropy, divergence, best constant forecast
-and 1-D counterpart.
+"""Proper scoring rules: each with its per-row score, entropy, divergence, base-rate forecast and
+1-D counterpart.
 
-A score S(q, y) judges a forecast q when class y occurs; lower is better. Its entropy H(p) = sum_c
-p_c S(p, c) is what the best forecast of p expects, and its divergence d(p, q) = sum_c p_c S(q, c) -
-H(p) >= 0 is what forecasting q in its place costs (Ferrer & Ramos 2025, Sections 2.3 and 2.5;
-Chidambaram & Ge 2024, Section 4). Forecasts are arrays [..., K].
+A score S(q, y) is the loss of a forecast q when class y occurs; lower is better. Its entropy H(p) =
+sum_c p_c S(p, c) is the expected score of the forecast p when p is true. Its divergence d(p, q) =
+sum_c p_c S(q, c) - H(p) >= 0 is the expected loss of forecasting q instead (Ferrer & Ramos 2025,
+Sections 2.3 and 2.5; Chidambaram & Ge 2024, Section 4). Forecasts are arrays [..., K].
 """
 
 from __future__ import annotations
@@ -45,20 +45,20 @@ class Score(ABC):
         return _expectation(p, self.by_class(q)) - self.entropy(p)
 
     def naive(self, priors: Any) -> np.ndarray:
-        """The best constant forecast: the class frequencies themselves (Ferrer & Ramos 2025,
-        Section 2.3.2)."""
+        """The base-rate forecast: the class frequencies (Ferrer & Ramos 2025, Section 2.3.2)."""
         return as_numbers(priors, "priors")
+
+    def words(self) -> str:
+        """A plain-English name; `name` unless a subclass has one."""
+        return self.name
 
     def one_dimensional(self) -> OneDimensional:
         """The counterpart for the confidence alone, phi in Chidambaram & Ge 2024, Section 4.1."""
-        raise InputError(
-            "score", "has a 1-D counterpart only for Log, Brier and two-class costs", self.name
-        )
+        raise InputError("score", "must be Log, Brier or a Cost of two classes here", self.name)
 
 
 def _expectation(p: np.ndarray, scores: np.ndarray) -> np.ndarray:
-    """sum_c p_c S_c, where a class that cannot occur costs nothing, even if its score is
-    infinite."""
+    """sum_c p_c S_c. A class of probability 0 contributes 0, even if its score is infinite."""
     return np.where(p > 0, p * np.where(p > 0, scores, 0.0), 0.0).sum(axis=-1)
 
 
@@ -100,6 +100,9 @@ class Log(Score):
 
     name = "log"
 
+    def words(self) -> str:
+        return "log loss"
+
     def by_class(self, forecast: np.ndarray) -> np.ndarray:
         with np.errstate(divide="ignore"):
             return -np.log(forecast) + 0.0
@@ -125,6 +128,9 @@ class Brier(Score):
 
     name = "brier"
 
+    def words(self) -> str:
+        return "Brier score"
+
     def by_class(self, forecast: np.ndarray) -> np.ndarray:
         squares = forecast**2
         return squares.sum(axis=-1, keepdims=True) - squares + (1 - forecast) ** 2
@@ -143,11 +149,11 @@ class Brier(Score):
 
 @dataclass(frozen=True, eq=False)
 class Cost(Score):
-    """The cost of the Bayes decision under a K x M cost matrix; its mean is the Bayes risk (paper
-    2, Section 2.3.1).
+    """The cost of the Bayes decision under a K x M cost matrix; its mean is the Bayes risk (Ferrer
+    & Ramos 2025, Section 2.3.1).
 
-    Rows are true classes, columns decisions; a decision need not be a class (to reject, for
-    instance). The decision is the one of least expected cost, the first of equals.
+    Rows are true classes, columns are decisions. A decision need not be a class (rejection, for
+    instance). The Bayes decision has the least expected cost; ties go to the first.
 
     >>> Cost([[0, 1, 0.1], [1, 0, 0.1]]).decide([[0.5, 0.5], [0.01, 0.99]])
     array([2, 1])
@@ -172,7 +178,7 @@ class Cost(Score):
 
     @classmethod
     def zero_one(cls, classes: int, *, reject: float | None = None) -> Cost:
-        """1 for every error; with `reject`, a last decision that costs that much whatever is true.
+        """Cost 1 for every error; with `reject`, a last decision of that cost for every class.
 
         >>> Cost.zero_one(2, reject=0.1).matrix
         array([[0. , 1. , 0.1],
@@ -185,15 +191,23 @@ class Cost(Score):
 
     @classmethod
     def imbalanced(cls, classes: int, cost: float = 10.0) -> Cost:
-        """1 for every error, except `cost` for errors on the last class (Ferrer & Ramos 2025,
+        """Cost 1 for every error, except `cost` for errors on the last class (Ferrer & Ramos 2025,
         Section 3.2)."""
         matrix = 1.0 - np.eye(classes)
         matrix[-1] *= cost
         return cls(matrix, "imbalanced")
 
+    def words(self) -> str:
+        known = {
+            "zero_one": "Bayes risk where an error costs 1",
+            "zero_one_reject": "Bayes risk where an error costs 1 and rejection less",
+        }
+        rows, columns = self.matrix.shape
+        return known.get(self.name, f"Bayes risk of a {rows} x {columns} cost matrix")
+
     def check_classes(self, classes: int) -> None:
         if len(self.matrix) != classes:
-            rule = f"needs one row for each of the {classes} classes"
+            rule = f"must have one row for each of the {classes} classes"
             raise InputError("costs", rule, f"has shape {self.matrix.shape}")
 
     def decide(self, forecast: Any) -> np.ndarray:
@@ -206,9 +220,9 @@ class Cost(Score):
         return np.moveaxis(self.matrix[:, self.decide(forecast)], 0, -1)
 
     def one_dimensional(self) -> OneDimensional:
-        """For two classes, phi(x) = - the least expected cost. With more, the bound of Chidambaram
-        & Ge 2024, Lemma 4.6, does not hold for decisions about one class alone, so there is no
-        counterpart."""
+        """For two classes, phi(x) is minus the least expected cost. There is no counterpart for
+        more classes: the bound of Chidambaram & Ge 2024, Lemma 4.6, does not hold for decisions
+        about a single class."""
         if len(self.matrix) != 2:
             return super().one_dimensional()
         return OneDimensional(
@@ -233,11 +247,11 @@ class RiskWeighted(Score):
     """Bayes risks of a two-class problem integrated over all thresholds with a Beta(a, b) weight
     (Ferrer & Ramos 2025, Eq. 10-12, 34).
 
-    At threshold t the positive (second) class is decided when its probability exceeds t; to miss it
+    At threshold t the decision is the positive (second) class if its probability exceeds t. A miss
     costs 1 / t, a false alarm costs 1 / (1 - t). The weight is W(t) = (2t)^(a-1) (2(1-t))^(b-1),
     the Beta(a, b) density scaled to 1 at t = 1/2. On that scale a = b = 1 is exactly `Log` and a =
-    b = 2 exactly `Brier` (a sum over both classes). With the plain density, as the paper writes it,
-    Beta(2, 2) gives 3/2 of that, or 3 times its Eq. 9.
+    b = 2 exactly `Brier` (a sum over both classes). With the unscaled
+    density of Ferrer & Ramos 2025, Beta(2, 2) gives 3/2 of that, or 3 times their Eq. 9.
 
     >>> RiskWeighted(2, 2).score([[0.25, 0.75]], [1]).round(12)
     array([0.125])
@@ -270,15 +284,14 @@ class RiskWeighted(Score):
 
 
 def _tail(q: np.ndarray, a: float, b: float) -> np.ndarray:
-    """The integral of t^(a-2) (1-t)^(b-1) from q to 1, without loss of small q or of small 1 -
-    q."""
+    """The integral of t^(a-2) (1-t)^(b-1) from q to 1, accurate for q near 0 and near 1."""
     from scipy.special import beta, betainc, betaincc
 
     q = np.clip(np.asarray(q, np.float64), 0.0, 1.0)
     if a > 1:
-        # scipy's complement does not see a very small q.
+        # betaincc loses accuracy for very small q.
         return beta(a - 1, b) * np.where(q < 0.5, 1 - betainc(a - 1, b, q), betaincc(a - 1, b, q))
-    # Up to here (1-t)^(b-1) stays near 1, and beyond it 1 - q loses nothing.
+    # Below the split (1-t)^(b-1) is near 1; above it, 1 - q is computed without cancellation.
     split = 1 / max(2.0, b)
     low = np.where((q > 0) & (q < split), q, split)
     whole = _upper(np.maximum(q, split), a, b) + _middle(low, split, a - 1, b)
@@ -286,7 +299,7 @@ def _tail(q: np.ndarray, a: float, b: float) -> np.ndarray:
 
 
 def _upper(q: np.ndarray, a: float, b: float) -> np.ndarray:
-    """The integral from a q that is not small, as (1-q)^b / b 2F1(b, 2-a; b+1; 1-q)."""
+    """The integral from q to 1 for q that is not small, as (1-q)^b / b 2F1(b, 2-a; b+1; 1-q)."""
     from scipy.special import hyp2f1
 
     return (1 - q) ** b / b * hyp2f1(b, 2 - a, b + 1, 1 - q)
@@ -295,8 +308,8 @@ def _upper(q: np.ndarray, a: float, b: float) -> np.ndarray:
 def _middle(q: np.ndarray, end: float, power: float, b: float) -> np.ndarray:
     """The integral of t^(power-1) (1-t)^(b-1) from q to the end, for -1 < power <= 0.
 
-    The part of t^(power-1) alone is elementary. What is left, t^power g(t) with g = ((1-t)^(b-1) -
-    1) / t, is smooth in v = t^(power+1) and goes by Gauss-Legendre.
+    The integral of t^(power-1) is elementary. The remainder, t^power g(t) with g = ((1-t)^(b-1) -
+    1) / t, is smooth in v = t^(power+1) and is integrated by Gauss-Legendre quadrature.
     """
     span = np.log(end) - np.log(q)
     alone = span if power == 0 else q**power * np.expm1(power * span) / power
@@ -307,11 +320,12 @@ def _middle(q: np.ndarray, end: float, power: float, b: float) -> np.ndarray:
     return alone + (g * weights).sum(axis=-1) * (stop - start[..., 0]) / 2 / (power + 1)
 
 
+# The scores that have a name. To register another one, add it here.
 NAMED: dict[str, Score] = {"log": Log(), "brier": Brier()}
 
 
 def as_score(score: str | Score) -> Score:
-    """A score by name, or as it is."""
+    """The score of a name; a `Score` is returned unchanged."""
     if isinstance(score, Score):
         return score
     if score not in NAMED:

@@ -1,9 +1,8 @@
-"""Selections: which rows count (Kirchenbauer et al. 2022, Section 4.1). A selection sees rows
-before the lens, or after it.
+"""Selections: which rows are used (Kirchenbauer et al. 2022, Section 4.1).
 
-Selections compose: `a & b` keeps the rows of both, `a | b` those of either, `~a` all others. Each
-part sees the rows where it looks: `LabelIs(2) & OutputIn(0.5, 1)` keeps rows of class 2 whose
-output, as the lens shows it, is at least 0.5.
+A selection is applied before or after the lens. Selections compose: `a & b` keeps the rows of both,
+`a | b` those of either, `~a` all others. Each part is applied at its own place:
+`LabelIs(2) & OutputIn(0.5, 1)` keeps rows of class 2 whose output after the lens is at least 0.5.
 """
 
 from __future__ import annotations
@@ -21,17 +20,22 @@ from .partitions import SLACK
 
 
 class Selection(ABC):
-    """A choice of rows. `after_lens` says which outputs and labels it is shown."""
+    """Base class of selections. A subclass implements `mask`, and `words` for reports. With
+    `after_lens`, the mask is computed from the outputs of the lens."""
 
     after_lens = False
 
     @abstractmethod
     def mask(self, view: View) -> np.ndarray:
-        """Which rows count."""
+        """Which rows are kept."""
 
     def keeps(self, before: View, after: View) -> np.ndarray:
-        """Which rows count, given what they are before and after the lens."""
+        """Which rows are kept, given their views before and after the lens."""
         return self.mask(after if self.after_lens else before)
+
+    def words(self) -> str:
+        """A plain-English description; the code of the selection unless a subclass has one."""
+        return repr(self)
 
     def __and__(self, other: Selection) -> Selection:
         return Both(self, as_selection(other))
@@ -40,11 +44,21 @@ class Selection(ABC):
         return Either(self, as_selection(other))
 
     def __invert__(self) -> Selection:
-        return Others(self)
+        return Complement(self)
 
     def select(self, rows: np.ndarray, total: int) -> Selection:
-        """The same selection when only some of all `total` rows are left."""
+        """The same selection for a subset of all `total` rows."""
         return self
+
+
+def _columns(index: int | tuple[int, ...]) -> str:
+    """
+    >>> _columns(2), _columns((0, 3))
+    ('column 2', 'columns 0, 3')
+    """
+    if isinstance(index, tuple):
+        return f"columns {', '.join(map(str, index))}"
+    return f"column {index}"
 
 
 @dataclass(frozen=True)
@@ -52,6 +66,9 @@ class LabelIs(Selection):
     """Rows whose true class is this column (or one of these), before the lens."""
 
     index: int | tuple[int, ...]
+
+    def words(self) -> str:
+        return f"true class in {_columns(self.index)}"
 
     def mask(self, view: View) -> np.ndarray:
         return np.isin(view.labels, self.index)
@@ -63,17 +80,19 @@ class PredictedIs(Selection):
 
     index: int | tuple[int, ...]
 
+    def words(self) -> str:
+        return f"most probable class in {_columns(self.index)}"
+
     def mask(self, view: View) -> np.ndarray:
         return np.isin(view.outputs.argmax(axis=1), self.index)
 
 
 @dataclass(frozen=True)
 class OutputIn(Selection):
-    """Rows whose output, as the lens shows it, lies in [low, high]; what is at an end is as in
+    """Rows whose output after the lens lies in [low, high]. Outputs at an end are treated as in
     `EqualWidth`.
 
-    index : of a lens that shows several outputs, which of them: its number, or "max" for the
-        largest.
+    index : which output, for a lens with several: its number, or "max" for the largest.
 
     >>> view = View(np.array([[0.2, 0.8], [0.6, 0.4]]), np.array([0, 0]))
     >>> OutputIn(0.5, 0.7, index="max").mask(view)
@@ -91,6 +110,11 @@ class OutputIn(Selection):
         if isinstance(self.index, str) and self.index != "max":
             raise InputError("index", 'must be the number of an output, or "max"', repr(self.index))
 
+    def words(self) -> str:
+        which = "" if self.index is None else " " + str(self.index)
+        which = "largest output" if self.index == "max" else "output" + which
+        return f"{which} from {self.low:g} to {self.high:g}"
+
     def mask(self, view: View) -> np.ndarray:
         outputs = self._outputs(view.outputs)
         return np.asarray(
@@ -101,11 +125,11 @@ class OutputIn(Selection):
         if outputs.ndim == 1:
             if self.index is not None:
                 raise InputError(
-                    "index", "is for a lens that shows several outputs", repr(self.index)
+                    "index", "applies to lenses with several outputs only", repr(self.index)
                 )
             return outputs
         if self.index is None:
-            rule = 'OutputIn needs index=, the number of an output or "max", for a lens that shows several'
+            rule = 'OutputIn requires index=, an output number or "max", for this lens'
             raise InputError("where", rule, f"{outputs.shape[1]} outputs")
         if self.index == "max":
             return np.asarray(outputs.max(axis=1))
@@ -118,20 +142,23 @@ class OutputIn(Selection):
 
 @dataclass(frozen=True, eq=False)
 class Mask(Selection):
-    """Rows marked true."""
+    """Rows marked True, one boolean per row."""
 
     values: Any
 
+    def words(self) -> str:
+        return "given rows"
+
     def mask(self, view: View) -> np.ndarray:
-        return self._checked(len(view.labels))
+        return self._validated(len(view.labels))
 
     def select(self, rows: np.ndarray, total: int) -> Selection:
-        return Mask(self._checked(total)[rows])
+        return Mask(self._validated(total)[rows])
 
-    def _checked(self, total: int) -> np.ndarray:
+    def _validated(self, total: int) -> np.ndarray:
         values = as_array(self.values, "where")
         if values.dtype.kind != "b" or values.shape != (total,):
-            rule = f"a mask needs one boolean per row ({total})"
+            rule = f"a mask must have one boolean per row ({total})"
             raise InputError("where", rule, f"{values.dtype} of shape {values.shape}")
         return values
 
@@ -146,6 +173,9 @@ class Both(Selection):
     @property
     def after_lens(self) -> bool:  # type: ignore[override]
         return self.first.after_lens or self.second.after_lens
+
+    def words(self) -> str:
+        return f"({self.first.words()} and {self.second.words()})"
 
     def mask(self, view: View) -> np.ndarray:
         return self.keeps(view, view)
@@ -162,7 +192,10 @@ class Both(Selection):
 
 @dataclass(frozen=True, repr=False)
 class Either(Both):
-    """Rows that one of two selections keeps, or both."""
+    """Rows that at least one of two selections keeps."""
+
+    def words(self) -> str:
+        return f"({self.first.words()} or {self.second.words()})"
 
     def keeps(self, before: View, after: View) -> np.ndarray:
         return self.first.keeps(before, after) | self.second.keeps(before, after)
@@ -172,7 +205,7 @@ class Either(Both):
 
 
 @dataclass(frozen=True, repr=False)
-class Others(Selection):
+class Complement(Selection):
     """Rows that a selection does not keep."""
 
     chosen: Selection
@@ -181,6 +214,9 @@ class Others(Selection):
     def after_lens(self) -> bool:  # type: ignore[override]
         return self.chosen.after_lens
 
+    def words(self) -> str:
+        return f"not {self.chosen.words()}"
+
     def mask(self, view: View) -> np.ndarray:
         return ~self.chosen.mask(view)
 
@@ -188,7 +224,7 @@ class Others(Selection):
         return ~self.chosen.keeps(before, after)
 
     def select(self, rows: np.ndarray, total: int) -> Selection:
-        return Others(self.chosen.select(rows, total))
+        return Complement(self.chosen.select(rows, total))
 
     def __repr__(self) -> str:
         return f"~{self.chosen!r}"

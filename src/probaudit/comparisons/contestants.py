@@ -199,7 +199,7 @@ def _errors(rows: Predictions, total: Estimate) -> dict[str, Estimate]:
     Brier score without the kernel calibration error (Chidambaram & Ge 2024, Eq. 4.7, summed over
     the rows)."""
     kernel = kernel_calibration_error(rows)
-    words = f"sharpness gap: mean brier score, summed over classes, less the {kernel.definition}"
+    words = f"sharpness gap: {total.definition}, less the " + kernel.definition
     return {
         "ece": calibration_error(rows, partition=EqualWidth(paired.BINS), interval=True),
         "ace": calibration_error(rows, partition=EqualMass(paired.BINS), interval=True),
@@ -270,11 +270,15 @@ def difference(
             half = 0.0
         half = half if math.isfinite(value) else math.nan
         found[name] = Estimate(
-            value, low=value - half, high=value + half, n=a.n, definition=f"{words}: {a.definition}"
+            value,
+            low=value - half,
+            high=value + half,
+            n=a.n,
+            definition=f"{words}: " + a.definition,
         )
     for name, error in model.errors.items():
         value, low, high = error.less(base.errors[name])
-        definition = f"{words}: {model.estimates[name].definition}"
+        definition = f"{words}: " + model.estimates[name].definition
         found[name] = Estimate(
             value, low=low, high=high, n=model.estimates[name].n, definition=definition
         )

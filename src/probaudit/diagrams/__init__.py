@@ -1,6 +1,7 @@
 """Diagrams: plain data first, then two thin drawers.
 
-Nothing is loaded until a diagram is named; matplotlib and altair, not until one is drawn.
+A module is imported when one of its names is first used, matplotlib and altair when a diagram is
+drawn.
 """
 
 from __future__ import annotations
@@ -8,68 +9,63 @@ from __future__ import annotations
 from importlib import import_module
 from typing import Any
 
+# The register: of each diagram the function that computes it, its module, the class of its numbers
+# and the name of its display. A new diagram needs a line here and a module, nothing else.
+DIAGRAMS = {
+    "calibration_sharpness_diagram": (
+        "sharpness",
+        "CalibrationSharpness",
+        "CalibrationSharpnessDisplay",
+    ),
+    "classwise_diagram": ("classwise", "ClasswiseReliability", "ClasswiseDisplay"),
+    "decision_regions_diagram": ("decisions", "DecisionRegions", "DecisionRegionsDisplay"),
+    "group_errors_diagram": ("group_errors", "GroupErrors", "GroupErrorsDisplay"),
+    "grouping_diagram": ("grouping", "RegionReliability", "GroupingDisplay"),
+    "interval_wise_diagram": ("interval_wise", "IntervalWise", "IntervalWiseDisplay"),
+    "loss_budget_diagram": ("budget", "LossBudget", "LossBudgetDisplay"),
+    "partition_composition_diagram": (
+        "composition",
+        "PartitionComposition",
+        "PartitionCompositionDisplay",
+    ),
+    "reliability_diagram": ("reliability", "Reliability", "ReliabilityDisplay"),
+    "risk_curve_diagram": ("risk", "RiskCurves", "RiskCurveDisplay"),
+    "score_intervals_diagram": ("score_intervals", "ScoreIntervals", "ScoreIntervalsDisplay"),
+    "smooth_calibration_diagram": (
+        "smooth_curve",
+        "SmoothCalibration",
+        "SmoothCalibrationDisplay",
+    ),
+    "sweep_diagram": ("sweep", "PartitionSweep", "SweepDisplay"),
+    "top_k_diagram": ("top_k", "TopKCalibration", "TopKDisplay"),
+}
+DISPLAYS = {display: function for function, (_, _, display) in DIAGRAMS.items()}
 MODULES = {
     "AlignedReliability": "aligned",
-    "CalibrationSharpness": "sharpness",
-    "CalibrationSharpnessDisplay": "displays",
-    "ClasswiseDisplay": "displays",
-    "ClasswiseReliability": "classwise",
-    "DecisionRegions": "decisions",
-    "DecisionRegionsDisplay": "displays",
     "Diagram": "diagram",
     "Display": "displays",
-    "GroupErrors": "group_errors",
-    "GroupErrorsDisplay": "displays",
-    "GroupingDiagram": "grouping",
-    "GroupingDisplay": "displays",
-    "IntervalWise": "interval_wise",
-    "IntervalWiseDisplay": "displays",
-    "LossBudget": "budget",
-    "LossBudgetDisplay": "displays",
-    "PartitionComposition": "composition",
-    "PartitionCompositionDisplay": "displays",
-    "PartitionSweep": "sweep",
     "Picture": "picture",
-    "Reliability": "reliability",
-    "ReliabilityDisplay": "displays",
-    "RiskCurveDisplay": "displays",
-    "RiskCurves": "risk",
-    "ScoreIntervals": "score_intervals",
-    "ScoreIntervalsDisplay": "displays",
-    "SmoothCalibration": "smooth_curve",
-    "SmoothCalibrationDisplay": "displays",
-    "SweepDisplay": "displays",
-    "TopKCalibration": "top_k",
-    "TopKDisplay": "displays",
-    "calibration_sharpness_diagram": "sharpness",
-    "classwise_diagram": "classwise",
-    "decision_regions_diagram": "decisions",
-    "group_errors_diagram": "group_errors",
-    "grouping_diagram": "grouping",
-    "interval_wise_diagram": "interval_wise",
-    "loss_budget_diagram": "budget",
-    "partition_composition_diagram": "composition",
-    "reliability_diagram": "reliability",
-    "risk_curve_diagram": "risk",
-    "score_intervals_diagram": "score_intervals",
-    "smooth_calibration_diagram": "smooth_curve",
-    "sweep_diagram": "sweep",
-    "top_k_diagram": "top_k",
 }
+for _function, (_module, _numbers, _) in DIAGRAMS.items():
+    MODULES |= {_function: _module, _numbers: _module}
 
-__all__ = list(MODULES)
+__all__ = sorted({*MODULES, *DISPLAYS})
 
 
 def named(name: str) -> Any:
-    """What this package calls so."""
+    """The function, class or display of this name."""
+    if name in DISPLAYS:
+        from .displays import display_class
+
+        return display_class(name, DISPLAYS[name])
     return getattr(import_module(f".{MODULES[name]}", __name__), name)
 
 
 def __getattr__(name: str) -> Any:
-    if name not in MODULES:
+    if name not in MODULES and name not in DISPLAYS:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     return named(name)
 
 
 def __dir__() -> list[str]:
-    return sorted(MODULES)
+    return __all__

@@ -1,5 +1,4 @@
-"""Reliability diagrams side by side, over the same bins and axes: of several models, or of several
-classes."""
+"""Reliability diagrams of several models or classes side by side, with common bins and axes."""
 
 from __future__ import annotations
 
@@ -18,12 +17,12 @@ ECE_BINS = 15  # as in `calibration_error`, so that an error beside a name is th
 
 
 def aligned_panels(names: Sequence[str], each: Sequence[Reliability]) -> tuple[Panel, ...]:
-    """A panel each, with its calibration error beside its name."""
+    """One panel each, with the calibration error in its title."""
     across = min(ACROSS, len(each))
     return tuple(
         one.panel(
             title=f"{_short(name)}: {number(one.error)}",
-            x="stated" if k + across >= len(each) else "",  # nothing stands below
+            x="predicted" if k + across >= len(each) else "",  # lowest panel of its column
             y="" if k % across else "observed",
         )
         for k, (name, one) in enumerate(zip(names, each, strict=True))
@@ -33,7 +32,7 @@ def aligned_panels(names: Sequence[str], each: Sequence[Reliability]) -> tuple[P
 def aligned_columns(
     what: str, names: Sequence[str], each: Sequence[Reliability]
 ) -> dict[str, np.ndarray]:
-    """The columns of all, one below the other, after the name of each."""
+    """The columns of all diagrams stacked, after a column of names."""
     parts = [one.columns() for one in each]
     column = np.repeat(np.array(names, object), [len(one.rows) for one in each])
     return {what: column} | {
@@ -75,12 +74,13 @@ class AlignedReliability(Diagram):
 
     def picture(self) -> Picture:
         errors = zip(self.models, self.each, strict=True)
-        said = ", ".join(
-            f"{name} {number(one.error)} (by chance {number(one.null_mean)})"
+        listed = ", ".join(
+            f"{name} {number(one.error)} (expected if calibrated {number(one.null_mean)})"
             for name, one in errors
         )
-        caption = f"Beside each name, its calibration error. {self.each[0].bins}, {self.each[0].n:,} rows."
-        description = f"Reliability diagrams of {self.event}, with calibration errors: {said}."
+        caption = "Beside each name, its calibration error. "
+        caption += f"{self.each[0].bins}, {self.each[0].n:,} rows."
+        description = f"Reliability diagrams of {self.event}, with calibration errors: {listed}."
         columns = min(ACROSS, len(self.each))
         return Picture(
             aligned_panels(self.models, self.each),

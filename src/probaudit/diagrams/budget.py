@@ -1,5 +1,5 @@
-"""The loss budget as a waterfall: from the total down to what nothing known would remove, before
-and after calibration."""
+"""The loss budget as a waterfall: total, calibration, grouping and rest, before and after
+recalibration."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ import numpy as np
 
 from ..data.predictions import Predictions
 from ..grouping.budget import Budget, loss_budget
+from ..text import whole_percent
 from .diagram import Diagram
 from .picture import Axis, Bars, Line, Mark, Panel, Picture, Points, Text
-from .wording import score_of, whole_percent
 
 PARTS = {
     "total": "total",
@@ -47,8 +47,10 @@ class LossBudget(Diagram):
 
     @classmethod
     def of_budget(cls, budget: Budget, *, pairs: bool = False) -> LossBudget:
-        """The waterfall of a budget, and of the one after calibration if it has that. pairs :
-        whether the budget is that of a stated confidence."""
+        """The waterfall of a budget, and of the budget after calibration if there is one.
+
+        pairs : whether the rows have a stated confidence in place of class probabilities.
+        """
         budgets = [budget] if budget.after is None else [budget, budget.after]
         parts = [getattr(one, part) for one in budgets for part in PARTS]
         value, low, high = (
@@ -61,15 +63,15 @@ class LossBudget(Diagram):
             end = np.stack([total, total, total - calibration, rest], axis=1)
             share = by_stage / total[:, None]
         return cls(
-            np.repeat(STAGES[: len(budgets)], len(PARTS)),
-            np.tile(list(PARTS), len(budgets)),
-            value,
-            low,
-            high,
-            share.ravel(),
-            start.ravel(),
-            end.ravel(),
-            f"loss budget of the {score_of(budget, pairs=pairs)}",
+            stage=np.repeat(STAGES[: len(budgets)], len(PARTS)),
+            part=np.tile(list(PARTS), len(budgets)),
+            value=value,
+            low=low,
+            high=high,
+            share=share.ravel(),
+            start=start.ravel(),
+            end=end.ravel(),
+            definition=f"loss budget of the {budget.score_words(pairs=pairs)}",
         )
 
     def columns(self) -> dict[str, np.ndarray]:
@@ -86,7 +88,7 @@ class LossBudget(Diagram):
         panels = tuple(
             Panel(self._marks(stage, low, high), axis, names, title=stage) for stage in stages
         )
-        return Picture(panels, "Where the loss goes", self._said(), self._caption())
+        return Picture(panels, "Loss budget", self._description(), self._caption())
 
     def _marks(self, stage: str, low: float, high: float) -> tuple[Mark, ...]:
         marks: list[Mark] = []
@@ -132,11 +134,12 @@ class LossBudget(Diagram):
 
     def _caption(self) -> str:
         return (
-            "Recalibration removes the calibration part; a model that used the features better would remove at least the"
-            f" grouping part. Lines are 95% intervals. {self.definition[:1].upper()}{self.definition[1:]}."
+            "Recalibration removes the calibration part. A model that used the features better"
+            " would remove at least the grouping part. Lines are 95% intervals."
+            f" {self.definition[:1].upper()}{self.definition[1:]}."
         )
 
-    def _said(self) -> str:
+    def _description(self) -> str:
         words = [
             f"{stage}, {PARTS[part]}: {value:.4g} ({whole_percent(share)} of the total)"
             for stage, part, value, share in zip(
@@ -149,12 +152,12 @@ class LossBudget(Diagram):
 def loss_budget_diagram(
     y_true: Any, y_proba: Any = None, features: Any = None, **choices: Any
 ) -> LossBudget:
-    """Where the expected score goes, as a waterfall. Arguments as in `loss_budget`.
+    """The parts of the expected score, as a waterfall. Arguments as in `loss_budget`.
 
     >>> from probaudit.simulate import neural_outputs
     >>> world = neural_outputs(2000)
-    >>> found = loss_budget_diagram(world.y, world.scores, world.features, calibrator="none", resamples=20)
-    >>> found.part.tolist()
+    >>> choices = {"calibrator": "none", "resamples": 20}
+    >>> loss_budget_diagram(world.y, world.scores, world.features, **choices).part.tolist()
     ['total', 'calibration', 'grouping', 'rest']
     """
     pairs = isinstance(y_true, Predictions) and y_true.pairs

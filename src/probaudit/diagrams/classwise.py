@@ -25,10 +25,9 @@ Order = Literal["worst", "largest"]
 
 @dataclass(frozen=True, eq=False)
 class ClasswiseReliability(Diagram):
-    """Of some classes, the reliability of each against all others: the worst (by calibration error)
-    or the largest first.
+    """The reliability of single classes against all others, ordered by error or by size.
 
-    classes : their names. of : how many there are in all.
+    classes : the names of the classes shown. of : the number of all classes.
     """
 
     classes: tuple[str, ...]
@@ -56,7 +55,7 @@ class ClasswiseReliability(Diagram):
         if order == "largest":
             size = [float(grid.targets.sum()) for grid in grids]
         else:
-            size = [_error(grid, bins) for grid in grids]
+            size = [_class_error(grid, bins) for grid in grids]
         chosen = np.argsort(-np.array(size), kind="stable")[:most]
         each = tuple(
             Reliability.of_grid(
@@ -74,11 +73,13 @@ class ClasswiseReliability(Diagram):
         which = (
             f"the {shown} {self.order} of {self.of:,}" if shown < self.of else f"{self.order} first"
         )
-        caption = f"Beside each name, its calibration error. {self.each[0].bins}, {self.each[0].n:,} rows."
+        caption = "Beside each name, its calibration error. "
+        caption += f"{self.each[0].bins}, {self.each[0].n:,} rows."
         worst = max(zip(self.classes, self.each, strict=True), key=lambda pair: pair[1].error)
         description = (
-            f"Reliability diagrams of single classes ({which}). The largest calibration error, {number(worst[1].error)}, has "
-            f"class {worst[0]}; a calibrated model gets {number(worst[1].null_mean)} there by chance."
+            f"Reliability diagrams of single classes ({which}). Class {worst[0]} has the largest"
+            f" calibration error, {number(worst[1].error)}"
+            f" (expected if calibrated {number(worst[1].null_mean)})."
         )
         panels = aligned_panels(self.classes, self.each)
         return Picture(
@@ -90,10 +91,10 @@ class ClasswiseReliability(Diagram):
         )
 
 
-def _error(grid: FineGrid, bins: Bins) -> float:
+def _class_error(grid: FineGrid, bins: Bins) -> float:
     partition = partition_of(bins)
     if partition is None:
-        raise InputError("bins", "must be bins, to compare classes by their error", repr(bins))
+        raise InputError("bins", 'must not be "corp" when classes are ordered by error', repr(bins))
     return float(mean_gap(grid.cells(partition.grid_cells(grid.place, grid.rows[grid.kept])), L1()))
 
 
@@ -109,11 +110,11 @@ def classwise_diagram(
     seed: int = 0,
     **options: Unpack[RowOptions],
 ) -> ClasswiseReliability:
-    """Reliability of single classes in small panels that share their axes.
+    """Reliability diagrams of single classes in small panels with common axes.
 
-    most : how many classes. order : those with the largest calibration error ("worst") or the most
-        rows ("largest").
-    bins : as in `reliability_diagram`; they begin and end at cells of a fine grid.
+    most : how many classes to show. order : those with the largest calibration error ("worst") or
+        the most rows ("largest").
+    bins : as in `reliability_diagram`; their edges are edges of the cells of a fine grid.
 
     >>> from probaudit.simulate import gaussian_posteriors
     >>> world = gaussian_posteriors(500, 3)
@@ -123,7 +124,8 @@ def classwise_diagram(
     predictions = rows_of(y_true, y_proba, **options)
     if predictions.pairs:
         raise InputError(
-            predictions.name("probs"), "classes are unknown of confidence and correctness"
+            predictions.name("probs"),
+            "must be class probabilities, not a stated confidence",
         )
     grids, choices = diagram_grids(predictions, Classwise()), {"resamples": resamples, "seed": seed}
     return ClasswiseReliability.of_grids(

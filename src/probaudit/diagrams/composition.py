@@ -1,5 +1,5 @@
-"""What learned groups are made of: classes, temperature, what is stated and what is observed there
-(Yang et al. 2023, Figure 2)."""
+"""The composition of learned groups: classes, temperature, predicted and observed rates (Yang et
+al. 2023, Figure 2)."""
 
 from __future__ import annotations
 
@@ -26,21 +26,21 @@ from .picture import Axis, Bars, Mark, Panel, Picture, Points
 if TYPE_CHECKING:
     from ..calibrators.group_calibration import GroupCalibration
 
-LONGEST = 20  # letters of a name beside a bar
-SHOWN = 7  # classes that a picture can tell apart by colour
+LONGEST = 20  # characters of a name beside a bar
+SHOWN = 7  # classes with a colour of their own
 
 
 @dataclass(frozen=True, eq=False)
 class PartitionComposition(Diagram):
-    """Groups of rows.
+    """Groups of rows, their classes and their calibration.
 
-    share : [groups, K], the share of each true class in the weight of a group. rows, weight : rows,
-        and share of all weight.
-    temperature : that of a group's calibrator, NaN if it has none; above 1 the model was too sure
-        there.
-    stated, observed : mean confidence in the most probable class, and how often it was right, with
-        its 95% interval (Clopper-Pearson).
-    groups : how many groups there are, if not all are shown.
+    share : [groups, K], the share of each true class in the weight of a group. rows, weight :
+        number of rows, and share of the total weight.
+    temperature : of the calibrator of a group, NaN if it has none; above 1 the model is
+        overconfident in the group.
+    stated, observed : mean confidence and accuracy of the most probable class, with the 95%
+        interval of the accuracy (Clopper-Pearson).
+    groups : the number of groups, of which the smallest may not be shown.
     """
 
     name: np.ndarray
@@ -88,7 +88,7 @@ class PartitionComposition(Diagram):
         detail = {
             "group": self.name,
             "rows": self.rows,
-            "stated": self.stated,
+            "predicted": self.stated,
             "observed": self.observed,
         }
         marks = (
@@ -102,22 +102,25 @@ class PartitionComposition(Diagram):
                 name="observed",
                 detail=detail,
             ),
-            Points(self.stated, at, role="model", name="stated", detail=detail),
+            Points(self.stated, at, role="model", name="predicted", detail=detail),
         )
         served = Panel(
             marks,
             Axis("probability of the top class"),
             names,
-            title="stated and observed",
+            title="predicted and observed",
             share=size,
         )
-        caption = "Groups that hold different classes, and are too sure or not sure enough in different ways, gain most."
+        caption = "Group calibration gains most where groups differ in their classes and in how far"
+        caption += " the model is over- or underconfident."
         if len(self.name) < self.groups:
             caption += f" Shown: {len(self.name)} of {self.groups} groups."
-        return Picture((made, served), "What the learned groups are made of", self._said(), caption)
+        return Picture(
+            (made, served), "Composition of the learned groups", self._description(), caption
+        )
 
     def _classes(self) -> tuple[Mark, ...]:
-        """Stacked bars; of many classes, those that differ most between groups."""
+        """Stacked bars. With many classes, those that differ most between groups have a bar."""
         K = len(self.classes)
         spread = np.ptp(self.share, axis=0)
         order = (
@@ -132,17 +135,13 @@ class PartitionComposition(Diagram):
         marks: list[Mark] = []
         start, at = np.zeros(len(self.name)), np.arange(len(self.name)) * 1.0
         for k, (name, length) in enumerate(values):
-            role = (
-                "rest"
-                if name.endswith(" others") and k == len(order)
-                else f"series {k if k < 6 else 7}"
-            )
+            role = "rest" if k == len(order) else f"series {k if k < 6 else 7}"
             detail = {"group": self.name, "class": [name] * len(length), "share": length}
             marks.append(Bars.lying(at, start, start + length, role=role, name=name, detail=detail))
             start = start + length
         return tuple(marks)
 
-    def _said(self) -> str:
+    def _description(self) -> str:
         words = []
         for g, name in enumerate(self.name):
             most = [
@@ -154,7 +153,7 @@ class PartitionComposition(Diagram):
                 if np.isfinite(self.temperature[g])
                 else ""
             )
-            gap = f"states {self.stated[g]:.3g}, observed {self.observed[g]:.3g}"
+            gap = f"predicted {self.stated[g]:.3f}, observed {self.observed[g]:.3f}"
             words.append(f"{name}: {self.rows[g]:,} rows, mostly {', '.join(most)}; {gap}{heat}")
         return "Composition of groups. " + ". ".join(words) + "."
 
@@ -170,14 +169,13 @@ def partition_composition_diagram(
     most: int = 8,
     **options: Unpack[RowOptions],
 ) -> PartitionComposition:
-    """What each group of rows is made of.
+    """The classes and the calibration of each group of rows.
 
     groups : a fitted `GroupCalibration`; a `GroupingLoss`, whose regions with the largest share of
         the loss are shown; or the group of each row, as an array or `Column`.
-    features : for a `GroupCalibration` that learned from features; those of the `Predictions`
-        unless given.
-    partition : which of the partitions that a `GroupCalibration` learned.
-    most : how many groups to show: by their loss if that is known, else by their rows.
+    features : for a `GroupCalibration` fitted to features; by default those of the `Predictions`.
+    partition : the number of one of the partitions of a `GroupCalibration`.
+    most : how many groups to show, those with the largest loss if known, else the most rows.
 
     >>> from probaudit.simulate import gaussian_posteriors
     >>> world = gaussian_posteriors(1000, 3)
@@ -197,7 +195,7 @@ def partition_composition_diagram(
     kept = (own >= 0) & (weights > 0)
     counts = np.bincount(own[kept], minlength=len(names))
     if not counts.any():
-        raise InputError("groups", "no row is in a group")
+        raise InputError("groups", "must contain at least one row with positive weight")
     ranked = np.flatnonzero(counts > 0)
     if not isinstance(groups, GroupingLoss):  # whose regions come in order of their loss
         ranked = ranked[np.argsort(-counts[ranked], kind="stable")]
@@ -223,17 +221,17 @@ def partition_composition_diagram(
         size /= np.array(wider) ** 2
     low, high = clopper_pearson(observed, size)
     return PartitionComposition(
-        np.array([names[g] for g in shown]),
-        tuple(str(name) for name in predictions.class_order),
-        made,
-        counts[shown],
-        weight[shown],
-        heat[shown],
-        stated,
-        observed,
-        low,
-        high,
-        len(ranked),
+        name=np.array([names[g] for g in shown]),
+        classes=tuple(str(name) for name in predictions.class_order),
+        share=made,
+        rows=counts[shown],
+        weight=weight[shown],
+        temperature=heat[shown],
+        stated=stated,
+        observed=observed,
+        low=low,
+        high=high,
+        groups=len(ranked),
     )
 
 
@@ -258,7 +256,9 @@ def _groups(
     values = as_array(groups.values if isinstance(groups, Column) else groups, "groups")
     if values.shape != (len(predictions),):
         raise InputError(
-            "groups", f"needs one value per row ({len(predictions)})", f"has shape {values.shape}"
+            "groups",
+            f"must have one value per row ({len(predictions)})",
+            f"has shape {values.shape}",
         )
     known, found = np.unique(value_names(values), return_inverse=True)
     return found.reshape(-1), [str(name) for name in known], np.full(len(known), np.nan)
@@ -267,8 +267,8 @@ def _groups(
 def _learned(
     predictions: Predictions, calibrator: GroupCalibration, features: Any, partition: int
 ) -> tuple[np.ndarray, list[str], np.ndarray]:
-    """One partition of a group calibration; a group's temperature is that of its calibrator, or
-    what it uses in its place."""
+    """One partition of a group calibration. The temperature of a group is that of its calibrator,
+    or of the calibrator used in its place."""
     count, size = calibrator.member_of_.shape
     if not 0 <= partition < count:
         raise InputError(
@@ -284,10 +284,12 @@ def _learned(
     else:
         features = predictions.features if features is None else features
         if features is None:
-            raise InputError("features", "are needed: the groups were learned from features")
+            raise InputError("features", "are required: the groups were learned from features")
         groups = calibrator.partitions(features)[partition].values
         if len(groups) != len(predictions):
-            raise InputError("features", f"needs one row per row ({len(predictions)})", len(groups))
+            raise InputError(
+                "features", f"must have one row per prediction ({len(predictions)})", len(groups)
+            )
         found[:] = groups
     heat = np.array(calibrator.spare_temperatures_[partition], np.float64)
     for g, member in enumerate(calibrator.member_of_[partition]):

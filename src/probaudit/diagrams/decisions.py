@@ -1,5 +1,5 @@
-"""Decision regions: which decision is taken where, for whom, and what it costs (Ferrer & Ramos
-2025, Section 2.3.1)."""
+"""Bayes decisions under a cost matrix: their regions, frequencies and costs (Ferrer & Ramos 2025,
+Section 2.3.1)."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ from .picture import Axis, Bars, Mark, Panel, Picture, Rule, Text
 
 STEPS = 50  # of the histogram of outputs
 PIECE = 2**22  # expected costs in memory at a time
-LETTER = 0.018  # of the width of a panel
-SHOWN = 12  # decisions, and classes, that a picture has room for
-# thresholds, regions and density of more than two classes
+LETTER = 0.018  # width of a character, as a share of the panel
+SHOWN = 12  # largest number of decisions and of classes in a picture
+# Thresholds, regions and density, which exist for two classes only.
 NOWHERE = (np.zeros(0), np.zeros(0, np.int64), np.zeros((2, 0)))
 
 
@@ -33,12 +33,12 @@ NOWHERE = (np.zeros(0), np.zeros(0, np.int64), np.zeros((2, 0)))
 class DecisionRegions(Diagram):
     """Bayes decisions under a K x M cost matrix.
 
-    share : [K, M], the share of the rows of each true class and decision. cost : [K, M], what they
-        add to the Bayes risk, which is the sum.
+    share : [K, M], the share of the rows of each true class and decision. cost : [K, M], their
+        contributions to the Bayes risk.
     best : [K, M], whether no decision costs less for that class. reject : [M], whether a decision
         costs the same for all.
-    thresholds, regions : for two classes, where along the probability of the second one decision
-        ends and the next begins, and the decision in each interval between them.
+    thresholds, regions : for two classes, the probabilities of the second class at which the
+        decision changes, and the decision in each interval between them.
     density : for two classes, [2, 50], the share of rows of each class in equal steps of that
         probability.
     """
@@ -57,8 +57,8 @@ class DecisionRegions(Diagram):
     def of_counts(
         cls, counts: Decisions, costs: Cost, classes: Sequence[Any], grid: FineGrid | None = None
     ) -> DecisionRegions:
-        """From the decisions that a pass has counted, and for two classes from the grid of the
-        second one's probability."""
+        """From the counts of a pass over the rows; for two classes, also from the grid of the
+        probability of the second class."""
         return cls.of_shares(counts.matrix() / counts.weight.sum(), costs, classes, grid)
 
     @classmethod
@@ -110,17 +110,17 @@ class DecisionRegions(Diagram):
         kept, found = min(SHOWN, len(self.decisions)), len(self.decisions)
         some = f" Shown: the {kept} most frequent of {found} decisions." if kept < found else ""
         some += (
-            f" Shown: the {SHOWN} dearest of {len(self.classes)} classes."
+            f" Shown: the {SHOWN} costliest of {len(self.classes)} classes."
             if len(self.classes) > SHOWN
             else ""
         )
         caption = (
-            f"Decisions of least expected cost; together they cost {self.risk:.3g} a row.{some}"
+            f"Decisions of least expected cost. The Bayes risk is {self.risk:.3g} per row.{some}"
         )
-        return Picture(panels, "What is decided, and what it costs", self._said(), caption)
+        return Picture(panels, "Bayes decisions and their costs", self._description(), caption)
 
     def _kinds(self) -> list[tuple[str, str, np.ndarray]]:
-        """Role, name and cells [K, M] of the three ways in which a decision can turn out."""
+        """Role, name and cells [K, M] of the three outcomes of a decision."""
         reject = np.broadcast_to(self.reject, self.best.shape)
         return [
             ("observed", "right", self.best & ~reject),
@@ -129,7 +129,7 @@ class DecisionRegions(Diagram):
         ]
 
     def _intervals(self) -> Panel:
-        """Two classes: the regions of the probability behind its histogram."""
+        """For two classes: the decision regions behind the histogram of the probability."""
         ends, high = np.r_[0.0, self.thresholds, 1.0], float(self.density.sum(axis=0).max())
         roles = {
             j: "reject" if self.reject[j] else f"series {(0, 2, 3, 5)[k % 4]}"
@@ -165,14 +165,14 @@ class DecisionRegions(Diagram):
             if right - left >= LETTER * max(map(len, words.split("\n"))):
                 marks.append(Text((left + right) / 2, high * 1.13, words, anchor="middle"))
         title = ", ".join(
-            f"{self.decisions[j]} {f'up to {stop:.3g}' if stop < 1 else 'beyond' if start > 0 else 'for all'}"
+            f"{self.decisions[j]} {_range_words(start, stop)}"
             for j, start, stop in zip(self.regions, ends[:-1], ends[1:], strict=True)
         )
         x = Axis(f"probability of {self.classes[1]}", 0.0, 1.0)
         return Panel(tuple(marks), x, Axis("rows", 0.0, high * 1.25, percent=True), title=title)
 
     def _decided(self) -> Panel:
-        """The share of rows of each decision, by how it turned out."""
+        """The share of rows of each decision, by outcome."""
         total = self.share.sum(axis=0)
         shown = np.sort(np.argsort(-total, kind="stable")[:SHOWN])
         marks = self._stacked(
@@ -183,23 +183,23 @@ class DecisionRegions(Diagram):
             marks,
             Axis("rows", 0.0, percent=True),
             names,
-            title="how often, and was it right?",
+            title="frequency and outcome of decisions",
             share=0.4,
         )
 
     def _paid(self) -> Panel:
-        """What rows of each true class add to the risk."""
+        """The contribution of each true class to the risk."""
         total = self.cost.sum(axis=1)
         shown = np.sort(np.argsort(-total, kind="stable")[:SHOWN])
         marks = self._stacked(self.cost[shown], [those[shown] for _, _, those in self._kinds()])
         names = Axis("", categories=tuple(f"truly {self.classes[k]}" for k in shown))
-        title = "who pays: cost a row, by true class"
+        title = "cost per row, by true class"
         return Panel(
             marks, Axis(f"part of the risk, {self.risk:.3g}", 0.0), names, title=title, share=0.4
         )
 
     def _stacked(self, values: np.ndarray, kinds: list[np.ndarray]) -> tuple[Mark, ...]:
-        """Bars of values [rows of bars, parts], the parts of each kind one after the other."""
+        """Stacked bars of values [bars, parts], ordered by kind."""
         marks: list[Mark] = []
         start = np.minimum(0.0, values).sum(axis=1)
         for (role, name, _), those in zip(self._kinds(), kinds, strict=True):
@@ -215,7 +215,7 @@ class DecisionRegions(Diagram):
                 start = end
         return tuple(marks)
 
-    def _said(self) -> str:
+    def _description(self) -> str:
         taken = self.share.sum(axis=0)
         words = [
             f"{self.decisions[j]} for {taken[j]:.1%} of rows"
@@ -230,17 +230,24 @@ class DecisionRegions(Diagram):
                 else "nowhere."
             )
         return (
-            f"Bayes decisions: {', '.join(words)}.{changes} The risk is {self.risk:.4g} a row, most of it"
-            f" ({self.cost[dear].sum():.4g}) from rows that are truly {self.classes[dear]}."
+            f"Bayes decisions: {', '.join(words)}.{changes}"
+            f" The Bayes risk is {self.risk:.4g} per row."
+            f" Rows of class {self.classes[dear]} contribute most ({self.cost[dear].sum():.4g})."
         )
+
+
+def _range_words(start: float, stop: float) -> str:
+    if stop < 1:
+        return f"up to {stop:.3g}"
+    return "above" if start > 0 else "for all"
 
 
 @documents_row_options
 def decision_regions_diagram(
     y_true: Any, y_proba: Any = None, costs: Any = None, **options: Unpack[RowOptions]
 ) -> DecisionRegions:
-    """What is decided where under a cost matrix, with its options to reject, and what it costs
-    whom.
+    """Bayes decisions under a cost matrix, which may include rejection: regions, frequencies and
+    costs.
 
     costs : as in `bayes_risk`: a matrix [K, M], or a `Cost`, which may name its decisions.
 
@@ -267,9 +274,9 @@ def decision_regions_diagram(
 
 
 def decision_intervals(costs: Cost) -> tuple[np.ndarray, np.ndarray]:
-    """Where the Bayes decision of two classes changes along the probability of the second, and the
-    decision in each interval between: expected costs are straight lines, and the least of them
-    changes only where two lines cross.
+    """The probabilities of the second class at which the Bayes decision changes, and the decision
+    in each interval between. Expected costs are linear, so that the least changes only where two
+    lines cross.
 
     >>> decision_intervals(Cost.zero_one(2, reject=0.1))
     (array([0.1, 0.9]), array([0, 2, 1]))
@@ -288,14 +295,14 @@ def decision_intervals(costs: Cost) -> tuple[np.ndarray, np.ndarray]:
 def decision_names(
     costs: Cost, classes: tuple[str, ...], best: np.ndarray, reject: np.ndarray
 ) -> tuple[str, ...]:
-    """The names that a cost matrix gives its decisions. Else a decision bears the name of a class
-    if for every class the decision of the same number is the best one; and those that cost the same
-    whatever is true are to reject."""
+    """The names of decisions. Without given names, decisions are named after classes if the k-th
+    decision is best for the k-th class for all k. A decision of the same cost for every class is
+    called "reject"."""
     K, M = best.shape
     if costs.decisions is not None:
         if len(costs.decisions) != M:
             raise InputError(
-                "costs", f"needs one name for each of the {M} decisions", len(costs.decisions)
+                "costs", f"must have one name for each of the {M} decisions", len(costs.decisions)
             )
         return tuple(str(name) for name in costs.decisions)
     alike = M >= K and bool(best[np.arange(K), np.arange(K)].all())

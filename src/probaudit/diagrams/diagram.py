@@ -1,4 +1,4 @@
-"""What every diagram can do: say what it draws, give its numbers, and be drawn by either drawer."""
+"""The base class of diagrams: a picture, its numbers as columns, and drawing by either drawer."""
 
 from __future__ import annotations
 
@@ -24,19 +24,32 @@ FORMATS = (".png", ".svg", ".pdf")
 
 
 def number(value: float) -> str:
-    """A number in a caption: four decimals, or two digits if it is small.
+    """A number in a caption: four decimals, and never an exponent.
 
-    >>> number(0.10339), number(0.0000208), number(float("inf"))
-    ('0.1034', '2.1e-05', 'infinite')
+    >>> number(0.10339), number(0.0000208), number(-0.012), number(float("inf"))
+    ('0.1034', '< 0.0001', '−0.0120', 'infinite')
     """
     if math.isinf(value):
         return "infinite"
-    return f"{value:.4f}" if abs(value) >= 5e-4 or value == 0 else f"{value:.2g}"
+    if 0 < value < 5e-5:
+        return "< 0.0001"
+    return f"{round(value, 4) + 0.0:.4f}".replace("-", "−")
+
+
+def p_words(p: float) -> str:
+    """A p-value in a caption.
+
+    >>> p_words(0.0004), p_words(0.0312), p_words(0.4)
+    ('p < 0.001', 'p = 0.03', 'p = 0.4')
+    """
+    if p < 0.001:
+        return "p < 0.001"
+    return f"p = {p:.1g}"
 
 
 class Diagram(ABC):
-    """Plain data that can be looked at. To write one, subclass as a frozen dataclass and implement
-    `picture` and `columns`."""
+    """Plain data that can be drawn. A subclass is a frozen dataclass that implements `picture` and
+    `columns`; it is registered in `diagrams.DIAGRAMS`."""
 
     @abstractmethod
     def picture(self) -> Picture:
@@ -44,17 +57,17 @@ class Diagram(ABC):
 
     @abstractmethod
     def columns(self) -> dict[str, np.ndarray]:
-        """The numbers that are drawn, as columns of equal length."""
+        """The numbers of the picture, as columns of equal length."""
 
     def to_frame(self) -> Any:
-        """The columns as a pandas DataFrame, or as they are if pandas is not installed."""
+        """The columns as a pandas DataFrame, or as a dictionary if pandas is not installed."""
         if find_spec("pandas") is None:
             return self.columns()
         return import_module("pandas").DataFrame(self.columns())
 
     def plot(self, ax: Any = None) -> Drawing:
-        """Drawn by matplotlib: into given axes, or on a figure of its own (`figure_`, `axes_`) that
-        notebooks show."""
+        """Draw with matplotlib: into given axes, or on a new figure (`figure_`, `axes_`) that
+        notebooks display."""
         from .matplotlib_drawer import draw
 
         return draw(self.picture(), ax)
@@ -66,7 +79,7 @@ class Diagram(ABC):
         return chart(self.picture(), **choices)
 
     def save(self, path: str | Path) -> None:
-        """Write a .png, .svg or .pdf file, whole or not at all. No browser is needed."""
+        """Write a .png, .svg or .pdf file atomically, without a browser."""
         from .vega_drawer import image
 
         path = Path(path)
@@ -78,7 +91,7 @@ class Diagram(ABC):
         write_bytes(path, image(self.picture(), kind[1:]))
 
     def _repr_html_(self) -> str:
-        """A picture inside the page, with its description for those who cannot see it."""
+        """An inline SVG image with the description as alternative text."""
         from .vega_drawer import image
 
         picture = self.picture()

@@ -1,11 +1,13 @@
-"""Diagrams in the manner of scikit-learn's displays: `from_predictions`, `from_estimator`, `plot`,
-`ax_` and `figure_`.
+"""Displays with the interface of scikit-learn: `from_predictions`, `from_estimator`, `plot`, `ax_`
+and `figure_`.
 
-Each draws what a function of this package finds, and takes that function's arguments.
+Each display draws the result of one diagram function and takes the arguments of that function.
 """
 
 from __future__ import annotations
 
+from functools import cache
+from types import new_class
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 from ..diagrams import named
@@ -17,8 +19,8 @@ if TYPE_CHECKING:
 
 
 class Display:
-    """A diagram that can be drawn. `diagram` holds its numbers; after `plot`, `ax_`, `axes_` and
-    `figure_` say where it is."""
+    """A diagram with the interface of a scikit-learn display. `diagram` has the numbers.
+    `plot` sets `ax_`, `axes_` and `figure_`."""
 
     function: ClassVar[str]
     drawing: Drawing
@@ -33,16 +35,15 @@ class Display:
     def from_predictions(
         cls, y_true: Any, y_proba: Any = None, *, ax: Any = None, **choices: Any
     ) -> Self:
-        """From labels and probabilities. `choices` are those of the function that finds the
-        diagram."""
+        """From labels and probabilities. `choices` are arguments of the diagram function."""
         return cls(named(cls.function)(y_true, y_proba, **choices)).plot(ax)
 
     @classmethod
     def from_estimator(
         cls, estimator: Any, X: Any, y: Any, *, ax: Any = None, **choices: Any
     ) -> Self:
-        """From a fitted classifier with `predict_proba` and `classes_`, and rows that it has not
-        seen."""
+        """From a fitted classifier with `predict_proba` and `classes_`, and rows that were not used
+        for training."""
         for name in ("predict_proba", "classes_"):
             if not hasattr(estimator, name):
                 raise InputError(
@@ -66,57 +67,8 @@ class Display:
         return self.drawing._repr_png_() if hasattr(self, "drawing") else None
 
 
-class CalibrationSharpnessDisplay(Display, function="calibration_sharpness_diagram"):
-    """See `calibration_sharpness_diagram`."""
-
-
-class ClasswiseDisplay(Display, function="classwise_diagram"):
-    """See `classwise_diagram`."""
-
-
-class DecisionRegionsDisplay(Display, function="decision_regions_diagram"):
-    """See `decision_regions_diagram`."""
-
-
-class GroupErrorsDisplay(Display, function="group_errors_diagram"):
-    """See `group_errors_diagram`."""
-
-
-class GroupingDisplay(Display, function="grouping_diagram"):
-    """See `grouping_diagram`."""
-
-
-class IntervalWiseDisplay(Display, function="interval_wise_diagram"):
-    """See `interval_wise_diagram`."""
-
-
-class LossBudgetDisplay(Display, function="loss_budget_diagram"):
-    """See `loss_budget_diagram`."""
-
-
-class PartitionCompositionDisplay(Display, function="partition_composition_diagram"):
-    """See `partition_composition_diagram`."""
-
-
-class ReliabilityDisplay(Display, function="reliability_diagram"):
-    """See `reliability_diagram`."""
-
-
-class RiskCurveDisplay(Display, function="risk_curve_diagram"):
-    """See `risk_curve_diagram`."""
-
-
-class ScoreIntervalsDisplay(Display, function="score_intervals_diagram"):
-    """See `score_intervals_diagram`."""
-
-
-class SmoothCalibrationDisplay(Display, function="smooth_calibration_diagram"):
-    """See `smooth_calibration_diagram`."""
-
-
-class SweepDisplay(Display, function="sweep_diagram"):
-    """See `sweep_diagram`."""
-
-
-class TopKDisplay(Display, function="top_k_diagram"):
-    """See `top_k_diagram`."""
+@cache
+def display_class(name: str, function: str) -> type[Display]:
+    """The display of a diagram, by the function that computes it."""
+    body = {"__doc__": f"See `{function}`.", "__module__": "probaudit.diagrams"}
+    return new_class(name, (Display,), {"function": function}, lambda space: space.update(body))

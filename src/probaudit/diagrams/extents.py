@@ -1,4 +1,4 @@
-"""How far the axes of a panel reach, the same for both drawers."""
+"""The ranges of axes, shared by both drawers."""
 
 from __future__ import annotations
 
@@ -8,15 +8,16 @@ import numpy as np
 
 from .picture import Band, Bars, Line, Mark, Panel, Points, Rule, Text
 
-MARGIN = 0.04  # of the range of the values, beyond them
+MARGIN = 0.04  # on each side, as a share of the range
 
 
 def extent(panel: Panel, side: Literal["x", "y"]) -> tuple[float, float]:
-    """The ends of an axis: those it is given, and where it has none, those of what is drawn, with a
-    margin (none beside bars).
+    """The range of an axis: its given ends, else the range of the marks with a margin (none below
+    bars).
 
     >>> from probaudit.diagrams.picture import Axis
-    >>> extent(Panel((Line(np.array([0.0, 2.0]), np.array([1.0, 2.0])),), Axis("x", 0, 1), Axis("y", high=3)), "y")
+    >>> line = Line(np.array([0.0, 2.0]), np.array([1.0, 2.0]))
+    >>> extent(Panel((line,), Axis("x", 0, 1), Axis("y", high=3)), "y")
     (0.96, 3.0)
     """
     axis = panel.x if side == "x" else panel.y
@@ -41,20 +42,19 @@ def extent(panel: Panel, side: Literal["x", "y"]) -> tuple[float, float]:
 
 
 def diagonal(panel: Panel) -> tuple[float, float]:
-    """Where y = x enters the panel and leaves it."""
+    """The ends of the line y = x within the panel."""
     x, y = extent(panel, "x"), extent(panel, "y")
     return max(x[0], y[0]), min(x[1], y[1])
 
 
 def inside(mark: Points, panel: Panel) -> bool:
-    """Whether all points lie within the axes, where half of one on the edge should not be cut
-    off."""
+    """Whether all points lie within the axes; then points at the edge are not clipped."""
     (left, right), (low, high) = extent(panel, "x"), extent(panel, "y")
     return bool(np.all((mark.x >= left) & (mark.x <= right) & (mark.y >= low) & (mark.y <= high)))
 
 
 def _bars(panel: Panel, side: str) -> set[float]:
-    """Where bars stand: nothing is shown below."""
+    """The bottoms of bars, below which there is no margin."""
     return {
         float(mark.bottom.min())
         for mark in panel.marks

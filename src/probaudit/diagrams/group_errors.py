@@ -13,7 +13,9 @@ import numpy as np
 from ..calibration.cells import gather_cells
 from ..calibration.errors import calibration_error
 from ..calibration.gaps import mean_gap
+from ..calibration.prepared_rows import PreparedRows
 from ..calibration.significance import calibration_test
+from ..choices.definitions import Definition
 from ..choices.distances import Distance, as_distance
 from ..choices.lenses import Groups, Lens, TopLabel, View
 from ..choices.partitions import EqualWidth, Partition
@@ -25,23 +27,26 @@ from ..engines.good_rows import GoodRows
 from ..errors import InputError
 from ..estimate import Estimate
 from .diagram import Diagram
-from .judged import Judged
 from .picture import Axis, Bars, Panel, Picture, Points, Rule
-from .wording import in_words
 
-# probabilities looked at to draw labels; of many rows, whose chance varies little, fewer draws do
+# Probabilities read to draw labels. With many rows the null distribution is narrow, and fewer draws
+# suffice.
 MOST_WORK = 2 * 10**8
 FEWEST_DRAWS = 20
-PIECE = 2**16  # cumulated probabilities in memory at a time
-PAIR_DRAWS = 20  # to know how much rows of a cluster would vary together if they shared all
+PIECE = 2**16  # cumulative probabilities in memory at a time
+PAIR_DRAWS = 20  # for the covariance within clusters under full dependence
 
 
 @dataclass(frozen=True, eq=False)
 class GroupErrors(Diagram):
-    """Of each group, the largest excess over chance first: its rows, the error with a 95% interval
-    (see `around`), and for a calibrated model with the same outputs the mean and the 95% limit of
-    that error, corrected for the number of groups shown. `overall` is the error of all rows,
-    `groups` how many groups there are, the smallest of which may be left out."""
+    """Calibration errors of groups, the largest excess over the null mean first.
+
+    error, low, high : the error with a 95% interval (see `error_interval`).
+    null, null_high : mean and 95% limit of the error if calibrated; the limit is corrected for the
+        number of groups shown.
+    overall : the error of all rows. groups : the number of groups, of which the smallest may not be
+        shown.
+    """
 
     name: np.ndarray
     rows: np.ndarray
@@ -101,12 +106,14 @@ class GroupErrors(Diagram):
             else ""
         )
         caption = (
-            "Grey: 95% limit of a calibrated model, corrected for the number of groups (Bonferroni). "
+            "Grey: 95% limit if calibrated, corrected for the number of groups (Bonferroni). "
             f"Lines: 95% intervals. In brackets: rows.{some}"
         )
-        return Picture((panel,), f"Groups the model misjudges, by {self.by}", self._said(), caption)
+        return Picture(
+            (panel,), f"Groups the model misjudges, by {self.by}", self._description(), caption
+        )
 
-    def _said(self) -> str:
+    def _description(self) -> str:
         words = [
             f"{name}: {error:.3g} (95% limit {high:.3g})"
             for name, error, high in zip(self.name, self.error, self.null_high, strict=True)
@@ -132,18 +139,17 @@ def group_errors_diagram(
     seed: int = 0,
     **options: Unpack[RowOptions],
 ) -> GroupErrors:
-    """The calibration error within each group of rows, beside what chance alone would give there.
+    """The calibration error within each group of rows, with its 95% limit if calibrated.
 
-    by : the group of each row, or the name of a column of the `Predictions`. Unless given, rows are
-        grouped by their true label, or by a group of labels if `by` is `Groups(...)`: Kirchenbauer
-        et al. 2022's Figure 3 has `by=families, lens=families`.
+    by : the group of each row, or the name of a column of the `Predictions`. By default rows are
+        grouped by their true label; with `Groups(...)` by a group of labels (Kirchenbauer et al.
+        2022, Figure 3, uses `by=families, lens=families`).
     lens, partition, distance : as in `calibration_error`.
     most : how many groups to show, those with the most rows.
 
-    Rows chosen by their label do not have to be calibrated, even if the model is. What chance gives
-    is therefore found by drawing all labels anew from the forecasts before the rows are chosen.
-    Labels of rows in `clusters` are drawn with the dependence that the given ones show (see
-    `Dependence`).
+    Rows selected by their label need not be calibrated, even if the model is. The null distribution
+    is therefore computed by drawing all labels from the forecasts before rows are selected. Labels
+    of rows in `clusters` are drawn with the estimated dependence (see `Dependence`).
 
     >>> from probaudit.simulate import gaussian_posteriors
     >>> world = gaussian_posteriors(1000, 3)
@@ -155,53 +161,54 @@ def group_errors_diagram(
         raise InputError(name, "must be at least 1", value)
     given = rows_of(y_true, y_proba, **options)
     selections, words = selections_of(given, by)
-    judged = Judged.of(given, TopLabel() if lens is None else lens)
-    partition = judged.partition(EqualWidth(15) if partition is None else partition)
-    choices: dict[str, Any] = {"lens": judged.lens, "partition": partition, "distance": distance}
+    prepared = PreparedRows.of(given, TopLabel() if lens is None else lens)
+    partition = prepared.partition(EqualWidth(15) if partition is None else partition)
+    choices: dict[str, Any] = {"lens": prepared.lens, "partition": partition, "distance": distance}
     drawn: dict[str, Any] = {"resamples": resamples, "seed": seed}
-    masks = {name: judged.mask(where) for name, where in selections.items()}
+    masks = {name: prepared.mask(where) for name, where in selections.items()}
     counts = {name: int(mask.sum()) for name, mask in masks.items() if mask.any()}
     shown = sorted(counts, key=lambda name: -counts[name])[:most]
     errors = [
-        calibration_error(judged.predictions, where=masks[name], interval=True, **choices, **drawn)
+        calibration_error(
+            prepared.predictions, where=masks[name], interval=True, **choices, **drawn
+        )
         for name in shown
     ]
     if by is None or isinstance(by, Groups):
-        nulls = _label_nulls(judged, [selections[name] for name in shown], **choices, **drawn)
+        nulls = _label_nulls(prepared, [selections[name] for name in shown], **choices, **drawn)
     else:
         nulls = np.array(
             [
-                _null(judged.predictions, np.flatnonzero(masks[name]), **choices, **drawn)
+                _group_null(prepared.predictions, np.flatnonzero(masks[name]), **choices, **drawn)
                 for name in shown
             ]
         )
     order = np.argsort(
         np.nan_to_num(nulls[:, 0]) - [float(error) for error in errors], kind="stable"
     )
-    error, low, high = np.array([around(found) for found in errors])[order].T
+    error, low, high = np.array([error_interval(found) for found in errors])[order].T
     null, null_high = nulls[order].T
     null_high = null + (null_high - null) * _family_factor(len(shown))
     return GroupErrors(
-        np.array(shown)[order],
-        np.array([counts[name] for name in shown])[order],
-        error,
-        low,
-        high,
-        null,
-        null_high,
-        float(calibration_error(judged.predictions, **choices)),
-        len(counts),
-        words,
-        definition=in_words(
-            f"{judged.lens}, {partition!r}, {as_distance(distance)!r}", pairs=given.pairs
+        name=np.array(shown)[order],
+        rows=np.array([counts[name] for name in shown])[order],
+        error=error,
+        low=low,
+        high=high,
+        null=null,
+        null_high=null_high,
+        overall=float(calibration_error(prepared.predictions, **choices)),
+        groups=len(counts),
+        by=words,
+        definition=Definition(prepared.lens, partition, as_distance(distance)).words(
+            pairs=given.pairs
         ),
     )
 
 
 def _family_factor(groups: int) -> float:
-    """The distance of the 95% limit of the largest of so many errors (Bonferroni), beside that of
-    one error; as if these were normal, as no quantile so far out is known from a few hundred
-    resamples.
+    """The 95% limit of the largest of several errors (Bonferroni) as a multiple of that of one.
+    A normal approximation: a few hundred resamples do not give such extreme quantiles.
 
     >>> round(_family_factor(1), 6), round(_family_factor(20), 3)
     (1.0, 1.707)
@@ -210,11 +217,11 @@ def _family_factor(groups: int) -> float:
     return normal.inv_cdf(1 - 0.05 / groups) / normal.inv_cdf(0.95)
 
 
-def around(error: Estimate) -> tuple[float, float, float]:
-    """A plain error, and the 95% interval of the population's error, extended to the plain one:
-    chance raises that (see `estimates.population`).
+def error_interval(error: Estimate) -> tuple[float, float, float]:
+    """An error, and the 95% interval of the error of the population, extended to include the
+    estimate, which is biased upwards (see `calibration.population`).
 
-    >>> around(Estimate(0.5, low=0.1, high=0.4))
+    >>> error_interval(Estimate(0.5, low=0.1, high=0.4))
     (0.5, 0.1, 0.5)
     """
     value = float(error)
@@ -222,7 +229,7 @@ def around(error: Estimate) -> tuple[float, float, float]:
 
 
 def selections_of(predictions: Predictions, by: Any) -> tuple[dict[str, Selection], str]:
-    """The rows of each group by its name, and what groups them."""
+    """The selection of each group by name, and the name of the grouping."""
     if by is None:
         return {
             str(name): LabelIs(k) for k, name in enumerate(predictions.class_order)
@@ -245,14 +252,14 @@ def selections_of(predictions: Predictions, by: Any) -> tuple[dict[str, Selectio
         values, words = as_array(by, "by"), "group"
     if values.shape != (len(predictions),):
         raise InputError(
-            "by", f"needs one value per row ({len(predictions)})", f"has shape {values.shape}"
+            "by", f"must have one value per row ({len(predictions)})", f"has shape {values.shape}"
         )
     text = value_names(values)
     return {str(name): Mask(text == name) for name in np.unique(text)}, words
 
 
 def _group_names(groups: Groups, count: int) -> list[str]:
-    """What the groups are called, in the order of their numbers."""
+    """The names of the groups, in the order of their numbers."""
     given = groups.groups
     if isinstance(given, Mapping):
         return [str(name) for name in given]
@@ -261,16 +268,17 @@ def _group_names(groups: Groups, count: int) -> list[str]:
     return [f"group {g}" for g in range(count)]
 
 
-def _null(
+def _group_null(
     predictions: Predictions,
     places: np.ndarray,
+    *,
     lens: Lens,
     partition: Partition,
     distance: str | Distance,
     resamples: int,
     seed: int,
 ) -> tuple[float, float]:
-    """Mean and 95% point of the error of some rows, if the model were calibrated."""
+    """Mean and 95% limit of the error of some rows, if the model is calibrated."""
     chosen: dict[str, Any] = {
         "lens": lens,
         "distance": distance,
@@ -284,17 +292,18 @@ def _null(
 
 
 def _label_nulls(
-    judged: Judged,
+    prepared: PreparedRows,
     selections: list[Selection],
+    *,
     lens: Lens,
     partition: Partition,
     distance: str | Distance,
     resamples: int,
     seed: int,
 ) -> np.ndarray:
-    """The same for rows chosen by their label, [selections, 2]: labels are drawn for all rows, then
-    rows are chosen. A label that is never drawn has no error."""
-    rows, clusters = judged.rows, judged.predictions.cluster_numbers
+    """The same for rows selected by label, [selections, 2]: labels are drawn for all rows, then
+    rows are selected. A label that is never drawn gives NaN."""
+    rows, clusters = prepared.rows, prepared.predictions.cluster_numbers
     metric, rng, total = as_distance(distance), np.random.default_rng(seed), len(rows.labels)
     draws = min(resamples, max(FEWEST_DRAWS, MOST_WORK // rows.probs.size))
     drawn = np.full((draws, len(selections)), np.nan)
@@ -322,8 +331,8 @@ def _label_nulls(
 
 @dataclass(frozen=True, eq=False)
 class Dependence:
-    """How labels of dependent rows are drawn: from the uniform number of the row's cluster with
-    probability `share`, else from one of its own. Each row alone is drawn from its forecast.
+    """How labels of dependent rows are drawn: with probability `share` from a uniform number that
+    the cluster shares, else from a number of the row alone. Each label follows its forecast.
 
     common : the numbers of the clusters, [draws, clusters]. clusters : the cluster of each row.
     """
@@ -340,9 +349,9 @@ class Dependence:
         clusters: np.ndarray,
         draws: int,
     ) -> Dependence:
-        """With the share for which pairs of rows of a cluster have the covariance that the given
-        labels have: its square is the sum of products of residuals over pairs, divided by that of
-        labels drawn from one number per cluster. One cluster shows no dependence: the share is 1.
+        """Choose the share that reproduces the covariance of the given labels within clusters. Its
+        square is the sum of products of residuals over pairs, divided by that of labels drawn
+        from one number per cluster. With a single cluster the share is 1.
         """
         count = int(clusters.max()) + 1
         found = cls(rng.random((draws, count), np.float32), clusters)
@@ -350,20 +359,20 @@ class Dependence:
             return found
         first = replace(found, common=found.common[:PAIR_DRAWS])
         drawn = draw_labels(rng, rows.probs, len(first.common), first).astype(np.int64)
-        most = float(np.mean([_pairs(rows, labels, clusters) for labels in drawn]))
+        most = float(np.mean([_pair_products(rows, labels, clusters) for labels in drawn]))
         if not most > 0:
             return replace(found, share=0.0)
-        part = np.clip(_pairs(rows, rows.labels, clusters) / most, 0, 1)
+        part = np.clip(_pair_products(rows, rows.labels, clusters) / most, 0, 1)
         return replace(found, share=float(np.sqrt(part)))
 
     def mixed(self, rng: np.random.Generator, own: np.ndarray, first: int) -> np.ndarray:
-        """The numbers of some rows, from `first` on, given their own, [draws, some]."""
+        """The uniform numbers of rows from `first` on, given their own numbers [draws, rows]."""
         those = self.common[:, self.clusters[first : first + own.shape[1]]]
         return np.where(rng.random(own.shape) < self.share, those, own)
 
 
-def _pairs(rows: GoodRows, labels: np.ndarray, clusters: np.ndarray) -> float:
-    """The products of residuals, of all classes, summed over pairs of rows of a cluster."""
+def _pair_products(rows: GoodRows, labels: np.ndarray, clusters: np.ndarray) -> float:
+    """The sum of products of residuals over pairs of rows of a cluster and over classes."""
     from scipy.sparse import csr_array
 
     at, weights = np.arange(len(labels)), rows.weights / rows.weights.max()
@@ -381,10 +390,11 @@ def draw_labels(
 ) -> np.ndarray:
     """Labels [draws, n] drawn from forecasts [n, K], independent unless `together` is given.
 
-    The cumulated forecasts of some rows, one after the other and each raised by its number, are one
-    rising sequence, in which all draws are looked up together.
+    The cumulative forecasts of several rows, each shifted by its row number, form one increasing
+    sequence, in which one binary search finds all draws.
 
-    >>> draw_labels(np.random.default_rng(0), np.array([[0.0, 1.0, 0.0], [1.0, 0.0, 0.0]]), 2).tolist()
+    >>> probs = np.array([[0.0, 1.0, 0.0], [1.0, 0.0, 0.0]])
+    >>> draw_labels(np.random.default_rng(0), probs, 2).tolist()
     [[1, 0], [1, 0]]
     """
     n, K = probs.shape

@@ -1,5 +1,5 @@
-"""The grouping diagram: a calibration curve, and regions that share an output but not a chance
-(Perez-Lebel et al. 2023, Figure 5)."""
+"""The grouping diagram: a calibration curve, and regions with the same prediction but different
+outcomes (Perez-Lebel et al. 2023, Figure 5)."""
 
 from __future__ import annotations
 
@@ -9,28 +9,29 @@ from typing import Any
 import numpy as np
 
 from ..errors import InputError
-from ..grouping.loss import GroupingDiagram as Rates
-from ..grouping.loss import GroupingLoss
+from ..grouping.loss import GroupingDiagram, GroupingLoss
 from ..grouping.loss import grouping_diagram as find_rates
 from .diagram import Diagram
 from .picture import Axis, Bars, Line, Mark, Panel, Picture, Points, Rule
 
-THIN = 10  # rows, with fewer of which a rate says little
-MOST_INTERVALS = 60  # regions whose intervals can be told apart
+HIDDEN_GROUPS = "Hidden groups: same prediction, different outcomes"
+THIN = 10  # rows; bins and regions with fewer are not drawn
+MOST_INTERVALS = 60  # regions; with more, intervals would overlap
 
 
 @dataclass(frozen=True, eq=False)
-class GroupingDiagram(Rates, Diagram):
-    """What a grouping diagram shows, as `grouping_loss.GroupingDiagram` has it, ready to be drawn.
-    The further apart the regions of a bin lie, the greater the grouping loss. Grey ones do not
-    differ from their bin by more than chance."""
+class RegionReliability(GroupingDiagram, Diagram):
+    """A `GroupingDiagram` that can be drawn. The further apart the regions of a bin, the greater
+    the grouping loss. Rates of grey regions do not differ significantly from that of their bin."""
 
     @classmethod
-    def of_grouping(cls, found: GroupingLoss) -> GroupingDiagram:
+    def of_grouping(cls, found: GroupingLoss) -> RegionReliability:
         """From a grouping loss of a single event."""
         if found.diagram is None:
-            raise InputError("lens", "must show a single event")
-        return cls(**{field.name: getattr(found.diagram, field.name) for field in fields(Rates)})
+            raise InputError("lens", "must have a single event, such as TopLabel()")
+        return cls(
+            **{field.name: getattr(found.diagram, field.name) for field in fields(GroupingDiagram)}
+        )
 
     def columns(self) -> dict[str, np.ndarray]:
         """Regions, each with its bin."""
@@ -58,7 +59,7 @@ class GroupingDiagram(Rates, Diagram):
         )
         curve = Line(stated, observed, role="observed", name="bins", detail=detail)
         bins = Points(stated, observed, role="observed", detail=detail)
-        x = Axis("stated probability", 0.0, 1.0)
+        x = Axis("predicted probability", 0.0, 1.0)
         above = Panel(
             (Rule(role="reference"), *self._regions(), curve, bins),
             x,
@@ -67,7 +68,10 @@ class GroupingDiagram(Rates, Diagram):
         )
         below = Panel((histogram,), x, Axis("rows", 0.0, percent=True), share=0.22)
         return Picture(
-            (above, below), "Same output, different chances", self._said(), self._caption()
+            (above, below),
+            HIDDEN_GROUPS,
+            self._description(),
+            self._caption(),
         )
 
     @property
@@ -75,7 +79,7 @@ class GroupingDiagram(Rates, Diagram):
         return len(self.region_bin) <= MOST_INTERVALS
 
     def _caption(self) -> str:
-        parts = ["The further a bin's regions lie apart, the more is lost by grouping"]
+        parts = ["The further apart the regions of a bin, the greater the grouping loss"]
         parts[0] += "; vertical lines are 95% intervals." if self._with_intervals else "."
         left_out = [
             (int((~_thick(rows)).sum()), what)
@@ -87,12 +91,12 @@ class GroupingDiagram(Rates, Diagram):
             )
             parts.append(f"Not drawn: {words} of fewer than {THIN} rows.")
         if self.region_rows.max() < THIN:
-            parts.append(f"Every region has fewer than {THIN} rows: their rates say little.")
+            parts.append(f"Every region has fewer than {THIN} rows: the rates are imprecise.")
         return " ".join(parts)
 
     def _regions(self) -> list[Mark]:
-        """Those of a higher rate than their bin, of a lower one, and those that chance may have set
-        apart, at the back."""
+        """Regions with a rate significantly above or below that of their bin, in front of those
+        without a significant difference."""
         higher, differs = self.region_observed > self.observed[self.region_bin], self.region_differs
         kinds = [
             ("chance", "region like its bin", ~differs),
@@ -110,28 +114,29 @@ class GroupingDiagram(Rates, Diagram):
                 marks.append(Points(*place, role=role, name=name, detail=detail))
         return marks
 
-    def _said(self) -> str:
+    def _description(self) -> str:
         apart = int(self.region_differs.sum())
         spread = max(
             np.ptp(self.region_observed[self.region_bin == b]) for b in np.unique(self.region_bin)
         )
         return (
-            f"Grouping diagram of {len(self.stated)} bins and {len(self.region_bin)} regions. The rate of {apart} regions"
-            f" differs from that of their bin by more than chance. Within a bin, rates lie up to {spread:.2f} apart."
+            f"Grouping diagram of {len(self.stated)} bins and {len(self.region_bin)} regions."
+            f" The rate of {apart} regions differs significantly from that of their bin."
+            f" Within a bin, rates differ by up to {spread:.2f}."
         )
 
 
 def _thick(rows: np.ndarray) -> np.ndarray:
-    """Which have rows enough to be drawn: all, if none has."""
+    """Which have enough rows to be drawn; all if none has."""
     enough = rows >= THIN
     return enough if enough.any() else np.ones(len(rows), bool)
 
 
 def grouping_diagram(
     y_true: Any, y_proba: Any = None, features: Any = None, **choices: Any
-) -> GroupingDiagram:
+) -> RegionReliability:
     """The calibration curve and two regions of each of ten bins, learned from one half of the rows
-    and rated by the other (Perez-Lebel et al. 2023, Figure 5). Arguments as in
+    and evaluated on the other (Perez-Lebel et al. 2023, Figure 5). Arguments as in
     `probaudit.grouping_diagram`.
 
     >>> from probaudit.choices.lenses import Binary
@@ -141,4 +146,6 @@ def grouping_diagram(
     np.True_
     """
     found = find_rates(y_true, y_proba, features, **choices)
-    return GroupingDiagram(**{field.name: getattr(found, field.name) for field in fields(Rates)})
+    return RegionReliability(
+        **{field.name: getattr(found, field.name) for field in fields(GroupingDiagram)}
+    )

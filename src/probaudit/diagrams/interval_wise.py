@@ -1,5 +1,5 @@
-"""Calibration errors within intervals of the output, as words such as low, medium, high stand for
-them (Kirchenbauer et al. 2022, Section 5.3, Figures 5, 6 and 13)."""
+"""Calibration errors within intervals of the output, such as low, medium and high (Kirchenbauer et
+al. 2022, Section 5.3, Figures 5, 6 and 13)."""
 
 from __future__ import annotations
 
@@ -11,9 +11,11 @@ from typing import Any, Unpack
 import numpy as np
 
 from ..calibration.errors import calibration_error
+from ..calibration.prepared_rows import PreparedRows
 from ..calibration.significance import calibration_test
 from ..calibration.views import look_at_event
 from ..calibrators.calibration_loss import shares
+from ..choices.definitions import Definition
 from ..choices.distances import Distance, InterInterval, as_distance
 from ..choices.lenses import Binary, Lens, TopLabel
 from ..choices.partitions import EqualWidth, Partition
@@ -22,10 +24,8 @@ from ..data.arrays import as_numbers
 from ..data.inputs import RowOptions, documents_row_options, rows_of
 from ..errors import InputError
 from .diagram import Diagram
-from .group_errors import around
-from .judged import Judged
+from .group_errors import error_interval
 from .picture import Axis, Bars, Panel, Picture, Points
-from .wording import in_words
 
 NUMBERS = (
     *("start", "stop", "rows", "share", "stated", "observed"),
@@ -35,15 +35,15 @@ NUMBERS = (
 
 @dataclass(frozen=True, eq=False)
 class IntervalWise(Diagram):
-    """Of each interval of outputs that has rows, [start, stop), the last one closed.
+    """Each interval of outputs that has rows, [start, stop), the last one closed.
 
-    rows, share : how many rows state such an output, and their share of the weight (Figure 6).
-    stated, observed : mean output, and how often the event happened.
+    rows, share : the number of rows in the interval, and their share of the weight (Figure 6).
+    stated, observed : mean output, and observed rate of the event.
     error, low, high : the calibration error of these rows (Figure 13), with a 95% interval as in
         `GroupErrors`; `null` and `null_high` are its mean and 95% point for a calibrated model with
         the same outputs.
-    beyond, beyond_low, beyond_high : the part of it that leads out of the interval, with distance
-        `InterInterval` (Figure 5): if it is 0, the word for the interval is right.
+    beyond, beyond_low, beyond_high : the distance of the observed rates from the interval, by
+        `InterInterval` (Figure 5). If it is 0, the name of the interval describes its rows.
     """
 
     name: np.ndarray
@@ -71,11 +71,11 @@ class IntervalWise(Diagram):
         upper, lower = at - 0.18, at + 0.18
         detail = {
             "interval": self.name,
-            "stated": self.stated,
+            "predicted": self.stated,
             "observed": self.observed,
             "error": self.error,
         }
-        detail |= {"chance, up to": self.null_high}
+        detail |= {"95% limit if calibrated": self.null_high}
         beyond = {"interval": self.name, "observed": self.observed, "beyond": self.beyond}
         errors = (
             Bars.lying(
@@ -94,7 +94,7 @@ class IntervalWise(Diagram):
                 thickness=0.42,
                 faint=True,
                 role="chance",
-                name="chance alone, up to",
+                name="95% limit if calibrated",
                 detail=detail,
             ),
             Points(self.error, upper, self.low, self.high, across=True, role="reference"),
@@ -104,7 +104,7 @@ class IntervalWise(Diagram):
                 self.beyond,
                 thickness=0.32,
                 role="over",
-                name="beyond the interval",
+                name="outside the interval",
                 detail=beyond,
             ),
             Points(
@@ -120,17 +120,20 @@ class IntervalWise(Diagram):
                 detail={"interval": self.name, "rows": self.rows},
             ),
         )
-        names = Axis("stated", categories=tuple(self.name.tolist()))
+        names = Axis("predicted", categories=tuple(self.name.tolist()))
         panels = (
             Panel(errors, Axis("calibration error", 0.0), names, share=0.65),
             Panel(rows, Axis("rows", 0.0, percent=True), names, share=0.35),
         )
-        caption = "Beyond the interval: the observed rate does not fit what the interval says. Lines are 95% intervals."
-        return Picture(panels, "Errors by what is stated", self._said(), caption)
+        caption = "Outside the interval: distance of observed rates from it. "
+        caption += "Lines are 95% intervals."
+        title = "Calibration error by confidence range"
+        return Picture(panels, title, self._description(), caption)
 
-    def _said(self) -> str:
+    def _description(self) -> str:
         words = [
-            f"{name}: {share:.0%} of rows, error {error:.3g} (chance up to {null:.3g}), beyond the interval {beyond:.3g}"
+            f"{name}: {share:.0%} of rows, error {error:.3f} (95% limit if calibrated {null:.3f}),"
+            f" outside the interval {beyond:.3f}"
             for name, share, error, null, beyond in zip(
                 self.name, self.share, self.error, self.null_high, self.beyond, strict=True
             )
@@ -156,21 +159,22 @@ def interval_wise_diagram(
     seed: int = 0,
     **options: Unpack[RowOptions],
 ) -> IntervalWise:
-    """The calibration error of the rows whose output lies in each interval, and how far it leads
-    out of the interval.
+    """The calibration error of the rows in each interval of the output, and how far observed rates
+    lie outside the interval.
 
-    edges : from 0 to 1, rising; thirds unless given. names : of the intervals between them, such as
+    edges : increasing from 0 to 1; thirds by default. names : of the intervals, such as
         "low", "medium", "high".
-    lens : one that shows a single event; `Binary()` for two classes, else `TopLabel()`, unless
-        given.
+    lens : a lens with a single event; by default `Binary()` for two classes, else `TopLabel()`.
     partition, distance : as in `calibration_error`.
 
-    Where bins do not reach over an edge, the errors weighted by share sum to the error of all rows.
+    If no bin crosses an edge, the errors weighted by share sum to the error of all rows.
 
     >>> from probaudit.simulate import gaussian_posteriors
     >>> world = gaussian_posteriors(1000, 2)
-    >>> found = interval_wise_diagram(world.y, world.mcs, names=["low", "medium", "high"], resamples=20)
-    >>> abs(found.share @ found.error - calibration_error(world.y, world.mcs, lens=Binary())) < 1e-12
+    >>> names = ["low", "medium", "high"]
+    >>> found = interval_wise_diagram(world.y, world.mcs, names=names, resamples=20)
+    >>> whole = calibration_error(world.y, world.mcs, lens=Binary())
+    >>> abs(found.share @ found.error - whole) < 1e-12
     np.True_
     """
     ends = as_numbers(edges, "edges").astype(np.float64)
@@ -181,17 +185,17 @@ def interval_wise_diagram(
         or ends[-1] != 1
         or not (np.diff(ends) > 0).all()
     ):
-        raise InputError("edges", "must rise from 0 to 1", ends.tolist())
+        raise InputError("edges", "must increase from 0 to 1", ends.tolist())
     if names is not None and len(names) != len(ends) - 1:
         raise InputError(
-            "names", f"needs one name for each of the {len(ends) - 1} intervals", len(names)
+            "names", f"must have one name for each of the {len(ends) - 1} intervals", len(names)
         )
     given = rows_of(y_true, y_proba, **options)
-    judged = Judged.of(
+    prepared = PreparedRows.of(
         given, (Binary() if given.n_classes == 2 else TopLabel()) if lens is None else lens
     )
-    predictions, chosen = judged.predictions, judged.lens
-    partition = judged.partition(EqualWidth(15) if partition is None else partition)
+    predictions, chosen = prepared.predictions, prepared.lens
+    partition = prepared.partition(EqualWidth(15) if partition is None else partition)
     seen = look_at_event(predictions, chosen)
     weight, outputs = shares(seen.weights), seen.view.outputs
     choices: dict[str, Any] = {"lens": chosen, "resamples": resamples, "seed": seed}
@@ -215,10 +219,10 @@ def interval_wise_diagram(
             share @ outputs[inside] / share.sum(),
             share @ seen.view.labels[inside] / share.sum(),
         )
-        parts = (*around(error), test.null_mean, test.null_high, *around(beyond))
+        parts = (*error_interval(error), test.null_mean, test.null_high, *error_interval(beyond))
         labels.append(f"{start:.2g} to {stop:.2g}" if names is None else f"{names[number]}")
         found.append((start, stop, inside.sum(), share.sum(), *means, *parts))
     columns = dict(zip(NUMBERS, np.array(found).T, strict=True))
     columns["rows"] = columns["rows"].astype(np.int64)
-    said = in_words(f"{chosen}, {partition!r}, {as_distance(distance)!r}", pairs=given.pairs)
-    return IntervalWise(np.array(labels), **columns, definition=said)
+    definition = Definition(chosen, partition, as_distance(distance)).words(pairs=given.pairs)
+    return IntervalWise(np.array(labels), **columns, definition=definition)

@@ -1,5 +1,5 @@
-"""The drawer for notebooks and papers: a picture on matplotlib axes. No global state is touched: no
-pyplot, no rcParams."""
+"""The matplotlib drawer, for notebooks and papers. It uses no global state: neither pyplot nor
+rcParams."""
 
 from __future__ import annotations
 
@@ -21,16 +21,15 @@ if TYPE_CHECKING:
 GRID = "#e4e4e4"
 INK, SOFT = "#1a1a1a", "#595959"
 LARGEST_POINT = 110  # pt^2
-LETTERS = 13.5  # of a caption, an inch
+LETTERS = 13.5  # characters of a caption per inch
 DPI = 110
-LINE = 0.07  # of the width of a panel, for a name
-ROW_OF_NAMES = 45  # letters
+LINE = 0.07  # height of a category, as a share of the panel width
+ROW_OF_NAMES = 45  # characters
 
 
 @dataclass(frozen=True, eq=False)
 class Drawing:
-    """Where a picture was drawn: the figure, and the axes of each panel. A figure of its own is
-    shown by notebooks."""
+    """The figure and the axes of each panel. Notebooks display a figure that the drawer created."""
 
     figure_: Figure
     axes_: tuple[Axes, ...]
@@ -42,7 +41,7 @@ class Drawing:
         return self.axes_[0]
 
     def _repr_png_(self) -> bytes | None:
-        if not self.own:  # whoever made the figure shows it
+        if not self.own:  # the caller displays a figure of their own
             return None
         content = io.BytesIO()
         self.figure_.savefig(content, format="png", dpi=DPI)
@@ -50,7 +49,7 @@ class Drawing:
 
 
 def draw(picture: Picture, ax: Axes | None = None) -> Drawing:
-    """Draw into given axes, which several panels share among them; or on a figure of its own."""
+    """Draw into given axes, divided between the panels, or on a new figure."""
     if ax is None:
         return _own(picture)
     figure = ax.get_figure(root=True)
@@ -106,7 +105,7 @@ def _own(picture: Picture) -> Drawing:
 
 
 def _divided(picture: Picture, ax: Axes) -> list[Axes]:
-    """Axes for each panel in the place of given ones."""
+    """Axes for each panel, in place of the given axes."""
     ratios = _heights(picture)
     place = ax.get_subplotspec()
     if place is not None and ax.figure is not None:
@@ -133,7 +132,7 @@ def _divided(picture: Picture, ax: Axes) -> list[Axes]:
 
 
 def _heights(picture: Picture) -> list[float]:
-    """The height of each row of panels, a square one being 1."""
+    """The relative height of each row of panels; 1 for a square panel."""
     short = min(1.0, sum(panel.share for panel in picture.panels[:: picture.columns]))
     rows = range(0, len(picture.panels), picture.columns)
     return [
@@ -246,12 +245,12 @@ def _areas(size: np.ndarray) -> np.ndarray:
 
 
 def _plain(text: str) -> str:
-    """Names are text, not formulas."""
+    """Escape dollar signs, so that names are not parsed as formulas."""
     return text.replace("$", r"\$")
 
 
 def _legend(picture: Picture, axes: list[Axes], place: Any) -> None:
-    """One legend for all panels: below a figure of our own, inside given axes."""
+    """One legend for all panels: below a new figure, or inside given axes."""
     found: dict[str, Any] = {}
     for ax in axes:
         handles, names = ax.get_legend_handles_labels()
@@ -263,7 +262,10 @@ def _legend(picture: Picture, axes: list[Axes], place: Any) -> None:
         return
     style: dict[str, Any] = {"fontsize": 8.5, "frameon": False, "labelcolor": INK}
     if hasattr(place, "add_gridspec"):
-        room, longest = 62 if picture.columns == 1 else 100, max(map(len, found)) + 8  # in letters
+        room, longest = (
+            62 if picture.columns == 1 else 100,
+            max(map(len, found)) + 8,
+        )  # in characters
         style |= {"loc": "outside lower left", "ncols": max(1, min(len(found), room // longest))}
     else:
         style |= {"loc": "best"}

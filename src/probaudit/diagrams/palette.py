@@ -1,9 +1,8 @@
-"""Colours by role, from the palette of Okabe & Ito (2008), which colour-blind people can tell apart
-on light and on dark."""
+"""Colours by role, from the colour-blind-safe palette of Okabe & Ito (2008)."""
 
 from __future__ import annotations
 
-BLACK_OR_WHITE = "#808080"  # their black, in a grey that is seen on both
+BLACK_OR_WHITE = "#808080"  # replaces black; visible on light and dark
 SERIES = (
     "#0072B2",
     "#D55E00",
@@ -29,11 +28,11 @@ COLOURS = {
     "reject": "#F0E442",
 }
 
-FAINT = 0.22  # how much of a band, or of a faint bar, covers what is behind
+FAINT = 0.22  # opacity of bands and faint bars
 
 
 def colour(role: str) -> str:
-    """How a role looks; series take the palette in turn.
+    """The colour of a role. Series use the palette in order.
 
     >>> colour("series 1") == colour("series 9")
     True

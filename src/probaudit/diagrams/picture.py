@@ -1,8 +1,8 @@
-"""What a diagram draws, as plain data: panels of marks over two axes. Two thin drawers turn it into
-matplotlib or Vega-Lite.
+"""Pictures as plain data: panels of marks over two axes. Two drawers turn them into matplotlib
+figures or Vega-Lite specifications.
 
-Marks hold arrays in the units of the axes. Colours are roles, not values: a drawer's palette says
-how a role looks, so that light, dark and print differ only there.
+Marks have arrays in the units of the axes. A colour is given as a role; the palette maps roles to
+colours.
 """
 
 from __future__ import annotations
@@ -14,27 +14,27 @@ from typing import Any, Literal
 import numpy as np
 
 Role = Literal[
-    "model",  # what the model states or does
-    "observed",  # what happened
+    "model",  # predictions or decisions of the model
+    "observed",  # observed rates
     "reference",  # the diagonal, a baseline, a naive forecast
-    "chance",  # what a calibrated model would show
-    "over",  # too sure of itself
-    "under",  # not sure enough
+    "chance",  # range if calibrated
+    "over",  # overconfident
+    "under",  # underconfident
     "calibration",
     "grouping",
     "rest",
     "density",
     "reject",
 ]
-"""What a mark stands for; series of the same kind have a role of the form `series 0`, `series 1`, ..."""
+"""The meaning of a mark. Series of the same kind have the roles `series 0`, `series 1`, ..."""
 
 Columns = Mapping[str, Sequence[object] | np.ndarray]
 
 
 @dataclass(frozen=True)
 class Axis:
-    """A quantity, or (with `categories`) names in order, each at its number: 0, 1, ... from the
-    left, or from the top down."""
+    """A numeric axis; or, with `categories`, names at the positions 0, 1, ... from the left or from
+    the top."""
 
     title: str
     low: float | None = None
@@ -46,8 +46,8 @@ class Axis:
 
 @dataclass(frozen=True, kw_only=True)
 class Mark:
-    """What all marks have: a role, a name for the legend ("" for none), and columns to show on
-    hover, an entry per element."""
+    """Base class of marks: a role, a name for the legend ("" for none), and columns shown on hover,
+    with one entry per element."""
 
     role: str = "model"
     name: str = ""
@@ -56,8 +56,7 @@ class Mark:
 
 @dataclass(frozen=True)
 class Line(Mark):
-    """A curve through points in their order; of steps, if `step`, each value holding from its x to
-    the next one's."""
+    """A line through points in the given order; with `step`, each value extends to the next x."""
 
     x: np.ndarray
     y: np.ndarray
@@ -76,22 +75,20 @@ class Band(Mark):
 
 @dataclass(frozen=True)
 class Points(Mark):
-    """Points, with an interval upright through each if `low` and `high` are given, and areas
-    proportional to `size` if given. On an axis of categories x (or y) are the numbers of the
-    categories."""
+    """Points, with vertical intervals if `low` and `high` are given and areas proportional to
+    `size` if given. On an axis of categories, x (or y) are category numbers."""
 
     x: np.ndarray
     y: np.ndarray
     low: np.ndarray | None = None
     high: np.ndarray | None = None
     size: np.ndarray | None = None
-    across: bool = False  # intervals lie along x
+    across: bool = False  # intervals along x
 
 
 @dataclass(frozen=True)
 class Bars(Mark):
-    """Rectangles: bars upright between `left` and `right`, from `bottom` to `top`; or the cells of
-    a plane."""
+    """Rectangles between `left` and `right`, from `bottom` to `top`."""
 
     left: np.ndarray
     right: np.ndarray
@@ -110,7 +107,7 @@ class Bars(Mark):
         faint: bool = False,
         **mark: Any,
     ) -> Bars:
-        """Bars that lie along x, one at each number of a category of the y axis."""
+        """Horizontal bars at the category numbers of the y axis."""
         half = thickness / 2
         return cls(start, end, place - half, place + half, faint, **mark)
 
@@ -125,15 +122,14 @@ class Bars(Mark):
         faint: bool = False,
         **mark: Any,
     ) -> Bars:
-        """Bars that stand, one at each number of a category of the x axis."""
+        """Vertical bars at the category numbers of the x axis."""
         half = thickness / 2
         return cls(place - half, place + half, start, end, faint, **mark)
 
 
 @dataclass(frozen=True)
 class Rule(Mark):
-    """A straight line through the whole panel: at an x, at a y, or (with neither) the diagonal y =
-    x."""
+    """A straight line across the panel: at an x, at a y, or by default the diagonal y = x."""
 
     x: float | None = None
     y: float | None = None
@@ -151,8 +147,8 @@ class Text(Mark):
 
 @dataclass(frozen=True)
 class Panel:
-    """Marks over two axes, drawn in order, the first at the back. `share` is its part of the height
-    of its column."""
+    """Marks over two axes, drawn in order, the first one at the back. `share` is the relative
+    height of the panel."""
 
     marks: tuple[Mark, ...]
     x: Axis
@@ -164,8 +160,7 @@ class Panel:
 
 @dataclass(frozen=True)
 class Picture:
-    """Panels in rows of `columns`, with a title, a caption (what to look for) and a description for
-    those who cannot see it."""
+    """Panels in rows of `columns`, with a title, a caption and a description (alternative text)."""
 
     panels: tuple[Panel, ...]
     title: str

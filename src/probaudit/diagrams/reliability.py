@@ -1,4 +1,4 @@
-"""The reliability diagram: how often an event happened, against how probable it was said to be."""
+"""The reliability diagram: observed rate of an event against its predicted probability."""
 
 from __future__ import annotations
 
@@ -23,35 +23,33 @@ from ..data.predictions import Predictions
 from ..errors import InputError
 from ..scoring.intervals import wilson
 from ..states import CELLS
-from .diagram import Diagram, number
+from .diagram import Diagram, number, p_words
 from .picture import Axis, Band, Bars, Line, Mark, Panel, Picture, Points, Rule
-from .wording import in_words
 
 Bins = int | Partition | Literal["corp"]
 
-HISTOGRAM = 50  # bars of the outputs, where bins are not of equal width
-NARROWEST = 0.006  # of a bar, to be seen
+HISTOGRAM = 50  # bars of the histogram, unless bins have equal width
+NARROWEST = 0.006  # width of a bar that is still visible
 BAND_POINTS = 121
 
 
 @dataclass(frozen=True, eq=False)
 class Reliability(Diagram):
-    """Per bin that has rows: mean output, how often the event happened, rows, share of the weight,
-    and
+    """The bins that have rows, and the calibration error.
 
-    low, high : the 95% interval of the rate (Wilson 1927, on the effective number of rows); of
-        CORP, whose steps the labels have chosen, too narrow.
-    chance_low, chance_high : where the rate of a calibrated model with the same outputs falls in
-        95% of cases.
+    stated, observed, rows, share : mean output, observed rate, number of rows and share of the
+        weight of each bin.
+    low, high : the 95% interval of the rate (Wilson 1927, on the effective number of rows). For
+        CORP, whose steps depend on the labels, it is too narrow.
+    chance_low, chance_high : the 95% range of the rate if the model is calibrated.
     left, right : the range of outputs.
 
-    error : the calibration error that is the sum of share x |stated - observed|; of CORP the
-        miscalibration, which is the mean Brier score 2 (p - y)^2 that isotonic regression removes.
-        null_mean, null_high, p_value : what it is if the model is calibrated: its mean and its 95%
-            point, and the chance of one so large.
+    error : the sum of share x |stated - observed|; for CORP the miscalibration, which is the mean
+        Brier score 2 (p - y)^2 that isotonic regression removes.
+    null_mean, null_high, p_value : mean and 95% limit of the error if calibrated, and the p-value.
     histogram : [3, bars]: left and right end, and rows.
-    curve : of CORP, the knots [2, m] of the isotonic regression; `band`, [3, m]: outputs, and the
-        95% range of the regression of a calibrated model there.
+    curve : for CORP, the knots [2, m] of the isotonic regression. band : [3, m], outputs and the
+        95% range of the regression of a calibrated model.
     """
 
     stated: np.ndarray
@@ -84,24 +82,21 @@ class Reliability(Diagram):
         resamples: int = 999,
         seed: int = 0,
     ) -> Reliability:
-        """From a fine grid, where the rows are not at hand. Bins begin and end at cells of the
-        grid."""
+        """From a fine grid instead of rows. The edges of bins are edges of grid cells."""
         partition = partition_of(bins)
         if not np.isfinite(grid.weight_squared[grid.kept]).all():
-            raise InputError("grid", "must know the squared weights of its rows")
+            raise InputError("grid", "must have the sums of squared weights")
         if partition is None:
             return _corp(OutputLevels.of_grid(grid), grid, event, resamples, seed)
         kept, size = np.flatnonzero(grid.kept), len(grid.rows)
         cell = partition.grid_cells(grid.place, grid.rows[kept])
         cells = grid.cells(cell)
-        left, right = _ends(partition, cells.number, cell, kept / size, (kept + 1) / size)
-        return _binned(
-            cells, Steps.of_grid(grid, cell), left, right, partition, grid, event, resamples, seed
-        )
+        ends = _ends(partition, cells.number, cell, kept / size, (kept + 1) / size)
+        chosen: dict[str, Any] = {"event": event, "resamples": resamples, "seed": seed}
+        return _binned(cells, Steps.of_grid(grid, cell), ends, partition, grid, **chosen)
 
     def judged_by(self, error: float, test: Any) -> Reliability:
-        """The same with an error that was tested elsewhere: its null's mean and 95% point, and its
-        p-value."""
+        """The same diagram with an error and a test computed elsewhere."""
         return replace(
             self,
             error=error,
@@ -112,8 +107,7 @@ class Reliability(Diagram):
 
     @property
     def verdict(self) -> np.ndarray:
-        """Per bin: "high" if the outputs are too high by more than chance allows, "low" if too low,
-        else ""."""
+        """Per bin: "high" if predictions are significantly too high, "low" if too low, else ""."""
         found = np.where(self.observed < self.chance_low - 1e-12, "high", "")
         return np.where(self.observed > self.chance_high + 1e-12, "low", found)
 
@@ -140,7 +134,7 @@ class Reliability(Diagram):
     def panel(
         self, *, names: bool = True, title: str = "", x: str = "", y: str = "observed"
     ) -> Panel:
-        """The rates alone, without the histogram."""
+        """The panel of rates, without the histogram."""
         return Panel(tuple(self._marks(names)), Axis(x, 0, 1), Axis(y, 0, 1), title, square=True)
 
     def picture(self) -> Picture:
@@ -150,7 +144,7 @@ class Reliability(Diagram):
         bars = Bars(left, right, np.zeros(len(rows)), rows, role="density", detail=detail)
         below = Panel(
             (bars,),
-            Axis(f"stated probability of {self.event}", 0, 1),
+            Axis(f"predicted probability of {self.event}", 0, 1),
             Axis("rows", low=0),
             share=0.3,
         )
@@ -159,7 +153,7 @@ class Reliability(Diagram):
         )
 
     def _marks(self, names: bool) -> list[Mark]:
-        chance = "where a calibrated model would be (95%)" if names else ""
+        chance = "95% range if calibrated" if names else ""
         if self.curve is not None and self.band is not None:
             band = Band(*self.band, role="chance", name=chance)
             line = Line(
@@ -177,8 +171,8 @@ class Reliability(Diagram):
         ]
         kinds = (
             ("", "observed", "observed"),
-            ("high", "over", "stated too high"),
-            ("low", "under", "stated too low"),
+            ("high", "over", "predicted too high"),
+            ("low", "under", "predicted too low"),
         )
         for kind, role, name in kinds:
             of = self.verdict == kind
@@ -202,7 +196,7 @@ class Reliability(Diagram):
         return {name: np.repeat(column, 2) for name, column in self._detail().items()}
 
     def _detail(self) -> dict[str, Any]:
-        columns = {"rows": self.rows, "stated": self.stated, "observed": self.observed}
+        columns = {"rows": self.rows, "predicted": self.stated, "observed": self.observed}
         found: dict[str, Any] = _ranges(self.left, self.right) | columns
         if self.curve is None:
             found["95% interval"] = [
@@ -213,17 +207,22 @@ class Reliability(Diagram):
     def _caption(self) -> str:
         what = "Miscalibration (CORP)" if self.curve is not None else "Calibration error (ECE)"
         return (
-            f"{what} {number(self.error)}; a calibrated model gets {number(self.null_mean)} by chance, "
-            f"95% of the time at most {number(self.null_high)} (p = {self.p_value:.2g}). {self.bins}, {self.n:,} rows."
+            f"{what} {number(self.error)}; expected if calibrated {number(self.null_mean)}, "
+            f"95% limit {number(self.null_high)} ({p_words(self.p_value)}). "
+            f"{self.bins}, {self.n:,} rows."
         )
 
     def _description(self) -> str:
         worst = int(np.argmax(self.share * np.abs(self.stated - self.observed)))
-        text = f"Reliability diagram of {self.event}. {self._caption()} The bin that adds most has {self.rows[worst]:,} rows, "
-        text += f"stated {self.stated[worst]:.3f}, observed {self.observed[worst]:.3f}."
+        text = f"Reliability diagram of {self.event}. {self._caption()}"
+        text += f" The bin that adds most to the error has {self.rows[worst]:,} rows,"
+        text += f" predicted {self.stated[worst]:.3f}, observed {self.observed[worst]:.3f}."
         if self.curve is None:
             high, low = int((self.verdict == "high").sum()), int((self.verdict == "low").sum())
-            text += f" Of {len(self.rows)} bins with rows, {high} are stated too high and {low} too low, beyond chance."
+            text += (
+                f" Of {len(self.rows)} bins with rows, {high} are predicted significantly too high"
+            )
+            text += f" and {low} too low."
         return text
 
 
@@ -238,16 +237,15 @@ def reliability_diagram(
     seed: int = 0,
     **options: Unpack[RowOptions],
 ) -> Reliability:
-    """How often an event happened, against how probable it was said to be, with what chance alone
-    would do.
+    """The observed rate of an event against its predicted probability, with the 95% range of a
+    calibrated model.
 
-    lens : a single event; the top label unless given.
-    bins : a number of equal bins, `EqualWidth`, `EqualMass` or `Edges`; or "corp" for isotonic
-        regression, which needs no bins (Dimitriadis, Gneiting & Jordan 2021). If there are more
-        than 16,800 different outputs, or rows in clusters, those in one of so many equal parts of
-        [0, 1] then count as equal.
-    resamples, seed : of labels drawn from the outputs, for what the error would be by chance, as in
-        `calibration_test`.
+    lens : a lens with a single event; by default the top label.
+    bins : a number of equal-width bins, `EqualWidth`, `EqualMass` or `Edges`; or "corp" for
+        isotonic regression, which needs no bins (Dimitriadis, Gneiting & Jordan 2021). With more
+        than 16,800 distinct outputs, or clusters, outputs are rounded to a grid of 16,800 cells.
+    resamples, seed : of labels drawn from the outputs, for the null distribution of the error, as
+        in `calibration_test`.
     options : see `RowOptions`. Rows in `clusters` count as fewer, by the design effect of each bin
         (Kish 1965).
 
@@ -273,11 +271,13 @@ def reliability_diagram(
         steps = Steps.of_view(seen.view, cell)
     else:
         steps = Steps.of_grid(grid, partition.grid_cells(grid.place, grid.rows[grid.kept]))
-    left, right = _ends(partition, cells.number, cell, view.outputs, view.outputs)
+    ends, drawn = _ends(partition, cells.number, cell, view.outputs, view.outputs), resamples
+    if dependent is not None:
+        cells = replace(cells, effective=cells.effective / dependent[0].effects(cells, cell))
+        drawn = 1  # the test below has a null distribution of its own
+    found = _binned(cells, steps, ends, partition, grid, event=event, resamples=drawn, seed=seed)
     if dependent is None:
-        return _binned(cells, steps, left, right, partition, grid, event, resamples, seed)
-    cells = replace(cells, effective=cells.effective / dependent[0].effects(cells, cell))
-    found = _binned(cells, steps, left, right, partition, grid, event, 1, seed)
+        return found
     choices: dict[str, Any] = {
         "lens": lens,
         "partition": partition,
@@ -288,24 +288,21 @@ def reliability_diagram(
 
 
 def event_name(predictions: Predictions, lens: Lens) -> str:
-    """What a lens judges, in words."""
+    """The event of a lens, as text for titles."""
     lens = lens_of(predictions, lens)
     names = predictions.class_order
     if isinstance(lens, TopLabel):
         return "the most probable class"
     if isinstance(lens, Binary):
         return "the answer" if predictions.pairs else f"class {names[1]}"
-    return (
-        f"class {names[lens.index]}"
-        if isinstance(lens, OneVsRest)
-        else in_words(f"the event {lens!r}")
-    )
+    if isinstance(lens, OneVsRest):
+        return f"class {names[lens.index]}"
+    return f"the event {lens.words()}"
 
 
 def binomial_range(probability: np.ndarray, size: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """The middle 95% of the rate among rows that all have this probability. Rows whose
-    probabilities differ vary a little less around their mean, so that the range errs on the careful
-    side.
+    """The central 95% range of the rate among rows that all have this probability. If probabilities
+    differ between rows, the rate varies a little less, so that the range is conservative.
 
     >>> [float(end[0]) for end in binomial_range(np.array([0.5]), np.array([10]))]
     [0.2, 0.8]
@@ -327,7 +324,7 @@ def binomial_range(probability: np.ndarray, size: np.ndarray) -> tuple[np.ndarra
 
 
 def partition_of(bins: Bins) -> Partition | None:
-    """The bins; None stands for isotonic regression."""
+    """The partition of the bins; None for isotonic regression."""
     if isinstance(bins, str):
         if bins != "corp":
             raise InputError("bins", 'must be a number, a Partition or "corp"', repr(bins))
@@ -344,16 +341,17 @@ def partition_of(bins: Bins) -> Partition | None:
 def _binned(
     cells: Cells,
     steps: Steps,
-    left: np.ndarray,
-    right: np.ndarray,
+    ends: tuple[np.ndarray, np.ndarray],
     partition: Partition,
     grid: FineGrid,
+    *,
     event: str,
     resamples: int,
     seed: int,
 ) -> Reliability:
+    """The diagram of bins, with the null distribution of the error from `steps`."""
     error, null = float(mean_gap(cells, L1())), steps.null(L1(), resamples, seed)
-    kind = {EqualWidth: "bins of equal width", EqualMass: "bins of equal size"}.get(
+    kind = {EqualWidth: "equal-width bins", EqualMass: "equal-mass bins"}.get(
         type(partition), "given bins"
     )
     count = (
@@ -361,29 +359,34 @@ def _binned(
         if isinstance(partition, (EqualWidth, EqualMass))
         else len(getattr(partition, "edges", ())) - 1
     )
+    low, high = wilson(np.clip(cells.targets, 0, 1), cells.effective)
+    chance_low, chance_high = binomial_range(cells.outputs, cells.effective)
+    bars = partition.bins if isinstance(partition, EqualWidth) else HISTOGRAM
     return Reliability(
-        cells.outputs,
-        cells.targets,
-        cells.rows,
-        cells.share,
-        *wilson(np.clip(cells.targets, 0, 1), cells.effective),
-        *binomial_range(cells.outputs, cells.effective),
-        left,
-        right,
-        error,
-        float(null.mean()),
-        float(np.quantile(null, 0.95)),
-        p_value(error, null),
-        _histogram(grid, partition.bins if isinstance(partition, EqualWidth) else HISTOGRAM),
-        event,
-        f"{count} {kind}",
+        stated=cells.outputs,
+        observed=cells.targets,
+        rows=cells.rows,
+        share=cells.share,
+        low=low,
+        high=high,
+        chance_low=chance_low,
+        chance_high=chance_high,
+        left=ends[0],
+        right=ends[1],
+        error=error,
+        null_mean=float(null.mean()),
+        null_high=float(np.quantile(null, 0.95)),
+        p_value=p_value(error, null),
+        histogram=_histogram(grid, bars),
+        event=event,
+        bins=f"{count} {kind}",
     )
 
 
 def _ends(
     partition: Partition, number: np.ndarray, cell: np.ndarray, low: np.ndarray, high: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
-    """The ends of each bin: of equal ones where they are cut, else those of the outputs in them."""
+    """The ends of each bin: its edges for `EqualWidth`, else the range of its outputs."""
     if isinstance(partition, EqualWidth):
         return number / partition.bins, (number + 1) / partition.bins
     left, right = np.full(int(cell.max()) + 1, np.inf), np.full(int(cell.max()) + 1, -np.inf)
@@ -393,7 +396,7 @@ def _ends(
 
 
 def _histogram(grid: FineGrid, bars: int) -> np.ndarray:
-    """Left and right end, and rows, of equal parts of [0, 1] that have any."""
+    """Left and right end, and rows, of the non-empty bars of a histogram on [0, 1]."""
     kept = grid.rows > 0
     part = np.minimum((np.flatnonzero(kept) + 0.5) * bars / len(grid.rows), bars - 1).astype(
         np.int64
@@ -405,7 +408,7 @@ def _histogram(grid: FineGrid, bars: int) -> np.ndarray:
 
 def _ranges(left: np.ndarray, right: np.ndarray) -> dict[str, Any]:
     return {
-        "stated between": [
+        "predicted between": [
             f"{low:.3g} and {high:.3g}" for low, high in zip(left, right, strict=True)
         ]
     }

@@ -1,4 +1,4 @@
-"""Bayes risk curves: what decisions cost at every threshold (Ferrer & Ramos 2025, Section 3.1,
+"""Bayes risk curves: the cost of decisions at every threshold (Ferrer & Ramos 2025, Section 3.1,
 Figure 4)."""
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ ROLES = {"original": "model", "after calibration": "calibration"}
 EVEN = RiskWeighted(1.0, 1.0)
 STEPS = 121
 EXTREME = float(np.log(99.0))  # of the log-odds of a threshold: 1% and 99%
-WORST = 2.5  # times the naive risk; what is worse leaves the picture
+WORST = 2.5  # upper end of the axis, in multiples of the naive risk
 
 
 @dataclass(frozen=True, eq=False)
@@ -36,12 +36,12 @@ class RiskCurves(Diagram):
     """Bayes risks [curves, thresholds] at costs 1 / t of a miss and 1 / (1 - t) of a false alarm,
     and the naive risk, that of the better constant decision.
 
-    scores : the normalised log score of each curve, its area over that of the naive one; NaN where
-        it is not known.
-    normalize : whether risks are drawn as multiples of the naive one.
-    against : what the x axis shows, the log-odds of the threshold or the threshold itself.
-    weight : what the risk is multiplied by; without normalisation, the area under a curve is then
-        the score of that weight.
+    scores : the normalised log loss of each curve, its area over that of the naive risk; NaN if
+        unknown.
+    normalize : whether risks are drawn as multiples of the naive risk.
+    against : the x axis, the log-odds of the threshold or the threshold itself.
+    weight : a factor of the risk. Without normalisation, the area under a curve is then the score
+        of that weight.
     """
 
     names: tuple[str, ...]
@@ -65,11 +65,11 @@ class RiskCurves(Diagram):
     ) -> RiskCurves:
         """Curves of the same thresholds for the same labels, by name."""
         if not curves:
-            raise InputError("curves", "needs at least one curve")
+            raise InputError("curves", "must have at least one curve")
         if against not in ("log-odds", "threshold"):
             raise InputError("against", 'must be "log-odds" or "threshold"', repr(against))
         if weight is not None and normalize:
-            raise InputError("weight", "needs normalize=False: a weight would cancel")
+            raise InputError("weight", "requires normalize=False: a weight would cancel")
         first = next(iter(curves.values()))
         for name, curve in curves.items():
             if not np.array_equal(curve.thresholds, first.thresholds) or not np.allclose(
@@ -84,14 +84,14 @@ class RiskCurves(Diagram):
             )
         known = {} if scores is None else scores
         return cls(
-            tuple(curves),
-            first.thresholds,
-            np.stack([curve.risk for curve in curves.values()]),
-            first.naive,
-            np.array([float(known.get(name, np.nan)) for name in curves]),
-            normalize,
-            against,
-            EVEN if weight is None else weight,
+            names=tuple(curves),
+            thresholds=first.thresholds,
+            risk=np.stack([curve.risk for curve in curves.values()]),
+            naive=first.naive,
+            scores=np.array([float(known.get(name, np.nan)) for name in curves]),
+            normalize=normalize,
+            against=against,
+            weight=EVEN if weight is None else weight,
         )
 
     @property
@@ -121,7 +121,7 @@ class RiskCurves(Diagram):
         t, drawn = self.thresholds, self.drawn
         x = np.log(t) - np.log1p(-t) if self.against == "log-odds" else t
         marks: list[Mark] = [
-            Line(x, drawn[-1], dashed=True, role="reference", name="without looking")
+            Line(x, drawn[-1], dashed=True, role="reference", name="same decision for all")
         ]
         for k, (name, score, values) in enumerate(
             zip(self.names, self.scores, drawn[:-1], strict=True)
@@ -133,7 +133,7 @@ class RiskCurves(Diagram):
             )
         if self.against == "log-odds":
             across = Axis(
-                "log-odds of the threshold (right: false alarms are dear)",
+                "log-odds of the threshold (right: false alarms are costly)",
                 float(x[0]),
                 float(x[-1]),
             )
@@ -146,23 +146,25 @@ class RiskCurves(Diagram):
             min(top, WORST) if self.normalize else top,
         )
         title = (
-            "Where the probabilities help to decide"
+            "Cost at every decision threshold, relative to the same decision for all"
             if self.normalize
-            else "The cost of decisions at every threshold"
+            else "Cost at every decision threshold"
         )
-        return Picture((Panel(tuple(marks), across, up),), title, self._said(), self._caption())
+        return Picture(
+            (Panel(tuple(marks), across, up),), title, self._description(), self._caption()
+        )
 
     def _caption(self) -> str:
-        scored = " In brackets: the normalised log score." if np.isfinite(self.scores).any() else ""
+        scored = " In brackets: the normalised log loss." if np.isfinite(self.scores).any() else ""
         if self.normalize:
-            return f"Above 1, decisions by these probabilities cost more than the same decision for all.{scored}"
+            return f"Above 1, the probabilities do worse than the same decision for all.{scored}"
         weight = self.weight
-        area = {(1.0, 1.0): "log score", (2.0, 2.0): "Brier score"}.get(
-            (weight.a, weight.b), weight.name
+        area = {(1.0, 1.0): "log loss", (2.0, 2.0): "Brier score"}.get(
+            (weight.a, weight.b), weight.words()
         )
         return f"The area under a curve is its {area}.{scored}"
 
-    def _said(self) -> str:
+    def _description(self) -> str:
         normal = (self.risk / np.where(self.naive > 0, self.naive, np.nan)).reshape(
             len(self.names), -1
         )
@@ -194,11 +196,11 @@ def risk_curve_diagram(
     **options: Unpack[RowOptions],
 ) -> RiskCurves:
     """The Bayes risk of a two-class problem at every threshold: original, after calibration out of
-    fold, and without looking.
+    fold, and for the same decision for all rows.
 
-    calibrator, cv : as in `calibration_loss`; calibrator "none" to leave the calibrated curve out.
+    calibrator, cv : as in `calibration_loss`; calibrator "none" omits the calibrated curve.
     others : more outputs for the same rows, by name (the systems of Ferrer & Ramos 2025, Figure 4).
-    thresholds : inside (0, 1); at equal steps of the x axis from 1% to 99% unless given.
+    thresholds : inside (0, 1); by default in equal steps of the x axis from 1% to 99%.
     normalize, against, weight : see `RiskCurves`. Figure 4 is
         `normalize=False, against="threshold"`, on the right with `weight=RiskWeighted(2, 2)`.
 
@@ -220,7 +222,7 @@ def risk_curve_diagram(
         systems["after calibration"] = _calibrated(rows, calibrator, cv, seed)
     for name, outputs in (others or {}).items():
         if name in systems:
-            raise InputError("others", "needs other names", repr(name))
+            raise InputError("others", "must not use the name of another curve", repr(name))
         systems[name] = replace(rows, probs=outputs)
     curves = {name: risk_curve(system, thresholds=thresholds) for name, system in systems.items()}
     scores = {name: float(log_score(system, normalize=True)) for name, system in systems.items()}
@@ -230,7 +232,7 @@ def risk_curve_diagram(
 
 
 def _calibrated(rows: Predictions, calibrator: Any, cv: Any, seed: int) -> Predictions:
-    """Out of fold, of the rows that count."""
+    """Out-of-fold probabilities of the rows that are used."""
     found = calibration_loss(rows, calibrator=calibrator, cv=cv, seed=seed, interval=None)
     weights = None if rows.sample_weight is None else rows.sample_weight[found.rows]
     clusters = None if rows.clusters is None else rows.clusters[found.rows]

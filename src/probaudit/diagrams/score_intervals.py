@@ -19,8 +19,8 @@ from .picture import Axis, Mark, Panel, Picture, Points, Rule, Text
 
 @dataclass(frozen=True, eq=False)
 class ScoreIntervals(Diagram):
-    """Estimates by name with their 95% intervals; `normalised` are those divided by what the best
-    constant forecast gets."""
+    """Estimates by name with their 95% intervals. `normalised` : divided by the score of the
+    base-rate forecast."""
 
     names: tuple[str, ...]
     value: np.ndarray
@@ -41,11 +41,11 @@ class ScoreIntervals(Diagram):
     ) -> ScoreIntervals:
         """From estimates by name, and (for all or some of the names) normalised ones."""
         if not estimates:
-            raise InputError("estimates", "needs at least one")
+            raise InputError("estimates", "must have at least one")
         beside = dict(normalised or {})
         unknown = [name for name in beside if name not in estimates]
         if unknown:
-            raise InputError("normalised", "must have names of the estimates", repr(unknown[0]))
+            raise InputError("normalised", "must have names of `estimates`", repr(unknown[0]))
         rows = [(float(e), e.low, e.high) for e in estimates.values()]
         nothing = Estimate(math.nan)
         others = [
@@ -53,14 +53,14 @@ class ScoreIntervals(Diagram):
         ]
         plain, normal = np.array(rows, float).T, np.array(others, float).T
         return cls(
-            tuple(map(str, estimates)),
-            plain[0],
-            plain[1],
-            plain[2],
-            normal[0],
-            normal[1],
-            normal[2],
-            title,
+            names=tuple(map(str, estimates)),
+            value=plain[0],
+            low=plain[1],
+            high=plain[2],
+            normalised=normal[0],
+            normalised_low=normal[1],
+            normalised_high=normal[2],
+            title=title,
         )
 
     def columns(self) -> dict[str, np.ndarray]:
@@ -73,9 +73,9 @@ class ScoreIntervals(Diagram):
         panels = [self._panel("value", self.value, self.low, self.high)]
         if not np.isnan(self.normalised).all():
             ends = self.normalised, self.normalised_low, self.normalised_high
-            panels.append(self._panel("1 = best constant forecast", *ends, reference=1.0))
+            panels.append(self._panel("1 = base-rate forecast", *ends, reference=1.0))
         caption = (
-            "With 95% intervals. Normalised: above 1 is worse than not looking at the input."
+            "With 95% intervals. Normalised: above 1 is worse than the base-rate forecast."
             if len(panels) > 1
             else ""
         )
@@ -113,18 +113,18 @@ class ScoreIntervals(Diagram):
         )
 
     def _description(self) -> str:
-        def words(name: str, value: float, low: float, high: float) -> str:
+        def shown(name: str, value: float, low: float, high: float) -> str:
             span = (
                 f" ({low:.4g} to {high:.4g})" if math.isfinite(low) and math.isfinite(high) else ""
             )
             return f"{name} {value:.4g}{span}"
 
         ends = zip(self.names, self.value, self.low, self.high, strict=True)
-        return f"{self.title} with 95% intervals: " + ", ".join(words(*row) for row in ends) + "."
+        return f"{self.title} with 95% intervals: " + ", ".join(shown(*row) for row in ends) + "."
 
 
 def _label(value: float, place: int, low: float, high: float) -> Text:
-    """The value above its point; to its right or left near an end."""
+    """The value above its point, aligned to stay within the panel."""
     if np.isinf(value):
         return Text(low + 0.02 * (high - low), place, "infinite")
     part = (value - low) / (high - low)
@@ -140,11 +140,11 @@ def _label(value: float, place: int, low: float, high: float) -> Text:
 def score_intervals_diagram(
     y_true: Any, y_proba: Any = None, *, costs: Any = None, **options: Unpack[RowOptions]
 ) -> ScoreIntervals:
-    """The log score, the Brier score and the error rate (or, with costs, the risk), plain and
+    """The log loss, the Brier score and the error rate (with costs, the Bayes risk), plain and
     normalised.
 
     >>> score_intervals_diagram([1, 0, 1, 1], [0.9, 0.2, 0.4, 0.7]).names
-    ('log score', 'Brier score', 'error rate')
+    ('log loss', 'Brier score', 'error rate')
     """
     rows = rows_of(y_true, y_proba, **options)
     table = 1.0 - np.eye(rows.n_classes) if costs is None else costs
@@ -152,7 +152,7 @@ def score_intervals_diagram(
     for normalize in (False, True):
         risk = bayes_risk(rows, costs=table, normalize=normalize)
         found = {
-            "log score": log_score(rows, normalize=normalize),
+            "log loss": log_score(rows, normalize=normalize),
             "Brier score": brier_score(rows, normalize=normalize),
         }
         both.append(found | {"error rate" if costs is None else "risk": risk})

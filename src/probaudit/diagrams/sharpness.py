@@ -1,5 +1,5 @@
 """The calibration-sharpness diagram (Chidambaram & Ge 2024, Section 4.2, Figures 1-2): the
-calibration curve, with what is lost besides."""
+calibration curve with the sharpness gap."""
 
 from __future__ import annotations
 
@@ -33,23 +33,22 @@ from .picture import Axis, Band, Line, Panel, Picture, Rule
 POINTS = 101
 NAMES = {"brier": "Brier score", "log": "log loss"}
 RESAMPLES = 499
-FEWEST = 0.5  # rows under the kernel, for a curve to be drawn
+FEWEST = 0.5  # effective rows under the kernel; the curve is not drawn below
 
 
 @dataclass(frozen=True, eq=False)
 class CalibrationSharpness(Diagram):
-    """At each confidence, by kernel regression: how often the most probable class is right, the
-    density of confidences, and the pointwise sharpness gap times that density (Eq. 4.7, scaled as
-    Appendix D does).
+    """Kernel regression on the confidence: accuracy, density, and the pointwise sharpness gap times
+    the density (Eq. 4.7, scaled as in Appendix D).
 
     calibration : the calibration error by kernel regression, CAL (see `kernel_calibration_error`);
-        low, high : its 95% interval, by the log score. expected : its mean if the model were
-        calibrated; NaN if not known.
+        low, high : its 95% interval, for the log loss. expected : its mean if the model is
+        calibrated; NaN if unknown.
     total : the mean score over all classes, TOT; infinite if `infinite_rows` gave their true class
         probability 0, which are then left out of the gap.
-    rows : how many rows the kernel covers at each confidence, each counting as much as it is near.
-    sampled : how many rows CAL and the gap come from, if not from all.
-    event : what is right or not, in words.
+    rows : effective number of rows under the kernel at each confidence.
+    sampled : the number of rows used for CAL and the gap, if a sample; else 0.
+    event : the name of the event.
     """
 
     confidence: np.ndarray
@@ -79,10 +78,9 @@ class CalibrationSharpness(Diagram):
         bandwidth: float = 0.05,
         event: str = "the most probable class",
     ) -> CalibrationSharpness:
-        """By the Brier score, from the grid of confidences that a pass leaves behind.
+        """For the Brier score, from the grid of confidences of a pass over the rows.
 
-        squared : sums of squared weights in its cells, which it does not have itself if rows are
-            weighted.
+        squared : sums of squared weights of the cells, which the grid of weighted rows lacks.
         """
         fine = FineGrid.of_summary(grid)
         fine = fine if squared is None else replace(fine, weight_squared=squared)
@@ -109,8 +107,8 @@ class CalibrationSharpness(Diagram):
         bandwidth: float = 0.05,
         event: str = "the most probable class",
     ) -> CalibrationSharpness:
-        """By the log score. CAL and the gap come from rows, or a sample of them: cells of the grid
-        are too wide for the losses of outputs near 1."""
+        """For the log loss. CAL and the gap are computed from rows or a sample of them: grid cells
+        are too wide for losses of outputs near 1."""
         fine, infinite = FineGrid.of_summary(grid, "log"), int(grid.infinite.sum())
         error, unexplained = log_sharpness(
             rows, kernel, bandwidth, interval="percentile", resamples=RESAMPLES
@@ -139,7 +137,7 @@ class CalibrationSharpness(Diagram):
 
     @property
     def band(self) -> tuple[np.ndarray, np.ndarray]:
-        """The sharpness gap as a band of that width around the curve, cut off at 0 (Appendix D)."""
+        """The sharpness gap as a band around the curve, cut off at 0 (Appendix D)."""
         return np.maximum(
             0.0, self.accuracy - self.sharpness_gap / 2
         ), self.accuracy + self.sharpness_gap / 2
@@ -149,9 +147,9 @@ class CalibrationSharpness(Diagram):
         return {name: getattr(self, name) for name in names}
 
     def picture(self) -> Picture:
-        seen = self.rows >= FEWEST
-        x, accuracy = self.confidence, np.where(seen, self.accuracy, np.nan)
-        low, high = (np.where(seen, edge, np.nan) for edge in self.band)
+        enough = self.rows >= FEWEST
+        x, accuracy = self.confidence, np.where(enough, self.accuracy, np.nan)
+        low, high = (np.where(enough, edge, np.nan) for edge in self.band)
         top = max(1.0, float(np.nanmax(np.r_[high, 0.0])))
         detail = {
             "confidence": x,
@@ -159,12 +157,10 @@ class CalibrationSharpness(Diagram):
             "sharpness gap": self.sharpness_gap,
             "rows nearby": np.rint(self.rows),
         }
-        curve = Line(
-            x, accuracy, role="observed", name=f"how often {self.event} is right", detail=detail
-        )
+        curve = Line(x, accuracy, role="observed", name=f"accuracy of {self.event}", detail=detail)
         gap = Band(x, low, high, role="over", name="sharpness gap x density: wider is worse")
         above = Panel(
-            (gap, Rule(role="reference"), curve), Axis("", 0, 1), Axis("how often right", 0, top)
+            (gap, Rule(role="reference"), curve), Axis("", 0, 1), Axis("accuracy", 0, top)
         )
         filled = Band(x, np.zeros(len(x)), self.density, role="density")
         edge = Line(
@@ -190,7 +186,8 @@ class CalibrationSharpness(Diagram):
                 f"; the total loss (TOT) is infinite, as {rows} gave the true class probability 0"
             )
         else:
-            words += f" of a total loss (TOT) of {_amount(self.total)}; the rest is for lack of sharpness"
+            words += f" of a total loss (TOT) of {_amount(self.total)};"
+            words += " the rest is lack of sharpness"
         if math.isfinite(self.expected):
             words += f". Expected CAL if calibrated: {_amount(self.expected)}"
         if self.sampled:
@@ -200,8 +197,9 @@ class CalibrationSharpness(Diagram):
     def _description(self) -> str:
         peak = int(np.argmax(self.density))
         return (
-            f"Calibration-sharpness diagram. {self._caption()} Confidences are densest near {self.confidence[peak]:.2f}, where "
-            f"{self.event} is right {self.accuracy[peak]:.1%} of the time."
+            f"Calibration-sharpness diagram. {self._caption()}"
+            f" Confidences are densest near {self.confidence[peak]:.2f}, where"
+            f" {self.event} is right {self.accuracy[peak]:.1%} of the time."
         )
 
 
@@ -228,8 +226,8 @@ def calibration_sharpness_diagram(
     bandwidth: float = 0.05,
     **options: Unpack[RowOptions],
 ) -> CalibrationSharpness:
-    """How often the most probable class is right at each confidence, in a band as wide as the loss
-    that calibration cannot explain (Chidambaram & Ge 2024, Figures 1-2).
+    """Accuracy at each confidence, in a band as wide as the loss that calibration does not explain
+    (Chidambaram & Ge 2024, Figures 1-2).
 
     score, kernel, bandwidth : as in `kernel_calibration_curve`.
 
@@ -241,7 +239,7 @@ def calibration_sharpness_diagram(
     predictions = rows_of(y_true, y_proba, **options)
     grid = survey(predictions).summary.grid
     if not grid.rows.any():
-        raise InputError(predictions.name("probs"), "no row is left to judge")
+        raise InputError(predictions.name("probs"), "must have at least one valid row")
     event = "the stated answer" if predictions.pairs else "the most probable class"
     if score == "log":
         return CalibrationSharpness.of_rows(

@@ -21,18 +21,18 @@ from .picture import Axis, Band, Line, Panel, Picture, Rule
 from .reliability import event_name
 
 STEPS = 20  # cells within the width of the kernel
-POINTS = 100  # of the curve, at least
-NARROWEST = 0.01  # width of the kernel, unless given
-FEWEST = 0.5  # rows under the kernel, for a curve to be drawn
+POINTS = 100  # fewest points of the curve
+NARROWEST = 0.01  # smallest width of the kernel, unless `sigma` is given
+FEWEST = 0.5  # effective rows under the kernel; the curve is not drawn below
 
 
 @dataclass(frozen=True, eq=False)
 class SmoothCalibration(Diagram):
-    """At each output, smoothed by a Gaussian reflected at 0 and 1: how often the event happened,
-    its 95% bootstrap interval, pointwise, and the density of outputs.
+    """A reliability curve smoothed by a Gaussian kernel reflected at 0 and 1: observed rate,
+    pointwise 95% bootstrap interval and density at each output.
 
-    error : SmoothECE. width : of the kernel; the error itself (but at least 0.01), unless given.
-        There is no curve where the kernel finds no rows.
+    error : SmoothECE. width : of the kernel; by default the error itself, but at least 0.01. There
+        is no curve where no rows are near.
     """
 
     stated: np.ndarray
@@ -56,8 +56,7 @@ class SmoothCalibration(Diagram):
         seed: int = 0,
         effect: float = 1.0,
     ) -> SmoothCalibration:
-        """From a fine grid, where the rows are not at hand. `effect` : how many dependent rows say
-        as much as one."""
+        """From a fine grid instead of rows. `effect` : the design effect of dependent rows."""
         if sigma is not None and not 0 < sigma < np.inf:
             raise InputError("sigma", "must be positive and finite", sigma)
         if resamples < 1:
@@ -100,7 +99,7 @@ class SmoothCalibration(Diagram):
         x, observed, low, high, density = (
             _broken(self.stated, getattr(self, name)) for name in names
         )
-        detail = {"stated": x, "observed": observed, "from": low, "to": high}
+        detail = {"predicted": x, "observed": observed, "from": low, "to": high}
         band = Band(x, low, high, role="observed", name="95% interval")
         curve = Line(x, observed, role="observed", name="observed", detail=detail)
         above = Panel(
@@ -110,8 +109,8 @@ class SmoothCalibration(Diagram):
             square=True,
         )
         filled = Band(x, np.where(np.isnan(x), np.nan, 0.0), density, role="density")
-        edge = Line(x, density, role="density", detail={"stated": x, "density": density})
-        axes = Axis(f"stated probability of {self.event}", 0, 1), Axis("density", low=0)
+        edge = Line(x, density, role="density", detail={"predicted": x, "density": density})
+        axes = Axis(f"predicted probability of {self.event}", 0, 1), Axis("density", low=0)
         below = Panel((filled, edge), *axes, share=0.3)
         return Picture(
             (above, below),
@@ -121,26 +120,27 @@ class SmoothCalibration(Diagram):
         )
 
     def _caption(self) -> str:
-        return f"SmoothECE {number(self.error)}; Gaussian kernel of width {self.width:.3g}, {self.n:,} rows."
+        kernel = f"Gaussian kernel of width {self.width:.3f}"
+        return f"SmoothECE {number(self.error)}; {kernel}, {self.n:,} rows."
 
     def _description(self) -> str:
         far = int(np.argmax(np.abs(self.stated - self.observed) * self.density))
         return (
-            f"Smooth calibration curve of {self.event}. {self._caption()} The gap that weighs most is at "
-            f"{self.stated[far]:.2f}, where the event happened {self.observed[far]:.1%} of the time (95% interval "
-            f"{self.low[far]:.1%} to {self.high[far]:.1%})."
+            f"Smooth calibration curve of {self.event}. {self._caption()}"
+            f" The largest weighted gap is at {self.stated[far]:.2f},"
+            f" observed {self.observed[far]:.1%}"
+            f" (95% interval {self.low[far]:.1%} to {self.high[far]:.1%})."
         )
 
 
 def _reflected(x: np.ndarray, place: np.ndarray, width: float) -> np.ndarray:
-    """exp(-u^2 / 2) for the distance u, in widths, of each x from each place, and from its mirror
-    images at 0 and 1."""
+    """The Gaussian kernel between each x and each place, with its mirror images at 0 and 1."""
     images = (-place, place, 2 - place)
     return np.asarray(sum(np.exp(-(((x[:, None] - image) / width) ** 2) / 2) for image in images))
 
 
 def _broken(x: np.ndarray, values: np.ndarray) -> np.ndarray:
-    """Values with a gap where outputs are missing, so that no line is drawn across it."""
+    """Values with NaN where outputs are missing, which interrupts the line."""
     step = np.diff(x)
     far = np.flatnonzero(step > 1.5 * step.min(initial=1.0)) + 1
     return np.insert(values, far, np.nan)
@@ -157,11 +157,11 @@ def smooth_calibration_diagram(
     seed: int = 0,
     **options: Unpack[RowOptions],
 ) -> SmoothCalibration:
-    """How often an event happened at each output, smoothed as in SmoothECE, with a bootstrap
+    """The observed rate of an event at each output, smoothed as in SmoothECE, with a bootstrap
     interval.
 
-    lens : a single event; the top label unless given.
-    sigma : a width of your own; else the fixed point of SmoothECE.
+    lens : a lens with a single event; by default the top label.
+    sigma : the width of the kernel; by default the fixed point of SmoothECE.
 
     >>> found = smooth_calibration_diagram([1, 1, 0, 0], [0.5, 0.5, 0.5, 0.5], sigma=0.1)
     >>> round(found.error, 6), float(found.observed.round(6).min())

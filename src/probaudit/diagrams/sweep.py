@@ -1,5 +1,5 @@
-"""How a calibration error depends on the size of its cells, and where it does not (Kirchenbauer et
-al. 2022, Appendix B.2, Figure 7)."""
+"""The calibration error as a function of the cell size (Kirchenbauer et al. 2022, Appendix B.2,
+Figure 7)."""
 
 from __future__ import annotations
 
@@ -10,15 +10,15 @@ import numpy as np
 
 from ..calibration.sweeps import Sweep, partition_sweep
 from ..choices.partitions import EqualMass, EqualWidth, KDTree, Partition
+from ..text import fraction
 from .diagram import Diagram
 from .picture import Axis, Band, Bars, Line, Panel, Picture, Points, Text
-from .wording import fraction, in_words
 
 
 @dataclass(frozen=True, eq=False)
 class PartitionSweep(Diagram):
-    """Errors with bootstrap standard deviations, from coarse to fine cells; `stable` marks the run
-    that hardly changes."""
+    """Errors with bootstrap standard deviations, from coarse to fine cells. `stable` marks the
+    range where the error is stable."""
 
     name: np.ndarray
     value: np.ndarray
@@ -52,7 +52,7 @@ class PartitionSweep(Diagram):
         )
         detail = {"cells": self.name, "error": self.value, "deviation": self.deviation}
         marks = (
-            Bars(*box, faint=True, role="calibration", name="hardly changes"),
+            Bars(*box, faint=True, role="calibration", name="stable range"),
             Band(at, low, high, role="observed", name="one standard deviation"),
             Line(at, self.value, role="observed", detail=detail),
             Points(at, self.value, role="observed", detail=detail),
@@ -68,10 +68,11 @@ class PartitionSweep(Diagram):
             Axis(self.axis, categories=tuple(self.name.tolist())),
             Axis("calibration error", bottom, top),
         )
-        caption = "Coarse cells (left) hide errors, fine ones (right) add chance. Read the error where it hardly changes."
-        return Picture((panel,), "How much of the error is binning?", self._said(), caption)
+        caption = "Coarse cells (left) hide errors, fine cells (right) add noise. "
+        caption += "Read the error in the stable range."
+        return Picture((panel,), "Calibration error by cell size", self._description(), caption)
 
-    def _said(self) -> str:
+    def _description(self) -> str:
         run = np.flatnonzero(self.stable)
         words = ", ".join(
             f"{name}: {value:.3g}" for name, value in zip(self.name, self.value, strict=True)
@@ -81,21 +82,21 @@ class PartitionSweep(Diagram):
             if len(run) > 1
             else f"only at {self.name[run[0]]}"
         )
-        return f"Calibration error by {self.axis}: {words}. It hardly changes {span}."
+        return f"Calibration error by {self.axis}: {words}. It is stable {span}."
 
 
 def _names(partitions: tuple[Partition, ...]) -> tuple[list[str], str]:
-    """What tells the partitions apart, and what that is."""
+    """The name of each partition, and the title of their axis."""
     if all(isinstance(one, KDTree) and one.min_rows is None for one in partitions):
         return [
             fraction(one.gamma) for one in partitions if isinstance(one, KDTree)
-        ], "boxes are split down to this share of rows"
-    for kind, axis in ((EqualWidth, "bins of equal width"), (EqualMass, "bins of equal mass")):
+        ], "cells are split down to this share of rows"
+    for kind, axis in ((EqualWidth, "equal-width bins"), (EqualMass, "equal-mass bins")):
         if all(isinstance(one, kind) for one in partitions):
             return [
                 str(one.bins) for one in partitions if isinstance(one, (EqualWidth, EqualMass))
             ], axis
-    return [in_words(repr(one)) for one in partitions], "partition, from coarse to fine"
+    return [one.words() for one in partitions], "partition, from coarse to fine"
 
 
 def sweep_diagram(y_true: Any, y_proba: Any = None, **choices: Any) -> PartitionSweep:

@@ -1,5 +1,5 @@
-"""Beyond the most probable class: calibration of the top k, confidence against accuracy there
-(Kirchenbauer et al. 2022, Figures 1 and 2)."""
+"""Top-k calibration: error, confidence and accuracy of the k most probable classes (Kirchenbauer et
+al. 2022, Figures 1 and 2)."""
 
 from __future__ import annotations
 
@@ -10,8 +10,10 @@ from typing import Any, Unpack
 import numpy as np
 
 from ..calibration.errors import calibration_error
+from ..calibration.prepared_rows import PreparedRows
 from ..calibration.significance import calibration_test
 from ..calibrators.calibration_loss import shares
+from ..choices.definitions import Definition
 from ..choices.distances import Distance, as_distance
 from ..choices.lenses import TopK, TopLabel
 from ..choices.partitions import KDTree, Partition
@@ -20,25 +22,21 @@ from ..errors import InputError
 from ..grouping.region_table import clopper_pearson
 from ..scoring.clusters import ClusteredRows
 from .diagram import Diagram
-from .group_errors import around
-from .judged import Judged
+from .group_errors import error_interval
 from .picture import Axis, Bars, Line, Mark, Panel, Picture, Points, Rule
-from .wording import in_words
 
-MOST = 10  # values of k, unless told which
+MOST = 10  # values of k by default
 
 
 @dataclass(frozen=True, eq=False)
 class TopKCalibration(Diagram):
-    """For each model and each k, [models, ks].
+    """Errors, confidences and accuracies of each model and each k, [models, ks].
 
-    error, low, high : of the k largest probabilities and the remainder (lens `TopK(k)`), with a 95%
-        interval as in `GroupErrors`; `null` is its mean for a calibrated model with the same
-        outputs.
+    error, low, high : calibration error of the k largest probabilities and the remainder (lens
+        `TopK(k)`), with a 95% interval as in `GroupErrors`. null : its mean if calibrated.
     confidence : mean sum of the k largest probabilities. accuracy : how often the true class is
         among them, with its 95% interval (Clopper-Pearson).
-    place : mean of the k-th largest probability alone, whose change against the baseline is Figure
-        2.
+    place : mean of the k-th largest probability alone; Figure 2 shows its change from the baseline.
     """
 
     models: tuple[str, ...]
@@ -75,14 +73,18 @@ class TopKCalibration(Diagram):
     def picture(self) -> Picture:
         x = Axis("k", categories=tuple(str(k) for k in self.ks))
         errors = Panel(
-            self._errors(),
+            self._error_marks(),
             x,
             Axis("calibration error", 0.0),
             title="calibration error of the top k",
             share=0.6,
         )
         sums = Panel(
-            self._sums(), x, Axis("share"), title="is the true class among the top k?", share=0.6
+            self._rate_marks(),
+            x,
+            Axis("share"),
+            title="is the true class among the top k?",
+            share=0.6,
         )
         panels: tuple[Panel, ...] = (errors, sums)
         if len(self.models) > 1:
@@ -97,12 +99,12 @@ class TopKCalibration(Diagram):
                     share=0.5,
                 ),
             )
-        caption = (
-            "How much of the error is more than chance, and is the model as sure as it is right?"
+        caption = "Grey: error expected if calibrated. Lines: 95% intervals."
+        return Picture(
+            panels, "Calibration beyond the most probable class", self._description(), caption
         )
-        return Picture(panels, "Calibration beyond the most probable class", self._said(), caption)
 
-    def _errors(self) -> tuple[Mark, ...]:
+    def _error_marks(self) -> tuple[Mark, ...]:
         marks: list[Mark] = []
         width = 0.72 / len(self.models)
         for s, name in enumerate(self.models):
@@ -112,7 +114,7 @@ class TopKCalibration(Diagram):
                 "error": self.error[s],
                 "low": self.low[s],
                 "high": self.high[s],
-                "chance": self.null[s],
+                "expected if calibrated": self.null[s],
             }
             role = ("observed", "under")[s]
             shown = name if len(self.models) > 1 else ""
@@ -120,14 +122,14 @@ class TopKCalibration(Diagram):
             marks.append(
                 Bars.upright(at, *ends, thickness=0.8 * width, role=role, name=shown, detail=detail)
             )
-            chance = {"role": "chance", "name": "chance alone", "detail": detail}
+            chance = {"role": "chance", "name": "expected if calibrated", "detail": detail}
             marks.append(
                 Bars.upright(at, ends[0], self.null[s], thickness=width, faint=True, **chance)
             )
             marks.append(Points(at, self.error[s], self.low[s], self.high[s], role="reference"))
         return tuple(marks)
 
-    def _sums(self) -> tuple[Mark, ...]:
+    def _rate_marks(self) -> tuple[Mark, ...]:
         at = np.arange(len(self.ks)) * 1.0
         detail = {"k": self.ks, "accuracy": self.accuracy[0], "confidence": self.confidence[0]}
         marks: list[Mark] = [
@@ -162,9 +164,10 @@ class TopKCalibration(Diagram):
         )
         return bars, Rule(y=0.0, role="reference")
 
-    def _said(self) -> str:
+    def _description(self) -> str:
         words = [
-            f"top {k}: error {error:.3g} (chance {null:.3g}), confidence {confidence:.3g}, accuracy {accuracy:.3g}"
+            f"top {k}: error {error:.3f} (expected if calibrated {null:.3f}),"
+            f" confidence {confidence:.3f}, accuracy {accuracy:.3f}"
             for k, error, null, confidence, accuracy in zip(
                 self.ks,
                 self.error[0],
@@ -190,12 +193,11 @@ def top_k_diagram(
     seed: int = 0,
     **options: Unpack[RowOptions],
 ) -> TopKCalibration:
-    """Calibration error of the k most probable classes, and how sure and how right the model is
-    among them.
+    """Calibration error, confidence and accuracy of the k most probable classes.
 
-    baseline : outputs of another model for the same rows, of the same kind: before a repair, say.
-    ks : rising, below the number of classes; 1 to 10 as far as there are classes, unless given.
-    partition : `KDTree(2**-4)`, with boxes as in the paper's Appendix B, unless given. distance :
+    baseline : outputs of another model for the same rows, for example before recalibration.
+    ks : increasing, below the number of classes; by default 1 to 10, or fewer for few classes.
+    partition : by default `KDTree(2**-4)`, as in Kirchenbauer et al. 2022, Appendix B. distance :
         as in `calibration_error`.
 
     >>> from probaudit.simulate import gaussian_posteriors
@@ -213,7 +215,7 @@ def top_k_diagram(
         or chosen.dtype.kind not in "iu"
         or (np.diff(chosen) <= 0).any()
     ):
-        raise InputError("ks", "must be rising whole numbers", repr(ks))
+        raise InputError("ks", "must be increasing integers", repr(ks))
     if chosen[0] < 1 or chosen[-1] >= K:
         raise InputError(
             "ks", f"must be at least 1 and below the number of classes ({K})", chosen.tolist()
@@ -224,56 +226,57 @@ def top_k_diagram(
         if baseline is None
         else {"model": rows, "baseline": replace(rows, probs=baseline)}
     )
-    models = {name: Judged.of(model, TopLabel()) for name, model in given.items()}
+    models = {name: PreparedRows.of(model, TopLabel()) for name, model in given.items()}
     choices: dict[str, Any] = {"distance": distance, "resamples": resamples, "seed": seed}
     errors = [
-        [_error(model, int(k), partition, choices) for k in chosen] for model in models.values()
+        [_top_k_error(model, int(k), partition, choices) for k in chosen]
+        for model in models.values()
     ]
     error, low, high, null = np.array(errors).transpose(2, 0, 1)
-    sums = np.stack([_sums(model, chosen) for model in models.values()], axis=1)
+    sums = np.stack([_top_k_rates(model, chosen) for model in models.values()], axis=1)
     confidence, accuracy, accuracy_low, accuracy_high, place = sums
     return TopKCalibration(
-        tuple(models),
-        chosen,
-        error,
-        low,
-        high,
-        null,
-        confidence,
-        accuracy,
-        accuracy_low,
-        accuracy_high,
-        place,
-        definition=in_words(
-            f"the k most probable classes, {partition!r}, {as_distance(distance)!r}"
-        ),
+        models=tuple(models),
+        ks=chosen,
+        error=error,
+        low=low,
+        high=high,
+        null=null,
+        confidence=confidence,
+        accuracy=accuracy,
+        accuracy_low=accuracy_low,
+        accuracy_high=accuracy_high,
+        place=place,
+        definition=Definition(
+            "the k most probable classes", partition, as_distance(distance)
+        ).words(),
     )
 
 
-def _error(
-    judged: Judged, k: int, partition: Partition, choices: dict[str, Any]
+def _top_k_error(
+    prepared: PreparedRows, k: int, partition: Partition, choices: dict[str, Any]
 ) -> tuple[float, float, float, float]:
-    """The error with its interval, and what chance gives."""
+    """The error with its interval, and the expected error of a calibrated model."""
     rows, choices = (
-        judged.predictions,
-        choices | {"lens": TopK(k), "partition": judged.partition(partition)},
+        prepared.predictions,
+        choices | {"lens": TopK(k), "partition": prepared.partition(partition)},
     )
-    return *around(calibration_error(rows, interval=True, **choices)), calibration_test(
+    return *error_interval(calibration_error(rows, interval=True, **choices)), calibration_test(
         rows, **choices
     ).null_mean
 
 
-def _sums(judged: Judged, ks: np.ndarray) -> np.ndarray:
+def _top_k_rates(prepared: PreparedRows, ks: np.ndarray) -> np.ndarray:
     """Confidence, accuracy with its interval, and the k-th probability, for each k: [5, ks]."""
-    rows = judged.rows
+    rows = prepared.rows
     view = TopK(int(ks[-1])).view(rows.probs, rows.labels)
     share = shares(rows.weights)
     place = share @ view.outputs[:, :-1]
     found = np.cumsum(np.bincount(view.labels, share, view.outputs.shape[1])[:-1])[ks - 1]
     accuracy = np.clip(found, 0, 1)
     size = np.full(len(ks), 1 / (share**2).sum())
-    if judged.predictions.clusters is not None:
-        clusters = ClusteredRows(judged.predictions, np.arange(len(rows.labels))).clusters
+    if prepared.predictions.clusters is not None:
+        clusters = ClusteredRows(prepared.predictions, np.arange(len(rows.labels))).clusters
         residuals = ((view.labels < k) - rate for k, rate in zip(ks, accuracy, strict=True))
         size /= np.array([clusters.widening(each) for each in residuals]) ** 2
     low, high = clopper_pearson(accuracy, size)

@@ -20,10 +20,10 @@ from .palette import FAINT, colour
 from .picture import Axis, Band, Bars, Line, Mark, Panel, Picture, Points, Rule, Text
 
 DIGITS = 6
-LETTER = 6.2  # px, of a label on average
-LINE = 30  # px, for a name
+LETTER = 6.2  # px, average character of a label
+LINE = 30  # px, height of a category
 LARGEST_POINT = 220  # px^2
-WIDTH, WIDE = 420, 720  # px of a picture with one column, with more
+WIDTH, WIDE = 420, 720  # px, width with one column and with several
 
 Theme = Literal["light", "dark"]
 Width = int | Literal["container"] | None
@@ -75,7 +75,7 @@ def spec(picture: Picture, *, width: Width = None, titled: bool = True) -> dict[
 
 
 def theme(dark: bool) -> dict[str, Any]:
-    """The configuration of text, axes and background, on light or on dark."""
+    """The configuration of text, axes and background, light or dark."""
     return (
         configuration("#e8e8e8", "#b0b0b0", "#3a3d42")
         if dark
@@ -84,8 +84,8 @@ def theme(dark: bool) -> dict[str, Any]:
 
 
 def configuration(ink: str, soft: str, grid: str) -> dict[str, Any]:
-    """The same for any colours of text, of what is less important, and of lines: a page may give
-    variables of its style."""
+    """The same with given colours of text, secondary text and grid lines, which may be CSS
+    variables."""
     return {
         "background": "transparent",
         "font": "system-ui, 'Liberation Sans', Arial, sans-serif",
@@ -150,8 +150,7 @@ SHAPES = {"area": "square", "line": "M-1,-0.2L1,-0.2L1,0.2L-1,0.2Z", "point": "c
 
 @dataclass(frozen=True)
 class _Legend:
-    """How each name of a picture looks: its colour (faint if all that has this name is) and the
-    shape of its symbol."""
+    """Colour and symbol of each legend entry. The colour is faint if all its marks are."""
 
     looks: dict[str, tuple[str, str]]
     columns: int
@@ -169,7 +168,7 @@ class _Legend:
         return cls(looks, max(1, int(width / longest)))
 
     def layer(self) -> dict[str, Any]:
-        """A layer that shows nothing but the legend."""
+        """An empty layer that carries the legend."""
         names = list(self.looks)
         colours, shapes = zip(*self.looks.values(), strict=True)
         shown = {"orient": "bottom", "title": None, "columns": self.columns, "symbolOpacity": 1}
@@ -201,7 +200,7 @@ def _shape(mark: Mark) -> str:
 
 
 def _paint(mark: Mark) -> str:
-    """A colour; of what is faint, with its opacity."""
+    """The colour of a role, with opacity if faint."""
     solid = colour(mark.role)
     if not _faint(mark):
         return solid
@@ -210,8 +209,8 @@ def _paint(mark: Mark) -> str:
 
 
 def _heights(picture: Picture, across: int) -> list[float]:
-    """A panel of share 1 is as high as it is wide if square, else two thirds of that; names need a
-    line each. The shares of a column are enlarged if they do not reach 1."""
+    """A panel of share 1 is as high as wide if square, else two thirds of that. Each category needs
+    a line. Shares of a column are scaled up if their sum is below 1."""
     found = []
     for place, panel in enumerate(picture.panels):
         column = picture.panels[place % picture.columns :: picture.columns]
@@ -222,7 +221,7 @@ def _heights(picture: Picture, across: int) -> list[float]:
 
 
 def _beside(panel: Panel) -> int:
-    """Pixels that the labels and the title of the upright axis take."""
+    """The width in pixels of labels and title of the y axis."""
     letters = (
         max((len(name) for name in panel.y.categories), default=0) if panel.y.categories else 5
     )
@@ -310,7 +309,7 @@ def _layers(mark: Mark, panel: Panel) -> Iterator[dict[str, Any]]:
         style |= {"strokeDash": [5, 4], "strokeWidth": 1.5} if mark.dashed else {}
         style |= {"point": "transparent"} if mark.detail else {}
         found = layer("line", {"x": mark.x, "y": mark.y}, **style)
-        found["encoding"]["x"]["sort"] = None  # in their order
+        found["encoding"]["x"]["sort"] = None  # keep the given order
         yield found
     elif isinstance(mark, Band):
         yield layer(
@@ -360,8 +359,7 @@ def _rule(mark: Rule, panel: Panel, paint: dict[str, Any], named: dict[str, Any]
 
 
 def _field(values: Any, fields: dict[str, Any]) -> str:
-    """Where a column stands among those of a layer, to which it is added unless it is there
-    already."""
+    """The position of a column in a layer, to which it is added if missing."""
     known = next((name for name, column in fields.items() if column is values), None)
     if known is None:
         known = f"d{len(fields)}"
@@ -370,7 +368,7 @@ def _field(values: Any, fields: dict[str, Any]) -> str:
 
 
 def _shown(name: str, field: str, values: Sequence[object] | np.ndarray) -> dict[str, Any]:
-    """How a column looks on hover."""
+    """The tooltip of a column."""
     kind = np.asarray(values).dtype.kind
     if kind not in "iuf":
         return {"field": field, "title": name, "type": "nominal"}
@@ -383,7 +381,7 @@ def _shown(name: str, field: str, values: Sequence[object] | np.ndarray) -> dict
 
 
 def _values(columns: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """Columns as records, as short as six digits allow."""
+    """Columns as records, with numbers rounded to six digits."""
     rounded = [
         [_round(value) for value in np.asarray(column).tolist()] for column in columns.values()
     ]

@@ -14,8 +14,9 @@ from ..calibration.resampling import percentile, sampling_units
 from ..calibration.views import look
 from ..calibrators.calibration_loss import CalibrationLoss, calibration_loss
 from ..calibrators.selection import select_calibrator
+from ..choices.definitions import Definition
 from ..choices.lenses import Binary, Classwise, Full, Lens, OneVsRest, TopLabel
-from ..choices.scores import NAMED
+from ..choices.scores import NAMED, as_score
 from ..data.arrays import as_array, named_columns
 from ..data.inputs import RowOptions, documents_row_options, rows_of
 from ..data.predictions import Predictions
@@ -96,6 +97,13 @@ class Budget:
             if region.split and region.of_class not in mirrored:
                 found.append(region)
         return found
+
+    def score_words(self, *, pairs: bool = False) -> str:
+        """Which score is split: that of the whole forecast, or of the event that the lens shows."""
+        score = as_score(self.score).words()
+        if isinstance(self.lens, (Classwise, Full)):
+            return score
+        return f"{score} of the {self.lens.words(pairs=pairs)}"
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values for JSON."""
@@ -356,23 +364,22 @@ def _budget(
     total : of all rows, if these are a sample of which `found` has counted all; then no resample
         has all parts, and the interval of the rest takes them as independent.
     """
-    how = (
-        f"recalibrated by {judged.calibrator} out of fold"
-        if judged.calibrator
-        else "not recalibrated"
-    )
-    words = f"loss budget of the {score} score, {lens!r}, {how}{words}"
+    how = "not recalibrated"
+    if judged.calibrator:
+        name = Definition.of_name(judged.calibrator, judged.calibrator_words)
+        how = "recalibrated by " + name + " out of fold"
+    words = Definition(f"loss budget of the {as_score(score).words()}", lens, how) + words
     left, grouping = found.calibration_loss, found.lower_bound
-    before = judged.mean(judged.before, f"total, {words}") if total is None else total
+    before = judged.mean(judged.before, "total, " + words) if total is None else total
     after = (
-        judged.mean(judged.after, f"total after recalibration, {words}")
+        judged.mean(judged.after, "total after recalibration, " + words)
         if judged.calibrator
         else before
     )
     with np.errstate(invalid="ignore"):
-        removed = judged.mean(judged.before - judged.after, f"removed by recalibration, {words}")
-    rest = Estimate(after - left - grouping, n=after.n, definition=f"the rest, {words}")
-    calibration = Estimate(removed + left, n=after.n, definition=f"calibration, {words}")
+        removed = judged.mean(judged.before - judged.after, "removed by recalibration, " + words)
+    rest = Estimate(after - left - grouping, n=after.n, definition="the rest, " + words)
+    calibration = Estimate(removed + left, n=after.n, definition="calibration, " + words)
     if total is None and found.deviations is not None:
         deviations = dict(zip(PARTS, found.deviations.T, strict=True))
         resampled = [
@@ -396,7 +403,7 @@ def _budget(
         return Budget(before, left, grouping, rest, score, lens, found, words, removed)
     none = Estimate(0.0, n=after.n, definition="nothing removed")
     later = Budget(
-        after, left, grouping, rest, score, lens, found, f"{words}, after recalibration", none
+        after, left, grouping, rest, score, lens, found, words + ", after recalibration", none
     )
     return Budget(
         before,

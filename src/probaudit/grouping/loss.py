@@ -11,9 +11,10 @@ import numpy as np
 
 from ..calibration.resampling import percentile, sampling_units
 from ..calibration.views import look
+from ..choices.definitions import Definition
 from ..choices.lenses import Classwise, Full, Lens, TopLabel
 from ..choices.partitions import Column, Edges, EqualMass, EqualWidth, KDTree, Partition
-from ..choices.scores import Brier, Log, Score
+from ..choices.scores import Brier, Log, Score, as_score
 from ..data.arrays import as_array
 from ..data.inputs import RowOptions, documents_row_options, rows_of
 from ..data.predictions import Predictions
@@ -209,7 +210,10 @@ def grouping_loss(
     units = None if interval is None else sampling_units(len(predictions), seed, clusters)
     events = [event for seen in look(predictions, lens) for event in Event.of(seen, clusters)]
     names = predictions.class_order if isinstance(lens, Classwise) or joint else None
-    words = f"{lens!r}, {rule.name} score, {binning!r}, {_said(choice)}, {curve} curve, induced in {induced}"
+    words = Definition(
+        lens, as_score(rule.name).words(), binning, _region_words(choice), f"{curve} curve"
+    )
+    words += f", induced in {induced}"
     words += (
         ""
         if isinstance(choice, (GivenRegions, Partition))
@@ -310,8 +314,8 @@ def _of_all(
     return _assemble(measured, names, draws, words, narrower)
 
 
-def _said(choice: Regions | Partition) -> str:
-    return "given groups" if isinstance(choice, (GivenRegions, Column)) else str(choice)
+def _region_words(choice: Regions | Partition) -> str | Regions | Partition:
+    return "given groups" if isinstance(choice, (GivenRegions, Column)) else choice
 
 
 def _generator(score: str | Score, lens: Lens) -> Generator:
@@ -345,7 +349,7 @@ def _assemble(
         classes = {} if names is None else dict(zip(names, by_event[:, k].tolist(), strict=True))
         n = judged if name == "calibration_loss" else rated
         found = Estimate(
-            value, n=n, definition=f"{name.replace('_', ' ')}, {words}", per_class=classes
+            value, n=n, definition=f"{name.replace('_', ' ')}, " + words, per_class=classes
         )
         if deviations is not None and np.isfinite(value) and np.isfinite(deviations[:, k]).any():
             found.low, found.high = percentile(deviations[np.isfinite(deviations[:, k]), k] + value)
@@ -365,7 +369,7 @@ def _assemble(
         thin_regions=thin,
         searched=searched,
         diagram=_diagram(measured[0]) if single else None,
-        definition=f"grouping loss, {words}",
+        definition="grouping loss, " + words,
         deviations=deviations,
     )
 

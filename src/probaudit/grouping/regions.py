@@ -96,6 +96,10 @@ class Regions(ABC):
     def prepare(self, features: Features) -> None:  # noqa: B027
         """Called once, before any level set is divided."""
 
+    def words(self) -> str:
+        """A plain-English description; the code of the choice unless a subclass has one."""
+        return repr(self)
+
     @abstractmethod
     def divide(self, features: Features, level: Level) -> Division:
         """Regions learned from some rows of a level set, and where the others lie."""
@@ -119,6 +123,9 @@ class TreeRegions(Regions):
     def __post_init__(self) -> None:
         if not self.ratio >= 2:
             raise InputError("region_ratio", "must be at least 2", self.ratio)
+
+    def words(self) -> str:
+        return f"regions of a tree, one for {self.ratio:g} rows or more"
 
     def prepare(self, features: Features) -> None:
         _ = features.codes
@@ -174,6 +181,9 @@ class StumpRegions(TreeRegions):
 
     fallback: ClassVar[float] = np.inf
 
+    def words(self) -> str:
+        return "two regions by one feature"
+
     def least(self, level: Level) -> float:
         return 0.4 * len(level.train)
 
@@ -228,6 +238,9 @@ class BalancedStump(Regions):
     paper (Figures 5 to 8, Appendix D). A feature with ties at its median gives no halves. Between
     equally good features the seed decides."""
 
+    def words(self) -> str:
+        return "two halves by one feature"
+
     def divide(self, features: Features, level: Level) -> Division:
         from sklearn.tree import DecisionTreeRegressor
 
@@ -276,6 +289,9 @@ class KMeansRegions(Regions):
     def __post_init__(self) -> None:
         if self.clusters < 1:
             raise InputError("clusters", "must be at least 1", self.clusters)
+
+    def words(self) -> str:
+        return f"{self.clusters} clusters of the features"
 
     def divide(self, features: Features, level: Level) -> Division:
         from sklearn.cluster import KMeans

@@ -14,6 +14,7 @@ from ..audits.dependence import class_event, rows_words, top_event
 from ..audits.finding import percent
 from ..calibration.dependent_event import DependentEvent
 from ..calibration.fine_grid import FineGrid
+from ..choices.definitions import in_words
 from ..choices.partitions import EqualMass, EqualWidth
 from ..data.progress import Progress
 from ..diagrams.budget import LossBudget
@@ -28,7 +29,6 @@ from ..diagrams.score_intervals import ScoreIntervals
 from ..diagrams.sharpness import CalibrationSharpness
 from ..diagrams.smooth_curve import SmoothCalibration
 from ..diagrams.top_k import top_k_diagram
-from ..diagrams.wording import in_words, score_of
 from ..estimate import Estimate
 from ..states.sampling import drawn
 from ..version import __version__
@@ -140,7 +140,7 @@ def _tiles(audit: Audit) -> list[Tile]:
         audit.budget is not None
         and (loss := audit.estimates.get("grouping_loss.relative")) is not None
     ):
-        words = f"of the {score_of(audit.budget, pairs=is_pairs(audit))}"
+        words = f"of the {audit.budget.score_words(pairs=is_pairs(audit))}"
         found.append(
             Tile(
                 "lost to hidden groups, at least",
@@ -494,7 +494,7 @@ def _provenance(audit: Audit) -> Section:
         ("weights", "yes" if audit.summary.plan.weighted else "no"),
         ("fingerprint of the data", audit.fingerprint),
         *(
-            (name.replace("_", " "), in_words(str(value), pairs=is_pairs(audit)))
+            (name.replace("_", " "), in_words(value, pairs=is_pairs(audit)))
             for name, value in audit.settings.items()
         ),
         *versions(),

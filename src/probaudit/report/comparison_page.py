@@ -6,12 +6,12 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING
 
+from ..choices.definitions import in_words
 from ..diagrams.aligned import AlignedReliability
 from ..diagrams.score_intervals import ScoreIntervals
 from ..diagrams.sharpness import CalibrationSharpness
-from ..diagrams.wording import in_words, score_of, whole_percent
 from ..estimate import Estimate
-from ..text import counted
+from ..text import counted, whole_percent
 from .audit_page import share, versions
 from .comparison_terminal import (
     DIFFERENCES,
@@ -140,7 +140,7 @@ def _budgets(found: Comparison) -> Section:
         for m, b in found.budgets.items()
     ]
     one = next(iter(found.budgets.values()))
-    score = score_of(one, pairs=is_pairs(found))
+    score = one.score_words(pairs=is_pairs(found))
     lead = "Where the expected score goes: what calibration would remove, what equal outputs hide, and the rest."
     return Section(
         "budget",
@@ -183,7 +183,7 @@ def _provenance(found: Comparison) -> Section:
         ("rows set aside", f"{found.dropped_rows:,}"),
         *((f"fingerprint of {m}", found.fingerprints[m]) for m in found.names),
         *(
-            (name.replace("_", " "), in_words(str(value), pairs=is_pairs(found)))
+            (name.replace("_", " "), in_words(value, pairs=is_pairs(found)))
             for name, value in found.settings.items()
         ),
         *versions(),

@@ -12,7 +12,6 @@ from rich.table import Table
 from rich.text import Text
 
 from ..audits.finding import percent
-from ..diagrams.wording import score_of
 from ..estimate import Estimate
 from ..text import counted
 from .terminal import METHOD, findings, interval, number, number_table
@@ -64,7 +63,7 @@ def scores_of(found: Comparison) -> list[str]:
             f"calibration loss: what {METHOD} takes off the log score, on rows it did not see"
         )
     if found.budgets:
-        score = score_of(next(iter(found.budgets.values())), pairs=is_pairs(found))
+        score = next(iter(found.budgets.values())).score_words(pairs=is_pairs(found))
         words.append(
             f"grouping: of the {score}, at least this is lost as rows with the same output differ"
         )

@@ -15,7 +15,6 @@ from rich.text import Text
 
 from ..audits.dependence import rows_words
 from ..audits.finding import percent
-from ..diagrams.wording import score_of
 from ..estimate import Estimate
 
 if TYPE_CHECKING:
@@ -182,7 +181,7 @@ def render(audit: Audit, title: str = "") -> RenderableType:
     parts += [groups(audit)] if audit.groups else []
     if audit.budget is not None:
         parts += [
-            budget(audit.budget, score_of(audit.budget, pairs=is_pairs(audit))),
+            budget(audit.budget, audit.budget.score_words(pairs=is_pairs(audit))),
             served(audit.budget, parted_by(audit)),
         ]
     parts += [repairs(audit)] if audit.repairs else []
@@ -235,7 +234,7 @@ def budget_words(audit: Audit, found: Budget) -> list[str]:
         if found.calibrator
         else "calibration in the budget: without finite-sample bias; outputs were not recalibrated"
     ]
-    if (score := score_of(found, pairs=pairs)) != "Brier score":
+    if (score := found.score_words(pairs=pairs)) != "Brier score":
         summed = "right and wrong" if pairs else "all classes"
         words.append(
             f"{score}: (p - y)², counted once, where the Brier score is summed over {summed}"

@@ -78,7 +78,7 @@ def score_divergence(
     naive_rows = np.where(s > 0, s * np.where(s > 0, best, 0.0), 0.0).sum(axis=1)
     naive = math.fsum(share * naive_rows)
     value = math.fsum(share * values)
-    words = [f"mean {rule.name} score divergence from the reference posteriors"]
+    words = [f"mean divergence of the {rule.words()} from the reference posteriors"]
     infinite = int(np.isinf(values[share > 0]).sum())
     if normalize and not naive > 0:
         raise InputError("normalize", "needs a base-rate forecast whose score is positive", naive)

@@ -205,13 +205,10 @@ def estimate_score(
     if clustered is not None:
         effect = clustered.clusters.widening(_influence(clustered, score, normalize, P)) ** 2
     found = mean_score(sums, score, normalize=normalize, priors=P, effect=effect)
-    words = [
-        f"mean {score.name} score"
-        if not isinstance(score, Cost)
-        else f"Bayes risk, costs {_shape(score)}"
-    ]
+    words = [score.words() if isinstance(score, Cost) else f"mean {score.words()}"]
     if isinstance(score, Brier):
-        words.append("summed over classes")
+        pairs = summary.plan.kind == "pairs"
+        words.append(f"summed over {'right and wrong' if pairs else 'classes'}")
     if normalize:
         words.append("divided by that of the best constant forecast")
     if P is not None:
@@ -252,10 +249,6 @@ def _influence(
 
 def _non_negative(score: Score) -> bool:
     return not isinstance(score, Cost) or bool((score.matrix >= 0).all())
-
-
-def _shape(cost: Cost) -> str:
-    return cost.name if cost.name != "cost" else "{} x {}".format(*cost.matrix.shape)
 
 
 def zero_one(
@@ -301,7 +294,7 @@ def accuracy(summary: Summary, clustered: ClusteredRows | None = None) -> Estima
     words = (
         "share of rows stated correct"
         if summary.plan.kind == "pairs"
-        else "share of rows whose argmax is right"
+        else "share of rows whose most probable class is the true one"
     )
     if clustered is not None:
         words, hits = f"{words}, {clustered.words}", clustered.hits

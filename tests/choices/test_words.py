@@ -2,38 +2,49 @@
 
 from __future__ import annotations
 
+import copy
+import pickle
 import re
+from dataclasses import dataclass
 
 import numpy as np
 import pytest
 
 import probaudit as pb
 from probaudit import diagrams
-from probaudit.choices import distances, lenses, partitions
-from probaudit.diagrams.wording import in_words, score_of
+from probaudit.choices import distances, lenses, partitions, selections
+from probaudit.choices.definitions import Definition, in_words
 from probaudit.grouping.regions import KMeansRegions, StumpRegions, TreeRegions
 
 # a call, an identifier, a keyword, a name of two words
 CODE = re.compile(r"\w\(|_|=|\b[A-Z][a-z]+[A-Z][a-z]")
 
 SHOWN = {
-    partitions.EqualWidth(15): "15 equal bins",
-    partitions.EqualWidth(10, right=True): "10 equal bins, closed on the right",
-    partitions.EqualMass(20): "20 bins of equal mass",
+    partitions.EqualWidth(15): "15 equal-width bins",
+    partitions.EqualWidth(10, right=True): "10 equal-width bins, closed on the right",
+    partitions.EqualMass(20): "20 equal-mass bins",
     partitions.KDTree(
         2**-4
-    ): "boxes of a k-d tree, split at the mean while they hold 1/16 of the rows",
+    ): "cells of a k-d tree, split at the mean while they hold 1/16 of the rows",
     partitions.KDTree(
         min_rows=50, split="median"
-    ): "boxes of a k-d tree, split at the median while they hold 50 rows",
+    ): "cells of a k-d tree, split at the median while they hold 50 rows",
     partitions.Edges([0, 0.5, 1]): "bins between given edges",
     partitions.Column(np.arange(9)): "given groups",
-    partitions.Whole() * partitions.EqualMass(5): "all rows together within 5 bins of equal mass",
+    partitions.Whole() * partitions.EqualMass(5): "all rows together within 5 equal-mass bins",
     lenses.TopLabel(): "most probable class",
     lenses.TopK(5): "5 most probable classes",
     lenses.OneVsRest(3): "class in column 3 against all others",
-    lenses.TopK(2) | lenses.Binary(): "2 most probable classes, and of that second class",
+    lenses.TopK(2) | lenses.Binary(): "2 most probable classes, then second class",
     lenses.Groups(((0, 1), (2,))): "groups of classes",
+    selections.LabelIs(2): "true class in column 2",
+    selections.PredictedIs((0, 1)): "most probable class in columns 0, 1",
+    selections.OutputIn(0.5, 1) & ~selections.LabelIs(0): (
+        "(output from 0.5 to 1 and not true class in column 0)"
+    ),
+    selections.OutputIn(0.5, 1, "max") | selections.Mask([True]): (
+        "(largest output from 0.5 to 1 or given rows)"
+    ),
     distances.L1(): "absolute difference",
     distances.Lq(3.0): "3-norm of the difference",
     distances.Lq(np.inf): "largest difference",
@@ -48,7 +59,7 @@ SHOWN = {
     ("choice", "words"), SHOWN.items(), ids=[repr(choice)[:40] for choice in SHOWN]
 )
 def test_choices_have_words(choice, words):
-    assert in_words(repr(choice)) == words
+    assert choice.words() == words
 
 
 def test_every_public_choice_has_words():
@@ -74,14 +85,33 @@ def test_every_public_choice_has_words():
         }
         assert len(public) > 5
         assert public <= kinds
-    assert not any(CODE.search(in_words(repr(choice))) for choice in every)
+    assert not any(CODE.search(choice.words()) for choice in every)
 
 
-def test_what_has_no_words_stays_as_it_is():
-    assert in_words("calibration error, Rival(a=0, b=1), EqualMass(bins=3)") == (
-        "calibration error, Rival(a=0, b=1), 3 bins of equal mass"
-    )
-    assert in_words("Lq(), of somebody else") == "Lq(), of somebody else"
+@dataclass(frozen=True)
+class Rival(lenses.Lens):
+    """A lens of somebody else."""
+
+    a: int = 0
+
+    def view(self, probs, labels):
+        return lenses.View(probs, labels)
+
+
+def test_a_choice_without_words_is_shown_as_code():
+    found = Definition("calibration error", Rival(), partitions.EqualMass(3))
+    assert found == "calibration error, Rival(a=0), EqualMass(bins=3)"
+    assert found.words() == "calibration error, Rival(a=0), 3 equal-mass bins"
+
+
+def test_definitions_keep_their_words_in_sums_and_pickles():
+    found = "root of " + Definition(lenses.TopLabel(), partitions.Whole()) + ", debiased"
+    for one in (found, pickle.loads(pickle.dumps(found)), copy.deepcopy(found)):
+        assert str(one) == "root of TopLabel(), Whole(), debiased"
+        assert in_words(one) == "root of most probable class, all rows together, debiased"
+        assert in_words(one, pairs=True).startswith("root of stated confidence")
+    both = found + Definition(", ", lenses.Full())
+    assert both.words().endswith("debiased, , all classes together")
 
 
 def test_no_definition_of_an_audit_is_left_in_code():
@@ -97,7 +127,7 @@ def test_no_definition_of_an_audit_is_left_in_code():
         for definition in (
             *(x.definition for x in estimates),
             found.budget.definition,
-            *map(str, found.settings.values()),
+            *found.settings.values(),
         ):
             assert not CODE.search(in_words(definition, pairs=pairs)), definition
             if pairs:
@@ -113,9 +143,9 @@ def test_a_budget_says_which_score_it_splits():
         pb.loss_budget(world.y, world.mcs, lens=lens, **choices)
         for lens in (pb.Classwise(), pb.TopLabel())
     )
-    assert score_of(whole) == "Brier score"
-    assert score_of(top) == "Brier score of the most probable class"
-    assert score_of(top, pairs=True) == "Brier score of the stated confidence"
+    assert whole.score_words() == "Brier score"
+    assert top.score_words() == "Brier score of the most probable class"
+    assert top.score_words(pairs=True) == "Brier score of the stated confidence"
 
 
 def test_diagrams_say_what_they_show_in_words():

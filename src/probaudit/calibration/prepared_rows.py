@@ -1,5 +1,4 @@
-"""Rows that are judged again and again, under several lenses or group by group: the good ones, as
-probabilities."""
+"""Rows prepared for many estimates: several lenses, or group by group."""
 
 from __future__ import annotations
 
@@ -7,25 +6,25 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ..calibration.views import lens_of
 from ..choices.lenses import Lens, View
 from ..choices.partitions import Partition
 from ..choices.selections import Selection
 from ..data.predictions import Predictions
 from ..engines.good_rows import GoodRows
+from .views import lens_of
 
 
 @dataclass(frozen=True, eq=False)
-class Judged:
-    """Good rows of given ones: logits are turned into probabilities once, and not by every estimate
-    anew. Choices made for all rows are cut down to them."""
+class PreparedRows:
+    """The good rows of given ones, as probabilities. Logits are converted once, not by every
+    estimate. `partition` and `mask` restrict choices made for all rows to the good ones."""
 
     predictions: Predictions
     lens: Lens
     rows: GoodRows
 
     @classmethod
-    def of(cls, given: Predictions, lens: Lens) -> Judged:
+    def of(cls, given: Predictions, lens: Lens) -> PreparedRows:
         rows = GoodRows.of(given)
         weights = None if given.sample_weight is None else rows.weights
         plain = Predictions(
@@ -42,7 +41,7 @@ class Judged:
         return partition.select(self.rows.places, self.rows.total)
 
     def mask(self, where: Selection) -> np.ndarray:
-        """Which of these rows are chosen and have any weight."""
+        """Which of these rows a selection keeps and have a positive weight."""
         chosen = where.select(self.rows.places, self.rows.total).mask(
             View(self.rows.probs, self.rows.labels)
         )
