@@ -178,7 +178,8 @@ def test_table_and_repr(choice):
     ]
     assert sum("best" in line for line in lines[1:-2]) == 1
     assert lines[-2].startswith("temperature: ")
-    words = r"temperature removes 6\d\.\d% of the log score \(95% interval \S+% to \S+%\), corrected for choosing among 9"
+    words = r"temperature removes 6\d\.\d% of the log score \(95% interval \S+% to \S+%\), "
+    words += "corrected for choosing among 9"
     assert re.match(words, lines[-1])
     assert all(value >= 0 for value in table["seconds"])
     naive = pb.Log().entropy(np.array([0.4, 0.3, 0.3]))

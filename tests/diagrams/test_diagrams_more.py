@@ -120,7 +120,7 @@ def test_a_grouping_diagram_is_that_of_the_grouping_loss(grouped):
         diagrams.GroupingDiagram.of_grouping(loss),
         diagrams.grouping_diagram(grouped.y, grouped.scores, grouped.features, lens=pb.Binary()),
     )
-    plain = pb.grouping_diagram(grouped.y, grouped.scores, grouped.features, lens=pb.Binary())
+    plain = pb.grouping_rates(grouped.y, grouped.scores, grouped.features, lens=pb.Binary())
     for name in plain.__dataclass_fields__:
         np.testing.assert_array_equal(getattr(built, name), getattr(plain, name))
         np.testing.assert_array_equal(getattr(made, name), getattr(plain, name))

@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 
 from ..errors import InputError
-from ..grouping.loss import GroupingDiagram as Rates
 from ..grouping.loss import GroupingLoss
-from ..grouping.loss import grouping_diagram as find_rates
+from ..grouping.loss import GroupingRates as Rates
+from ..grouping.loss import grouping_rates as find_rates
 from .diagram import Diagram
 from .picture import Axis, Bars, Line, Mark, Panel, Picture, Points, Rule
 
@@ -21,7 +21,7 @@ MOST_INTERVALS = 60  # regions whose intervals can be told apart
 
 @dataclass(frozen=True, eq=False)
 class GroupingDiagram(Rates, Diagram):
-    """What a grouping diagram shows, as `grouping_loss.GroupingDiagram` has it, ready to be drawn.
+    """What a grouping diagram shows, as `probaudit.GroupingRates` has it, ready to be drawn.
     The further apart the regions of a bin lie, the greater the grouping loss. Grey ones do not
     differ from their bin by more than chance."""
 
@@ -132,7 +132,7 @@ def grouping_diagram(
 ) -> GroupingDiagram:
     """The calibration curve and two regions of each of ten bins, learned from one half of the rows
     and rated by the other (Perez-Lebel et al. 2023, Figure 5). Arguments as in
-    `probaudit.grouping_diagram`.
+    `probaudit.grouping_rates`.
 
     >>> from probaudit.choices.lenses import Binary
     >>> from probaudit.simulate import neural_outputs
