@@ -9,7 +9,7 @@ import numpy as np
 from sklearn.calibration import _TemperatureScaling
 
 from probaudit.calibrators import DirectionPreserving, TemperatureScaling
-from probaudit.calibrators.fitting.tempered import TemperedRows
+from probaudit.calibrators.fitting.softmax_sums import SoftmaxRows
 from timing import best, line
 from worlds import SHAPES, rows
 
@@ -45,7 +45,7 @@ def run() -> None:
         TemperatureScaling(from_logits=True),
         DirectionPreserving(from_logits=True),
     )
-    at = TemperedRows(temperature._learning_sample(z, y, None))
+    at = SoftmaxRows(temperature._learning_sample(z, y, None))
     zero = np.zeros(z.shape[1])
     steps = best(
         {"sum": z.sum, "step": lambda: at.at_scale(0.8), "biased": lambda: at.at(0.8, zero)}

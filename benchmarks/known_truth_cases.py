@@ -602,7 +602,7 @@ def _audited(draw: Draw) -> dict[str, Found]:
     rates = {name: rule in grave if rule else bool(grave) for name, (rule, _) in FINDINGS.items()}
     rates["audit: any group labelled"] = any(group.verdict for group in found.groups)
     rates["audit: any region labelled"] = found.budget is not None and bool(
-        found.budget.badly_served(1)
+        found.budget.misjudged(1)
     )
     errors = {error.name: Found.of(error.estimate) for error in found.errors}
     return {name: Found(reported=float(value)) for name, value in rates.items()} | {

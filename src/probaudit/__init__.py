@@ -45,7 +45,7 @@ from .errors import InputError
 from .estimate import Estimate
 from .files.reading import read
 from .grouping.budget import Budget, loss_budget
-from .grouping.loss import GroupingDiagram, GroupingLoss, grouping_diagram, grouping_loss
+from .grouping.loss import GroupingLoss, GroupingRates, grouping_loss, grouping_rates
 from .grouping.regions import BalancedStump, KMeansRegions, Regions, StumpRegions, TreeRegions
 from .monitoring.monitor import Alarm, Monitor
 from .scoring.divergence import score_divergence
@@ -78,8 +78,8 @@ __all__ = [
     "EqualWidth",
     "Estimate",
     "Full",
-    "GroupingDiagram",
     "GroupingLoss",
+    "GroupingRates",
     "Groups",
     "InputError",
     "InterInterval",
@@ -123,8 +123,8 @@ __all__ = [
     "compare",
     "cumulative_differences",
     "diagrams",
-    "grouping_diagram",
     "grouping_loss",
+    "grouping_rates",
     "hosmer_lemeshow_test",
     "kernel_calibration_curve",
     "kernel_calibration_error",

@@ -151,7 +151,7 @@ def test_what_a_calibrator_would_gain(world):
     )
 
 
-def test_with_features_it_says_who_is_badly_served():
+def test_with_features_it_says_who_is_misjudged():
     world = simulate.neural_outputs(4000, seed=1)
     audit = pb.audit(world.y, world.scores, features=world.features)
     budget = pb.loss_budget(world.y, world.scores, world.features)
@@ -168,7 +168,7 @@ def test_with_features_it_says_who_is_badly_served():
     assert "hidden_groups" not in rules(plain)
 
 
-def test_given_groups_are_found_to_be_badly_served():
+def test_given_groups_are_found_to_be_misjudged():
     world = simulate.unfair_groups(6000)
     audit = pb.audit(world.y, world.scores, columns={"group": world.group}, regions=["group"])
     assert rules(audit)["hidden_groups"] == "warning"
@@ -555,10 +555,10 @@ def test_the_headline_considers_every_test(world):
 )
 def test_a_lower_bound_is_never_good_news(low, share, high, searched, level, words):
     budget = SimpleNamespace(
-        total=1.0, grouping=pb.Estimate(share, low=low, high=high), badly_served=lambda n: ()
+        total=1.0, grouping=pb.Estimate(share, low=low, high=high), misjudged=lambda n: ()
     )
     budget.score, budget.lens = "brier", pb.Classwise()
-    budget.found = SimpleNamespace(definition="tree", searched=searched)
+    budget.found = SimpleNamespace(given_groups=False, searched=searched)
     summary = SimpleNamespace(plan=SimpleNamespace(kind="probabilities"))
     finding = hidden_groups(SimpleNamespace(budget=budget, summary=summary))
     assert finding.level == level
@@ -618,16 +618,16 @@ def test_one_calibrator_that_gains_nothing_does_not_mean_that_nothing_can_be_rep
 
 
 @pytest.mark.parametrize("rows", [700, 1200])  # a budget of the top label, and one of all classes
-def test_a_bin_of_outputs_is_no_group_that_is_badly_served(rows):
+def test_a_bin_of_outputs_is_no_group_that_is_misjudged(rows):
     rng = np.random.default_rng(0)
     y, p = rng.integers(0, 2, rows), rng.random(rows)
     noise = np.where(np.abs(p - 0.5) > 0.25, rng.random(rows), 0)  # constant in the bins between
     found = pb.loss_budget(y, p, {"noise": noise}, calibrator="none")
     table = found.found.regions
-    whole = [region for region in table.badly_served() if region.rule.endswith("all")]
+    whole = [region for region in table.misjudged() if region.rule.endswith("all")]
     assert whole  # bins that are wrong, and that no feature splits
-    assert found.badly_served(len(table))
-    assert all("noise" in region.rule for region in found.badly_served(len(table)))
+    assert found.misjudged(len(table))
+    assert all("noise" in region.rule for region in found.misjudged(len(table)))
 
 
 def test_a_share_lies_within_the_interval_that_is_shown():

@@ -150,7 +150,7 @@ def test_a_class_that_a_fold_lacks_keeps_its_column() -> None:
         assert np.isfinite(probs).all()
         np.testing.assert_allclose(probs.sum(axis=1), 1, atol=1e-12)
         assert model.fit_report_.n == 200
-        assert model.fit_report_.status.startswith("1 rows have no output")
+        assert model.fit_report_.status.startswith("1 rows have no out-of-fold output")
 
 
 def test_weights_reach_both_and_zero_is_absent() -> None:

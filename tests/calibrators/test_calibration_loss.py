@@ -697,7 +697,7 @@ def test_bad_input_is_named(world):
         ({"cv": True}, "`cv`"),
         ({"cv": one}, "`cv`.*two folds"),
         ({"cv": one[:10]}, "`cv`"),
-        ({"cv": 500, "stratify": True}, "`cv`.*cannot be split"),
+        ({"cv": 500, "stratify": True}, "`cv`.*cannot split"),
         ({"cv": ShuffleSplit(5)}, "`cv`.*once"),
         ({"cv": RepeatedKFold(n_splits=3, n_repeats=2)}, "`cv`.*once"),
         ({"cv": GroupKFold(3)}, "`cv`"),
@@ -719,5 +719,5 @@ def test_bad_input_is_named(world):
 @pytest.mark.parametrize("options", [{"stratify": True}, {"cv": 3}])
 def test_folds_have_no_effect_with_other_rows(options):
     world = pb.simulate.gaussian_posteriors(300, 2)
-    with pytest.raises(pb.InputError, match="no effect with `train`"):
+    with pytest.raises(pb.InputError, match="must be left out with `train`"):
         pb.calibration_loss(world.y, world.cal, train=(world.y, world.cal), **options)

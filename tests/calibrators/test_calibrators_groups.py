@@ -315,7 +315,7 @@ def test_small_groups_keep_the_temperature_learned_with_them() -> None:
     model.fit_calibrators(z[some], y[some], features=x[some])
     assert sorted(model.member_of_.ravel()) == [-1, 0]
     assert (
-        "1 of 2 groups have fewer than 100 different rows or one class" in model.fit_report_.status
+        "1 of 2 groups have fewer than 100 distinct rows or one class" in model.fit_report_.status
     )
     small = int(np.argmin(model.member_of_[0]))
     far = np.zeros((3, 5))

@@ -85,7 +85,7 @@ ROWS = {
 
 @pytest.fixture(autouse=True)
 def small_blocks(monkeypatch):
-    monkeypatch.setattr("probaudit.calibrators.fitting.tempered.BLOCK_VALUES", 2**10)
+    monkeypatch.setattr("probaudit.calibrators.fitting.softmax_sums.BLOCK_VALUES", 2**10)
 
 
 def in_files(rows: pd.DataFrame, folder):
@@ -201,11 +201,11 @@ def test_blocks_and_threads_change_rounding_only(monkeypatch, method):
     rows = world(3)
     P, y = rows[["p_0", "p_1", "p_2"]].to_numpy(), rows["label"].to_numpy()
     many = fit_calibrator(pb.Predictions(y, P), method)
-    monkeypatch.setattr("probaudit.calibrators.fitting.tempered.default_threads", lambda: 1)
+    monkeypatch.setattr("probaudit.calibrators.fitting.softmax_sums.default_threads", lambda: 1)
     np.testing.assert_array_equal(
         fit_calibrator(pb.Predictions(y, P), method).predict_proba(P), many.predict_proba(P)
     )
-    monkeypatch.setattr("probaudit.calibrators.fitting.tempered.BLOCK_VALUES", 2**20)
+    monkeypatch.setattr("probaudit.calibrators.fitting.softmax_sums.BLOCK_VALUES", 2**20)
     np.testing.assert_allclose(
         fit_calibrator(pb.Predictions(y, P), method).predict_proba(P),
         many.predict_proba(P),

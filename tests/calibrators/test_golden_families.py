@@ -190,7 +190,7 @@ def test_dirichletcal(shared, name, key):
         # lose.
         theirs = softmax(np.log(p) @ weights[:, :-1].T + weights[:, -1])
         assert log_loss(theirs, y) > log_loss(p, y)
-        assert fit.fit_report_.status == "nothing better than the identity was found"
+        assert fit.fit_report_.status == "identity: no fit improves the log loss"
         assert fit.predict_proba(p_test) == pytest.approx(p_test, abs=1e-12)
         return
     assert np.column_stack([fit.weights_, fit.intercept_]) == pytest.approx(weights, abs=1e-5)

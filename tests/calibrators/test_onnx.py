@@ -16,7 +16,7 @@ from sklearn.linear_model import LogisticRegression
 
 from probaudit import calibrators
 from probaudit.calibrators.export import onnx_export as exporting
-from probaudit.calibrators.export.onnx_export import Trial, to_onnx
+from probaudit.calibrators.export.onnx_export import CheckRows, to_onnx
 from probaudit.errors import InputError
 from tests.conftest import softmax
 
@@ -395,7 +395,7 @@ def test_a_graph_that_differs_is_not_handed_out(tmp_path, monkeypatch):
     monkeypatch.setattr(exporting, "_model", wrong)
     with pytest.raises(
         RuntimeError,
-        match=r"the ONNX model gives 0.* where the calibrator gives 0.* was not written",
+        match=r"the ONNX model must agree .* gives 0.* and the calibrator 0.* Nothing was written",
     ):
         to_onnx(fit, tmp_path / "vector.onnx")
     assert not list(tmp_path.iterdir())
@@ -411,19 +411,19 @@ def test_only_a_jump_of_the_calibrator_excuses_a_difference(monkeypatch):
     right = exporting._model
     monkeypatch.setattr(exporting, "_model", lambda onnx, _, dtype: right(onnx, moved, dtype))
     moved.curves_ = [np.array([[0.0, 0.5 + 2.0**-52], [0.25, 0.75]])]
-    assert "1 of them apart where the calibrator jumps" in facts(to_onnx(fit, check=P))["checked"]
+    assert "ignoring 1 at a jump of the calibrator" in facts(to_onnx(fit, check=P))["checked"]
     moved.curves_ = [np.array([[0.0, 0.5 + 2.0**-30], [0.25, 0.75]])]
-    with pytest.raises(RuntimeError, match=r"gives 0\.75 where the calibrator gives 0\.25"):
+    with pytest.raises(RuntimeError, match=r"gives 0\.75 and the calibrator 0\.25"):
         to_onnx(fit, check=np.array([[0.5 - 2.0**-31, 0.5 + 2.0**-31]]))
     moved.curves_ = [np.array([[0.0, 0.5], [0.25, 0.75 + 1e-6]])]
-    with pytest.raises(RuntimeError, match=r"gives 0\.24999\d* where the calibrator gives 0\.25"):
+    with pytest.raises(RuntimeError, match=r"gives 0\.24999\d* and the calibrator 0\.25"):
         to_onnx(fit, check=P[2:])
 
 
 def test_a_calibrator_knows_its_own_change():
     z, y = world(300, 3)
     fit = calibrators.TemperatureScaling(from_logits=True).fit(z, y)
-    change = Trial.of(fit, z, None).own_change(fit)
+    change = CheckRows.of(fit, z, None).own_change(fit)
     assert 0 < change.max() < 1e-12
 
 
@@ -447,10 +447,10 @@ def test_refusals(tmp_path):
     class Mine(calibrators.TemperatureScaling):
         pass
 
-    with pytest.raises(InputError, match="`calibrator`: Mine; only calibrators of probaudit"):
+    with pytest.raises(InputError, match="`calibrator`: Mine; must be a calibrator of probaudit"):
         to_onnx(Mine(from_logits=True).fit(z, y))
     large = calibrators.PerGroup().fit(softmax(z), y, groups=np.full(300, 2**64 - 1, np.uint64))
-    with pytest.raises(InputError, match="has groups that are too large for int64"):
+    with pytest.raises(InputError, match="must have groups within int64"):
         to_onnx(large)
 
 
@@ -460,12 +460,14 @@ def test_missing_packages(missing, monkeypatch):
     fit = calibrators.TemperatureScaling(from_logits=True).fit(z, y)
     monkeypatch.setitem(sys.modules, missing, None)
     if missing == "onnx":
-        with pytest.raises(ImportError, match=r"onnx is needed.*pip install 'probaudit\[onnx\]'"):
+        with pytest.raises(
+            ImportError, match=r"ONNX export needs onnx: pip install 'probaudit\[onnx\]'"
+        ):
             to_onnx(fit)
     else:
         with pytest.warns(
             UserWarning,
-            match=r"not checked: onnxruntime is needed.*pip install 'probaudit\[onnx\]'",
+            match=r"not checked: ONNX export needs onnxruntime: pip install 'probaudit\[onnx\]'",
         ) as caught:
             model = to_onnx(fit)
         assert caught[0].filename == __file__
@@ -479,5 +481,5 @@ def test_loading_calibrators_does_not_load_onnx(monkeypatch):
         builtins, "__import__", lambda name, *rest: (asked.append(name), plain(name, *rest))[1]
     )
     monkeypatch.delitem(sys.modules, "probaudit.calibrators.export.onnx_export")
-    assert calibrators.named("to_onnx") is not to_onnx
+    assert calibrators.to_onnx is not to_onnx
     assert not {"onnx", "onnxruntime"} & {name.split(".")[0] for name in asked}

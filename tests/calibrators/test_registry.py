@@ -66,8 +66,10 @@ def test_the_control_is_last_of_the_methods():
 
 
 def test_every_calibrator_has_an_onnx_map():
-    from probaudit.calibrators.export.onnx_maps import drawn
+    from probaudit.calibrators.export.onnx_maps import onnx_probabilities
 
     pytest.importorskip("onnx")
-    fallback = drawn.dispatch(object)
-    assert all(drawn.dispatch(calibrator_class(kind)) is not fallback for kind in CLASSES)
+    fallback = onnx_probabilities.dispatch(object)
+    assert all(
+        onnx_probabilities.dispatch(calibrator_class(kind)) is not fallback for kind in CLASSES
+    )

@@ -435,7 +435,7 @@ def test_forged_parts_of_other_families():
 def test_a_calibrator_without_learning_is_refused(simple):
     content = json.loads(to_json(simple))
     del content["calibrator"]["learned"], content["calibrator"]["report"]
-    with pytest.raises(InputError, match="learned nothing"):
+    with pytest.raises(InputError, match="is not fitted"):
         from_json(sealed(content))
     for inside in (array([1.0], "float64", [1]), {"number": "nan"}, [], 3, None):
         with pytest.raises(InputError, match="`text`"):

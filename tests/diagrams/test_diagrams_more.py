@@ -117,15 +117,15 @@ def test_a_grouping_diagram_is_that_of_the_grouping_loss(grouped):
     }
     loss = pb.grouping_loss(grouped.y, grouped.scores, grouped.features, **choices)
     built, made = (
-        diagrams.RegionReliability.of_grouping(loss),
+        diagrams.GroupingDiagram.of_grouping(loss),
         diagrams.grouping_diagram(grouped.y, grouped.scores, grouped.features, lens=pb.Binary()),
     )
-    plain = pb.grouping_diagram(grouped.y, grouped.scores, grouped.features, lens=pb.Binary())
+    plain = pb.grouping_rates(grouped.y, grouped.scores, grouped.features, lens=pb.Binary())
     for name in plain.__dataclass_fields__:
         np.testing.assert_array_equal(getattr(built, name), getattr(plain, name))
         np.testing.assert_array_equal(getattr(made, name), getattr(plain, name))
     with pytest.raises(pb.InputError, match="single event"):
-        diagrams.RegionReliability.of_grouping(
+        diagrams.GroupingDiagram.of_grouping(
             pb.grouping_loss(
                 grouped.y, grouped.scores, grouped.features, lens=pb.Classwise(), interval=None
             )
@@ -157,7 +157,7 @@ def test_known_groups_make_up_their_bins(grouped):
 def test_the_caption_of_a_grouping_diagram_is_about_what_is_drawn(rows, region_rows, left_out):
     stated, counts = np.array([0.2, 0.7]), np.array(region_rows)
     region_bin, observed = np.array([0, 0, 1, 1]), np.array([0.1, 0.3, 0.6, 0.8])
-    found = diagrams.RegionReliability(
+    found = diagrams.GroupingDiagram(
         stated=stated,
         observed=stated,
         rows=np.array(rows),

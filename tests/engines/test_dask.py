@@ -272,7 +272,7 @@ def test_a_file_that_shrinks_is_noticed(client, frame, tmp_path):
 def test_temperatures_fitted_on_the_cluster_are_those_of_memory(
     client, frame, tmp_path, monkeypatch, method, outputs
 ):
-    monkeypatch.setattr("probaudit.calibrators.fitting.tempered.BLOCK_VALUES", 1000 * K)
+    monkeypatch.setattr("probaudit.calibrators.fitting.softmax_sums.BLOCK_VALUES", 1000 * K)
     calibrator, options = (
         calibrators.named(method)(),
         {outputs: f"{'p' if outputs == 'probs' else 'z'}_*"},
@@ -314,7 +314,7 @@ def test_temperatures_with_weights_and_rows_left_out(client, frame):
     ["VectorScaling", "MatrixScaling", "PlattScaling", "BetaCalibration", "DirichletCalibration"],
 )
 def test_sums_of_the_cluster_teach_what_memory_does(client, frame, tmp_path, monkeypatch, method):
-    monkeypatch.setattr("probaudit.calibrators.fitting.tempered.BLOCK_VALUES", 1000 * K)
+    monkeypatch.setattr("probaudit.calibrators.fitting.softmax_sums.BLOCK_VALUES", 1000 * K)
     calibrator, options = calibrators.named(method)(), {"probs": "p_*"}
     expected = fit_calibrator(pb.read(frame, **options), calibrator)
     rows = DaskRows.of_frame(dd.from_pandas(frame, npartitions=3), client=client, **options)

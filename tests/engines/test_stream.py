@@ -703,7 +703,7 @@ FITS = {
 def test_a_temperature_fitted_to_a_stream_is_that_of_memory(
     tmp_path, monkeypatch, method, rows, options
 ):
-    monkeypatch.setattr("probaudit.calibrators.fitting.tempered.BLOCK_VALUES", 400)
+    monkeypatch.setattr("probaudit.calibrators.fitting.softmax_sums.BLOCK_VALUES", 400)
     path = tmp_path / "x.parquet"
     parquet.write_table(rows, path, row_group_size=333)
     found = fit_stream(method(), scan(path, **options))
@@ -726,7 +726,7 @@ def test_a_temperature_fitted_to_a_stream_is_that_of_memory(
 
 def test_fits_that_a_stream_does_not_allow(tmp_path):
     path = written(table(), tmp_path / "x.parquet")
-    with pytest.raises(InputError, match="can be fitted to a stream"):
+    with pytest.raises(InputError, match="to be fitted to a stream"):
         fit_stream(calibrators.IsotonicCalibration(), scan(path))
     parquet.write_table(pa.table({"label": [0, 0], "p_0": [0.5, 0.4], "p_1": [0.5, 0.6]}), path)
     with pytest.raises(InputError, match="two classes or more"):

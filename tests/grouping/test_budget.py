@@ -100,7 +100,7 @@ def test_the_event_of_a_top_label_budget_stays_the_original_one():
     chosen = outputs.argmax(axis=1)
     confidence = repaired.posteriors[np.arange(len(y)), chosen]
     assert found.after.total == pytest.approx(float(((confidence - (chosen == y)) ** 2).mean()))
-    with pytest.raises(pb.InputError, match="may change the event"):
+    with pytest.raises(pb.InputError, match="with recalibration"):
         loss_budget(
             y, outputs, np.log(outputs), lens=pb.TopK(2) | pb.Groups([[2], [0, 1]]) | pb.Binary()
         )

@@ -11,8 +11,8 @@ from sklearn.model_selection import train_test_split
 from sklearn.tree import DecisionTreeRegressor
 
 from probaudit import Binary, Edges, EqualWidth, TopLabel
-from probaudit.grouping.bound import BRIER, RegionCounts, explained_loss
 from probaudit.grouping.loss import grouping_loss
+from probaudit.grouping.lower_bound import BRIER, RegionCounts, explained_loss
 from probaudit.grouping.regions import BalancedStump, Division, Regions
 from tests.conftest import softmax
 

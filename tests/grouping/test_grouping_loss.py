@@ -9,10 +9,17 @@ import pytest
 from sklearn.tree import DecisionTreeRegressor
 
 import probaudit as pb
-from probaudit.grouping.bound import BRIER, CLASS_LOG, LOG, Moments, RegionCounts, explained_loss
-from probaudit.grouping.calibration_curve import Points, local_regression, nearest_neighbours
+from probaudit.grouping.calibration_curve import CurvePoints, local_regression, nearest_neighbours
 from probaudit.grouping.features import Features
-from probaudit.grouping.loss import grouping_diagram, grouping_loss
+from probaudit.grouping.loss import grouping_loss, grouping_rates
+from probaudit.grouping.lower_bound import (
+    BRIER,
+    CLASS_LOG,
+    LOG,
+    ClusterMoments,
+    RegionCounts,
+    explained_loss,
+)
 from probaudit.grouping.region_table import binomial_test, clopper_pearson, false_discovery
 from probaudit.grouping.regions import KMeansRegions, TreeRegions, halves
 from probaudit.kernels.regions import find_leaves, grow_tree
@@ -105,11 +112,11 @@ def test_clusters_of_one_row_have_the_variance_of_proposition_4_3():
     rng = np.random.default_rng(0)
     cell, hits = np.repeat([0, 1, 2], [2, 7, 40]), rng.integers(0, 2, 49).astype(float)
     size, rate = np.bincount(cell), np.bincount(cell, hits) / np.bincount(cell)
-    moments = Moments.of(cell, np.arange(49), np.ones(49), hits, 3)
+    moments = ClusterMoments.of(cell, np.arange(49), np.ones(49), hits, 3)
     assert moments.variance(rate, size.astype(float)) == pytest.approx(
         rate * (1 - rate) / (size - 1), abs=1e-14
     )
-    twice = Moments.of(
+    twice = ClusterMoments.of(
         np.tile(cell, 2), np.tile(np.arange(49), 2), np.ones(98), np.tile(hits, 2), 3
     )
     assert twice.variance(rate, 2.0 * size) == pytest.approx(
@@ -209,12 +216,12 @@ def test_points_part_no_ties_and_keep_all_weight():
     outputs = np.round(rng.random(5000), 2)
     weights, hits = rng.random(5000), rng.integers(0, 2, 5000).astype(float)
     level = pb.EqualWidth(15).cells(outputs)
-    points = Points.of(outputs, hits, weights, level)
+    points = CurvePoints.of(outputs, hits, weights, level)
     assert len(points.outputs) == len(np.unique(outputs))
     assert points.weight.sum() == pytest.approx(weights.sum())
     assert (points.level[points.of_row] == level).all()
     assert (np.diff(points.outputs) > 0).all()
-    many = Points.of(rng.random(5000), hits, weights, np.zeros(5000, int))
+    many = CurvePoints.of(rng.random(5000), hits, weights, np.zeros(5000, int))
     assert 400 < len(many.outputs) <= 512
 
 
@@ -284,7 +291,7 @@ def test_rules_say_what_makes_a_region():
         assert rows.sum() == region.rows
         assert obeys(region.rule, columns)[rows].all()
         assert region.observed == pytest.approx(y[rows].mean())
-        assert region.outputs == "stated 0.5 to 0.5"
+        assert region.outputs == "predicted 0.5 to 0.5"
     assert (np.diff(f.regions.share) <= 0).all()
 
 
@@ -345,7 +352,7 @@ def test_columns_partitions_and_clusters():
     assert len(grouping_loss(w.y, w.scores, regions=product, lens=lens, interval=None).regions) == 6
 
 
-# Who is badly served
+# Groups the model misjudges
 
 
 def test_exact_intervals_and_tests():
@@ -501,7 +508,7 @@ def test_classwise_sums_over_classes():
     assert f.regions[0].rule.startswith("class ")
     assert f.diagram is None
     with pytest.raises(pb.InputError, match="single event"):
-        grouping_diagram(y, probs, x, lens=pb.Classwise())
+        grouping_rates(y, probs, x, lens=pb.Classwise())
     # Two classes as a pair: the Brier score counts each event twice, the log score h_1 + h_2 is
     # that of the event (C.9).
     p = probs[:, 0] / (probs[:, 0] + probs[:, 1])
@@ -780,9 +787,9 @@ def test_rows_as_they_come():
 # The diagram
 
 
-def test_grouping_diagram():
+def test_grouping_rates():
     w = neural_outputs(6000)
-    d = grouping_diagram(w.y, w.scores, w.features, lens=pb.Binary())
+    d = grouping_rates(w.y, w.scores, w.features, lens=pb.Binary())
     bins = pb.EqualWidth(10).cells(w.scores)
     assert d.rows.tolist() == np.bincount(bins).tolist()
     assert d.stated == pytest.approx(np.bincount(bins, w.scores) / d.rows)
@@ -795,7 +802,7 @@ def test_grouping_diagram():
     assert d.region_differs[6:14].any()
     none = neural_outputs(6000, perturbation=np.zeros_like, seed=1)
     assert (
-        grouping_diagram(none.y, none.scores, none.features, lens=pb.Binary())
+        grouping_rates(none.y, none.scores, none.features, lens=pb.Binary())
         .region_differs[4:16]
         .mean()
         < 0.2
@@ -997,7 +1004,7 @@ def test_the_table_finds_the_corruptions(shared):
     }
     assert share["noise"][0] > 0.45 > 0.1 > share["noise"][1]
     assert share["darkened"][1] > 0.4 > 0.15 > share["darkened"][0]
-    assert len(table.badly_served()) > 100
+    assert len(table.misjudged()) > 100
     known = grouping_loss(
         rows["labels"],
         rows["logits"],

@@ -379,16 +379,14 @@ def hidden_groups(case: Case) -> Finding | None:
         return Finding("note", "hidden_groups", text, reference=reference)
     text = "Hidden groups, with the same prediction but different outcomes, cost at least"
     text += f" {percent(share)} of the {score} ({span})."
-    served = next(iter(budget.badly_served(1)), None)
+    served = next(iter(budget.misjudged(1)), None)
     if served is not None:
         text += (
             f" Among the most misjudged are {served.rows:,} rows ({served.rule}): predicted {served.stated:.2f}"
             f"{' after calibration' if budget.calibrator else ''}, observed {served.observed:.2f}."
         )
     better = (
-        "know what sets these groups apart"
-        if "given groups" in budget.found.definition
-        else "use these features"
+        "know what sets these groups apart" if budget.found.given_groups else "use these features"
     )
     advice = f"A better model would {better}; until then, calibrate by group (`calibrators.PerGroup`, `GroupCalibration`)."
     short = "rows with the same prediction have different outcomes"

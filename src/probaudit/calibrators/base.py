@@ -1,5 +1,5 @@
-"""What all calibrators share: how rows come in, how columns are aligned with classes, what a fit
-reports."""
+"""The base class of all calibrators: input checks, the order of classes, and the report of a
+fit."""
 
 from __future__ import annotations
 
@@ -22,16 +22,16 @@ from ..engines.good_rows import survey
 from ..errors import InputError
 from ..kernels.rules import LOGIT_LIMIT
 
-COUNTED = 2**16  # whole numbers below this are counted, one place for each
-MOST_ROWS = 2.0**53  # that weights can stand for
-ROUNDING = 1e-12  # of a mean log score
-EXACT = 1e-13  # a row that sums to 1 within this is left as it is
-WORSE = "the log score of these rows is worse than before"
+COUNTED = 2**16  # labels that are whole numbers below this are found by counting
+MOST_ROWS = 2.0**53  # the largest sum of weights
+ROUNDING = 1e-12  # of a mean log loss
+EXACT = 1e-13  # a row that sums to 1 within this is not rescaled
+WORSE = "the log loss of these rows is worse than before"
 
 
 @dataclass(frozen=True)
 class FitReport:
-    """What became of a fit: whether it came to rest, in words how, and the mean log score of its
+    """The outcome of a fit: whether it converged, a status in words, and the mean log loss of its
     rows before and after."""
 
     converged: bool
@@ -43,11 +43,11 @@ class FitReport:
 
 @dataclass(frozen=True, eq=False)
 class Sample:
-    """Checked rows: outputs [n, K] as they came (float32 or float64, contiguous), what they are,
-    and (for a fit) the column of each row's class and its weight.
+    """Checked rows: the outputs [n, K] (float32 or float64, contiguous), whether they are logits,
+    and for a fit the column of each row's class and its weight.
 
-    Weights count rows, as they came, or scaled up to a mean of 1 if that is larger: pseudo-counts,
-    numbers of bins and priors depend on how many rows there are.
+    Weights count rows. They are scaled up to a mean of 1 if it is smaller, as pseudo-counts,
+    numbers of bins and priors depend on the number of rows.
     """
 
     values: np.ndarray
@@ -64,8 +64,8 @@ class Sample:
 
     @cached_property
     def log_probs(self) -> np.ndarray:
-        """Log-probabilities in float64, of rows that sum to 1 but for rounding. A probability of 0
-        counts as the smallest normal number of the format it came in."""
+        """Log-probabilities in float64; rows sum to 1 up to rounding. A probability of 0 counts as
+        the smallest normal number of its input format."""
         if self.from_logits:
             z = self.values.astype(np.float64)
             z -= z.max(axis=1, keepdims=True)
@@ -78,7 +78,7 @@ class Sample:
 
     @cached_property
     def probs(self) -> np.ndarray:
-        """Probabilities in float64, each row summing to 1 but for rounding."""
+        """Probabilities in float64; rows sum to 1 up to rounding."""
         p = (
             np.exp(self.log_probs)
             if self.from_logits
@@ -97,23 +97,23 @@ def row_sums(values: np.ndarray) -> np.ndarray:
 
 
 def _divisors(p: np.ndarray) -> np.ndarray:
-    """What rows are divided by to sum to 1: exactly 1 where only rounding is in the way, so that
-    equal outputs stay equal."""
+    """The sum of each row, by which it is divided. It is exactly 1 if it differs from 1 only by
+    rounding, so that equal outputs stay equal."""
     total = row_sums(p)
     total[np.abs(total - 1) <= EXACT] = 1.0
     return total
 
 
 def log_score(probs: np.ndarray, sample: Sample) -> float:
-    """The weighted mean log score; infinite if a true class got probability 0."""
+    """The weighted mean log loss; infinite if a true class has probability 0."""
     with np.errstate(divide="ignore"):
         losses = -np.log(probs[np.arange(len(sample)), sample.codes])
     return float((sample.weights * losses).sum() / sample.weights.sum())
 
 
 def fit_report(sample: Sample, probs: np.ndarray, converged: bool, status: str) -> FitReport:
-    """The report of a fit that makes these probabilities of its rows. If they are worse than
-    before, it says so."""
+    """The report of a fit, given the calibrated probabilities of its rows. The status mentions a
+    log loss that is worse than before."""
     before, after = log_score(sample.probs, sample), log_score(probs, sample)
     return FitReport(
         converged,
@@ -125,27 +125,28 @@ def fit_report(sample: Sample, probs: np.ndarray, converged: bool, status: str) 
 
 
 class Calibrator(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
-    """A map from outputs to better probabilities: `fit(P, y, sample_weight=None)`, then
+    """A map from outputs to calibrated probabilities: `fit(P, y, sample_weight=None)`, then
     `predict_proba(P)`.
 
-    P : [n, K] outputs: probabilities, or logits with `from_logits=True`. Never guessed. A column
-        fewer than classes means that the first class is left out: its probability is the remainder,
-        its logit 0. A two-class problem may thus be [n].
-    y : the true classes. `classes` gives the class of each column, in order. Without it they are
-        the sorted labels, as scikit-learn has them, if these are as many as the columns, else
-        column numbers. A class without rows keeps its column.
+    P : [n, K] outputs: probabilities, or logits with `from_logits=True`; the kind is never guessed.
+        With one column fewer than classes, the first class is left out: its probability is the
+        remainder, its logit 0. Outputs of a two-class problem may therefore be [n].
+    y : the true classes. `classes` gives the class of each column, in order. Without it, the
+        columns are the sorted labels, as in scikit-learn, if there is one label per column;
+        otherwise labels are column numbers. A class without rows keeps its column.
 
-    A subclass takes its choices in __init__, `from_logits` and `classes` among them. It implements
-    `_fit`, which learns from a `Sample`, and `_transform`, which gives probabilities. `_fitted`
-    lists the attributes that hold all it has learned, so that it can be saved, each with its form:
-    float, str, Calibrator, the shape of an array ("K" is the number of classes, another letter any
-    number, the same wherever it stands, None any but 0), or a list of one of these.
+    A subclass takes its options in __init__, `from_logits` and `classes` among them. It implements
+    `_fit`, which learns from a `Sample`, and `_transform`, which returns probabilities. `_fitted`
+    lists the fitted attributes, so that the calibrator can be saved. Each has a form: float, str,
+    Calibrator, the shape of an array ("K" is the number of classes, another letter any number that
+    is the same in all shapes, None any number but 0), or a list of one of these. `words` gives a
+    short name. A new calibrator is registered in `registry.py`.
 
     `columns_`, if set, names the columns of a file that features or groups were read from; `save`
     keeps them for `apply`.
     """
 
-    accuracy_preserving: ClassVar[bool] = False  # whether the most probable class can never change
+    accuracy_preserving: ClassVar[bool] = False  # whether the most probable class never changes
     # what `fit` and `predict_proba` take besides outputs
     takes: ClassVar[Literal["features", "groups"] | None] = None
     _fitted: ClassVar[Mapping[str, Any]] = {}
@@ -158,12 +159,11 @@ class Calibrator(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
     @abstractmethod
     def _fit(self, sample: Sample) -> tuple[bool, str]:
-        """Learn from rows; whether it came to rest, and how, in words."""
+        """Learn from rows. Returns whether the fit converged, and its status in words."""
 
     @abstractmethod
     def _transform(self, sample: Sample) -> np.ndarray:
-        """Calibrated probabilities, [n, K] in float64. `codes` of the sample are empty of meaning
-        here."""
+        """Calibrated probabilities, [n, K] in float64. The sample has no true classes here."""
 
     def words(self) -> str:
         """A short name for people, such as "temperature scaling"."""
@@ -180,7 +180,7 @@ class Calibrator(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         return self._transform(self._sample(P))
 
     def predict(self, P: Any) -> np.ndarray:
-        """The most probable class of each row after calibration; the first of equals."""
+        """The most probable class of each row after calibration; the first in case of a tie."""
         check_is_fitted(self, "classes_")
         return self.classes_[self.predict_proba(P).argmax(axis=1)]
 
@@ -189,7 +189,7 @@ class Calibrator(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         return self
 
     def _check_learned(self) -> None:
-        """Raise unless what was learned, as read from a file, can calibrate a row."""
+        """Raise unless the fitted attributes, read from a file, give probabilities."""
         sample = Sample(
             np.full((1, len(self.classes_)), 1 / len(self.classes_)),
             False,
@@ -199,13 +199,13 @@ class Calibrator(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         check_posteriors(self._transform(sample), len(self.classes_))
 
     def _learning_sample(self, P: Any, y: Any, sample_weight: Any) -> Sample:
-        """The rows that count, checked; sets `classes_`."""
+        """The checked rows of positive weight; sets `classes_`."""
         tolerance = sum_tolerance(P)
         values, labels = validate_data(
             self, _two_dimensional(P), y, dtype=[np.float64, np.float32], ensure_all_finite=False
         )
         check_finite(values)
-        if labels.dtype.kind in "fO":  # all other labels are classes
+        if labels.dtype.kind in "fO":  # labels of other types are valid classes
             with warnings.catch_warnings():
                 # few rows
                 warnings.filterwarnings(
@@ -221,7 +221,7 @@ class Calibrator(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         if not weights.any():
             raise InputError("sample_weight", "must not be all zero")
         values = with_first_column(values, len(self.classes_), self.from_logits)
-        check_rows(values, codes, self.from_logits, tolerance)
+        check_output_rows(values, codes, self.from_logits, tolerance)
         kept = weights > 0
         if np.count_nonzero(np.bincount(codes[kept])) < 2:
             raise InputError(
@@ -236,34 +236,34 @@ class Calibrator(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         )
 
     def _sample(self, P: Any) -> Sample:
-        """Rows to be calibrated, checked."""
+        """The checked rows to calibrate."""
         tolerance = sum_tolerance(P)
         check_column_order(P, self.classes_.tolist()[-self.n_features_in_ :], "P")
-        P = _two_dimensional(P) if self.n_features_in_ == 1 else _array(P)
+        P = _two_dimensional(P) if self.n_features_in_ == 1 else _as_table(P)
         values = validate_data(
             self, P, reset=False, dtype=[np.float64, np.float32], ensure_all_finite=False
         )
         check_finite(values)
         values = with_first_column(values, len(self.classes_), self.from_logits)
         codes = np.zeros(len(values), np.int64)
-        check_rows(values, codes, self.from_logits, tolerance)
+        check_output_rows(values, codes, self.from_logits, tolerance)
         return Sample(values, self.from_logits, codes, np.ones(len(values)))
 
     def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()
-        tags.classifier_tags.poor_score = True  # it refines scores; it does not classify inputs
+        tags.classifier_tags.poor_score = True  # it maps scores, and does not classify inputs
         return tags
 
 
-def _array(P: Any) -> Any:
-    """Tensors and the like as arrays. Frames keep their names; scikit-learn looks at the rest."""
+def _as_table(P: Any) -> Any:
+    """Tensors as arrays. Data frames keep their column names; scikit-learn checks all else."""
     known = isinstance(P, (np.ndarray, list, tuple)) or hasattr(P, "columns") or hasattr(P, "tocsr")
     return P if known else as_numbers(P, "P")
 
 
 def _two_dimensional(P: Any) -> Any:
-    """One column of a two-class problem as [n, 1]."""
-    P = _array(P)
+    """The single column of a two-class problem as [n, 1]."""
+    P = _as_table(P)
     if isinstance(P, np.ndarray):
         return P[:, None] if P.ndim == 1 else P
     flat = isinstance(P, (list, tuple)) and len(P) > 0 and np.ndim(P[0]) == 0
@@ -271,7 +271,8 @@ def _two_dimensional(P: Any) -> Any:
 
 
 def class_order(classes: Any, labels: np.ndarray, columns: int) -> np.ndarray:
-    """The class of each column, in order; one more than columns if the first is left out.
+    """The class of each column, in order. There is one class more than columns if the first is left
+    out.
 
     >>> class_order(None, np.array(["no", "yes", "no"]), 2)
     array(['no', 'yes'], dtype='<U3')
@@ -284,9 +285,7 @@ def class_order(classes: Any, labels: np.ndarray, columns: int) -> np.ndarray:
         if len(set(declared)) != len(declared):
             raise InputError("classes", "must not repeat a class", repr(declared))
         if len(declared) not in (columns, columns + 1):
-            raise InputError(
-                "classes", f"needs one name for each of the {columns} columns", len(declared)
-            )
+            raise InputError("classes", f"must name each of the {columns} columns", len(declared))
         unknown = [label for label in present.tolist() if label not in declared]
         if unknown:
             raise InputError("y", "must be one of `classes`", repr(unknown[0]))
@@ -297,15 +296,17 @@ def class_order(classes: Any, labels: np.ndarray, columns: int) -> np.ndarray:
     whole = present.dtype.kind in "iuf" and (present == np.floor(present)).all()
     if whole and present[0] >= 0 and present[-1] < size:
         return np.arange(size)
-    rule = f"must have as many classes as `P` has columns ({columns}), or be column numbers, or be listed in `classes`"
+    rule = (
+        f"must have as many classes as `P` has columns ({columns}), or be column numbers, or be"
+        " listed in `classes`"
+    )
     raise InputError(
         "y", rule, f"has the {len(present)} classes {', '.join(map(repr, present[:5].tolist()))}"
     )
 
 
 def distinct_labels(labels: np.ndarray) -> np.ndarray:
-    """The sorted labels, each once. Small whole numbers are counted, which is faster than any
-    search.
+    """The sorted distinct labels. Small whole numbers are counted, which is faster than sorting.
 
     >>> distinct_labels(np.array([3, 1, 3], np.uint8))
     array([1, 3], dtype=uint8)
@@ -316,7 +317,7 @@ def distinct_labels(labels: np.ndarray) -> np.ndarray:
 
 
 def as_repeats(weights: np.ndarray) -> np.ndarray:
-    """Weights as numbers of rows: as they came, or scaled up to a mean of 1 if that is larger.
+    """Weights as numbers of rows, scaled up to a mean of 1 if it is smaller.
 
     >>> as_repeats(np.array([1.0, 3.0])), as_repeats(np.array([0.25, 0.75]))
     (array([1., 3.]), array([0.5, 1.5]))
@@ -350,13 +351,15 @@ def check_posteriors(probs: np.ndarray, classes: int) -> None:
         or not (np.abs(probs.sum(axis=1) - 1) < 1e-9).all()
         or not (probs >= 0).all()
     ):
-        raise ValueError("what was learned does not give probabilities")
+        raise ValueError("the fitted attributes do not give probabilities")
 
 
-def check_rows(values: np.ndarray, codes: np.ndarray, from_logits: bool, tolerance: float) -> None:
-    """Raise if a row breaks a rule (see `statistics.bad_rows`). A quick look is enough for most."""
+def check_output_rows(
+    values: np.ndarray, codes: np.ndarray, from_logits: bool, tolerance: float
+) -> None:
+    """Raise if a row breaks a rule (see `states.bad_rows`). A quick test clears most inputs."""
     if from_logits and max(values.max(), -values.min()) <= LOGIT_LIMIT:
-        return  # finite, as scikit-learn has seen, and within bounds: logits have no other rule
+        return  # scikit-learn has checked that they are finite; logits have no other rule
     if (
         not from_logits
         and values.min() >= 0

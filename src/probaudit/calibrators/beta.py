@@ -6,7 +6,7 @@ from collections.abc import Generator, Mapping
 from dataclasses import dataclass, field
 from functools import partial
 from itertools import combinations
-from typing import Any, ClassVar, Literal
+from typing import Any, ClassVar, Literal, NamedTuple
 
 import numpy as np
 from scipy.special import expit
@@ -15,17 +15,17 @@ from ..errors import InputError
 from ..kernels.logistic import logistic_sums
 from .base import Sample
 from .fitting.newton import abreast
+from .fitting.softmax_sums import SoftmaxSums
 from .fitting.summed import SummedCalibrator, log_scores
-from .fitting.tempered import TemperedSums
 from .one_vs_rest import CurvesOneVsRest
 
 STEPS = 100
-UNFINISHED = f"did not come to rest in {STEPS} steps"
-SMALL_GRADIENT = 1e-10  # of the mean log score, for features of at most 1
-# of the score: a Newton step that promises less is the last, for the next would promise its square
+UNFINISHED = f"did not converge in {STEPS} steps"
+SMALL_GRADIENT = 1e-10  # of the mean log loss, for features of at most 1
+# relative to the loss: a smaller Newton decrement ends the search, as convergence is quadratic
 SMALL_DECREMENT = 1e-9
-SEPARATED = 1e-6  # a mean log score below it: the coefficients are on a road without end
-SEPARATED_WORDS = "rows are told apart without error, coefficients have no bound"
+SEPARATED = 1e-6  # mean log loss below which the coefficients diverge
+SEPARATED_WORDS = "the classes are separable, so the coefficients have no finite optimum"
 LN2 = float(np.log(2))
 TO_ABC = {  # coefficients of the features times this are (a, b, c)
     "abm": np.eye(3),
@@ -36,18 +36,37 @@ Asked = tuple[list[int], np.ndarray]  # which features, and their coefficients
 Sums = tuple[float, np.ndarray, np.ndarray]  # mean log score, gradient, Hessian
 
 
+class LogisticFit(NamedTuple):
+    """Coefficients of a logistic regression, their mean log loss, a remark for the status ("" for
+    none), and whether the search converged."""
+
+    coefficients: np.ndarray
+    score: float
+    remark: str
+    converged: bool
+
+
+class BetaCurve(NamedTuple):
+    """The parameters (a, b, c) of a class, a remark for the status, and whether the fit
+    converged."""
+
+    curve: np.ndarray
+    remark: str
+    converged: bool
+
+
 class BetaCalibration(SummedCalibrator, CurvesOneVsRest):
     """log odds = a log p - b log(1 - p) + c: the map between two beta distributions of scores
     (Kull, Silva Filho & Flach 2017, equation 5), by maximum likelihood, one class against the rest.
 
     parameters : "abm", all three; "am", a = b (Platt's map of log odds); "ab", c = (a - b) log 2,
         so that 1/2 stays 1/2.
-    monotone : a and b must not be negative, or the curve would fall somewhere. Where the likelihood
-        is largest with one of them negative, it is set to 0 and the rest fitted again, and the best
-        such fit is taken. betacal does so for "abm" only.
+    monotone : require a, b >= 0, so that the curve never falls. If the likelihood is largest with
+        one of them negative, it is set to 0, the others are refitted, and the best such fit is
+        taken. betacal does so for "abm" only.
 
-    Newton's method, from the identity a = b = 1, c = 0, downhill only. Where classes are normalised
-    and the log score still comes out worse than the identity's, the identity is taken.
+    Newton's method with step control starts from the identity a = b = 1, c = 0. If the normalised
+    probabilities of several classes have a worse log loss than the identity, the identity is taken.
 
     >>> P, y = [0.1, 0.2, 0.3, 0.4, 0.6, 0.7, 0.8, 0.9], [0, 1, 0, 1, 0, 1, 0, 1]
     >>> BetaCalibration(parameters="am").fit(P, y).curves_[0].round(3).tolist()
@@ -55,7 +74,7 @@ class BetaCalibration(SummedCalibrator, CurvesOneVsRest):
     """
 
     _fitted: ClassVar[Mapping[str, Any]] = {"curves_": [(3,)]}
-    _plain = "came to rest"
+    _plain = "converged"
 
     def __init__(
         self,
@@ -83,34 +102,33 @@ class BetaCalibration(SummedCalibrator, CurvesOneVsRest):
         """[2, n]: log p and -log(1 - p)."""
         return np.stack([sample.log_probs[:, label], -log_rest(sample, label)])
 
-    def _solve(self, rows: TemperedSums) -> tuple[bool, str]:
+    def _solve(self, rows: SoftmaxSums) -> tuple[bool, str]:
         labels = [1] if rows.classes == 2 else rows.present.tolist()
-        found: dict[int, tuple[np.ndarray, str]] = {}
+        found: dict[int, BetaCurve] = {}
         # features in memory, no more than outputs
         at_once = len(labels) if rows.reread else max(1, rows.classes // 3)
         for start in range(0, len(labels), at_once):
             found |= self._curves(rows, labels[start : start + at_once])
-        status = self._keep(found)
-        # One curve alone is never worse than the identity: the problem is convex. Curves normalised
-        # together can be.
+        status = self._keep({label: (one.curve, one.remark) for label, one in found.items()})
+        # The problem is convex, so a single curve is never worse than the identity. Several curves,
+        # normalised together, can be.
         if rows.classes > 2:
             before, after = log_scores(rows, self._transform)
             if after > before:
                 self.curves_ = [
                     np.array([1.0, 1.0, 0.0]) if curve.size else curve for curve in self.curves_
                 ]
-                return True, "nothing better than the identity was found"
-        return UNFINISHED not in status, status
+                return True, "identity: no fit improves the log loss"
+        return all(one.converged for one in found.values()), status
 
-    def _curves(self, rows: TemperedSums, labels: list[int]) -> dict[int, tuple[np.ndarray, str]]:
-        """The curves of some classes, and what is special about them; their searches share passes
-        over the rows."""
-        seen = rows.seen_as(partial(Features, self))
-        scales = np.max(seen.each(partial(largest_features, labels)), axis=0)
+    def _curves(self, rows: SoftmaxSums, labels: list[int]) -> dict[int, BetaCurve]:
+        """The curves of some classes. Their searches share passes over the rows."""
+        views = rows.viewed_as(partial(LogisticRows, self))
+        scales = np.max(views.each(partial(largest_features, labels)), axis=0)
         scales[scales == 0] = 1
 
         def answer(asked: dict[int, Asked]) -> dict[int, Sums]:
-            sums = [total / rows.weight for total in seen.sums(partial(logistic_sums_of, asked))]
+            sums = [total / rows.weight for total in views.sums(partial(logistic_sums_of, asked))]
             return {
                 label: (float(v), g, h)
                 for label, v, g, h in zip(asked, sums[::3], sums[1::3], sums[2::3], strict=True)
@@ -120,29 +138,28 @@ class BetaCalibration(SummedCalibrator, CurvesOneVsRest):
             {label: self._curve(scale) for label, scale in zip(labels, scales, strict=True)}, answer
         )
 
-    def _curve(self, scale: np.ndarray) -> Generator[Asked, Sums, tuple[np.ndarray, str]]:
-        """The search for a curve, and for what is special about it. `scale` has the largest sizes
-        of the features."""
+    def _curve(self, scale: np.ndarray) -> Generator[Asked, Sums, BetaCurve]:
+        """The search for a curve. `scale` has the largest absolute value of each feature."""
         to_abc = TO_ABC[self.parameters]
         # the first so many coefficients must not be negative
         signed = 1 if self.parameters == "am" else 2
         identity = np.array([1.0] * signed + [0.0] * (len(scale) - signed))
 
-        def fit(zeros: tuple[int, ...]) -> Generator[Asked, Sums, tuple[np.ndarray, float, str]]:
+        def fit(zeros: tuple[int, ...]) -> Generator[Asked, Sums, LogisticFit]:
             kept = [i for i in range(len(scale)) if i not in zeros]
             coefficients = np.zeros(len(scale))
-            coefficients[kept], score, remark = yield from logistic_regression(
-                kept, scale[kept], identity[kept]
-            )
+            free = yield from logistic_regression(kept, scale[kept], identity[kept])
+            coefficients[kept] = free.coefficients
             dropped = [
                 f"{name} would be negative and is 0"
                 for i, name in enumerate("ab"[:signed])
                 if i in zeros
             ]
-            return coefficients, score, ", ".join(dropped + [remark] * (remark != ""))
+            remark = ", ".join(dropped + [free.remark] * (free.remark != ""))
+            return LogisticFit(coefficients, free.score, remark, free.converged)
 
         found = [(yield from fit(()))]
-        if self.monotone and (found[0][0][:signed] < 0).any():
+        if self.monotone and (found[0].coefficients[:signed] < 0).any():
             found = []
             for zeros in (
                 chosen
@@ -150,13 +167,13 @@ class BetaCalibration(SummedCalibrator, CurvesOneVsRest):
                 for chosen in combinations(range(signed), size)
             ):
                 tried = yield from fit(zeros)
-                if (tried[0][:signed] >= 0).all():
+                if (tried.coefficients[:signed] >= 0).all():
                     found.append(tried)
-        coefficients, _, remark = min(found, key=lambda tried: tried[1])
-        return coefficients @ to_abc, remark
+        best = min(found, key=lambda tried: tried.score)
+        return BetaCurve(best.coefficients @ to_abc, best.remark, best.converged)
 
     def _features(self, sample: Sample, label: int) -> np.ndarray:
-        """The features of a logistic regression, whose coefficients TO_ABC turns into (a, b, c)."""
+        """The features of a logistic regression; TO_ABC maps its coefficients to (a, b, c)."""
         shown = self._shown(sample, label)
         if self.parameters == "am":
             return np.stack([shown[0] + shown[1], np.ones(shown.shape[1])])
@@ -169,7 +186,7 @@ class BetaCalibration(SummedCalibrator, CurvesOneVsRest):
 
 
 def log_rest(sample: Sample, label: int) -> np.ndarray:
-    """log(1 - p), from the other classes where p is large: 1 - p would lose its digits there."""
+    """log(1 - p). Where p is large it is computed from the other classes, as 1 - p loses digits."""
     if sample.n_classes == 2:
         return sample.log_probs[:, 1 - label]
     p = sample.probs[:, label]
@@ -182,8 +199,8 @@ def log_rest(sample: Sample, label: int) -> np.ndarray:
 
 
 @dataclass(eq=False)
-class Features:
-    """Rows as logistic regressions of a calibrator see them, made when they are asked for."""
+class LogisticRows:
+    """Rows as features of logistic regressions, one per class, computed on demand."""
 
     calibrator: BetaCalibration
     sample: Sample
@@ -208,15 +225,15 @@ class Features:
         return self._targets[label]
 
 
-def largest_features(labels: list[int], rows: Features) -> np.ndarray:
-    """The largest size of each feature of each class, [classes, d]."""
+def largest_features(labels: list[int], rows: LogisticRows) -> np.ndarray:
+    """The largest absolute value of each feature of each class, [classes, d]."""
     return np.stack(
         [np.maximum(rows.of(label).max(axis=1), -rows.of(label).min(axis=1)) for label in labels]
     )
 
 
-def logistic_sums_of(asked: dict[int, Asked], rows: Features) -> list[np.ndarray]:
-    """The score, its gradient and its Hessian for each class, one after the other."""
+def logistic_sums_of(asked: dict[int, Asked], rows: LogisticRows) -> list[np.ndarray]:
+    """The loss, its gradient and its Hessian for each class, in turn."""
     sums: list[np.ndarray] = []
     for label, (kept, coefficients) in asked.items():
         features = rows.of(label)
@@ -230,15 +247,14 @@ def logistic_sums_of(asked: dict[int, Asked], rows: Features) -> list[np.ndarray
 
 def logistic_regression(
     kept: list[int], scale: np.ndarray, start: np.ndarray
-) -> Generator[Asked, Sums, tuple[np.ndarray, float, str]]:
-    """The search for the coefficients of features that minimise the mean log score; with that
-    score, and in words how it ended.
+) -> Generator[Asked, Sums, LogisticFit]:
+    """The search for the coefficients that minimise the mean log loss.
 
     Newton's method with Levenberg's damping, in features scaled to at most 1, from `start` or from
-    0, whichever is better. Without any feature the probability is 1/2.
+    0, whichever is better. Without features the probability is 1/2.
     """
     if len(scale) == 0:
-        return np.empty(0), float(np.log(2)), ""
+        return LogisticFit(np.empty(0), float(np.log(2)), "", converged=True)
 
     def sums(coefficients: np.ndarray) -> Generator[Asked, Sums, Sums]:
         value, gradient, hessian = yield kept, coefficients / scale
@@ -258,13 +274,14 @@ def logistic_regression(
             step = np.linalg.solve(hessian + (damping + floor) * np.eye(len(scale)), gradient)
             trial = coefficients - step
             if damping == 0 and gradient @ step < SMALL_DECREMENT * value:
-                return trial / scale, value, SEPARATED_WORDS * (value < SEPARATED)
+                remark = SEPARATED_WORDS * (value < SEPARATED)
+                return LogisticFit(trial / scale, value, remark, converged=True)
             found = yield from sums(trial)
             if found[0] <= value:
                 break
             damping = max(10 * damping, 1e-6 * np.trace(hessian), 1e-12)
         else:
-            break  # no step is downhill: rounding has the last word
+            break  # no step reduces the loss: rounding limits the search
         done = value - found[0] <= 1e-15 * value
         coefficients, (value, gradient, hessian), damping = (
             trial,
@@ -274,5 +291,6 @@ def logistic_regression(
         if done:
             break
     else:
-        return coefficients / scale, value, UNFINISHED
-    return coefficients / scale, value, SEPARATED_WORDS * (value < SEPARATED)
+        return LogisticFit(coefficients / scale, value, UNFINISHED, converged=False)
+    remark = SEPARATED_WORDS * (value < SEPARATED)
+    return LogisticFit(coefficients / scale, value, remark, converged=True)

@@ -1,4 +1,4 @@
-"""Histograms as calibrators: one, or the average of many."""
+"""Histogram binning, and its Bayesian average over numbers of bins."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from ..errors import InputError
 from .one_vs_rest import CERTAIN, OneVsRestCalibrator, by_output
 
 MOST_BINS = 2000
-LEAST_WEIGHT = 1e-6  # of a histogram in the average, against the best one's
-TIE = 1e-9  # two sums of weights nearer than this share are taken for equal
+LEAST_WEIGHT = 1e-6  # of a histogram in the average, relative to the best
+TIE = 1e-9  # relative difference below which two sums of weights are equal
 
 
-class _Event:
-    """Rows of one event, sorted: distinct outputs, and the weight and the hits up to each."""
+class _SortedEvent:
+    """Sorted rows of one event: distinct outputs, and the cumulative weight and hits at each."""
 
     def __init__(self, outputs: np.ndarray, hits: np.ndarray, weights: np.ndarray) -> None:
         outputs, hits, weights = by_output(outputs, hits, weights)
@@ -28,8 +28,8 @@ class _Event:
     def edges(self, bins: int, equal: str) -> np.ndarray:
         """The lower edge of each bin, [low, high); the first is 0 and the last bin contains 1.
 
-        Bins of equal mass end where the sorted rows have reached their share, between two distinct
-        outputs. There may be fewer of them than asked for.
+        Bins of equal mass end between two distinct outputs, where the sorted rows have reached
+        their share. There may be fewer than requested.
         """
         if equal == "width":
             return np.linspace(0, 1, bins + 1)[:-1]
@@ -80,9 +80,10 @@ class HistogramBinning(_Steps):
         probability. (Ferrer & Ramos 2025's code has 0, so that a hit in such a bin costs an
         infinite log score.)
 
-    A bin of misses gives 0 and one of hits gives 1; the status says so.
+    A bin of misses only gives 0, one of hits only gives 1; the status reports such bins.
 
-    >>> HistogramBinning(bins=2).fit([0.1, 0.2, 0.3, 0.8], [0, 0, 1, 1]).predict_proba([0.2, 0.5])[:, 1].round(3).tolist()
+    >>> model = HistogramBinning(bins=2).fit([0.1, 0.2, 0.3, 0.8], [0, 0, 1, 1])
+    >>> model.predict_proba([0.2, 0.5])[:, 1].round(3).tolist()
     [0.333, 1.0]
     """
 
@@ -117,7 +118,7 @@ class HistogramBinning(_Steps):
     def _curve(
         self, shown: np.ndarray, hits: np.ndarray, weights: np.ndarray
     ) -> tuple[np.ndarray, str]:
-        event = _Event(shown, hits, weights)
+        event = _SortedEvent(shown, hits, weights)
         edges = event.edges(self.bins, self.equal)
         hit, weight = event.counts(edges)
         empty = (
@@ -130,17 +131,17 @@ class HistogramBinning(_Steps):
 
 class BBQ(_Steps):
     """Bayesian binning into quantiles (Naeini, Cooper & Hauskrecht 2015): the average of histograms
-    of n^(1/3) / 10 to 10 n^(1/3) bins, each weighted by how well it explains the labels. Weights of
-    rows count as repeats: n is their sum.
+    of n^(1/3) / 10 to 10 n^(1/3) bins, each weighted by how well it explains the labels. Row
+    weights count as repeats: n is their sum.
 
     weighting : what a histogram of B bins with n_b rows and m_b hits in bin b weighs.
-        "bayes", the paper's: its marginal likelihood under a Beta(2 c_b / B, 2 (1 - c_b) / B) prior
-        in each bin, c_b its middle. Bins give (m_b + 2 c_b / B) / (n_b + 2 / B), so that no
-        probability is 0 or 1. "bic" or "aic": exp(-BIC / 2) or exp(-AIC / 2). Bins give m_b / n_b,
-        an empty one its middle.
-    equal : "mass", as in the paper, or "width". `BBQ(weighting="bic", equal="width")` is what
-        netcal computes, except that it leaves out histograms below an elbow of the scores; here
-        those below a millionth of the best are left out.
+        "bayes", as in Naeini et al. 2015: its marginal likelihood under a Beta(2 c_b / B, 2 (1 -
+        c_b) / B) prior in each bin, c_b its middle. Bins give (m_b + 2 c_b / B) / (n_b + 2 / B), so
+        that no probability is 0 or 1. "bic" or "aic": exp(-BIC / 2) or exp(-AIC / 2). Bins give m_b
+        / n_b, an empty one its middle.
+    equal : "mass", as in Naeini et al. 2015, or "width". `BBQ(weighting="bic", equal="width")` is
+        what netcal computes, except that it leaves out histograms below an elbow of the scores;
+        here those below a millionth of the best are left out.
 
     The average of step curves is one step curve with the edges of all.
 
@@ -173,7 +174,7 @@ class BBQ(_Steps):
     def _curve(
         self, shown: np.ndarray, hits: np.ndarray, weights: np.ndarray
     ) -> tuple[np.ndarray, str]:
-        event = _Event(shown, hits, weights)
+        event = _SortedEvent(shown, hits, weights)
         n = event.weight[-1] * (1 + TIE)  # a sum of weights may fall short of a cube
         most = int(
             min(np.ceil(n / 5), np.ceil(10 * np.cbrt(n)), max(5, len(event.outputs)), MOST_BINS)
@@ -187,7 +188,7 @@ class BBQ(_Steps):
         kept = np.flatnonzero(relative >= LEAST_WEIGHT)
         return _average([curves[i] for i in kept], relative[kept] / relative[kept].sum()), ""
 
-    def _histogram(self, event: _Event, bins: int) -> tuple[np.ndarray, float]:
+    def _histogram(self, event: _SortedEvent, bins: int) -> tuple[np.ndarray, float]:
         """A step curve, and the logarithm of its weight in the average."""
         edges = event.edges(bins, self.equal)
         hit, weight = event.counts(edges)

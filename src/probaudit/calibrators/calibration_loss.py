@@ -1,4 +1,4 @@
-"""Calibration loss: what a calibrator, fitted on other rows, would take off the expected score
+"""Calibration loss: how much a calibrator, fitted to other rows, reduces the expected score
 (Ferrer & Ramos 2025, Section 2.5.3)."""
 
 from __future__ import annotations
@@ -30,16 +30,16 @@ FOLDS = 5
 
 @dataclass(frozen=True, eq=False)
 class CalibrationLoss:
-    """The expected score before and after calibration, their difference, and it as a fraction of
-    the score before.
+    """The expected score before and after calibration, their difference, and the difference as a
+    fraction of the score before.
 
-    divergence, refinement : the classic decomposition for comparison (Ferrer & Ramos 2025, Eq.
-        24-25): the mean divergence of the outputs from the calibrated ones, and the mean entropy of
-        these. Their sum is the expected score if the calibrated ones were true (`semi_empirical`,
-        Table 1), which is the score itself only as far as they are.
+    divergence, refinement : the classic decomposition, for comparison (Ferrer & Ramos 2025, Eq.
+        24-25): the mean divergence of the outputs from the calibrated outputs, and the mean entropy
+        of the latter. Their sum, `semi_empirical` (Table 1), is the expected score if the
+        calibrated outputs are the true probabilities.
     calibrator, calibrator_words : the name of its class, and its name for people.
-    posteriors : the calibrated probabilities of the rows that count, each from a calibrator that
-        did not see its row; `rows` are their numbers and `folds` the fold of each.
+    posteriors : the calibrated probabilities of the valid rows, each from a calibrator fitted to
+        other rows; `rows` are the row numbers and `folds` the fold of each.
     """
 
     raw: Estimate
@@ -69,18 +69,18 @@ class CalibrationLoss:
             else ""
         )
         return (
-            f"{float(self.loss):.6g} of {float(self.raw):.6g}, that is {float(self.relative):.2%}{span}, is lost by"
-            f" miscalibration  ({self.definition}, n = {self.raw.n:,})"
+            f"{float(self.loss):.6g} of {float(self.raw):.6g}, or {float(self.relative):.2%}{span},"
+            f" is lost by miscalibration  ({self.definition}, n = {self.raw.n:,})"
         )
 
 
 @dataclass(frozen=True)
 class Outputs:
-    """The rows that count as calibrators take them: values [n, K], whether these are logits, true
-    columns, weights.
+    """The valid rows in the form that calibrators take: values [n, K], whether they are logits,
+    true columns, weights.
 
-    Logits of minus infinity, which calibrators do not take, make all outputs probabilities. Rows
-    that a wide `tolerance` let in are scaled to sum to 1.
+    Calibrators do not accept logits of minus infinity: if there are any, all outputs become
+    probabilities. Rows accepted by a wide `tolerance` are scaled to sum to 1.
 
     features, groups : for calibrators that use them (`Calibrator.takes`). clusters : the number of
         each row's cluster.
@@ -134,8 +134,7 @@ class Outputs:
         return np.asarray(e / e.sum(axis=1, keepdims=True))
 
     def besides(self, calibrator: Calibrator, rows: Any = slice(None)) -> dict[str, np.ndarray]:
-        """What a calibrator is given of some rows besides their outputs: features, groups, or
-        nothing."""
+        """The features or groups of some rows, if a calibrator takes them."""
         if calibrator.takes is None:
             return {}
         found = {"features": self.features, "groups": self.groups}[calibrator.takes]
@@ -149,10 +148,10 @@ class Outputs:
         *,
         named: bool = False,
     ) -> Calibrator:
-        """A fresh copy of a calibrator, fitted to some rows, for all the columns.
+        """A new copy of a calibrator, fitted to some rows, for all columns.
 
-        named : whether it knows the classes by their names, as it must to be kept; else by their
-            columns.
+        named : whether its classes are the class names, as in a calibrator for users; otherwise
+            they are column numbers.
         """
         from sklearn.base import clone
 
@@ -166,12 +165,12 @@ class Outputs:
         return found
 
     def calibrated(self, fitted: Calibrator, rows: Any = slice(None)) -> np.ndarray:
-        """What a fitted calibrator makes of some rows."""
+        """The probabilities of some rows after calibration."""
         return fitted.predict_proba(self.values[rows], **self.besides(fitted, rows))
 
     def check_use(self, calibrator: Calibrator, **given: Any) -> None:
-        """Raise if a calibrator lacks what it needs, or if it has no use for what the caller has
-        given."""
+        """Raise if a calibrator needs groups that are missing, or does not use what the caller
+        passed."""
         name = type(calibrator).__name__
         if calibrator.takes == "groups" and self.groups is None:
             raise InputError("groups", f"{name} needs the group of each row; pass `groups`", "none")
@@ -182,12 +181,12 @@ class Outputs:
         for argument, value in given.items():
             if value is not None and calibrator.takes != argument:
                 known = {"features": "GroupCalibration", "groups": "PerGroup"}[argument]
-                rule = f"only a calibrator that uses them takes `{argument}`; pass {known}, or leave them out"
+                rule = f"need a calibrator that uses them; pass {known}, or leave out `{argument}`"
                 raise InputError(argument, rule, name)
 
 
 def _members(calibrator: Calibrator) -> Iterator[Calibrator]:
-    """The calibrators that one is made of: the steps of a chain, or what is fitted in each
+    """The calibrators inside a calibrator: the steps of a chain, or the one fitted in each
     group."""
     for member in (*getattr(calibrator, "steps", ()), getattr(calibrator, "base", None)):
         if member is not None:
@@ -202,7 +201,8 @@ def _groups_of(predictions: Predictions, groups: Any) -> np.ndarray:
     if isinstance(groups, str):
         columns = predictions.columns or {}
         if groups not in columns:
-            rule = f"must be one value per row, or one of the columns ({', '.join(columns) or 'there are none'})"
+            known = ", ".join(columns) or "there are none"
+            rule = f"must be one value per row, or one of the columns ({known})"
             raise InputError("groups", rule, repr(groups))
         groups = columns[groups]
     return group_column(groups, len(predictions))
@@ -225,31 +225,30 @@ def calibration_loss(
     seed: int = 0,
     **options: Unpack[RowOptions],
 ) -> CalibrationLoss:
-    """How much of the expected score a calibrator would remove: what is lost by miscalibration
+    """The part of the expected score that recalibration removes, which is what miscalibration costs
     (Ferrer & Ramos 2025, Eq. 30-33).
 
     calibrator : any of `probaudit.calibrators`; `DirectionPreserving()` (bias-corrected
-        temperature) unless given. Another choice asks another question: temperature scaling is
-        blind to wrong priors. It sees logits if the rows are logits.
+        temperature) unless given. Another calibrator measures another loss: temperature scaling
+        does not correct wrong priors. If the rows are logits, it is fitted to logits.
     score : "log", "brier", a cost matrix as `Cost`, or any other Score.
-    cv : the number of folds, to which rows (or whole clusters) go at random; or the fold of each
-        row; or a scikit-learn splitter. The posteriors of all folds are pooled and scored together.
-        A fold whose training rows are all of one class keeps its outputs.
-    stratify : whether folds have the class frequencies of all rows, as in the published values of
-        Ferrer & Ramos 2025. The training folds then tell the class frequencies of the test fold, so
-        that a calibrator with a bias for each class looks better than it is: by 2% of the score for
-        1,000 rows of 100 classes.
+    cv : the number of random folds (of whole clusters, if there are any); or the fold of each row;
+        or a scikit-learn splitter. The posteriors of all folds are pooled and scored together. A
+        fold whose training rows are all of one class keeps its outputs.
+    stratify : whether all folds have the same class frequencies, as in the published values of
+        Ferrer & Ramos 2025. The training folds then reveal the class frequencies of the test fold,
+        so that a calibrator with a bias for each class looks better than it is: by 2% of the score
+        for 1,000 rows of 100 classes.
     features : [n, d] numbers, for `GroupCalibration`; those of `Predictions` unless given.
     groups : one value per row, or the name of a column of `Predictions`, for `PerGroup`.
-    train : (y, outputs) of other rows, or `Predictions`: the calibrator is fitted to them, and
-        there are no folds.
-    interval : "paired", by linearisation with the calibrators held fixed; "bootstrap", in which
-        every resample fits them again with rows kept in their folds (Ferrer & Ramos 2025, Appendix
-        E); or None. Clusters are resampled whole.
+    train : (y, outputs) of other rows, or `Predictions`. The calibrator is then fitted to them,
+        without folds.
+    interval : "paired", by linearisation with fixed calibrators; "bootstrap", where each resample
+        refits the calibrators and rows stay in their folds (Ferrer & Ramos 2025, Appendix E); or
+        None. The bootstrap resamples whole clusters.
     options : see `RowOptions`.
 
-    A negative loss means that the calibrator overfits: there was less to repair than it costs to
-    learn how.
+    A negative loss means that the calibrator overfits: fitting it costs more than it repairs.
 
     >>> from probaudit.simulate import gaussian_posteriors
     >>> world = gaussian_posteriors(2000, 2)
@@ -273,7 +272,7 @@ def calibration_loss(
     if train is not None and (stratify or not (isinstance(cv, int) and cv == FOLDS)):
         raise InputError(
             "stratify" if stratify else "cv",
-            "has no effect with `train`: there are no folds; leave it out",
+            "must be left out with `train`: there are no folds",
         )
     known = None if train is None else _training_outputs(train, options, outputs, chosen)
     if known is None:
@@ -291,11 +290,11 @@ def calibration_loss(
     before, after = rule.score(raw, outputs.codes), rule.score(posteriors, outputs.codes)
     name = type(chosen).__name__
     words = Definition(rule.words(), Definition.of_name(name, chosen.words()), folds.words)
-    found = _estimates(before, after, outputs, words, with_interval=interval == "paired")
+    found = _loss_estimates(before, after, outputs, words, with_interval=interval == "paired")
     if interval == "bootstrap":
         draws = []
         for w in _resampled_weights(outputs.weights, outputs.clusters, resamples, seed):
-            # few rows: a draw can leave one class to learn from
+            # with few rows, a resample may have training rows of one class only
             with contextlib.suppress(InputError):
                 refitted = posteriors if known is not None else calibrated(w)
                 draws.append(_point(before, rule.score(refitted, outputs.codes), w))
@@ -340,8 +339,8 @@ def checked_calibrator(calibrator: Any, argument: str) -> Calibrator:
 def _training_outputs(
     train: Any, options: RowOptions, judged: Outputs, calibrator: Calibrator
 ) -> Outputs:
-    """Other rows, read as the rows to be judged are; weights and features of theirs need
-    Predictions."""
+    """Other rows, with the options of the rows to score; pass Predictions for weights or
+    features."""
     if isinstance(train, Predictions):
         rows = train
     elif isinstance(train, (tuple, list)) and len(train) == 2:
@@ -353,10 +352,9 @@ def _training_outputs(
     found = Outputs.of(rows)
     if found.classes != judged.classes or found.from_logits != judged.from_logits:
         kind = "logits" if found.from_logits else "probabilities"
-        classes = f"{kind} of {', '.join(map(repr, found.classes[:5]))}{' ...' * (len(found.classes) > 5)}"
-        raise InputError(
-            "train", "must have the same classes and kind of outputs as the rows", classes
-        )
+        names = ", ".join(map(repr, found.classes[:5])) + " ..." * (len(found.classes) > 5)
+        rule = "must have the same classes and kind of outputs as the rows"
+        raise InputError("train", rule, f"{kind} of {names}")
     if calibrator.takes == "groups":
         raise InputError(
             "train", "has no groups; fit PerGroup yourself and compare its outputs with `compare`"
@@ -370,14 +368,14 @@ def _training_outputs(
 
 @dataclass(frozen=True, eq=False)
 class Folds:
-    """The fold of each row that counts, and in words how folds were made."""
+    """The fold of each valid row, and how the folds were made, in words."""
 
     numbers: np.ndarray
     words: str
 
 
 def folds_of(outputs: Outputs, cv: Any, total: int, seed: int, *, stratify: bool = False) -> Folds:
-    """The fold of each row: as given, or at random with whole clusters.
+    """The fold of each row, given or random. Clusters stay whole.
 
     cv : as in `calibration_loss`; or `Folds` of the same rows.
     """
@@ -394,19 +392,17 @@ def folds_of(outputs: Outputs, cv: Any, total: int, seed: int, *, stratify: bool
             fold_words(int(cv), clustered=outputs.clusters is not None, stratify=bool(stratify)),
         )
     if stratify:
-        raise InputError(
-            "stratify", "goes with a number of folds; these are given by `cv`", repr(cv)[:80]
-        )
+        raise InputError("stratify", "needs a number of folds in `cv`", repr(cv)[:80])
     if isinstance(cv, Folds):
         if len(cv.numbers) != len(outputs.codes):
             raise InputError(
                 "cv",
-                f"must be folds of the rows that count ({len(outputs.codes)})",
+                f"must have one fold for each valid row ({len(outputs.codes)})",
                 len(cv.numbers),
             )
         numbers, words = cv.numbers, cv.words
     elif hasattr(cv, "split"):
-        numbers = _split(cv, outputs)
+        numbers = _splitter_folds(cv, outputs)
         words = f"{numbers.max() + 1} folds of {type(cv).__name__}"
     else:
         given = as_array(cv, "cv")
@@ -424,11 +420,11 @@ def folds_of(outputs: Outputs, cv: Any, total: int, seed: int, *, stratify: bool
     return Folds(numbers, words)
 
 
-def _split(splitter: Any, outputs: Outputs) -> np.ndarray:
-    """The fold of each row by a scikit-learn splitter, for which clusters are its groups."""
+def _splitter_folds(splitter: Any, outputs: Outputs) -> np.ndarray:
+    """The fold of each row by a scikit-learn splitter; clusters are passed as its groups."""
     folds = np.full(len(outputs.codes), -1)
     with warnings.catch_warnings():
-        # whole clusters are checked later
+        # `_check_clusters` does this
         warnings.filterwarnings("ignore", message="The groups parameter is ignored")
         # calibrators can lack a class
         warnings.filterwarnings("ignore", message="The least populated class")
@@ -437,7 +433,7 @@ def _split(splitter: Any, outputs: Outputs) -> np.ndarray:
                 test for _, test in splitter.split(outputs.values, outputs.codes, outputs.clusters)
             ]
         except ValueError as problem:
-            raise InputError("cv", "the rows cannot be split so", str(problem)) from None
+            raise InputError("cv", "cannot split these rows", str(problem)) from None
     for number, test in enumerate(tests):
         if (folds[test] >= 0).any():
             raise InputError(
@@ -467,11 +463,10 @@ def _check_clusters(folds: np.ndarray, outputs: Outputs) -> None:
 def out_of_fold(
     outputs: Outputs, folds: np.ndarray, calibrator: Calibrator, weights: np.ndarray | None = None
 ) -> np.ndarray:
-    """Pooled posteriors, each row's from the calibrator that was fitted to the other folds.
+    """Pooled posteriors; those of a fold come from a calibrator fitted to the other folds.
 
-    Training rows of one class teach nothing: the fold then keeps its outputs. A class that only
-    some training folds lack is the calibrator's to handle; all of them leave it the probabilities,
-    or the log-odds, that it had.
+    If the training rows are all of one class, the fold keeps its outputs. A class without training
+    rows keeps its probabilities, or its log odds: all calibrators do so.
     """
     weight = outputs.weights if weights is None else weights
     found = np.empty(outputs.values.shape)
@@ -493,7 +488,7 @@ def out_of_fold(
 
 
 def shares(weights: np.ndarray) -> np.ndarray:
-    """Weights scaled to sum to 1; huge ones do not overflow."""
+    """Weights scaled to sum to 1, without overflow."""
     scaled = weights / weights.max()
     return np.asarray(scaled / scaled.sum())
 
@@ -501,19 +496,19 @@ def shares(weights: np.ndarray) -> np.ndarray:
 def _point(
     before: np.ndarray, after: np.ndarray, weights: np.ndarray
 ) -> tuple[float, float, float, float]:
-    """Mean scores before and after, their difference, and its fraction."""
-    seen = weights > 0
-    share = shares(weights[seen])
-    b, a = float(share @ before[seen]), float(share @ after[seen])
+    """Mean scores before and after, their difference, and the difference as a fraction."""
+    positive = weights > 0
+    share = shares(weights[positive])
+    b, a = float(share @ before[positive]), float(share @ after[positive])
     with np.errstate(invalid="ignore", divide="ignore"):
         loss = float(np.subtract(b, a))
         return b, a, loss, float(np.divide(loss, b))
 
 
-def _estimates(
+def _loss_estimates(
     before: np.ndarray, after: np.ndarray, outputs: Outputs, words: str, *, with_interval: bool
 ) -> tuple[Estimate, Estimate, Estimate, Estimate]:
-    """The four estimates, with intervals by linearisation: the relative loss is a ratio of
+    """The four estimates, with intervals by linearisation. The relative loss is a ratio of
     means."""
     values = _point(before, after, outputs.weights)
     share, n = shares(outputs.weights), int((outputs.weights > 0).sum())
@@ -550,7 +545,7 @@ def _estimates(
 def _resampled_weights(
     weights: np.ndarray, clusters: np.ndarray | None, resamples: int, seed: int
 ) -> Iterator[np.ndarray]:
-    """Weights of the rows after resampling them, or whole clusters of them."""
+    """The weights of rows after resampling rows, or whole clusters."""
     rng = np.random.default_rng(seed)
     size = len(weights) if clusters is None else int(clusters.max()) + 1
     for _ in range(resamples):

@@ -1,4 +1,4 @@
-"""Calibrators made of calibrators: one after another, or one for each group of rows."""
+"""Calibrators made of calibrators: in a chain, or one for each group of rows."""
 
 from __future__ import annotations
 
@@ -18,13 +18,14 @@ from .temperature import TemperatureScaling
 
 
 class Chain(Calibrator):
-    """Calibrators one after another: each is fitted to what the ones before it make of the rows.
+    """A chain of calibrators: each is fitted to the output of the one before it.
 
-    steps : calibrators, in order. Their own `from_logits` and `classes` do not matter: only the
-        first can see logits. A chain without steps leaves the probabilities as they are.
+    steps : calibrators, in order. Their own `from_logits` and `classes` are ignored: only the first
+        step receives logits. A chain without steps keeps the original probabilities.
 
     >>> P, y = [[0.9, 0.1], [0.8, 0.2], [0.3, 0.7], [0.6, 0.4]], [0, 1, 1, 0]
-    >>> Chain([TemperatureScaling(), TemperatureScaling()]).fit(P, y).members_[1].temperature_.__round__(6)
+    >>> chain = Chain([TemperatureScaling(), TemperatureScaling()]).fit(P, y)
+    >>> round(chain.members_[1].temperature_, 6)
     1.0
     """
 
@@ -62,21 +63,21 @@ class Chain(Calibrator):
         )
 
     def _transform(self, sample: Sample) -> np.ndarray:
-        came = sample
+        original = sample
         for member in self.members_:
             sample = Sample(member._transform(sample), False, sample.codes, sample.weights)
         probs = sample.values if self.members_ else sample.probs.copy()
         if self.accuracy_preserving:
-            keep_argmax(came.values, probs)
+            keep_argmax(original.values, probs)
         return probs
 
 
 class PerGroup(Calibrator):
-    """One calibrator for each given group of rows, such as a language, a hospital or a camera.
+    """One calibrator for each known group of rows, such as a language, a hospital or a camera.
 
-    base : the calibrator to be fitted in each group; TemperatureScaling unless given.
-    min_rows : a group with fewer rows, or with rows of one class only, shares the calibrator fitted
-        to all rows, as does a group that turns up later. Rows of weight zero are not counted.
+    base : the calibrator fitted in each group; TemperatureScaling unless given.
+    min_rows : a group with fewer rows, or with rows of one class only, uses the calibrator fitted
+        to all rows. So does a group that is new at prediction. Rows of weight zero do not count.
 
     Without `groups`, all rows are one group.
 
@@ -123,7 +124,7 @@ class PerGroup(Calibrator):
         """Learn from outputs, true classes and the group of each row."""
         sample = self._learning_sample(P, y, sample_weight)
         if groups is not None:
-            groups = group_column(groups, len(y))[counted(sample_weight, len(y))]
+            groups = group_column(groups, len(y))[positive_weight(sample_weight, len(y))]
         status = self._fit_groups(sample, groups)
         self.fit_report_ = fit_report(sample, self._calibrated(sample, groups), *status)
         return self
@@ -137,7 +138,7 @@ class PerGroup(Calibrator):
         )
 
     def predict(self, P: Any, groups: Any = None) -> np.ndarray:
-        """The most probable class of each row after calibration; the first of equals."""
+        """The most probable class of each row after calibration; the first in case of a tie."""
         check_is_fitted(self, "members_")
         return self.classes_[self.predict_proba(P, groups).argmax(axis=1)]
 
@@ -160,20 +161,18 @@ class PerGroup(Calibrator):
                 self.members_.append(fit_member(base, rows, self.classes_))
         converged, words = members_report([*self.members_, self.whole_])
         few = [repr(name) for name in self.groups_[self.member_of_ < 0].tolist()]
-        status = (
-            f"{len(self.members_)} of {len(self.groups_)} groups have a calibrator of their own"
-        )
+        status = f"{len(self.members_)} of {len(self.groups_)} groups have their own calibrator"
         if few:
             listed = ", ".join(few[:5]) + (f" and {len(few) - 5} more" if len(few) > 5 else "")
             status += f"; {listed}: fewer than {self.min_rows} rows or one class"
         return (
             converged,
-            f"{status}; all others, unseen groups too, share the calibrator of all rows; {words}",
+            f"{status}; all other groups use the calibrator of all rows; {words}",
         )
 
     def places(self, groups: np.ndarray) -> np.ndarray:
-        """The place of each row's group in `groups_`; one past the last for a group that the fit
-        did not see."""
+        """The place of each row's group in `groups_`; one past the last for a group that was not in
+        the fit."""
         codes = label_codes(groups, tuple(self.groups_.tolist()))
         return np.where((codes < 0) | (codes >= len(self.groups_)), len(self.groups_), codes)
 
@@ -186,7 +185,7 @@ class PerGroup(Calibrator):
     def _calibrated(self, sample: Sample, groups: np.ndarray | None) -> np.ndarray:
         if groups is None:
             if len(self.groups_):
-                raise InputError("groups", "must be given: there is a calibrator for each group")
+                raise InputError("groups", "must be given, as each group has its own calibrator")
             return self.whole_._transform(sample)
         member = np.append(self.member_of_, -1)[self.places(groups)]
         probs = np.empty(sample.values.shape)
@@ -203,7 +202,7 @@ def check_calibrator(base: Any, argument: str) -> None:
 
 
 def base_of(base: Any) -> Calibrator:
-    """The calibrator to be copied: temperature scaling unless given."""
+    """The calibrator to copy: temperature scaling unless given."""
     if base is None:
         return TemperatureScaling()
     check_calibrator(base, "base")
@@ -211,14 +210,14 @@ def base_of(base: Any) -> Calibrator:
 
 
 def fit_member(base: Calibrator, sample: Sample, classes: np.ndarray) -> Calibrator:
-    """A copy of a calibrator, fitted to checked rows, which say what the outputs are."""
+    """A copy of a calibrator, fitted to checked rows."""
     member = clone(base).set_params(from_logits=sample.from_logits, classes=None)
     member.classes_, member.n_features_in_ = classes, sample.n_classes
     return member._finish(sample, *member._fit(sample))
 
 
 def members_report(members: Iterable[Calibrator]) -> tuple[bool, str]:
-    """Whether all came to rest; in words, each status and how many have it."""
+    """Whether all fits converged, and each status with its count, in words."""
     reports = [member.fit_report_ for member in members]
     counts: dict[str, int] = {}
     for one in reports:
@@ -234,8 +233,8 @@ def check_places(places: np.ndarray, members: list[Calibrator]) -> None:
         raise ValueError("member_of_ must be places in members_, or -1")
 
 
-def counted(sample_weight: Any, n: int) -> np.ndarray:
-    """Which of all rows count: those with a positive weight."""
+def positive_weight(sample_weight: Any, n: int) -> np.ndarray:
+    """Which rows have a positive weight."""
     return (
         np.ones(n, bool)
         if sample_weight is None

@@ -15,8 +15,8 @@ from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]
 from ..errors import InputError
 from .base import Sample
 from .fitting.newton import Minimum, Point, descend
-from .fitting.summed import SummedCalibrator, as_they_are, log_scores
-from .fitting.tempered import Seen, TemperedSums, block_rows
+from .fitting.softmax_sums import BlockViews, SoftmaxSums, rows_per_block
+from .fitting.summed import SummedCalibrator, log_scores, original_rows
 from .one_vs_rest import share_out
 
 STEPS, FIRST_STEPS = 2000, 100  # of L-BFGS: alone, and before Newton steps
@@ -30,25 +30,25 @@ SMALL_PRODUCT = 2**28
 
 class DirichletCalibration(SummedCalibrator):
     """softmax(W log p + b), the map between Dirichlet distributions of probabilities (Kull et al.
-    2019, equation 3), by penalised maximum likelihood: the mean log score
+    2019, equation 3), by penalised maximum likelihood. It minimises the mean log loss
 
         + odir_1 (sum of squares of W off its diagonal) + odir_2 (sum of squares of b) + l2 (sum of
         squares of both)
 
-    odir : off-diagonal and intercept regularisation (their section 3.3): one number, or a pair
+    odir : off-diagonal and intercept regularisation (section 3.3): one number, or a pair
         (odir_1, odir_2). The identity costs nothing.
-    l2 : the ridge penalty of their section 3.3, towards 0 and so away from the identity.
-    ref_row : penalise W and b less their last row, as the paper's code does by default. That last
-        row is then 0 and other rows hold -1 where the identity should cost nothing: the penalty
-        pulls away from the identity. Off here.
+    l2 : the ridge penalty of section 3.3, towards 0 and so away from the identity.
+    ref_row : penalise W and b minus their last row, as the code of Kull et al. 2019 does by
+        default. The identity then has a positive penalty. Off here.
 
     The problem is convex. L-BFGS starts from the identity; up to 20 classes, Newton steps with all
-    second derivatives take over after 100 steps. (With extreme logits L-BFGS alone may need
-    thousands.) A fit that did not converge raises a warning. If the log score of the rows comes out
-    worse than before, which only `l2` and `ref_row` can bring about, the identity is taken. A class
-    without rows keeps its probabilities, and the map of the others shares out the rest.
+    second derivatives follow after 100 steps. (With extreme logits L-BFGS alone may need
+    thousands.) A fit that does not converge warns. If the log loss of the rows is worse than
+    before, which only `l2` and `ref_row` can cause, the identity is taken. A class without rows
+    keeps its probabilities, and the other classes share the rest.
 
-    >>> P, y = [[0.6, 0.4], [0.7, 0.3], [0.3, 0.7], [0.4, 0.6], [0.8, 0.2], [0.1, 0.9]], [0, 1, 1, 0, 0, 1]
+    >>> P = [[0.6, 0.4], [0.7, 0.3], [0.3, 0.7], [0.4, 0.6], [0.8, 0.2], [0.1, 0.9]]
+    >>> y = [0, 1, 1, 0, 0, 1]
     >>> DirichletCalibration(odir=0.1).fit(P, y).predict_proba([[0.8, 0.2]]).round(3).tolist()
     [[0.81, 0.19]]
     """
@@ -95,21 +95,21 @@ class DirichletCalibration(SummedCalibrator):
             raise InputError("l2", "must be a finite number, at least 0", self.l2)
         return float(pair[0]), float(pair[1]), float(self.l2)
 
-    def _solve(self, rows: TemperedSums) -> tuple[bool, str]:
+    def _solve(self, rows: SoftmaxSums) -> tuple[bool, str]:
         off_diagonal, intercept, l2 = self._penalties()
         self.seen_ = rows.present
         size = len(self.seen_)
         penalties = np.full((size, size + 1), off_diagonal + l2)
         np.fill_diagonal(penalties, l2)
         penalties[:, -1] = intercept + l2
-        (moments,) = rows.seen_as(as_they_are).sums(partial(_second_moments, self.seen_))
+        (moments,) = rows.viewed_as(original_rows).sums(partial(_second_moments, self.seen_))
         to_plain = _preconditioner(moments / rows.weight, penalties.mean(axis=0) + l2)
-        seen = rows.seen_as(partial(Features, self.seen_, to_plain))
+        seen = rows.viewed_as(partial(PreconditionedRows, self.seen_, to_plain))
         free = size - 1 if self.ref_row else size
 
         def objective(theta: np.ndarray) -> tuple[float, np.ndarray]:
             theta = theta.reshape(free, -1)
-            loss, slope = (total / rows.weight for total in seen.sums(partial(_score_sums, theta)))
+            loss, slope = (total / rows.weight for total in seen.sums(partial(_loss_sums, theta)))
             plain = theta @ to_plain
             weighted = penalties[:free] * plain
             return float(loss + (weighted * plain).sum()), (
@@ -122,7 +122,7 @@ class DirichletCalibration(SummedCalibrator):
         ).T
         steps = FIRST_STEPS if size <= MOST_NEWTON else STEPS
         options = {"maxiter": steps, "maxfun": 2 * steps, "maxcor": 20, "ftol": 1e-13, "gtol": 1e-8}
-        products = min(rows.n, block_rows(rows.classes)) * (size + 1) * size
+        products = min(rows.n, rows_per_block(rows.classes)) * (size + 1) * size
         with threadpool_limits(1 if products < SMALL_PRODUCT else None, user_api="blas"):
             found = minimize(objective, start.ravel(), jac=True, method="L-BFGS-B", options=options)
             end = Minimum(
@@ -141,13 +141,12 @@ class DirichletCalibration(SummedCalibrator):
         before, after = log_scores(rows, self._transform)
         if not after <= before:
             self.weights_, self.intercept_ = np.eye(size), np.zeros(size)
-            return True, "nothing better than the identity was found"
+            return True, "identity: no fit improves the log loss"
         unseen = [str(label) for label in np.delete(self.classes_, self.seen_)]
-        remark = (
-            f"; class {', '.join(unseen[:5])}{' ...' * (len(unseen) > 5)}: no rows, probabilities kept"
-            if unseen
-            else ""
-        )
+        remark = ""
+        if unseen:
+            names = ", ".join(unseen[:5]) + " ..." * (len(unseen) > 5)
+            remark = f"; class {names}: no rows, probabilities kept"
         if not end.converged:
             steepest = float(np.abs(objective(end.at)[1]).max())
             status = f"did not converge in {end.steps} steps, largest slope {steepest:.1e}"
@@ -157,15 +156,15 @@ class DirichletCalibration(SummedCalibrator):
 
     def _transform(self, sample: Sample) -> np.ndarray:
         q = np.zeros(sample.values.shape)
-        q[:, self.seen_] = _softmax(
+        q[:, self.seen_] = _softmax_terms(
             sample.log_probs[:, self.seen_] @ self.weights_.T + self.intercept_
         )[0]
         unseen = np.setdiff1d(np.arange(sample.n_classes), self.seen_)
         return share_out(q, sample.probs, unseen.tolist())
 
 
-def _softmax(z: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Probabilities, the logarithm of their denominator, and z less the largest of its row."""
+def _softmax_terms(z: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Probabilities, the logarithm of their denominator, and z minus the largest of its row."""
     z = z - z.max(axis=1, keepdims=True)
     e = np.exp(z)
     total = e.sum(axis=1, keepdims=True)
@@ -183,8 +182,8 @@ def _features(seen: np.ndarray, sample: Sample) -> np.ndarray:
 
 
 @dataclass(frozen=True, eq=False)
-class Features:
-    """Rows of features for which the problem curves about equally in all directions."""
+class PreconditionedRows:
+    """Rows of preconditioned features, for which the curvature is about equal in all directions."""
 
     seen: np.ndarray
     to_plain: np.ndarray
@@ -199,9 +198,8 @@ class Features:
         return np.searchsorted(self.seen, self.sample.codes)
 
 
-def _score_sums(theta: np.ndarray, rows: Features) -> list[np.ndarray]:
-    """The sum of the log scores and its derivative in theta, whose rows after the last, if any, are
-    0."""
+def _loss_sums(theta: np.ndarray, rows: PreconditionedRows) -> list[np.ndarray]:
+    """The sum of the log losses and its derivative in theta. Rows missing from theta are 0."""
     X, codes, weights, each = (
         rows.turned,
         rows.codes,
@@ -210,7 +208,7 @@ def _score_sums(theta: np.ndarray, rows: Features) -> list[np.ndarray]:
     )
     z = np.zeros((len(X), len(rows.seen)))
     z[:, : len(theta)] = X @ theta.T
-    q, log_sum, z = _softmax(z)
+    q, log_sum, z = _softmax_terms(z)
     loss = weights @ (log_sum - z[each, codes])
     q[each, codes] -= 1
     q *= weights[:, None]
@@ -218,13 +216,13 @@ def _score_sums(theta: np.ndarray, rows: Features) -> list[np.ndarray]:
 
 
 def _second_sums(
-    seen: Seen[Features],
+    seen: BlockViews[PreconditionedRows],
     to_plain: np.ndarray,
     penalties: np.ndarray,
     weight: float,
     theta: np.ndarray,
 ) -> np.ndarray:
-    """All second derivatives of the penalised mean log score in theta, [free (S + 1), free (S +
+    """All second derivatives of the penalised mean log loss in theta, [free (S + 1), free (S +
     1)]."""
     free, width = penalties.shape
     (found,) = seen.sums(partial(_curvature_sums, theta.reshape(free, -1)))
@@ -235,8 +233,8 @@ def _second_sums(
     return found
 
 
-def _curvature_sums(theta: np.ndarray, rows: Features) -> list[np.ndarray]:
-    """The sum over rows of (diag(q) - q q') x (X X'), the second derivative of the log score in
+def _curvature_sums(theta: np.ndarray, rows: PreconditionedRows) -> list[np.ndarray]:
+    """The sum over rows of (diag(q) - q q') x (X X'), the second derivative of the log loss in
     theta."""
     X, weights, (free, width) = rows.turned, rows.sample.weights, theta.shape
     found = np.zeros((free * width, free * width))
@@ -244,7 +242,7 @@ def _curvature_sums(theta: np.ndarray, rows: Features) -> list[np.ndarray]:
         some, w = X[first : first + CHUNK], weights[first : first + CHUNK]
         z = np.zeros((len(some), len(rows.seen)))
         z[:, :free] = some @ theta.T
-        q = _softmax(z)[0][:, :free]
+        q = _softmax_terms(z)[0][:, :free]
         products = (q[:, :, None] * some[:, None, :]).reshape(len(some), -1)
         found -= (products * w[:, None]).T @ products
         for k in range(free):
@@ -255,7 +253,7 @@ def _curvature_sums(theta: np.ndarray, rows: Features) -> list[np.ndarray]:
 
 @dataclass(frozen=True)
 class Damped:
-    """All second derivatives, raised by a trifle along what the rows do not determine."""
+    """All second derivatives, slightly raised in directions that the rows do not determine."""
 
     matrix: np.ndarray
 
@@ -279,8 +277,8 @@ def _newton(
 
 
 def _preconditioner(moments: np.ndarray, penalties: np.ndarray) -> np.ndarray:
-    """The matrix A for which the problem in theta, plain weights = theta A, curves about equally in
-    all directions.
+    """The matrix A such that in theta, where plain weights = theta A, the curvature is about equal
+    in all directions.
 
     A class's curvature is about X'X / S + 2 penalties (`moments` are X'X); A is the inverse of its
     Cholesky factor. Log-probabilities of several classes are nearly collinear: without it L-BFGS

@@ -15,10 +15,10 @@ from ..errors import InputError
 from .base import Calibrator, Sample
 
 STEPS = 50
-SMALL_DECREMENT = 1e-10  # of the log posterior, by Newton's own forecast
+SMALL_DECREMENT = 1e-10  # Newton decrement relative to the log posterior
 LENGTH_SCALES = (0.1, 0.3, 1.0)  # shares of the range of log-probabilities
 AMPLITUDES = (0.1, 0.5, 2.0)
-TUNING_VALUES = 2**16  # probabilities that take part in choosing among them
+TUNING_VALUES = 2**16  # probabilities used to choose length and amplitude
 BLOCK_VALUES = 2**15
 KEPT_VALUES = 2**20  # up to so many probabilities their features are kept in memory
 
@@ -30,17 +30,18 @@ class GaussianProcessCalibration(Calibrator):
     process prior on it whose mean is the identity (Wenger, Kjellström & Triebel 2020, section 3).
     Classes can change places: g need not increase.
 
-    Compared with the paper: g sees log-probabilities, so that a shift of all logits changes
-    nothing; the covariance is amplitude^2 exp(-(x - x')^2 / (2 length^2)) + x x', so that a change
-    of temperature is likely a priori and g goes on as a line outside the rows; the process is
-    spanned by its values at `inducing` evenly spaced points (subset of regressors); inference is
-    Laplace's approximation, not variational; predictions use the mode, not an average over the
-    posterior. The mode is the minimum of a convex function, and the prior is densest at the
-    identity: the log score of the calibration rows never gets worse. Length and amplitude are those
-    of a grid of 3 x 3 with the largest (Laplace) marginal likelihood, on at most 65,536
-    probabilities (rows evenly spaced in the order given). Weights count as repeats.
+    Differences from Wenger et al. 2020: g maps log-probabilities, so that a shift of all logits has
+    no effect; the covariance is amplitude^2 exp(-(x - x')^2 / (2 length^2)) + x x', so that a
+    change of temperature is likely a priori and g is linear beyond the rows; the process is spanned
+    by its values at `inducing` evenly spaced points (subset of regressors); inference is Laplace's
+    approximation, not variational; predictions use the mode, not an average over the posterior. The
+    mode is the minimum of a convex function, and the prior is densest at the identity, so that the
+    log loss of the calibration rows never gets worse. Length and amplitude are those of a grid of 3
+    x 3 with the largest (Laplace) marginal likelihood, on at most 65,536 probabilities (rows evenly
+    spaced in the order given). Weights count as repeats.
 
-    >>> P, y = [[0.6, 0.4], [0.7, 0.3], [0.3, 0.7], [0.4, 0.6], [0.8, 0.2], [0.1, 0.9]], [0, 1, 1, 0, 0, 1]
+    >>> P = [[0.6, 0.4], [0.7, 0.3], [0.3, 0.7], [0.4, 0.6], [0.8, 0.2], [0.1, 0.9]]
+    >>> y = [0, 1, 1, 0, 0, 1]
     >>> GaussianProcessCalibration().fit(P, y).predict_proba([[0.8, 0.2]]).round(2).tolist()
     [[0.81, 0.19]]
     """
@@ -83,7 +84,7 @@ class GaussianProcessCalibration(Calibrator):
             _Process(points, share * spread, amplitude)
             for share, amplitude in product(LENGTH_SCALES, AMPLITUDES)
         ]
-        with threadpool_limits(1, user_api="blas"):  # products of blocks are too small to share out
+        with threadpool_limits(1, user_api="blas"):  # products of blocks are too small for threads
             best = max(choices, key=lambda process: process.mode(every)[1])
             found, _, steps = best.mode(sample)
         self.points_, self.length_, self.amplitude_ = points, best.length, best.amplitude
@@ -92,8 +93,8 @@ class GaussianProcessCalibration(Calibrator):
         amplitude = f"{best.amplitude:.3g}{ends.get(best.amplitude, '')}"
         chosen = f"length {best.length:.3g}, amplitude {amplitude}, slope {self.slope_:.3g}"
         if steps == STEPS:
-            return False, f"did not come to rest in {STEPS} steps; {chosen}"
-        return True, f"came to rest in {steps} steps; {chosen}"
+            return False, f"did not converge in {STEPS} steps; {chosen}"
+        return True, f"converged in {steps} steps; {chosen}"
 
     def _transform(self, sample: Sample) -> np.ndarray:
         process = _Process(self.points_, self.length_, self.amplitude_)
@@ -101,7 +102,7 @@ class GaussianProcessCalibration(Calibrator):
         g = self.slope_ * x
         for rows in _blocks(x):
             g[rows] += process.covariance(x[rows]) @ self.coefficients_
-        return _softmax(g)[0]
+        return _softmax_with_logs(g)[0]
 
 
 @dataclass(frozen=True, eq=False)
@@ -147,7 +148,7 @@ class _Process:
                     break
                 size /= 4
             else:
-                break  # no step is downhill: rounding has the last word
+                break  # no step reduces the loss: rounding limits the search
             v, (value, gradient, hessian) = trial, tried
             steps += 1
         return v, -value - 0.5 * float(np.linalg.slogdet(hessian)[1]), steps
@@ -170,11 +171,11 @@ class _Blocks:
 
 
 def _posterior(blocks: Iterable[_Block], v: np.ndarray) -> tuple[float, np.ndarray, np.ndarray]:
-    """Minus the log posterior density of v but for a constant, its gradient and its Hessian."""
+    """Minus the log posterior density of v up to a constant, its gradient and its Hessian."""
     value, gradient, hessian = 0.5 * float(v @ v), v.copy(), np.eye(len(v))
     for x, features, codes, weights in blocks:
         each = np.arange(len(x))
-        q, log_q = _softmax(x + features @ v)
+        q, log_q = _softmax_with_logs(x + features @ v)
         value -= float(weights @ log_q[each, codes])
         weighted = features * q[..., None]
         mean = weighted.sum(axis=1)
@@ -198,7 +199,7 @@ def _blocks(x: np.ndarray) -> Iterator[slice]:
     return (slice(start, start + size) for start in range(0, len(x), size))
 
 
-def _softmax(z: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def _softmax_with_logs(z: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Probabilities and their logarithms."""
     z = z - z.max(axis=1, keepdims=True)
     e = np.exp(z)

@@ -1,5 +1,5 @@
-"""Group calibration: groups of inputs are learned from features, and each is calibrated by itself
-(Yang et al. 2023)."""
+"""Group calibration: groups of rows are learned from features, and each group has its own
+calibrator (Yang et al. 2023)."""
 
 from __future__ import annotations
 
@@ -18,35 +18,35 @@ from ..data.parallel import default_threads
 from ..errors import InputError
 from ..kernels.tempering import keep_argmax
 from .base import Calibrator, Sample, fit_report, log_score
-from .combining import base_of, check_places, counted, fit_member, members_report
+from .combining import base_of, check_places, fit_member, members_report, positive_weight
 from .mixture import Mixture
 
 LARGEST = 1e100
 
 
 class GroupCalibration(Calibrator):
-    """A linear map of the features parts the rows into groups, and each group is calibrated by
-    itself (Yang et al. 2023, Algorithm 1).
+    """A linear map of the features splits the rows into groups, and each group has its own
+    calibrator (Yang et al. 2023, Algorithm 1).
 
     1. Grouping. With soft groups g(x) = softmax(W x) and a temperature T_i for each, L-BFGS
-       minimises the log score of the mixture sum_i g(x)_i softmax(z / T_i) (Eq. 13) plus penalty *
+       minimises the log loss of the mixture sum_i g(x)_i softmax(z / T_i) (Eq. 13) plus penalty *
        mean(W^2), from several starts: each gives a partition.
-    2. Calibration. Groups become hard (the largest g wins), and `base` is fitted in each of them,
-        on other rows.
+    2. Calibration. Each row goes to the group with the largest g, and `base` is fitted in each
+       group, to other rows.
     3. The calibrated probabilities are averaged over the partitions. They keep the most probable
        class if `base` does (Theorem 1).
 
     base : the calibrator of a group; TemperatureScaling unless given.
-    n_groups, n_partitions : K and U of the paper.
-    penalty : on the mean of W^2, as the reference implementation has it; the paper writes lambda
+    n_groups, n_partitions : K and U of Yang et al. 2023.
+    penalty : on the mean of W^2, as in the reference implementation; Yang et al. 2023 write lambda
         times the squared norm.
     bias : whether g has an intercept, as in Eq. 14; the reference has none.
-    grouping_share : the share of the rows of each class that learn the groups; the others fit the
-        calibrators. Which ones depends on `seed` and on their values, not on their order: equal
-        rows stay together.
-    min_rows : a group with fewer different rows than this, or with rows of one class only, gets no
-        calibrator of its own. It keeps the temperature that was learned with the grouping, unless
-        its rows are better left as they are.
+    grouping_share : the share of the rows of each class from which the groups are learned; the
+        others fit the calibrators. The split depends on `seed` and on the values of rows, not on
+        their order: equal rows stay together.
+    min_rows : a group with fewer distinct rows, or with rows of one class only, gets no calibrator.
+        It uses the temperature learned with the grouping, or the identity if that fits its rows
+        better.
     start : [partitions, groups, features], where W starts; uniform in +-1 / sqrt(features) unless
         given.
 
@@ -54,7 +54,8 @@ class GroupCalibration(Calibrator):
 
     >>> rng = np.random.default_rng(0)
     >>> hidden, x = rng.integers(0, 2, 10000), rng.normal(0, 1.5, 10000)
-    >>> y = (rng.random(10000) < 1 / (1 + np.exp(-np.where(hidden, 3 * x, x / 3)))).astype(int)  # not sure enough, or too sure
+    >>> odds = np.exp(np.where(hidden, 3 * x, x / 3))  # underconfident, or overconfident
+    >>> y = (rng.random(10000) < 1 / (1 + 1 / odds)).astype(int)
     >>> features = np.column_stack([2 * hidden - 1, rng.normal(size=10000)])
     >>> model = GroupCalibration(n_partitions=3, from_logits=True).fit(x, y, features=features)
     >>> sorted(round(member.temperature_, 1) for member in model.members_)  # in truth 1 / 3 and 3
@@ -79,7 +80,7 @@ class GroupCalibration(Calibrator):
     # [partitions, groups]: the place of a group's calibrator in members_, or -1
     member_of_: np.ndarray
     members_: list[Calibrator]
-    spare_temperatures_: np.ndarray  # [partitions, groups]: what a group without a calibrator uses
+    spare_temperatures_: np.ndarray  # [partitions, groups], for groups without a calibrator
 
     def __init__(
         self,
@@ -124,11 +125,11 @@ class GroupCalibration(Calibrator):
         features: Any = None,
         grouping_rows: Any = None,
     ) -> Self:
-        """Learn groups from some rows and calibrators from the others.
+        """Learn the groups from some rows, and the calibrators from the others.
 
         features : [n, d], one row per row of P.
-        grouping_rows : which rows learn the groups, as a boolean mask; chosen by `grouping_share`
-            unless given.
+        grouping_rows : the rows from which groups are learned, as a boolean mask; chosen by
+            `grouping_share` unless given.
         """
         sample, points = self._rows(P, y, sample_weight, features)
         mask = None
@@ -140,11 +141,9 @@ class GroupCalibration(Calibrator):
                     f"must be a boolean for each row ({len(y)})",
                     f"{mask.dtype} {mask.shape}",
                 )
-            mask = mask[counted(sample_weight, len(y))]
+            mask = mask[positive_weight(sample_weight, len(y))]
             if mask.all() or not mask.any():
-                raise InputError(
-                    "grouping_rows", "must leave rows for the groups and for the calibrators"
-                )
+                raise InputError("grouping_rows", "must have some True and some False")
         status = self._fit_parts(sample, points, mask)
         self.fit_report_ = fit_report(sample, self._calibrated(sample, points), *status)
         return self
@@ -159,13 +158,15 @@ class GroupCalibration(Calibrator):
     def fit_calibrators(
         self, P: Any, y: Any, sample_weight: Any = None, *, features: Any = None
     ) -> Self:
-        """Step 2 alone, with the groups as they were learned. It can be repeated with other
-        rows."""
+        """Step 2 alone, for groups that are already learned. It can be repeated with other rows."""
         check_is_fitted(self, "weights_")
         known = self.classes_
         sample, points = self._rows(P, y, sample_weight, features, learned=True)
         if not np.array_equal(known, self.classes_):
-            rule = f"must have the classes that the groups were learned with, {known.tolist()}; name them all in `classes`"
+            rule = (
+                f"must have the classes that the groups were learned with, {known.tolist()};"
+                " name them all in `classes`"
+            )
             raise InputError("y", rule, self.classes_.tolist())
         status = self._fit_members(*distinct(sample, points, self.seed))
         self.fit_report_ = fit_report(sample, self._calibrated(sample, points), *status)
@@ -178,13 +179,12 @@ class GroupCalibration(Calibrator):
         return self._calibrated(sample, self._points(sample, features, len(sample), learned=True))
 
     def predict(self, P: Any, features: Any = None) -> np.ndarray:
-        """The most probable class of each row after calibration; the first of equals."""
+        """The most probable class of each row after calibration; the first in case of a tie."""
         check_is_fitted(self, "members_")
         return self.classes_[self.predict_proba(P, features).argmax(axis=1)]
 
     def partitions(self, features: Any) -> list[Column]:
-        """The learned partitions of rows, as `probaudit.partitioned_calibration_error` takes
-        them."""
+        """The learned partitions of rows, for `probaudit.partitioned_calibration_error`."""
         check_is_fitted(self, "weights_")
         return [
             Column(groups)
@@ -194,17 +194,17 @@ class GroupCalibration(Calibrator):
     def _rows(
         self, P: Any, y: Any, sample_weight: Any, features: Any, learned: bool = False
     ) -> tuple[Sample, np.ndarray]:
-        """The rows that count, and their features."""
+        """The rows of positive weight, and their features."""
         self._check_choices()
         sample = self._learning_sample(P, y, sample_weight)
         if features is None:
             return sample, self._points(sample, None, len(sample), learned)
         points = self._points(sample, features, len(y), learned)
-        return sample, points[counted(sample_weight, len(y))]
+        return sample, points[positive_weight(sample_weight, len(y))]
 
     def _points(self, sample: Sample, features: Any, n: int, learned: bool) -> np.ndarray:
-        """Features given, or those in the outputs; the same as before once groups have been
-        learned."""
+        """The features, or the log-probabilities if there are none. The choice is fixed once groups
+        are learned."""
         source = "outputs" if features is None else "features"
         if learned and source != self.grouped_by_:
             rule = "must not be given" if features is not None else "must be given"
@@ -246,10 +246,10 @@ class GroupCalibration(Calibrator):
                     (sample.take(~mask), points[~mask]),
                 )
             else:
-                words = "too few rows to part: groups and calibrators learn from the same ones; "
-        rested, learned = self._learn(*first)
+                words = "too few rows to split: groups and calibrators learn from the same rows; "
+        found, learned = self._learn(*first)
         converged, status = self._fit_members(*second)
-        return converged and rested, words + learned + status
+        return converged and found, words + learned + status
 
     def _learn(self, sample: Sample, points: np.ndarray) -> tuple[bool, str]:
         """Learn W and the temperatures of all partitions."""
@@ -271,16 +271,16 @@ class GroupCalibration(Calibrator):
         self.weights_ = np.array([one.weights for one in found])
         self.intercepts_ = np.array([one.intercepts for one in found])
         self.temperatures_ = np.array([one.temperatures for one in found])
-        restless = sum(not one.converged for one in found)
+        failed = sum(not one.converged for one in found)
         return (
-            not restless,
-            f"the search for {restless} of {shape[0]} partitions did not come to rest; "
-            if restless
+            not failed,
+            f"the search for {failed} of {shape[0]} partitions did not converge; "
+            if failed
             else "",
         )
 
     def _fit_members(self, sample: Sample, points: np.ndarray) -> tuple[bool, str]:
-        """Fit a calibrator in every group that can bear one; groups of the same rows share it."""
+        """Fit a calibrator in every group with enough rows. Groups of the same rows share it."""
         groups = self._groups(points)
         base = base_of(self.base)
         self.members_, self.member_of_ = [], np.full(self.temperatures_.shape, -1)
@@ -310,8 +310,9 @@ class GroupCalibration(Calibrator):
         if few.any():
             kept = int((self.spare_temperatures_[few] == 1).sum())
             status += (
-                f"; {few.sum()} of {few.size} groups have fewer than {self.min_rows} different rows or one class and keep the "
-                f"temperature learned with the grouping ({kept} of them the identity)"
+                f"; {few.sum()} of {few.size} groups have fewer than {self.min_rows} distinct rows"
+                " or one class and use the temperature learned with the grouping"
+                f" ({kept} of them the identity)"
             )
         converged, words = members_report(self.members_)
         return converged, f"{status}; {words}" if words else status
@@ -326,7 +327,7 @@ class GroupCalibration(Calibrator):
     def _check_learned(self) -> None:
         check_places(self.member_of_, self.members_)
         if not (self.member_of_.size and (self.spare_temperatures_ > 0).all()):
-            raise ValueError("there must be groups, of positive temperatures")
+            raise ValueError("groups must have positive temperatures")
         if self.grouped_by_ not in ("features", "outputs"):
             raise ValueError("grouped_by_ must be 'features' or 'outputs'")
         if self.grouped_by_ == "outputs":
@@ -336,7 +337,7 @@ class GroupCalibration(Calibrator):
         return self._calibrated(sample, self._points(sample, None, len(sample), learned=True))
 
     def _calibrated(self, sample: Sample, points: np.ndarray) -> np.ndarray:
-        """The mean over partitions. A calibrator shared by several of them is asked once."""
+        """The mean over partitions. A calibrator shared by several partitions is applied once."""
         groups = self._groups(points)
         votes = np.zeros((len(self.members_) + 1, len(sample)), np.int64)
         total = np.zeros(sample.values.shape)
@@ -344,7 +345,9 @@ class GroupCalibration(Calibrator):
             votes[self.member_of_[u][group], np.arange(len(sample))] += 1
             for g in np.flatnonzero(self.member_of_[u] < 0):
                 rows = np.flatnonzero(group == g)
-                total[rows] += tempered(sample.log_probs[rows], self.spare_temperatures_[u, g])
+                total[rows] += with_temperature(
+                    sample.log_probs[rows], self.spare_temperatures_[u, g]
+                )
         for member, count in zip(self.members_, votes[:-1], strict=True):
             rows = np.flatnonzero(count)
             if len(rows):
@@ -355,19 +358,19 @@ class GroupCalibration(Calibrator):
         return total
 
 
-def tempered(log_probs: np.ndarray, temperature: float) -> np.ndarray:
+def with_temperature(log_probs: np.ndarray, temperature: float) -> np.ndarray:
     return softmax(log_probs / temperature, axis=1)
 
 
 def worse(sample: Sample, temperature: float) -> bool:
-    """Whether a temperature has a worse log score than none."""
-    return log_score(tempered(sample.log_probs, temperature), sample) > log_score(
+    """Whether a temperature increases the log loss."""
+    return log_score(with_temperature(sample.log_probs, temperature), sample) > log_score(
         sample.probs, sample
     )
 
 
 def same_partition(groups: np.ndarray) -> np.ndarray:
-    """Groups numbered in the order in which they turn up, so that equal partitions have equal
+    """Groups numbered in the order of their first rows, so that equal partitions have equal
     numbers.
 
     >>> same_partition(np.array([2, 0, 2, 1]))
@@ -402,8 +405,8 @@ def feature_table(features: Any, n: int | None, d: int | None) -> np.ndarray:
 
 
 def distinct(sample: Sample, points: np.ndarray, seed: int) -> tuple[Sample, np.ndarray]:
-    """The different rows with their weights added, in an order that depends on their values and the
-    seed alone."""
+    """The distinct rows with their weights added, in an order that depends only on their values and
+    the seed."""
     keys = row_keys(seed, sample.codes[:, None], sample.values, points)
     order = np.argsort(keys, kind="stable")
     sample, points, keys = sample.take(order), points[order], keys[order]
@@ -420,8 +423,7 @@ def distinct(sample: Sample, points: np.ndarray, seed: int) -> tuple[Sample, np.
 
 
 def row_keys(seed: int, *tables: np.ndarray) -> np.ndarray:
-    """A number of 64 bits for each row: equal rows share it, others look random (SplitMix64, Steele
-    et al. 2014, figure 16).
+    """A 64-bit hash of each row (SplitMix64, Steele et al. 2014, figure 16).
 
     >>> np.unique(row_keys(0, np.array([[0.0, 1.0], [1.0, 0.0], [-0.0, 1.0]]))).size
     2
@@ -438,7 +440,7 @@ def row_keys(seed: int, *tables: np.ndarray) -> np.ndarray:
 
 
 def first_share(sample: Sample, share: float) -> np.ndarray:
-    """Which rows make up the first share of the weight of each class."""
+    """The rows that make up the first share of the weight of each class."""
     chosen = np.zeros(len(sample), bool)
     for code in np.unique(sample.codes):
         rows = np.flatnonzero(sample.codes == code)

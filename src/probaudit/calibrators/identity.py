@@ -1,4 +1,4 @@
-"""No calibration at all: the choice to leave probabilities as they are."""
+"""The identity: keep the original probabilities."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from .base import Calibrator, Sample
 
 
 class Identity(Calibrator):
-    """Probabilities as they came, each row scaled to sum to 1.
+    """The original probabilities, each row scaled to sum to 1.
 
     >>> Identity().fit([0.2, 0.7], [0, 1]).predict_proba([0.25])
     array([[0.75, 0.25]])

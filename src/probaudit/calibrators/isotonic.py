@@ -17,17 +17,18 @@ class IsotonicCalibration(OneVsRestCalibrator):
     """The non-decreasing curve nearest to the labels, by pooling adjacent violators (Ayer et al.
     1955; Zadrozny & Elkan 2002).
 
-    Of two classes it is best among all non-decreasing curves for every proper score at once
-    (Brümmer 2010). Equal outputs are pooled first. Between pools it is linear, outside the outputs
-    seen it is constant.
+    With two classes it is the best non-decreasing curve for every proper score (Brümmer 2010).
+    Equal outputs are pooled first. The curve is linear between pools and constant beyond the
+    outputs of the fit.
 
-    finite : a pool without hits gets probability 0, and one unseen hit there costs an infinite log
-        score. With `finite`, one hit and one miss more are counted at the lowest output seen and
-        again at the highest, so that a pool of n misses gets 1 / (n + 2), Laplace's rule, and the
-        curve still does not decrease. Off by default: the curve is then the one that other packages
-        fit, and the status says whether there are such pools.
+    finite : a pool without hits has probability 0, and a new hit there costs an infinite log loss.
+        With `finite`, one more hit and one more miss are counted at the lowest and at the highest
+        output, so that a pool of n misses gets 1 / (n + 2), Laplace's rule, and the curve still
+        does not decrease. Off by default: the curve is then that of other packages, and the status
+        reports such pools.
 
-    >>> IsotonicCalibration().fit([0.1, 0.2, 0.3, 0.4, 0.5], [0, 1, 0, 1, 1]).predict_proba([0.2, 0.35, 0.9])[:, 1].round(3)
+    >>> model = IsotonicCalibration().fit([0.1, 0.2, 0.3, 0.4, 0.5], [0, 1, 0, 1, 1])
+    >>> model.predict_proba([0.2, 0.35, 0.9])[:, 1].round(3)
     array([0.5 , 0.75, 1.  ])
     """
 
@@ -61,9 +62,9 @@ class IRM(Calibrator):
     one; rows are then scaled to sum to 1 (Zhang et al. 2020, Mix-n-Match, section 3.3).
 
     strict : mix the curve with the identity, (1 - epsilon) curve + epsilon p. It then increases
-        strictly, so that no two classes change places. Where rounding makes the most probable class
-        equal to another, it is raised to the next floating-point number: the argmax is the same for
-        every row. In the paper's code it is not (see Yang et al. 2023, footnote 3).
+        strictly, and the order of classes never changes. If rounding makes the most probable class
+        equal to another, it is raised to the next floating-point number, so that the argmax never
+        changes. In the code of Zhang et al. 2020 it can (see Yang et al. 2023, footnote 3).
     epsilon : the identity's share, if strict.
 
     >>> P = [[0.5, 0.3, 0.2], [0.2, 0.5, 0.3], [0.6, 0.3, 0.1], [0.1, 0.1, 0.8]]
@@ -114,8 +115,8 @@ class IRM(Calibrator):
 
 
 def keep_argmax(q: np.ndarray, values: np.ndarray) -> np.ndarray:
-    """Raise the class that came first in `values` above the others of its row where it no longer
-    comes first in `q`."""
+    """Raise the most probable class of `values` above the others of its row where it is no longer
+    the most probable in `q`."""
     top = values.argmax(axis=1)
     moved = np.flatnonzero(q.argmax(axis=1) != top)
     q[moved, top[moved]] = np.nextafter(q[moved].max(axis=1), 2)

@@ -14,11 +14,11 @@ from scipy.special import expit, log_expit, log_softmax, logsumexp, softmax
 from ..errors import InputError
 from .base import ROUNDING, Sample
 from .fitting.newton import Minimum, Point, abreast, bounded_minimum, descend, descent
+from .fitting.softmax_sums import BlockViews, SoftmaxSums, shortened
 from .fitting.summed import SummedCalibrator
-from .fitting.tempered import Seen, TemperedSums, shortened
 from .temperature import BOUNDS, SEPARATED
 
-FLAT = 1e-7  # the gradient at rest; directions that the rows hardly determine take long
+FLAT = 1e-7  # gradient at convergence; directions that the rows hardly determine converge slowly
 STEEPEST = 1e3  # bound of a sigmoid's slope
 TINY = float(np.finfo(np.float64).tiny)
 
@@ -27,8 +27,8 @@ class VectorScaling(SummedCalibrator):
     """p ~ softmax(a z + b), z log-probabilities: a scale and a bias for each class (Guo et al.
     2017, section 4.2).
 
-    Logits enter as log-probabilities too: a constant added to a row of logits then changes nothing.
-    Biases of the classes with rows keep mean zero. A class without rows keeps a = 1, b = 0.
+    Logits are converted to log-probabilities: a constant added to a row of logits then has no
+    effect. Biases of the classes with rows have mean zero. A class without rows keeps a = 1, b = 0.
 
     >>> P = np.array([[0.9, 0.1], [0.9, 0.1], [0.9, 0.1], [0.1, 0.9], [0.1, 0.9]])
     >>> model = VectorScaling().fit(P, [0, 0, 1, 1, 0])
@@ -49,13 +49,13 @@ class VectorScaling(SummedCalibrator):
     def words(self) -> str:
         return "vector scaling"
 
-    def _solve(self, rows: TemperedSums) -> tuple[bool, str]:
-        K, present, seen = rows.classes, rows.present, rows.seen_as(Weighed)
-        unit = np.stack([units(seen, rows.weight)[present], np.ones(len(present))])
+    def _solve(self, rows: SoftmaxSums) -> tuple[bool, str]:
+        K, present, views = rows.classes, rows.present, rows.viewed_as(Weighed)
+        unit = np.stack([units(views, rows.weight)[present], np.ones(len(present))])
 
         def evaluate(x: np.ndarray) -> Point:
             value, first, second = (
-                total / rows.weight for total in seen.sums(partial(vector_sums, *unfold(x)))
+                total / rows.weight for total in views.sums(partial(vector_sums, *unfold(x)))
             )
             gradient, own = first[:, present], second[:, present]
             gradient[1] -= gradient[1].mean()
@@ -73,7 +73,7 @@ class VectorScaling(SummedCalibrator):
         found = descend(evaluate, np.repeat([starting_scale(rows), 0.0], len(present)), flat=FLAT)
         improved = found.value <= rows.raw[0] + ROUNDING
         self.scale_, self.bias_ = unfold(found.at) if improved else (np.ones(K), np.zeros(K))
-        return found.converged, in_words(found, improved)
+        return found.converged, search_status(found, improved)
 
     def _transform(self, sample: Sample) -> np.ndarray:
         return softmax(sample.log_probs * self.scale_ + self.bias_, axis=1)
@@ -83,14 +83,12 @@ class MatrixScaling(SummedCalibrator):
     """p ~ softmax(W z + b), z log-probabilities (Guo et al. 2017, section 4.2), an affine map of
     all scores.
 
-    With K^2 + K numbers to learn it follows its rows too closely unless they are many, hence two
-    penalties (`l2` times): penalty="l2" : the squares of W - I and b. The stronger, the closer to
-    the identity. penalty="odir" : the mean square of W off its diagonal and that of b (ODIR; Kull
-    et al. 2019, section 3.3).
+    With K^2 + K parameters it overfits unless there are many rows, hence two penalties, times `l2`:
+    penalty="l2", the squares of W - I and b, which shrinks towards the identity; penalty="odir",
+    the mean square of W off its diagonal and that of b (ODIR; Kull et al. 2019, section 3.3).
 
-    A vector added to every row of W changes nothing, so without a penalty the columns of W and b
-    keep their mean over the classes with rows.
-    A class without rows keeps its row of the identity.
+    A vector added to every row of W has no effect, so without a penalty the columns of W and b keep
+    their mean over the classes with rows. A class without rows keeps its row of the identity.
 
     >>> P = np.array([[0.9, 0.1], [0.9, 0.1], [0.9, 0.1], [0.1, 0.9], [0.1, 0.9]])
     >>> MatrixScaling(l2=1e6).fit(P, [0, 0, 1, 1, 0]).predict_proba([[0.9, 0.1]]).round(4)
@@ -124,16 +122,16 @@ class MatrixScaling(SummedCalibrator):
         if self.penalty not in ("l2", "odir"):
             raise InputError("penalty", 'must be "l2" or "odir"', repr(self.penalty))
 
-    def _solve(self, rows: TemperedSums) -> tuple[bool, str]:
-        K, present, seen = rows.classes, rows.present, rows.seen_as(Weighed)
+    def _solve(self, rows: SoftmaxSums) -> tuple[bool, str]:
+        K, present, views = rows.classes, rows.present, rows.viewed_as(Weighed)
         identity = np.eye(K, K + 1)  # the last column of the map is the bias
-        cost, unit = self._costs(K)[present], np.append(units(seen, rows.weight), 1.0)[:, None]
+        cost, unit = self._costs(K)[present], np.append(units(views, rows.weight), 1.0)[:, None]
         centred = slice(None) if self.l2 == 0 else slice(0)
 
         def evaluate(x: np.ndarray) -> Point:
             map_ = x.reshape(K + 1, -1).T
             value, first, second = (
-                total / rows.weight for total in seen.sums(partial(matrix_sums, map_, present))
+                total / rows.weight for total in views.sums(partial(matrix_sums, map_, present))
             )
             gap = map_ - identity[present]
             gradient = (first + 2 * cost * gap).T
@@ -153,10 +151,10 @@ class MatrixScaling(SummedCalibrator):
         if improved:
             full[present] = found.at.reshape(K + 1, -1).T
         self.matrix_, self.bias_ = full[:, :K].copy(), full[:, K].copy()
-        return found.converged, in_words(found, improved)
+        return found.converged, search_status(found, improved)
 
     def _costs(self, K: int) -> np.ndarray:
-        """What the square of each number's distance from the identity costs, [K, K + 1]."""
+        """The penalty on each parameter's squared distance from the identity, [K, K + 1]."""
         if self.penalty == "l2":
             return np.full((K, K + 1), self.l2)
         costs = np.full((K, K + 1), self.l2 / (K * (K - 1)))
@@ -172,14 +170,15 @@ class PlattScaling(SummedCalibrator):
     """p = 1 / (1 + e^-(a s + c)), s the log-odds log p - log(1 - p) of a class (Platt 1999, section
     2.2).
 
-    smooth : fit to Platt's targets (N+ + 1) / (N+ + 2) and 1 / (N- + 2) in place of 1 and 0. N are
-             sums of weights, so that a weight of 2 is a row seen twice.
+    smooth : fit to Platt's targets (N+ + 1) / (N+ + 2) and 1 / (N- + 2) instead of 1 and 0. N are
+        sums of weights, so that a row of weight 2 counts as two rows.
 
-    Two classes need one sigmoid. More are taken one against the rest, and their probabilities
-    divided by their sum. A class without rows keeps a = 1, c = 0.
+    Two classes need one sigmoid. With more, each class is fitted against the rest, and the
+    probabilities are divided by their sum. A class without rows keeps a = 1, c = 0.
 
     >>> P = np.array([[0.9, 0.1], [0.9, 0.1], [0.9, 0.1], [0.1, 0.9], [0.1, 0.9]])
-    >>> PlattScaling(smooth=False).fit(P, [0, 0, 1, 1, 0]).predict_proba([[0.9, 0.1], [0.1, 0.9]]).round(4)
+    >>> model = PlattScaling(smooth=False).fit(P, [0, 0, 1, 1, 0])
+    >>> model.predict_proba([[0.9, 0.1], [0.1, 0.9]]).round(4)
     array([[0.6667, 0.3333],
            [0.5   , 0.5   ]])
     """
@@ -199,15 +198,15 @@ class PlattScaling(SummedCalibrator):
     def words(self) -> str:
         return "Platt scaling"
 
-    def _solve(self, rows: TemperedSums) -> tuple[bool, str]:
-        K, seen = rows.classes, rows.seen_as(LogOdds)
+    def _solve(self, rows: SoftmaxSums) -> tuple[bool, str]:
+        K, views = rows.classes, rows.viewed_as(LogOdds)
         labels = [1] if K == 2 else rows.present.tolist()
         targets = {k: self._targets(rows.weight * rows.frequencies[k], rows.weight) for k in labels}
-        (squares,) = seen.sums(partial(square_sums, labels))
+        (squares,) = views.sums(partial(square_sums, labels))
         starts = 1 / np.maximum(1.0, np.sqrt(squares / rows.weight))
 
         def evaluate(asked: dict[int, np.ndarray]) -> dict[int, Point]:
-            (sums,) = seen.sums(partial(sigmoid_sums, asked, targets))
+            (sums,) = views.sums(partial(sigmoid_sums, asked, targets))
             return {
                 k: sigmoid_point(*(own / rows.weight)) for k, own in zip(asked, sums, strict=True)
             }
@@ -229,10 +228,10 @@ class PlattScaling(SummedCalibrator):
         steepest = [str(k) for k in labels if abs(self.slope_[k]) == STEEPEST]
         if steepest:
             return converged, f"slope at its bound of {STEEPEST:g} in column {', '.join(steepest)}"
-        return converged, "came to rest" if converged else "did not come to rest"
+        return converged, "converged" if converged else "did not converge"
 
     def _targets(self, hits: float, weight: float) -> tuple[float, float]:
-        """What rows of the class should get, and what the others."""
+        """The targets of rows of the class, and of the other rows."""
         return ((hits + 1) / (hits + 2), 1 / (weight - hits + 2)) if self.smooth else (1.0, 0.0)
 
     def _transform(self, sample: Sample) -> np.ndarray:
@@ -242,7 +241,7 @@ class PlattScaling(SummedCalibrator):
 
 @dataclass(frozen=True, eq=False)
 class Weighed:
-    """Rows of log-probabilities z: their log score and what its derivatives are made of."""
+    """Rows of log-probabilities z: their log loss and the terms of its derivatives."""
 
     sample: Sample
 
@@ -260,7 +259,7 @@ class Weighed:
         return self.features**2
 
     def score(self, u: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """The sum of the log scores of softmax(u); by row and class, its first derivative and the
+        """The sum of the log losses of softmax(u); by row and class, its first derivative and the
         diagonal of its second."""
         rows, weights = np.arange(len(u)), self.sample.weights
         log_p = log_softmax(u, axis=1)
@@ -272,7 +271,7 @@ class Weighed:
 
 
 def vector_sums(scale: np.ndarray, bias: np.ndarray, rows: Weighed) -> list[np.ndarray]:
-    """The log score of softmax(a z + b); its derivatives, and the diagonal of the second, in a and
+    """The log loss of softmax(a z + b); its derivatives, and the diagonal of the second, in a and
     b, [2, K]."""
     z = rows.sample.log_probs
     value, wrong, spread = rows.score(z * scale + bias)
@@ -282,17 +281,17 @@ def vector_sums(scale: np.ndarray, bias: np.ndarray, rows: Weighed) -> list[np.n
 
 
 def matrix_sums(map_: np.ndarray, present: np.ndarray, rows: Weighed) -> list[np.ndarray]:
-    """The log score if classes present get the scores W z + b; its derivatives, and the diagonal of
-    the second, in (W, b)."""
+    """The log loss if classes with rows have the scores W z + b; its derivatives, and the diagonal
+    of the second, in (W, b)."""
     u = rows.sample.log_probs.copy()
     u[:, present] = rows.features @ map_.T
     value, wrong, spread = rows.score(u)
     return [value, wrong[:, present].T @ rows.features, spread[:, present].T @ rows.square_features]
 
 
-def units(seen: Seen[Weighed], weight: float) -> np.ndarray:
-    """The change of each class's scale that changes scores by about 1."""
-    (squares,) = seen.sums(log_square_sums)
+def units(views: BlockViews[Weighed], weight: float) -> np.ndarray:
+    """The change of each class's scale that changes its scores by about 1."""
+    (squares,) = views.sums(log_square_sums)
     return np.asarray(1 / np.maximum(np.sqrt(squares / weight), 1.0))
 
 
@@ -319,7 +318,7 @@ def square_sums(labels: list[int], rows: LogOdds) -> list[np.ndarray]:
 def sigmoid_sums(
     asked: dict[int, np.ndarray], targets: dict[int, tuple[float, float]], rows: LogOdds
 ) -> list[np.ndarray]:
-    """Of each class asked for, with slope a and intercept c: the cross-entropy of 1 / (1 + e^-(a s
+    """For each requested class, with slope a and intercept c: the cross-entropy of 1 / (1 + e^-(a s
     + c)) to its targets, the derivatives in a and c, and the second ones in aa, ac and cc,
     [classes, 6]."""
     sums, weights = np.empty((len(asked), 6)), rows.sample.weights
@@ -344,7 +343,7 @@ def sigmoid_point(
 
 @dataclass(frozen=True)
 class Diagonal:
-    """Second derivatives of each number alone, [groups, classes]. Numbers of the groups in
+    """The diagonal of the second derivatives, [groups, classes]. Parameters of the groups in
     `centred` keep their mean."""
 
     own: np.ndarray
@@ -372,8 +371,8 @@ class Pair:
         return np.array([first, (v[1] - b * first) / c])
 
 
-def starting_scale(rows: TemperedSums) -> float:
-    """About the best common scale: where all probabilities are 0 and 1, curvature tells nothing."""
+def starting_scale(rows: SoftmaxSums) -> float:
+    """Roughly the best common scale. Where all probabilities are 0 or 1, the curvature vanishes."""
     return float(bounded_minimum(rows.at_scale, 1.0, 1 / BOUNDS[1], 1 / BOUNDS[0], close=0.1).at)
 
 
@@ -387,14 +386,14 @@ def log_odds(log_probs: np.ndarray) -> np.ndarray:
     rows, best = np.arange(len(log_p)), log_p.argmax(axis=1)
     others = log_p.copy()
     others[rows, best] = -np.inf
-    rest = np.log1p(-np.exp(others))  # at most 1/2, the best being taken out
+    rest = np.log1p(-np.exp(others))  # at most 1/2, as the best is excluded
     rest[rows, best] = logsumexp(others, axis=1)
     return log_p - rest
 
 
-def in_words(found: Minimum, improved: bool) -> str:
+def search_status(found: Minimum, improved: bool) -> str:
     if not improved:
-        return "identity: no fit improves the log score"
+        return "identity: no fit improves the log loss"
     if found.value < SEPARATED:
-        return "the outputs tell the classes apart without error"
-    return f"{'came' if found.converged else 'did not come'} to rest in {found.steps} steps"
+        return "the outputs separate the classes without error"
+    return f"{'converged' if found.converged else 'did not converge'} in {found.steps} steps"

@@ -1,5 +1,5 @@
-"""Soft groups, each with a temperature: the objective by which group calibration learns a partition
-(Yang et al. 2023, Eq. 13-14)."""
+"""Soft groups, each with a temperature: the objective from which group calibration learns a
+partition (Yang et al. 2023, Eq. 13-14)."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ SEARCH = {"maxiter": 1000, "maxfun": 2000, "maxcor": 100, "gtol": 1e-6, "ftol": 
 
 @dataclass(frozen=True)
 class Grouping:
-    """One partition as it was learned."""
+    """A learned partition."""
 
     weights: np.ndarray
     intercepts: np.ndarray
@@ -28,8 +28,8 @@ class Grouping:
 
 @dataclass(frozen=True, eq=False)
 class Mixture:
-    """The penalised log score of softly grouped temperatures (Yang et al. 2023, Eq. 13 and 14).
-    Arrays are transposed."""
+    """The penalised log loss of soft groups with a temperature each (Yang et al. 2023, Eq. 13 and
+    14). Arrays are transposed."""
 
     points: np.ndarray  # [d, n]
     logits: np.ndarray  # [K, n], the largest of each row 0

@@ -1,5 +1,5 @@
-"""A scikit-learn classifier with its calibrator: one model, fitted to all rows, and a calibrator
-that has seen other folds."""
+"""A scikit-learn classifier with its calibrator: the classifier is fitted to all rows, the
+calibrator to out-of-fold outputs."""
 
 from __future__ import annotations
 
@@ -29,12 +29,10 @@ METHODS = ("predict_proba", "decision_function")
 
 
 class CalibratedModel(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):  # type: ignore[misc]
-    """A classifier whose probabilities are calibrated: fitted to all rows, its calibrator to
-    outputs for rows left out.
+    """A classifier with calibrated probabilities.
 
-    Copies of `estimator` are fitted to all folds but one; their outputs for the folds left out, put
-    together, fit the calibrator. It is then applied to the outputs of one more copy, fitted to all
-    rows.
+    Copies of `estimator` are fitted to all folds but one. Their pooled outputs for the folds left
+    out fit the calibrator. It is applied to the outputs of one more copy, fitted to all rows.
 
     estimator : a scikit-learn classifier.
     calibrator : BiasCorrectedTemperature unless given. Its `from_logits` and `classes` follow from
@@ -46,8 +44,8 @@ class CalibratedModel(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):  # ty
         logits.
     seed : of the folds.
 
-    A copy that never met a class gives it probability 0, or the least of its scores; its outputs
-    for rows of that very class say nothing about the final model, and are left out.
+    A copy without training rows of a class gives it probability 0, or its lowest score. Its outputs
+    for rows of that class do not resemble those of the final model, and are left out.
 
     >>> from sklearn.datasets import load_iris
     >>> from sklearn.naive_bayes import GaussianNB
@@ -91,7 +89,7 @@ class CalibratedModel(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):  # ty
         calibrator = BiasCorrectedTemperature() if self.calibrator is None else self.calibrator
         check_calibrator(calibrator, "calibrator")
         if calibrator.takes == "groups":
-            rule = "must not need the groups of rows; fit such a calibrator to the outputs of the model"
+            rule = "must not need groups; fit such a calibrator to the outputs of the model"
             raise InputError("calibrator", rule, type(calibrator).__name__)
         check_classification_targets(y)
         X, y, clusters = indexable(X, y, clusters)
@@ -121,7 +119,7 @@ class CalibratedModel(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):  # ty
         found = self.calibrator_.fit_report_
         lost = len(counted) - len(rows)
         self.fit_report_ = (
-            replace(found, status=f"{lost} rows have no output to learn from; {found.status}")
+            replace(found, status=f"{lost} rows have no out-of-fold output; {found.status}")
             if lost
             else found
         )
@@ -137,7 +135,7 @@ class CalibratedModel(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):  # ty
         return self.calibrator_.predict_proba(self._outputs(self.estimator_, X))
 
     def predict(self, X: Any) -> np.ndarray:
-        """The most probable class after calibration; the first of equals."""
+        """The most probable class after calibration; the first in case of a tie."""
         check_is_fitted(self, "calibrator_")
         return self.classes_[self.predict_proba(X).argmax(axis=1)]
 
@@ -150,21 +148,21 @@ class CalibratedModel(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):  # ty
         return model.fit(*part)
 
     def _outputs(self, model: Any, X: Any) -> np.ndarray:
-        """A model's outputs, a column for each of its classes. A single column of scores belongs to
-        the second of two."""
+        """The outputs of a model, one column for each of its classes. A single column of scores is
+        that of the second of two classes."""
         outputs = np.asarray(getattr(model, self.method)(X))
         if outputs.ndim == 1:
             outputs = np.column_stack([np.zeros(len(outputs)), outputs])
         if outputs.shape[1:] != (len(model.classes_),):
-            rule = f"its {self.method} must have a column for each of the {len(model.classes_)} classes"
+            size = len(model.classes_)
+            rule = f"its {self.method} must have a column for each of the {size} classes"
             raise InputError("estimator", rule, f"has shape {outputs.shape}")
         return outputs
 
     def _left_out(
         self, X: Any, y: np.ndarray, weights: np.ndarray | None, clusters: Any, counted: np.ndarray
     ) -> np.ndarray:
-        """Outputs of models for the rows they were not fitted to, [n, K]; NaN where there are
-        none."""
+        """Out-of-fold outputs, [n, K]; NaN where there are none."""
         outputs = np.full((len(y), len(self.classes_)), np.nan)
         for train, test in self._folds(X, y, clusters, counted):
             test = np.intersect1d(test, counted)
@@ -181,7 +179,7 @@ class CalibratedModel(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):  # ty
         return outputs
 
     def _completed(self, outputs: np.ndarray) -> np.ndarray:
-        """Outputs with those of classes that a model never met."""
+        """Outputs with values for classes that a copy was not trained on."""
         least = (
             np.nanmin(outputs, axis=1, keepdims=True) if self.method == "decision_function" else 0.0
         )
@@ -195,7 +193,7 @@ class CalibratedModel(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):  # ty
             if self.stratify:
                 raise InputError(
                     "stratify",
-                    "goes with a number of folds; let the splitter stratify",
+                    "needs a number of folds in `cv`; or pass a splitter that stratifies",
                     repr(self.cv)[:80],
                 )
             yield from check_cv(self.cv, y, classifier=True).split(X, y, clusters)

@@ -1,4 +1,4 @@
-"""One class against the rest: a curve for each class's probability, and what is left shared out."""
+"""One class against the rest: a curve for the probability of each class, then normalisation."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import numpy as np
 
 from .base import Calibrator, Sample
 
-CERTAIN = "some probabilities are exactly 0 or 1, new rows can have an infinite log score"
+CERTAIN = "some probabilities are exactly 0 or 1, so that new rows can have an infinite log loss"
 
 
 def by_output(
@@ -18,9 +18,8 @@ def by_output(
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Rows of one event sorted by output in [0, 1]; hits are the weight of the row or 0.
 
-    If all weights are equal, whether a row is a hit goes into a bit below its output's own, which
-    leave two free above: a plain sort of integers then is several times as fast as one of row
-    numbers.
+    If all weights are equal, the hit of a row becomes a bit below the bits of its output, of which
+    the upper two are free. A sort of these integers is several times as fast as an argsort.
     """
     if (weights == weights[0]).all():
         keys = np.sort(((outputs + 0.0).view(np.int64) << 1) | (hits > 0))
@@ -30,10 +29,10 @@ def by_output(
 
 
 def share_out(q: np.ndarray, probs: np.ndarray, unseen: list[int]) -> np.ndarray:
-    """Rows of `q` scaled to sum to 1. Unseen classes keep their probabilities, the others share the
-    rest as `q` has it.
+    """Rows of `q` scaled to sum to 1. Unseen classes keep their probabilities; the others share the
+    rest in proportion to `q`.
 
-    Where `q` gives nothing to any of them, the row stays as it was.
+    A row in which `q` is 0 for all of them keeps its probabilities.
     """
     q[:, unseen] = 0
     total = q.sum(axis=1, keepdims=True)
@@ -46,18 +45,17 @@ def share_out(q: np.ndarray, probs: np.ndarray, unseen: list[int]) -> np.ndarray
 
 
 class CurvesOneVsRest(Calibrator):
-    """A curve from each class's probability to a better one, fitted for that class against the
-    rest; rows are then scaled to sum to 1 (Zadrozny & Elkan 2002). Of two classes the second has a
-    curve and the first gets the remainder. A class without rows has no curve: it keeps its
-    probabilities.
+    """A calibration curve for each class against the rest; rows are then scaled to sum to 1
+    (Zadrozny & Elkan 2002). With two classes the second has a curve and the first gets the
+    remainder. A class without rows has no curve and keeps its probabilities.
 
-    A subclass learns numbers from each event and gives them to `_keep`, and implements `_read`,
-    which applies them. `_shown` says what they see of a class.
+    A subclass learns a curve for each class, passes the curves to `_keep`, and implements `_read`,
+    which applies one. `_shown` gives the input of a curve.
     """
 
     _fitted: ClassVar[Mapping[str, Any]] = {"curves_": [(2, None)]}
-    _plain: ClassVar[str] = "solved exactly"  # the status if there is nothing special
-    # one for each class, empty for a class without rows; of two classes only the second's
+    _plain: ClassVar[str] = "solved exactly"  # the status without remarks
+    # one for each class, empty for a class without rows; with two classes only that of the second
     curves_: list[np.ndarray]
 
     @abstractmethod
@@ -68,7 +66,7 @@ class CurvesOneVsRest(Calibrator):
         return np.ascontiguousarray(sample.probs[:, label])
 
     def _keep(self, found: Mapping[int, tuple[np.ndarray, str]]) -> str:
-        """Keep the curves of the classes that have one; in words, what is special about them."""
+        """Store the curves; returns their remarks as a status."""
         self.curves_ = []
         remarks: dict[str, list[str]] = {}
         for label in [1] if len(self.classes_) == 2 else range(len(self.classes_)):
@@ -88,7 +86,7 @@ class CurvesOneVsRest(Calibrator):
             two and self.curves_[0].size == 0
         ):
             raise ValueError(
-                "curves_ must have a curve for each class, of two classes for the second alone"
+                "curves_ must have a curve for each class, or with two classes for the second only"
             )
         super()._check_learned()
 
@@ -105,14 +103,14 @@ class CurvesOneVsRest(Calibrator):
 
 
 class OneVsRestCalibrator(CurvesOneVsRest):
-    """A subclass implements `_curve`, which learns numbers from the rows of one event and says in
-    words what is special about them (or nothing)."""
+    """A subclass implements `_curve`, which learns from the rows of one event and returns a curve
+    and a remark for the status ("" for none)."""
 
     @abstractmethod
     def _curve(
         self, shown: np.ndarray, hits: np.ndarray, weights: np.ndarray
     ) -> tuple[np.ndarray, str]:
-        """What is learned from outputs, weights of rows of the class (else 0), and weights."""
+        """A curve from outputs, the weights of hits (0 for misses), and weights."""
 
     def _fit(self, sample: Sample) -> tuple[bool, str]:
         found = {}

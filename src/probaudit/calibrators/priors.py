@@ -20,13 +20,13 @@ class PriorCorrection(Calibrator):
     """p_k deploy_k / train_k, scaled to sum to 1: right where only the class priors have changed
     (Saerens, Latinne & Decaestecker 2002, equation 2.4).
 
-    train_priors : [K], the priors that the probabilities were made for; without it the class
-        frequencies of the rows of `fit`. A class without rows then counts with its mean
-        probability.
-    deploy_priors : [K], the priors where the probabilities are used. Without it nothing changes
-        until `adapt` has estimated them from unlabelled rows.
+    train_priors : [K], the priors behind the probabilities; the class frequencies of the rows of
+        `fit` unless given. A class without rows then counts with its mean probability.
+    deploy_priors : [K], the priors where the probabilities are used. Without them the
+        probabilities stay the same until `adapt` estimates the priors from unlabelled rows.
 
-    >>> model = PriorCorrection(train_priors=[0.5, 0.5], deploy_priors=[0.9, 0.1]).fit([[0.5, 0.5], [0.2, 0.8]], [0, 1])
+    >>> model = PriorCorrection(train_priors=[0.5, 0.5], deploy_priors=[0.9, 0.1])
+    >>> model = model.fit([[0.5, 0.5], [0.2, 0.8]], [0, 1])
     >>> model.predict_proba([[0.5, 0.5]]).round(3).tolist()
     [[0.9, 0.1]]
     """
@@ -65,15 +65,15 @@ class PriorCorrection(Calibrator):
             self.deploy_priors_ = self.train_priors_.copy()
             return (
                 True,
-                "deployment priors are not known: nothing changes until `adapt` estimates them",
+                "deployment priors are unknown: nothing changes until `adapt` estimates them",
             )
         self.deploy_priors_ = _priors(self.deploy_priors, "deploy_priors", size)
         return True, "deployment priors as given"
 
     def adapt(self, P: Any, sample_weight: Any = None) -> Self:
         """Estimate the deployment priors from outputs without labels, by expectation maximisation
-        (Saerens et al. 2002, equation 2.9). The likelihood is concave in them, so that where it
-        comes to rest is its maximum."""
+        (Saerens et al. 2002, equation 2.9). The likelihood is concave in them, so that the
+        iteration converges to its maximum."""
         check_is_fitted(self, "classes_")
         if self.deploy_priors is not None:
             raise InputError(
@@ -106,8 +106,8 @@ class PriorCorrection(Calibrator):
             change = float(np.abs(new - priors).max())
             priors = new
             if change < SMALL_CHANGE:
-                return priors, True, f"came to rest in {step + 1} steps"
-        return priors, False, f"did not come to rest in {STEPS} steps, last change {change:.1e}"
+                return priors, True, f"converged in {step + 1} steps"
+        return priors, False, f"did not converge in {STEPS} steps, last change {change:.1e}"
 
     def _log_likelihood(self, sample: Sample) -> np.ndarray:
         """log(p / train) for each class, less the largest of the row."""
@@ -125,7 +125,7 @@ def _priors(values: Any, name: str, size: int) -> np.ndarray:
     found = np.asarray(values, np.float64)
     if found.shape != (size,):
         raise InputError(
-            name, f"needs one number for each of the {size} classes", f"has shape {found.shape}"
+            name, f"must have one number for each of the {size} classes", f"has shape {found.shape}"
         )
     if not (np.isfinite(found).all() and (found >= 0).all() and abs(found.sum() - 1) < 1e-6):
         raise InputError(name, "must be finite, not negative, and sum to 1", found.tolist())

@@ -1,4 +1,4 @@
-"""Calibrators with a temperature: alone, with a bias for each class, and mixed with raw and uniform
+"""Temperature scaling: alone, with a bias for each class, or mixed with the original and uniform
 probabilities."""
 
 from __future__ import annotations
@@ -15,23 +15,23 @@ from ..errors import InputError
 from ..kernels.tempering import keep_argmax
 from .base import ROUNDING, WORSE, Calibrator, FitReport, Sample
 from .fitting.newton import MEMORY, bounded_minimum, descend
+from .fitting.softmax_sums import BLOCK_VALUES, MOST_DENSE, SoftmaxRows, SoftmaxSums
 from .fitting.summed import SummedCalibrator
-from .fitting.tempered import BLOCK_VALUES, MOST_DENSE, TemperedRows, TemperedSums
 
 BOUNDS = (1e-3, 1e3)
 ENSEMBLE_BOUNDS = (0.05, 5.0)
-SEPARATED = 1e-6  # a mean log score this small: the rows are told apart without doubt
+SEPARATED = 1e-6  # mean log loss below which the classes are separable
 
 
-class Tempered(Calibrator):
-    """What the three share: a fit that knows its scores from the search itself, without a matrix of
-    probabilities."""
+class TemperatureCalibrator(Calibrator):
+    """Base of the calibrators with a temperature. Their search returns the losses before and after,
+    so that the fit report needs no matrix of probabilities."""
 
     temperature_: float
 
     @abstractmethod
     def _learn(self, sample: Sample) -> FitReport:
-        """Learn from rows, and say what became of it."""
+        """Learn from rows, and report the outcome."""
 
     def _fit(self, sample: Sample) -> tuple[bool, str]:
         report = self._learn(sample)
@@ -43,11 +43,11 @@ class Tempered(Calibrator):
         return self
 
 
-class TemperatureScaling(Tempered, SummedCalibrator):
+class TemperatureScaling(TemperatureCalibrator, SummedCalibrator):
     """p ~ softmax(z / T), z logits or log-probabilities: one temperature T for all (Guo et al.
     2017, section 4.2).
 
-    The log score is convex in 1 / T; T minimises it within [0.001, 1000]. The most probable class
+    The log loss is convex in 1 / T; T minimises it within [0.001, 1000]. The most probable class
     never changes.
 
     >>> P = np.array([[0.9, 0.1], [0.9, 0.1], [0.9, 0.1], [0.1, 0.9], [0.1, 0.9], [0.1, 0.9]])
@@ -69,40 +69,39 @@ class TemperatureScaling(Tempered, SummedCalibrator):
         return "temperature scaling"
 
     def _learn(self, sample: Sample) -> FitReport:
-        return self.learn(TemperedRows(sample))
+        return self.learn(SoftmaxRows(sample))
 
-    def learn(self, rows: TemperedSums) -> FitReport:
-        """Learn from rows, and say what became of it."""
+    def learn(self, rows: SoftmaxSums) -> FitReport:
+        """Learn from rows, and report the outcome."""
         before = rows.raw_score
         found = bounded_minimum(rows.at_scale, 1.0, 1 / BOUNDS[1], 1 / BOUNDS[0])
         self.temperature_ = 1 / float(found.at)
-        after, status = found.value, f"came to rest in {found.steps} steps"
+        after, status = found.value, f"converged in {found.steps} steps"
         if not after <= before + ROUNDING:
             self.temperature_, after, status = (
                 1.0,
                 before,
-                "identity: no temperature improves the log score",
+                "identity: no temperature improves the log loss",
             )
         elif found.at in (1 / BOUNDS[1], 1 / BOUNDS[0]):
             status = at_bound(self.temperature_)
         elif not found.converged:
-            status = f"did not come to rest in {found.steps} steps"
+            status = f"did not converge in {found.steps} steps"
         return FitReport(found.converged, status, before, after, rows.n)
 
     def _transform(self, sample: Sample) -> np.ndarray:
-        probs = TemperedRows(sample).probabilities(1 / self.temperature_)
+        probs = SoftmaxRows(sample).probabilities(1 / self.temperature_)
         keep_argmax(sample.values, probs)
         return probs
 
 
-class BiasCorrectedTemperature(Tempered, SummedCalibrator):
+class BiasCorrectedTemperature(TemperatureCalibrator, SummedCalibrator):
     """p ~ softmax(z / T + b): a temperature and a bias for each class.
 
     Bias-corrected temperature scaling (Alexandari et al. 2020, section 3) and direction-preserving
-    calibration (Ferrer & Ramos, affine calibration) are one and the same; `DirectionPreserving` is
-    its other name. The log score is convex in (1 / T, b). Biases have mean zero: a common constant
-    does nothing. That of a class without rows, which would go to minus infinity, is held at that
-    mean.
+    calibration (Ferrer & Ramos 2025) are the same map; `DirectionPreserving` is an alias. The log
+    loss is convex in (1 / T, b). Biases have mean zero, as a common constant has no effect. The
+    bias of a class without rows would diverge to minus infinity; it is held at that mean.
 
     >>> P = np.array([[0.9, 0.1], [0.9, 0.1], [0.9, 0.1], [0.1, 0.9], [0.1, 0.9]])
     >>> model = DirectionPreserving().fit(P, [0, 0, 1, 1, 0])
@@ -123,10 +122,10 @@ class BiasCorrectedTemperature(Tempered, SummedCalibrator):
         return "bias-corrected temperature"
 
     def _learn(self, sample: Sample) -> FitReport:
-        return self.learn(TemperedRows(sample))
+        return self.learn(SoftmaxRows(sample))
 
-    def learn(self, rows: TemperedSums) -> FitReport:
-        """Learn from rows, and say what became of it."""
+    def learn(self, rows: SoftmaxSums) -> FitReport:
+        """Learn from rows, and report the outcome."""
         before = rows.raw_score
         low, high = 1 / BOUNDS[1], 1 / BOUNDS[0]
         present = rows.present
@@ -147,32 +146,35 @@ class BiasCorrectedTemperature(Tempered, SummedCalibrator):
             high=high,
         )
         self.temperature_, self.bias_ = 1 / float(found.at[0]), biases(found.at).copy()
-        after, status = found.value, f"came to rest in {found.steps} steps"
+        after, status = found.value, f"converged in {found.steps} steps"
         if not after <= before + ROUNDING:
             self.temperature_, self.bias_, after = 1.0, np.zeros(rows.classes), before
-            status = "identity: no temperature and biases improve the log score"
+            status = "identity: no temperature and biases improve the log loss"
         elif found.at[0] in (low, high):
             status = at_bound(self.temperature_)
         elif after < SEPARATED:
-            status = f"the outputs tell the classes apart without error; stopped at a temperature of {self.temperature_:.3g}"
+            status = (
+                "the outputs separate the classes without error; stopped at a temperature of"
+                f" {self.temperature_:.3g}"
+            )
         elif not found.converged:
-            status = f"did not come to rest in {found.steps} steps"
+            status = f"did not converge in {found.steps} steps"
         return FitReport(found.converged, status, before, after, rows.n)
 
     def _transform(self, sample: Sample) -> np.ndarray:
-        return TemperedRows(sample).probabilities(1 / self.temperature_, self.bias_)
+        return SoftmaxRows(sample).probabilities(1 / self.temperature_, self.bias_)
 
 
 DirectionPreserving = BiasCorrectedTemperature
 
 
-class EnsembleTemperature(Tempered):
-    """A mixture of tempered, raw and uniform probabilities (ETS; Zhang, Kailkhura & Han 2020,
+class EnsembleTemperature(TemperatureCalibrator):
+    """A mixture of scaled, original and uniform probabilities (ETS; Zhang, Kailkhura & Han 2020,
     section 3.2, equation 8).
 
-    The temperature comes first, within [0.05, 5]; then the weights, not negative and of sum 1. Both
-    minimise `loss`: the "squared" error, or the "log" score. Every part keeps the order of the
-    classes, so the most probable one never changes.
+    The temperature is fitted first, within [0.05, 5], then the weights, which are not negative and
+    sum to 1. Both minimise `loss`: the "squared" error or the "log" loss. Each component keeps the
+    order of the classes, so that the most probable class never changes.
 
     >>> P = np.array([[0.9, 0.1], [0.9, 0.1], [0.9, 0.1], [0.1, 0.9], [0.1, 0.9], [0.1, 0.9]])
     >>> EnsembleTemperature().fit(P, [0, 0, 1, 1, 1, 0]).predict_proba([[0.9, 0.1]]).round(4)
@@ -197,7 +199,7 @@ class EnsembleTemperature(Tempered):
     def _learn(self, sample: Sample) -> FitReport:
         if self.loss not in ("squared", "log"):
             raise InputError("loss", 'must be "squared" or "log"', repr(self.loss))
-        rows = TemperedRows(sample)
+        rows = SoftmaxRows(sample)
         before = rows.raw_score
         low, high = ENSEMBLE_BOUNDS
         if self.loss == "log":
@@ -215,16 +217,16 @@ class EnsembleTemperature(Tempered):
         after = float(
             -(share @ np.log(np.maximum(truths @ self.weights_, np.finfo(np.float64).tiny)))
         )
-        status = at_bound(self.temperature_) if self.temperature_ in (low, high) else "came to rest"
+        status = at_bound(self.temperature_) if self.temperature_ in (low, high) else "converged"
         if after > before + ROUNDING:
             status += "; " + WORSE
         return FitReport(True, status, before, after, len(sample))
 
     def _transform(self, sample: Sample) -> np.ndarray:
-        rows = TemperedRows(sample)
-        tempered, raw, uniform = self.weights_
+        rows = SoftmaxRows(sample)
+        scaled, raw, uniform = self.weights_
         probs = rows.probabilities(1 / self.temperature_)
-        probs *= tempered
+        probs *= scaled
         probs += uniform / rows.classes
         if raw > 0:
             probs += raw * rows.probabilities(1.0)
@@ -236,9 +238,9 @@ def at_bound(temperature: float) -> str:
     return f"temperature at its bound of {temperature:g}"
 
 
-def least_squares_temperature(rows: TemperedRows) -> float:
-    """The temperature of the least Brier score. It is not convex: the best of a grid, then its
-    neighbourhood."""
+def least_squares_temperature(rows: SoftmaxRows) -> float:
+    """The temperature with the lowest Brier score. The score is not convex: a grid search comes
+    first, then a search around its best point."""
     grid = np.geomspace(*ENSEMBLE_BOUNDS, 16)
     best = int(np.argmin([rows.brier(1 / t) for t in grid]))
     around = np.log([grid[max(best - 1, 0)], grid[min(best + 1, len(grid) - 1)]])
@@ -252,8 +254,8 @@ def least_squares_temperature(rows: TemperedRows) -> float:
 
 
 def mixture_sums(sample: Sample, scale: float) -> tuple[np.ndarray, np.ndarray]:
-    """Of tempered, raw and uniform probabilities: that of each row's true class, [n, 3], and mean
-    products, [3, 3]."""
+    """Of scaled, original and uniform probabilities: that of each row's true class, [n, 3], and
+    mean products, [3, 3]."""
     n, K = sample.values.shape
     truths, products = np.full((n, 3), 1 / K), np.full((3, 3), 1 / K)
     products[:2, :2] = 0
@@ -261,7 +263,7 @@ def mixture_sums(sample: Sample, scale: float) -> tuple[np.ndarray, np.ndarray]:
     for start in range(0, n, size):
         block = slice(start, start + size)
         part = sample.take(block)
-        rows = TemperedRows(part)
+        rows = SoftmaxRows(part)
         both = rows.probabilities(scale), rows.probabilities(1.0)
         for i, p in enumerate(both):
             truths[block, i] = p[np.arange(len(p)), part.codes]
@@ -272,8 +274,8 @@ def mixture_sums(sample: Sample, scale: float) -> tuple[np.ndarray, np.ndarray]:
 
 
 def squared_weights(products: np.ndarray, truths: np.ndarray) -> np.ndarray:
-    """The w on the simplex of least w'Aw - 2 r'w: exactly, as the best stationary point of its
-    faces."""
+    """The w on the simplex that minimises w'Aw - 2 r'w: exactly, as the best stationary point of
+    its faces."""
     best, weights = np.inf, np.zeros(3)
     for size in (1, 2, 3):
         for face in map(list, combinations(range(3), size)):
@@ -290,7 +292,7 @@ def squared_weights(products: np.ndarray, truths: np.ndarray) -> np.ndarray:
 
 
 def log_weights(truths: np.ndarray, share: np.ndarray) -> np.ndarray:
-    """The w on the simplex of the least mean log score (convex), never worse than a corner."""
+    """The w on the simplex that minimises the mean log loss (convex); never worse than a corner."""
 
     def mixed(w: np.ndarray) -> np.ndarray:
         return np.maximum(truths @ w, np.finfo(np.float64).tiny)

@@ -20,7 +20,7 @@ DIAGRAMS = {
     "classwise_diagram": ("classwise", "ClasswiseReliability", "ClasswiseDisplay"),
     "decision_regions_diagram": ("decisions", "DecisionRegions", "DecisionRegionsDisplay"),
     "group_errors_diagram": ("group_errors", "GroupErrors", "GroupErrorsDisplay"),
-    "grouping_diagram": ("grouping", "RegionReliability", "GroupingDisplay"),
+    "grouping_diagram": ("grouping", "GroupingDiagram", "GroupingDisplay"),
     "interval_wise_diagram": ("interval_wise", "IntervalWise", "IntervalWiseDisplay"),
     "loss_budget_diagram": ("budget", "LossBudget", "LossBudgetDisplay"),
     "partition_composition_diagram": (

@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 
 from ..errors import InputError
-from ..grouping.loss import GroupingDiagram, GroupingLoss
-from ..grouping.loss import grouping_diagram as find_rates
+from ..grouping.loss import GroupingLoss, GroupingRates
+from ..grouping.loss import grouping_rates as find_rates
 from .diagram import Diagram
 from .picture import Axis, Bars, Line, Mark, Panel, Picture, Points, Rule
 
@@ -20,12 +20,12 @@ MOST_INTERVALS = 60  # regions; with more, intervals would overlap
 
 
 @dataclass(frozen=True, eq=False)
-class RegionReliability(GroupingDiagram, Diagram):
-    """A `GroupingDiagram` that can be drawn. The further apart the regions of a bin, the greater
-    the grouping loss. Rates of grey regions do not differ significantly from that of their bin."""
+class GroupingDiagram(GroupingRates, Diagram):
+    """`GroupingRates` that can be drawn. The further apart the regions of a bin, the greater the
+    grouping loss. Rates of grey regions do not differ significantly from that of their bin."""
 
     @classmethod
-    def of_grouping(cls, found: GroupingLoss) -> RegionReliability:
+    def of_grouping(cls, found: GroupingLoss) -> GroupingDiagram:
         """From a grouping loss of a single event."""
         if found.diagram is None:
             raise InputError("lens", "must have a single event, such as TopLabel()")
@@ -134,10 +134,10 @@ def _thick(rows: np.ndarray) -> np.ndarray:
 
 def grouping_diagram(
     y_true: Any, y_proba: Any = None, features: Any = None, **choices: Any
-) -> RegionReliability:
+) -> GroupingDiagram:
     """The calibration curve and two regions of each of ten bins, learned from one half of the rows
     and evaluated on the other (Perez-Lebel et al. 2023, Figure 5). Arguments as in
-    `probaudit.grouping_diagram`.
+    `probaudit.grouping_rates`.
 
     >>> from probaudit.choices.lenses import Binary
     >>> from probaudit.simulate import neural_outputs
@@ -146,6 +146,6 @@ def grouping_diagram(
     np.True_
     """
     found = find_rates(y_true, y_proba, features, **choices)
-    return RegionReliability(
+    return GroupingDiagram(
         **{field.name: getattr(found, field.name) for field in fields(GroupingDiagram)}
     )

@@ -1,5 +1,5 @@
-"""The loss budget: expected score = calibration + grouping + the rest (papers 1 and 2, by the law
-of total variance)."""
+"""The loss budget: expected score = calibration + grouping + rest (Perez-Lebel et al. 2023; Ferrer
+& Ramos 2025)."""
 
 from __future__ import annotations
 
@@ -26,8 +26,8 @@ from ..errors import InputError
 from ..estimate import Estimate
 from ..scoring.expected_scores import estimate_score
 from ..states.evidence import Others
+from .event_loss import PARTS
 from .features import features_of
-from .level_sets import PARTS
 from .loss import GroupingLoss, grouping_loss
 from .region_table import Region
 
@@ -40,19 +40,18 @@ MOST_CLASSES = 20
 
 @dataclass(frozen=True, eq=False)
 class Budget:
-    """Where the expected score goes. `total` is `calibration` + `grouping` + `rest`, exactly.
+    """The parts of the expected score. `total` is `calibration` + `grouping` + `rest`, exactly.
 
-    total : the mean score: over all classes, of the whole forecast; else of the event that the lens
-        shows (Brier: (p - y)^2).
-    calibration : what a calibrator removed on rows it was not fitted to (`removed`), plus the
-        calibration loss still left after it.
-    grouping : a lower bound of what more is lost because rows with the same recalibrated output
-        differ (a better model could remove it).
-    rest : irreducible noise, and grouping loss that the regions do not see.
-    removed : the score of the outputs less that of the recalibrated ones, paired.
+    total : the mean score, of the whole forecast or of the event of the lens (Brier: (p - y)^2).
+    calibration : what a calibrator removes from rows it was not fitted to (`removed`), plus the
+        calibration loss left after it.
+    grouping : a lower bound of the loss from hidden groups: rows with the same recalibrated output
+        and different probabilities. A better model could remove it.
+    rest : irreducible noise, and grouping loss that the regions do not reveal.
+    removed : the score of the outputs minus that of the recalibrated outputs, paired.
     calibrator, calibrator_words : the class of the calibrator, and its name for people; "" if the
         outputs were not recalibrated.
-    score, lens : which score is split, and what it is of: the whole forecast, or one event.
+    score, lens : the score, and whether it is that of the whole forecast or of one event.
     found : the grouping loss of the recalibrated outputs, with its table of regions.
     after : the budget of the recalibrated outputs: the same grouping and the same rest.
     """
@@ -79,14 +78,15 @@ class Budget:
         for name in names:
             label = {"grouping": "grouping (at least)"}.get(name, name)
             lines.append(
-                f"{label:24}" + "".join(f"{_cell(getattr(b, name), b.total):>34}" for b in budgets)
+                f"{label:24}"
+                + "".join(f"{_budget_cell(getattr(b, name), b.total):>34}" for b in budgets)
             )
         return "\n".join(lines)
 
-    def badly_served(self, most: int) -> list[Region]:
-        """The regions whose recalibrated probability is wrong, the largest losses first. Of two
-        classes, which mirror each other, the second's. A bin of outputs that was not split is left
-        out: that it is wrong is miscalibration."""
+    def misjudged(self, most: int) -> list[Region]:
+        """The groups that the model misjudges after recalibration, the largest losses first. Two
+        classes mirror each other; only regions of the second are listed. A bin that was not split
+        is left out, as its error is miscalibration."""
         table, classes = self.found.regions, list(self.found.lower_bound.per_class)
         mirrored = classes[:1] if len(classes) == 2 else []
         found: list[Region] = []
@@ -113,7 +113,7 @@ class Budget:
         return parts | {"after": None if self.after is None else self.after.to_dict()}
 
 
-def _cell(part: Estimate, total: Estimate) -> str:
+def _budget_cell(part: Estimate, total: Estimate) -> str:
     span = f" [{part.low:.4f}, {part.high:.4f}]" if math.isfinite(part.low) else ""
     share = f" {part / total:4.0%}" if total else ""
     return f"{float(part):.4f}{span}{share}"
@@ -136,32 +136,31 @@ def loss_budget(
     others: Others | None = None,
     **options: Unpack[RowOptions],
 ) -> Budget:
-    """How the expected score splits into what calibration, a better use of the features, and
-    nothing known would remove.
+    """Split the expected score into what recalibration removes, what a better use of the features
+    could remove, and the rest.
 
     The outputs are recalibrated out of fold, and the grouping loss is that of the recalibrated
-    outputs, as Perez-Lebel et al. 2023 (Section 5) do with isotonic regression. Of several classes,
-    rows are binned by the probability of one class at a time; without recalibration, rows of one
-    bin that differ in their other probabilities would make repairable miscalibration look like
-    grouping.
+    outputs, as in Perez-Lebel et al. 2023 (Section 5) with isotonic regression. With several
+    classes, rows are binned by the probability of one class at a time. Without recalibration, rows
+    of a bin with different other probabilities would make miscalibration look like grouping loss.
 
     calibration = (score before - score after) + calibration loss left after; grouping and rest are
     those of the recalibrated outputs, so that the budgets before and after agree by construction.
 
     features, bins, regions, region_ratio, resamples : as in `grouping_loss`.
     lens : `Classwise()`, whose budget is that of the full score, if there are at most 20 classes
-        with 500 rows each on average; else `TopLabel()`. A budget says which. The event stays that
-        of the original outputs.
-    calibrator : as in `calibration_loss`, whose default is not used where rows are too few for
-        folds; "best" for the one that `select_calibrator` takes without features; what
-        `calibration_loss` returned; or "none" for the budget of the outputs themselves, which of
-        several classes may count miscalibration as grouping.
+        with 500 rows each on average; else `TopLabel()`. The definition of a budget names it. The
+        event is that of the original outputs.
+    calibrator : as in `calibration_loss`, whose default is skipped if the rows are too few for
+        folds; "best" for the choice of `select_calibrator` without features; a result of
+        `calibration_loss`; or "none" for the budget of the original outputs, which with several
+        classes may count miscalibration as grouping loss.
     others : the rows of which these are a sample, see `grouping_loss`. With a calibrator the budget
         is that of the sample.
 
-    Calibration left and grouping are estimated without their finite-sample bias, so that either may
-    come out slightly below zero. Intervals resample rows (or clusters), all parts together, with
-    calibrators and regions held fixed.
+    The calibration loss left and the grouping loss are corrected for finite-sample bias, so that
+    either may be slightly below zero. Intervals resample rows (or clusters), all parts together,
+    with fixed calibrators and regions.
 
     >>> from probaudit.simulate import neural_outputs
     >>> world = neural_outputs(4000)
@@ -171,19 +170,7 @@ def loss_budget(
     >>> found.calibrator, float(found.rest) == float(found.after.rest)
     ('BiasCorrectedTemperature', True)
     """
-    if score not in NAMED:
-        raise InputError("score", f"must be one of {', '.join(NAMED)}", repr(score))
-    if isinstance(calibrator, str) and calibrator not in ("best", "none"):
-        raise InputError(
-            "calibrator", 'must be a calibrator, None, "best" or "none"', repr(calibrator)
-        )
-    if (
-        calibrator is not None
-        and not isinstance(calibrator, (str, CalibrationLoss))
-        and calibrator.takes is not None
-    ):
-        rule = f"must not take {calibrator.takes}: what it removes is not miscalibration alone"
-        raise InputError("calibrator", rule, type(calibrator).__name__)
+    _check_options(score, calibrator)
     sample_words = ""
     if (source := as_source(y_true, y_proba, **options)) is not None:
         evidence = Passing().evidence(source)
@@ -195,51 +182,77 @@ def loss_budget(
     features = features_of(predictions) if features is None else features
     choices: dict[str, Any] = {"bins": bins, "regions": regions, "region_ratio": region_ratio}
     choices |= {"resamples": resamples, "seed": seed}
+    recalibration = _recalibration(predictions, calibrator, score, seed)
+    scored = _ScoredRows.of(predictions, recalibration, lens, score)
+    if recalibration is not None:
+        features = None if features is None else _taken(features, scored.places)
+        others = None
+    # All parts must be of the same rows. For a single event the total is that of the sample, and
+    # with clusters so is the grouping loss.
+    elif not isinstance(lens, Classwise) or predictions.clusters is not None:
+        others = None
+    found = grouping_loss(
+        scored.rows, features=features, lens=scored.lens, score=score, others=others, **choices
+    )
+    total = None if others is None else estimate_score(others.summary, NAMED[score])
+    how = "not recalibrated"
+    if scored.calibrator:
+        name = Definition.of_name(scored.calibrator, scored.calibrator_words)
+        how = "recalibrated by " + name + " out of fold"
+    words = Definition(f"loss budget of the {as_score(score).words()}", lens, how)
+    words += sample_words if others is None else ""
+    return _assemble_budget(scored, found, words, score=score, lens=lens, total=total, **choices)
+
+
+def _check_options(score: Any, calibrator: Any) -> None:
+    if score not in NAMED:
+        raise InputError("score", f"must be one of {', '.join(NAMED)}", repr(score))
+    if calibrator is None or isinstance(calibrator, CalibrationLoss):
+        return
+    if isinstance(calibrator, str):
+        if calibrator not in ("best", "none"):
+            rule = 'must be a calibrator, None, "best" or "none"'
+            raise InputError("calibrator", rule, repr(calibrator))
+    elif calibrator.takes is not None:
+        rule = f"must not take {calibrator.takes}: it would remove more than miscalibration"
+        raise InputError("calibrator", rule, type(calibrator).__name__)
+
+
+def _recalibration(
+    predictions: Predictions, calibrator: Any, score: str, seed: int
+) -> CalibrationLoss | None:
+    """The recalibrated outputs; None to leave the outputs uncalibrated."""
+    if isinstance(calibrator, CalibrationLoss):
+        return calibrator
     if calibrator is None:
-        calibrator = _usual_calibration(predictions, seed)
-    if calibrator == "none":
-        judged = _Judged.of(predictions, None, lens, score)
-        # All parts are of the same rows: of a single event the total, and of clusters the grouping
-        # loss, are the sample's.
-        others = others if isinstance(lens, Classwise) and predictions.clusters is None else None
-        found = grouping_loss(
-            predictions, features=features, lens=lens, score=score, others=others, **choices
-        )
-        total = None if others is None else estimate_score(others.summary, NAMED[score])
-        return _budget(
-            judged, found, score, lens, sample_words if others is None else "", choices, total
-        )
-    if calibrator == "best":
-        calibrator = select_calibrator(
-            replace(predictions, features=None), score=score, seed=seed
-        ).calibrator
-    if not isinstance(calibrator, CalibrationLoss):
-        calibrator = calibration_loss(predictions, calibrator=calibrator, seed=seed, interval=None)
-    judged = _Judged.of(predictions, calibrator, lens, score)
-    features = None if features is None else _taken(features, judged.places)
-    found = grouping_loss(judged.rows, features=features, lens=judged.lens, score=score, **choices)
-    return _budget(judged, found, score, lens, sample_words, choices, None)
+        return _default_recalibration(predictions, seed)
+    if isinstance(calibrator, str) and calibrator == "none":
+        return None
+    if isinstance(calibrator, str):
+        plain = replace(predictions, features=None)
+        calibrator = select_calibrator(plain, score=score, seed=seed).calibrator
+    return calibration_loss(predictions, calibrator=calibrator, seed=seed, interval=None)
 
 
-def _usual_calibration(predictions: Predictions, seed: int) -> CalibrationLoss | Literal["none"]:
-    """The usual calibrator out of fold; "none" where the rows cannot be split into folds."""
+def _default_recalibration(predictions: Predictions, seed: int) -> CalibrationLoss | None:
+    """The default calibrator out of fold; None if the rows cannot be split into folds."""
     try:
         return calibration_loss(predictions, seed=seed, interval=None)
     except InputError as problem:
         if problem.argument != "cv":
             raise
-        return "none"
+        return None
 
 
 def budget_lens(predictions: Predictions) -> Lens:
-    """All classes where there are rows enough for each; else the top label."""
+    """All classes if each has enough rows; else the top label."""
     K = predictions.n_classes
     enough = K <= MOST_CLASSES and len(survey(predictions).good) >= ENOUGH_ROWS * K
     return Classwise() if enough and not predictions.pairs else TopLabel()
 
 
 def _taken(features: Any, rows: np.ndarray) -> Any:
-    """Some rows of features, in whatever form they come."""
+    """Some rows of features, in any supported form."""
     columns = named_columns(features, "features")
     if columns is not None:
         return {name: column[rows] for name, column in columns.items()}
@@ -247,13 +260,12 @@ def _taken(features: Any, rows: np.ndarray) -> Any:
 
 
 @dataclass(frozen=True, eq=False)
-class _Judged:
-    """The rows whose grouping loss is measured, and the score of each before and after
-    recalibration.
+class _ScoredRows:
+    """The rows of a budget, and the score of each before and after recalibration.
 
-    rows, lens : recalibrated (or original) outputs, and the lens that shows the event in them.
-    places : of these rows among all. share : of each row in the mean, 0 for bad rows.
-    calibrator : its name, "" for none.
+    rows, lens : recalibrated (or original) outputs, and the lens for their event.
+    places : of these rows among all. share : of each row in the mean; 0 for bad rows.
+    calibrator, calibrator_words : see `Budget`.
     """
 
     rows: Predictions
@@ -268,13 +280,13 @@ class _Judged:
     @classmethod
     def of(
         cls, predictions: Predictions, repaired: CalibrationLoss | None, lens: Lens, score: str
-    ) -> _Judged:
+    ) -> _ScoredRows:
         if repaired is None:
-            scores, share = _scores(predictions, score, lens)
+            scores, share = _row_scores(predictions, score, lens)
             return cls(predictions, lens, np.arange(len(predictions)), scores, scores, share)
-        before, share = _scores(predictions.take(repaired.rows), score, lens)
+        before, share = _row_scores(predictions.take(repaired.rows), score, lens)
         rows, inner = _recalibrated(predictions, repaired, lens)
-        after, _ = _scores(rows, score, inner)
+        after, _ = _row_scores(rows, score, inner)
         return cls(
             rows=rows,
             lens=inner,
@@ -287,7 +299,7 @@ class _Judged:
         )
 
     def mean(self, values: np.ndarray, definition: str) -> Estimate:
-        """A mean over rows with its interval by linearisation, by cluster where rows have
+        """A mean over rows with its interval by linearisation, cluster-robust if there are
         clusters."""
         value = math.inf if np.isinf(values).any() else float(self.share @ values)
         influence = mean_influence(values, self.share)
@@ -296,41 +308,42 @@ class _Judged:
         n = int((self.share > 0).sum())
         return Estimate(value, low=value - half, high=value + half, n=n, definition=definition)
 
-    def resampled(self, values: np.ndarray, resamples: int, seed: int) -> np.ndarray:
-        """Means of values in the resamples that `grouping_loss` takes."""
+    def deviations(self, values: np.ndarray, resamples: int, seed: int) -> np.ndarray:
+        """Means of values in the resamples that `grouping_loss` takes, minus their mean."""
         units = sampling_units(len(self.share), seed, self.rows.cluster_numbers)
         counts = paired_counts(int(units.max()) + 1, resamples, seed)[1:]
         with np.errstate(invalid="ignore"):
             sums = np.bincount(units, self.share * values)
-            return np.asarray(counts @ sums / (counts @ np.bincount(units, self.share)))
+            means = np.asarray(counts @ sums / (counts @ np.bincount(units, self.share)))
+            return means - means.mean()
 
 
 def _recalibrated(
     predictions: Predictions, repaired: CalibrationLoss, lens: Lens
 ) -> tuple[Predictions, Lens]:
-    """The recalibrated rows, and the lens that shows in them the event of the original outputs."""
+    """The recalibrated rows, and the lens for the event of the original outputs in them."""
     posteriors, original = np.clip(repaired.posteriors, 0, 1), predictions.take(repaired.rows)
     kept: dict[str, Any] = {
         name: getattr(original, name) for name in ("sample_weight", "columns", "clusters")
     }
     if isinstance(lens, TopLabel) and not predictions.pairs:
-        # The event is that the class which the original outputs chose is right, also where the
-        # recalibrated outputs would choose another.
+        # The event is that the most probable class of the original outputs is right, even if the
+        # recalibrated outputs have another.
         chosen = original.probabilities().argmax(axis=1)
         confidence = posteriors[np.arange(len(chosen)), chosen]
         return Predictions.from_confidence(confidence, original.codes == chosen, **kept), lens
     if predictions.pairs:
         return Predictions.from_confidence(posteriors[:, 1], original.codes == 1, **kept), lens
     if not isinstance(lens, (Full, Classwise, OneVsRest, Binary)):
-        rule = "recalibration may change the event; use Classwise(), TopLabel(), OneVsRest(c) or Binary()"
-        raise InputError("lens", f'{rule}, or calibrator="none"', repr(lens))
+        rule = "must be Classwise(), TopLabel(), OneVsRest(c) or Binary() with recalibration,"
+        raise InputError("lens", f'{rule} or pass calibrator="none"', repr(lens))
     return Predictions(original.codes, posteriors, tolerance=1e-6, **kept), lens
 
 
-def _scores(predictions: Predictions, score: str, lens: Lens) -> tuple[np.ndarray, np.ndarray]:
-    """The score of each row, of the whole forecast or of the event alone, and the share of each.
+def _row_scores(predictions: Predictions, score: str, lens: Lens) -> tuple[np.ndarray, np.ndarray]:
+    """The score of each row, of the whole forecast or of the event, and the share of each row.
 
-    Rows that do not count have a share of 0.
+    Bad rows have a share of 0.
     """
     views, rule = look(predictions, lens), NAMED[score]
     first = views[0]
@@ -350,74 +363,63 @@ def _scores(predictions: Predictions, score: str, lens: Lens) -> tuple[np.ndarra
     return scores, share
 
 
-def _budget(
-    judged: _Judged,
+def _assemble_budget(
+    scored: _ScoredRows,
     found: GroupingLoss,
+    words: str,
+    *,
     score: str,
     lens: Lens,
-    words: str,
-    choices: dict[str, Any],
     total: Estimate | None,
+    resamples: int,
+    seed: int,
+    **_: Any,
 ) -> Budget:
     """The budget, and that of the recalibrated outputs if there are any.
 
-    total : of all rows, if these are a sample of which `found` has counted all; then no resample
-        has all parts, and the interval of the rest takes them as independent.
+    total : of all rows, if the rows are a sample and `found` counts all rows. No resample then has
+        all parts, and the interval of the rest takes the parts as independent.
     """
-    how = "not recalibrated"
-    if judged.calibrator:
-        name = Definition.of_name(judged.calibrator, judged.calibrator_words)
-        how = "recalibrated by " + name + " out of fold"
-    words = Definition(f"loss budget of the {as_score(score).words()}", lens, how) + words
     left, grouping = found.calibration_loss, found.lower_bound
-    before = judged.mean(judged.before, "total, " + words) if total is None else total
-    after = (
-        judged.mean(judged.after, "total after recalibration, " + words)
-        if judged.calibrator
-        else before
-    )
+    before = scored.mean(scored.before, "total, " + words) if total is None else total
+    after = before
+    if scored.calibrator:
+        after = scored.mean(scored.after, "total after recalibration, " + words)
     with np.errstate(invalid="ignore"):
-        removed = judged.mean(judged.before - judged.after, "removed by recalibration, " + words)
+        removed = scored.mean(scored.before - scored.after, "removed by recalibration, " + words)
     rest = Estimate(after - left - grouping, n=after.n, definition="the rest, " + words)
     calibration = Estimate(removed + left, n=after.n, definition="calibration, " + words)
     if total is None and found.deviations is not None:
         deviations = dict(zip(PARTS, found.deviations.T, strict=True))
-        resampled = [
-            judged.resampled(x, choices["resamples"], choices["seed"])
-            for x in (judged.before, judged.after)
-        ]
-        old, new = (x - x.mean() for x in resampled)
+        old, new = (
+            scored.deviations(values, resamples, seed) for values in (scored.before, scored.after)
+        )
         _set_interval(calibration, old - new + deviations["calibration_loss"])
         _set_interval(rest, new - deviations["calibration_loss"] - deviations["lower_bound"])
     else:
-        half = math.sqrt(
-            sum(((part.high - part.low) / 2) ** 2 for part in (before, left, grouping))
-        )
-        rest.low, rest.high, calibration.low, calibration.high = (
-            rest - half,
-            rest + half,
-            left.low,
-            left.high,
-        )
-    if not judged.calibrator:
-        return Budget(before, left, grouping, rest, score, lens, found, words, removed)
-    none = Estimate(0.0, n=after.n, definition="nothing removed")
+        squares = (((part.high - part.low) / 2) ** 2 for part in (before, left, grouping))
+        half = math.sqrt(sum(squares))
+        rest.low, rest.high = rest - half, rest + half
+        calibration.low, calibration.high = left.low, left.high
+    shared: Any = {"grouping": grouping, "rest": rest, "score": score, "lens": lens, "found": found}
+    if not scored.calibrator:
+        return Budget(total=before, calibration=left, definition=words, removed=removed, **shared)
     later = Budget(
-        after, left, grouping, rest, score, lens, found, words + ", after recalibration", none
+        total=after,
+        calibration=left,
+        definition=words + ", after recalibration",
+        removed=Estimate(0.0, n=after.n, definition="nothing removed"),
+        **shared,
     )
     return Budget(
-        before,
-        calibration,
-        grouping,
-        rest,
-        score,
-        lens,
-        found,
-        words,
-        removed,
-        judged.calibrator,
-        judged.calibrator_words,
-        later,
+        total=before,
+        calibration=calibration,
+        definition=words,
+        removed=removed,
+        calibrator=scored.calibrator,
+        calibrator_words=scored.calibrator_words,
+        after=later,
+        **shared,
     )
 
 

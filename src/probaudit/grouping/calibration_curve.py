@@ -1,4 +1,4 @@
-"""A continuous calibration curve: how often an event happens at each output, by local regression or
+"""A continuous calibration curve: the frequency of an event at each output, by local regression or
 nearest neighbours."""
 
 from __future__ import annotations
@@ -8,15 +8,16 @@ from functools import cached_property
 
 import numpy as np
 
-POINTS = 512  # if there are more rows than this, neighbours count as one point of the curve
+POINTS = 512  # with more rows than this, neighbouring rows form one point of the curve
 SPAN = 0.15
 MOST_NEIGHBOURS, NEIGHBOUR_SHARE = 2000, 0.1
 
 
 @dataclass(frozen=True)
-class Points:
-    """Rows of one level set with nearly the same output as one, in rising order: mean output, rate
-    of the event, weight, effective number of rows, and level set; and the point of each row."""
+class CurvePoints:
+    """Points of the curve: rows of one level set with nearly the same output, in rising order. Each
+    has a mean output, an observed rate, a weight, an effective number of rows, and a level set;
+    `of_row` is the point of each row."""
 
     outputs: np.ndarray
     rates: np.ndarray
@@ -28,15 +29,15 @@ class Points:
     @classmethod
     def of(
         cls, outputs: np.ndarray, hits: np.ndarray, weights: np.ndarray, level: np.ndarray
-    ) -> Points:
-        """Level sets are ranges of outputs. Equal outputs are never parted."""
+    ) -> CurvePoints:
+        """Level sets are ranges of outputs. Equal outputs share a point."""
         order = np.argsort(outputs, kind="stable")
         x, sorted_level = outputs[order], level[order]
         fresh = np.r_[True, x[1:] != x[:-1]]
         # the first row of equal ones
         first = np.maximum.accumulate(np.where(fresh, np.arange(len(x)), 0))
         rank = first * POINTS // max(len(x), POINTS) if len(x) > POINTS else first
-        # where the log score is infinite if they are wrong: by themselves
+        # outputs of 0 and 1 are separate points: their log loss is infinite if they are wrong
         sure = (x <= 0) | (x >= 1)
         begins = np.r_[True, (np.diff(rank) > 0) | (np.diff(sorted_level) != 0) | np.diff(sure)]
         of_row = np.empty(len(x), np.int64)
@@ -60,8 +61,8 @@ class Points:
         return local_regression(self.outputs, self.weight)
 
     def curve(self, rates: np.ndarray, keep_ends: bool) -> np.ndarray:
-        """The smoothed rates, [..., points]. With `keep_ends`, those of outputs 0 and 1 stay as
-        they are."""
+        """The smoothed rates, [..., points]. With `keep_ends`, those of outputs 0 and 1 are not
+        smoothed."""
         smooth = np.clip(rates @ self.smoother.T, 0, 1)
         return (
             np.where((self.outputs <= 0) | (self.outputs >= 1), rates, smooth)
@@ -70,15 +71,15 @@ class Points:
         )
 
 
-class BoxPoints(Points):
-    """Level sets of several outputs, each as one point: the rates there are not smoothed."""
+class BoxPoints(CurvePoints):
+    """Level sets of several outputs, each as one point whose rate is not smoothed."""
 
     @cached_property
     def smoother(self) -> np.ndarray:
         return np.eye(len(self.outputs))
 
 
-# a box is fitted with squares and products of outputs if it has so many rows for each
+# rows per regression term that a box needs for squares and products of outputs
 ROWS_PER_TERM = 10
 
 
@@ -89,8 +90,8 @@ class BoxCurve:
 
     fitted : [rows, classes]. rows : of each box, its rows.
     terms, slopes : of each box, the centred regressors of its rows, [rows, terms], and the
-        covariance of the
-    fitted slopes for each class, [classes, terms, terms]. It errs low, as residuals do.
+        covariance of the fitted slopes for each class, [classes, terms, terms]. It is biased
+        downwards, as residuals are.
     """
 
     fitted: np.ndarray
@@ -113,7 +114,7 @@ class BoxCurve:
         fitted, terms, slopes = np.empty(hits.shape), [], []
         for inside in rows:
             w, y = weights[inside], hits[inside]
-            x = _terms(outputs[inside], w)
+            x = _regressors(outputs[inside], w)
             mean = w @ y / w.sum()
             inverse = np.linalg.pinv((x * w[:, None]).T @ x, rcond=1e-9, hermitian=True)
             fit = mean + x @ (inverse @ (x * w[:, None]).T @ (y - mean))
@@ -127,11 +128,10 @@ class BoxCurve:
     def noise(
         self, region: np.ndarray, level: np.ndarray, weights: np.ndarray, scaled: bool = False
     ) -> np.ndarray:
-        """What chance in the slopes adds, on average, to the weighted variance of the fitted
-        values' means over regions within their level sets, [classes]. Each row may be a region of
-        its own.
+        """What noise in the slopes adds, on average, to the weighted variance of the fitted values'
+        means over regions within their level sets, [classes]. Each row may be a region.
 
-        scaled : multiply by rows / degrees of freedom, so that the result does not err low.
+        scaled : multiply by rows / degrees of freedom, which removes the downward bias.
         """
         total, found = 0.0, np.zeros(self.fitted.shape[1])
         for inside, x, slopes in zip(self.rows, self.terms, self.slopes, strict=True):
@@ -163,9 +163,9 @@ def _means(cell: np.ndarray, w: np.ndarray, values: np.ndarray) -> np.ndarray:
     return np.column_stack([np.bincount(place, w * column) / mass for column in values.T])
 
 
-def _terms(outputs: np.ndarray, w: np.ndarray) -> np.ndarray:
-    """Outputs but the last, and their squares and products where rows allow it; without a mean, of
-    the order of 1."""
+def _regressors(outputs: np.ndarray, w: np.ndarray) -> np.ndarray:
+    """All outputs but the last, and their squares and products if there are enough rows; centred,
+    and of the order of 1."""
     x = outputs[:, :-1].astype(np.float64)
     d, n = x.shape[1], len(x)
     if n < ROWS_PER_TERM * d:
@@ -198,9 +198,9 @@ def _slope_covariance(
 
 
 def local_regression(outputs: np.ndarray, weight: np.ndarray, span: float = SPAN) -> np.ndarray:
-    """The matrix that turns rates at rising outputs into a curve there: straight lines, fitted with
-    tricube weights to the nearest points that hold a share of the weight (LOWESS without its robust
-    steps, Cleveland 1979).
+    """The smoother matrix from rates at rising outputs to a curve there: straight lines, fitted
+    with tricube weights to the nearest points that hold `span` of the weight (LOWESS without its
+    robust steps, Cleveland 1979).
 
     >>> smoother = local_regression(np.linspace(0, 1, 50), np.ones(50), 0.3)
     >>> bool(np.allclose(smoother @ np.linspace(0.2, 0.7, 50), np.linspace(0.2, 0.7, 50)))
@@ -216,7 +216,7 @@ def local_regression(outputs: np.ndarray, weight: np.ndarray, span: float = SPAN
         (kernel * gap**2).sum(axis=1),
     )
     spread = mass * second - first**2
-    line = spread > 1e-9 * mass * second  # else all weight lies at one place, and a mean must do
+    line = spread > 1e-9 * mass * second  # else all weight lies at one output, and the mean is used
     slanted = (
         kernel * (second[:, None] - first[:, None] * gap) / np.where(line, spread, 1.0)[:, None]
     )
@@ -224,7 +224,7 @@ def local_regression(outputs: np.ndarray, weight: np.ndarray, span: float = SPAN
 
 
 def _reach(outputs: np.ndarray, weight: np.ndarray, span: float) -> np.ndarray:
-    """How far from each output one must go to find a share of the weight, by bisection."""
+    """The distance from each output that covers `span` of the weight, by bisection."""
     total = np.r_[0.0, np.cumsum(weight)]
     low, high = np.zeros(len(outputs)), np.full(len(outputs), 1.0 + np.ptp(outputs))
     for _ in range(40):
@@ -239,10 +239,11 @@ def _reach(outputs: np.ndarray, weight: np.ndarray, span: float) -> np.ndarray:
 
 
 def nearest_neighbours(outputs: np.ndarray, hits: np.ndarray, weights: np.ndarray) -> np.ndarray:
-    """The rate of the event among the nearest rows of each row: 2,000 of them, but at most a tenth
-    of all. Of equally distant rows those below count first.
+    """The rate of the event among the nearest rows of each row: 2,000, but at most a tenth of all.
+    Of equally distant rows those below come first.
 
-    >>> nearest_neighbours(np.arange(30.0), np.repeat([0.0, 1.0], 15), np.ones(30))[[0, 14, 15]].round(2)
+    >>> rates = nearest_neighbours(np.arange(30.0), np.repeat([0.0, 1.0], 15), np.ones(30))
+    >>> rates[[0, 14, 15]].round(2)
     array([0.  , 0.33, 0.67])
     """
     k = max(1, min(MOST_NEIGHBOURS, int(NEIGHBOUR_SHARE * len(outputs))))

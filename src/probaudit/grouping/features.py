@@ -1,5 +1,4 @@
-"""Features: what is known of each row beside its outputs, as numbers and categories, and as small
-codes for trees."""
+"""Features of rows, as numbers and categories, and as one-byte codes for trees."""
 
 from __future__ import annotations
 
@@ -23,8 +22,8 @@ PIECE = 2**20  # values of features that are converted at a time
 
 @dataclass(frozen=True, eq=False)
 class Features:
-    """What is known of each row, as a matrix with a name for each column. A column that says
-    whether another one has a certain value carries that value in `categories`."""
+    """Features as a matrix with a name for each column. `categories` has the value of each
+    indicator column."""
 
     names: tuple[str, ...]
     values: np.ndarray
@@ -33,8 +32,8 @@ class Features:
 
     @classmethod
     def of(cls, data: Any, rows: int, argument: str = "features") -> Features:
-        """From a matrix (any float or integer format, as it is), a frame of any library, or a
-        mapping of names to columns.
+        """From a matrix (of any float or integer format), a data frame of any library, or a mapping
+        of names to columns.
 
         >>> Features.of({"size": [1.5, 2.5], "colour": ["red", "blue"]}, 2).names
         ('size', 'colour')
@@ -61,7 +60,7 @@ class Features:
                     f"column {name!r} needs one value per row ({rows})",
                     f"has shape {column.shape}",
                 )
-            known = _categories(column)
+            known = _category_values(column)
             for value in [None] if known is None else known:
                 if known is not None:
                     categories[len(parts)] = value
@@ -82,7 +81,7 @@ class Features:
 
     @property
     def form(self) -> Features:
-        """No rows, but all that tells how others are read."""
+        """The same without rows: names, categories and cuts, to read other rows with."""
         return replace(self, values=self.values[:0].copy(), given_cuts=self.cuts)
 
     def read(self, data: Any, rows: int) -> Features:
@@ -104,8 +103,8 @@ class Features:
 
     @cached_property
     def cuts(self) -> np.ndarray:
-        """Up to 255 values of each feature at equal shares of the rows, rising, then infinity; NaN
-        is larger than all."""
+        """Up to 255 quantiles of each feature, rising, then infinity; NaN counts as the largest
+        value."""
         if self.given_cuts is not None:
             return self.given_cuts
         n, d = self.values.shape
@@ -123,7 +122,7 @@ class Features:
                 values = np.unique(
                     np.r_[known[np.arange(1, CUTS + 1) * len(known) // (CUTS + 1)], known[-1]]
                 )
-            values = values[:-1]  # nothing lies above the last
+            values = values[:-1]  # no row lies above the last
             found[k, : len(values)] = values
         return found
 
@@ -153,7 +152,7 @@ class Features:
         return codes
 
     def bound(self, column: int, low: float, high: float) -> str:
-        """That a feature lies above low and not above high, in words."""
+        """The condition low < feature <= high, in words."""
         name = self.names[column]
         if column in self.categories:
             return f"{name} {'=' if low >= 0 else '!='} {self.categories[column]}"
@@ -164,9 +163,9 @@ class Features:
         )
 
 
-def _categories(column: np.ndarray) -> list[Any] | None:
-    """The values of a column that holds no numbers, the most frequent first; the last of two says
-    nothing new."""
+def _category_values(column: np.ndarray) -> list[Any] | None:
+    """The values of a column without numbers, the most frequent first. Of two values, one indicator
+    is enough."""
     if column.dtype.kind in "fiu":
         return None
     counts: dict[Any, int] = {}

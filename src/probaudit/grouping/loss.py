@@ -1,5 +1,5 @@
-"""Grouping loss: what is lost because rows with the same output have different chances (paper
-1)."""
+"""Grouping loss: what the model loses because rows with the same output have different
+probabilities (Perez-Lebel et al. 2023)."""
 
 from __future__ import annotations
 
@@ -23,18 +23,27 @@ from ..engines.good_rows import survey
 from ..errors import InputError
 from ..estimate import Estimate
 from ..states.evidence import Others
-from .bound import BRIER, CLASS_LOG, LOG, Bounds, Generator, Moments
-from .level_sets import PARTS, Event, Measured, Plan, measure, measure_joint, resampled, those
-from .region_counting import counted
+from .event_loss import (
+    PARTS,
+    Event,
+    GroupingPlan,
+    Measured,
+    mask_index,
+    measure,
+    measure_joint,
+    resampled_parts,
+)
+from .lower_bound import BRIER, CLASS_LOG, LOG, Bounds, ClusterMoments, Generator
+from .region_counting import count_all_rows
 from .region_table import Origin, RegionTable, clopper_pearson
 from .regions import GivenRegions, Regions, chosen_regions
 
 
 @dataclass(frozen=True, eq=False)
-class GroupingDiagram:
-    """What a grouping diagram shows (Perez-Lebel et al. 2023, Figure 5). Per bin: mean output, how
-    often the event happened, and rows. Per region: its bin, mean output, rate with its 95%
-    interval, rows, and whether the bin's rate lies outside the interval."""
+class GroupingRates:
+    """The data of a grouping diagram (Perez-Lebel et al. 2023, Figure 5). Per bin: mean output,
+    observed frequency, and rows. Per region: its bin, mean output, observed frequency with its 95%
+    interval, rows, and whether the frequency of the bin lies outside the interval."""
 
     stated: np.ndarray
     observed: np.ndarray
@@ -50,32 +59,32 @@ class GroupingDiagram:
 
 @dataclass(frozen=True, eq=False)
 class GroupingLoss:
-    """The grouping loss that regions reveal, and the calibration loss beside it. Of a single event
-    the Brier score counts once, (p - y)^2; over classes it is summed.
+    """The grouping loss that regions reveal, and the calibration loss. For a single event the Brier
+    score is (p - y)^2; over classes it is summed.
 
     lower_bound : explained - induced; the grouping loss is at least this (Perez-Lebel et al. 2023,
         Eq. 13).
-    explained : plugin - bias, what differences between regions explain, without what chance adds
-        (Proposition 4.3).
-    induced : what is explained only because outputs differ within bins (see
-        `estimates.grouping.explained_loss`); `induced_by_bins` is all that binning adds to the
-        grouping loss, whether the regions see it or not (Proposition C.1).
-    calibration_loss : of the outputs themselves: that of the bins without chance, less what binning
-        adds to it.
+    explained : plugin - bias, the loss explained by differences between regions, without
+        finite-sample bias (Proposition 4.3).
+    induced : the part of it that is due to outputs that differ within bins (see
+        `lower_bound.explained_loss`). `induced_by_bins` is all that binning adds to the grouping
+        loss, whether the regions explain it or not (Proposition C.1).
+    calibration_loss : of the outputs: the debiased loss of the bins, minus what binning adds.
     binned_calibration_loss, calibration_bias, calibration_induced : its parts.
     bounds : of CL_induced + GL_induced and of the squared error (Theorem C.1, Corollary C.2); for
         the Brier score of one event.
     regions : groups the model misjudges, see `RegionTable`; `region_of` gives the region of each
         row, -1 if it was not used.
-    thin_regions : regions of one row (or one cluster), left out.
-    searched : the share of the rows in level sets with enough rows to look for regions. Where it is
-        0, a bound of 0 means nothing; below 1, the rest of the rows may hide any loss.
-    recalibrated : the same after isotonic regression on the other half of the rows, if asked for.
+    thin_regions : the number of regions of one row (or one cluster), which are left out.
+    searched : the share of rows in level sets with enough rows to search for regions. If it is 0, a
+        bound of 0 is no evidence; below 1, the other rows may hide any loss.
+    given_groups : whether the regions are groups known before, not learned from features.
+    recalibrated : the same after isotonic regression on the other half of the rows, if requested.
     deviations : of the resamples behind the intervals from their mean, [resamples,
-        level_sets.PARTS].
+        event_loss.PARTS].
 
-    An interval is that of the lower bound. Its upper end does not cap the grouping loss, which may
-    be larger where the features do not show it.
+    The interval is that of the lower bound. The grouping loss itself may be larger than its upper
+    end, if the features do not reveal it.
     """
 
     lower_bound: Estimate
@@ -93,8 +102,9 @@ class GroupingLoss:
     region_of: np.ndarray
     thin_regions: int
     searched: float
-    diagram: GroupingDiagram | None
+    diagram: GroupingRates | None
     definition: str
+    given_groups: bool = False
     recalibrated: GroupingLoss | None = None
     deviations: np.ndarray | None = None
 
@@ -104,11 +114,12 @@ class GroupingLoss:
     def __repr__(self) -> str:
         low, high = self.lower_bound.interval
         span = f" [{low:.6g}, {high:.6g}]" if np.isfinite(low) else ""
+        definition = f"{self.definition}, n = {self.lower_bound.n:,}"
         if not self.searched:
-            return f"too few rows to look for hidden groups  ({self.definition}, n = {self.lower_bound.n:,})"
+            return f"too few rows to search for hidden groups  ({definition})"
         return (
-            f"at least {float(self.lower_bound):.6g}{span} is lost by grouping, {float(self.calibration_loss):.6g} by"
-            f" miscalibration  ({self.definition}, n = {self.lower_bound.n:,})"
+            f"at least {float(self.lower_bound):.6g}{span} is lost by grouping,"
+            f" {float(self.calibration_loss):.6g} by miscalibration  ({definition})"
         )
 
 
@@ -133,43 +144,41 @@ def grouping_loss(
     others: Others | None = None,
     **options: Unpack[RowOptions],
 ) -> GroupingLoss:
-    """How much is lost, at least, because rows with the same output have different probabilities
+    """A lower bound of the loss due to rows with the same output and different probabilities
     (Perez-Lebel et al. 2023, Section 4).
 
-    features : [rows, d] in any number format, a frame, or a mapping of columns (text and booleans
-        are categories); those of the `Predictions` unless given.
-    lens : `TopLabel()` unless given; any that shows a single event; `Classwise()`, which sums over
+    features : [rows, d] in any number format, a data frame, or a mapping of columns (text and
+        booleans are categories); those of the `Predictions` unless given.
+    lens : `TopLabel()` unless given; any lens with a single event; `Classwise()`, which sums over
         classes that are each binned by their own output (Appendix C.9); or `Full()`, the loss of
-        the whole forecast (Definition 3.1), for the Brier score: level sets are boxes of all
-        outputs, regions are learned from all classes at once. What outputs that differ within a box
-        explain is found by regression there, with squares and products of outputs where a box has
-        ten rows for each term; if the calibrated outputs are more curved than that, and the
-        features tell the outputs, a part of it is taken for grouping loss.
-    score : "brier", without bias (Proposition 4.3); or "log", less what regions without a
-        difference give on average.
-    bins : so many of equal width, or `EqualWidth`, `EqualMass` or `Edges`; with `Full()`, a
-        `KDTree`, or about how many boxes with equally many rows.
+        the whole forecast (Definition 3.1), for the Brier score. With `Full()`, level sets are
+        boxes of all outputs, and regions are learned from all classes at once. A regression within
+        each box removes what different outputs explain. It has squares and products of outputs if
+        the box has ten rows for each term. If the true curve is less smooth, and the features
+        predict the outputs, part of it counts as grouping loss.
+    score : "brier", unbiased (Proposition 4.3); or "log", minus its mean for regions that do not
+        differ.
+    bins : the number of bins of equal width, or `EqualWidth`, `EqualMass` or `Edges`; with
+        `Full()`, a `KDTree`, or the approximate number of boxes with equally many rows.
     regions : "tree", with one region for `region_ratio` rows or more (a bin with too few rows for
         three is split once, if each side keeps 5); "stump", two regions of two fifths of the rows
-        or more; "balanced_stump", the paper's halves; "kmeans"; a list of names of columns, of the
-        features or of the `Predictions`; any `Partition` that a calibration error takes; or a
-        `Regions` choice.
-    split : "cross-fit", where regions are learned from one half of the rows of each bin and rated
-        by the other, both ways; "half", one way only, as in the paper; or a boolean mask of the
-        rows that rate. Known groups need no split. Clusters are never split.
-    curve : the continuous calibration curve: "local", local regression, with what chance adds to
-        its variance taken off; or "knn", the nearest tenth of the rows (at most 2,000), as the
-        paper's code does.
-    induced : what binning adds to the explained loss: "regions", as far as these regions see it; or
-        "bins", all of it, as in the paper, whose bound is lower. Without any grouping loss the
-        first bound is 0 on average, the second is negative.
-    recalibrate : find the same after isotonic recalibration too.
+        or more; "balanced_stump", the halves of Perez-Lebel et al. 2023; "kmeans"; a list of column
+        names, of the features or of the `Predictions`; any `Partition`; or a `Regions` choice.
+    split : "cross-fit", where regions are learned from one half of the rows of each bin and
+        evaluated on the other, both ways; "half", one way only, as in Perez-Lebel et al. 2023; or
+        a boolean mask of the rows for evaluation. Known groups need no split. Clusters stay whole.
+    curve : the continuous calibration curve: "local", local regression, whose variance is
+        corrected for noise; or "knn", the nearest tenth of the rows (at most 2,000), as in the
+        code of Perez-Lebel et al. 2023.
+    induced : what binning adds to the explained loss: "regions", only the part that the regions
+        explain; or "bins", all of it, as in Perez-Lebel et al. 2023, which gives a lower bound.
+        Without any grouping loss the first bound is 0 on average, the second negative.
+    recalibrate : also estimate the loss after isotonic recalibration.
     interval, resamples : 95% intervals from resampled rows (or clusters, see `Predictions`), with
         the regions held fixed.
-    others : the rows of which these are a sample. They are then counted too, in the regions of the
-        sample, and the interval of the sample becomes narrower by the root of the ratio of rows. So
-        it is if `y_true` is what `scan` makes of files or of a dask DataFrame that have more rows
-        than a sample.
+    others : the rows of which these are a sample. They are then counted in the regions of the
+        sample, and the interval of the sample is scaled by the root of the ratio of rows. Sources
+        from `scan` with more rows than a sample are treated in this way.
 
     >>> from probaudit import Binary
     >>> from probaudit.simulate import neural_outputs
@@ -179,11 +188,87 @@ def grouping_loss(
     True
     """
     lens = TopLabel() if lens is None else lens
-    rule = _generator(score, lens)
     joint = isinstance(lens, Full)
-    binning = _binning(bins, joint)
+    rule, binning = _generator(score, lens), _binning(bins, joint)
     if joint:
         _check_joint(rule, curve, recalibrate)
+    _check_options(curve=curve, induced=induced, interval=interval, resamples=resamples)
+    if (source := as_source(y_true, y_proba, **options)) is not None:
+        _check_in_memory(features=features, split=None if isinstance(split, str) else split)
+        evidence = Passing().evidence(source)
+        predictions, others = evidence.sample, evidence.others
+    else:
+        predictions = rows_of(y_true, y_proba, **options)
+    choice, known = chosen_regions(regions, region_ratio, features, predictions)
+    plan = GroupingPlan(
+        rule=rule,
+        bins=binning,
+        regions=choice,
+        features=known,
+        split=_checked_split(split, len(predictions)),
+        neighbours=curve == "knn",
+        whole=induced == "bins",
+        seed=seed,
+    )
+    words = Definition(
+        lens, as_score(rule.name).words(), binning, _regions_words(choice), f"{curve} curve"
+    )
+    estimation = _Estimation(
+        predictions=predictions,
+        lens=lens,
+        columns=tuple(regions) if isinstance(regions, (list, tuple)) else (),
+        others=others,
+        resamples=None if interval is None else resamples,
+        words=words + f", induced in {induced}{_split_words(choice, split)}",
+    )
+    found = estimation.of(plan)
+    if not recalibrate:
+        return found
+    return replace(found, recalibrated=estimation.of(replace(plan, recalibrate=True)))
+
+
+@dataclass(frozen=True, eq=False)
+class _Estimation:
+    """The rows of a grouping loss, how they are resampled, and the definition in words.
+
+    columns : the names of columns whose values are the regions. others : see `grouping_loss`.
+    resamples : None for no intervals.
+    """
+
+    predictions: Predictions
+    lens: Lens
+    columns: tuple[str, ...]
+    others: Others | None
+    resamples: int | None
+    words: str
+
+    def of(self, plan: GroupingPlan) -> GroupingLoss:
+        """The grouping loss in the bins and regions of a plan."""
+        joint, clusters = isinstance(self.lens, Full), _clusters(self.predictions)
+        views = look(self.predictions, self.lens)
+        events = [event for view in views for event in Event.of(view, clusters)]
+        measured = (
+            measure_joint(events, plan) if joint else [measure(event, plan) for event in events]
+        )
+        draws = None
+        if self.resamples is not None:
+            units = sampling_units(len(self.predictions), plan.seed, clusters)
+            draws = resampled_parts(measured, units, self.resamples, plan.seed)
+        classes = isinstance(self.lens, Classwise) or joint
+        names = self.predictions.class_order if classes else None
+        words = self.words + (", after isotonic regression" if plan.recalibrate else "")
+        if self.others is None:
+            return _assemble(measured, names, draws, words)
+        if clusters is None and not joint:
+            scale = _weight_scale(self.predictions, self.others)
+            counted = count_all_rows(measured, self.others, self.lens, self.columns, scale)
+            if counted is not None:
+                return _of_all(measured, *counted, names, draws, words)
+        words += f", on a sample of {len(self.predictions):,} rows"
+        return _assemble(measured, names, draws, words)
+
+
+def _check_options(*, curve: Any, induced: Any, interval: Any, resamples: int) -> None:
     if curve not in ("local", "knn"):
         raise InputError("curve", 'must be "local" or "knn"', repr(curve))
     if induced not in ("regions", "bins"):
@@ -192,57 +277,20 @@ def grouping_loss(
         raise InputError("interval", 'must be "percentile" or None', repr(interval))
     if resamples < 1:
         raise InputError("resamples", "must be at least 1", resamples)
-    if (source := as_source(y_true, y_proba, **options)) is not None:
-        per_row = {"features": features, "split": None if isinstance(split, str) else split}
-        for name, given in per_row.items():
-            if given is not None:
-                raise InputError(
-                    name, "per row needs rows in memory; columns of a source are named in `scan`"
-                )
-        evidence = Passing().evidence(source)
-        predictions, others = evidence.sample, evidence.others
-    else:
-        predictions = rows_of(y_true, y_proba, **options)
-    choice, known = chosen_regions(regions, region_ratio, features, predictions)
-    halving, mask = _split(split, len(predictions)), not isinstance(split, str)
-    plan = Plan(rule, binning, choice, known, halving, curve == "knn", induced == "bins", seed)
-    clusters = _clusters(predictions)
-    units = None if interval is None else sampling_units(len(predictions), seed, clusters)
-    events = [event for seen in look(predictions, lens) for event in Event.of(seen, clusters)]
-    names = predictions.class_order if isinstance(lens, Classwise) or joint else None
-    words = Definition(
-        lens, as_score(rule.name).words(), binning, _region_words(choice), f"{curve} curve"
-    )
-    words += f", induced in {induced}"
-    words += (
-        ""
-        if isinstance(choice, (GivenRegions, Partition))
-        else ", given split"
-        if mask
-        else f", {split}"
-    )
 
-    def found(plan: Plan) -> GroupingLoss:
-        measured = (
-            measure_joint(events, plan) if joint else [measure(event, plan) for event in events]
-        )
-        draws = None if units is None else resampled(measured, units, resamples, seed)
-        said = words + (", after isotonic regression" if plan.recalibrate else "")
-        if others is not None and clusters is None and not joint:
-            columns = tuple(regions) if isinstance(regions, (list, tuple)) else ()
-            if (
-                more := counted(measured, others, lens, columns, _scale(predictions, others))
-            ) is not None:
-                return _of_all(measured, *more, names, draws, said)
-        said += f", on a sample of {len(predictions):,} rows" if others is not None else ""
-        return _assemble(measured, names, draws, said)
 
-    raw = found(plan)
-    return (
-        raw
-        if not recalibrate
-        else replace(raw, recalibrated=found(replace(plan, recalibrate=True)))
-    )
+def _check_in_memory(**per_row: Any) -> None:
+    """Raise if an argument has a value for each row, though the rows are not in memory."""
+    for name, given in per_row.items():
+        if given is not None:
+            rule = "one value per row needs rows in memory; name columns of a source in `scan`"
+            raise InputError(name, rule)
+
+
+def _split_words(choice: Regions | Partition, split: Any) -> str:
+    if isinstance(choice, (GivenRegions, Partition)):
+        return ""
+    return f", {split}" if isinstance(split, str) else ", given split"
 
 
 def _binning(bins: Any, joint: bool) -> Partition:
@@ -265,32 +313,32 @@ def _binning(bins: Any, joint: bool) -> Partition:
 
 
 def _check_joint(rule: Generator, curve: str, recalibrate: bool) -> None:
-    """What the whole forecast does not allow."""
+    """Raise for options that `Full()` does not support."""
     if rule.name != "brier":
-        why = 'with Full() must be "brier": a regression within boxes may give calibrated outputs below 0, which have no'
-        raise InputError("score", f"{why} log score; use Classwise()", repr(rule.name))
+        why = "the regression within boxes may give probabilities below 0; use Classwise()"
+        raise InputError("score", f'with Full() must be "brier": {why}', repr(rule.name))
     if curve != "local":
         raise InputError("curve", 'with Full() must be "local"', repr(curve))
     if recalibrate:
         raise InputError(
-            "recalibrate", "needs a single event or Classwise(): isotonic regression has one output"
+            "recalibrate",
+            "needs a single event or Classwise(), as isotonic regression has one output",
         )
 
 
 def _clusters(predictions: Predictions) -> np.ndarray | None:
-    """The cluster of each row, if rows depend on each other."""
+    """The cluster of each row, if rows are dependent."""
     clusters = predictions.cluster_numbers
     if clusters is not None and len(np.unique(clusters[survey(predictions).good])) < 2:
         raise InputError(
             "clusters",
-            "need two or more for a grouping loss: the rows of one say nothing about chance",
+            "must be two or more for a grouping loss: one cluster gives no variance",
         )
     return clusters
 
 
-def _scale(sample: Predictions, others: Others) -> float:
-    """What the weights of a sample, of which the largest is 1, are to be multiplied with to be on
-    the scale of a plan."""
+def _weight_scale(sample: Predictions, others: Others) -> float:
+    """The factor from the weights of a sample, of which the largest is 1, to those of a plan."""
     weights = others.plan.scaled(sample.sample_weight)
     return 1.0 if weights is None else float(weights[survey(sample).good].max())
 
@@ -303,18 +351,19 @@ def _of_all(
     draws: Any,
     words: str,
 ) -> GroupingLoss:
-    """What was measured on all rows, with the draws of the sample."""
+    """The loss measured on all rows, with the resamples of the sample."""
 
     def size(one: Measured) -> float:
         return float(one.counts.weight.sum() ** 2 / one.counts.squared.sum())
 
-    words += f", regions learned from a sample of {int(sample[0].judged.sum()):,} rows and counted over all"
+    rows = int(sample[0].judged.sum())
+    words += f", regions learned from a sample of {rows:,} rows and counted over all"
     words += f", {left_out:,} rows of groups that the sample lacks left out" if left_out else ""
     narrower = (size(sample[0]) / size(measured[0])) ** 0.5
     return _assemble(measured, names, draws, words, narrower)
 
 
-def _region_words(choice: Regions | Partition) -> str | Regions | Partition:
+def _regions_words(choice: Regions | Partition) -> str | Regions | Partition:
     return "given groups" if isinstance(choice, (GivenRegions, Column)) else choice
 
 
@@ -332,8 +381,8 @@ def _assemble(
     words: str,
     narrower: float = 1.0,
 ) -> GroupingLoss:
-    """Sums over events as estimates, and the table of all their regions. Deviations of draws are
-    multiplied by `narrower`."""
+    """Sums over events as estimates, and the table of all their regions. Deviations of resamples
+    are multiplied by `narrower`."""
     by_event = np.stack([one.values for one in measured])
     values = by_event.sum(axis=0)
     rated, judged = int(measured[0].rows.sum()), int(measured[0].bin_sums.rows.sum())
@@ -343,7 +392,7 @@ def _assemble(
     searched = float(np.mean([one.searched for one in measured]))
     words += f", {searched:.0%} of the rows searched" if searched < 1 else ""
     estimates: dict[str, Any] = {}
-    with np.errstate(invalid="ignore"):  # a resample contains the bias of the rows and its own
+    with np.errstate(invalid="ignore"):  # a resample has the bias of the rows and its own bias
         deviations = None if draws is None else narrower * (draws - _finite_means(draws))
     for k, (name, value) in enumerate(zip(PARTS, values, strict=True)):
         classes = {} if names is None else dict(zip(names, by_event[:, k].tolist(), strict=True))
@@ -354,7 +403,7 @@ def _assemble(
         if deviations is not None and np.isfinite(value) and np.isfinite(deviations[:, k]).any():
             found.low, found.high = percentile(deviations[np.isfinite(deviations[:, k]), k] + value)
         estimates[name] = found
-    table, region_of = _table(measured, names)
+    table, region_of = _region_table(measured, names)
     single = len(measured) == 1
     binned, bias, added = np.sum([one.calibration for one in measured], axis=0).tolist()
     return GroupingLoss(
@@ -368,8 +417,9 @@ def _assemble(
         region_of=region_of[:, 0] if single else region_of,
         thin_regions=thin,
         searched=searched,
-        diagram=_diagram(measured[0]) if single else None,
+        diagram=_grouping_rates(measured[0]) if single else None,
         definition="grouping loss, " + words,
+        given_groups=isinstance(measured[0].plan.regions, (GivenRegions, Column)),
         deviations=deviations,
     )
 
@@ -380,12 +430,14 @@ def _finite_means(draws: np.ndarray) -> np.ndarray:
     return np.asarray(np.where(finite, draws, 0.0).sum(axis=0) / np.maximum(finite.sum(axis=0), 1))
 
 
-def _table(measured: list[Measured], names: Sequence[Any] | None) -> tuple[RegionTable, np.ndarray]:
+def _region_table(
+    measured: list[Measured], names: Sequence[Any] | None
+) -> tuple[RegionTable, np.ndarray]:
     """All groups of all events, and the group of each row for each event."""
     first, sums, sizes, origin = 0, [], [], []
     group_of = np.full((measured[0].event.total, len(measured)), -1)
     for k, one in enumerate(measured):
-        event, parting, rated = one.event, one.parting, those(one.parting.region >= 0)
+        event, parting, rated = one.event, one.parting, mask_index(one.parting.region >= 0)
         region = parting.region[rated]
         known, number = np.unique(parting.group, return_inverse=True)
         number = number.reshape(-1)
@@ -403,7 +455,7 @@ def _table(measured: list[Measured], names: Sequence[Any] | None) -> tuple[Regio
         ]
         sums.append(np.stack([np.bincount(number, part) for part in by_region]))
         group_of[event.places[rated], k] = first + number[region]
-        sizes.append(_size(one, rated, number[region], sums[-1]))
+        sizes.append(_effective_rows(one, rated, number[region], sums[-1]))
         in_one_bin = np.array_equal(parting.group, np.arange(len(number)))
         spans = _spans(one, rated) if in_one_bin else [""] * len(known)
         origin += [(one, int(own), k, span) for own, span in zip(known, spans, strict=True)]
@@ -430,13 +482,13 @@ def _table(measured: list[Measured], names: Sequence[Any] | None) -> tuple[Regio
     return table, group_of
 
 
-def _size(one: Measured, rated: Any, group: np.ndarray, sums: np.ndarray) -> np.ndarray:
-    """The effective number of rows of each group, as exact intervals and tests take it."""
+def _effective_rows(one: Measured, rated: Any, group: np.ndarray, sums: np.ndarray) -> np.ndarray:
+    """The effective number of rows of each group, for exact intervals and tests."""
     _, weight, squared, _, _, hits, _ = sums
     rows, event = weight**2 / squared, one.event
     if event.clusters is None:
         return rows
-    moments = Moments.of(
+    moments = ClusterMoments.of(
         group, event.clusters[rated], event.weights[rated], event.hits[rated], len(weight)
     )
     return moments.tested_size(hits / weight, weight, rows)
@@ -449,11 +501,13 @@ def _spans(one: Measured, rated: Any) -> list[str]:
     low, high = np.full(size, np.inf), np.full(size, -np.inf)
     np.minimum.at(low, bins, outputs)
     np.maximum.at(high, bins, outputs)
-    spans = [f"stated {a:.3g} to {b:.3g}" if a <= b else "" for a, b in zip(low, high, strict=True)]
+    spans = [
+        f"predicted {a:.3g} to {b:.3g}" if a <= b else "" for a, b in zip(low, high, strict=True)
+    ]
     return [spans[b] for b in one.parting.bin]
 
 
-def _diagram(one: Measured) -> GroupingDiagram:
+def _grouping_rates(one: Measured) -> GroupingRates:
     parting, counts, sums = one.parting, one.counts, one.bin_sums
     observed, size = counts.hits / counts.weight, counts.weight**2 / counts.squared
     if counts.moments is not None:
@@ -461,7 +515,7 @@ def _diagram(one: Measured) -> GroupingDiagram:
     low, high = clopper_pearson(observed, size)
     level_rate = np.bincount(parting.level, counts.hits) / np.bincount(parting.level, counts.weight)
     expected = level_rate[parting.level]
-    return GroupingDiagram(
+    return GroupingRates(
         sums.stated / sums.weight,
         sums.hits / sums.weight,
         sums.rows.astype(np.int64),
@@ -475,7 +529,7 @@ def _diagram(one: Measured) -> GroupingDiagram:
     )
 
 
-def _split(split: Any, rows: int) -> np.ndarray | str:
+def _checked_split(split: Any, rows: int) -> np.ndarray | str:
     if isinstance(split, str):
         if split not in ("cross-fit", "half"):
             raise InputError(
@@ -492,7 +546,7 @@ def _split(split: Any, rows: int) -> np.ndarray | str:
     return mask
 
 
-def grouping_diagram(
+def grouping_rates(
     y_true: Any,
     y_proba: Any = None,
     features: Any = None,
@@ -501,14 +555,14 @@ def grouping_diagram(
     regions: Any = "stump",
     split: Any = "half",
     **options: Any,
-) -> GroupingDiagram:
-    """What a grouping diagram shows: the calibration curve, and two regions of each bin, learned
-    from one half of the rows and rated by the other (Perez-Lebel et al. 2023, Figure 5). Arguments
-    as in `grouping_loss`, for a single event.
+) -> GroupingRates:
+    """The data of a grouping diagram: the calibration curve, and two regions of each bin, learned
+    from one half of the rows and evaluated on the other (Perez-Lebel et al. 2023, Figure 5). The
+    arguments are those of `grouping_loss`, for a single event.
     """
     found = grouping_loss(
         y_true, y_proba, features, bins=bins, regions=regions, split=split, interval=None, **options
     )
     if found.diagram is None:
-        raise InputError("lens", "must show a single event")
+        raise InputError("lens", "must have a single event")
     return found.diagram

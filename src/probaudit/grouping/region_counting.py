@@ -1,10 +1,10 @@
-"""Regions that a sample of rows has taught, counted over all rows in two passes.
+"""Count all rows, in two passes, in the regions learned from a sample.
 
 Trees, clusters and bins are those of the sample. The first pass counts all rows at the points of
-the calibration curve: that of the sample alone would look like grouping loss where there is none,
-as its chance does not get smaller with the rows. In the second, rows beside the sample are shared
-out over the folds by their numbers, placed, and added to the counts of the sample. All as integers,
-so that every engine finds the same.
+the calibration curve: the noise in the curve of the sample would otherwise look like grouping loss,
+however many rows there are. The second pass assigns the rows outside the sample to folds by their
+numbers, places them in regions, and adds them to the counts of the sample. All sums are integers,
+so that results are identical on every engine.
 """
 
 from __future__ import annotations
@@ -23,13 +23,13 @@ from ..engines.totals import from_ticks, in_ticks
 from ..states import Plan
 from ..states.evidence import Others
 from ..states.sampling import priority, within
-from .bound import RegionCounts, explained_loss, induced_losses
-from .calibration_curve import Points
+from .calibration_curve import CurvePoints
+from .event_loss import BinSums, Measured, bounds_of, local_curve
 from .features import Features, features_of
-from .level_sets import BinSums, Measured, bounds_of, local_curve
+from .lower_bound import RegionCounts, explained_loss, induced_losses
 from .regions import Division, GivenRegions, given_regions, parting
 
-FOLD_BIT = np.uint64(31)  # of a row's priority tells its fold
+FOLD_BIT = np.uint64(31)  # the bit of a row's priority that decides its fold
 
 Place = Callable[[Features, np.ndarray], np.ndarray]
 # the regions of some rows, numbered within their bin; -1 for none
@@ -38,13 +38,12 @@ Own = Callable[[Place | None, np.ndarray], np.ndarray]
 
 @dataclass(frozen=True, eq=False)
 class Placing:
-    """Where the rows of an event go: into a bin, and there into a region, as the fold that rates
-    them has divided the bin.
+    """The bin and the region of each row of an event, by the division of the bin in its fold.
 
-    bins, bin_count : of the outputs. places : for each bin of each fold, how its rows are placed;
-        None if their groups are
-    known. starts : the number that the first region there has among all `size`. curve : see
-        `Measured`.
+    bins, bin_count : of the outputs.
+    places : for each bin of each fold, a function that gives the regions of rows; None for known
+        groups.
+    starts : the number of the first region there, among all `size`. curve : see `Measured`.
     """
 
     bins: Partition
@@ -55,11 +54,11 @@ class Placing:
     curve: tuple[np.ndarray, np.ndarray]
 
     def sums(self, view: View, fold: np.ndarray, weights: np.ndarray, own_of: Own) -> np.ndarray:
-        """Of each region: rows; weights, those of hits, squared weights, outputs and the curve, in
-        ticks. And, last, the same of rows that belong to no region."""
+        """Of each region: rows; sums of weights, hits, squared weights, outputs and the curve, in
+        ticks. The last entry is that of rows without a region."""
         level = fold * self.bin_count + self.bins.cells(view.outputs)
         region = np.full(len(level), self.size)
-        # numbers of 16 bits are sorted without comparing them
+        # 16-bit numbers use a radix sort
         few = len(self.places) <= np.iinfo(np.int16).max
         order = np.argsort(level.astype(np.int16) if few else level, kind="stable")
         for rows in (
@@ -98,8 +97,7 @@ class PointCounting:
 
 
 def _cuts(one: Measured) -> Cuts:
-    """Between the points of the sample's curve. Outputs of 0 and of 1 that are points by themselves
-    stay so."""
+    """Cuts between the points of the sample's curve. Outputs of 0 and 1 stay separate points."""
     least = np.full(len(one.points.outputs), np.inf)
     np.minimum.at(least, one.points.of_row, one.outputs[one.judged])
     if one.points.outputs[0] <= 0 and len(least) > 1:
@@ -107,8 +105,8 @@ def _cuts(one: Measured) -> Cuts:
     return Cuts(least[1:])
 
 
-def _points(points: Points, sums: np.ndarray) -> Points:
-    """The points of a curve with all rows."""
+def _points_of_all_rows(points: CurvePoints, sums: np.ndarray) -> CurvePoints:
+    """The points of a curve, from all rows."""
     # each has a row of the sample
     weight, squared, stated, hits = np.maximum(from_ticks(sums), np.finfo(float).tiny).T
     sure = (points.outputs <= 0) | (points.outputs >= 1)
@@ -123,8 +121,8 @@ def _points(points: Points, sums: np.ndarray) -> Points:
 
 
 def _with_all_rows(one: Measured, sums: np.ndarray) -> Measured:
-    """The curve of all rows, and what it tells of the bins."""
-    points = _points(one.points, sums)
+    """The curve of all rows, and the losses of the bins that follow from it."""
+    points = _points_of_all_rows(one.points, sums)
     curve, x, averages, noise = local_curve(points, one.plan)
     grouping, added = induced_losses(curve, x, averages, one.plan.rule)
     bounds = bounds_of(
@@ -149,8 +147,8 @@ def _with_all_rows(one: Measured, sums: np.ndarray) -> Measured:
 class RegionCounting:
     """The job for a block: the sums of each event over the rows that are not in the sample.
 
-    form : of the features. columns, numbers : those whose values are the groups, and the groups of
-        the sample; else empty.
+    form : of the features. columns, numbers : the columns whose values are the groups, and the
+        numbers of the groups in the sample; empty for learned regions.
     """
 
     plan: Plan
@@ -179,7 +177,7 @@ class RegionCounting:
         ]
 
     def _own_of(self, rows: Predictions, places: np.ndarray) -> Own:
-        """The regions of some of the rows that are kept, within their bin."""
+        """A function that gives the regions of some of these rows, within their bin."""
         if self.columns:
             given = given_regions(self.columns, rows)
             number = np.array([self.numbers.get(key, -1) for key in given.numbers], np.int64)[
@@ -194,7 +192,7 @@ class RegionCounting:
         )
 
 
-def counted(
+def count_all_rows(
     measured: Sequence[Measured], others: Others, lens: Lens, columns: tuple[str, ...], scale: float
 ) -> tuple[list[Measured], int] | None:
     """What was measured on a sample, with all rows in the counts of its regions, and how many rows
@@ -229,7 +227,9 @@ def counted(
     )
     totals = others.total(job)
     parts = zip(measured, laid_out, totals, strict=True)
-    found = [_merged(one, levels, placing, total, scale) for one, (levels, placing), total in parts]
+    found = [
+        _with_counts(one, levels, placing, total, scale) for one, (levels, placing), total in parts
+    ]
     return found, int(totals[0][-1, 0])
 
 
@@ -237,8 +237,8 @@ Levels = list[tuple[int, int, Division]]
 
 
 def _laid_out(one: Measured, choice: object) -> tuple[Levels, Placing]:
-    """All bins of all folds, with numbers for all regions that rows may be in. A bin that the
-    sample leaves empty is one."""
+    """All bins of all folds, with numbers for all possible regions. A bin without rows of the
+    sample is one region."""
     bins = one.plan.bins.placed(one.event.outputs)
     known = {(fold, cell): division for fold, cell, division in one.parting.divisions}
     empty = next(iter(known.values())) if isinstance(choice, GivenRegions) else Division.unsplit(0)
@@ -253,10 +253,10 @@ def _laid_out(one: Measured, choice: object) -> tuple[Levels, Placing]:
     return levels, Placing(bins, bins.count, places, np.r_[0, ends[:-1]], int(ends[-1]), one.curve)
 
 
-def _merged(
+def _with_counts(
     one: Measured, levels: Levels, placing: Placing, total: np.ndarray, scale: float
 ) -> Measured:
-    """The counts of the sample and those of all other rows, of the regions that have rows."""
+    """The counts of the sample and of all other rows, for regions with rows."""
     old, counts = one.parting, one.counts
     fold, cell = np.array([(fold, cell) for fold, cell, _ in old.divisions]).T
     index = placing.starts[(fold * placing.bin_count + cell)[old.level]] + old.own

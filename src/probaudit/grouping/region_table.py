@@ -1,5 +1,5 @@
-"""Who is badly served: rates of regions with exact intervals, beside what was stated, at a
-controlled false discovery rate."""
+"""Groups the model misjudges: observed frequencies of regions with exact intervals, next to the
+predicted probabilities, at a controlled false discovery rate."""
 
 from __future__ import annotations
 
@@ -30,9 +30,9 @@ def clopper_pearson(rate: np.ndarray, size: np.ndarray) -> tuple[np.ndarray, np.
 
 
 def binomial_test(rate: np.ndarray, size: np.ndarray, stated: np.ndarray) -> np.ndarray:
-    """Twice the smaller tail of the binomial distribution with the stated probability. Rows whose
-    stated probabilities differ vary less than that around their mean, so that the test errs on the
-    careful side.
+    """The p-value of a binomial test of the predicted probability: twice the smaller tail. If the
+    predicted probabilities of rows differ, their sum varies less than a binomial count, so that the
+    test is conservative.
 
     >>> binomial_test(np.array([0.8]), np.array([10]), np.array([0.5])).round(4)
     array([0.1094])
@@ -47,8 +47,8 @@ def binomial_test(rate: np.ndarray, size: np.ndarray, stated: np.ndarray) -> np.
 
 
 def false_discovery(p_values: np.ndarray) -> np.ndarray:
-    """The least false discovery rate at which each would count as a discovery (Benjamini & Hochberg
-    1995).
+    """The q-value of each p-value: the lowest false discovery rate at which it is a discovery
+    (Benjamini & Hochberg 1995).
 
     >>> false_discovery(np.array([0.01, 0.5, 0.02])).round(3)
     array([0.03, 0.5 , 0.03])
@@ -63,15 +63,14 @@ def false_discovery(p_values: np.ndarray) -> np.ndarray:
 class Region(NamedTuple):
     """One region in plain values.
 
-    number : what `GroupingLoss.region_of` gives its rows. outputs : the bin of outputs, if the
-        region lies in one.
-    stated, observed : mean output, and how often the event happened, with its 95% interval
+    number : of the region in `GroupingLoss.region_of`. outputs : the bin of outputs, if the region
+        lies in one.
+    stated, observed : mean predicted probability, and observed frequency with its 95% interval
         (Clopper-Pearson).
-    expected : how often it happens in the bins as a whole. differs : whether that lies outside the
+    expected : the observed frequency in the whole bins. differs : whether it lies outside the
         interval.
-    q_value : the least false discovery rate at which `stated` is found to be wrong.
-    verdict : "over-confident", "under-confident", or "" if chance may have done it (q_value above
-        0.05).
+    q_value : the lowest false discovery rate at which `stated` is detected to be wrong.
+    verdict : "over-confident", "under-confident", or "" if not significant (q_value above 0.05).
     share : of the plugin grouping loss.
     of_class : the class whose probability it is about; None for a single event.
     split : False if the region is a whole level set, in which no regions were found.
@@ -106,8 +105,8 @@ class Origin(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class RegionTable:
-    """Regions, those with the largest share of the loss first. Each was rated by rows that it was
-    not learned from."""
+    """Regions, those with the largest share of the loss first. Each is evaluated on rows that it
+    was not learned from."""
 
     number: np.ndarray
     origin: Callable[[int], Origin]
@@ -188,24 +187,27 @@ class RegionTable:
     def __iter__(self) -> Iterator[Region]:
         return (self[place] for place in range(len(self)))
 
-    def badly_served(self) -> list[Region]:
-        """Those whose stated probabilities are wrong, at a false discovery rate of 5%."""
+    def misjudged(self) -> list[Region]:
+        """The regions whose predicted probabilities are wrong, at a false discovery rate of 5%."""
         return [self[place] for place in np.flatnonzero(self.verdict != "").tolist()]
 
     def to_dict(self) -> dict[str, list[Any]]:
-        """Columns by name, as frames of any library take them."""
+        """Columns by name, for any data frame."""
         return {
             name: list(column)
             for name, column in zip(Region._fields, zip(*self, strict=True), strict=True)
         }
 
     def __repr__(self) -> str:
-        lines = [f"{'rows':>9}  stated  observed  [  95%  ]        share  verdict          region"]
+        lines = [
+            f"{'rows':>9}  predicted  observed  [  95%  ]        share  verdict          region"
+        ]
         for region in (self[place] for place in range(min(SHOWN, len(self)))):
             where = f"{region.rule}  {region.outputs}".rstrip()
             lines.append(
-                f"{region.rows:9,}  {region.stated:.3f}   {region.observed:.3f}    [{region.low:.3f}, {region.high:.3f}]"
-                f"  {region.share:6.1%}  {region.verdict:15}  {where}"
+                f"{region.rows:9,}  {region.stated:.3f}      {region.observed:.3f}"
+                f"    [{region.low:.3f}, {region.high:.3f}]  {region.share:6.1%}"
+                f"  {region.verdict:15}  {where}"
             )
         return "\n".join(
             lines + ([f"... and {len(self) - SHOWN:,} more"] if len(self) > SHOWN else [])

@@ -1,4 +1,4 @@
-"""Regions: how the rows of a level set are parted by their features (Perez-Lebel et al. 2023,
+"""Regions: partitions of the rows of a level set by their features (Perez-Lebel et al. 2023,
 Sections 4.2 and 4.4, Appendix D)."""
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ from .features import Features, features_of
 
 WHOLE = "all"  # the rule of a region that is a whole level set
 
-LEAST_ROWS = 5  # of each side, if a level set with too few rows for `region_ratio` is split once
+LEAST_ROWS = 5  # on each side, if a level set with too few rows for `region_ratio` is split once
 
 
 class Level(NamedTuple):
-    """The rows of a level set: those to learn regions from, those to be split, and, for all rows,
+    """The rows of a level set: those to learn regions from, those to split, and, for all rows,
     weights and hits."""
 
     train: np.ndarray
@@ -37,10 +37,13 @@ class Level(NamedTuple):
 
 
 class Division(NamedTuple):
-    """The region of each row that was to be split, numbered from 0; the rule of each region in
-    words; if it is known, the region of any other rows, by their places among features of the same
-    form, and how many regions there may be; and whether there were rows enough to look for regions
-    at all."""
+    """A level set divided into regions.
+
+    region : of each row to split, numbered from 0. rule : of each region, in words.
+    place : gives the region of other rows, by their places among features of the same form; None
+        if unknown. size : the largest possible number of regions.
+    searched : whether there were enough rows to search for regions.
+    """
 
     region: np.ndarray
     rule: Callable[[int], str]
@@ -62,7 +65,7 @@ def _nowhere_else(features: Features, rows: np.ndarray) -> np.ndarray:
 
 @dataclass(frozen=True, eq=False)
 class Leaves:
-    """The leaf of a tree in which a row ends."""
+    """The leaf of a tree for each row."""
 
     tree: np.ndarray
 
@@ -76,7 +79,7 @@ class Leaves:
 
 @dataclass(frozen=True, eq=False)
 class Nearest:
-    """The cluster whose centre is next to a row."""
+    """The cluster with the nearest centre for each row."""
 
     model: Any
 
@@ -89,9 +92,8 @@ class Nearest:
 
 
 class Regions(ABC):
-    """A choice of how the rows of each level set are parted. To write one, subclass and implement
-    `divide`; level sets are divided in several threads, and what they share can be made in
-    `prepare`."""
+    """A way to divide the rows of each level set. To write one, subclass and implement `divide`.
+    Level sets are divided in several threads; shared data can be computed in `prepare`."""
 
     def prepare(self, features: Features) -> None:  # noqa: B027
         """Called once, before any level set is divided."""
@@ -102,23 +104,23 @@ class Regions(ABC):
 
     @abstractmethod
     def divide(self, features: Features, level: Level) -> Division:
-        """Regions learned from some rows of a level set, and where the others lie."""
+        """Regions learned from some rows of a level set, and the regions of the others."""
 
 
 @dataclass(frozen=True)
 class TreeRegions(Regions):
-    """The leaves of a decision tree for the event, by the loss that is asked for: at most one for
-    each `ratio` rows, each with about as many rows or more. Splits are at 255 values of each
+    """The leaves of a decision tree for the event, grown by the chosen score: at most one leaf for
+    each `ratio` rows, with about as many rows or more. Splits are at up to 255 values of each
     feature.
 
     A level set with too few rows for three such regions is split once, into regions of two fifths
-    of the rows or more, as long as each keeps 5 rows: two regions of half the rows each would need
-    a feature with a possible cut at its median. Where no feature allows so many rows on both sides,
-    as a column of 0 and 1 that is seldom 1, one split into regions of 5 rows or more is made.
+    of the rows or more with at least 5 rows each. (Two halves would need a feature with a cut at
+    its median.) If no feature allows that, as with an indicator that is rarely 1, it is split once
+    into regions of 5 rows or more.
     """
 
     ratio: float = 30
-    fallback: ClassVar[float] = LEAST_ROWS  # of each side, where no feature allows larger regions
+    fallback: ClassVar[float] = LEAST_ROWS  # rows on each side, if no feature allows larger regions
 
     def __post_init__(self) -> None:
         if not self.ratio >= 2:
@@ -131,7 +133,7 @@ class TreeRegions(Regions):
         _ = features.codes
 
     def least(self, level: Level) -> float:
-        """How many rows to learn from each region must hold."""
+        """The smallest number of learning rows in a region."""
         regions = len(level.test) // self.ratio
         return len(level.train) // regions if regions > 2 else _stump_least(level)
 
@@ -169,8 +171,7 @@ def _first_split(tree: np.ndarray) -> np.ndarray:
 
 
 def _stump_least(level: Level) -> float:
-    """For one split: two fifths of the rows, and never fewer than a rate needs to be told from
-    chance."""
+    """For one split: two fifths of the rows, and at least LEAST_ROWS."""
     few = min(len(level.train), len(level.test)) < 2 * LEAST_ROWS
     return float(len(level.train)) if few else max(0.4 * len(level.train), LEAST_ROWS)
 
@@ -189,7 +190,8 @@ class StumpRegions(TreeRegions):
 
 
 def _grown(features: Features, level: Level, least: float) -> np.ndarray:
-    """A tree as `grow_tree` grows it; for several classes, by the sum of their squared errors."""
+    """A tree in the format of `grow_tree`; for several classes, by the sum of their squared
+    errors."""
     from ..kernels.regions import grow_tree
 
     if level.hits.ndim == 1:
@@ -216,13 +218,13 @@ def _grown(features: Features, level: Level, least: float) -> np.ndarray:
 
 
 def _single_precision(values: np.ndarray) -> np.ndarray:
-    """Features as scikit-learn's trees take them; a missing value lies above all."""
+    """Features in the format of scikit-learn's trees; a missing value counts as the largest."""
     return np.asarray(np.nan_to_num(values.astype(np.float32), nan=np.inf))
 
 
 @dataclass(frozen=True, eq=False)
 class Side:
-    """On which side of a cut a row lies: 0 if the feature is not above it, else 1."""
+    """The side of a cut: 0 if the feature is not above it, else 1."""
 
     column: int
     cut: float
@@ -233,10 +235,10 @@ class Side:
 
 @dataclass(frozen=True)
 class BalancedStump(Regions):
-    """Two halves of the rows that regions are learned from, split at the median of the feature that
-    tells most about the event: scikit-learn's tree with half of the rows in each leaf, as in the
-    paper (Figures 5 to 8, Appendix D). A feature with ties at its median gives no halves. Between
-    equally good features the seed decides."""
+    """Two halves of the learning rows, split at the median of the most informative feature:
+    scikit-learn's tree with half of the rows in each leaf, as in Perez-Lebel et al. 2023 (Figures 5
+    to 8, Appendix D). A feature with ties at its median cannot give halves. The seed decides
+    between equally good features."""
 
     def words(self) -> str:
         return "two halves by one feature"
@@ -265,7 +267,7 @@ class BalancedStump(Regions):
 
 
 def _path(features: Features, tree: np.ndarray, leaf: int) -> str:
-    """What leads to a leaf, in words."""
+    """The conditions that lead to a leaf, in words."""
     bounds: dict[int, tuple[float, float]] = {}
     while leaf:
         parent = int(
@@ -282,7 +284,7 @@ def _path(features: Features, tree: np.ndarray, leaf: int) -> str:
 
 @dataclass(frozen=True)
 class KMeansRegions(Regions):
-    """Clusters of the features as they are, without a look at the event."""
+    """K-means clusters of the features, which ignore the event."""
 
     clusters: int = 2
 
@@ -310,8 +312,8 @@ class KMeansRegions(Regions):
         )
 
 
-def _plain(value: Any) -> Any:
-    """A value as samples keep it: missing ones are equal, and dates and the like are text."""
+def _hashable_value(value: Any) -> Any:
+    """A value in the form that samples keep: missing values are equal, dates are text."""
     if is_missing(value):
         return None
     return value if isinstance(value, (str, int, float, list, dict, set)) else str(value)
@@ -319,12 +321,11 @@ def _plain(value: Any) -> Any:
 
 @dataclass(frozen=True, eq=False)
 class GivenRegions(Regions):
-    """Groups that are known before: the number of each row's, and what each is called. Nothing is
-    learned from rows."""
+    """Known groups: the number of each row's group, and the name of each. Nothing is learned."""
 
     groups: np.ndarray
     names: Sequence[str]
-    # of the values of columns
+    # by the values of columns
     numbers: Mapping[tuple[Any, ...], int] = field(default_factory=dict, repr=False)
 
     @classmethod
@@ -335,15 +336,17 @@ class GivenRegions(Regions):
         ['corruption = blur', 'corruption = noise']
         """
         known: dict[tuple[Any, ...], int] = {}
-        values = ([_plain(value) for value in column.tolist()] for column in columns.values())
+        values = (
+            [_hashable_value(value) for value in column.tolist()] for column in columns.values()
+        )
         try:
             groups = [known.setdefault(key, len(known)) for key in zip(*values, strict=True)]
         except TypeError as problem:
             raise InputError(
-                "regions", "columns must hold single values", f"{', '.join(columns)}: {problem}"
+                "regions", "columns must contain single values", f"{', '.join(columns)}: {problem}"
             ) from None
-        said = (zip(columns, key, strict=True) for key in known)
-        names = [" and ".join(f"{name} = {value_name(v)}" for name, v in key) for key in said]
+        pairs = (zip(columns, key, strict=True) for key in known)
+        names = [" and ".join(f"{name} = {value_name(v)}" for name, v in key) for key in pairs]
         return cls(np.array(groups, np.int64), names, known)
 
     def divide(self, features: Features, level: Level) -> Division:
@@ -357,7 +360,7 @@ class GivenRegions(Regions):
 def given_regions(
     names: Sequence[str], predictions: Predictions, features: Any = None
 ) -> GivenRegions:
-    """The combinations of values of columns, of the rows or of their features, that are named."""
+    """The combinations of values of the named columns, of the rows or of their features."""
     rows, features = len(predictions), features_of(predictions) if features is None else features
     columns = dict(predictions.columns or {}) | (named_columns(features, "features") or {})
     missing = [name for name in names if name not in columns]
@@ -408,18 +411,20 @@ def chosen_regions(
             )
         return choice, Features.none(rows)
     if features is None:
-        raise InputError("features", "are needed to part rows into regions")
+        raise InputError("features", "are needed to learn regions; pass them, or names of columns")
     return choice, Features.of(features, rows)
 
 
 @dataclass(frozen=True, eq=False)
 class Parting:
-    """Rows in regions, numbered through all level sets in rising order: the region of each row (-1
-    for a row that only taught), and of each region its level set, its bin, and its group. Groups
-    that are known before reach over bins; else every region is a group of its own. `rule` says in
-    words what makes a group. Of each level set `divisions` has the fold, the bin and how it was
-    divided, and `own` the number that a region has there. `split` is False for a group that is a
-    whole level set."""
+    """Rows in regions, which are numbered across all level sets in rising order.
+
+    region : of each row; -1 for a row used only for learning.
+    level, bin, group : of each region. Known groups span bins; otherwise every region is a group.
+    rule : of each group, in words. split : False for a group that is a whole level set.
+    divisions : of each level set, its fold, its bin and its division. own : the number of each
+        region within its level set.
+    """
 
     region: np.ndarray
     level: np.ndarray
@@ -432,9 +437,8 @@ class Parting:
 
 
 def halves(bins: np.ndarray, seed: int, clusters: np.ndarray | None = None) -> np.ndarray:
-    """The half, 0 or 1, of each row: the rows of every bin are shuffled and split; an odd one goes
-    to half 0. With clusters, whole clusters go to either half, so that both have about as many
-    rows."""
+    """The half, 0 or 1, of each row. The rows of every bin are shuffled and split; an odd row goes
+    to half 0. Clusters stay whole, and both halves have about as many rows."""
     rng = np.random.default_rng(seed)
     if clusters is not None:
         sizes = np.bincount(clusters)
@@ -460,8 +464,9 @@ def part_rows(
     test: Sequence[np.ndarray],
     rows: Level,
 ) -> Parting:
-    """The rows of each bin parted, for every fold: the bin of each row there, and whether it is to
-    be parted.
+    """Divide the rows of each bin into regions, for every fold.
+
+    bins, test : for each fold, the bin of each row, and whether the row is to be split.
 
     rows : `train` holds the place of each row among those of the features.
     """
@@ -470,20 +475,25 @@ def part_rows(
         order = np.argsort(2 * cells + tested, kind="stable")
         ends = np.searchsorted((2 * cells + tested)[order], np.arange(2 * int(cells.max()) + 3))
         for cell in np.flatnonzero(ends[2::2] > ends[1:-1:2]):
-            taught, parted = (
+            learning, splitting = (
                 order[ends[2 * cell] : ends[2 * cell + 1]],
                 order[ends[2 * cell + 1] : ends[2 * cell + 2]],
             )
             jobs.append(
-                (fold, int(cell), parted, rows._replace(train=places[taught], test=places[parted]))
+                (
+                    fold,
+                    int(cell),
+                    splitting,
+                    rows._replace(train=places[learning], test=places[splitting]),
+                )
             )
     choice.prepare(features)
     with ThreadPoolExecutor(default_threads()) as pool:
         divisions = list(pool.map(lambda job: choice.divide(features, job[3]), jobs))
     region, owns, first = np.full(len(places), -1), [], 0
-    for (_, _, parted, _), division in zip(jobs, divisions, strict=True):
+    for (_, _, splitting, _), division in zip(jobs, divisions, strict=True):
         known, place = np.unique(division.region, return_inverse=True)
-        region[parted] = first + place.reshape(-1)
+        region[splitting] = first + place.reshape(-1)
         owns.append(known)
         first += len(known)
     level = np.repeat(np.arange(len(jobs)), [len(known) for known in owns])
@@ -500,7 +510,7 @@ def parting(
     divisions: Sequence[tuple[int, int, Division]],
     choice: Regions,
 ) -> Parting:
-    """Regions by their level sets and their own numbers there."""
+    """Rows in regions, from the level sets of regions and their numbers within these."""
     bins = np.array([cell for _, cell, _ in divisions])[level]
     if isinstance(choice, GivenRegions):
         return Parting(

@@ -399,7 +399,7 @@ def _served(audit: Audit) -> Table | Words:
             f"{region.low:.3f} to {region.high:.3f}",
             region.verdict.replace("-", ""),  # as of groups
         )
-        for region in audit.budget.badly_served(SERVED)
+        for region in audit.budget.misjudged(SERVED)
     ]
     columns = parted_by(audit)
     if not rows:

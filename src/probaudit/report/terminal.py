@@ -285,7 +285,7 @@ def served(found: Budget, columns: str = "") -> Table:
     table.add_column(
         Text("who is badly served" + (f", by {columns}" if columns else "")), overflow="fold"
     )
-    shown = found.badly_served(SERVED)
+    shown = found.misjudged(SERVED)
     for region in shown:
         span, who = (
             f"{region.low:.2f} to {region.high:.2f}",

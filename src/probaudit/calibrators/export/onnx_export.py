@@ -1,5 +1,5 @@
-"""Calibrators as ONNX graphs, for programs without Python. A graph is compared with its calibrator
-before it is handed out."""
+"""Export calibrators as ONNX models, for programs without Python. Each model is compared with its
+calibrator before it is returned."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ from ..base import Calibrator, Sample, with_first_column
 from ..combining import PerGroup, group_column
 from ..group_calibration import LARGEST, GroupCalibration, feature_table
 from .onnx_graph import Graph, Tensor
-from .onnx_maps import Rows, drawn, group_names
+from .onnx_maps import GraphRows, group_names, onnx_probabilities
 from .saving import fingerprint
 
 SCHEMA = "probaudit.onnx/1"
 OPSET, IR_VERSION = 19, 9  # comparison of strings needs 19; runtimes since 2023 read both
 TOLERANCE = 1e-9
-ROUNDING = 1e-14  # of an output: what may come of it in a sum or a logarithm
+ROUNDING = 1e-14  # relative rounding error of an output after a sum or a logarithm
 DRAWS = 32
 TRIAL_VALUES = 2**16
 
@@ -47,22 +47,22 @@ def to_onnx(
         Calibrators of groups also take "features", [n, d], or "groups", [n], if they were fitted
         with them.
     Outputs : "probabilities", [n, K] in float64, and "label", [n], the column of the most probable
-        class. A row that `predict_proba` refuses comes out as NaN, with label -1.
+        class. A row that `predict_proba` rejects gives NaN, with label -1.
     Metadata : schema, version, calibrator, fingerprint, takes ("probabilities" or "logits"),
         classes (JSON), and checked.
 
-    dtype : the format of P and features. All is computed in float64, but a probability of 0 counts
-        as the smallest normal number of the format it came in, so that "float32" is not the same as
-        casting to float64 before.
-    check : rows on which onnxruntime must give what the calibrator gives: P, or a pair (P,
-        features) or (P, groups). Random rows, corners and ties unless given.
+    dtype : the format of P and features. The model computes in float64. A probability of 0 counts
+        as the smallest normal number of its input format, so that "float32" differs from casting
+        to float64 first.
+    check : rows on which onnxruntime and the calibrator must agree: P, or a pair (P, features) or
+        (P, groups). Random rows, corners and ties unless given.
 
-    Probabilities may differ by 1e-9 (they do by about 1e-15), and by twice as much as the
-    calibrator itself changes when P changes by 1e-14 of its size: on the edge of a bin both answers
-    are right.
+    Probabilities may differ by 1e-9 (the usual difference is 1e-15), plus twice the change of the
+    calibrator when P changes by a relative 1e-14: at the edge of a bin both answers are right.
 
     >>> from probaudit.calibrators import TemperatureScaling
-    >>> model = TemperatureScaling().fit([[0.9, 0.1], [0.8, 0.2], [0.3, 0.7], [0.4, 0.6]], [0, 1, 1, 0])
+    >>> P, y = [[0.9, 0.1], [0.8, 0.2], [0.3, 0.7], [0.4, 0.6]], [0, 1, 1, 0]
+    >>> model = TemperatureScaling().fit(P, y)
     >>> {p.key: p.value for p in to_onnx(model).metadata_props}["takes"]
     'probabilities'
     """
@@ -71,12 +71,12 @@ def to_onnx(
     if not isinstance(calibrator, Calibrator):
         rule = "must be a calibrator of probaudit (of a calibrated model, its `calibrator_`)"
         raise InputError("calibrator", rule, type(calibrator).__name__)
-    name = fingerprint(calibrator)  # refuses what is not fitted or not ours
+    name = fingerprint(calibrator)  # rejects calibrators that are not fitted or not registered
     onnx = _needed("onnx")
-    trial = (
-        _trial(calibrator, np.dtype(dtype))
+    check_rows = (
+        _default_check_rows(calibrator, np.dtype(dtype))
         if check is None
-        else _given(calibrator, check, np.dtype(dtype))
+        else _given_check_rows(calibrator, check, np.dtype(dtype))
     )
     model = _model(onnx, calibrator, np.dtype(dtype))
     facts = {
@@ -86,7 +86,7 @@ def to_onnx(
         "fingerprint": name,
         "takes": "logits" if calibrator.from_logits else "probabilities",
         "classes": json.dumps(calibrator.classes_.tolist(), ensure_ascii=False),
-        "checked": _compare(model, calibrator, trial),
+        "checked": _compare(model, calibrator, check_rows),
     }
     onnx.helper.set_model_props(model, facts)
     if path is not None:
@@ -98,10 +98,10 @@ def _needed(name: str) -> Any:
     try:
         return import_module(name)
     except ImportError as problem:
-        raise ImportError(f"{name} is needed for ONNX: pip install 'probaudit[onnx]'") from problem
+        raise ImportError(f"ONNX export needs {name}: pip install 'probaudit[onnx]'") from problem
 
 
-def _rows(graph: Graph, calibrator: Calibrator, dtype: np.dtype) -> Rows:
+def _graph_rows(graph: Graph, calibrator: Calibrator, dtype: np.dtype) -> GraphRows:
     """The inputs of the graph, and the rules for them."""
     size, given = len(calibrator.classes_), int(calibrator.n_features_in_)
     values = graph.input("P", dtype, given)
@@ -109,7 +109,7 @@ def _rows(graph: Graph, calibrator: Calibrator, dtype: np.dtype) -> Rows:
     # a remainder is of float64, as in `with_first_column`
     floor = float(np.finfo(dtype if given == size else np.float64).tiny)
     if given < size:
-        # A remainder below 0 by rounding is 0. By more than that, and the row's sum is wrong.
+        # Rounding may put the remainder below 0. If it is further below, the sum check fails.
         first = (
             (values - values).columns([0])
             if calibrator.from_logits
@@ -120,11 +120,13 @@ def _rows(graph: Graph, calibrator: Calibrator, dtype: np.dtype) -> Rows:
     graph.good.append(((values >= low) & (values <= high)).numbers().total() >= float(size))
     if not calibrator.from_logits:
         graph.good.append(abs(values.total() - 1.0) <= SUM_TOLERANCE)
-    return Rows(values, size, calibrator.from_logits, floor, _side_input(graph, calibrator, dtype))
+    return GraphRows(
+        values, size, calibrator.from_logits, floor, _side_input(graph, calibrator, dtype)
+    )
 
 
 def _side(calibrator: Calibrator) -> str | None:
-    """What a calibrator must be told besides P."""
+    """The input that a calibrator needs besides P."""
     if isinstance(calibrator, GroupCalibration) and calibrator.grouped_by_ == "features":
         return "features"
     return "groups" if isinstance(calibrator, PerGroup) and len(calibrator.groups_) else None
@@ -147,8 +149,8 @@ def _side_input(graph: Graph, calibrator: Calibrator, dtype: np.dtype) -> Tensor
 
 def _model(onnx: Any, calibrator: Calibrator, dtype: np.dtype) -> Any:
     graph, make = Graph(onnx), onnx.helper
-    rows = _rows(graph, calibrator, dtype)
-    probs = drawn(calibrator, rows)
+    rows = _graph_rows(graph, calibrator, dtype)
+    probs = onnx_probabilities(calibrator, rows)
     good, *others = graph.good
     for rule in others:
         good = good & rule
@@ -181,7 +183,7 @@ def _model(onnx: Any, calibrator: Calibrator, dtype: np.dtype) -> Any:
 
 
 @dataclass(frozen=True, eq=False)
-class Trial:
+class CheckRows:
     """Rows on which a graph and its calibrator must agree."""
 
     given: np.ndarray  # P as the graph takes it
@@ -189,9 +191,9 @@ class Trial:
     side: np.ndarray | None
 
     @classmethod
-    def of(cls, calibrator: Calibrator, P: np.ndarray, side: np.ndarray | None) -> Trial:
+    def of(cls, calibrator: Calibrator, P: np.ndarray, side: np.ndarray | None) -> CheckRows:
         values = with_first_column(P, len(calibrator.classes_), calibrator.from_logits)
-        # a remainder is below 0 by rounding
+        # rounding may put the remainder below 0
         values = values if calibrator.from_logits else np.maximum(values, 0)
         return cls(
             P,
@@ -207,8 +209,7 @@ class Trial:
         )
 
     def own_change(self, calibrator: Calibrator) -> np.ndarray:
-        """How much the calibrator's probabilities change, at most, where P changes by its
-        rounding."""
+        """The largest change of the calibrated probabilities if P changes by its rounding error."""
         rng, logits = np.random.default_rng(0), self.sample.from_logits
         P = self.given.astype(np.float64)
         P = P if logits else np.maximum(P, np.finfo(self.sample.values.dtype).tiny)
@@ -216,18 +217,18 @@ class Trial:
         before = self.answer(calibrator)
         change = np.zeros(before.shape)
         for _ in range(DRAWS):
-            moved = Trial.of(calibrator, P + size * rng.uniform(-1, 1, P.shape), self.side)
+            moved = CheckRows.of(calibrator, P + size * rng.uniform(-1, 1, P.shape), self.side)
             change = np.maximum(change, np.abs(moved.answer(calibrator) - before))
         return change
 
-    def take(self, rows: np.ndarray) -> Trial:
-        return Trial(
+    def take(self, rows: np.ndarray) -> CheckRows:
+        return CheckRows(
             self.given[rows], self.sample.take(rows), None if self.side is None else self.side[rows]
         )
 
 
-def _given(calibrator: Calibrator, check: Any, dtype: np.dtype) -> Trial:
-    """Rows that the caller wants compared."""
+def _given_check_rows(calibrator: Calibrator, check: Any, dtype: np.dtype) -> CheckRows:
+    """The rows that the caller passed."""
     side, kind = None, _side(calibrator)
     if kind is not None:
         if not (isinstance(check, tuple) and len(check) == 2):
@@ -250,11 +251,11 @@ def _given(calibrator: Calibrator, check: Any, dtype: np.dtype) -> Trial:
                 str(side.dtype),
             )
         side = side.astype(wanted)
-    return Trial.of(calibrator, np.ascontiguousarray(P), side)
+    return CheckRows.of(calibrator, np.ascontiguousarray(P), side)
 
 
-def _trial(calibrator: Calibrator, dtype: np.dtype) -> Trial:
-    """Random rows of all degrees of certainty, corners, and ties."""
+def _default_check_rows(calibrator: Calibrator, dtype: np.dtype) -> CheckRows:
+    """Random rows from uncertain to nearly certain, corners, and ties."""
     rng, size = np.random.default_rng(0), len(calibrator.classes_)
     n = max(16, min(256, TRIAL_VALUES // size))
     corners = np.eye(size)[: TRIAL_VALUES // size]
@@ -289,11 +290,12 @@ def _trial(calibrator: Calibrator, dtype: np.dtype) -> Trial:
         names = group_names(calibrator)
         unseen: Any = {"U": "\N{SNOWMAN}", "b": True}.get(names.dtype.kind) or names.max() + 1
         side = np.resize(np.append(names, unseen), len(P))
-    return Trial.of(calibrator, P, side)
+    return CheckRows.of(calibrator, P, side)
 
 
-def _compare(model: Any, calibrator: Calibrator, trial: Trial) -> str:
-    """In words, how well the graph agrees with its calibrator; raises if it does not."""
+def _compare(model: Any, calibrator: Calibrator, check_rows: CheckRows) -> str:
+    """The largest difference between the model and its calibrator, in words; raises if they
+    disagree."""
     try:
         runtime = _needed("onnxruntime")
     except ImportError as problem:
@@ -302,25 +304,28 @@ def _compare(model: Any, calibrator: Calibrator, trial: Trial) -> str:
     session = runtime.InferenceSession(
         model.SerializeToString(), providers=["CPUExecutionProvider"]
     )
-    feeds = {"P": trial.given}
-    if trial.side is not None:
-        text = trial.side.dtype.kind == "U"
-        feeds[str(_side(calibrator))] = trial.side.astype(object if text else trial.side.dtype)
+    feeds = {"P": check_rows.given}
+    if check_rows.side is not None:
+        text = check_rows.side.dtype.kind == "U"
+        feeds[str(_side(calibrator))] = check_rows.side.astype(
+            object if text else check_rows.side.dtype
+        )
     found, label = session.run(["probabilities", "label"], feeds)
-    expected = trial.answer(calibrator)
+    expected = check_rows.answer(calibrator)
     difference = np.abs(found - expected)
     far = np.flatnonzero(~(difference <= TOLERANCE).all(axis=1))
     if len(far):
-        allowed = TOLERANCE + 2 * trial.take(far).own_change(calibrator)
+        allowed = TOLERANCE + 2 * check_rows.take(far).own_change(calibrator)
         wrong = np.argwhere(~(difference[far] <= allowed))
         if len(wrong):
             row, column = int(far[wrong[0][0]]), int(wrong[0][1])
             raise RuntimeError(
-                f"the ONNX model gives {found[row, column]:.17g} where the calibrator gives {expected[row, column]:.17g} "
-                f"(row {row}, column {column} of the rows compared): it must not be used and was not written"
+                f"the ONNX model must agree with its calibrator: in row {row}, column {column} of"
+                f" the rows compared it gives {found[row, column]:.17g} and the calibrator"
+                f" {expected[row, column]:.17g}. Nothing was written; please report this"
             )
     if calibrator.accuracy_preserving:
-        moved = np.flatnonzero(label != trial.sample.values.argmax(axis=1))
+        moved = np.flatnonzero(label != check_rows.sample.values.argmax(axis=1))
     else:
         ordered = np.sort(expected, axis=1)
         clear = ordered[:, -1] - ordered[:, -2] > 2 * TOLERANCE
@@ -328,7 +333,9 @@ def _compare(model: Any, calibrator: Calibrator, trial: Trial) -> str:
         moved = np.flatnonzero(clear & (label != expected.argmax(axis=1)))
     if len(moved):
         raise RuntimeError(
-            f"the ONNX model gives another most probable class than the calibrator in row {moved[0]}"
+            "the ONNX model must have the most probable class of its calibrator: it differs in row"
+            f" {moved[0]}"
         )
-    words = f"{len(found)} rows, largest difference {np.delete(difference, far, axis=0).max(initial=0.0):.1e}"
-    return words + (f", {len(far)} of them apart where the calibrator jumps" if len(far) else "")
+    largest = np.delete(difference, far, axis=0).max(initial=0.0)
+    words = f"{len(found)} rows, largest difference {largest:.1e}"
+    return words + (f", ignoring {len(far)} at a jump of the calibrator" if len(far) else "")

@@ -1,4 +1,4 @@
-"""ONNX graphs written as arithmetic: what is done to a tensor adds a node."""
+"""ONNX graphs written as arithmetic: each operation on a tensor adds a node."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ import numpy as np
 
 
 class Graph:
-    """Nodes and constants, as they are drawn."""
+    """The nodes and constants of a graph under construction."""
 
     def __init__(self, onnx: Any) -> None:
         self.helper, self._numpy_helper = onnx.helper, onnx.numpy_helper
         self.nodes: list[Any] = []
         self.constants: dict[tuple[str, tuple[int, ...], bytes], Any] = {}
         self.inputs: list[Any] = []
-        self.good: list[Tensor] = []  # [n, 1] each: whether a row keeps the rules
+        self.good: list[Tensor] = []  # [n, 1] each: whether a row is valid
 
     def input(self, name: str, dtype: np.dtype, *columns: int) -> Tensor:
         kind = self.helper.np_dtype_to_tensor_dtype(

@@ -1,4 +1,5 @@
-"""Every calibrator as an ONNX graph: its `_transform`, drawn."""
+"""The ONNX map of every calibrator: its `_transform` as nodes of a graph. Maps are registered by
+class."""
 
 from __future__ import annotations
 
@@ -27,8 +28,8 @@ from .onnx_graph import Graph, Tensor, expit, log_sum_exp
 
 
 @dataclass(frozen=True, eq=False)
-class Rows:
-    """What `Sample` is to `_transform`."""
+class GraphRows:
+    """Rows in a graph; the counterpart of `Sample`."""
 
     values: Tensor  # [n, K] in float64
     n_classes: int
@@ -49,8 +50,8 @@ class Rows:
 
     @cached_property
     def probs(self) -> Tensor:
-        """Rows that sum to 1 but for rounding stay as they are: a probability on the edge of a bin
-        then stays there, in whatever order a runtime adds."""
+        """Rows that sum to 1 up to rounding are not rescaled. A probability on the edge of a bin
+        then stays there, whatever the order in which a runtime adds."""
         if self.from_logits:
             return self.log_probs.exp().normalised()
         total = self.values.total()
@@ -60,7 +61,7 @@ class Rows:
 
     @cached_property
     def scores(self) -> Tensor:
-        """Logits as they came or log-probabilities, less the largest of the row."""
+        """Logits or log-probabilities, minus the largest of the row."""
         z = self.values if self.from_logits else self.log_probs
         return z - z.top()
 
@@ -73,62 +74,61 @@ class Rows:
         return np.arange(self.n_classes)
 
     def keep_argmax(self, q: Tensor) -> Tensor:
-        """No class above the row's first largest value, and those before it below, by a last
-        digit."""
+        """Cap each class at the row's first largest value, and classes before it just below."""
         best = self.graph.node("GatherElements", q, self.best, axis=1)
         before = self.graph.node("Less", self.numbers, self.best)
         return q.least(before.where(best * self.each(1 - 2.0**-52), best))
 
     def each(self, number: float) -> np.ndarray:
-        """A number for each class: onnxruntime leaves out a single factor that is 1 in float32, if
-        not in float64."""
+        """A number for each class. onnxruntime drops a scalar factor that is 1 in float32, even if
+        it is not 1 in float64."""
         return np.full(self.n_classes, number)
 
 
 @singledispatch
-def drawn(calibrator: Calibrator, rows: Rows) -> Tensor:
-    """The calibrated probabilities of rows, drawn into their graph."""
+def onnx_probabilities(calibrator: Calibrator, rows: GraphRows) -> Tensor:
+    """Add the nodes that calibrate rows to their graph; returns the probabilities."""
     raise InputError("calibrator", "cannot be exported to ONNX", type(calibrator).__name__)
 
 
-@drawn.register
-def _(calibrator: Identity, rows: Rows) -> Tensor:
+@onnx_probabilities.register
+def _(calibrator: Identity, rows: GraphRows) -> Tensor:
     return rows.keep_argmax(rows.probs)
 
 
-@drawn.register
-def _(calibrator: TemperatureScaling, rows: Rows) -> Tensor:
+@onnx_probabilities.register
+def _(calibrator: TemperatureScaling, rows: GraphRows) -> Tensor:
     return rows.keep_argmax((rows.scores * rows.each(1 / calibrator.temperature_)).softmax())
 
 
-@drawn.register
-def _(calibrator: BiasCorrectedTemperature, rows: Rows) -> Tensor:
+@onnx_probabilities.register
+def _(calibrator: BiasCorrectedTemperature, rows: GraphRows) -> Tensor:
     return (rows.scores * rows.each(1 / calibrator.temperature_) + calibrator.bias_).softmax()
 
 
-@drawn.register
-def _(calibrator: EnsembleTemperature, rows: Rows) -> Tensor:
-    tempered, raw, uniform = calibrator.weights_.tolist()
+@onnx_probabilities.register
+def _(calibrator: EnsembleTemperature, rows: GraphRows) -> Tensor:
+    scaled, raw, uniform = calibrator.weights_.tolist()
     probs = (rows.scores * rows.each(1 / calibrator.temperature_)).softmax() * rows.each(
-        tempered
+        scaled
     ) + uniform / rows.n_classes
     return rows.keep_argmax(probs + rows.scores.softmax() * rows.each(raw))
 
 
-@drawn.register
-def _(calibrator: VectorScaling, rows: Rows) -> Tensor:
+@onnx_probabilities.register
+def _(calibrator: VectorScaling, rows: GraphRows) -> Tensor:
     return (rows.log_probs * calibrator.scale_ + calibrator.bias_).softmax()
 
 
-@drawn.register
-def _(calibrator: MatrixScaling, rows: Rows) -> Tensor:
+@onnx_probabilities.register
+def _(calibrator: MatrixScaling, rows: GraphRows) -> Tensor:
     return (
         rows.graph.node("MatMul", rows.log_probs, calibrator.matrix_.T.copy()) + calibrator.bias_
     ).softmax()
 
 
-@drawn.register
-def _(calibrator: DirichletCalibration, rows: Rows) -> Tensor:
+@onnx_probabilities.register
+def _(calibrator: DirichletCalibration, rows: GraphRows) -> Tensor:
     seen = calibrator.seen_.astype(np.int64)
     logs = rows.log_probs if len(seen) == rows.n_classes else rows.log_probs.columns(seen)
     q = (
@@ -136,13 +136,13 @@ def _(calibrator: DirichletCalibration, rows: Rows) -> Tensor:
     ).softmax()
     if len(seen) == rows.n_classes:
         return q
-    # of a class without rows: any, it is masked
+    # the place of a class without rows does not matter: it is masked
     place = np.searchsorted(seen, rows.numbers).clip(max=len(seen) - 1)
     return share_out(q.columns(place), rows, np.isin(rows.numbers, seen))
 
 
-@drawn.register
-def _(calibrator: PlattScaling, rows: Rows) -> Tensor:
+@onnx_probabilities.register
+def _(calibrator: PlattScaling, rows: GraphRows) -> Tensor:
     log_p = rows.log_probs.log_softmax()
     best = log_p.argmax().equals(rows.numbers)
     others = best.where(-np.inf, log_p)
@@ -151,16 +151,16 @@ def _(calibrator: PlattScaling, rows: Rows) -> Tensor:
     return (u.least(0.0) - ((-abs(u)).exp() + 1.0).log()).softmax()
 
 
-@drawn.register
-def _(calibrator: MeanReplacement, rows: Rows) -> Tensor:
+@onnx_probabilities.register
+def _(calibrator: MeanReplacement, rows: GraphRows) -> Tensor:
     q = np.full(rows.n_classes, (1 - calibrator.accuracy_) / (rows.n_classes - 1))
     q[0] = calibrator.accuracy_
     q /= q.sum()
     return rows.best.equals(rows.numbers).where(q[0], q[1])
 
 
-@drawn.register
-def _(calibrator: PriorCorrection, rows: Rows) -> Tensor:
+@onnx_probabilities.register
+def _(calibrator: PriorCorrection, rows: GraphRows) -> Tensor:
     tiny = np.finfo(np.float64).tiny
     with np.errstate(divide="ignore"):
         train, deploy = (
@@ -171,32 +171,32 @@ def _(calibrator: PriorCorrection, rows: Rows) -> Tensor:
     return (logs - logs.top() + deploy).softmax()
 
 
-@drawn.register
-def _(calibrator: GaussianProcessCalibration, rows: Rows) -> Tensor:
+@onnx_probabilities.register
+def _(calibrator: GaussianProcessCalibration, rows: GraphRows) -> Tensor:
     x = rows.log_probs
     g = x * rows.each(calibrator.slope_)
     for point, coefficient in zip(
         calibrator.points_.tolist(), calibrator.coefficients_.tolist(), strict=True
     ):
-        # one point at a time: all at once would need n K points of memory
+        # one point at a time, as all at once need memory for n K points
         u = (x - point) / rows.each(calibrator.length_)
         g = g + (u * u * -0.5).exp() * rows.each(calibrator.amplitude_**2 * coefficient)
     return g.softmax()
 
 
-@drawn.register(HistogramBinning)
-@drawn.register(BBQ)
-def _(calibrator: HistogramBinning | BBQ, rows: Rows) -> Tensor:
+@onnx_probabilities.register(HistogramBinning)
+@onnx_probabilities.register(BBQ)
+def _(calibrator: HistogramBinning | BBQ, rows: GraphRows) -> Tensor:
     return one_vs_rest(calibrator, rows, steps)
 
 
-@drawn.register
-def _(calibrator: IsotonicCalibration, rows: Rows) -> Tensor:
+@onnx_probabilities.register
+def _(calibrator: IsotonicCalibration, rows: GraphRows) -> Tensor:
     return one_vs_rest(calibrator, rows, lines)
 
 
-@drawn.register
-def _(calibrator: IRM, rows: Rows) -> Tensor:
+@onnx_probabilities.register
+def _(calibrator: IRM, rows: GraphRows) -> Tensor:
     curve = lines(rows.probs, [calibrator.knots_])
     if not calibrator.strict:
         return share_out(curve, rows, np.ones(rows.n_classes, bool))
@@ -204,8 +204,8 @@ def _(calibrator: IRM, rows: Rows) -> Tensor:
     return rows.keep_argmax(mixed.normalised())
 
 
-@drawn.register
-def _(calibrator: BetaCalibration, rows: Rows) -> Tensor:
+@onnx_probabilities.register
+def _(calibrator: BetaCalibration, rows: GraphRows) -> Tensor:
     if rows.n_classes == 2:
         a, b, c = calibrator.curves_[0].tolist()
         q = expit(rows.graph.node("MatMul", rows.log_probs, np.array([[-b], [a]])) + c)
@@ -221,31 +221,33 @@ def _(calibrator: BetaCalibration, rows: Rows) -> Tensor:
     return share_out(expit(rows.log_probs * a - rest * b + c), rows, seen)
 
 
-@drawn.register
-def _(calibrator: Chain, rows: Rows) -> Tensor:
+@onnx_probabilities.register
+def _(calibrator: Chain, rows: GraphRows) -> Tensor:
     last = rows
     for member in calibrator.members_:
-        last = Rows(drawn(member, last), rows.n_classes, False)
+        last = GraphRows(onnx_probabilities(member, last), rows.n_classes, False)
     probs = last.values if calibrator.members_ else rows.probs
     return rows.keep_argmax(probs) if calibrator.accuracy_preserving else probs
 
 
-@drawn.register
-def _(calibrator: PerGroup, rows: Rows) -> Tensor:
+@onnx_probabilities.register
+def _(calibrator: PerGroup, rows: GraphRows) -> Tensor:
     groups, rows = rows.side, replace(rows, side=None)
-    probs = drawn(calibrator.whole_, rows)
+    probs = onnx_probabilities(calibrator.whole_, rows)
     if groups is not None:
         for name, member in zip(
             group_names(calibrator).tolist(), calibrator.member_of_.tolist(), strict=True
         ):
             if member >= 0:
-                probs = groups.equals(name).where(drawn(calibrator.members_[member], rows), probs)
+                probs = groups.equals(name).where(
+                    onnx_probabilities(calibrator.members_[member], rows), probs
+                )
     return probs
 
 
-@drawn.register
-def _(calibrator: GroupCalibration, rows: Rows) -> Tensor:
-    """Every calibrator is asked about all rows, and counts as often as partitions put the row into
+@onnx_probabilities.register
+def _(calibrator: GroupCalibration, rows: GraphRows) -> Tensor:
+    """Apply every calibrator to all rows, weighted by the number of partitions that put the row into
     its group."""
     features, rows = rows.side, replace(rows, side=None)
     partitions, groups, _ = calibrator.weights_.shape
@@ -264,7 +266,7 @@ def _(calibrator: GroupCalibration, rows: Rows) -> Tensor:
     total = rows.probs * 0.0
     for answer in np.unique(answers).tolist():
         if answer < len(calibrator.members_):
-            probs = drawn(calibrator.members_[answer], rows)
+            probs = onnx_probabilities(calibrator.members_[answer], rows)
         else:
             probs = (rows.log_probs / rows.each(spare[answer - len(calibrator.members_)])).softmax()
         total = total + chosen.equals(answer).numbers().total() * probs
@@ -272,9 +274,9 @@ def _(calibrator: GroupCalibration, rows: Rows) -> Tensor:
     return rows.keep_argmax(total) if calibrator.accuracy_preserving else total
 
 
-def one_vs_rest(calibrator: OneVsRestCalibrator, rows: Rows, read: Any) -> Tensor:
-    """As `OneVsRestCalibrator` has it: of two classes the second has a curve, of more each one that
-    had rows."""
+def one_vs_rest(calibrator: OneVsRestCalibrator, rows: GraphRows, read: Any) -> Tensor:
+    """The map of `OneVsRestCalibrator`: with two classes the second has a curve, otherwise each
+    class with rows."""
     if rows.n_classes == 2:
         q = read(rows.probs.columns([1]), calibrator.curves_)
         return rows.graph.node("Concat", 1.0 - q, q, axis=1)
@@ -283,9 +285,9 @@ def one_vs_rest(calibrator: OneVsRestCalibrator, rows: Rows, read: Any) -> Tenso
     return share_out(read(rows.probs, curves), rows, seen)
 
 
-def share_out(q: Tensor, rows: Rows, seen: np.ndarray) -> Tensor:
-    """As `isotonic.share_out`: unseen classes keep their probabilities, the others share the rest
-    as q has it."""
+def share_out(q: Tensor, rows: GraphRows, seen: np.ndarray) -> Tensor:
+    """As `one_vs_rest.share_out`: classes without rows keep their probabilities; the others share
+    the rest in proportion to q."""
     if seen.all():
         total = q.total()
         return (total > 0.0).where(q / total, rows.probs)
@@ -317,11 +319,11 @@ def lines(shown: Tensor, curves: list[np.ndarray]) -> Tensor:
 
 
 def _search(shown: Tensor, curves: list[np.ndarray]) -> tuple[np.ndarray, np.ndarray, Tensor]:
-    """Abscissas and values of all curves, and the place of the last abscissa not above each number
-    shown, or the first one.
+    """Knots and values of all curves, and for each number the place of the last knot that is not
+    above it, or of the first knot.
 
-    Curves stand one after another, each with an end at infinity. Halving finds all places at once,
-    in memory for n K numbers.
+    Curves are concatenated, each with an end at infinity. Bisection finds all places at once, in
+    memory for n K numbers.
     """
     node, sizes = shown.graph.node, np.array([curve.shape[1] for curve in curves])
     knots = np.concatenate([np.append(curve[0], np.inf) for curve in curves])
@@ -336,7 +338,7 @@ def _search(shown: Tensor, curves: list[np.ndarray]) -> tuple[np.ndarray, np.nda
 
 
 def group_names(calibrator: Any) -> np.ndarray:
-    """Groups in a format that ONNX has: text, int64, float64 or truth values."""
+    """Groups in a format of ONNX: text, int64, float64 or boolean."""
     groups: np.ndarray = calibrator.groups_
     formats: dict[str, Any] = {
         "U": groups.dtype,
@@ -346,8 +348,12 @@ def group_names(calibrator: Any) -> np.ndarray:
         "b": np.bool_,
     }
     if groups.dtype.kind not in formats:
-        raise InputError("calibrator", "has groups that ONNX cannot compare", str(groups.dtype))
+        raise InputError(
+            "calibrator",
+            "must have groups that ONNX can compare: text, numbers or booleans",
+            str(groups.dtype),
+        )
     found = groups.astype(formats[groups.dtype.kind])
     if not (found == groups).all():
-        raise InputError("calibrator", "has groups that are too large for int64", str(groups.max()))
+        raise InputError("calibrator", "must have groups within int64", str(groups.max()))
     return found

@@ -1,5 +1,5 @@
-"""Calibrators as JSON: what they were told and what they learned, to the last bit, and nothing that
-could be run."""
+"""Calibrators as JSON: their options and fitted attributes, exact to the last bit. A file contains
+no code."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ ITEMS: dict[str, tuple[type, ...]] = {
 REPORT = {"converged": bool, "status": str, "score_before": float, "score_after": float, "n": int}
 LABELS = ("classes_", "groups_", "feature_names_in_", "columns_")  # arrays of any type
 OPTIONAL = ("feature_names_in_", "columns_")  # names of columns, where these are known
-NUMBERS = {"nan": math.nan, "inf": math.inf, "-inf": -math.inf}  # those that JSON has not
+NUMBERS = {"nan": math.nan, "inf": math.inf, "-inf": -math.inf}  # not in JSON
 
 
 def to_json(calibrator: Calibrator) -> str:
@@ -50,7 +50,7 @@ def to_json(calibrator: Calibrator) -> str:
 
 
 def from_json(text: str) -> Calibrator:
-    """The calibrator that `to_json` wrote; raises if the text is not such a calibrator, or was
+    """The calibrator that `to_json` wrote; raises if the text is not a calibrator, or was
     changed."""
     try:
         content = json.loads(text, parse_constant=_refused)
@@ -69,11 +69,11 @@ def from_json(text: str) -> Calibrator:
     try:
         found = _decoded(content["calibrator"])
         if not (isinstance(found, Calibrator) and hasattr(found, "classes_")):
-            raise ValueError("it has learned nothing")
-    except Exception as problem:  # a forged file can go wrong in any way
+            raise ValueError("it is not fitted")
+    except Exception as problem:  # a forged file can raise any error
         raise InputError(
             "text",
-            "must hold all parts of a calibrator",
+            "must contain all parts of a calibrator",
             str(problem)[:200] or type(problem).__name__,
         ) from None
     return found
@@ -85,7 +85,7 @@ def save(calibrator: Calibrator, path: str | Path) -> None:
 
 
 def load(path: str | Path) -> Calibrator:
-    """Read a calibrator that `save` wrote. Nothing in the file is run."""
+    """Read a calibrator that `save` wrote. Nothing in the file is executed."""
     try:
         size = Path(path).stat().st_size
         if size > MOST_BYTES:
@@ -99,7 +99,8 @@ def load(path: str | Path) -> Calibrator:
 
 
 def fingerprint(calibrator: Calibrator) -> str:
-    """Sixteen digits that name what a calibrator is and has learned."""
+    """Sixteen hexadecimal digits that identify a calibrator, its options and its fitted
+    attributes."""
     return _fingerprint({"calibrator": _encoded_calibrator(calibrator, fitted=True)})
 
 
@@ -111,7 +112,7 @@ def _fingerprint(content: dict[str, Any]) -> str:
 def _encoded_calibrator(calibrator: Calibrator, fitted: bool) -> dict[str, Any]:
     name = type(calibrator).__name__
     if name not in CLASSES or type(calibrator) is not calibrator_class(name):
-        raise InputError("calibrator", "only calibrators of probaudit can be saved", name)
+        raise InputError("calibrator", "must be a calibrator of probaudit to be saved", name)
     choices = calibrator.get_params(deep=False)
     if choices["classes"] is not None:
         choices["classes"] = class_list(choices["classes"], "classes")
@@ -131,7 +132,7 @@ def _encoded_calibrator(calibrator: Calibrator, fitted: bool) -> dict[str, Any]:
 
 
 def _encoded(value: Any) -> Any:
-    """Plain JSON: numbers as the shortest text that gives their bits back, arrays with type and
+    """Plain JSON: numbers as the shortest text that restores their bits, arrays with type and
     shape."""
     if isinstance(value, Calibrator):
         return _encoded_calibrator(value, fitted=hasattr(value, "classes_"))
@@ -139,7 +140,7 @@ def _encoded(value: Any) -> Any:
         dtype = "str" if value.dtype.kind == "U" else value.dtype.name
         if dtype not in ITEMS:
             raise InputError(
-                "calibrator", "holds something that cannot be saved", f"an array of {value.dtype}"
+                "calibrator", "has an attribute that cannot be saved", f"an array of {value.dtype}"
             )
         return {
             "array": [_encoded(item) for item in value.reshape(-1).tolist()],
@@ -154,7 +155,7 @@ def _encoded(value: Any) -> Any:
         return value
     if isinstance(value, (list, tuple)):
         return [_encoded(item) for item in value]
-    raise InputError("calibrator", "holds something that cannot be saved", type(value).__name__)
+    raise InputError("calibrator", "has an attribute that cannot be saved", type(value).__name__)
 
 
 def _decoded(value: Any) -> Any:
@@ -163,7 +164,9 @@ def _decoded(value: Any) -> Any:
     if not isinstance(value, dict):
         return value
     if "array" in value:
-        return _array([_decoded(item) for item in value["array"]], value["dtype"], value["shape"])
+        return _decoded_array(
+            [_decoded(item) for item in value["array"]], value["dtype"], value["shape"]
+        )
     if "number" in value:
         return NUMBERS[value["number"]]
     choices = {field: _decoded(item) for field, item in value["choices"].items()}
@@ -181,7 +184,7 @@ def _decoded(value: Any) -> Any:
     return calibrator
 
 
-def _array(items: list[Any], dtype: str, shape: list[Any]) -> np.ndarray:
+def _decoded_array(items: list[Any], dtype: str, shape: list[Any]) -> np.ndarray:
     if not all(type(item) in ITEMS[dtype] for item in items):
         raise ValueError(f"an array of {dtype} holds something else")
     if not all(type(size) is int and size >= 0 for size in shape):
@@ -191,7 +194,7 @@ def _array(items: list[Any], dtype: str, shape: list[Any]) -> np.ndarray:
 
 def _report(fields: dict[str, Any]) -> FitReport:
     if not all(type(fields[name]) is kind for name, kind in REPORT.items()):
-        raise ValueError("the report must be of a fit")
+        raise ValueError("the fit report has a field of the wrong type")
     return FitReport(**fields)
 
 
@@ -202,8 +205,8 @@ def _known(field: str, calibrator: Calibrator) -> str:
 
 
 def _check_forms(calibrator: Calibrator) -> None:
-    """Raise unless all that a fit leaves behind is there, in its form (see `Calibrator`): compiled
-    loops trust it."""
+    """Raise unless all fitted attributes are there, in their form (see `Calibrator`): compiled
+    loops rely on it."""
     sizes: dict[str, int] = {}
     forms = {"classes_": ("K",)} | dict(calibrator._fitted)
     if hasattr(calibrator, "feature_names_in_"):
@@ -251,7 +254,7 @@ def _fits(value: Any, form: Any, sizes: dict[str, int], labels: bool = False) ->
 
 
 def _is_empty(value: Any) -> bool:
-    """What a class without rows has."""
+    """Whether it is the empty curve of a class without rows."""
     return isinstance(value, np.ndarray) and value.shape == (0,)
 
 

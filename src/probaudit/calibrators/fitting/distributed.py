@@ -1,5 +1,5 @@
-"""Calibrators fitted on a cluster: workers sum over blocks where the rows are, only these sums
-travel."""
+"""Fit calibrators on a cluster: workers sum over blocks of their rows, and only the sums are
+sent."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ if TYPE_CHECKING:
 def fit_on_cluster(calibrator: C, source: Parted, plan: Plan, *, client: Client | None = None) -> C:
     """A copy of a calibrator, fitted to all rows of a source in repeated passes.
 
-    The blocks are those of the fit in memory, whatever the parts of the source, so that both learn
-    the same.
+    The blocks are those of the fit in memory, whatever the partitions of the source, so that the
+    results are identical.
     """
     with connected(client) as client:
         return fit_in_passes(calibrator, plan, partial(each_block, client, source))

@@ -17,9 +17,9 @@ def fold_numbers(
 ) -> np.ndarray:
     """The fold of each row, from 0 to count - 1.
 
-    Folds are random unless `stratify`. Stratified folds share out the rows of each class, so that
-    the class frequencies of the training folds tell those of the test fold: a calibrator with a
-    bias for each class then looks better than it is.
+    Folds are random unless `stratify`. With stratified folds the class frequencies of the training
+    folds reveal those of the test fold: a calibrator with a bias for each class then looks better
+    than it is.
 
     >>> fold_numbers(2, np.zeros(6, int), np.array([7, 7, 7, 8, 9, 9]), seed=0).tolist()
     [0, 0, 0, 1, 1, 1]
@@ -43,13 +43,13 @@ def fold_numbers(
             for number, (_, test) in enumerate(parts):
                 folds[test] = number
         except ValueError as problem:
-            raise InputError("cv", "the rows cannot be split so", str(problem)) from None
+            raise InputError("cv", "cannot split these rows", str(problem)) from None
     return folds
 
 
 def whole_clusters(count: int, clusters: np.ndarray, seed: int) -> np.ndarray:
-    """Folds of about equal numbers of rows: clusters in random order, the largest first, each to
-    the smallest fold."""
+    """Folds of whole clusters with about equal numbers of rows: clusters, the largest first and in
+    random order among equals, each go to the smallest fold."""
     _, place, rows = np.unique(clusters, return_inverse=True, return_counts=True)
     shuffled = np.random.default_rng(seed).permutation(len(rows))
     order = shuffled[np.argsort(-rows[shuffled], kind="stable")]
@@ -63,7 +63,7 @@ def whole_clusters(count: int, clusters: np.ndarray, seed: int) -> np.ndarray:
 
 
 def fold_words(count: int, *, clustered: bool, stratify: bool) -> str:
-    """Folds in a definition.
+    """The folds in words, for a definition.
 
     >>> fold_words(5, clustered=False, stratify=False), fold_words(5, clustered=True, stratify=True)
     ('5 random folds', '5 stratified folds of whole clusters')

@@ -1,8 +1,7 @@
-"""Two ways down a convex function: bounded Newton steps in one variable, quasi-Newton steps in
-many.
+"""Minimisation of convex functions: bounded Newton steps in one variable, L-BFGS in many.
 
-Searches of the second kind can go side by side, so that one look at the rows answers the questions
-of all (`abreast`).
+Several L-BFGS searches can run side by side, so that they share each pass over the rows
+(`abreast`).
 """
 
 from __future__ import annotations
@@ -16,22 +15,22 @@ from typing import Protocol, TypeVar
 import numpy as np
 
 STEPS = 500
-# a Newton step this small, relative to the variable, leaves an error of about its square
+# relative Newton step at convergence; the error left is about its square
 CLOSE = 1e-5
 FARTHEST = 8.0  # the factor by which one step may change a variable
 FLAT = 1e-9
 MEMORY = 10
 EPS = float(np.finfo(np.float64).eps)
-NOISE = 1e-12  # rounding of a mean over many rows
+NOISE = 1e-12  # relative rounding error of a mean over many rows
 
 Asked = TypeVar("Asked")
-Told = TypeVar("Told")
+Answered = TypeVar("Answered")
 Found = TypeVar("Found")
 
 
 @dataclass(frozen=True)
 class Minimum:
-    """Where a search came to rest, and the value there."""
+    """The point that a search ended at, and the value there."""
 
     at: np.ndarray
     value: float
@@ -49,11 +48,13 @@ def bounded_minimum(
     """The minimum over [low, high], low > 0, of a convex function, given (value, first, second
     derivative) at a point.
 
-    Newton steps, taken in 1 / x: the log score's derivative is closer to a straight line there than
-    in x. They stay inside the bracket that the sign of the derivative narrows; where one would
-    leave it, its geometric middle is next.
+    Newton steps in 1 / x, where the derivative of the log loss is closer to linear than in x. They
+    stay inside a bracket that the sign of the derivative narrows; a step that would leave it goes
+    to its geometric mean instead.
 
-    >>> found = bounded_minimum(lambda x: np.array([x - 3 * np.log(x), 1 - 3 / x, 3 / x**2]), 1.0, 1e-3, 1e3)
+    >>> def derivatives(x):
+    ...     return np.array([x - 3 * np.log(x), 1 - 3 / x, 3 / x**2])
+    >>> found = bounded_minimum(derivatives, 1.0, 1e-3, 1e3)
     >>> round(float(found.at), 9)
     3.0
     """
@@ -79,16 +80,15 @@ def bounded_minimum(
 
 
 class Curvature(Protocol):
-    """A model of the second derivatives, easily inverted. `held`: whether the first variable stays
-    where it is."""
+    """A model of the second derivatives that is easy to invert. `held`: whether the first variable
+    is fixed at its bound."""
 
     def solve(self, v: np.ndarray, held: bool) -> np.ndarray: ...
 
 
 @dataclass(frozen=True)
 class Point:
-    """A value, its gradient (along what the constraints leave free) and a model of its
-    curvature."""
+    """A value, its gradient (along the free directions) and a model of its curvature."""
 
     value: float
     gradient: np.ndarray
@@ -111,11 +111,10 @@ def descend(
 
 
 def abreast(
-    searches: Mapping[int, Generator[Asked, Told, Found]],
-    answer: Callable[[dict[int, Asked]], Mapping[int, Told]],
+    searches: Mapping[int, Generator[Asked, Answered, Found]],
+    answer: Callable[[dict[int, Asked]], Mapping[int, Answered]],
 ) -> dict[int, Found]:
-    """What searches find that go side by side: `answer` is given all that they ask for at a time,
-    under their names.
+    """Run searches side by side: each call of `answer` gets the requests of all searches, by name.
 
     >>> def halves(x):
     ...     while (yield x) > 1:
@@ -125,15 +124,15 @@ def abreast(
     {1: 0.75, 0: 1.0}
     """
     found: dict[int, Found] = {}
-    told: Mapping[int, Told | None] = dict.fromkeys(searches)
-    while told:
+    answers: Mapping[int, Answered | None] = dict.fromkeys(searches)
+    while answers:
         asked: dict[int, Asked] = {}
-        for name, answered in told.items():
+        for name, answered in answers.items():
             try:
                 asked[name] = searches[name].send(answered)  # type: ignore[arg-type]  # None begins a search
             except StopIteration as end:
                 found[name] = end.value
-        told = answer(asked) if asked else {}
+        answers = answer(asked) if asked else {}
     return found
 
 
@@ -146,10 +145,10 @@ def descent(
     flat: float = FLAT,
 ) -> Generator[np.ndarray, Point, Minimum]:
     """The search for the minimum of a convex function of many variables, the first of which stays
-    within [low, high]: asks for the function at one point after the other.
+    within [low, high]. It yields the points at which it needs the function.
 
-    L-BFGS (Nocedal & Wright 2006, algorithm 7.4) that begins each direction with the curvature at
-    hand, not with a multiple of the identity. With exact curvature and `memory=0` these are Newton
+    L-BFGS (Nocedal & Wright 2006, algorithm 7.4), with the given curvature as initial matrix
+    instead of a multiple of the identity. With exact curvature and `memory=0` these are Newton
     steps. Steps are halved until the value falls enough or, where rounding hides that, until the
     slope does (Hager & Zhang 2005, equation 2.6).
     """

@@ -1,9 +1,9 @@
-"""Calibrators fitted to rows that are never all in memory: each step of the search is a pass over
+"""Fit calibrators to rows that do not fit into memory: each step of the search is a pass over
 blocks.
 
-Blocks are those of the fit in memory, and their sums are added in the same order: if all rows count
-alike, what is learned is the same, bit for bit; with weights, or with rows left out, it is the same
-but for rounding.
+The blocks are those of the fit in memory, and their sums are added in the same order. Without
+weights and dropped rows the fit is identical, bit for bit; otherwise it is identical up to
+rounding.
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ from ...engines.row_source import RowSource
 from ...errors import InputError
 from ...states import Plan
 from ..base import MOST_ROWS, Calibrator, Sample
+from .softmax_sums import BlockViews, SoftmaxRows, SoftmaxSums, V, rows_per_block, sum_in_order
 from .summed import SummedCalibrator
-from .tempered import Seen, TemperedRows, TemperedSums, View, block_rows, in_order
 
 C = TypeVar("C", bound=Calibrator)
 Job = Callable[[int, Predictions], Any]
@@ -35,8 +35,7 @@ Each = Callable[[Job, int], Iterable[Any]]
 
 
 def fits_in_passes(calibrator: Calibrator) -> bool:
-    """Whether a calibrator can be fitted to rows that are not in memory: its fit needs sums over
-    rows alone."""
+    """Whether a calibrator can be fitted in passes: its fit needs only sums over rows."""
     return isinstance(calibrator, SummedCalibrator)
 
 
@@ -45,9 +44,9 @@ def fit_stream(
 ) -> C:
     """A copy of a calibrator, fitted to the rows of a source (`scan`) in repeated passes.
 
-    What it learns is what the fit in memory learns, up to the rounding of sums.
+    The result is that of the fit in memory, up to the rounding of sums.
 
-    progress : whether each pass shows how far it is; None if on a terminal.
+    progress : whether to show a progress bar for each pass; None for only on a terminal.
     """
     threads = default_threads() if threads is None else threads
     return fit_in_passes(
@@ -58,7 +57,8 @@ def fit_stream(
 def _each_of_source(
     source: RowSource, threads: int, progress: bool | None, job: Job, rows: int
 ) -> Iterator[Any]:
-    """What a job gives for every block of so many rows, in order; a few blocks at a time."""
+    """The results of a job for every block of so many rows, in order; a few blocks run at a
+    time."""
     waiting: deque[tuple[int, Future[Any]]] = deque()
 
     def first() -> Any:
@@ -80,11 +80,11 @@ def fit_in_passes(calibrator: C, plan: Plan, each: Each) -> C:
     """A copy of a calibrator, fitted to the rows of a plan.
 
     each : `each(job, rows)` gives `job(start, block)` for every block of so many consecutive rows,
-        in order. It is called for each step of the search, with jobs that can be sent to other
+        in order. It is called in each step of the search, with jobs that can be sent to other
         processes.
     """
     if not isinstance(calibrator, SummedCalibrator):
-        rule = "only calibrators that learn from sums over rows can be fitted to a stream; fit others to a sample"
+        rule = "must learn from sums over rows to be fitted to a stream; fit it to a sample instead"
         raise InputError("calibrator", rule, type(calibrator).__name__)
     calibrator._check_choices()
     rows = StreamedRows(plan, each)
@@ -94,9 +94,9 @@ def fit_in_passes(calibrator: C, plan: Plan, each: Each) -> C:
     return cast(C, found)
 
 
-class Look(NamedTuple):
-    """At a block: the weight and the rows of each class, [2, K]; the largest weight; whether all
-    outputs are finite."""
+class BlockCounts(NamedTuple):
+    """Of a block: the weight and the number of rows of each class, [2, K]; the largest weight;
+    whether all outputs are finite."""
 
     counts: np.ndarray
     largest: float
@@ -105,7 +105,7 @@ class Look(NamedTuple):
 
 @dataclass(frozen=True)
 class BlockReading:
-    """How the rows of a block become a sample. `scale` takes weights to numbers of rows, as
+    """Reads the rows of a block as a sample. `scale` converts weights to numbers of rows, as
     `base.as_repeats` does."""
 
     plan: Plan
@@ -114,22 +114,22 @@ class BlockReading:
     scale: float = 1.0
 
     def good(self, start: int, rows: Predictions) -> np.ndarray:
-        """The indexes of the rows that count."""
+        """The indexes of the valid rows."""
         block = rows.block(0, len(rows))._replace(first_row=start)
         return np.flatnonzero(good_of_block(self.plan, block))
 
-    def look(self, start: int, rows: Predictions) -> Look:
+    def counts_of(self, start: int, rows: Predictions) -> BlockCounts:
         good = self.good(start, rows)
         codes, weights = rows.codes[good], weights_of(rows, good)
         counts = np.stack(
             [np.bincount(codes, w, self.plan.n_classes) for w in (weights, np.ones(len(good)))]
         )
-        return Look(
+        return BlockCounts(
             counts, float(weights.max(initial=0.0)), bool(np.isfinite(rows.probs[good]).all())
         )
 
     def raw_sum(self, start: int, rows: Predictions) -> float:
-        """The sum of the log scores of outputs that are probabilities."""
+        """The sum of the log losses of outputs that are probabilities."""
         sample = self.sample(start, rows)
         truth = sample.values[np.arange(len(sample)), sample.codes] / sample.values.sum(
             axis=1, dtype=np.float64
@@ -137,50 +137,56 @@ class BlockReading:
         with np.errstate(divide="ignore"):
             return float(-(sample.weights @ np.log(truth)))
 
-    def asked(
+    def answer_of(
         self,
-        view: Callable[[Sample], View],
-        question: Callable[[View], Any],
+        view: Callable[[Sample], V],
+        question: Callable[[V], Any],
         start: int,
         rows: Predictions,
     ) -> Any | None:
-        """What the rows answer, seen in some way; nothing if none of them counts."""
+        """A question applied to a view of the valid rows; None if there are none."""
         sample = self.sample(start, rows)
         return question(view(sample)) if len(sample) else None
 
     def scale_sums(self, beta: float, start: int, rows: Predictions) -> np.ndarray | None:
         sample = self.sample(start, rows)
-        return TemperedRows(sample, threads=1).scale_sums(beta) if len(sample) else None
+        return SoftmaxRows(sample, threads=1).scale_sums(beta) if len(sample) else None
 
     def bias_sums(
         self, beta: float, bias: np.ndarray, start: int, rows: Predictions
     ) -> list[np.ndarray] | None:
         sample = self.sample(start, rows)
-        return TemperedRows(sample, threads=1).bias_sums(beta, bias) if len(sample) else None
+        return SoftmaxRows(sample, threads=1).bias_sums(beta, bias) if len(sample) else None
 
     def sample(self, start: int, rows: Predictions) -> Sample:
         good = self.good(start, rows)
         weights = weights_of(rows, good) / self.largest * self.scale
         return Sample(
-            _values(rows, good, self.from_logits), self.from_logits, rows.codes[good], weights
+            _calibrator_values(rows, good, self.from_logits),
+            self.from_logits,
+            rows.codes[good],
+            weights,
         )
 
 
-class StreamedRows(TemperedSums):
-    """The rows of a plan that count, read anew for every sum."""
+class StreamedRows(SoftmaxSums):
+    """The valid rows of a plan, read again for every sum."""
 
     reread = True
 
     def __init__(self, plan: Plan, each: Each) -> None:
         self.classes, self._each = plan.n_classes, each
-        seen: list[Look] = self._blocks(BlockReading(plan).look)
-        counts, largest = in_order(look.counts for look in seen), max(look.largest for look in seen)
+        blocks: list[BlockCounts] = self._blocks(BlockReading(plan).counts_of)
+        counts, largest = (
+            sum_in_order(one.counts for one in blocks),
+            max(one.largest for one in blocks),
+        )
         self.from_logits = plan.kind in ("logits", "log_probabilities") and all(
-            look.finite for look in seen
+            one.finite for one in blocks
         )
         self.n = int(counts[1].sum())
         if self.n == 0:
-            raise InputError(plan.names.get("probs", "probs"), "no row is left to learn from")
+            raise InputError(plan.names.get("probs", "probs"), "must have at least one valid row")
         if np.count_nonzero(counts[1]) < 2:
             only = plan.classes[int(np.argmax(counts[1]))]
             raise InputError(
@@ -190,20 +196,22 @@ class StreamedRows(TemperedSums):
             )
         given = float(counts[0].sum())
         scale = min(max(given, float(self.n)), MOST_ROWS) / (given / largest)
-        self._weights = counts[0] / largest * scale
+        self._row_weights = counts[0] / largest * scale
         self._reading = BlockReading(plan, self.from_logits, largest, scale)
 
     def _blocks(self, job: Job) -> list[Any]:
-        return [found for found in self._each(job, block_rows(self.classes)) if found is not None]
+        return [
+            found for found in self._each(job, rows_per_block(self.classes)) if found is not None
+        ]
 
     @property
     def weight(self) -> float:
-        return float(self._weights.sum())
+        return float(self._row_weights.sum())
 
     @property
     def frequencies(self) -> np.ndarray:
         """The share of each class."""
-        return self._weights / self.weight
+        return self._row_weights / self.weight
 
     @property
     def raw_score(self) -> float:
@@ -213,19 +221,21 @@ class StreamedRows(TemperedSums):
             else float(sum(self._blocks(self._reading.raw_sum))) / self.weight
         )
 
-    def seen_as(self, view: Callable[[Sample], View]) -> Seen[View]:
-        return Seen(lambda question: self._blocks(partial(self._reading.asked, view, question)))
+    def viewed_as(self, view: Callable[[Sample], V]) -> BlockViews[V]:
+        return BlockViews(
+            lambda question: self._blocks(partial(self._reading.answer_of, view, question))
+        )
 
     def scale_sums(self, beta: float) -> np.ndarray:
-        return in_order(self._blocks(partial(self._reading.scale_sums, beta)))
+        return sum_in_order(self._blocks(partial(self._reading.scale_sums, beta)))
 
     def bias_sums(self, beta: float, bias: np.ndarray) -> list[np.ndarray]:
         parts = self._blocks(partial(self._reading.bias_sums, beta, bias.copy()))
-        return [in_order(part) for part in zip(*parts, strict=True)]
+        return [sum_in_order(part) for part in zip(*parts, strict=True)]
 
 
-def _values(rows: Predictions, good: np.ndarray, logits: bool) -> np.ndarray:
-    """The outputs as calibrators take them: float32 or float64, all columns; probabilities sum to
-    1."""
+def _calibrator_values(rows: Predictions, good: np.ndarray, logits: bool) -> np.ndarray:
+    """The outputs in the form that calibrators take: float32 or float64, all columns; probabilities
+    sum to 1."""
     values, _ = calibrator_outputs(rows, good, logits)
     return np.ascontiguousarray(values, np.float32 if values.dtype == np.float32 else np.float64)

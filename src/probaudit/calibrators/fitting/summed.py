@@ -1,4 +1,4 @@
-"""Calibrators whose fit needs sums over rows alone: the rows may be in memory, in files or on a
+"""Calibrators whose fit needs only sums over rows: the rows may be in memory, in files or on a
 cluster."""
 
 from __future__ import annotations
@@ -11,19 +11,19 @@ from typing import Any, Self
 import numpy as np
 
 from ..base import ROUNDING, WORSE, Calibrator, FitReport, Sample, log_score
-from .tempered import TemperedRows, TemperedSums
+from .softmax_sums import SoftmaxRows, SoftmaxSums
 
 
 class SummedCalibrator(Calibrator):
-    """A subclass implements `_solve`, which learns from sums, or `learn`, if it knows the scores
-    before and after as well."""
+    """A subclass implements `_solve`, which learns from sums, or `learn`, if its search also gives
+    the losses before and after."""
 
     @abstractmethod
-    def _solve(self, rows: TemperedSums) -> tuple[bool, str]:
-        """Learn from rows; whether it came to rest, and how, in words."""
+    def _solve(self, rows: SoftmaxSums) -> tuple[bool, str]:
+        """Learn from rows. Returns whether the fit converged, and its status in words."""
 
     def _check_choices(self) -> None:
-        """Raise if a choice is not one of those there are."""
+        """Raise if an option is invalid."""
 
     def _learning_sample(self, P: Any, y: Any, sample_weight: Any) -> Sample:
         self._check_choices()
@@ -31,15 +31,15 @@ class SummedCalibrator(Calibrator):
 
     def _fit(self, sample: Sample) -> tuple[bool, str]:
         self._check_choices()
-        return self._solve(TemperedRows(sample))
+        return self._solve(SoftmaxRows(sample))
 
     def fit(self, P: Any, y: Any, sample_weight: Any = None) -> Self:
         """Learn from outputs and true classes."""
-        self.fit_report_ = self.learn(TemperedRows(self._learning_sample(P, y, sample_weight)))
+        self.fit_report_ = self.learn(SoftmaxRows(self._learning_sample(P, y, sample_weight)))
         return self
 
-    def learn(self, rows: TemperedSums) -> FitReport:
-        """Learn from rows, and say what became of it."""
+    def learn(self, rows: SoftmaxSums) -> FitReport:
+        """Learn from rows, and report the outcome."""
         converged, status = self._solve(rows)
         before, after = log_scores(rows, self._transform)
         return FitReport(
@@ -52,15 +52,15 @@ class SummedCalibrator(Calibrator):
 
 
 def log_scores(
-    rows: TemperedSums, calibrated: Callable[[Sample], np.ndarray]
+    rows: SoftmaxSums, calibrated: Callable[[Sample], np.ndarray]
 ) -> tuple[float, float]:
-    """The mean log score of rows as they came, and of what is made of them."""
-    (sums,) = rows.seen_as(as_they_are).sums(partial(_score_sums, calibrated))
+    """The mean log loss of rows before and after calibration."""
+    (sums,) = rows.viewed_as(original_rows).sums(partial(_score_sums, calibrated))
     before, after = (sums / rows.weight).tolist()
     return before, after
 
 
-def as_they_are(sample: Sample) -> Sample:
+def original_rows(sample: Sample) -> Sample:
     return sample
 
 

@@ -1,5 +1,5 @@
-"""Rows of an event in bins and regions, what they lose by grouping, and how that varies when rows
-are resampled."""
+"""The grouping loss of one event, or of all classes jointly: bins, regions, calibration curve, and
+the bootstrap."""
 
 from __future__ import annotations
 
@@ -13,14 +13,16 @@ from ..calibration.resampling import draw_units, sampling_units
 from ..calibration.views import Seen
 from ..choices.partitions import Column, EqualWidth, Partition
 from ..errors import InputError
-from .bound import (
+from .calibration_curve import BoxCurve, BoxPoints, CurvePoints, nearest_neighbours
+from .features import Features
+from .lower_bound import (
     BRIER,
     ONE_ROW,
     Averages,
     Bounds,
+    ClusterMoments,
     Explained,
     Generator,
-    Moments,
     RegionCounts,
     binned_calibration_loss,
     curve_noise,
@@ -28,22 +30,21 @@ from .bound import (
     induced_bounds,
     induced_losses,
 )
-from .calibration_curve import BoxCurve, BoxPoints, Points, nearest_neighbours
-from .features import Features
 from .regions import GivenRegions, Level, Parting, Regions, halves, part_rows
 
-BATCH = 2**18  # numbers of resamples that are in memory at a time
+BATCH = 2**18  # values of resamples in memory at a time
 PARTS = ("lower_bound", "explained", "plugin", "bias", "induced", "calibration_loss")
 
 
-def those(mask: np.ndarray) -> Any:
-    """A mask as an index; of all rows, one that copies nothing."""
+def mask_index(mask: np.ndarray) -> Any:
+    """A mask as an index; a slice if it selects all rows, which avoids a copy."""
     return slice(None) if mask.all() else mask
 
 
 @dataclass(frozen=True, eq=False)
-class Plan:
-    """How grouping loss is found: by which score, in which bins and regions, on which rows."""
+class GroupingPlan:
+    """How the grouping loss is estimated: the score, the bins, the regions and the split of
+    rows."""
 
     rule: Generator
     bins: Partition
@@ -51,15 +52,15 @@ class Plan:
     features: Features
     split: np.ndarray | str
     neighbours: bool
-    whole: bool  # take off all that binning induces, whether the regions see it or not
+    whole: bool  # subtract all that binning induces, whether the regions explain it or not
     seed: int
     recalibrate: bool = False
 
 
 @dataclass(frozen=True, eq=False)
 class Event:
-    """Rows of positive weight: outputs, whether the event happened (0 or 1), weights, places among
-    all `total` rows, and the cluster of each row, if rows depend on each other."""
+    """Rows of positive weight: outputs, hits (0 or 1), weights, places among all `total` rows, and
+    the cluster of each row, if rows are dependent."""
 
     outputs: np.ndarray
     hits: np.ndarray
@@ -70,8 +71,8 @@ class Event:
 
     @classmethod
     def of(cls, seen: Seen, clusters: np.ndarray | None = None) -> list[Event]:
-        """The event that is seen; of several classes, one for each. clusters : of all rows."""
-        chosen = those(seen.weights > 0)
+        """The event of a view; for several classes, one event each. clusters : of all rows."""
+        chosen = mask_index(seen.weights > 0)
         outputs, labels, places = (
             seen.view.outputs[chosen],
             seen.view.labels[chosen],
@@ -95,7 +96,7 @@ class Event:
         ]
 
     def everywhere(self, values: np.ndarray) -> np.ndarray:
-        """Values of these rows among all."""
+        """Values of these rows as an array over all rows; 0 elsewhere."""
         if len(values) == self.total:
             return values
         found = np.zeros(self.total, values.dtype)
@@ -103,7 +104,7 @@ class Event:
         return found
 
     def isotonic(self, train: np.ndarray) -> np.ndarray:
-        """All outputs recalibrated by isotonic regression on some of the rows."""
+        """All outputs recalibrated by isotonic regression on the training rows."""
         from ..kernels.pooling import pool_adjacent_violators, read_curve
 
         order = np.flatnonzero(train)[np.argsort(self.outputs[train], kind="stable")]
@@ -126,8 +127,8 @@ class Event:
 
 @dataclass(frozen=True, eq=False)
 class BinSums:
-    """Of each bin that has rows: its number, its rows, the sums of weights, squared weights,
-    outputs and hits; and, if rows are dependent, the moments of clusters."""
+    """Of each bin with rows: its number, its rows, the sums of weights, squared weights, outputs
+    and hits; and the moments of clusters, if rows are dependent."""
 
     number: np.ndarray
     rows: np.ndarray
@@ -135,12 +136,11 @@ class BinSums:
     squared: np.ndarray
     stated: np.ndarray
     hits: np.ndarray
-    moments: Moments | None = None
+    moments: ClusterMoments | None = None
 
     @classmethod
     def of(cls, bins: np.ndarray, *sums: np.ndarray) -> BinSums:
-        """From the bins of rows or regions, and what each of these adds to the sums, in their
-        order."""
+        """From the bins of rows or regions, and their contributions to the sums, in order."""
         number, place = np.unique(bins, return_inverse=True)
         rows, weight, squared, stated, hits = (
             np.bincount(place.reshape(-1), part) for part in sums
@@ -159,13 +159,12 @@ class BinSums:
 
 @dataclass(frozen=True, eq=False)
 class Measured:
-    """An event in bins and regions, its calibration curve, and what they give.
+    """An event in bins and regions, its calibration curve, and the losses.
 
-    outputs : those judged, as they came or recalibrated; judged : the rows that count for the curve
-        and the calibration loss.
+    outputs : original or recalibrated. judged : the rows of the curve and of the calibration loss.
     rows, stated : of each region, its rows and the weighted sum of their outputs.
-    curve : where it is known, rising, and its values there. induced : what binning adds to the
-        grouping loss, in the bins as a whole.
+    curve : its abscissas, rising, and its values. induced : what binning adds to the grouping loss
+        in the whole bins.
     calibration : the calibration loss of the bins, its bias, and what binning adds to it.
     """
 
@@ -179,28 +178,30 @@ class Measured:
     stated: np.ndarray
     bin_sums: BinSums
     explained: Explained
-    points: Points
+    points: CurvePoints
     curve: tuple[np.ndarray, np.ndarray]
     induced: float
     calibration: tuple[float, float, float]
     bounds: Bounds | None
-    plan: Plan
+    plan: GroupingPlan
 
     @property
     def searched(self) -> float:
-        """The share of the rows that rate in level sets where regions were looked for."""
+        """The share of the evaluation rows in level sets that were searched for regions."""
         weight = np.bincount(self.parting.level, self.counts.weight)
-        looked = np.array([division.searched for _, _, division in self.parting.divisions])
-        return float(weight[looked].sum() / weight.sum())
+        searched = np.array([division.searched for _, _, division in self.parting.divisions])
+        return float(weight[searched].sum() / weight.sum())
 
     @property
     def values(self) -> np.ndarray:
         """In the order of PARTS."""
         induced = self.induced if self.plan.whole else self.explained.induced
-        return _parts(self.explained, induced, *self.calibration)
+        return _parts_of_loss(self.explained, induced, *self.calibration)
 
 
-def _parts(explained: Explained, induced: Any, binned: Any, bias: Any, added: Any) -> np.ndarray:
+def _parts_of_loss(
+    explained: Explained, induced: Any, binned: Any, bias: Any, added: Any
+) -> np.ndarray:
     with np.errstate(invalid="ignore"):
         calibration = np.asarray(binned - bias - added)
     # outputs of 0 or 1 that were wrong, in the log score
@@ -210,10 +211,10 @@ def _parts(explained: Explained, induced: Any, binned: Any, bias: Any, added: An
     return np.stack(np.broadcast_arrays(*parts))
 
 
-def measure(event: Event, plan: Plan) -> Measured:
-    """The rows of each bin split into regions, fold by fold, and all that follows."""
+def measure(event: Event, plan: GroupingPlan) -> Measured:
+    """Split the rows of each bin into regions, fold by fold, and estimate the losses."""
     bins, regions = plan.bins.cells(event.outputs), event.regions(plan.regions)
-    tests = _tests(event, bins, plan)
+    tests = _rating_rows(event, bins, plan)
     outputs, folds, judged = event.outputs, [bins] * len(tests), np.ones(len(bins), bool)
     if plan.recalibrate:
         if not all((~test).any() for test in tests):
@@ -225,14 +226,14 @@ def measure(event: Event, plan: Plan) -> Measured:
             np.select(tests, folds),
             np.any(tests, axis=0),
         )
-    elif isinstance(regions, GivenRegions):  # there is nothing to learn: all rows rate
+    elif isinstance(regions, GivenRegions):  # nothing is learned: all rows are for evaluation
         tests, folds = [judged], [bins]
-    kept = those(judged)
+    kept = mask_index(judged)
     o, h, w, b = (part[kept] for part in (outputs, event.hits, event.weights, bins))
-    points = Points.of(o, h, w, b)
+    points = CurvePoints.of(o, h, w, b)
     c = None if event.clusters is None else event.clusters[kept]
     if plan.neighbours:
-        curve, x, averages, noise = _near(o, h, w, b, plan)
+        curve, x, averages, noise = _neighbour_curve(o, h, w, b, plan)
     else:
         curve, x, averages, noise = local_curve(points, plan, None if c is None else (h, w, c))
     weights, hits = event.everywhere(event.weights), event.everywhere(event.weights * event.hits)
@@ -266,7 +267,7 @@ def measure(event: Event, plan: Plan) -> Measured:
     )
 
 
-def measure_joint(events: Sequence[Event], plan: Plan) -> list[Measured]:
+def measure_joint(events: Sequence[Event], plan: GroupingPlan) -> list[Measured]:
     """The classes of one forecast, with level sets and regions that they share (Perez-Lebel et al.
     2023, Definition 3.1): boxes of the outputs, split into regions by all classes at once. The loss
     is the sum over classes."""
@@ -278,18 +279,18 @@ def measure_joint(events: Sequence[Event], plan: Plan) -> list[Measured]:
     tests = (
         [np.ones(len(bins), bool)]
         if isinstance(regions, GivenRegions)
-        else _tests(first, bins, plan)
+        else _rating_rows(first, bins, plan)
     )
     labels = np.column_stack([event.everywhere(w * event.hits) for event in events])
     known = Level(first.places, first.places[:0], first.everywhere(w), labels, False, plan.seed)
     parting = part_rows(regions, plan.features, [bins] * len(tests), tests, known)
     curve = BoxCurve.of(outputs, hits, w, bins, first.clusters)
     whole = curve.noise(np.arange(len(bins)), bins, w, scaled=True)
-    # Regions were chosen by the labels of the other fold. A curve that saw these would deviate
+    # Regions were learned from the labels of the other fold. A curve fitted to these would deviate
     # where regions do.
     level = np.where(parting.region >= 0, parting.level[parting.region], -1)
     own_curve = BoxCurve.of(outputs, hits, w, level, first.clusters)
-    seen = own_curve.noise(parting.region, level, w)  # errs low, and so does the bound
+    seen = own_curve.noise(parting.region, level, w)  # biased downwards, and so is the bound
     averages, judged = Averages(bins, w), np.ones(len(bins), bool)
     found = []
     for k, event in enumerate(events):
@@ -330,8 +331,8 @@ def measure_joint(events: Sequence[Event], plan: Plan) -> list[Measured]:
     return found
 
 
-def _tests(event: Event, bins: np.ndarray, plan: Plan) -> list[np.ndarray]:
-    """The rows that rate regions, for each fold."""
+def _rating_rows(event: Event, bins: np.ndarray, plan: GroupingPlan) -> list[np.ndarray]:
+    """The rows for evaluation, for each fold."""
     split = plan.split
     if isinstance(split, str):
         second = halves(bins, plan.seed, event.clusters)
@@ -343,7 +344,7 @@ def _tests(event: Event, bins: np.ndarray, plan: Plan) -> list[np.ndarray]:
             broken = int(((rates > 0) & (learns > 0)).sum())
             raise InputError(
                 "split",
-                "must leave clusters whole, all rows of one True or all False",
+                "must keep clusters whole: all rows of a cluster True, or all False",
                 f"{broken} are split",
             )
     return [test]
@@ -356,12 +357,15 @@ def _bin_sums(
     if clusters is None:
         return sums
     return replace(
-        sums, moments=Moments.of(np.searchsorted(sums.number, b), clusters, w, h, len(sums.number))
+        sums,
+        moments=ClusterMoments.of(
+            np.searchsorted(sums.number, b), clusters, w, h, len(sums.number)
+        ),
     )
 
 
 def bounds_of(
-    curve: np.ndarray, x: np.ndarray, averages: Averages, binned: float, plan: Plan
+    curve: np.ndarray, x: np.ndarray, averages: Averages, binned: float, plan: GroupingPlan
 ) -> Bounds | None:
     """For the Brier score; see `Bounds`."""
     if plan.rule is not BRIER:
@@ -373,7 +377,7 @@ def bounds_of(
 def _counts(
     event: Event, parting: Parting, outputs: np.ndarray, curve: np.ndarray
 ) -> tuple[RegionCounts, np.ndarray, np.ndarray]:
-    rated = those(parting.region >= 0)
+    rated = mask_index(parting.region >= 0)
     region, w, h, o = (part[rated] for part in (parting.region, event.weights, event.hits, outputs))
     weight, hits, squared, sums, stated = (
         np.bincount(region, part) for part in (w, w * h, w * w, w * curve[rated], w * o)
@@ -381,10 +385,10 @@ def _counts(
     moments = None
     if event.clusters is not None:
         c = event.clusters[rated]
-        of_regions = Moments.of(region, c, w, h, len(weight))
+        of_regions = ClusterMoments.of(region, c, w, h, len(weight))
         thin = of_regions.clusters(weight) <= ONE_ROW
         level = np.where(thin, -1, parting.level)[region]
-        moments = of_regions, Moments.of(level, c, w, h, int(parting.level[-1]) + 1)
+        moments = of_regions, ClusterMoments.of(level, c, w, h, int(parting.level[-1]) + 1)
     return (
         RegionCounts(parting.level, weight, hits, squared, sums / weight, moments),
         np.bincount(region),
@@ -392,16 +396,18 @@ def _counts(
     )
 
 
-# its values, where, means over bins there, and what chance adds
+# its values, its abscissas, means over bins, and the noise
 Curve = tuple[np.ndarray, np.ndarray, Averages, float]
 
 
 def local_curve(
-    points: Points, plan: Plan, dependent: tuple[np.ndarray, np.ndarray, np.ndarray] | None = None
+    points: CurvePoints,
+    plan: GroupingPlan,
+    dependent: tuple[np.ndarray, np.ndarray, np.ndarray] | None = None,
 ) -> Curve:
-    """By local regression.
+    """The calibration curve by local regression.
 
-    dependent : the hits, weights and clusters of rows, if these depend on each other.
+    dependent : the hits, weights and clusters of rows, if rows are dependent.
     """
     curve = points.curve(points.rates, plan.rule.name == "log")
     residuals = None if dependent is None else _residuals(points, curve, *dependent, plan.seed)
@@ -410,14 +416,14 @@ def local_curve(
 
 
 def _residuals(
-    points: Points,
+    points: CurvePoints,
     curve: np.ndarray,
     hits: np.ndarray,
     weights: np.ndarray,
     clusters: np.ndarray,
     seed: int,
 ) -> np.ndarray:
-    """How far each unit of rows moves the rate of each point from the curve, [points, units]."""
+    """The residual of each unit of rows from the curve at each point, [points, units]."""
     unit = sampling_units(len(hits), seed, clusters)
     units, place = int(unit.max()) + 1, points.of_row
     moved = weights * (hits - curve[place]) / points.weight[place]
@@ -425,20 +431,22 @@ def _residuals(
     return np.asarray(found * np.sqrt(units / max(1, units - 1)))
 
 
-def _near(o: np.ndarray, h: np.ndarray, w: np.ndarray, b: np.ndarray, plan: Plan) -> Curve:
+def _neighbour_curve(
+    o: np.ndarray, h: np.ndarray, w: np.ndarray, b: np.ndarray, plan: GroupingPlan
+) -> Curve:
     curve = nearest_neighbours(o, h, w)
     for end in (o <= 0, o >= 1) if plan.rule.name == "log" else ():
         curve[end] = np.average(h[end], weights=w[end]) if end.any() else 0.0
     return curve, o, Averages(b, w), 0.0
 
 
-def resampled(
+def resampled_parts(
     measured: Sequence[Measured], units: np.ndarray, resamples: int, seed: int
 ) -> np.ndarray:
-    """PARTS summed over events, [resamples, parts], if units of rows are resampled. Regions, and
-    what the curve is fitted to, stay where they are. `units` gives the unit of each of all rows."""
+    """PARTS summed over events, [resamples, parts], for resampled units of rows. Regions and the
+    points of the curve stay fixed. `units` has the unit of every row."""
     size, rng = int(units.max()) + 1, np.random.default_rng(seed)
-    redraws = [_Redraw(one, units, size) for one in measured]
+    redraws = [_Resampler(one, units, size) for one in measured]
     step = max(1, BATCH // max(size, *(len(one.parting.level) for one in measured)))
     found = []
     for first in range(0, resamples, step):
@@ -447,24 +455,29 @@ def resampled(
     return np.concatenate(found, axis=1).T
 
 
-class _Redraw:
+class _Resampler:
     """Sums over regions and over points of the curve, for every unit of rows."""
 
     def __init__(self, measured: Measured, units: np.ndarray, size: int) -> None:
         self.measured, self.rule, self.points = measured, measured.plan.rule, measured.points
-        # Resamples vary in bias by an order less than in the plugin. Only the closed form of
-        # independent rows is found again.
+        # The bias varies much less between resamples than the plugin. Only the closed form for
+        # independent rows is recomputed.
         known = measured.event.clusters is not None or self.rule.name != "brier"
         found = measured.explained.bias, np.asarray(measured.calibration[1])
         self.biases = found if known else (None, None)
         self.averages = Averages(self.points.level, self.points.weight)
-        event, rated = measured.event, those(measured.parting.region >= 0)
+        event, rated = measured.event, mask_index(measured.parting.region >= 0)
         unit = units[event.places]
-        self.regions = _Sums(
+        self.regions = _SumsByUnit(
             event, rated, unit, measured.parting.region[rated], size, len(measured.parting.level)
         )
-        self.rows = _Sums(
-            event, those(measured.judged), unit, self.points.of_row, size, len(self.points.weight)
+        self.rows = _SumsByUnit(
+            event,
+            mask_index(measured.judged),
+            unit,
+            self.points.of_row,
+            size,
+            len(self.points.weight),
         )
 
     def parts(self, counts: np.ndarray) -> np.ndarray:
@@ -491,7 +504,7 @@ class _Redraw:
         binned, bias = binned_calibration_loss(
             rate, claimed, bin_size, share, self.rule, self.biases[1]
         )
-        return _parts(
+        return _parts_of_loss(
             explained,
             induced if self.measured.plan.whole else explained.induced,
             binned,
@@ -500,7 +513,7 @@ class _Redraw:
         )
 
 
-class _Sums:
+class _SumsByUnit:
     """Weights, weights of hits and squared weights of rows, summed by unit and cell."""
 
     def __init__(
@@ -521,6 +534,6 @@ class _Sums:
         self.scale = float(w[0])
 
     def drawn(self, counts: np.ndarray) -> list[np.ndarray]:
-        """For units drawn so often, [B, units]."""
+        """Sums for units that are drawn `counts` times, [B, units]."""
         found = [counts @ table for table in self.tables]
         return found if len(found) == 3 else [*found, found[0] * self.scale]

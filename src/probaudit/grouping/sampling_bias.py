@@ -1,9 +1,8 @@
-"""What sampling adds, on average, to a convex function of an observed rate, for functions other
-than the square.
+"""The sampling bias of a convex function of an observed rate, for functions other than the square.
 
 For h(x) = x^2 the unbiased estimate of Proposition 4.3 (Perez-Lebel et al. 2023) is exact. For the
-log score no unbiased estimate exists, and the jackknife leaves half of the excess where events are
-rare. Here the excess is computed, under a named null hypothesis.
+log score no unbiased estimate exists, and the jackknife leaves half of the bias if events are rare.
+Here the bias (the "excess") is computed under a null hypothesis.
 """
 
 from __future__ import annotations
@@ -16,7 +15,7 @@ import numpy as np
 
 Function = Callable[[np.ndarray], np.ndarray]
 
-# standard deviation, in rows, from which a Taylor series replaces the sum over all counts
+# standard deviation, in rows, above which a Taylor series replaces the sum over all counts
 SERIES_FROM = 8.0
 REACH = 7.0  # standard deviations on each side of the mean that a sum covers
 
@@ -30,10 +29,10 @@ class Convex:
     second: Function
     third: Function
     fourth: Function
-    both_ends: bool = False  # whether 1 - x counts as x does
+    both_ends: bool = False  # whether h is symmetric in x and 1 - x
 
     def series(self, mean: np.ndarray, variance: np.ndarray, skew: np.ndarray) -> np.ndarray:
-        """E h(X) - h(E X) from the central moments of X, the fourth taken as that of a normal
+        """E h(X) - h(E X) from the central moments of X; the fourth is that of a normal
         variable."""
         inside = np.clip(mean, 1e-12, 1 - 1e-12)
         return np.asarray(
@@ -49,9 +48,9 @@ def shared_rate_excess(
     """E h(X / size) - h(hits / rows), if `size` of `rows` rows are drawn without replacement and
     `hits` of all are hits.
 
-    That is the mean of h over regions of a level set that differ by chance alone, given the hits of
-    the level set: X is then hypergeometric, whatever the true rate. Numbers that are not whole
-    (effective rows) are interpolated.
+    That is the mean of h over regions of a level set that do not differ, given the hits of the
+    level set: X is then hypergeometric, whatever the true rate. Fractional numbers (effective rows)
+    are interpolated.
 
     >>> entropy = Convex(lambda x: x * x, lambda x: 2 + 0 * x, lambda x: 0 * x, lambda x: 0 * x)
     >>> found = shared_rate_excess(entropy, np.array([20.0]), np.array([5.0]), np.array([8.0]))
@@ -89,11 +88,11 @@ def observed_rate_excess(
     h: Convex, rate: np.ndarray, size: np.ndarray, claimed: np.ndarray
 ) -> np.ndarray:
     """An estimate of E h(X / size) - h(E X / size) from an observed rate, for the log score: nearly
-    exact on average if the claimed rate is right.
+    unbiased if the predicted rate is right.
 
-    The excess at the observed rate is too small on average, as it is concave in the rate. What it
-    lacks at the claimed rate is added. If the claimed rate is wrong, that errs towards too large an
-    excess, by at most 0.3 / size.
+    The excess at the observed rate is too small on average, as it is concave in the rate. The
+    shortfall at the predicted rate is added. If the predicted rate is wrong, the excess is too
+    large, by at most 0.3 / size.
     """
     rate, size, claimed = np.broadcast_arrays(rate, size, claimed)
     lacking = (1 - claimed) * _lacking(size * claimed)
@@ -102,12 +101,12 @@ def observed_rate_excess(
     return known_rate_excess(h, rate, size).reshape(rate.shape) + lacking / size
 
 
-FEW_EVENTS = 12.0  # the expected number from which the excess at the observed rate lacks nothing
+FEW_EVENTS = 12.0  # expected number of events above which there is no shortfall
 
 
 def _lacking(expected: np.ndarray) -> np.ndarray:
-    """By how much the excess of X log X falls short, on average, if it is found at X in place of E
-    X, for a Poisson count X."""
+    """The mean shortfall of the excess of X log X, if computed at X instead of E X, for a Poisson
+    count X."""
     return np.interp(expected, *_shortfall())
 
 
@@ -135,7 +134,7 @@ def _shortfall() -> tuple[np.ndarray, np.ndarray]:
 def _interpolated(
     at: Callable[..., np.ndarray], numbers: tuple[np.ndarray, ...], fixed: np.ndarray
 ) -> np.ndarray:
-    """A function of whole numbers, linear in between."""
+    """A function of whole numbers, with linear interpolation."""
     found = np.zeros(len(fixed))
     for corner in np.ndindex(*(2,) * len(numbers)):
         places, weight = [], np.ones(len(fixed))
@@ -210,8 +209,8 @@ def _mean_over_counts(
     log_mass: Callable[[np.ndarray, np.ndarray], np.ndarray],
     of: Callable[[np.ndarray, np.ndarray], np.ndarray],
 ) -> np.ndarray:
-    """Means of a function of a count, given the logarithm of its probability; both take counts and
-    the problem of each."""
+    """Means of a function of a count, given its log probability. Both functions take counts and the
+    index of the problem of each."""
     if not len(mean):
         return np.zeros(0)
     reach = REACH * np.sqrt(variance) + REACH

@@ -1,5 +1,4 @@
-"""The log score of softmax(beta z + b) over rows, with its derivatives: sums over blocks of
-rows."""
+"""Sums over rows of the log loss of softmax(beta z + b) and of its derivatives, block by block."""
 
 from __future__ import annotations
 
@@ -17,36 +16,35 @@ from ...kernels import tempering
 from ..base import Sample
 from .newton import Point
 
-# values in a block: it depends on the classes alone, so that sums do not depend on threads
+# values in a block; independent of the threads, so that sums are too
 BLOCK_VALUES = 2**20
 MOST_DENSE = 32  # classes up to which the whole second derivative is summed
 MOST_NARROW = 64  # classes up to which loops over rows are faster than loops along a row
-SPREAD = 500.0  # e^-500 is far from vanishing
+SPREAD = 500.0  # e^-500 does not underflow
 LONGEST = 3.0  # the longest first step of a bias
 
 T = TypeVar("T")
-View = TypeVar("View")
+V = TypeVar("V")
 
 
 @dataclass(frozen=True)
-class Seen(Generic[View]):
-    """Blocks of rows, each seen in some way. `each` puts a question to all of them and gives their
-    answers, in order."""
+class BlockViews(Generic[V]):
+    """Views of blocks of rows. `each` applies a function to all views and returns the results in
+    order."""
 
-    each: Callable[[Callable[[View], Any]], list[Any]]
+    each: Callable[[Callable[[V], Any]], list[Any]]
 
-    def sums(self, question: Callable[[View], Sequence[np.ndarray]]) -> list[np.ndarray]:
-        """The sum over blocks of each array of the answers."""
-        return [in_order(parts) for parts in zip(*self.each(question), strict=True)]
+    def sums(self, question: Callable[[V], Sequence[np.ndarray]]) -> list[np.ndarray]:
+        """The sum over blocks of each array that the function returns."""
+        return [sum_in_order(parts) for parts in zip(*self.each(question), strict=True)]
 
 
-class TemperedSums(ABC):
-    """Rows with scores z, in memory or not, as the sums over them that a fit needs.
+class SoftmaxSums(ABC):
+    """The sums that a fit needs, over rows with scores z, in memory or not.
 
-    n, classes : how many there are. reread : whether every sum reads the rows anew, so that many
-        sums at once are better.
-    By weight, how much there is of them in all (`weight`) and the share of each class
-    (`frequencies`).
+    n, classes : their numbers. weight : the sum of weights. frequencies : the weighted share of
+        each class. reread : whether every sum reads the rows again, so that several sums at once
+        are faster.
     """
 
     n: int
@@ -64,16 +62,16 @@ class TemperedSums(ABC):
     @property
     @abstractmethod
     def raw_score(self) -> float:
-        """The mean log score before calibration; infinite if a true class got probability 0."""
+        """The mean log loss before calibration; infinite if a true class has probability 0."""
 
     @abstractmethod
-    def seen_as(self, view: Callable[[Sample], View]) -> Seen[View]:
-        """The rows, block by block, as `view` makes something of them, for any sums. What is asked
-        of a view must be new to it: sums are added in place."""
+    def viewed_as(self, view: Callable[[Sample], V]) -> BlockViews[V]:
+        """A view of each block of rows, for any sums. A function of a view must return new arrays:
+        sums are added in place."""
 
     @abstractmethod
     def scale_sums(self, beta: float) -> np.ndarray:
-        """The sums over rows of the log score of softmax(beta z), and of its first and second
+        """The sums over rows of the log loss of softmax(beta z), and of its first and second
         derivative in beta."""
 
     @abstractmethod
@@ -88,15 +86,15 @@ class TemperedSums(ABC):
 
     @cached_property
     def raw(self) -> np.ndarray:
-        """As at_scale, for the rows as they came."""
+        """As at_scale, before calibration."""
         return self.scale_sums(1.0) / self.weight
 
     def at_scale(self, beta: float) -> np.ndarray:
-        """The mean log score of softmax(beta z), its first and its second derivative in beta."""
+        """The mean log loss of softmax(beta z), its first and its second derivative in beta."""
         return self.raw if beta == 1.0 else self.scale_sums(beta) / self.weight
 
     def at(self, beta: float, bias: np.ndarray) -> Derivatives:
-        """The mean log score of softmax(beta z + b) and its derivatives."""
+        """The mean log loss of softmax(beta z + b) and its derivatives."""
         sums, mass, slope, squares = (part / self.weight for part in self.bias_sums(beta, bias))
         return Derivatives(
             float(sums[0]),
@@ -109,8 +107,8 @@ class TemperedSums(ABC):
         )
 
 
-class TemperedRows(TemperedSums):
-    """Rows with scores z: logits as they came, or log-probabilities."""
+class SoftmaxRows(SoftmaxSums):
+    """Rows in memory with scores z: logits or log-probabilities."""
 
     reread = False
 
@@ -148,11 +146,11 @@ class TemperedRows(TemperedSums):
 
     @property
     def _blocks(self) -> list[slice]:
-        size = block_rows(self.classes)
+        size = rows_per_block(self.classes)
         return [slice(start, start + size) for start in range(0, self.n, size)]
 
     def _each(self, job: Callable[[slice], Any]) -> list[Any]:
-        """What a job gives for each block, in the order of the blocks."""
+        """The results of a job for each block, in order."""
         return self._done(job, self._blocks)
 
     def _done(self, job: Callable[[T], Any], parts: Sequence[T]) -> list[Any]:
@@ -167,15 +165,15 @@ class TemperedRows(TemperedSums):
         if len(self._blocks) == 1:
             return [self.sample]
         samples = [self.sample.take(block) for block in self._blocks]
-        if not self.sample.from_logits:  # these are the scores too: no second copy
+        if not self.sample.from_logits:  # these are the scores as well, which saves a copy
             for sample, block in zip(samples, self._blocks, strict=True):
                 vars(sample)["log_probs"] = self.scores[block]
         return samples
 
-    def seen_as(self, view: Callable[[Sample], View]) -> Seen[View]:
-        views: list[View | None] = [None] * len(self._samples)
+    def viewed_as(self, view: Callable[[Sample], V]) -> BlockViews[V]:
+        views: list[V | None] = [None] * len(self._samples)
 
-        def each(question: Callable[[View], Any]) -> list[Any]:
+        def each(question: Callable[[V], Any]) -> list[Any]:
             def job(block: int) -> Any:
                 seen = views[block]
                 if seen is None:
@@ -184,7 +182,7 @@ class TemperedRows(TemperedSums):
 
             return self._done(job, range(len(views)))
 
-        return Seen(each)
+        return BlockViews(each)
 
     def scale_sums(self, beta: float) -> np.ndarray:
         def job(block: slice) -> np.ndarray:
@@ -196,7 +194,7 @@ class TemperedRows(TemperedSums):
                 tempering.tempered_sums(*rows, beta, sums)
             return sums
 
-        return in_order(self._each(job))
+        return sum_in_order(self._each(job))
 
     def bias_sums(self, beta: float, bias: np.ndarray) -> list[np.ndarray]:
         dense = self.classes <= MOST_DENSE
@@ -215,7 +213,7 @@ class TemperedRows(TemperedSums):
             tempering.biased_sums(*rows, beta, bias, sums, mass, slope, squares, products)
             return [sums, mass, slope, squares if products is None else products]
 
-        return [in_order(parts) for parts in zip(*self._each(job), strict=True)]
+        return [sum_in_order(parts) for parts in zip(*self._each(job), strict=True)]
 
     def probabilities(self, beta: float, bias: np.ndarray | None = None) -> np.ndarray:
         """softmax(beta z + b), [n, K]."""
@@ -240,8 +238,7 @@ class TemperedRows(TemperedSums):
         return float(sum(self._each(job))) / self.weight
 
     def _shifts(self, beta: float, bias: np.ndarray) -> np.ndarray:
-        """What to take off the exponents: the largest bias will do while biases are close
-        together."""
+        """The shift of the exponents: the largest bias suffices while biases are close together."""
         shifts = np.full(len(self.scores), bias.max())
         if np.ptp(bias) > SPREAD:
             self._each(
@@ -252,13 +249,13 @@ class TemperedRows(TemperedSums):
         return shifts
 
 
-def block_rows(classes: int) -> int:
-    """Rows of a block, whose sums are added in the order of the blocks."""
+def rows_per_block(classes: int) -> int:
+    """The number of rows in a block."""
     return max(1, BLOCK_VALUES // classes)
 
 
-def in_order(parts: Iterable[np.ndarray]) -> np.ndarray:
-    """The sum, added one after the other."""
+def sum_in_order(parts: Iterable[np.ndarray]) -> np.ndarray:
+    """The sum, added in order."""
     first, *rest = parts
     for part in rest:
         first += part
@@ -267,7 +264,7 @@ def in_order(parts: Iterable[np.ndarray]) -> np.ndarray:
 
 @dataclass(frozen=True)
 class Derivatives:
-    """Of the mean log score in the scale beta and in the biases."""
+    """Derivatives of the mean log loss in the scale beta and in the biases."""
 
     value: float
     slope: float
@@ -278,7 +275,7 @@ class Derivatives:
     squares: np.ndarray  # mean p_k^2, or mean p_j p_k in the upper triangle
 
     def point(self, present: np.ndarray) -> Point:
-        """The same for the biases of the classes present, which keep their mean."""
+        """The same for the biases of the classes with rows, whose mean stays fixed."""
         biases = self.bias_slope[present]
         gradient = np.concatenate([[self.slope], biases - biases.mean()])
         mass, mixed = self.mass[present], self.mixed[present]
@@ -307,8 +304,8 @@ def shortened(
 ) -> np.ndarray:
     """The curvature, raised where a step would be longer than LONGEST units.
 
-    Far from the minimum the log score of a rare class is nearly linear in its bias, and the
-    curvature there promises too much; near it nothing is raised.
+    Far from the minimum the log loss of a rare class is nearly linear in its bias, and Newton steps
+    are too long. Near the minimum nothing is raised.
     """
     least = max(1e-10 * curvature.max(), np.finfo(np.float64).tiny)
     return np.maximum(np.maximum(curvature, np.abs(gradient) / (LONGEST * unit)), least)
@@ -321,8 +318,8 @@ class Dense:
     matrix: np.ndarray
 
     def solve(self, v: np.ndarray, held: bool) -> np.ndarray:
-        """By Lagrange's multiplier for the mean of the biases. What the rows do not determine stays
-        at rest."""
+        """With a Lagrange multiplier for the mean of the biases. Directions that the rows do not
+        determine stay fixed."""
         first = int(held)
         matrix = self.matrix[first:, first:]
         size = np.sqrt(np.maximum(np.diag(matrix), np.finfo(np.float64).tiny))

@@ -1,5 +1,5 @@
-"""Grouping loss from the counts of regions: explained, induced by binning, bounds (Perez-Lebel et
-al. 2023, Section 4 and Appendix C).
+"""The lower bound of the grouping loss from the counts of regions: explained loss, its bias, and
+what binning induces (Perez-Lebel et al. 2023, Section 4 and Appendix C).
 
 A level set is the rows of a bin (of a fold); a region is a part of one. All arrays may have
 resamples in front, [..., m].
@@ -14,16 +14,15 @@ import numpy as np
 
 from ..calibration.cells import effective_rows
 from ..choices.scores import Brier, Log
-from .binomial_bias import Convex, Function, observed_rate_excess, shared_rate_excess
-from .calibration_curve import Points
+from .calibration_curve import CurvePoints
+from .sampling_bias import Convex, Function, observed_rate_excess, shared_rate_excess
 
 ONE_ROW = 1 + 1e-9
 
 
 @dataclass(frozen=True)
 class Generator:
-    """A score for one probability: its negative entropy h, and its divergence d(truth,
-    forecast)."""
+    """A score of one probability: its negative entropy h, and its divergence d(truth, forecast)."""
 
     name: str
     h: Convex
@@ -40,9 +39,9 @@ class Generator:
     def moved(
         self, rate: np.ndarray, here: np.ndarray, mean: np.ndarray, size: np.ndarray
     ) -> np.ndarray:
-        """The rate of a level set, moved as the curve moves from its mean there to its mean `here`,
-        in a region. For the log score, which must not see a probability of 0, the way is measured
-        in log odds, and the curve keeps off 0 and 1."""
+        """The rate of a level set, shifted by the difference of the curve between its mean there
+        and its mean `here`, in a region. For the log score the shift is in log odds, and the curve
+        is kept away from 0 and 1."""
         if self.name == "brier":
             return rate + here - mean
         room = 1 / (2 * size + 2)
@@ -79,13 +78,13 @@ _ENTROPY = Convex(
 )
 BRIER = Generator("brier", _SQUARE, Brier().one_dimensional().divergence)
 LOG = Generator("log", _ENTROPY, Log().one_dimensional().divergence)
-# One of several classes (Lemma C.4). The terms y - x sum to nothing over classes.
+# One of several classes (Lemma C.4). The terms y - x sum to 0 over classes.
 CLASS_LOG = Generator("log", _X_LOG_X, lambda x, y: _x_log(x, x) - _x_log(x, y) + y - x)
 
 
 @dataclass(frozen=True)
-class Moments:
-    """Sums over the clusters of each cell, [m]: of products of a cluster's weight and its weight of
+class ClusterMoments:
+    """Sums over the clusters of each cell, [m], of products of a cluster's weight and its weight of
     hits there."""
 
     hit_hit: np.ndarray
@@ -101,9 +100,8 @@ class Moments:
         weights: np.ndarray,
         hits: np.ndarray,
         cells: int,
-    ) -> Moments:
-        """From the cell, cluster and weight of each row, and whether it is a hit; rows of cell -1
-        do not count."""
+    ) -> ClusterMoments:
+        """From the cell, cluster, weight and hit of each row; rows of cell -1 are ignored."""
         inside = cell >= 0
         cell, cluster, w, h = (part[inside] for part in (cell, cluster, weights, hits))
         pair, place = np.unique(
@@ -115,14 +113,14 @@ class Moments:
         return cls(*(np.bincount(own, part, cells) for part in products))
 
     def clusters(self, weight: np.ndarray) -> np.ndarray:
-        """How many clusters of equal weight say as much."""
+        """The effective number of clusters."""
         return effective_rows(weight, self.weight_weight)
 
     def variance(self, rate: np.ndarray, weight: np.ndarray) -> np.ndarray:
-        """Of the rate of each cell with `weight`: the squared residual sums of clusters (Liang &
-        Zeger 1986), scaled to be unbiased if the rows of a cluster agree, and too large, if
-        anything, where they do not. If every row is a cluster, it is rate (1 - rate) / (rows - 1).
-        0 for a cell of one cluster."""
+        """The variance of the rate of each cell: squared residual sums of clusters (Liang & Zeger
+        1986), scaled to be unbiased if the rows of a cluster agree, and conservative if they do
+        not. If every row is a cluster, it is rate (1 - rate) / (rows - 1). It is 0 for a cell of
+        one cluster."""
         squares = self.hit_hit - 2 * rate * self.hit_weight + rate**2 * self.weight_weight
         some = np.where(weight > 0, weight, 1.0)
         left = self.weight_weight - 2 * self.weight_cubed / some + (self.weight_weight / some) ** 2
@@ -131,16 +129,15 @@ class Moments:
         return np.where(several, np.maximum(squares, 0) * scale / some**2, 0.0)
 
     def size(self, rate: np.ndarray, weight: np.ndarray, rows: np.ndarray) -> np.ndarray:
-        """How many independent rows say as much about the rate: between the number of clusters and
-        that of rows."""
+        """The effective number of independent rows: between the numbers of clusters and of rows."""
         variance, clusters = self.variance(rate, weight), self.clusters(weight)
         known = (variance > 0) & (rate > 0) & (rate < 1)
         found = 1 + rate * (1 - rate) / np.where(known, variance, 1.0)
         return np.where(known, np.clip(found, np.minimum(clusters, rows), rows), clusters)
 
     def tested_size(self, rate: np.ndarray, weight: np.ndarray, rows: np.ndarray) -> np.ndarray:
-        """The same for an exact interval, less what few clusters leave unknown about the variance:
-        by the squared ratio of the t quantiles of as many rows and as many clusters (Korn &
+        """The same for an exact interval, reduced as few clusters leave the variance uncertain: by
+        the squared ratio of the t quantiles for the numbers of rows and of clusters (Korn &
         Graubard 1998). At least 1."""
         from scipy.special import stdtrit
 
@@ -154,7 +151,7 @@ class RegionCounts:
     """Regions in rising order of their level sets: weight, weight of hits, and sum of squared
     weights, [..., m].
 
-    curve : the mean of the calibration curve over each region, [m], if it is known.
+    curve : the mean of the calibration curve over each region, [m], if known.
     moments : of regions and of level sets (without regions of one cluster), if rows are dependent.
     """
 
@@ -163,11 +160,11 @@ class RegionCounts:
     hits: np.ndarray
     squared: np.ndarray
     curve: np.ndarray | None = None
-    moments: tuple[Moments, Moments] | None = None
+    moments: tuple[ClusterMoments, ClusterMoments] | None = None
 
     @classmethod
     def of_counts(cls, rates: np.ndarray, counts: np.ndarray) -> RegionCounts:
-        """From tables [level sets, regions] of rates and numbers of rows; no rows, no region."""
+        """From tables [level sets, regions] of rates and numbers of rows. A region has rows."""
         level, region = np.nonzero(counts)
         n = counts[level, region].astype(np.float64)
         return cls(level, n, n * rates[level, region], n)
@@ -175,12 +172,11 @@ class RegionCounts:
 
 @dataclass(frozen=True)
 class Explained:
-    """The explained grouping loss as the plugin estimate less its bias, and what each region adds
-    to the plugin, [..., m].
+    """The explained grouping loss: the plugin estimate, its bias, and the contribution of each
+    region to the plugin, [..., m].
 
-    induced : how much of it is there only because outputs differ within bins, see `explained_loss`.
-    thin : regions of a single row (or cluster), which are left out: one row says nothing about
-        chance.
+    induced : the part that is due to outputs that differ within bins, see `explained_loss`.
+    thin : regions of a single row (or cluster), which are left out: one row has no variance.
     """
 
     plugin: np.ndarray
@@ -200,14 +196,14 @@ def explained_loss(
     """The h-variance of region rates within level sets, and its finite-sample bias (Theorem 4.1,
     Proposition 4.3).
 
-    bias : if it is known already, as for resamples; else it is found by `_between_bias`.
+    bias : if already known, as for resamples; else computed by `_between_bias`.
 
-    If regions of a level set differ in their outputs, they should differ in their rates as well, as
-    the calibration curve says. Taken around what it says, the divergence of region rates bounds the
-    grouping loss from below: E d(Q, C) >= E d(E[Q | R], E[C | R]) by Jensen's inequality, as d is
-    convex in both. It falls short of the plugin by `induced`. The paper takes off the whole
-    variance of the curve within bins, also what the regions do not see, so that without any
-    grouping loss its bound lies below 0 by that much.
+    If regions of a level set differ in their outputs, the calibration curve implies that they
+    differ in their rates as well. The divergence of region rates from the curve bounds the grouping
+    loss from below: E d(Q, C) >= E d(E[Q | R], E[C | R]) by Jensen's inequality, as d is convex in
+    both. It is smaller than the plugin by `induced`. Perez-Lebel et al. 2023 subtract the whole
+    variance of the curve within bins, including the part that the regions do not explain, so that
+    without any grouping loss their bound is negative by that part.
 
     >>> rates, counts = np.array([[0.2, 0.6]]), np.array([[10, 10]])
     >>> found = explained_loss(RegionCounts.of_counts(rates, counts), BRIER)
@@ -231,7 +227,7 @@ def explained_loss(
     level_rate = np.clip(level_hits / np.where(level_weight > 0, level_weight, 1.0), 0, 1)
     around = np.repeat(level_rate, spans, axis=-1)
     whole = np.maximum(level_weight.sum(axis=-1, keepdims=True), np.finfo(float).tiny)
-    # Within a level set the terms that tell a divergence from an h-variance cancel.
+    # Within a level set, the terms by which a divergence and an h-variance differ cancel.
     by_region = weight * rule.divergence(rate, np.where(kept, around, rate)) / whole
     induced = np.zeros(whole.shape[:-1])
     if counts.curve is not None:
@@ -250,7 +246,12 @@ def explained_loss(
     if bias is None:
         sizes = np.where(kept, rows, 2.0), level_size
         by_level = _between_bias(
-            rule, (weight, level_weight), (rate, level_rate), sizes, counts.moments, spans, total
+            rule,
+            weight=(weight, level_weight),
+            rate=(rate, level_rate),
+            size=sizes,
+            moments=counts.moments,
+            spans=spans,
         )
         bias = by_level.sum(axis=-1) / whole[..., 0]
     return Explained(by_region.sum(axis=-1), bias, induced, by_region, (counts.weight > 0) & ~kept)
@@ -261,23 +262,28 @@ Pair = tuple[np.ndarray, np.ndarray]  # of regions, and of level sets
 
 def _between_bias(
     rule: Generator,
+    *,
     weight: Pair,
     rate: Pair,
     size: Pair,
-    moments: tuple[Moments, Moments] | None,
+    moments: tuple[ClusterMoments, ClusterMoments] | None,
     spans: np.ndarray,
-    total: Function,
 ) -> np.ndarray:
-    """What sampling adds to weight times the h-variance of region rates, by level set.
+    """The sampling bias of weight times the h-variance of region rates, by level set.
 
     Brier: weight times the variance of each region's rate, less that of the level set's
     (Proposition 4.3), which is exact whether regions differ or not. With clusters these variances
-    are those of `Moments`. Log score: the mean of the plugin over all ways to distribute the hits
-    of the level set among its regions. Regions without a difference then add nothing on average,
-    however rare the event. The excess is nearly concave in the rate: with true differences it is
-    too large, if anything. With clusters, sizes are divided by the design effect, the ratio of the
-    two Brier biases.
+    are those of `ClusterMoments`. Log score: the mean of the plugin over all ways to distribute the
+    hits of the level set among its regions. Regions without a difference then contribute 0 on
+    average, however rare the event. The excess is nearly concave in the rate, so that it is
+    conservative if regions differ. With clusters, sizes are divided by the design effect, the ratio
+    of the two Brier biases.
     """
+
+    starts = np.cumsum(spans) - spans
+
+    def total(values: np.ndarray) -> np.ndarray:
+        return np.add.reduceat(values, starts, axis=-1)
 
     def squares(variance: Pair) -> np.ndarray:
         return total(weight[0] * variance[0]) - weight[1] * variance[1]
@@ -339,22 +345,22 @@ def induced_losses(
     """
     binned = np.clip(averages(curve), 0, 1)
     grouping = averages.overall(averages(rule.value(curve)) - rule.value(binned))
-    gap = rule.divergence(binned, _inside(averages(outputs))) - averages(
+    gap = rule.divergence(binned, _off_the_ends(averages(outputs))) - averages(
         rule.divergence(curve, outputs)
     )
     return grouping, averages.overall(gap)
 
 
 def curve_noise(
-    curve: np.ndarray, points: Points, rule: Generator, residuals: np.ndarray | None = None
+    curve: np.ndarray, points: CurvePoints, rule: Generator, residuals: np.ndarray | None = None
 ) -> float:
-    """How much of the curve's h-variance within level sets is chance.
+    """The part of the curve's h-variance within level sets that is noise.
 
-    For Brier it is the variance of the curve (but for its clipping at 0 and 1). For the log score
-    each value counts as the rate of as many rows as give it that variance.
+    For Brier it is the variance of the curve (ignoring its clipping at 0 and 1). For the log score
+    each value counts as the rate of the number of rows that would give it that variance.
 
-    residuals : of the rates from the curve, by independent units of rows, [points, units]; if rows
-        depend on each other.
+    residuals : of the rates from the curve, by independent units of rows, [points, units], if rows
+        are dependent.
     """
     averages = Averages(points.level, points.weight)
     noise = curve * (1 - curve) / points.effective
@@ -386,12 +392,12 @@ def binned_calibration_loss(
     bias: np.ndarray | None = None,
 ) -> tuple[np.ndarray, np.ndarray]:
     """CL(S_B), the mean divergence of rates from mean outputs over bins, and its finite-sample
-    bias: for Brier that of Broecker (2012), for the log score what is expected if the bins are
+    bias: for Brier that of Broecker (2012), for the log score its expectation if the bins are
     calibrated, see `observed_rate_excess`.
 
-    bias : if it is known already, as for resamples.
+    bias : if already known, as for resamples.
     """
-    stated = _inside(stated)
+    stated = _off_the_ends(stated)
     loss = (share * rule.divergence(rates, stated)).sum(axis=-1)
     if bias is not None:
         return loss, bias
@@ -399,7 +405,7 @@ def binned_calibration_loss(
         return loss, (
             share * observed_rate_excess(rule.h, rates, np.maximum(size, 1.0), stated)
         ).sum(axis=-1)
-    # a single row has no variance to be seen: what is expected if it is calibrated
+    # a single row has no sample variance: use that of a calibrated row
     enough = size > ONE_ROW
     excess = np.where(
         enough, rates * (1 - rates) / (np.where(enough, size, 2.0) - 1), stated * (1 - stated)
@@ -407,17 +413,17 @@ def binned_calibration_loss(
     return loss, (share * excess).sum(axis=-1)
 
 
-def _inside(means: np.ndarray) -> np.ndarray:
-    """Mean outputs, which rounding must not put on 0 or 1: rows that are there themselves count one
-    by one."""
+def _off_the_ends(means: np.ndarray) -> np.ndarray:
+    """Mean outputs, kept from rounding to 0 or 1: rows with these outputs count one by one."""
     return np.clip(means, np.finfo(float).tiny, np.nextafter(1, 0))
 
 
 @dataclass(frozen=True)
 class Bounds:
-    """CL_induced + GL_induced of the Brier score, and ends between which it lies (Theorem C.1):
-    from the curve, from rates alone (Corollary C.1), and from the number of equal bins; and what
-    the mean squared error of the outputs must be at least, by each of these (Corollary C.2)."""
+    """CL_induced + GL_induced of the Brier score, and intervals that contain it (Theorem C.1): from
+    the curve, from rates alone (Corollary C.1), and from the number of equal bins. `squared_error`
+    has the lower bound of the mean squared error of the outputs by each of these (Corollary
+    C.2)."""
 
     induced: float
     by_curve: tuple[float, float]
