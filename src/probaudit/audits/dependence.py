@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from ..calibration.dependent_event import DependentEvent
-from ..calibration.views import look_at_event
+from ..calibration.views import event_rows
 from ..choices.lenses import OneVsRest, TopLabel, View
 from ..engines.good_rows import GoodRows, survey
 from ..scoring.clusters import ClusteredRows
@@ -34,7 +34,7 @@ def dependent_event(evidence: Evidence, view: Callable[[], View]) -> DependentEv
 
 
 def top_event(evidence: Evidence) -> DependentEvent | None:
-    return dependent_event(evidence, lambda: look_at_event(evidence.sample, TopLabel()).view)
+    return dependent_event(evidence, lambda: event_rows(evidence.sample, TopLabel()).view)
 
 
 def class_event(evidence: Evidence, k: int) -> DependentEvent | None:
@@ -57,7 +57,8 @@ def rows_words(evidence: Evidence) -> str:
     """How many rows were judged, and in how many clusters.
 
     >>> from probaudit import Predictions, audit
-    >>> rows_words(audit(Predictions([1, 0, 1], [0.9, 0.2, 0.7], clusters=["a", "b", "b"]), repair=False).evidence)
+    >>> rows = Predictions([1, 0, 1], [0.9, 0.2, 0.7], clusters=["a", "b", "b"])
+    >>> rows_words(audit(rows, repair=False).evidence)
     '3 rows in 2 clusters'
     """
     clusters = cluster_words(evidence)

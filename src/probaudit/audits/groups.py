@@ -9,7 +9,7 @@ import numpy as np
 
 from ..calibration.dependent_event import DependentEvent
 from ..calibration.fine_grid import FineGrid
-from ..calibration.views import look
+from ..calibration.views import lens_rows
 from ..choices.lenses import Binary, TopLabel, View
 from ..data.arrays import value_names
 from ..estimate import Estimate
@@ -19,12 +19,12 @@ from .dependence import clustered_rows
 from .lens_errors import (
     FEWER_RESAMPLES,
     WIDTH,
-    Chance,
     LensError,
-    binned,
-    described,
-    event_of,
-    sharpened,
+    NullModel,
+    binned_error,
+    definition_of,
+    event_words,
+    tested_jointly,
 )
 
 MOST_GROUPS = 50  # values of a column beyond which it does not split the rows into groups
@@ -69,27 +69,28 @@ def group_errors(evidence: Evidence) -> tuple[Group, ...]:
     """For each value of each column that has at most 50 values: stated and observed accuracy, and
     the calibration error; of two classes, that of the second, as errors of both sides can cancel in
     the most probable one."""
-    (seen,), found, chances = look(evidence.sample, TopLabel()), [], []
+    (shown,), found, nulls = lens_rows(evidence.sample, TopLabel()), [], []
     two = evidence.sample.n_classes == 2 and not evidence.sample.pairs
-    (judged,) = look(evidence.sample, Binary()) if two else (seen,)
-    event = f"class {evidence.summary.plan.classes[1]}" if two else event_of(evidence)
+    (judged,) = lens_rows(evidence.sample, Binary()) if two else (shown,)
+    event = f"class {evidence.summary.plan.classes[1]}" if two else event_words(evidence)
     rows = clustered_rows(evidence)
     for name, column in (evidence.sample.columns or {}).items():
-        values, of_row = _values(column[seen.rows])
+        values, of_row = _column_groups(column[shown.rows])
         for number, value in enumerate(values if len(values) <= MOST_GROUPS else ()):
             inside = np.flatnonzero(of_row == number)
-            weights, where = seen.weights[inside], f"where {name} = {value}{evidence.sample_words}"
+            weights, where = shown.weights[inside], f"where {name} = {value}{evidence.sample_words}"
             share = weights / weights.sum()
             observed, stated = (
-                float(share @ seen.view.labels[inside]),
-                float(share @ seen.view.outputs[inside]),
+                float(share @ shown.view.labels[inside]),
+                float(share @ shown.view.outputs[inside]),
             )
             clusters = None if rows is None else rows.clusters.part(inside)
             wider = (
-                1.0 if clusters is None else clusters.widening(seen.view.labels[inside] - observed)
+                1.0 if clusters is None else clusters.widening(shown.view.labels[inside] - observed)
             )
             low, high = wilson(observed, 1 / float(share @ share) / wider**2)
-            words = f"share of rows {'stated correct' if evidence.sample.pairs else 'whose argmax is right'}, {where}"
+            right = "stated correct" if evidence.sample.pairs else "whose argmax is right"
+            words = f"share of rows {right}, {where}"
             view = View(judged.view.outputs[inside], judged.view.labels[inside])
             grid, dependent = FineGrid.of_view(view, weights), None
             if clusters is not None:
@@ -97,13 +98,15 @@ def group_errors(evidence: Evidence) -> tuple[Group, ...]:
                     f"{words}, {clusters.count:,} clusters",
                     DependentEvent(view, clusters),
                 )
-            said = f"{described(Binary() if two else TopLabel())}, {where}"
-            chances.append(Chance.of_rough(grid, dependent))
-            error = binned("ece", grid, WIDTH, said, resamples=FEWER_RESAMPLES, event=dependent)
+            definition = f"{definition_of(Binary() if two else TopLabel())}, {where}"
+            nulls.append(NullModel.of_coarse_grid(grid, dependent))
+            error = binned_error(
+                "ece", grid, WIDTH, definition, resamples=FEWER_RESAMPLES, event=dependent
+            )
             error = replace(error, event=event)
             rate = Estimate(observed, low=low, high=high, n=len(inside), definition=words)
             found.append(Group(name, value, len(inside), stated, rate, error))
-    errors = sharpened([group.error for group in found], chances)
+    errors = tested_jointly([group.error for group in found], nulls)
     return tuple(replace(group, error=error) for group, error in zip(found, errors, strict=True))
 
 
@@ -116,12 +119,12 @@ def ungrouped_columns(evidence: Evidence) -> dict[str, str]:
             found[name] = (
                 f"has {' x '.join(f'{size:,}' for size in column.shape[1:])} values in each row"
             )
-        elif (count := len(_values(column)[0])) > MOST_GROUPS:
+        elif (count := len(_column_groups(column)[0])) > MOST_GROUPS:
             found[name] = f"has {count:,} values"
     return found
 
 
-def _values(column: np.ndarray) -> tuple[list[str], np.ndarray]:
+def _column_groups(column: np.ndarray) -> tuple[list[str], np.ndarray]:
     """The values of a column as text, and the place of each row's among them; none of what is no
     column of single values."""
     if column.ndim != 1:

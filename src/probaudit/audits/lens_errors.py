@@ -22,15 +22,15 @@ from ..calibration.gap_tails import exceedance
 from ..calibration.gaps import ONE_ROW, debiased_gap, mean_gap
 from ..calibration.intervals import dependence
 from ..calibration.kernel_regression import kernel_error
-from ..calibration.null import SignedClusters, Steps, classwise_null
-from ..calibration.population import Part, Population, population_error
+from ..calibration.null import BinomialNull, SignedClusters, classwise_null
+from ..calibration.population import ErrorPart, Population, population_error
 from ..calibration.resampling import percentile
 from ..calibration.significance import (
     CalibrationTest,
     at_least,
     calibration_test,
     holm,
-    larger,
+    least_favourable,
     p_value,
 )
 from ..calibration.smooth import (
@@ -41,7 +41,7 @@ from ..calibration.smooth import (
     smooth_population,
 )
 from ..calibration.terms import Term
-from ..calibration.views import look_at_event
+from ..calibration.views import event_rows
 from ..choices.distances import L1, TVD, Distance, Squared
 from ..choices.lenses import Classwise, Full, Lens, OneVsRest, TopK, TopLabel, View
 from ..choices.partitions import EqualMass, EqualWidth, KDTree, Partition
@@ -139,7 +139,7 @@ class LensError:
 
     @property
     def miscalibrated(self) -> bool:
-        """Whether the error is larger than a calibrated model's, at a family-wise error rate of 1%:
+        """Whether the error is least_favourable than a calibrated model's, at a family-wise error rate of 1%:
         the one decision that tables, diagrams and findings report."""
         return (
             self.excess > 0
@@ -172,7 +172,7 @@ class LensError:
 MEAN_GAP: CellError = partial(mean_gap, distance=ABSOLUTE)
 
 
-def described(what: Any, partition: Partition = WIDTH, distance: Distance = ABSOLUTE) -> str:
+def definition_of(what: Any, partition: Partition = WIDTH, distance: Distance = ABSOLUTE) -> str:
     """As `calibration_error` says it."""
     return f"calibration error, {what}, {partition!r}, {distance!r}"
 
@@ -181,7 +181,7 @@ def top_label_errors(evidence: Evidence) -> list[LensError]:
     """Of the most probable class, or of the stated confidence: binned, debiased, and without
     bins."""
     grid, event = FineGrid.of_event(evidence.top), top_event(evidence)
-    seen = look_at_event(evidence.sample, TopLabel())
+    shown = event_rows(evidence.sample, TopLabel())
     grid_words = f", from a grid of {len(grid.rows):,} cells" if evidence.sampled else ""
 
     def effects_of(partition: Partition, cells: Cells) -> np.ndarray:
@@ -191,38 +191,40 @@ def top_label_errors(evidence: Evidence) -> list[LensError]:
             cells,
             event.cells(grid, _cells_of(grid, partition))
             if evidence.sampled
-            else seen.cells(partition),
+            else shown.cells(partition),
         )
 
     def judged(name: str, partition: Partition, words: str, *, root: bool = False) -> LensError:
-        cells, steps = _grid_cells(grid, partition)
+        cells, binomial = _grid_cells(grid, partition)
         if not evidence.sampled:  # the rows themselves, as `calibration_error` has them
-            cells, steps = (
-                seen.gather(partition),
-                Steps.of_view(seen.view, seen.cells(partition), seen.weights),
+            cells, binomial = (
+                shown.gather(partition),
+                BinomialNull.of_view(shown.view, shown.cells(partition), shown.weights),
             )
         known = _of_clusters(evidence, TopLabel(), partition, squared=root)
         cell = _cells_of(grid, partition)
-        chance = Chance.of(grid, cell, event, steps)
+        chance = NullModel.of(grid, cell, event, binomial)
         effects = effects_of(partition, cells) if root else None
-        return _judged(
+        return _error_of_cells(
             name, cells, chance, words, RESAMPLES, root=root, effects=effects, known=known
         )
 
     found = [
-        judged("ece", WIDTH, described(TopLabel())),
-        judged("ece.equal_mass", MASS, described(TopLabel(), MASS) + grid_words),
+        judged("ece", WIDTH, definition_of(TopLabel())),
+        judged("ece.equal_mass", MASS, definition_of(TopLabel(), MASS) + grid_words),
     ]
     width = min(_smooth_width(grid), SMOOTH_WIDTH)
     words = "SmoothECE, TopLabel(), reflected Gaussian of width its fixed point"
-    found.append(_unbinned("smooth_ece", grid, _smooth, width, words, event))
+    found.append(_smoothed_error("smooth_ece", grid, _smooth, width, words, event))
     words = f"kernel calibration error, TopLabel(), brier, gaussian of width {KERNEL_WIDTH:g}"
-    found.append(_unbinned("kernel_error", grid, _kernel, KERNEL_WIDTH, words, event, squared=True))
-    cells = _grid_cells(grid, MASS)[0] if evidence.sampled else seen.gather(MASS)
+    found.append(
+        _smoothed_error("kernel_error", grid, _kernel, KERNEL_WIDTH, words, event, squared=True)
+    )
+    cells = _grid_cells(grid, MASS)[0] if evidence.sampled else shown.gather(MASS)
     if (cells.effective / effects_of(MASS, cells) > ONE_ROW).any():
-        words = f"root of {described(TopLabel(), MASS, Squared())}, debiased{grid_words}"
+        words = f"root of {definition_of(TopLabel(), MASS, Squared())}, debiased{grid_words}"
         found.append(judged("rms_error", MASS, words, root=True))
-    return [replace(error, event=event_of(evidence)) for error in found]
+    return [replace(error, event=event_words(evidence)) for error in found]
 
 
 def _of_clusters(
@@ -255,12 +257,12 @@ def _cells_of(grid: FineGrid, partition: Partition) -> np.ndarray:
     return partition.grid_cells(grid.place, grid.rows[grid.kept])
 
 
-def _grid_cells(grid: FineGrid, partition: Partition) -> tuple[Cells, Steps]:
+def _grid_cells(grid: FineGrid, partition: Partition) -> tuple[Cells, BinomialNull]:
     cell = _cells_of(grid, partition)
-    return grid.cells(cell), Steps.of_grid(grid, cell)
+    return grid.cells(cell), BinomialNull.of_grid(grid, cell)
 
 
-def event_of(evidence: Evidence) -> str:
+def event_words(evidence: Evidence) -> str:
     """What the usual calibration error looks at."""
     return "stated confidence" if evidence.sample.pairs else "top label"
 
@@ -270,20 +272,20 @@ def rank_errors(evidence: Evidence) -> list[LensError]:
     4, as one event)."""
     what, found = "true class among the {} most probable against their summed probability", []
     for k, sums in evidence.ranks.items():
-        event = dependent_event(evidence, partial(_among, k, evidence.sample))
+        event = dependent_event(evidence, partial(_within_top_k, k, evidence.sample))
         found.append(
-            binned(
+            binned_error(
                 f"topk_ece.{k}",
                 FineGrid.of_event(sums),
                 WIDTH,
-                described(what.format(k)),
+                definition_of(what.format(k)),
                 event=event,
             )
         )
     return found
 
 
-def _among(k: int, predictions: Predictions) -> View:
+def _within_top_k(k: int, predictions: Predictions) -> View:
     """The event that the true class is among the k most probable."""
     rows = GoodRows.of(predictions)
     largest, place = TopK(k).view(rows.probs, rows.labels)
@@ -304,19 +306,19 @@ def class_errors(evidence: Evidence) -> tuple[LensError | None, tuple[LensError,
     """
     if not evidence.classes:
         return None, ()
-    classes, found, chances, parts = evidence.summary.plan.classes, [], [], []
+    classes, found, nulls, parts = evidence.summary.plan.classes, [], [], []
     null = np.empty((FEWER_RESAMPLES, len(classes)))
     for k, sums in enumerate(evidence.classes):
         grid = FineGrid.of_event(sums).coarse(CLASS_CELLS)
         cell = _cells_of(grid, WIDTH)
-        chances.append(Chance.of(grid, cell, class_event(evidence, k)))
-        parts.append(Part(grid.cells(cell), 1.0, chances[k].noise(FEWER_RESAMPLES, k)))
-        null[:, k] = MEAN_GAP(chances[k].steps.calibrated(FEWER_RESAMPLES, k, chances[k].shared))
-        words = described(f"class {classes[k]} against all others")
+        nulls.append(NullModel.of(grid, cell, class_event(evidence, k)))
+        parts.append(ErrorPart(grid.cells(cell), 1.0, nulls[k].noise(FEWER_RESAMPLES, k)))
+        null[:, k] = MEAN_GAP(nulls[k].binomial.calibrated(FEWER_RESAMPLES, k, nulls[k].shared))
+        words = definition_of(f"class {classes[k]} against all others")
         value, n = float(MEAN_GAP(parts[k].cells)), int(grid.rows.sum())
         alone = _of_clusters(evidence, OneVsRest(k), WIDTH)
         alone = (
-            population_error([parts[k]], ABSOLUTE, widened=chances[k].around.widened, seed=k)
+            population_error([parts[k]], ABSOLUTE, widened=nulls[k].around.widened, seed=k)
             if alone is None
             else alone
         )
@@ -325,28 +327,28 @@ def class_errors(evidence: Evidence) -> tuple[LensError | None, tuple[LensError,
                 f"class_ece.{classes[k]}",
                 value,
                 alone,
-                chances[k].errors(FEWER_RESAMPLES, k),
+                nulls[k].errors(FEWER_RESAMPLES, k),
                 n,
                 words,
             )
         )
     values = [float(one.estimate) for one in found]
-    words = f"{described(Classwise())}, mean of {len(classes)} classes"
+    words = f"{definition_of(Classwise())}, mean of {len(classes)} classes"
     parts = [replace(part, share=1 / len(classes)) for part in parts]
     whole = _of_clusters(evidence, Classwise(), WIDTH)
     if whole is None:
         whole = population_error(
-            parts, ABSOLUTE, widened=_dependence(evidence) * chances[0].around.widened
+            parts, ABSOLUTE, widened=_class_dependence(evidence) * nulls[0].around.widened
         )
     mean, by_class = math.fsum(values) / len(values), dict(zip(classes, values, strict=True))
     chance, n = null.mean(axis=1), found[0].estimate.n
     # most draws may have the least error possible, that of no surprise
-    chance = np.maximum(_widened(chance), chance.min())
-    if signed := [c.signed for c in chances if c.signed is not None]:
+    chance = np.maximum(_widened_by_root_two(chance), chance.min())
+    if signed := [c.signed for c in nulls if c.signed is not None]:
         # of the same signs
         together = np.mean([MEAN_GAP(s.calibrated(FEWER_RESAMPLES)) for s in signed], axis=0)
-        chance = larger(chance, together)
-    if joint := evidence.sample.clusters is None and _drawn_together(evidence):
+        chance = least_favourable(chance, together)
+    if joint := evidence.sample.clusters is None and _can_simulate_labels(evidence):
         rows = GoodRows.of(evidence.sample)
         mean_of_rows, chance = classwise_null(
             rows.probs, rows.labels, rows.weights, WIDTH, FEWER_RESAMPLES
@@ -354,10 +356,10 @@ def class_errors(evidence: Evidence) -> tuple[LensError | None, tuple[LensError,
     average = LensError.of("classwise_ece", mean, whole, chance, n, words, per_class=by_class)
     if joint:  # both sides of the comparison from the same sums
         average = average.with_p_value(p_value(mean_of_rows, chance))
-    return average, sharpened(found, chances)
+    return average, tested_jointly(found, nulls)
 
 
-def _dependence(evidence: Evidence) -> float:
+def _class_dependence(evidence: Evidence) -> float:
     """How much more the mean error of all classes varies than if they were independent."""
     rows = evidence.sample
     most = min(DEPENDENCE_ROWS, DEPENDENCE_VALUES // rows.n_classes)
@@ -365,7 +367,7 @@ def _dependence(evidence: Evidence) -> float:
     return dependence([Term.of_classes(rows, WIDTH)], ABSOLUTE, seed=0)
 
 
-def _drawn_together(evidence: Evidence) -> bool:
+def _can_simulate_labels(evidence: Evidence) -> bool:
     """Whether all rows are at hand, and so few of them not certain that a label can be drawn for
     each, again and again."""
     classes, top = evidence.summary.plan.n_classes, evidence.top
@@ -396,7 +398,7 @@ def full_error(evidence: Evidence) -> LensError | None:
         "resamples": FEWER_RESAMPLES,
     }
     test, found = calibration_test(rows, **options), _population(rows, **options)
-    words = described(Full(), tree, distance)
+    words = definition_of(Full(), tree, distance)
     words += f", on a sample of {len(rows):,} rows" if few else evidence.sample_words
     ends: dict[str, Any] = {"low": found.low, "high": found.high, "debiased": found.debiased}
     estimate = Estimate(test.value, **ends, n=test.n, definition=words)
@@ -404,9 +406,9 @@ def full_error(evidence: Evidence) -> LensError | None:
 
 
 @dataclass(frozen=True)
-class Chance:
-    """What is needed to draw the error of a calibrated model once more; `telling` if there are hits
-    and misses enough, seen or expected, to say anything, and any hit at all: of an event that never
+class NullModel:
+    """What is needed to draw the error of a calibrated model once more; `enough_events` if there are hits
+    and misses enough, shown or expected, to say anything, and any hit at all: of an event that never
     happened it is said elsewhere that it is absent.
 
     Of rows in clusters: `around` is how they vary around gaps, `shared` what they add to the noise
@@ -414,8 +416,8 @@ class Chance:
     are all rows.
     """
 
-    steps: Steps
-    telling: bool
+    binomial: BinomialNull
+    enough_events: bool
     around: SharedNoise = INDEPENDENT
     shared: np.ndarray | None = None
     signed: SignedClusters | None = None
@@ -426,14 +428,16 @@ class Chance:
         grid: FineGrid,
         cell: np.ndarray,
         event: DependentEvent | None = None,
-        steps: Steps | None = None,
-    ) -> Chance:
-        """Of the bins that a grid's kept cells lie in. `steps` : those of the rows themselves,
+        binomial: BinomialNull | None = None,
+    ) -> NullModel:
+        """Of the bins that a grid's kept cells lie in. `binomial` : those of the rows themselves,
         where these are at hand."""
         n, hits = float(grid.rows.sum()), float(grid.hit_rows.sum())
         stated = n * float(grid.outputs.sum() / grid.weight.sum())
         enough = max(hits, stated) >= FEWEST_EVENTS and n - min(hits, stated) >= FEWEST_EVENTS
-        found = cls(Steps.of_grid(grid, cell) if steps is None else steps, hits > 0 and enough)
+        found = cls(
+            BinomialNull.of_grid(grid, cell) if binomial is None else binomial, hits > 0 and enough
+        )
         if event is None:
             return found
         around, shared, signed = (
@@ -444,7 +448,7 @@ class Chance:
         return replace(found, around=around, shared=shared, signed=signed)
 
     @classmethod
-    def of_rough(cls, grid: FineGrid, event: DependentEvent | None = None) -> Chance:
+    def of_coarse_grid(cls, grid: FineGrid, event: DependentEvent | None = None) -> NullModel:
         """Of equal bins, on as rough a grid as `binned` takes for a few resamples."""
         grid = grid.coarse(CLASS_CELLS)
         return cls.of(grid, WIDTH.grid_cells(grid.place, grid.rows[grid.kept]), event)
@@ -452,19 +456,21 @@ class Chance:
     def errors(self, resamples: int, seed: int, error: CellError = MEAN_GAP) -> np.ndarray:
         """Of calibrated models. Those of rows in clusters are as large as independent rows or
         signed clusters make them."""
-        alone = error(self.steps.calibrated(resamples, seed, self.shared))
+        alone = error(self.binomial.calibrated(resamples, seed, self.shared))
         return (
             alone
             if self.signed is None
-            else larger(alone, error(self.signed.calibrated(resamples, seed)))
+            else least_favourable(alone, error(self.signed.calibrated(resamples, seed)))
         )
 
     def noise(self, resamples: int, seed: int) -> Callable[[np.ndarray], np.ndarray]:
         """Deviations of the gaps of samples from those of a population, given these."""
-        return lambda gaps: self.steps.noise(gaps, resamples, seed, self.around.observed)
+        return lambda gaps: self.binomial.noise(gaps, resamples, seed, self.around.observed)
 
 
-def sharpened(errors: Sequence[LensError], chances: Sequence[Chance]) -> tuple[LensError, ...]:
+def tested_jointly(
+    errors: Sequence[LensError], nulls: Sequence[NullModel]
+) -> tuple[LensError, ...]:
     """The same errors, judged together: those beyond the 95% limit get the exact tail probability
     as p-value, where 199 resamples could not tell them apart, and all the p-value adjusted for
     their number (Holm 1979). Tails of rows in clusters have no closed form: they are simulated
@@ -472,21 +478,21 @@ def sharpened(errors: Sequence[LensError], chances: Sequence[Chance]) -> tuple[L
     found = list(errors)
     some = [
         k
-        for k, chance in enumerate(chances)
-        if chance.telling and errors[k].estimate > errors[k].null_high
+        for k, chance in enumerate(nulls)
+        if chance.enough_events and errors[k].estimate > errors[k].null_high
     ]
-    if any(chances[k].around is not INDEPENDENT for k in some):
-        tails = np.array([_simulated_tail(errors[k], chances[k], k, len(errors)) for k in some])
+    if any(nulls[k].around is not INDEPENDENT for k in some):
+        tails = np.array([_simulated_tail(errors[k], nulls[k], k, len(errors)) for k in some])
     else:
         tails = exceedance(
-            [chances[k].steps for k in some], [float(errors[k].estimate) for k in some]
+            [nulls[k].binomial for k in some], [float(errors[k].estimate) for k in some]
         )
     for k, tail in zip(some, tails.tolist(), strict=True):
         found[k] = errors[k].with_p_value(tail)
     decides = np.array(
         [
-            error.p_value if chance.telling else 1.0
-            for error, chance in zip(found, chances, strict=True)
+            error.p_value if chance.enough_events else 1.0
+            for error, chance in zip(found, nulls, strict=True)
         ]
     )
     return tuple(
@@ -494,7 +500,7 @@ def sharpened(errors: Sequence[LensError], chances: Sequence[Chance]) -> tuple[L
     )
 
 
-def _simulated_tail(error: LensError, chance: Chance, seed: int, among: int) -> float:
+def _simulated_tail(error: LensError, chance: NullModel, seed: int, among: int) -> float:
     most, drawn_so_far, exceed = max(LEAST_DRAWS, math.ceil(among / LEVEL)), 0, 0
     while drawn_so_far < most and exceed < ENOUGH_EXCEED:
         null = chance.errors(
@@ -507,7 +513,7 @@ def _simulated_tail(error: LensError, chance: Chance, seed: int, among: int) -> 
     return (1 + exceed) / (1 + drawn_so_far)
 
 
-def binned(
+def binned_error(
     name: str,
     grid: FineGrid,
     partition: Partition,
@@ -520,13 +526,15 @@ def binned(
     they are in clusters."""
     grid = grid if resamples == RESAMPLES else grid.coarse(CLASS_CELLS)
     cell = _cells_of(grid, partition)
-    return _judged(name, grid.cells(cell), Chance.of(grid, cell, event), words, resamples)
+    return _error_of_cells(
+        name, grid.cells(cell), NullModel.of(grid, cell, event), words, resamples
+    )
 
 
-def _judged(
+def _error_of_cells(
     name: str,
     cells: Cells,
-    chance: Chance,
+    chance: NullModel,
     words: str,
     resamples: int,
     *,
@@ -544,13 +552,13 @@ def _judged(
     )
     null = chance.errors(resamples, 0, error)
     if known is None:
-        part = Part(cells, 1.0, chance.noise(resamples, 0))
+        part = ErrorPart(cells, 1.0, chance.noise(resamples, 0))
         known = population_error([part], distance, widened=chance.around.widened)
     found = known.root() if root else known
     return LensError.of(name, float(error(cells)), found, null, int(cells.rows.sum()), words)
 
 
-def _unbinned(
+def _smoothed_error(
     name: str,
     grid: FineGrid,
     error: Callable[..., np.ndarray],
@@ -570,7 +578,7 @@ def _unbinned(
         return error(*grid_sums(cells, len(coarse.rows)))
 
     shift = value - float(of_cells(coarse.cells(cell)))  # of the coarser grid; it is small
-    null = Chance.of(coarse, cell, event).errors(FEWER_RESAMPLES, 0, of_cells) + shift
+    null = NullModel.of(coarse, cell, event).errors(FEWER_RESAMPLES, 0, of_cells) + shift
     null[np.abs(null - value) <= 2 * PRECISION] = value
     n = int(grid.rows.sum())
     if not squared:
@@ -578,7 +586,7 @@ def _unbinned(
     wider = 1.0 if event is None else event.widening(grid, _cells_of(grid, WIDTH), squared=squared)
     categories = coarse.categories(cell)
     draws = categories.errors(categories.draw(FEWER_RESAMPLES, 0), of_cells) + shift
-    return LensError.of(name, value, _around(value, draws, n, wider), null, n, words)
+    return LensError.of(name, value, _centred_interval(value, draws, n, wider), null, n, words)
 
 
 def _smooth_population(grid: FineGrid, event: DependentEvent | None) -> Population:
@@ -587,11 +595,11 @@ def _smooth_population(grid: FineGrid, event: DependentEvent | None) -> Populati
     if event is not None:
         return smooth_population([coarse], [event], smooth_cells_error, SMOOTH_RESAMPLES, 0)
     cell = np.flatnonzero(coarse.kept)
-    part = Part(coarse.cells(cell), 1.0, Chance.of(coarse, cell).noise(SMOOTH_RESAMPLES, 0))
+    part = ErrorPart(coarse.cells(cell), 1.0, NullModel.of(coarse, cell).noise(SMOOTH_RESAMPLES, 0))
     return population_error([part], ABSOLUTE, error=smooth_cells_error)
 
 
-def _around(value: float, draws: np.ndarray, n: int, widening: float) -> Population:
+def _centred_interval(value: float, draws: np.ndarray, n: int, widening: float) -> Population:
     """From errors of resampled rows, which are moved to lie around the value. `widening` is that of
     dependent rows."""
     finite = draws[np.isfinite(draws)]
@@ -626,5 +634,5 @@ def _root_mean_square(number: np.ndarray, effects: np.ndarray | None, cells: Cel
     return np.sqrt(np.maximum(0.0, debiased_gap(cells, Squared())))
 
 
-def _widened(draws: np.ndarray) -> np.ndarray:
+def _widened_by_root_two(draws: np.ndarray) -> np.ndarray:
     return draws.mean() + math.sqrt(2) * (draws - draws.mean())

@@ -41,7 +41,7 @@ from ..scoring.intervals import wilson
 from ..scoring.proper_scores import brier_score
 from ..states.evidence import RANKS, Evidence
 from ..text import counted
-from .lens_errors import FEWER_RESAMPLES, WIDTH, LensError, binned, described
+from .lens_errors import FEWER_RESAMPLES, WIDTH, LensError, binned_error, definition_of
 
 if TYPE_CHECKING:
     from ..calibrators.base import Calibrator
@@ -347,9 +347,9 @@ def _numbers(
     right = "share of rows stated correct" if pairs else "share of rows whose argmax is right"
     low, high = wilson(hits, 1 / float(share @ share) / _widening(clusters, in_rows - hits) ** 2)
     top = _error(
-        seen, Binary() if pairs else TopLabel(), f"{described(TopLabel())}, {where}", clusters
+        seen, Binary() if pairs else TopLabel(), f"{definition_of(TopLabel())}, {where}", clusters
     )
-    words = f"{described(f'true class among the {k} most probable')}, {where}"
+    words = f"{definition_of(f'true class among the {k} most probable')}, {where}"
     rank = _error(seen, among(k), words, clusters) if k else None
     classwise = math.nan if pairs else float(calibration_error(seen, lens=Classwise()))
     return {
@@ -366,7 +366,9 @@ def _numbers(
         "gain": _tidy(found.relative, f"share of the log score removed, {where}"),
         "ece": _tidy(top.estimate, top.estimate.definition),
         "ece_chance": top.null_high,
-        "classwise_ece": Estimate(classwise, n=n, definition=f"{described(Classwise())}, {where}"),
+        "classwise_ece": Estimate(
+            classwise, n=n, definition=f"{definition_of(Classwise())}, {where}"
+        ),
         "topk_ece": Estimate(math.nan) if rank is None else rank.estimate,
         "topk_chance": math.nan if rank is None else rank.null_high,
     }
@@ -429,6 +431,6 @@ def _error(seen: Predictions, lens: Lens, words: str, clusters: Clusters | None)
         else seen.sample_weight / seen.sample_weight.max()
     )
     event = None if clusters is None else DependentEvent(view, clusters)
-    return binned(
+    return binned_error(
         "ece", FineGrid.of_view(view, weights), WIDTH, words, resamples=FEWER_RESAMPLES, event=event
     )

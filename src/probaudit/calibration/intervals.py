@@ -16,7 +16,7 @@ from ..errors import InputError
 from ..scoring.intervals import Z95, t95
 from .cells import Categories, CellError, Cells
 from .gaps import mean_gap, worst_gap
-from .population import Noise, Part, Population, population_error
+from .population import ErrorPart, Noise, Population, population_error
 from .resampling import (
     Method,
     Statistic,
@@ -165,9 +165,9 @@ def population_of(
             return Population()
         counts = _unit_counts(units, resamples, seed)
 
-    def noise(term: Term, cells: Cells, make: Callable[[], Categories], steps: Any) -> Noise:
-        if steps is not None and clusters is None:
-            made = cache(steps)
+    def noise(term: Term, cells: Cells, make: Callable[[], Categories], null: Any) -> Noise:
+        if null is not None and clusters is None:
+            made = cache(null)
             return lambda gaps: np.asarray(made().noise(gaps, resamples, seed))
         drawn = cache(partial(resampled, term, cells, make))
         return lambda gaps: drawn()
@@ -183,8 +183,8 @@ def population_of(
         return np.concatenate([_deviations(c, cells) for c in categories.resampled(drawn)])
 
     parts = [
-        Part(cells, share, noise(term, cells, make, steps))
-        for term, cells, share, make, steps in each
+        ErrorPart(cells, share, noise(term, cells, make, null))
+        for term, cells, share, make, null in each
     ]
     if clusters is None and len(parts) > 1:
         widened = dependence(terms, distance, seed, worst=worst, error=error)

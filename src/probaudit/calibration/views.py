@@ -37,7 +37,7 @@ def views_of_block(
 
 
 @dataclass(frozen=True)
-class Seen:
+class LensRows:
     """A view with its weights, and which of all `total` rows it shows."""
 
     view: View
@@ -78,32 +78,35 @@ def lens_of(predictions: Predictions, lens: Lens | None) -> Lens:
     return Binary() if predictions.pairs and type(lens) is TopLabel else lens
 
 
-def look(predictions: Predictions, lens: Lens, where: Any = None) -> list[Seen]:
+def lens_rows(predictions: Predictions, lens: Lens, where: Any = None) -> list[LensRows]:
     """The problems that a lens shows, for the rows that a selection keeps (before or after the
     lens, as it says)."""
     lens = lens_of(predictions, lens)
     if where is None:
-        return _all_seen(predictions, lens)
+        return _all_rows(predictions, lens)
     selection = as_selection(where)
     rows = GoodRows.of(predictions)
     selection, before = selection.select(rows.places, rows.total), View(rows.probs, rows.labels)
     if selection.after_lens:
         found = [
-            _kept(seen, selection.keeps(before, seen.view)) for seen in _all_seen(predictions, lens)
+            _kept(shown, selection.keeps(before, shown.view))
+            for shown in _all_rows(predictions, lens)
         ]
     else:
         kept = np.flatnonzero(selection.mask(before))
         views = lens.views(rows.probs[kept], rows.labels[kept])
-        found = [Seen(view, rows.weights[kept], rows.places[kept], rows.total) for view in views]
-    if not all(len(seen.rows) for seen in found):
+        found = [
+            LensRows(view, rows.weights[kept], rows.places[kept], rows.total) for view in views
+        ]
+    if not all(len(shown.rows) for shown in found):
         raise InputError("where", "no row is left to judge")
     return found
 
 
-def _all_seen(predictions: Predictions, lens: Lens) -> list[Seen]:
+def _all_rows(predictions: Predictions, lens: Lens) -> list[LensRows]:
     """What a lens shows of all rows; kept for the lenses of a single event, at which many measures
     look."""
-    found: list[Seen] | None = (
+    found: list[LensRows] | None = (
         predictions.memo.get(lens) if type(lens) in (TopLabel, OneVsRest, Binary) else None
     )
     if found is None:
@@ -117,21 +120,21 @@ def _all_seen(predictions: Predictions, lens: Lens) -> list[Seen]:
             ]
         else:
             views = lens.views(rows.probs, rows.labels)
-        found = [Seen(view, rows.weights, rows.places, rows.total) for view in views]
+        found = [LensRows(view, rows.weights, rows.places, rows.total) for view in views]
     if type(lens) in (TopLabel, OneVsRest, Binary):
         predictions.memo[lens] = found
     return found
 
 
-def _kept(seen: Seen, keeps: np.ndarray) -> Seen:
+def _kept(shown: LensRows, keeps: np.ndarray) -> LensRows:
     inside = np.flatnonzero(keeps)
-    view = View(seen.view.outputs[inside], seen.view.labels[inside])
-    return Seen(view, seen.weights[inside], seen.rows[inside], seen.total)
+    view = View(shown.view.outputs[inside], shown.view.labels[inside])
+    return LensRows(view, shown.weights[inside], shown.rows[inside], shown.total)
 
 
-def look_at_event(predictions: Predictions, lens: Lens) -> Seen:
+def event_rows(predictions: Predictions, lens: Lens) -> LensRows:
     """The one event that a lens shows."""
-    found = look(predictions, lens)
+    found = lens_rows(predictions, lens)
     if len(found) != 1 or found[0].view.outputs.ndim != 1:
         raise InputError("lens", "must show a single event", repr(lens))
     return found[0]
@@ -158,9 +161,9 @@ def dependent_events(
     if predictions.clusters is None:
         return None
     number, found = np.asarray(predictions.cluster_numbers), []
-    for seen in look(predictions, lens, where):
-        own = np.unique(number[seen.rows], return_inverse=True)[1].reshape(-1)
-        found.append(DependentEvent(seen.view, Clusters(own, seen.weights / seen.weights.sum())))
+    for shown in lens_rows(predictions, lens, where):
+        own = np.unique(number[shown.rows], return_inverse=True)[1].reshape(-1)
+        found.append(DependentEvent(shown.view, Clusters(own, shown.weights / shown.weights.sum())))
     return found
 
 

@@ -17,10 +17,10 @@ from ..calibration import paired
 from ..calibration.errors import calibration_error
 from ..calibration.fine_grid import FineGrid
 from ..calibration.kernel import kernel_calibration_error
-from ..calibration.paired import Drawn
+from ..calibration.paired import ResampledError
 from ..calibration.resampling import sampling_units
 from ..calibration.smooth import smooth_calibration_error
-from ..calibration.views import diagram_grids, look_at_event
+from ..calibration.views import diagram_grids, event_rows
 from ..calibrators.calibration_loss import (
     FOLDS,
     CalibrationLoss,
@@ -125,7 +125,7 @@ class Contestant:
     estimates: dict[str, Estimate]
     codes: np.ndarray
     row_scores: dict[str, np.ndarray]
-    errors: dict[str, Drawn]
+    errors: dict[str, ResampledError]
     grid: FineGrid
     summary: Summary
     fingerprint: str
@@ -134,10 +134,10 @@ class Contestant:
 
 def judge_model(rows: Predictions, ground: Ground) -> Contestant:
     """All estimates of one model."""
-    seen, found = look_at_event(rows, TopLabel()), survey(rows)
+    shown, found = event_rows(rows, TopLabel()), survey(rows)
     in_rows = _row_scores(rows, found.good, ground.cost)
-    estimates = _scores(rows, found.summary, ground.cost)
-    loss, tried = _tried(rows, ground)
+    estimates = _score_estimates(rows, found.summary, ground.cost)
+    loss, tried = _loss_of_usual_calibrator(rows, ground)
     if loss is not None:
         estimates["log_score.calibrated"] = loss.calibrated
         if math.isfinite(loss.raw):  # of an infinite score no share can be lost
@@ -146,10 +146,10 @@ def judge_model(rows: Predictions, ground: Ground) -> Contestant:
             in_rows["log_score.calibrated"] = -np.log(
                 of_true_class(loss.posteriors, rows.codes[found.good])
             )
-    errors, plain = {}, _errors(rows, estimates["brier_score"])
+    errors, plain = {}, _error_estimates(rows, estimates["brier_score"])
     width = float(plain["smooth_ece"])  # the fixed point that SmoothECE is
     drawn = paired.resampled_errors(
-        seen.view,
+        shown.view,
         ground.weights,
         in_rows["brier_score"],
         ground.units,
@@ -159,7 +159,7 @@ def judge_model(rows: Predictions, ground: Ground) -> Contestant:
         clusters=ground.clusters,
     )
     for name, x in plain.items():
-        errors[name] = Drawn.of(float(x), *drawn[name])
+        errors[name] = ResampledError.of(float(x), *drawn[name])
         if not math.isfinite(x.debiased):  # binned errors have an interval, that of the audit
             x.low, x.high = errors[name].interval()
         estimates[name] = x
@@ -177,7 +177,7 @@ def _row_scores(rows: Predictions, good: np.ndarray, cost: Cost | None) -> dict[
     return {"accuracy": row_hits(rows, good)} | row_scores(rows, good, rules)
 
 
-def _scores(rows: Predictions, found: Summary, cost: Cost | None) -> dict[str, Estimate]:
+def _score_estimates(rows: Predictions, found: Summary, cost: Cost | None) -> dict[str, Estimate]:
     clustered = None if rows.clusters is None else ClusteredRows(rows, survey(rows).good)
     estimates = {"accuracy": scores.accuracy(found, clustered)}
     rules: list[tuple[str, Score, Summary]] = [
@@ -194,7 +194,7 @@ def _scores(rows: Predictions, found: Summary, cost: Cost | None) -> dict[str, E
     return estimates
 
 
-def _errors(rows: Predictions, total: Estimate) -> dict[str, Estimate]:
+def _error_estimates(rows: Predictions, total: Estimate) -> dict[str, Estimate]:
     """The calibration errors of the most probable class, and the sharpness gap: what is left of the
     Brier score without the kernel calibration error (Chidambaram & Ge 2024, Eq. 4.7, summed over
     the rows)."""
@@ -209,7 +209,9 @@ def _errors(rows: Predictions, total: Estimate) -> dict[str, Estimate]:
     }
 
 
-def _tried(rows: Predictions, ground: Ground) -> tuple[CalibrationLoss | None, str]:
+def _loss_of_usual_calibrator(
+    rows: Predictions, ground: Ground
+) -> tuple[CalibrationLoss | None, str]:
     """What the usual calibrator does to the rows, out of fold, and how it was found; or why it was
     not tried."""
     if ground.folds is None:
@@ -273,7 +275,7 @@ def difference(
             value, low=value - half, high=value + half, n=a.n, definition=f"{words}: {a.definition}"
         )
     for name, error in model.errors.items():
-        value, low, high = error.less(base.errors[name])
+        value, low, high = error.minus(base.errors[name])
         definition = f"{words}: {model.estimates[name].definition}"
         found[name] = Estimate(
             value, low=low, high=high, n=model.estimates[name].n, definition=definition

@@ -11,7 +11,7 @@ import numpy as np
 
 from ..calibration.paired import half_width, mean_influence, paired_counts, quantile, unit_terms
 from ..calibration.resampling import percentile, sampling_units
-from ..calibration.views import look
+from ..calibration.views import lens_rows
 from ..calibrators.calibration_loss import CalibrationLoss, calibration_loss
 from ..calibrators.selecting import select_calibrator
 from ..choices.lenses import Binary, Classwise, Full, Lens, OneVsRest, TopLabel
@@ -315,7 +315,7 @@ def _scores(predictions: Predictions, score: str, lens: Lens) -> tuple[np.ndarra
 
     Rows that do not count have a share of 0.
     """
-    views, rule = look(predictions, lens), NAMED[score]
+    views, rule = lens_rows(predictions, lens), NAMED[score]
     first = views[0]
     if isinstance(lens, (Full, Classwise)):
         outputs = (

@@ -10,7 +10,7 @@ from typing import Any, Literal, Unpack
 import numpy as np
 
 from ..calibration.resampling import percentile, sampling_units
-from ..calibration.views import look
+from ..calibration.views import lens_rows
 from ..choices.lenses import Classwise, Full, Lens, TopLabel
 from ..choices.partitions import Column, Edges, EqualMass, EqualWidth, KDTree, Partition
 from ..choices.scores import Brier, Log, Score
@@ -206,7 +206,7 @@ def grouping_loss(
     plan = Plan(rule, binning, choice, known, halving, curve == "knn", induced == "bins", seed)
     clusters = _clusters(predictions)
     units = None if interval is None else sampling_units(len(predictions), seed, clusters)
-    events = [event for seen in look(predictions, lens) for event in Event.of(seen, clusters)]
+    events = [event for seen in lens_rows(predictions, lens) for event in Event.of(seen, clusters)]
     names = predictions.class_order if isinstance(lens, Classwise) or joint else None
     words = f"{lens!r}, {rule.name} score, {binning!r}, {_said(choice)}, {curve} curve, induced in {induced}"
     words += (

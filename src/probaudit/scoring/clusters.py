@@ -190,5 +190,5 @@ class ClusteredRows:
         >>> ClusteredRows(Predictions([1, 0], [0.9, 0.2], clusters=[3, 4]), np.arange(2)).words
         '2 clusters'
         """
-        where = "" if self.fraction == 1 else " in a sample"
-        return f"{self.clusters.count:,} {'cluster' if self.clusters.count == 1 else 'clusters'}{where}"
+        count, where = self.clusters.count, "" if self.fraction == 1 else " in a sample"
+        return f"{count:,} {'cluster' if count == 1 else 'clusters'}{where}"

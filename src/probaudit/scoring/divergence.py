@@ -52,13 +52,14 @@ def score_divergence(
 
     >>> score_divergence([[0.5, 0.5], [0.9, 0.1]], [[0.5, 0.5], [0.6, 0.4]], score="brier").value
     0.09000000000000002
-    >>> round(score_divergence([0.5, 0.1], [0.5, 0.4]).value, 4)  # half of KL((0.9, 0.1) || (0.6, 0.4))
+    >>> # half of KL((0.9, 0.1) || (0.6, 0.4))
+    >>> round(score_divergence([0.5, 0.1], [0.5, 0.4]).value, 4)
     0.1131
     """
     rule = as_score(score)
     kind = {"from_logits": from_logits, "from_log_probs": from_log_probs, "tolerance": tolerance}
-    rows = _rows(y_proba, "y_proba", sample_weight=sample_weight, clusters=clusters, **kind)
-    truth = _rows(reference, "reference")
+    rows = _unlabelled(y_proba, "y_proba", sample_weight=sample_weight, clusters=clusters, **kind)
+    truth = _unlabelled(reference, "reference")
     if len(truth) != len(rows):
         raise InputError(
             "reference", f"needs one row for each forecast ({len(rows)})", f"has {len(truth)} rows"
@@ -102,7 +103,7 @@ def score_divergence(
     return Estimate(value / scale, low=max(0.0, low) if low < 0 else low, high=high, **found)
 
 
-def _rows(values: Any, name: str, **options: Any) -> Predictions:
+def _unlabelled(values: Any, name: str, **options: Any) -> Predictions:
     """Probabilities without labels, checked as those of `Predictions` are."""
     array = as_array(values, name)
     if array.ndim not in (1, 2):

@@ -213,7 +213,7 @@ def estimate_score(
     if isinstance(score, Brier):
         words.append("summed over classes")
     if normalize:
-        words.append("divided by that of the best constant forecast")
+        words.append("divided by that of the base-rate forecast")
     if P is not None:
         words.append("under given priors")
     if summary.plan.weighted:

@@ -1,4 +1,4 @@
-"""Scores as functions of (y_true, y_proba), in the manner of scikit-learn."""
+"""Log score, Brier score and Bayes risk, with 95% intervals."""
 
 from __future__ import annotations
 
@@ -30,11 +30,11 @@ def log_score(
     y_true : labels; column numbers 0..K-1, or members of `labels`. Or `Predictions`, as `read`
         gives them, and nothing else.
     y_proba : [n, K] probabilities, or [n] for the second of two classes.
-    normalize : divide by the score of the best constant forecast, the class frequencies. A value
-        above 1 is worse than not looking at the input at all.
+    normalize : divide by the score of the base-rate forecast, which predicts the class frequencies
+        in every row. A value above 1 is worse than that forecast.
     priors : class frequencies to assume in place of those in the data (Ferrer & Ramos 2025, Eq.
         36).
-    threads : how many to use; all cores unless given. The result does not depend on it.
+    threads : how many to use; all cores by default. The result does not depend on it.
     options : see `RowOptions`.
 
     A row whose true class has probability 0 makes the score infinite; `infinite_rows` counts them.
