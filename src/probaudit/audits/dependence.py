@@ -1,5 +1,4 @@
-"""The clusters of an audit's rows, as its sample shows them, and what follows from them in
-words."""
+"""The clusters of an audit's rows, from its sample, and how the report names them."""
 
 from __future__ import annotations
 
@@ -15,7 +14,7 @@ from ..text import counted
 
 
 def clustered_rows(evidence: Evidence) -> ClusteredRows | None:
-    """The rows of the sample that count, if rows have clusters."""
+    """The good rows of the sample with their clusters; None without clusters."""
     sample = evidence.sample
     if sample.clusters is None:
         return None
@@ -28,7 +27,7 @@ def clustered_rows(evidence: Evidence) -> ClusteredRows | None:
 
 
 def dependent_event(evidence: Evidence, view: Callable[[], View]) -> DependentEvent | None:
-    """What the rows of the sample say about an event, if they are in clusters."""
+    """The rows of the sample with their clusters, for an event; None without clusters."""
     rows = clustered_rows(evidence)
     return None if rows is None else DependentEvent(view(), rows.clusters)
 

@@ -1,4 +1,4 @@
-"""Groups of rows that share a value of a column, and how well each is calibrated."""
+"""The calibration of each group of rows that share a value of a column."""
 
 from __future__ import annotations
 
@@ -32,8 +32,8 @@ MOST_GROUPS = 50  # values of a column beyond which it does not split the rows i
 
 @dataclass(frozen=True)
 class Group:
-    """Rows that share a value of a column: how sure the model is of its answers there, how often
-    they are right, and the calibration error."""
+    """Rows that share a value of a column: mean confidence (`stated`), accuracy (`observed`), and
+    the calibration error."""
 
     column: str
     value: str
@@ -44,9 +44,9 @@ class Group:
 
     @property
     def verdict(self) -> str:
-        """Which way the predicted confidence is wrong, if the calibration error of the group is
-        beyond chance after Holm's correction for the number of groups; the same decision as the
-        finding `miscalibrated_group`."""
+        """ "overconfident", "underconfident" or "miscalibrated" if the calibration error is
+        significant after Holm's correction for the number of groups, else "". The finding
+        `miscalibrated_group` makes the same decision."""
         if not self.error.miscalibrated:
             return ""
         if self.stated > self.observed.high:
@@ -66,9 +66,9 @@ class Group:
 
 
 def group_errors(evidence: Evidence) -> tuple[Group, ...]:
-    """For each value of each column that has at most 50 values: stated and observed accuracy, and
-    the calibration error; of two classes, that of the second, as errors of both sides can cancel in
-    the most probable one."""
+    """Predicted and observed accuracy and the calibration error of each group, for each column of
+    at most 50 values. With two classes the error is that of the second class: in the most probable
+    class, errors of both classes can cancel."""
     (shown,), found, nulls = lens_rows(evidence.sample, TopLabel()), [], []
     two = evidence.sample.n_classes == 2 and not evidence.sample.pairs
     (judged,) = lens_rows(evidence.sample, Binary()) if two else (shown,)
@@ -111,8 +111,8 @@ def group_errors(evidence: Evidence) -> tuple[Group, ...]:
 
 
 def ungrouped_columns(evidence: Evidence) -> dict[str, str]:
-    """The columns that `group_errors` leaves out, and why: they split the rows into more than 50
-    groups, or have no single value in each row."""
+    """The columns that `group_errors` leaves out, and why: more than 50 groups, or several values
+    in each row."""
     found = {}
     for name, column in (evidence.sample.columns or {}).items():
         if column.ndim != 1:
@@ -125,8 +125,8 @@ def ungrouped_columns(evidence: Evidence) -> dict[str, str]:
 
 
 def _column_groups(column: np.ndarray) -> tuple[list[str], np.ndarray]:
-    """The values of a column as text, and the place of each row's among them; none of what is no
-    column of single values."""
+    """The values of a column as text, and the group of each row. Columns of several values in each
+    row have none."""
     if column.ndim != 1:
         return [], np.empty(0, np.int64)
     values, of_row = np.unique(value_names(column), return_inverse=True)

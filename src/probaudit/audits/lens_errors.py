@@ -1,7 +1,7 @@
-"""Calibration errors under many lenses, each beside what a calibrated model would get.
+"""Calibration errors under many lenses, each beside the value expected if calibrated.
 
-They come from the grids of a pass, so that their cost does not grow with the rows; only what looks
-at the whole simplex, or at groups of rows, uses the sample of the evidence.
+They come from the grids of a pass, so their cost does not grow with the rows. Only errors of the
+whole simplex and of groups use the sample of the evidence.
 """
 
 from __future__ import annotations
@@ -58,23 +58,24 @@ RESAMPLES = 999  # as `calibration_error` has, so that its interval is the same
 FEWER_RESAMPLES = 199  # where there are many errors, or many cells
 CLASS_CELLS = 105  # cells of a class's grid: seven in each bin
 KERNEL_WIDTH = 0.05
-# of SmoothECE when rows are drawn again, at most: the width of a calibrated model is smaller
+# largest bandwidth of SmoothECE for resamples: that of a calibrated model is smaller
 SMOOTH_WIDTH = 0.01
-PRECISION = 1e-7  # to which SmoothECE is found: what is nearer ties
-# of a kernel, when rows are drawn again: an error of less than 0.001 is not told apart
+PRECISION = 1e-7  # of SmoothECE: closer values tie
+# grid of resamples: it moves a kernel error by less than 0.001
 CELLS_PER_WIDTH, MOST_CELLS = 5, 4_200
-SURPRISES = 10_000  # expected, times classes, up to which classes are drawn together
-OUTPUTS = 5_000_000  # likewise, of rows times classes
+# expected labels other than the top class, times classes, up to which all classes are simulated
+SURPRISES = 10_000
+OUTPUTS = 5_000_000  # rows times classes, likewise
 FULL_CLASSES = 20
 FULL_ROWS = 20_000
-# of which it is found how much the errors of classes vary together
+# sample that estimates the correlation of the errors of classes
 DEPENDENCE_ROWS, DEPENDENCE_VALUES = 20_000, 2_000_000
-LEVEL = 0.01  # the probability of one false alarm among all errors that are judged together
+LEVEL = 0.01  # family-wise error rate of errors that are tested together
 DRAWN_TOGETHER = 2_000
 LEAST_DRAWS = 5_000  # of rows in clusters, whose tails have no closed form
 FRESH_SEED = 1_000_000  # beyond the seeds of classes
-ENOUGH_EXCEED = 10  # draws as large as the error, after which more would say the same
-FEWEST_EVENTS = 5  # hits, and misses, without which nothing is said
+ENOUGH_EXCEED = 10  # draws as large as the error, after which the simulation stops
+FEWEST_EVENTS = 5  # hits, and misses, that a decision requires
 TITLES = {
     "ece": "{event}, 15 equal bins (ECE)",
     "ece.equal_mass": "{event}, 15 bins of equal mass (ACE)",
@@ -88,11 +89,13 @@ TITLES = {
 
 @dataclass(frozen=True)
 class LensError:
-    """A calibration error with its definition; a 95% interval for the error of the population,
-    which chance does not raise; its mean and 95% point if the model were calibrated (labels
-    simulated from the forecasts), and how probable so large an error then is. `event` is what it
-    looks at, if that is one event; `adjusted` the p-value corrected for the number of errors that
-    are judged together, if there are several."""
+    """A calibration error, with a 95% interval for the error of the population, and its test
+    against a calibrated model.
+
+    name : the key in the report.
+    event : the event that is judged, if it is a single one.
+    adjusted : the p-value after Holm's correction, if several errors are tested together.
+    """
 
     name: str
     estimate: Estimate
@@ -107,6 +110,7 @@ class LensError:
         value: float,
         found: Population,
         null: np.ndarray,
+        *,
         n: int,
         definition: str,
         **more: Any,
@@ -139,8 +143,8 @@ class LensError:
 
     @property
     def miscalibrated(self) -> bool:
-        """Whether the error is least_favourable than a calibrated model's, at a family-wise error rate of 1%:
-        the one decision that tables, diagrams and findings report."""
+        """Whether the error is larger than that of a calibrated model, at a family-wise error rate
+        of 1%. Tables, diagrams and findings all report this decision."""
         return (
             self.excess > 0
             and (self.p_value if math.isnan(self.adjusted) else self.adjusted) <= LEVEL
@@ -173,13 +177,13 @@ MEAN_GAP: CellError = partial(mean_gap, distance=ABSOLUTE)
 
 
 def definition_of(what: Any, partition: Partition = WIDTH, distance: Distance = ABSOLUTE) -> str:
-    """As `calibration_error` says it."""
+    """The definition of an error, as in `calibration_error`."""
     return f"calibration error, {what}, {partition!r}, {distance!r}"
 
 
 def top_label_errors(evidence: Evidence) -> list[LensError]:
-    """Of the most probable class, or of the stated confidence: binned, debiased, and without
-    bins."""
+    """Errors of the most probable class, or of the reported confidence: binned, debiased, and
+    without bins."""
     grid, event = FineGrid.of_event(evidence.top), top_event(evidence)
     shown = event_rows(evidence.sample, TopLabel())
     grid_words = f", from a grid of {len(grid.rows):,} cells" if evidence.sampled else ""
@@ -263,7 +267,7 @@ def _grid_cells(grid: FineGrid, partition: Partition) -> tuple[Cells, BinomialNu
 
 
 def event_words(evidence: Evidence) -> str:
-    """What the usual calibration error looks at."""
+    """The event of the usual calibration error, in words."""
     return "stated confidence" if evidence.sample.pairs else "top label"
 
 
@@ -293,70 +297,84 @@ def _within_top_k(k: int, predictions: Predictions) -> View:
 
 
 def class_errors(evidence: Evidence) -> tuple[LensError | None, tuple[LensError, ...]]:
-    """The mean over classes of each class's error (classwise ECE), and each by itself.
+    """The mean over classes of each class's error (classwise ECE), and the error of each class.
 
-    By itself, each class is simulated apart from the others. For the interval of the mean,
-    resampled rows show how much the errors of classes vary together (`dependence`). For its null, a
-    label is simulated for each row (`classwise_null`), as a hit of one class is a miss of
-    another; where that would take long, the simulations of classes serve. That the rows' classes
-    are dependent can at most double the variance of the mean: the squared correlations p_k p_l /
-    ((1 - p_k) (1 - p_l)) of one class with all others sum to at most 1, as 1 - p_l >= p_k. So
-    deviations of the mean are widened by the root of 2, which is exact for two classes, as they
-    mirror each other.
+    The error of each class is simulated apart from the others. For the interval of the mean,
+    resampled rows show the correlation of the errors of classes (`dependence`). Its null is in
+    `_classwise_null`.
     """
     if not evidence.classes:
         return None, ()
     classes, found, nulls, parts = evidence.summary.plan.classes, [], [], []
-    null = np.empty((FEWER_RESAMPLES, len(classes)))
     for k, sums in enumerate(evidence.classes):
         grid = FineGrid.of_event(sums).coarse(CLASS_CELLS)
         cell = _cells_of(grid, WIDTH)
         nulls.append(NullModel.of(grid, cell, class_event(evidence, k)))
         parts.append(ErrorPart(grid.cells(cell), 1.0, nulls[k].noise(FEWER_RESAMPLES, k)))
-        null[:, k] = MEAN_GAP(nulls[k].binomial.calibrated(FEWER_RESAMPLES, k, nulls[k].shared))
-        words = definition_of(f"class {classes[k]} against all others")
-        value, n = float(MEAN_GAP(parts[k].cells)), int(grid.rows.sum())
         alone = _of_clusters(evidence, OneVsRest(k), WIDTH)
-        alone = (
-            population_error([parts[k]], ABSOLUTE, widened=nulls[k].around.widened, seed=k)
-            if alone is None
-            else alone
-        )
+        if alone is None:
+            widened = nulls[k].around.widened
+            alone = population_error([parts[k]], ABSOLUTE, widened=widened, seed=k)
         found.append(
             LensError.of(
                 f"class_ece.{classes[k]}",
-                value,
+                float(MEAN_GAP(parts[k].cells)),
                 alone,
                 nulls[k].errors(FEWER_RESAMPLES, k),
-                n,
-                words,
+                n=int(grid.rows.sum()),
+                definition=definition_of(f"class {classes[k]} against all others"),
             )
         )
     values = [float(one.estimate) for one in found]
-    words = f"{definition_of(Classwise())}, mean of {len(classes)} classes"
-    parts = [replace(part, share=1 / len(classes)) for part in parts]
     whole = _of_clusters(evidence, Classwise(), WIDTH)
     if whole is None:
-        whole = population_error(
-            parts, ABSOLUTE, widened=_class_dependence(evidence) * nulls[0].around.widened
-        )
-    mean, by_class = math.fsum(values) / len(values), dict(zip(classes, values, strict=True))
-    chance, n = null.mean(axis=1), found[0].estimate.n
-    # most draws may have the least error possible, that of no surprise
-    chance = np.maximum(_widened_by_root_two(chance), chance.min())
-    if signed := [c.signed for c in nulls if c.signed is not None]:
-        # of the same signs
-        together = np.mean([MEAN_GAP(s.calibrated(FEWER_RESAMPLES)) for s in signed], axis=0)
-        chance = least_favourable(chance, together)
-    if joint := evidence.sample.clusters is None and _can_simulate_labels(evidence):
+        parts = [replace(part, share=1 / len(classes)) for part in parts]
+        widened = _class_dependence(evidence) * nulls[0].around.widened
+        whole = population_error(parts, ABSOLUTE, widened=widened)
+    mean, (null, p) = math.fsum(values) / len(values), _classwise_null(evidence, nulls)
+    average = LensError.of(
+        "classwise_ece",
+        mean,
+        whole,
+        null,
+        n=found[0].estimate.n,
+        definition=f"{definition_of(Classwise())}, mean of {len(classes)} classes",
+        per_class=dict(zip(classes, values, strict=True)),
+    )
+    average = average if p is None else average.with_p_value(p)
+    return average, tested_jointly(found, nulls)
+
+
+def _classwise_null(
+    evidence: Evidence, nulls: Sequence[NullModel]
+) -> tuple[np.ndarray, float | None]:
+    """Classwise errors of calibrated models; and the p-value of the rows' own error, if it comes
+    from the same simulation.
+
+    A hit of one class is a miss of another, so a label is simulated for each row
+    (`classwise_null`). Where that would take long, the draws of single classes serve. The
+    dependence of classes can at most double the variance of the mean: the squared correlations p_k
+    p_l / ((1 - p_k) (1 - p_l)) of one class with all others sum to at most 1, as 1 - p_l >= p_k. So
+    deviations of the mean are widened by the root of 2. This is exact for two classes, which mirror
+    each other.
+    """
+    if evidence.sample.clusters is None and _can_simulate_labels(evidence):
         rows = GoodRows.of(evidence.sample)
-        mean_of_rows, chance = classwise_null(
+        value, errors = classwise_null(
             rows.probs, rows.labels, rows.weights, WIDTH, FEWER_RESAMPLES
         )
-    average = LensError.of("classwise_ece", mean, whole, chance, n, words, per_class=by_class)
-    if joint:  # both sides of the comparison from the same sums
-        average = average.with_p_value(p_value(mean_of_rows, chance))
-    return average, tested_jointly(found, nulls)
+        return errors, p_value(value, errors)
+    each = np.empty((FEWER_RESAMPLES, len(nulls)))
+    for k, null in enumerate(nulls):
+        each[:, k] = MEAN_GAP(null.binomial.calibrated(FEWER_RESAMPLES, k, null.shared))
+    mean = each.mean(axis=1)
+    # many draws may have the smallest error possible, that of the top class in every row
+    mean = np.maximum(_widened_by_root_two(mean), mean.min())
+    if signed := [null.signed for null in nulls if null.signed is not None]:
+        # the same signs for all classes
+        together = np.mean([MEAN_GAP(s.calibrated(FEWER_RESAMPLES)) for s in signed], axis=0)
+        mean = least_favourable(mean, together)
+    return mean, None
 
 
 def _class_dependence(evidence: Evidence) -> float:
@@ -368,8 +386,8 @@ def _class_dependence(evidence: Evidence) -> float:
 
 
 def _can_simulate_labels(evidence: Evidence) -> bool:
-    """Whether all rows are at hand, and so few of them not certain that a label can be drawn for
-    each, again and again."""
+    """Whether all rows are in memory, with so few uncertain ones that labels of all classes can be
+    simulated together."""
     classes, top = evidence.summary.plan.n_classes, evidence.top
     surprises = float(top.rows.sum() * (1 - top.outputs.sum() / top.weight.sum()))
     few = surprises * classes <= SURPRISES and len(evidence.sample) * classes <= OUTPUTS
@@ -385,7 +403,7 @@ def full_error(evidence: Evidence) -> LensError | None:
     ):
         return None
     clustered = clustered_rows(evidence)
-    # one cluster says nothing about chance
+    # one cluster shows no variance
     if clustered is not None and clustered.clusters.count < 2:
         return None
     rows, tree, distance = evidence.sample, KDTree(2**-4), TVD()
@@ -407,13 +425,14 @@ def full_error(evidence: Evidence) -> LensError | None:
 
 @dataclass(frozen=True)
 class NullModel:
-    """What is needed to draw the error of a calibrated model once more; `enough_events` if there are hits
-    and misses enough, shown or expected, to say anything, and any hit at all: of an event that never
-    happened it is said elsewhere that it is absent.
+    """A calibrated model with the same outputs, from which errors are drawn.
 
-    Of rows in clusters: `around` is how they vary around gaps, `shared` what they add to the noise
-    of a calibrated model, if they are a sample, and `signed` draws them with random signs, if they
-    are all rows.
+    binomial : the draws of independent rows.
+    enough_events : whether there are enough hits and misses, observed or expected, for a decision.
+        An event that never happened is reported elsewhere.
+    around : of rows in clusters, how samples vary around the gaps of the population.
+    shared : of a sample of rows in clusters, what clusters add to the noise of a calibrated model.
+    signed : of all rows in clusters, the draws by random signs of clusters.
     """
 
     binomial: BinomialNull
@@ -430,8 +449,8 @@ class NullModel:
         event: DependentEvent | None = None,
         binomial: BinomialNull | None = None,
     ) -> NullModel:
-        """Of the bins that a grid's kept cells lie in. `binomial` : those of the rows themselves,
-        where these are at hand."""
+        """`cell` is the bin of each of the grid's kept cells. `binomial` : the draws of the rows
+        themselves, where they are in memory."""
         n, hits = float(grid.rows.sum()), float(grid.hit_rows.sum())
         stated = n * float(grid.outputs.sum() / grid.weight.sum())
         enough = max(hits, stated) >= FEWEST_EVENTS and n - min(hits, stated) >= FEWEST_EVENTS
@@ -454,8 +473,8 @@ class NullModel:
         return cls.of(grid, WIDTH.grid_cells(grid.place, grid.rows[grid.kept]), event)
 
     def errors(self, resamples: int, seed: int, error: CellError = MEAN_GAP) -> np.ndarray:
-        """Of calibrated models. Those of rows in clusters are as large as independent rows or
-        signed clusters make them."""
+        """Errors of calibrated models. For rows in clusters, each quantile is the larger of those
+        by independent rows and by signed clusters."""
         alone = error(self.binomial.calibrated(resamples, seed, self.shared))
         return (
             alone
@@ -471,10 +490,11 @@ class NullModel:
 def tested_jointly(
     errors: Sequence[LensError], nulls: Sequence[NullModel]
 ) -> tuple[LensError, ...]:
-    """The same errors, judged together: those beyond the 95% limit get the exact tail probability
-    as p-value, where 199 resamples could not tell them apart, and all the p-value adjusted for
-    their number (Holm 1979). Tails of rows in clusters have no closed form: they are simulated
-    until ten errors are as large (Besag & Clifford 1991)."""
+    """The same errors, tested together (Holm 1979).
+
+    Errors beyond the 95% limit get an exact tail probability as p-value, since 199 resamples cannot
+    separate small ones. The tails of rows in clusters have no closed form: they are simulated until
+    ten draws are as large as the error (Besag & Clifford 1991)."""
     found = list(errors)
     some = [
         k
@@ -522,8 +542,8 @@ def binned_error(
     resamples: int = RESAMPLES,
     event: DependentEvent | None = None,
 ) -> LensError:
-    """An error over the cells of a partition of a grid. `event` : the rows, or a sample of them, if
-    they are in clusters."""
+    """The error of a grid over the cells of a partition. `event` : the rows, or a sample of them,
+    if they are in clusters."""
     grid = grid if resamples == RESAMPLES else grid.coarse(CLASS_CELLS)
     cell = _cells_of(grid, partition)
     return _error_of_cells(
@@ -555,7 +575,9 @@ def _error_of_cells(
         part = ErrorPart(cells, 1.0, chance.noise(resamples, 0))
         known = population_error([part], distance, widened=chance.around.widened)
     found = known.root() if root else known
-    return LensError.of(name, float(error(cells)), found, null, int(cells.rows.sum()), words)
+    return LensError.of(
+        name, float(error(cells)), found, null, n=int(cells.rows.sum()), definition=words
+    )
 
 
 def _smoothed_error(
@@ -568,8 +590,8 @@ def _smoothed_error(
     *,
     squared: bool = False,
 ) -> LensError:
-    """An error that a kernel of a width smooths. Rows are resampled on a grid whose cells are small
-    beside that width. Intervals of dependent rows are widened as those of 15 equal bins are."""
+    """The error smoothed by a kernel. Rows are resampled on a grid whose cells are much narrower
+    than the kernel. Intervals of dependent rows are widened as those of 15 equal bins are."""
     value = float(error(grid.weight, grid.outputs, grid.targets))
     coarse = grid.coarse(int(min(len(grid.rows), MOST_CELLS, CELLS_PER_WIDTH / max(width, 1e-9))))
     cell = np.flatnonzero(coarse.kept)
@@ -582,11 +604,13 @@ def _smoothed_error(
     null[np.abs(null - value) <= 2 * PRECISION] = value
     n = int(grid.rows.sum())
     if not squared:
-        return LensError.of(name, value, _smooth_population(grid, event), null, n, words)
+        found = _smooth_population(grid, event)
+        return LensError.of(name, value, found, null, n=n, definition=words)
     wider = 1.0 if event is None else event.widening(grid, _cells_of(grid, WIDTH), squared=squared)
     categories = coarse.categories(cell)
     draws = categories.errors(categories.draw(FEWER_RESAMPLES, 0), of_cells) + shift
-    return LensError.of(name, value, _centred_interval(value, draws, n, wider), null, n, words)
+    found = _centred_interval(value, draws, n, wider)
+    return LensError.of(name, value, found, null, n=n, definition=words)
 
 
 def _smooth_population(grid: FineGrid, event: DependentEvent | None) -> Population:
@@ -600,8 +624,8 @@ def _smooth_population(grid: FineGrid, event: DependentEvent | None) -> Populati
 
 
 def _centred_interval(value: float, draws: np.ndarray, n: int, widening: float) -> Population:
-    """From errors of resampled rows, which are moved to lie around the value. `widening` is that of
-    dependent rows."""
+    """The percentile interval of resampled errors, centred at the value. `widening` : of dependent
+    rows."""
     finite = draws[np.isfinite(draws)]
     # a single row, resampled, is always the same
     if n < 2 or not len(finite) or not math.isfinite(widening):

@@ -32,8 +32,8 @@ DEPENDENCE_RESAMPLES = 400  # for how much errors of several events vary togethe
 
 @dataclass(frozen=True)
 class Bootstrap:
-    """How an interval is found: by which method, from how many resamples, and whether whole
-    clusters are resampled."""
+    """A bootstrap interval: its method, the number of resamples, and the clusters to resample, if
+    any."""
 
     method: Method
     clusters: np.ndarray | None
@@ -113,8 +113,8 @@ class Bootstrap:
 
 
 def few_clusters(count: int) -> float:
-    """How much wider an interval by resampled clusters must be where they are few: by the
-    correction G / (G - 1) of a variance and by Student's quantile. One cluster says nothing.
+    """How much wider an interval of resampled clusters must be if they are few: by the
+    correction G / (G - 1) of a variance and by Student's quantile. NaN for a single cluster.
 
     >>> round(few_clusters(5), 2), round(few_clusters(1000), 3)
     (1.58, 1.002)

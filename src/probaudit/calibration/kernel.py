@@ -24,7 +24,7 @@ from .kernel_regression import KernelCurve, kernel_curve, kernel_error, kernel_f
 from .local_logistic import NARROWEST
 from .log_kernel import log_calibration, log_estimate, log_sharpness
 from .resampling import Method
-from .terms import terms_on_grid, whole_grid_term
+from .terms import Term, terms_on_grid, whole_grid_term
 from .views import grids_of
 
 STEPS = 5  # cells within the width of a kernel, for resamples
@@ -86,45 +86,32 @@ def kernel_calibration_error(
     grids = grids_of(predictions, lens)
     error = partial(kernel_error, kernel=kernel, bandwidth=bandwidth, reflect=reflect)
     found = [float(error(grid.weight, grid.outputs, grid.targets)) for grid in grids]
-    return _estimate(found, words, predictions, lens, grids, bootstrap, error, bandwidth)
+    value = math.fsum(found) / len(found)
+    estimate = Estimate(value, n=max(int(grid.rows.sum()) for grid in grids), definition=words)
+    if bootstrap is not None:
+        cells = int(min(len(grids[0].rows), STEPS / max(bandwidth, 1e-9)))
+        single = len(grids) == 1 and bootstrap.clusters is None
+        coarse = grids[0].coarse(cells)
+        size = len(coarse.rows)
+        terms = [whole_grid_term(coarse)] if single else terms_on_grid(predictions, lens, size)
+        _set_interval(estimate, terms, bootstrap, error, size)
+    return estimate
 
 
-def _estimate(
-    values: list[float],
-    words: str,
-    predictions: Predictions,
-    lens: Lens,
-    grids: list[FineGrid],
-    bootstrap: Bootstrap | None,
-    error: GridError,
-    width: float,
-) -> Estimate:
-    """The mean over events, with an interval from resamples of a grid whose cells are small beside
-    the kernel's width."""
-    value = math.fsum(values) / len(values)
-    found = Estimate(value, n=max(int(grid.rows.sum()) for grid in grids), definition=words)
-    if bootstrap is None:
-        return found
-    least = int(min(len(grids[0].rows), STEPS / max(width, 1e-9)))
-    size = len(grids[0].coarse(least).rows)
-    single = len(grids) == 1 and bootstrap.clusters is None
-    terms = (
-        [whole_grid_term(grids[0].coarse(least))]
-        if single
-        else terms_on_grid(predictions, lens, size)
-    )
+def _set_interval(
+    estimate: Estimate, terms: list[Term], bootstrap: Bootstrap, error: GridError, size: int
+) -> None:
+    """The interval from resamples of a grid of `size` cells, which are narrow beside the kernel."""
 
     def cells_error(cells: Cells) -> np.ndarray:
         return error(*grid_sums(cells, size))
 
+    value = float(estimate)
     coarse = math.fsum(term.share * float(cells_error(term.cells)) for term in terms)
     low, high = bootstrap.interval(coarse, terms, cells_error)
     if math.isfinite(low):
-        found.low, found.high = (
-            max(0.0, min(value, low + value - coarse)),
-            max(value, high + value - coarse),
-        )
-    return found
+        estimate.low = max(0.0, min(value, low + value - coarse))
+        estimate.high = max(value, high + value - coarse)
 
 
 def kernel_calibration_curve(

@@ -146,12 +146,12 @@ def paired_counts(units: int, resamples: int, seed: int) -> np.ndarray:
 
 @dataclass(frozen=True)
 class ResampledError:
-    """An error of one model: its value, what it is for the rows as they are and in each resample [1
-    + B], and how much of it may be chance, at least and at most.
+    """An error of one model: its value, the error of the original rows and of each resample [1 +
+    B], and bounds of its bias.
 
-    Chance lifts an error that cannot fall below zero. By how much depends on the true error: at
-    most by what a calibrated model has (`most`), at least by what resamples have in excess of the
-    rows, whose error has been lifted already (`least`).
+    Sampling noise raises an error that cannot fall below zero. The bias depends on the true error:
+    it is at most the mean error of a calibrated model (`most`), and at least the mean excess of
+    resamples over the original rows, whose error is raised already (`least`).
     """
 
     value: float
@@ -161,8 +161,8 @@ class ResampledError:
 
     @classmethod
     def of(cls, value: float, errors: np.ndarray, null: float | None) -> ResampledError:
-        """`null` is the mean error of a calibrated model; without one, chance is taken to lift the
-        rows as it does resamples, which is right for an error that is a mean of squares."""
+        """`null` is the mean error of a calibrated model. Without one, the rows have the bias of
+        resamples, which holds for a mean of squares."""
         excess = float(errors[1:].mean() - errors[0])
         return (
             cls(value, errors, excess, excess)
@@ -171,7 +171,7 @@ class ResampledError:
         )
 
     def interval(self) -> tuple[float, float]:
-        """95%, for the error without chance; it is drawn out to contain the value that is shown."""
+        """The 95% interval of the error without its bias, extended to contain the value."""
         low, high = percentile(_centred(self.errors))
         return max(0.0, min(self.value, self.value + low - self.most)), max(
             self.value, self.value + high - self.least
@@ -179,7 +179,7 @@ class ResampledError:
 
     def minus(self, other: ResampledError) -> tuple[float, float, float]:
         """This error less that of another model, with the ends of its 95% interval. If the two are
-        equal in every resample, chance is the same in both, and nothing is left of it.
+        equal in every resample, their biases cancel.
 
         >>> one = ResampledError(0.2, np.array([0.2, 0.1, 0.3]), 0.0, 0.1)
         >>> one.minus(one)

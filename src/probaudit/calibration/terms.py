@@ -34,10 +34,9 @@ from .views import LensRows, dependent_events, grids_of, lens_rows
 
 @dataclass(frozen=True)
 class Term:
-    """One or more of the errors whose weighted sum is asked for: their cells, and how to resample
-    the rows of each.
+    """One or more errors of a weighted sum: their cells, and how to resample the rows of each.
 
-    shares : of each of the errors; evenly, unless given. nulls : for single events, how to
+    shares : the weight of each error; equal by default. nulls : for single events, how to
         simulate a calibrated model.
     """
 

@@ -1,5 +1,4 @@
-"""Rows as a lens shows them: the good ones, those that a selection keeps, with their weights and
-places."""
+"""The rows that a lens shows, after a selection, with their weights and places; and their grids."""
 
 from __future__ import annotations
 
@@ -26,8 +25,8 @@ from .fine_grid import FineGrid
 def views_of_block(
     plan: Plan, lens: Lens, start: int, rows: Predictions
 ) -> tuple[np.ndarray, list[View], np.ndarray]:
-    """Of a block: the places of the rows that count, what a lens shows of them, and their weights
-    on the scale of a plan."""
+    """The good rows of a block: their places, the views of a lens, and their weights on the scale
+    of a plan."""
     block = rows.block(0, len(rows))._replace(first_row=start)
     good, weights = np.flatnonzero(good_of_block(plan, block)), plan.scaled(block.weights)
     views = (
@@ -38,7 +37,7 @@ def views_of_block(
 
 @dataclass(frozen=True)
 class LensRows:
-    """A view with its weights, and which of all `total` rows it shows."""
+    """A view of a lens, with the weight of each row and its place among all `total` rows."""
 
     view: View
     weights: np.ndarray
@@ -58,7 +57,7 @@ class LensRows:
         return partition.select(self.rows, self.total).cells(self.view.outputs)
 
     def gather(self, partition: Partition) -> Cells:
-        """Means over the cells; those of equal bins are kept, as many measures share them."""
+        """Means over the cells; memoised for equal bins, which many measures share."""
         found = self.gathered.get(partition) if type(partition) in (EqualWidth, EqualMass) else None
         if found is None:
             found = gather_cells(self.view, self.cells(partition), self.weights)
@@ -67,20 +66,20 @@ class LensRows:
         return found
 
     def categories(self, partition: Partition) -> Categories:
-        """Rows to be drawn again."""
+        """The categories by which rows are resampled."""
         return gather_categories(self.view, self.cells(partition), self.weights)
 
 
 def lens_of(predictions: Predictions, lens: Lens | None) -> Lens:
-    """The lens to look through: the top label unless given. Of confidence and correctness, the
-    answer is the top label."""
+    """The lens, or the top label by default. For pairs of confidence and correctness, the top label
+    is the answer itself."""
     lens = TopLabel() if lens is None else lens
     return Binary() if predictions.pairs and type(lens) is TopLabel else lens
 
 
 def lens_rows(predictions: Predictions, lens: Lens, where: Any = None) -> list[LensRows]:
-    """The problems that a lens shows, for the rows that a selection keeps (before or after the
-    lens, as it says)."""
+    """The views of a lens, for the rows that a selection keeps. Some selections apply before the
+    lens, others after it."""
     lens = lens_of(predictions, lens)
     if where is None:
         return _all_rows(predictions, lens)
@@ -104,14 +103,14 @@ def lens_rows(predictions: Predictions, lens: Lens, where: Any = None) -> list[L
 
 
 def _all_rows(predictions: Predictions, lens: Lens) -> list[LensRows]:
-    """What a lens shows of all rows; kept for the lenses of a single event, at which many measures
-    look."""
+    """The views of a lens without a selection; memoised for single events, which many measures
+    share."""
     found: list[LensRows] | None = (
         predictions.memo.get(lens) if type(lens) in (TopLabel, OneVsRest, Binary) else None
     )
     if found is None:
         rows, top = GoodRows.of(predictions), survey(predictions).top
-        if type(lens) is TopLabel and top is not None:  # the pass has looked already
+        if type(lens) is TopLabel and top is not None:  # the survey has found the top class already
             views = [
                 View(
                     rows.probs[np.arange(len(top)), top].astype(np.float64),
@@ -157,7 +156,7 @@ def grids_of(predictions: Predictions, lens: Lens) -> list[FineGrid]:
 def dependent_events(
     predictions: Predictions, lens: Lens, where: Any = None
 ) -> list[DependentEvent] | None:
-    """The rows of each event that a lens shows, if they are in clusters."""
+    """Each event of a lens with its clusters; None for independent rows."""
     if predictions.clusters is None:
         return None
     number, found = np.asarray(predictions.cluster_numbers), []
@@ -168,7 +167,7 @@ def dependent_events(
 
 
 def diagram_grids(predictions: Predictions, lens: Lens) -> list[FineGrid]:
-    """As `grids_of`; rows in clusters count as fewer."""
+    """As `grids_of`; the effective rows of clusters are divided by their design effect."""
     grids, events = grids_of(predictions, lens), dependent_events(predictions, lens)
     return (
         grids

@@ -1,5 +1,5 @@
-"""Models judged one by one on the rows they share, with what is needed to tell any two of them
-apart."""
+"""The estimates of each model of a comparison on shared rows, and paired differences between
+models."""
 
 from __future__ import annotations
 
@@ -49,15 +49,14 @@ REPAIRED_VALUES = 20_000_000
 
 @dataclass(frozen=True, eq=False)
 class Ground:
-    """What all models are judged by: the rows that count, which of them are dependent, how they are
-    resampled, folds, costs.
+    """What all models of a comparison share: the good rows with their weights, clusters and folds,
+    the resamples, and the costs.
 
-    clusters : the cluster of each row that counts, if rows have clusters. units : the unit of each
-        that is resampled.
-    folds : the fold of each row that counts; None if no calibrator is tried, and `why_no_repair`
-        says why.
-    chosen : whether the folds were given; those that do not fit the rows are then refused, and not
-        just left out.
+    clusters : the cluster of each good row, if rows have clusters.
+    units : the resampling unit of each good row.
+    folds : the fold of each good row; None if no calibrator is tried, for the reason
+        `why_no_repair`.
+    chosen : whether the caller gave the folds. Folds that do not fit the rows are then an error.
     """
 
     weights: np.ndarray
@@ -89,7 +88,7 @@ class Ground:
         )
         clusters = None if rows.clusters is None else ClusteredRows(rows, good).clusters.number
         if clusters is not None and clusters.max() < 1:
-            raise InputError("clusters", "needs two clusters or more to compare models", 1)
+            raise InputError("clusters", "a comparison requires two clusters or more", 1)
         units = sampling_units(len(good), seed, clusters)
         counts = paired.paired_counts(int(units.max()) + 1, resamples, seed)
         why, folds = _why_no_repair(rows, repair, chosen=cv is not None), None
@@ -118,9 +117,9 @@ def _why_no_repair(rows: Predictions, asked: bool | None, *, chosen: bool) -> st
 
 @dataclass(frozen=True, eq=False)
 class Contestant:
-    """One model: its estimates, its score in each row by the name of the estimate, its errors as
-    drawn again, and the grid of its most probable class (with the Brier score as loss). `tried`
-    says how the calibration loss was found, or why not."""
+    """One model: its estimates, its score in each row by the name of the estimate, its resampled
+    errors, and the grid of its most probable class (with the Brier score as loss). `tried` tells
+    how the calibration loss was estimated, or why it was not."""
 
     estimates: dict[str, Estimate]
     codes: np.ndarray
@@ -171,7 +170,7 @@ def judge_model(rows: Predictions, ground: Ground) -> Contestant:
 
 
 def _row_scores(rows: Predictions, good: np.ndarray, cost: Cost | None) -> dict[str, np.ndarray]:
-    """What the model scores in each row."""
+    """The scores of the model in each row."""
     rules: dict[str, Score] = {"log_score": Log(), "brier_score": Brier()}
     rules |= {} if cost is None else {"cost_risk": cost}
     return {"accuracy": row_hits(rows, good)} | row_scores(rows, good, rules)
@@ -212,8 +211,8 @@ def _error_estimates(rows: Predictions, total: Estimate) -> dict[str, Estimate]:
 def _loss_of_usual_calibrator(
     rows: Predictions, ground: Ground
 ) -> tuple[CalibrationLoss | None, str]:
-    """What the usual calibrator does to the rows, out of fold, and how it was found; or why it was
-    not tried."""
+    """The calibration loss of the default calibrator, out of fold, and how it was estimated; or why
+    it was not."""
     if ground.folds is None:
         return None, ground.why_no_repair
     try:
@@ -230,7 +229,7 @@ def influences(model: Contestant, ground: Ground) -> Iterator[tuple[str, np.ndar
 
     A normalised score is the mean score over the mean of S(P, y), the score of the class
     frequencies P, whose own change with the rows cancels as P is their best forecast (see
-    `estimates.scores.mean_score`).
+    `scoring.expected_scores.mean_score`).
     """
     share, priors = ground.share, model.summary.priors
     rules: dict[str, Score] = {"log_score": Log(), "brier_score": Brier()}

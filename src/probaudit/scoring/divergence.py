@@ -62,11 +62,15 @@ def score_divergence(
     truth = _unlabelled(reference, "reference")
     if len(truth) != len(rows):
         raise InputError(
-            "reference", f"needs one row for each forecast ({len(rows)})", f"has {len(truth)} rows"
+            "reference",
+            f"must have one row for each forecast ({len(rows)})",
+            f"has {len(truth)} rows",
         )
     if truth.n_classes != rows.n_classes:
         raise InputError(
-            "reference", f"needs the {rows.n_classes} classes of y_proba", f"has {truth.n_classes}"
+            "reference",
+            f"must have the {rows.n_classes} classes of y_proba",
+            f"has {truth.n_classes}",
         )
     _check_classes(rule, rows.n_classes)
     good = GoodRows.of(rows)
@@ -82,7 +86,7 @@ def score_divergence(
     words = [f"mean {rule.name} score divergence from the reference posteriors"]
     infinite = int(np.isinf(values[share > 0]).sum())
     if normalize and not naive > 0:
-        raise InputError("normalize", "needs a base-rate forecast whose score is positive", naive)
+        raise InputError("normalize", "requires a base-rate forecast with a positive score", naive)
     scale = naive if normalize else 1.0
     low, high = math.nan, math.nan
     clustered = None if rows.cluster_numbers is None else rows.cluster_numbers[good.places]

@@ -45,7 +45,9 @@ def log_score(
     >>> log_score(["no", "yes"], [[1.0, 0.0], [1.0, 0.0]], labels=["no", "yes"]).infinite_rows
     1
     """
-    return _score(Log(), y_true, y_proba, normalize, priors, threads, options)
+    return _score(
+        Log(), y_true, y_proba, options, normalize=normalize, priors=priors, threads=threads
+    )
 
 
 def brier_score(
@@ -65,7 +67,9 @@ def brier_score(
     >>> round(brier_score([1, 0, 1], [0.9, 0.2, 0.4]), 6)
     0.273333
     """
-    return _score(Brier(), y_true, y_proba, normalize, priors, threads, options)
+    return _score(
+        Brier(), y_true, y_proba, options, normalize=normalize, priors=priors, threads=threads
+    )
 
 
 def bayes_risk(
@@ -92,17 +96,20 @@ def bayes_risk(
     if costs is None:
         raise InputError("costs", "must be a matrix [classes, decisions]")
     cost = costs if isinstance(costs, Cost) else Cost(costs)
-    return _score(cost, y_true, y_proba, normalize, priors, threads, options)
+    return _score(
+        cost, y_true, y_proba, options, normalize=normalize, priors=priors, threads=threads
+    )
 
 
 def _score(
     score: Score,
     y_true: Any,
     y_proba: Any,
+    options: RowOptions,
+    *,
     normalize: bool,
     priors: Any,
     threads: int | None,
-    options: RowOptions,
 ) -> Estimate:
     rows = rows_of(y_true, y_proba, **options)
     costs = {"costs": score} if isinstance(score, Cost) else {}
