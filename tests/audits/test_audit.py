@@ -493,9 +493,9 @@ def test_a_test_that_could_see_nothing_is_no_good_news(world):
     assert few.level == "note"
     assert "these rows are too few" in few.text
     found = pb.audit(world.y, world.cal, repair=False)
-    one = Case(
-        found.evidence, found.estimates, (replace(found.errors[0], p_value=0.03, null_mean=0.0),)
-    )
+    ece = found.errors[0]
+    ece = replace(ece, test=replace(ece.test, p_value=0.03, null_mean=0.0))
+    one = Case(found.evidence, found.estimates, (ece,))
     perhaps = against_chance(one)
     assert perhaps.level == "note"
     assert perhaps.text.startswith("Perhaps miscalibrated")

@@ -15,7 +15,7 @@ from probaudit.audits import groups, lens_errors
 from probaudit.audits.repairs import among
 from probaudit.calibration import gap_tails
 from probaudit.calibration.fine_grid import FineGrid
-from probaudit.calibration.null import Steps
+from probaudit.calibration.null import BinomialNull
 from probaudit.engines.memory import evidence_of
 from probaudit.states import Plan
 from probaudit.states import evidence as sampling
@@ -175,7 +175,7 @@ def near_certain(seed, classes=10, margin=15.0, rows=900):
 def binned_errors(rows):
     sums = evidence(rows)
     classwise, classes = lens_errors.class_errors(sums)
-    top = lens_errors.binned("ece", FineGrid.of_event(sums.top), lens_errors.WIDTH, "")
+    top = lens_errors.binned_error("ece", FineGrid.of_event(sums.top), lens_errors.WIDTH, "")
     return {
         error.name: error.p_value
         for error in (top, classwise, *lens_errors.rank_errors(sums), *classes)
@@ -244,10 +244,12 @@ def test_classes_are_drawn_together(classes, margin, monkeypatch):
 
 
 def test_an_error_below_what_chance_gives_on_average_is_no_finding(found):
-    rare = replace(found["ece"], p_value=0.001, null_mean=1.0)
+    ece = found["ece"]
+    rare = replace(ece, test=replace(ece.test, p_value=0.001, null_mean=1.0))
     assert not rare.miscalibrated
-    assert replace(rare, null_mean=0.0).miscalibrated
-    assert not replace(rare, null_mean=0.0, adjusted=0.02).miscalibrated
+    larger = replace(rare, test=replace(rare.test, null_mean=0.0))
+    assert larger.miscalibrated
+    assert not replace(larger, adjusted=0.02).miscalibrated
 
 
 def test_intervals_are_those_of_rows_drawn_again(world, found):
@@ -411,12 +413,12 @@ def test_exact_tails_are_those_of_many_draws():
     y, p = calibrated_classes(500, 5, 3)
     found = evidence(pb.Predictions(y, p))
     for k, sums in enumerate(found.classes):
-        chance = lens_errors.Chance.of_rough(lens_errors.FineGrid.of_event(sums))
+        chance = lens_errors.NullModel.of_coarse_grid(lens_errors.FineGrid.of_event(sums))
         draws = chance.errors(20_000, k)
         for share in (0.5, 0.9, 0.99):
             value = np.quantile(draws, share)
             exact, counted = (
-                gap_tails.exceedance([chance.steps], [value])[0],
+                gap_tails.exceedance([chance.binomial], [value])[0],
                 (draws >= value).mean(),
             )
             # rounded up to the grid, never down
@@ -430,11 +432,11 @@ def test_exact_tails_are_those_of_many_draws():
 def test_tails_of_few_counts():
     """By hand: two bins of one row each, and counts beyond those that are enumerated."""
     ones = np.ones(2)
-    steps = Steps(np.arange(2), ones.astype(int), ones, ones, np.array([0.2, 0.9]))
+    steps = BinomialNull(np.arange(2), ones.astype(int), ones, ones, np.array([0.2, 0.9]))
     assert gap_tails.exceedance([steps] * 4, [0.0, 0.15, 0.5, 0.85]) == pytest.approx(
         [1, 1, 0.1, 0.02]
     )
-    many = Steps(
+    many = BinomialNull(
         np.zeros(1, int), np.array([10**7]), np.array([1e7]), np.array([1e7]), np.array([0.3])
     )
     sd = np.sqrt(0.3 * 0.7 / 1e7)

@@ -15,6 +15,6 @@ def grid_test(
 ) -> CalibrationTest:
     partition = EqualWidth(15) if partition is None else partition
     term = Term.of_grid(grid, partition.grid_cells(grid.place, grid.rows[grid.kept]))
-    value, (steps,) = float(mean_gap(term.cells, L1())), term.steps
-    null = steps().null(L1(), resamples, 0)
-    return CalibrationTest.of(value, null, int(grid.rows.sum()), "")
+    value, (null,) = float(mean_gap(term.cells, L1())), term.nulls
+    draws = null().null(L1(), resamples, 0)
+    return CalibrationTest.of(value, draws, int(grid.rows.sum()), "")

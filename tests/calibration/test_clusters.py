@@ -17,11 +17,11 @@ import probaudit as pb
 from probaudit import InputError, Predictions, State, statistics
 from probaudit.audits.audit import audit_evidence, audit_rows
 from probaudit.audits.groups import group_errors
-from probaudit.audits.lens_errors import FEWER_RESAMPLES, WIDTH, _among, binned
+from probaudit.audits.lens_errors import FEWER_RESAMPLES, WIDTH, _within_top_k, binned_error
 from probaudit.audits.repairs import among
 from probaudit.calibration.dependent_event import DependentEvent
 from probaudit.calibration.fine_grid import FineGrid
-from probaudit.calibration.views import look
+from probaudit.calibration.views import lens_rows
 from probaudit.choices.lenses import OneVsRest
 from probaudit.choices.scores import Log
 from probaudit.cli.commands import app
@@ -230,14 +230,14 @@ def test_calibrated_rows_in_clusters_are_not_called_miscalibrated():
     found = [0, 0]
     for seed in range(120):
         frame = world(seed, 50, 12, rho=0.6)
-        (seen,) = look(Predictions(frame["label"], outputs(frame)), OneVsRest(0))
+        (seen,) = lens_rows(Predictions(frame["label"], outputs(frame)), OneVsRest(0))
         grid, number = (
             FineGrid.of_view(seen.view, seen.weights),
             np.unique(frame["patient"], return_inverse=True)[1],
         )
         event = DependentEvent(seen.view, Clusters(number, np.full(600, 1 / 600)))
         for place, dependent in enumerate((event, None)):
-            error = binned("ece", grid, WIDTH, "", resamples=FEWER_RESAMPLES, event=dependent)
+            error = binned_error("ece", grid, WIDTH, "", resamples=FEWER_RESAMPLES, event=dependent)
             found[place] += error.p_value <= 0.05
     assert found[0] <= 0.11 * 120
     assert found[1] >= 0.15 * 120
@@ -568,7 +568,7 @@ def test_events_of_ranks_are_those_of_their_lens():
     frame = world()
     rows = GoodRows.of(pb.read(frame))
     ((outputs_of_lens, labels),) = among(2).views(rows.probs, rows.labels)
-    found = _among(2, pb.read(frame))
+    found = _within_top_k(2, pb.read(frame))
     np.testing.assert_allclose(found.outputs, outputs_of_lens, atol=1e-12)
     np.testing.assert_array_equal(found.labels, labels)
 

@@ -197,7 +197,7 @@ def test_coverage_of_the_difference_of_two_errors():
         drawn = paired.resampled_bins(
             View(p, hit), pb.EqualWidth(15), np.ones(len(p)), units, counts
         )
-        return paired.Drawn.of(float(drawn[0][0]), *drawn)
+        return paired.ResampledError.of(float(drawn[0][0]), *drawn)
 
     a, b, hit = draw(2_000_000)
     truth = float(
@@ -207,9 +207,9 @@ def test_coverage_of_the_difference_of_two_errors():
     for i in range(80):
         a, b, hit = draw(500)
         units = sampling_units(500, i)
-        counts = paired.draw_counts(500, 200, i)
+        counts = paired.paired_counts(500, 200, i)
         first, second = error(a, hit, units, counts), error(b, hit, units, counts)
-        _, low, high = first.less(second)
+        _, low, high = first.minus(second)
         covered += low <= truth <= high
         low, high = np.quantile(first.errors - second.errors, [0.025, 0.975])
         plain += low <= truth <= high

@@ -132,7 +132,7 @@ def test_weights_of_very_different_size(case, name):
 
 def test_a_prior_for_a_class_of_no_weight_is_refused():
     y, p, w = UNEVEN["one class weighs next to nothing"]
-    with pytest.raises(pb.InputError, match="needs rows"):
+    with pytest.raises(pb.InputError, match="must have rows"):
         pb.log_score(y, p, sample_weight=w, priors=[0.5, 0.5])
 
 

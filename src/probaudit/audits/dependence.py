@@ -1,12 +1,11 @@
-"""The clusters of an audit's rows, as its sample shows them, and what follows from them in
-words."""
+"""The clusters of an audit's rows, from its sample, and how the report names them."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 
 from ..calibration.dependent_event import DependentEvent
-from ..calibration.views import look_at_event
+from ..calibration.views import event_rows
 from ..choices.lenses import OneVsRest, TopLabel, View
 from ..engines.good_rows import GoodRows, survey
 from ..scoring.clusters import ClusteredRows
@@ -15,7 +14,7 @@ from ..text import counted
 
 
 def clustered_rows(evidence: Evidence) -> ClusteredRows | None:
-    """The rows of the sample that count, if rows have clusters."""
+    """The good rows of the sample with their clusters; None without clusters."""
     sample = evidence.sample
     if sample.clusters is None:
         return None
@@ -28,13 +27,13 @@ def clustered_rows(evidence: Evidence) -> ClusteredRows | None:
 
 
 def dependent_event(evidence: Evidence, view: Callable[[], View]) -> DependentEvent | None:
-    """What the rows of the sample say about an event, if they are in clusters."""
+    """The rows of the sample with their clusters, for an event; None without clusters."""
     rows = clustered_rows(evidence)
     return None if rows is None else DependentEvent(view(), rows.clusters)
 
 
 def top_event(evidence: Evidence) -> DependentEvent | None:
-    return dependent_event(evidence, lambda: look_at_event(evidence.sample, TopLabel()).view)
+    return dependent_event(evidence, lambda: event_rows(evidence.sample, TopLabel()).view)
 
 
 def class_event(evidence: Evidence, k: int) -> DependentEvent | None:
@@ -57,7 +56,8 @@ def rows_words(evidence: Evidence) -> str:
     """How many rows were judged, and in how many clusters.
 
     >>> from probaudit import Predictions, audit
-    >>> rows_words(audit(Predictions([1, 0, 1], [0.9, 0.2, 0.7], clusters=["a", "b", "b"]), repair=False).evidence)
+    >>> rows = Predictions([1, 0, 1], [0.9, 0.2, 0.7], clusters=["a", "b", "b"])
+    >>> rows_words(audit(rows, repair=False).evidence)
     '3 rows in 2 clusters'
     """
     clusters = cluster_words(evidence)

@@ -1,4 +1,4 @@
-"""Groups of rows that share a value of a column, and how well each is calibrated."""
+"""The calibration of each group of rows that share a value of a column."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import numpy as np
 
 from ..calibration.dependent_event import DependentEvent
 from ..calibration.fine_grid import FineGrid
-from ..calibration.views import look
+from ..calibration.views import lens_rows
 from ..choices.lenses import Binary, TopLabel, View
 from ..data.arrays import value_names
 from ..estimate import Estimate
@@ -19,12 +19,12 @@ from .dependence import clustered_rows
 from .lens_errors import (
     FEWER_RESAMPLES,
     WIDTH,
-    Chance,
     LensError,
-    binned,
-    described,
-    event_of,
-    sharpened,
+    NullModel,
+    binned_error,
+    definition_of,
+    event_words,
+    tested_jointly,
 )
 
 MOST_GROUPS = 50  # values of a column beyond which it does not split the rows into groups
@@ -32,8 +32,8 @@ MOST_GROUPS = 50  # values of a column beyond which it does not split the rows i
 
 @dataclass(frozen=True)
 class Group:
-    """Rows that share a value of a column: how sure the model is of its answers there, how often
-    they are right, and the calibration error."""
+    """Rows that share a value of a column: mean confidence (`stated`), accuracy (`observed`), and
+    the calibration error."""
 
     column: str
     value: str
@@ -44,9 +44,9 @@ class Group:
 
     @property
     def verdict(self) -> str:
-        """Which way the predicted confidence is wrong, if the calibration error of the group is
-        beyond chance after Holm's correction for the number of groups; the same decision as the
-        finding `miscalibrated_group`."""
+        """ "overconfident", "underconfident" or "miscalibrated" if the calibration error is
+        significant after Holm's correction for the number of groups, else "". The finding
+        `miscalibrated_group` makes the same decision."""
         if not self.error.miscalibrated:
             return ""
         if self.stated > self.observed.high:
@@ -66,27 +66,27 @@ class Group:
 
 
 def group_errors(evidence: Evidence) -> tuple[Group, ...]:
-    """For each value of each column that has at most 50 values: stated and observed accuracy, and
-    the calibration error; of two classes, that of the second, as errors of both sides can cancel in
-    the most probable one."""
-    (seen,), found, chances = look(evidence.sample, TopLabel()), [], []
+    """Predicted and observed accuracy and the calibration error of each group, for each column of
+    at most 50 values. With two classes the error is that of the second class: in the most probable
+    class, errors of both classes can cancel."""
+    (shown,), found, nulls = lens_rows(evidence.sample, TopLabel()), [], []
     two = evidence.sample.n_classes == 2 and not evidence.sample.pairs
-    (judged,) = look(evidence.sample, Binary()) if two else (seen,)
-    event = f"class {evidence.summary.plan.classes[1]}" if two else event_of(evidence)
+    (judged,) = lens_rows(evidence.sample, Binary()) if two else (shown,)
+    event = f"class {evidence.summary.plan.classes[1]}" if two else event_words(evidence)
     rows = clustered_rows(evidence)
     for name, column in (evidence.sample.columns or {}).items():
-        values, of_row = _values(column[seen.rows])
+        values, of_row = _column_groups(column[shown.rows])
         for number, value in enumerate(values if len(values) <= MOST_GROUPS else ()):
             inside = np.flatnonzero(of_row == number)
-            weights, where = seen.weights[inside], f"where {name} = {value}{evidence.sample_words}"
+            weights, where = shown.weights[inside], f"where {name} = {value}{evidence.sample_words}"
             share = weights / weights.sum()
             observed, stated = (
-                float(share @ seen.view.labels[inside]),
-                float(share @ seen.view.outputs[inside]),
+                float(share @ shown.view.labels[inside]),
+                float(share @ shown.view.outputs[inside]),
             )
             clusters = None if rows is None else rows.clusters.part(inside)
             wider = (
-                1.0 if clusters is None else clusters.widening(seen.view.labels[inside] - observed)
+                1.0 if clusters is None else clusters.widening(shown.view.labels[inside] - observed)
             )
             low, high = wilson(observed, 1 / float(share @ share) / wider**2)
             right = "whose most probable class is the true one"
@@ -99,33 +99,35 @@ def group_errors(evidence: Evidence) -> tuple[Group, ...]:
                     f"{words}, {clusters.count:,} clusters",
                     DependentEvent(view, clusters),
                 )
-            said = described(Binary() if two else TopLabel()) + f", {where}"
-            chances.append(Chance.of_rough(grid, dependent))
-            error = binned("ece", grid, WIDTH, said, resamples=FEWER_RESAMPLES, event=dependent)
+            definition = definition_of(Binary() if two else TopLabel()) + f", {where}"
+            nulls.append(NullModel.of_coarse_grid(grid, dependent))
+            error = binned_error(
+                "ece", grid, WIDTH, definition, resamples=FEWER_RESAMPLES, event=dependent
+            )
             error = replace(error, event=event)
             rate = Estimate(observed, low=low, high=high, n=len(inside), definition=words)
             found.append(Group(name, value, len(inside), stated, rate, error))
-    errors = sharpened([group.error for group in found], chances)
+    errors = tested_jointly([group.error for group in found], nulls)
     return tuple(replace(group, error=error) for group, error in zip(found, errors, strict=True))
 
 
 def ungrouped_columns(evidence: Evidence) -> dict[str, str]:
-    """The columns that `group_errors` leaves out, and why: they split the rows into more than 50
-    groups, or have no single value in each row."""
+    """The columns that `group_errors` leaves out, and why: more than 50 groups, or several values
+    in each row."""
     found = {}
     for name, column in (evidence.sample.columns or {}).items():
         if column.ndim != 1:
             found[name] = (
                 f"has {' x '.join(f'{size:,}' for size in column.shape[1:])} values in each row"
             )
-        elif (count := len(_values(column)[0])) > MOST_GROUPS:
+        elif (count := len(_column_groups(column)[0])) > MOST_GROUPS:
             found[name] = f"has {count:,} values"
     return found
 
 
-def _values(column: np.ndarray) -> tuple[list[str], np.ndarray]:
-    """The values of a column as text, and the place of each row's among them; none of what is no
-    column of single values."""
+def _column_groups(column: np.ndarray) -> tuple[list[str], np.ndarray]:
+    """The values of a column as text, and the group of each row. Columns of several values in each
+    row have none."""
     if column.ndim != 1:
         return [], np.empty(0, np.int64)
     values, of_row = np.unique(value_names(column), return_inverse=True)

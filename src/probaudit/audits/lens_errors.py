@@ -1,7 +1,7 @@
-"""Calibration errors under many lenses, each beside what a calibrated model would get.
+"""Calibration errors under many lenses, each beside the value expected if calibrated.
 
-They come from the grids of a pass, so that their cost does not grow with the rows; only what looks
-at the whole simplex, or at groups of rows, uses the sample of the evidence.
+They come from the grids of a pass, so their cost does not grow with the rows. Only errors of the
+whole simplex and of groups use the sample of the evidence.
 """
 
 from __future__ import annotations
@@ -22,15 +22,15 @@ from ..calibration.gap_tails import exceedance
 from ..calibration.gaps import ONE_ROW, debiased_gap, mean_gap
 from ..calibration.intervals import dependence
 from ..calibration.kernel_regression import kernel_definition, kernel_error
-from ..calibration.null import SignedClusters, Steps, classwise_null
-from ..calibration.population import Part, Population, population_error
+from ..calibration.null import BinomialNull, SignedClusters, classwise_null
+from ..calibration.population import ErrorPart, Population, population_error
 from ..calibration.resampling import percentile
 from ..calibration.significance import (
     CalibrationTest,
     at_least,
     calibration_test,
     holm,
-    larger,
+    least_favourable,
     p_value,
 )
 from ..calibration.smooth import (
@@ -41,7 +41,7 @@ from ..calibration.smooth import (
     smooth_population,
 )
 from ..calibration.terms import Term
-from ..calibration.views import look_at_event
+from ..calibration.views import event_rows
 from ..choices.definitions import Definition
 from ..choices.distances import L1, TVD, Distance, Squared
 from ..choices.lenses import Classwise, Full, Lens, OneVsRest, TopK, TopLabel, View
@@ -59,23 +59,24 @@ RESAMPLES = 999  # as `calibration_error` has, so that its interval is the same
 FEWER_RESAMPLES = 199  # where there are many errors, or many cells
 CLASS_CELLS = 105  # cells of a class's grid: seven in each bin
 KERNEL_WIDTH = 0.05
-# of SmoothECE when rows are drawn again, at most: the width of a calibrated model is smaller
+# largest bandwidth of SmoothECE for resamples: that of a calibrated model is smaller
 SMOOTH_WIDTH = 0.01
-PRECISION = 1e-7  # to which SmoothECE is found: what is nearer ties
-# of a kernel, when rows are drawn again: an error of less than 0.001 is not told apart
+PRECISION = 1e-7  # of SmoothECE: closer values tie
+# grid of resamples: it moves a kernel error by less than 0.001
 CELLS_PER_WIDTH, MOST_CELLS = 5, 4_200
-SURPRISES = 10_000  # expected, times classes, up to which classes are drawn together
-OUTPUTS = 5_000_000  # likewise, of rows times classes
+# expected labels other than the top class, times classes, up to which all classes are simulated
+SURPRISES = 10_000
+OUTPUTS = 5_000_000  # rows times classes, likewise
 FULL_CLASSES = 20
 FULL_ROWS = 20_000
-# of which it is found how much the errors of classes vary together
+# sample that estimates the correlation of the errors of classes
 DEPENDENCE_ROWS, DEPENDENCE_VALUES = 20_000, 2_000_000
-LEVEL = 0.01  # the probability of one false alarm among all errors that are judged together
+LEVEL = 0.01  # family-wise error rate of errors that are tested together
 DRAWN_TOGETHER = 2_000
 LEAST_DRAWS = 5_000  # of rows in clusters, whose tails have no closed form
 FRESH_SEED = 1_000_000  # beyond the seeds of classes
-ENOUGH_EXCEED = 10  # draws as large as the error, after which more would say the same
-FEWEST_EVENTS = 5  # hits, and misses, without which nothing is said
+ENOUGH_EXCEED = 10  # draws as large as the error, after which the simulation stops
+FEWEST_EVENTS = 5  # hits, and misses, that a decision requires
 TITLES = {
     "ece": "{event}, 15 equal bins (ECE)",
     "ace": "{event}, 15 bins of equal mass (ACE)",
@@ -89,11 +90,13 @@ TITLES = {
 
 @dataclass(frozen=True)
 class LensError:
-    """A calibration error with its definition; a 95% interval for the error of the population,
-    which chance does not raise; its mean and 95% point if the model were calibrated (labels
-    simulated from the forecasts), and how probable so large an error then is. `event` is what it
-    looks at, if that is one event; `adjusted` the p-value corrected for the number of errors that
-    are judged together, if there are several."""
+    """A calibration error, with a 95% interval for the error of the population, and its test
+    against a calibrated model.
+
+    name : the key in the report.
+    event : the event that is judged, if it is a single one.
+    adjusted : the p-value after Holm's correction, if several errors are tested together.
+    """
 
     name: str
     estimate: Estimate
@@ -108,6 +111,7 @@ class LensError:
         value: float,
         found: Population,
         null: np.ndarray,
+        *,
         n: int,
         definition: str,
         **more: Any,
@@ -140,8 +144,8 @@ class LensError:
 
     @property
     def miscalibrated(self) -> bool:
-        """Whether the error is larger than a calibrated model's, at a family-wise error rate of 1%:
-        the one decision that tables, diagrams and findings report."""
+        """Whether the error is larger than that of a calibrated model, at a family-wise error rate
+        of 1%. Tables, diagrams and findings all report this decision."""
         return (
             self.excess > 0
             and (self.p_value if math.isnan(self.adjusted) else self.adjusted) <= LEVEL
@@ -173,16 +177,18 @@ class LensError:
 MEAN_GAP: CellError = partial(mean_gap, distance=ABSOLUTE)
 
 
-def described(what: Any, partition: Partition = WIDTH, distance: Distance = ABSOLUTE) -> Definition:
-    """As in `calibration_error`."""
+def definition_of(
+    what: Any, partition: Partition = WIDTH, distance: Distance = ABSOLUTE
+) -> Definition:
+    """The definition of an error, as in `calibration_error`."""
     return Definition("calibration error", what, partition, distance)
 
 
 def top_label_errors(evidence: Evidence) -> list[LensError]:
-    """Of the most probable class, or of the stated confidence: binned, debiased, and without
-    bins."""
+    """Errors of the most probable class, or of the reported confidence: binned, debiased, and
+    without bins."""
     grid, event = FineGrid.of_event(evidence.top), top_event(evidence)
-    seen = look_at_event(evidence.sample, TopLabel())
+    shown = event_rows(evidence.sample, TopLabel())
     grid_words = f", from a grid of {len(grid.rows):,} cells" if evidence.sampled else ""
 
     def effects_of(partition: Partition, cells: Cells) -> np.ndarray:
@@ -192,42 +198,42 @@ def top_label_errors(evidence: Evidence) -> list[LensError]:
             cells,
             event.cells(grid, _cells_of(grid, partition))
             if evidence.sampled
-            else seen.cells(partition),
+            else shown.cells(partition),
         )
 
     def judged(name: str, partition: Partition, words: str, *, root: bool = False) -> LensError:
-        cells, steps = _grid_cells(grid, partition)
+        cells, binomial = _grid_cells(grid, partition)
         if not evidence.sampled:  # the rows themselves, as `calibration_error` has them
-            cells, steps = (
-                seen.gather(partition),
-                Steps.of_view(seen.view, seen.cells(partition), seen.weights),
+            cells, binomial = (
+                shown.gather(partition),
+                BinomialNull.of_view(shown.view, shown.cells(partition), shown.weights),
             )
         known = _of_clusters(evidence, TopLabel(), partition, squared=root)
         cell = _cells_of(grid, partition)
-        chance = Chance.of(grid, cell, event, steps)
+        chance = NullModel.of(grid, cell, event, binomial)
         effects = effects_of(partition, cells) if root else None
-        return _judged(
+        return _error_of_cells(
             name, cells, chance, words, RESAMPLES, root=root, effects=effects, known=known
         )
 
     found = [
-        judged("ece", WIDTH, described(TopLabel())),
-        judged("ace", MASS, described(TopLabel(), MASS) + grid_words),
+        judged("ece", WIDTH, definition_of(TopLabel())),
+        judged("ace", MASS, definition_of(TopLabel(), MASS) + grid_words),
     ]
     width = min(_smooth_width(grid), SMOOTH_WIDTH)
     words = Definition("SmoothECE", TopLabel(), "reflected Gaussian of width its fixed point")
-    found.append(_unbinned("smooth_ece", grid, _smooth, width, words, event))
+    found.append(_smoothed_error("smooth_ece", grid, _smooth, width, words, event))
     words = kernel_definition(TopLabel(), "brier", "gaussian", KERNEL_WIDTH)
     found.append(
-        _unbinned(
+        _smoothed_error(
             "kernel_calibration_error", grid, _kernel, KERNEL_WIDTH, words, event, squared=True
         )
     )
-    cells = _grid_cells(grid, MASS)[0] if evidence.sampled else seen.gather(MASS)
+    cells = _grid_cells(grid, MASS)[0] if evidence.sampled else shown.gather(MASS)
     if (cells.effective / effects_of(MASS, cells) > ONE_ROW).any():
-        words = "root of " + described(TopLabel(), MASS, Squared()) + f", debiased{grid_words}"
+        words = "root of " + definition_of(TopLabel(), MASS, Squared()) + f", debiased{grid_words}"
         found.append(judged("rms_error", MASS, words, root=True))
-    return [replace(error, event=event_of(evidence)) for error in found]
+    return [replace(error, event=event_words(evidence)) for error in found]
 
 
 def _of_clusters(
@@ -260,13 +266,13 @@ def _cells_of(grid: FineGrid, partition: Partition) -> np.ndarray:
     return partition.grid_cells(grid.place, grid.rows[grid.kept])
 
 
-def _grid_cells(grid: FineGrid, partition: Partition) -> tuple[Cells, Steps]:
+def _grid_cells(grid: FineGrid, partition: Partition) -> tuple[Cells, BinomialNull]:
     cell = _cells_of(grid, partition)
-    return grid.cells(cell), Steps.of_grid(grid, cell)
+    return grid.cells(cell), BinomialNull.of_grid(grid, cell)
 
 
-def event_of(evidence: Evidence) -> str:
-    """What the usual calibration error looks at."""
+def event_words(evidence: Evidence) -> str:
+    """The event of the usual calibration error, in words."""
     return "stated confidence" if evidence.sample.pairs else "top label"
 
 
@@ -275,20 +281,20 @@ def rank_errors(evidence: Evidence) -> list[LensError]:
     4, as one event)."""
     what, found = "true class among the {} most probable against their summed probability", []
     for k, sums in evidence.ranks.items():
-        event = dependent_event(evidence, partial(_among, k, evidence.sample))
+        event = dependent_event(evidence, partial(_within_top_k, k, evidence.sample))
         found.append(
-            binned(
+            binned_error(
                 f"topk_ece.{k}",
                 FineGrid.of_event(sums),
                 WIDTH,
-                described(what.format(k)),
+                definition_of(what.format(k)),
                 event=event,
             )
         )
     return found
 
 
-def _among(k: int, predictions: Predictions) -> View:
+def _within_top_k(k: int, predictions: Predictions) -> View:
     """The event that the true class is among the k most probable."""
     rows = GoodRows.of(predictions)
     largest, place = TopK(k).view(rows.probs, rows.labels)
@@ -296,73 +302,87 @@ def _among(k: int, predictions: Predictions) -> View:
 
 
 def class_errors(evidence: Evidence) -> tuple[LensError | None, tuple[LensError, ...]]:
-    """The mean over classes of each class's error (classwise ECE), and each by itself.
+    """The mean over classes of each class's error (classwise ECE), and the error of each class.
 
-    By itself, each class is simulated apart from the others. For the interval of the mean,
-    resampled rows show how much the errors of classes vary together (`dependence`). For its null, a
-    label is simulated for each row (`classwise_null`), as a hit of one class is a miss of
-    another; where that would take long, the simulations of classes serve. That the rows' classes
-    are dependent can at most double the variance of the mean: the squared correlations p_k p_l /
-    ((1 - p_k) (1 - p_l)) of one class with all others sum to at most 1, as 1 - p_l >= p_k. So
-    deviations of the mean are widened by the root of 2, which is exact for two classes, as they
-    mirror each other.
+    The error of each class is simulated apart from the others. For the interval of the mean,
+    resampled rows show the correlation of the errors of classes (`dependence`). Its null is in
+    `_classwise_null`.
     """
     if not evidence.classes:
         return None, ()
-    classes, found, chances, parts = evidence.summary.plan.classes, [], [], []
-    null = np.empty((FEWER_RESAMPLES, len(classes)))
+    classes, found, nulls, parts = evidence.summary.plan.classes, [], [], []
     for k, sums in enumerate(evidence.classes):
         grid = FineGrid.of_event(sums).coarse(CLASS_CELLS)
         cell = _cells_of(grid, WIDTH)
-        chances.append(Chance.of(grid, cell, class_event(evidence, k)))
-        parts.append(Part(grid.cells(cell), 1.0, chances[k].noise(FEWER_RESAMPLES, k)))
-        null[:, k] = MEAN_GAP(chances[k].steps.calibrated(FEWER_RESAMPLES, k, chances[k].shared))
-        words = described(f"class {classes[k]} against all others")
-        value, n = float(MEAN_GAP(parts[k].cells)), int(grid.rows.sum())
+        nulls.append(NullModel.of(grid, cell, class_event(evidence, k)))
+        parts.append(ErrorPart(grid.cells(cell), 1.0, nulls[k].noise(FEWER_RESAMPLES, k)))
         alone = _of_clusters(evidence, OneVsRest(k), WIDTH)
-        alone = (
-            population_error([parts[k]], ABSOLUTE, widened=chances[k].around.widened, seed=k)
-            if alone is None
-            else alone
-        )
+        if alone is None:
+            widened = nulls[k].around.widened
+            alone = population_error([parts[k]], ABSOLUTE, widened=widened, seed=k)
         found.append(
             LensError.of(
                 f"class_ece.{classes[k]}",
-                value,
+                float(MEAN_GAP(parts[k].cells)),
                 alone,
-                chances[k].errors(FEWER_RESAMPLES, k),
-                n,
-                words,
+                nulls[k].errors(FEWER_RESAMPLES, k),
+                n=int(grid.rows.sum()),
+                definition=definition_of(f"class {classes[k]} against all others"),
             )
         )
     values = [float(one.estimate) for one in found]
-    words = described(Classwise()) + f", mean of {len(classes)} classes"
-    parts = [replace(part, share=1 / len(classes)) for part in parts]
     whole = _of_clusters(evidence, Classwise(), WIDTH)
     if whole is None:
-        whole = population_error(
-            parts, ABSOLUTE, widened=_dependence(evidence) * chances[0].around.widened
-        )
-    mean, by_class = math.fsum(values) / len(values), dict(zip(classes, values, strict=True))
-    chance, n = null.mean(axis=1), found[0].estimate.n
-    # most draws may have the least error possible, that of no surprise
-    chance = np.maximum(_widened(chance), chance.min())
-    if signed := [c.signed for c in chances if c.signed is not None]:
-        # of the same signs
-        together = np.mean([MEAN_GAP(s.calibrated(FEWER_RESAMPLES)) for s in signed], axis=0)
-        chance = larger(chance, together)
-    if joint := evidence.sample.clusters is None and _drawn_together(evidence):
+        parts = [replace(part, share=1 / len(classes)) for part in parts]
+        widened = _class_dependence(evidence) * nulls[0].around.widened
+        whole = population_error(parts, ABSOLUTE, widened=widened)
+    mean, (null, p) = math.fsum(values) / len(values), _classwise_null(evidence, nulls)
+    average = LensError.of(
+        "classwise_ece",
+        mean,
+        whole,
+        null,
+        n=found[0].estimate.n,
+        definition=f"{definition_of(Classwise())}, mean of {len(classes)} classes",
+        per_class=dict(zip(classes, values, strict=True)),
+    )
+    average = average if p is None else average.with_p_value(p)
+    return average, tested_jointly(found, nulls)
+
+
+def _classwise_null(
+    evidence: Evidence, nulls: Sequence[NullModel]
+) -> tuple[np.ndarray, float | None]:
+    """Classwise errors of calibrated models; and the p-value of the rows' own error, if it comes
+    from the same simulation.
+
+    A hit of one class is a miss of another, so a label is simulated for each row
+    (`classwise_null`). Where that would take long, the draws of single classes serve. The
+    dependence of classes can at most double the variance of the mean: the squared correlations p_k
+    p_l / ((1 - p_k) (1 - p_l)) of one class with all others sum to at most 1, as 1 - p_l >= p_k. So
+    deviations of the mean are widened by the root of 2. This is exact for two classes, which mirror
+    each other.
+    """
+    if evidence.sample.clusters is None and _can_simulate_labels(evidence):
         rows = GoodRows.of(evidence.sample)
-        mean_of_rows, chance = classwise_null(
+        value, errors = classwise_null(
             rows.probs, rows.labels, rows.weights, WIDTH, FEWER_RESAMPLES
         )
-    average = LensError.of("classwise_ece", mean, whole, chance, n, words, per_class=by_class)
-    if joint:  # both sides of the comparison from the same sums
-        average = average.with_p_value(p_value(mean_of_rows, chance))
-    return average, sharpened(found, chances)
+        return errors, p_value(value, errors)
+    each = np.empty((FEWER_RESAMPLES, len(nulls)))
+    for k, null in enumerate(nulls):
+        each[:, k] = MEAN_GAP(null.binomial.calibrated(FEWER_RESAMPLES, k, null.shared))
+    mean = each.mean(axis=1)
+    # many draws may have the smallest error possible, that of the top class in every row
+    mean = np.maximum(_widened_by_root_two(mean), mean.min())
+    if signed := [null.signed for null in nulls if null.signed is not None]:
+        # the same signs for all classes
+        together = np.mean([MEAN_GAP(s.calibrated(FEWER_RESAMPLES)) for s in signed], axis=0)
+        mean = least_favourable(mean, together)
+    return mean, None
 
 
-def _dependence(evidence: Evidence) -> float:
+def _class_dependence(evidence: Evidence) -> float:
     """How much more the mean error of all classes varies than if they were independent."""
     rows = evidence.sample
     most = min(DEPENDENCE_ROWS, DEPENDENCE_VALUES // rows.n_classes)
@@ -370,9 +390,9 @@ def _dependence(evidence: Evidence) -> float:
     return dependence([Term.of_classes(rows, WIDTH)], ABSOLUTE, seed=0)
 
 
-def _drawn_together(evidence: Evidence) -> bool:
-    """Whether all rows are at hand, and so few of them not certain that a label can be drawn for
-    each, again and again."""
+def _can_simulate_labels(evidence: Evidence) -> bool:
+    """Whether all rows are in memory, with so few uncertain ones that labels of all classes can be
+    simulated together."""
     classes, top = evidence.summary.plan.n_classes, evidence.top
     surprises = float(top.rows.sum() * (1 - top.outputs.sum() / top.weight.sum()))
     few = surprises * classes <= SURPRISES and len(evidence.sample) * classes <= OUTPUTS
@@ -388,7 +408,7 @@ def full_error(evidence: Evidence) -> LensError | None:
     ):
         return None
     clustered = clustered_rows(evidence)
-    # one cluster says nothing about chance
+    # one cluster shows no variance
     if clustered is not None and clustered.clusters.count < 2:
         return None
     rows, tree, distance = evidence.sample, KDTree(2**-4), TVD()
@@ -401,7 +421,7 @@ def full_error(evidence: Evidence) -> LensError | None:
         "resamples": FEWER_RESAMPLES,
     }
     test, found = calibration_test(rows, **options), _population(rows, **options)
-    words = described(Full(), tree, distance)
+    words = definition_of(Full(), tree, distance)
     words += f", on a sample of {len(rows):,} rows" if few else evidence.sample_words
     ends: dict[str, Any] = {"low": found.low, "high": found.high, "debiased": found.debiased}
     estimate = Estimate(test.value, **ends, n=test.n, definition=words)
@@ -409,18 +429,19 @@ def full_error(evidence: Evidence) -> LensError | None:
 
 
 @dataclass(frozen=True)
-class Chance:
-    """What is needed to draw the error of a calibrated model once more; `telling` if there are hits
-    and misses enough, seen or expected, to say anything, and any hit at all: of an event that never
-    happened it is said elsewhere that it is absent.
+class NullModel:
+    """A calibrated model with the same outputs, from which errors are drawn.
 
-    Of rows in clusters: `around` is how they vary around gaps, `shared` what they add to the noise
-    of a calibrated model, if they are a sample, and `signed` draws them with random signs, if they
-    are all rows.
+    binomial : the draws of independent rows.
+    enough_events : whether there are enough hits and misses, observed or expected, for a decision.
+        An event that never happened is reported elsewhere.
+    around : of rows in clusters, how samples vary around the gaps of the population.
+    shared : of a sample of rows in clusters, what clusters add to the noise of a calibrated model.
+    signed : of all rows in clusters, the draws by random signs of clusters.
     """
 
-    steps: Steps
-    telling: bool
+    binomial: BinomialNull
+    enough_events: bool
     around: SharedNoise = INDEPENDENT
     shared: np.ndarray | None = None
     signed: SignedClusters | None = None
@@ -431,14 +452,16 @@ class Chance:
         grid: FineGrid,
         cell: np.ndarray,
         event: DependentEvent | None = None,
-        steps: Steps | None = None,
-    ) -> Chance:
-        """Of the bins that a grid's kept cells lie in. `steps` : those of the rows themselves,
-        where these are at hand."""
+        binomial: BinomialNull | None = None,
+    ) -> NullModel:
+        """`cell` is the bin of each of the grid's kept cells. `binomial` : the draws of the rows
+        themselves, where they are in memory."""
         n, hits = float(grid.rows.sum()), float(grid.hit_rows.sum())
         stated = n * float(grid.outputs.sum() / grid.weight.sum())
         enough = max(hits, stated) >= FEWEST_EVENTS and n - min(hits, stated) >= FEWEST_EVENTS
-        found = cls(Steps.of_grid(grid, cell) if steps is None else steps, hits > 0 and enough)
+        found = cls(
+            BinomialNull.of_grid(grid, cell) if binomial is None else binomial, hits > 0 and enough
+        )
         if event is None:
             return found
         around, shared, signed = (
@@ -449,49 +472,52 @@ class Chance:
         return replace(found, around=around, shared=shared, signed=signed)
 
     @classmethod
-    def of_rough(cls, grid: FineGrid, event: DependentEvent | None = None) -> Chance:
+    def of_coarse_grid(cls, grid: FineGrid, event: DependentEvent | None = None) -> NullModel:
         """Of equal bins, on as rough a grid as `binned` takes for a few resamples."""
         grid = grid.coarse(CLASS_CELLS)
         return cls.of(grid, WIDTH.grid_cells(grid.place, grid.rows[grid.kept]), event)
 
     def errors(self, resamples: int, seed: int, error: CellError = MEAN_GAP) -> np.ndarray:
-        """Of calibrated models. Those of rows in clusters are as large as independent rows or
-        signed clusters make them."""
-        alone = error(self.steps.calibrated(resamples, seed, self.shared))
+        """Errors of calibrated models. For rows in clusters, each quantile is the larger of those
+        by independent rows and by signed clusters."""
+        alone = error(self.binomial.calibrated(resamples, seed, self.shared))
         return (
             alone
             if self.signed is None
-            else larger(alone, error(self.signed.calibrated(resamples, seed)))
+            else least_favourable(alone, error(self.signed.calibrated(resamples, seed)))
         )
 
     def noise(self, resamples: int, seed: int) -> Callable[[np.ndarray], np.ndarray]:
         """Deviations of the gaps of samples from those of a population, given these."""
-        return lambda gaps: self.steps.noise(gaps, resamples, seed, self.around.observed)
+        return lambda gaps: self.binomial.noise(gaps, resamples, seed, self.around.observed)
 
 
-def sharpened(errors: Sequence[LensError], chances: Sequence[Chance]) -> tuple[LensError, ...]:
-    """The same errors, judged together: those beyond the 95% limit get the exact tail probability
-    as p-value, where 199 resamples could not tell them apart, and all the p-value adjusted for
-    their number (Holm 1979). Tails of rows in clusters have no closed form: they are simulated
-    until ten errors are as large (Besag & Clifford 1991)."""
+def tested_jointly(
+    errors: Sequence[LensError], nulls: Sequence[NullModel]
+) -> tuple[LensError, ...]:
+    """The same errors, tested together (Holm 1979).
+
+    Errors beyond the 95% limit get an exact tail probability as p-value, since 199 resamples cannot
+    separate small ones. The tails of rows in clusters have no closed form: they are simulated until
+    ten draws are as large as the error (Besag & Clifford 1991)."""
     found = list(errors)
     some = [
         k
-        for k, chance in enumerate(chances)
-        if chance.telling and errors[k].estimate > errors[k].null_high
+        for k, chance in enumerate(nulls)
+        if chance.enough_events and errors[k].estimate > errors[k].null_high
     ]
-    if any(chances[k].around is not INDEPENDENT for k in some):
-        tails = np.array([_simulated_tail(errors[k], chances[k], k, len(errors)) for k in some])
+    if any(nulls[k].around is not INDEPENDENT for k in some):
+        tails = np.array([_simulated_tail(errors[k], nulls[k], k, len(errors)) for k in some])
     else:
         tails = exceedance(
-            [chances[k].steps for k in some], [float(errors[k].estimate) for k in some]
+            [nulls[k].binomial for k in some], [float(errors[k].estimate) for k in some]
         )
     for k, tail in zip(some, tails.tolist(), strict=True):
         found[k] = errors[k].with_p_value(tail)
     decides = np.array(
         [
-            error.p_value if chance.telling else 1.0
-            for error, chance in zip(found, chances, strict=True)
+            error.p_value if chance.enough_events else 1.0
+            for error, chance in zip(found, nulls, strict=True)
         ]
     )
     return tuple(
@@ -499,7 +525,7 @@ def sharpened(errors: Sequence[LensError], chances: Sequence[Chance]) -> tuple[L
     )
 
 
-def _simulated_tail(error: LensError, chance: Chance, seed: int, among: int) -> float:
+def _simulated_tail(error: LensError, chance: NullModel, seed: int, among: int) -> float:
     most, drawn_so_far, exceed = max(LEAST_DRAWS, math.ceil(among / LEVEL)), 0, 0
     while drawn_so_far < most and exceed < ENOUGH_EXCEED:
         null = chance.errors(
@@ -512,7 +538,7 @@ def _simulated_tail(error: LensError, chance: Chance, seed: int, among: int) -> 
     return (1 + exceed) / (1 + drawn_so_far)
 
 
-def binned(
+def binned_error(
     name: str,
     grid: FineGrid,
     partition: Partition,
@@ -521,17 +547,19 @@ def binned(
     resamples: int = RESAMPLES,
     event: DependentEvent | None = None,
 ) -> LensError:
-    """An error over the cells of a partition of a grid. `event` : the rows, or a sample of them, if
-    they are in clusters."""
+    """The error of a grid over the cells of a partition. `event` : the rows, or a sample of them,
+    if they are in clusters."""
     grid = grid if resamples == RESAMPLES else grid.coarse(CLASS_CELLS)
     cell = _cells_of(grid, partition)
-    return _judged(name, grid.cells(cell), Chance.of(grid, cell, event), words, resamples)
+    return _error_of_cells(
+        name, grid.cells(cell), NullModel.of(grid, cell, event), words, resamples
+    )
 
 
-def _judged(
+def _error_of_cells(
     name: str,
     cells: Cells,
-    chance: Chance,
+    chance: NullModel,
     words: str,
     resamples: int,
     *,
@@ -549,13 +577,15 @@ def _judged(
     )
     null = chance.errors(resamples, 0, error)
     if known is None:
-        part = Part(cells, 1.0, chance.noise(resamples, 0))
+        part = ErrorPart(cells, 1.0, chance.noise(resamples, 0))
         known = population_error([part], distance, widened=chance.around.widened)
     found = known.root() if root else known
-    return LensError.of(name, float(error(cells)), found, null, int(cells.rows.sum()), words)
+    return LensError.of(
+        name, float(error(cells)), found, null, n=int(cells.rows.sum()), definition=words
+    )
 
 
-def _unbinned(
+def _smoothed_error(
     name: str,
     grid: FineGrid,
     error: Callable[..., np.ndarray],
@@ -565,8 +595,8 @@ def _unbinned(
     *,
     squared: bool = False,
 ) -> LensError:
-    """An error that a kernel of a width smooths. Rows are resampled on a grid whose cells are small
-    beside that width. Intervals of dependent rows are widened as those of 15 equal bins are."""
+    """The error smoothed by a kernel. Rows are resampled on a grid whose cells are much narrower
+    than the kernel. Intervals of dependent rows are widened as those of 15 equal bins are."""
     value = float(error(grid.weight, grid.outputs, grid.targets))
     coarse = grid.coarse(int(min(len(grid.rows), MOST_CELLS, CELLS_PER_WIDTH / max(width, 1e-9))))
     cell = np.flatnonzero(coarse.kept)
@@ -575,15 +605,17 @@ def _unbinned(
         return error(*grid_sums(cells, len(coarse.rows)))
 
     shift = value - float(of_cells(coarse.cells(cell)))  # of the coarser grid; it is small
-    null = Chance.of(coarse, cell, event).errors(FEWER_RESAMPLES, 0, of_cells) + shift
+    null = NullModel.of(coarse, cell, event).errors(FEWER_RESAMPLES, 0, of_cells) + shift
     null[np.abs(null - value) <= 2 * PRECISION] = value
     n = int(grid.rows.sum())
     if not squared:
-        return LensError.of(name, value, _smooth_population(grid, event), null, n, words)
+        found = _smooth_population(grid, event)
+        return LensError.of(name, value, found, null, n=n, definition=words)
     wider = 1.0 if event is None else event.widening(grid, _cells_of(grid, WIDTH), squared=squared)
     categories = coarse.categories(cell)
     draws = categories.errors(categories.draw(FEWER_RESAMPLES, 0), of_cells) + shift
-    return LensError.of(name, value, _around(value, draws, n, wider), null, n, words)
+    found = _centred_interval(value, draws, n, wider)
+    return LensError.of(name, value, found, null, n=n, definition=words)
 
 
 def _smooth_population(grid: FineGrid, event: DependentEvent | None) -> Population:
@@ -592,13 +624,13 @@ def _smooth_population(grid: FineGrid, event: DependentEvent | None) -> Populati
     if event is not None:
         return smooth_population([coarse], [event], smooth_cells_error, SMOOTH_RESAMPLES, 0)
     cell = np.flatnonzero(coarse.kept)
-    part = Part(coarse.cells(cell), 1.0, Chance.of(coarse, cell).noise(SMOOTH_RESAMPLES, 0))
+    part = ErrorPart(coarse.cells(cell), 1.0, NullModel.of(coarse, cell).noise(SMOOTH_RESAMPLES, 0))
     return population_error([part], ABSOLUTE, error=smooth_cells_error)
 
 
-def _around(value: float, draws: np.ndarray, n: int, widening: float) -> Population:
-    """From errors of resampled rows, which are moved to lie around the value. `widening` is that of
-    dependent rows."""
+def _centred_interval(value: float, draws: np.ndarray, n: int, widening: float) -> Population:
+    """The percentile interval of resampled errors, centred at the value. `widening` : of dependent
+    rows."""
     finite = draws[np.isfinite(draws)]
     # a single row, resampled, is always the same
     if n < 2 or not len(finite) or not math.isfinite(widening):
@@ -631,5 +663,5 @@ def _root_mean_square(number: np.ndarray, effects: np.ndarray | None, cells: Cel
     return np.sqrt(np.maximum(0.0, debiased_gap(cells, Squared())))
 
 
-def _widened(draws: np.ndarray) -> np.ndarray:
+def _widened_by_root_two(draws: np.ndarray) -> np.ndarray:
     return draws.mean() + math.sqrt(2) * (draws - draws.mean())

@@ -6,7 +6,7 @@ import math
 
 import numpy as np
 
-from ..calibration.views import look
+from ..calibration.views import lens_rows
 from ..choices.lenses import TopLabel
 from ..text import counted
 from .finding import Case, Finding, Rule, between_shares, number, percent
@@ -134,7 +134,7 @@ def _worse(repair: Repair, raw: Repair) -> str:
 def few_confidences(case: Case) -> Finding | None:
     """Chidambaram & Ge 2024, Section 3: one confidence for all (mean replacement), or a few
     (histogram binning), is calibrated, not sharp."""
-    (seen,) = look(case.evidence.sample, TopLabel())
+    (seen,) = lens_rows(case.evidence.sample, TopLabel())
     n, values = len(seen.rows), np.unique(seen.view.outputs.astype(np.float32))
     if n < ENOUGH_ROWS or len(values) > min(FEW_VALUES, n // 10):
         return None

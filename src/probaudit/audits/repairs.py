@@ -34,7 +34,7 @@ from ..scoring.intervals import wilson
 from ..scoring.proper_scores import brier_score
 from ..states.evidence import RANKS, Evidence
 from ..text import counted
-from .lens_errors import FEWER_RESAMPLES, WIDTH, LensError, binned, described
+from .lens_errors import FEWER_RESAMPLES, WIDTH, LensError, binned_error, definition_of
 
 if TYPE_CHECKING:
     from ..calibrators.base import Calibrator
@@ -295,9 +295,9 @@ def _numbers(
     right = "share of rows stated correct" if pairs else right
     low, high = wilson(hits, 1 / float(share @ share) / _widening(clusters, in_rows - hits) ** 2)
     top = _error(
-        seen, Binary() if pairs else TopLabel(), described(TopLabel()) + f", {where}", clusters
+        seen, Binary() if pairs else TopLabel(), definition_of(TopLabel()) + f", {where}", clusters
     )
-    words = described(f"true class among the {k} most probable") + f", {where}"
+    words = definition_of(f"true class among the {k} most probable") + f", {where}"
     rank = _error(seen, among(k), words, clusters) if k else None
     classwise = math.nan if pairs else float(calibration_error(seen, lens=Classwise()))
     return {
@@ -314,7 +314,9 @@ def _numbers(
         "gain": _tidy(found.relative, f"share of the log score removed, {where}"),
         "ece": _tidy(top.estimate, top.estimate.definition),
         "ece_chance": top.null_high,
-        "classwise_ece": Estimate(classwise, n=n, definition=described(Classwise()) + f", {where}"),
+        "classwise_ece": Estimate(
+            classwise, n=n, definition=definition_of(Classwise()) + f", {where}"
+        ),
         "topk_ece": Estimate(math.nan) if rank is None else rank.estimate,
         "topk_chance": math.nan if rank is None else rank.null_high,
     }
@@ -377,6 +379,6 @@ def _error(seen: Predictions, lens: Lens, words: str, clusters: Clusters | None)
         else seen.sample_weight / seen.sample_weight.max()
     )
     event = None if clusters is None else DependentEvent(view, clusters)
-    return binned(
+    return binned_error(
         "ece", FineGrid.of_view(view, weights), WIDTH, words, resamples=FEWER_RESAMPLES, event=event
     )

@@ -1,5 +1,4 @@
-"""Cells that a sample of rows has decided, counted over all rows in a pass: for rows that stay in
-their files."""
+"""Cells of rows that stay in their files: a sample decides the cells, one pass counts all rows."""
 
 from __future__ import annotations
 
@@ -16,9 +15,9 @@ from ..errors import InputError
 from ..states import Plan
 from ..states.evidence import Evidence
 from .cells import Categories, Cells, effective_rows
-from .null import Steps
+from .null import BinomialNull
 from .terms import Term
-from .views import look, views_of_block
+from .views import lens_rows, views_of_block
 
 
 @dataclass(frozen=True, eq=False)
@@ -67,13 +66,11 @@ class CellCounting:
 
 
 def counted_terms(evidence: Evidence, lens: Lens, partition: Partition) -> tuple[list[Term], bool]:
-    """A term for each view of a lens, with all rows in the cells that the sample's outputs make;
-    and whether these cells do depend on the sample."""
+    """A term for each view of a lens, with all rows counted in the cells that the sample decided;
+    and whether these cells depend on the sample."""
     if evidence.total is None:
-        raise InputError(
-            "y_true", "the rows of a state cannot be had again; give those that it was made of"
-        )
-    views = [seen.view for seen in look(evidence.sample, lens)]
+        raise InputError("y_true", "a saved state has no rows; pass the original data")
+    views = [shown.view for shown in lens_rows(evidence.sample, lens)]
     widths = tuple(1 if view.outputs.ndim == 1 else view.outputs.shape[1] for view in views)
     labels = tuple(max(2, width) for width in widths)
     placed = tuple(partition.placed(view.outputs) for view in views)
@@ -81,9 +78,9 @@ def counted_terms(evidence: Evidence, lens: Lens, partition: Partition) -> tuple
     found = []
     for total, number in zip(totals, labels, strict=True):
         cells = _cells(total, number)
-        steps = (partial(Steps.of_cells, cells),) if cells.outputs.ndim == 1 else ()
+        nulls = (partial(BinomialNull.of_cells, cells),) if cells.outputs.ndim == 1 else ()
         found.append(
-            Term(cells, 1 / len(totals), (partial(_categories, total, number),), steps=steps)
+            Term(cells, 1 / len(totals), (partial(_categories, total, number),), nulls=nulls)
         )
     return found, any(one is not partition for one in placed)
 

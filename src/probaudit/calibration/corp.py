@@ -14,7 +14,7 @@ import numpy as np
 from ..choices.lenses import Lens, View
 from ..choices.scores import Score, as_score
 from ..data.inputs import RowOptions, documents_row_options
-from .event_measures import EventRows
+from .event_measures import EventOutcomes
 from .fine_grid import FineGrid
 from .null import draw_hits
 
@@ -119,7 +119,7 @@ def score_decomposition(
     0.0
     """
     rule = as_score(score)
-    rows = EventRows.of(y_true, y_proba, lens, options)
+    rows = EventOutcomes.of(y_true, y_proba, lens, options)
     return _decomposition(rows.p, rows.y, rows.w, rule)
 
 

@@ -53,7 +53,7 @@ class DependentEvent:
     def influence(self, grid: FineGrid, cell: np.ndarray, *, squared: bool = False) -> np.ndarray:
         """How much each row moves a calibration error over cells. `cell` numbers the grid's kept
         cells."""
-        gap = _gaps(grid.cells(cell), cell)
+        gap = _gaps_by_number(grid.cells(cell), cell)
         slope = gap if squared else np.sign(gap)
         moved = slope[self.cells(grid, cell)] * (self.view.labels - self.view.outputs)
         return np.asarray(moved - self.clusters.share @ moved)
@@ -67,7 +67,7 @@ class DependentEvent:
 
     def effects(self, cells: Cells, cell: np.ndarray) -> np.ndarray:
         """The design effect of each of the cells, given the cell of each row."""
-        centred = self.view.labels - self.view.outputs - _gaps(cells, cell)[cell]
+        centred = self.view.labels - self.view.outputs - _gaps_by_number(cells, cell)[cell]
         return self.clusters.cell_effects(centred, cell, int(cell.max()) + 1)[cells.number]
 
     def thinned(self, grid: FineGrid) -> FineGrid:
@@ -101,11 +101,11 @@ class DependentEvent:
         count = self.clusters.count
         widened = t95(count - 1) / Z95 if count > 1 else math.nan
         # Around the gaps of many cells, most of them of a single cluster, nothing would vary.
-        wide = cell if int(cell.max()) < SHARED_CELLS else _wide(grid)
+        wide = cell if int(cell.max()) < SHARED_CELLS else _wide_bins(grid)
         centred = (
             self.view.labels
             - self.view.outputs
-            - _gaps(grid.cells(wide), wide)[self.cells(grid, wide)]
+            - _gaps_by_number(grid.cells(wide), wide)[self.cells(grid, wide)]
         )
         return SharedNoise(self._shared(grid, cell, centred), widened)
 
@@ -113,7 +113,7 @@ class DependentEvent:
         size = int(cell.max()) + 1
         if size <= SHARED_CELLS:
             return self.clusters.shared_noise(residuals, self.cells(grid, cell), size)
-        wide = _wide(grid)  # whose parts share the noise by their weight
+        wide = _wide_bins(grid)  # whose parts share the noise by their weight
         found = self.clusters.shared_noise(residuals, self.cells(grid, wide), SHARED_CELLS)
         weight = grid.weight[grid.kept]
         parts = found[:, wide] * (weight / np.bincount(wide, weight)[wide])
@@ -128,7 +128,7 @@ class DependentEvent:
         return np.asarray(cell[np.minimum(np.searchsorted(kept, place), len(kept) - 1)])
 
 
-def _gaps(cells: Cells, cell: np.ndarray) -> np.ndarray:
+def _gaps_by_number(cells: Cells, cell: np.ndarray) -> np.ndarray:
     """The gap of each cell by its number, 0 of those without rows. `cell` : numbers up to the
     last."""
     found = np.zeros(int(cell.max()) + 1)
@@ -136,6 +136,6 @@ def _gaps(cells: Cells, cell: np.ndarray) -> np.ndarray:
     return found
 
 
-def _wide(grid: FineGrid) -> np.ndarray:
+def _wide_bins(grid: FineGrid) -> np.ndarray:
     """Which of 15 equal bins each kept cell is in."""
     return np.asarray(np.flatnonzero(grid.kept) * SHARED_CELLS // len(grid.rows))

@@ -1,10 +1,10 @@
-"""Calibration errors as functions of (y_true, y_proba): lens x selection x partition x distance."""
+"""Binned calibration errors of any lens, selection, partition and distance (ECE and its family)."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, Unpack
 
@@ -14,26 +14,26 @@ from ..choices.definitions import Definition, Described
 from ..choices.distances import Distance, Squared, as_distance
 from ..choices.lenses import Classwise, Lens, TopLabel
 from ..choices.partitions import EqualMass, EqualWidth, Partition
-from ..choices.selections import as_selection
 from ..data.inputs import RowOptions, documents_row_options, rows_of
+from ..data.predictions import Predictions
 from ..engines.choosing import Passing, as_source
 from ..engines.good_rows import survey
 from ..errors import InputError
 from ..estimate import Estimate
+from ..states import Summary
+from ..states.evidence import Evidence
 from .cell_counting import counted_terms
-from .cells import (
-    Cells,
-)
-from .gaps import debiased_gap, mean_gap, thin, worst_gap
+from .cells import Cells
+from .gaps import debiased_gap, mean_gap, single_row_cells, worst_gap
 from .intervals import check_resamples, population_of
 from .population import RESAMPLES, Population
-from .terms import even, grid_terms, row_terms, thinned_terms, with_class_shares
+from .terms import Term, even, grid_terms, row_terms, thinned_terms, with_class_shares
 
 INTERVAL = "interval for the error of the population"
 
 
 class CalibrationError(Estimate):
-    """An estimate that also keeps the cells it was summed over, for each view of the lens."""
+    """An estimate that keeps the cells it was summed over, for each view of the lens."""
 
     gathered: tuple[Cells, ...] = ()
     class_shares: tuple[float, ...] = ()  # if they were given
@@ -46,7 +46,7 @@ class CalibrationError(Estimate):
         return CalibrationError, (float(self),), dict(self.__dict__)
 
 
-def _error(
+def _as_error(
     value: float,
     definition: list[str | Described],
     n: int,
@@ -75,28 +75,29 @@ def calibration_error(
     seed: int = 0,
     **options: Unpack[RowOptions],
 ) -> CalibrationError:
-    """The mean distance between what was forecast and what happened, over cells of rows
-    (Kirchenbauer et al. 2022, Eq. 3).
+    """The mean distance between predicted and observed frequencies, over cells of rows
+    (Kirchenbauer et al. 2022, Eq. 3). The default is the usual ECE of the top label.
 
     y_true, y_proba : as in `log_score`; or what `scan` makes of files or of a dask DataFrame, or
-        dask arrays: a sample of their rows then decides the cells (the boxes of a `KDTree`, the
-        bins of `EqualMass`), and all rows are counted in a pass.
-    lens : what is judged; `TopLabel()` unless given. `Classwise()` averages over classes, evenly or
-        by weights, and gives each in `per_class`.
-    partition : which rows are judged together; `EqualWidth(15)` unless given.
+        dask arrays. Then a sample of the rows decides the cells (the boxes of a `KDTree`, the bins
+        of `EqualMass`), and one pass counts all rows.
+    lens : which probabilities are compared with which outcomes; `TopLabel()` by default.
+        `Classwise()` averages over classes, evenly or by weights, and reports each in `per_class`.
+    partition : how rows are split into cells; `EqualWidth(15)` by default.
     distance : "l1", "tvd", "l2", "squared", "max", "brier", "log" or a Distance.
-    where : which rows count: a boolean mask or a Selection; selections compose by `&`, `|` and `~`.
-    debias : take off what chance adds (distance "squared"; or "l1" of a single event); the result
-        may be negative. Rows in `clusters` count as fewer, by the design effect of each cell (Kish
-        1965).
+    where : which rows count: a boolean mask or a Selection. Selections compose by `&`, `|` and `~`.
+    debias : subtract the bias due to sampling noise (distance "squared"; or "l1" of a single
+        event). The result may be negative. In `clusters`, the rows of each cell are divided by its
+        design effect (Kish 1965).
     worst : the largest distance of any cell in place of the mean.
-    exact : with False, rows are first put on a fine grid of probabilities, in one pass that keeps
-        none of them, as it is done with data that does not fit into memory. For single events. Bins
-        then begin and end at the grid's cells.
-    interval : with True, a 95% interval for the error that a very large sample would have in the
-        same cells, and in `debiased` an estimate of it (see `calibration.population`). Chance raises
-        the error of a sample, so that it may lie above the interval. Rows in `clusters` are
+    exact : with False, one pass counts rows on a fine grid of probabilities and keeps none of them,
+        as for data that does not fit into memory. For single events. Bins then begin and end at
+        cells of the grid.
+    interval : with True, a 95% interval for the error of the population in the same cells, and a
+        bias-corrected estimate of it in `debiased` (see `calibration.population`). Sampling noise
+        raises the error of a sample, so it may lie above the interval. Rows in `clusters` are
         resampled by cluster.
+    resamples, seed : of the interval.
 
     >>> round(calibration_error([1, 0, 1, 1], [0.8, 0.7, 0.6, 0.9]), 4)
     0.35
@@ -117,66 +118,28 @@ def calibration_error(
             "clusters",
             "have no effect on the value of a plain error; add `interval=True`, or leave them out",
         )
+    rows = _Source.of(y_true, y_proba, where, options)
+    terms, sample_words = rows.terms(lens, partition, exact=exact, debias=debias, interval=interval)
+    terms = with_class_shares(terms, lens, rows.summary.priors)
     error = partial(debiased_gap if debias else worst_gap if worst else mean_gap, distance=metric)
-    sample_words = ""
-    if (source := as_source(y_true, y_proba, **options)) is not None:
-        if where is not None:
-            raise InputError("where", "needs rows in memory")
-        evidence = Passing().evidence(source)
-        predictions = evidence.sample
-    else:
-        evidence, predictions = None, rows_of(y_true, y_proba, **options)
-    if evidence is not None and evidence.sampled:
-        terms, decided = counted_terms(evidence, even(lens), partition)
-        if interval and (len(terms) > 1 or predictions.clusters is not None):
-            raise InputError(
-                "interval", "of several events, or of rows in clusters, needs rows in memory"
-            )
-        sample_words = f"cells of a sample of {len(predictions):,} rows" if decided else ""
-    elif exact:
-        terms = row_terms(predictions, lens, partition, where)
-    else:
-        terms = grid_terms(predictions, lens, partition, where)
-    if debias and predictions.clusters is not None:
-        if not exact or (evidence is not None and evidence.sampled):
-            raise InputError("debias", "of rows in clusters needs rows in memory, and `exact=True`")
-        terms = thinned_terms(predictions, lens, partition, where)
-    summary = survey(predictions).summary if evidence is None else evidence.summary
-    terms = with_class_shares(terms, lens, summary.priors)
-    cells = [term.cells for term in terms]
-    errors = [error(c) for c in cells]
+    errors = [error(term.cells) for term in terms]
     values = np.concatenate([np.atleast_1d(one) for one in errors]).tolist()
+    cells = [term.cells for term in terms]
     words: list[str | Described] = ["calibration error", lens, partition, metric]
-    if debias:
-        few = sum(int(thin(c).sum()) for c in cells)
-        words.append("debiased" + (f", {few} cells of one row left out" if few else ""))
-    words += ["largest cell"] if worst else []
-    words += ["where " + Definition(as_selection(where))] if where is not None else []
-    least, n = (
-        min(int((c.weight > 0).sum(axis=-1).min()) for c in cells),
-        max(int(c.rows.sum(axis=-1).max()) for c in cells),
-    )
-    if isinstance(partition, EqualMass) and least < min(partition.bins, n):
-        words.append(f"ties leave {least} bins")
+    words += _option_words(cells, partition, debias=debias, worst=worst, where=where)
     words += [sample_words] if sample_words else []
-    words += (
-        []
-        if exact or not terms[0].grid_cells
-        else [f"from a grid of {terms[0].grid_cells:,} cells"]
-    )
-    per_class = (
-        dict(zip(predictions.class_order, values, strict=True))
-        if isinstance(lens, Classwise)
-        else None
-    )
+    if not exact and terms[0].grid_cells:
+        words.append(f"from a grid of {terms[0].grid_cells:,} cells")
     words += [INTERVAL] if interval else []
+    classwise = isinstance(lens, Classwise)
+    per_class = dict(zip(rows.predictions.class_order, values, strict=True)) if classwise else None
     value = math.fsum(term.share * term.mean(one) for term, one in zip(terms, errors, strict=True))
-    found = _error(value, words, n, cells, per_class)
+    found = _as_error(value, words, _largest_n(cells), cells, per_class)
     if isinstance(lens, Classwise) and lens.weights is not None:
-        found.class_shares = tuple(np.asarray(lens.shares(summary.priors)).tolist())
+        found.class_shares = tuple(np.asarray(lens.shares(rows.summary.priors)).tolist())
     if interval:
-        clusters = predictions.cluster_numbers
-        _put(
+        clusters = rows.predictions.cluster_numbers
+        _set_interval(
             found,
             population_of(
                 terms, metric, clusters=clusters, resamples=resamples, seed=seed, worst=worst
@@ -185,13 +148,82 @@ def calibration_error(
     return found
 
 
+@dataclass(frozen=True, eq=False)
+class _Source:
+    """The rows of a calibration error: in memory, or in files of which a sample is in memory."""
+
+    predictions: Predictions
+    evidence: Evidence | None
+    where: Any
+
+    @classmethod
+    def of(cls, y_true: Any, y_proba: Any, where: Any, options: RowOptions) -> _Source:
+        if (source := as_source(y_true, y_proba, **options)) is None:
+            return cls(rows_of(y_true, y_proba, **options), None, where)
+        if where is not None:
+            raise InputError("where", "requires rows in memory; load them with `read`")
+        evidence = Passing().evidence(source)
+        return cls(evidence.sample, evidence, None)
+
+    @property
+    def sampled(self) -> bool:
+        return self.evidence is not None and self.evidence.sampled
+
+    @property
+    def summary(self) -> Summary:
+        return survey(self.predictions).summary if self.evidence is None else self.evidence.summary
+
+    def terms(
+        self, lens: Lens, partition: Partition, *, exact: bool, debias: bool, interval: bool
+    ) -> tuple[list[Term], str]:
+        """A term for each view of the lens; and how a sample decided the cells, if one did."""
+        rows, words = self.predictions, ""
+        if self.evidence is not None and self.sampled:
+            terms, decided = counted_terms(self.evidence, even(lens), partition)
+            if interval and (len(terms) > 1 or rows.clusters is not None):
+                rule = "of several events, or of rows in clusters, requires rows in memory"
+                raise InputError("interval", rule)
+            words = f"cells of a sample of {len(rows):,} rows" if decided else ""
+        elif exact:
+            terms = row_terms(rows, lens, partition, self.where)
+        else:
+            terms = grid_terms(rows, lens, partition, self.where)
+        if debias and rows.clusters is not None:
+            if not exact or self.sampled:
+                rule = "of rows in clusters requires rows in memory and `exact=True`"
+                raise InputError("debias", rule)
+            terms = thinned_terms(rows, lens, partition, self.where)
+        return terms, words
+
+
+def _option_words(
+    cells: Sequence[Cells], partition: Partition, *, debias: bool, worst: bool, where: Any
+) -> list[str | Described]:
+    """What the options add to the definition of an error."""
+    words: list[str | Described] = []
+    if debias:
+        few = sum(int(single_row_cells(c).sum()) for c in cells)
+        words.append("debiased" + (f", {few} cells of one row left out" if few else ""))
+    words += ["largest cell"] if worst else []
+    words += ["where " + Definition(as_selection(where))] if where is not None else []
+    least = min(int((c.weight > 0).sum(axis=-1).min()) for c in cells)
+    if isinstance(partition, EqualMass) and least < min(partition.bins, _largest_n(cells)):
+        words.append(f"ties leave {least} bins")
+    return words
+
+
+def _largest_n(cells: Sequence[Cells]) -> int:
+    """The rows of the error that has most."""
+    return max(int(c.rows.sum(axis=-1).max()) for c in cells)
+
+
 def _check_interval(interval: bool, resamples: int) -> None:
     if not isinstance(interval, bool):
         raise InputError("interval", "must be True or False", repr(interval))
     check_resamples(resamples)
 
 
-def _put(found: CalibrationError, population: Population) -> None:
+def _set_interval(found: CalibrationError, population: Population) -> None:
     found.debiased, found.low, found.high = population.debiased, population.low, population.high
 
 
@@ -210,8 +242,11 @@ def partitioned_calibration_error(
     seed: int = 0,
     **options: Unpack[RowOptions],
 ) -> CalibrationError:
-    """The calibration error over several partitions, chosen with given probabilities (Yang et al.
-    2023, Definition 2).
+    """The calibration error averaged over several partitions, with given weights (Yang et al. 2023,
+    Definition 2).
+
+    partitions : one partition, or several.
+    weights : of the partitions, summing to 1; equal by default.
 
     `Whole()` gives the distance of the marginals (Example 5), `Each()` the mean distance of every
     row from its label (Example 4), which for "brier" is the Brier score itself. Intervals as in
@@ -219,7 +254,7 @@ def partitioned_calibration_error(
     """
     chosen = [partitions] if isinstance(partitions, Partition) else list(partitions)
     if not chosen:
-        raise InputError("partitions", "needs at least one partition")
+        raise InputError("partitions", "must contain at least one partition")
     shares = (
         np.full(len(chosen), 1 / len(chosen))
         if weights is None
@@ -231,7 +266,7 @@ def partitioned_calibration_error(
         or not abs(shares.sum() - 1) < 1e-9
     ):
         raise InputError(
-            "weights", f"needs {len(chosen)} probabilities that sum to 1", shares.tolist()
+            "weights", f"must be {len(chosen)} probabilities that sum to 1", shares.tolist()
         )
     _check_interval(interval, resamples)
     if options.get("clusters") is not None and not interval:
@@ -250,10 +285,12 @@ def partitioned_calibration_error(
     words += [f"{len(chosen)} partitions", metric]
     words += [INTERVAL] if interval else []
     value = math.fsum(term.share * term.mean(mean_gap(term.cells, metric)) for term in terms)
-    found = _error(value, words, max(int(c.rows.sum(axis=-1).max()) for c in cells), cells)
+    found = _as_error(value, words, _largest_n(cells), cells)
     if interval:
         clusters = predictions.cluster_numbers
-        _put(found, population_of(terms, metric, clusters=clusters, resamples=resamples, seed=seed))
+        _set_interval(
+            found, population_of(terms, metric, clusters=clusters, resamples=resamples, seed=seed)
+        )
     return found
 
 
@@ -272,11 +309,11 @@ def rms_calibration_error(
     seed: int = 0,
     **options: Unpack[RowOptions],
 ) -> CalibrationError:
-    """The root of the mean squared calibration error, debiased unless told otherwise (Kumar et al.
-    2019).
+    """The root mean squared calibration error, debiased by default (Kumar et al. 2019).
 
-    A debiased error below 0 counts as 0; with `Classwise()`, class by class. The interval is the
-    root of that of the mean. Other arguments as in `calibration_error`."""
+    A debiased mean square below 0 counts as 0; with `Classwise()`, class by class. The ends of the
+    interval are the roots of those of the mean square. `partition` is `EqualMass(15)` by default.
+    Other arguments as in `calibration_error`."""
     found = calibration_error(
         y_true,
         y_proba,
@@ -299,6 +336,6 @@ def rms_calibration_error(
         square * share
         for square, share in zip(squares, shares or [1 / len(squares)] * len(squares), strict=True)
     )
-    root = _error(math.sqrt(mean), ["root of " + found.definition], found.n, found.gathered)
-    _put(root, Population(found.debiased, found.low, found.high).root())
+    root = _as_error(math.sqrt(mean), ["root of " + found.definition], found.n, found.gathered)
+    _set_interval(root, Population(found.debiased, found.low, found.high).root())
     return root

@@ -17,24 +17,24 @@ from ..errors import InputError
 from ..states import CELLS
 from .fine_grid import FineGrid
 from .kernel_regression import smoothed
-from .views import Seen, look_at_event
+from .views import LensRows, event_rows
 
 # a kernel's width in cells of the grid; finer ones would not change a sixth digit
 CELLS_A_WIDTH = 100
 
 
 @dataclass(frozen=True)
-class EventRows:
+class EventOutcomes:
     """The rows of one event: outputs p, labels y in {0, 1}, weights w."""
 
     p: np.ndarray
     y: np.ndarray
     w: np.ndarray
-    seen: Seen
+    shown: LensRows
 
     @property
     def order(self) -> np.ndarray:
-        return self.seen.order
+        return self.shown.order
 
     @classmethod
     def of(
@@ -46,9 +46,9 @@ class EventRows:
         *,
         weighted: bool = True,
         independent: str = "",
-    ) -> EventRows:
-        """Outputs, labels and weights of the event that a lens shows. `independent` names a test or a
-        standard error that holds for independent rows only."""
+    ) -> EventOutcomes:
+        """The event that a lens shows. `independent` names a test or a standard error that is
+        valid for independent rows only."""
         if not weighted and options.get("sample_weight") is not None:
             raise InputError("sample_weight", "this measure is defined for rows of equal weight")
         predictions = rows_of(y_true, y_proba, **options)
@@ -57,14 +57,15 @@ class EventRows:
             raise InputError("clusters", rule)
         if not independent and options.get("clusters") is not None:
             raise InputError(
-                "clusters", "has no effect here: this measure has neither interval nor test"
+                "clusters",
+                "has no effect here: this measure has no interval and no test; leave it out",
             )
         if lens is None and predictions.n_classes != 2:
             raise InputError(
                 "lens", "with more than two classes, say which event: TopLabel() or OneVsRest(k)"
             )
-        seen = look_at_event(predictions, Binary() if lens is None else lens)
-        return cls(np.clip(seen.view.outputs, 0, 1), seen.view.labels, seen.weights, seen)
+        shown = event_rows(predictions, Binary() if lens is None else lens)
+        return cls(np.clip(shown.view.outputs, 0, 1), shown.view.labels, shown.weights, shown)
 
 
 @dataclass(frozen=True)
@@ -88,12 +89,12 @@ def cumulative_differences(
 
     No bins are needed (Arrieta-Ibarra et al. 2022).
     """
-    rows = EventRows.of(y_true, y_proba, lens, options)
+    rows = EventOutcomes.of(y_true, y_proba, lens, options)
     return _walk(rows.p, rows.y, rows.w, rows.order)
 
 
 def _walk(p: np.ndarray, y: np.ndarray, w: np.ndarray, order: np.ndarray) -> CumulativeDifferences:
-    """Equal outputs are one step of the walk, so that the order of ties does not matter."""
+    """Equal outputs are one step of the walk, so the order of ties does not matter."""
     rising = p[order]
     new = np.r_[True, rising[1:] != rising[:-1]]
     walk = np.cumsum(np.bincount(np.cumsum(new) - 1, (w * (y - p))[order]) / w.sum())
@@ -127,7 +128,7 @@ def calibration_line(
     y_true: Any, y_proba: Any = None, *, lens: Lens | None = None, **options: Unpack[RowOptions]
 ) -> CalibrationLine:
     """Calibration slope and intercept (Cox 1958), and calibration in the large."""
-    rows = EventRows.of(
+    rows = EventOutcomes.of(
         y_true, y_proba, lens, options, independent="a standard error of the calibration line"
     )
     return _cox_line(rows.p, rows.y, rows.w)
@@ -138,11 +139,11 @@ def _cox_line(p: np.ndarray, y: np.ndarray, w: np.ndarray) -> CalibrationLine:
     if not ((p > 0) & (p < 1)).all():
         raise InputError(
             "y_proba",
-            "the logistic line needs outputs inside (0, 1)",
+            "the logistic line requires outputs inside (0, 1)",
             float(p[(p <= 0) | (p >= 1)][0]),
         )
     if y.min() == y.max():
-        raise InputError("y_true", "the logistic line needs both outcomes", int(y[0]))
+        raise InputError("y_true", "the logistic line requires both outcomes", int(y[0]))
     z = np.log(p) - np.log1p(-p)
     features = np.stack([np.ones_like(z), z])
     with ThreadPoolExecutor(2) as pool:  # their loops do not hold the interpreter's lock
@@ -165,7 +166,7 @@ def _logistic(
     features: np.ndarray, y: np.ndarray, w: np.ndarray, free: int
 ) -> tuple[np.ndarray, np.ndarray, bool]:
     """(intercept, slope) of a logistic regression, the first so many of them free and the rest held
-    at (0, 1); the covariance of the free ones, and whether Newton's steps came to rest.
+    at (0, 1); the covariance of the free ones, and whether Newton's method converged.
 
     The loss is convex; a step that would raise it is halved. Outcomes that the outputs separate
     have no finite solution.
@@ -218,7 +219,7 @@ def calibration_indices(
     The authors use a loess curve; any smooth curve serves, and this one needs no sample of the
     rows.
     """
-    rows = EventRows.of(y_true, y_proba, lens, options)
+    rows = EventOutcomes.of(y_true, y_proba, lens, options)
     grid = FineGrid.of_view(View(rows.p, rows.y), rows.w).coarse(
         int(min(CELLS, CELLS_A_WIDTH / bandwidth))
     )

@@ -12,7 +12,7 @@ from ..choices.lenses import Lens
 from ..choices.partitions import EqualMass
 from ..data.inputs import RowOptions, documents_row_options
 from ..errors import InputError
-from .event_measures import EventRows
+from .event_measures import EventOutcomes
 
 # events, and non-events, of a group whose squared deviation counts as chi-squared
 FEWEST_EXPECTED = 5
@@ -36,14 +36,14 @@ class EventTest:
 def spiegelhalter_test(
     y_true: Any, y_proba: Any = None, *, lens: Lens | None = None, **options: Unpack[RowOptions]
 ) -> EventTest:
-    """Is the Brier score larger or smaller than it should be if the probabilities were true?
+    """Spiegelhalter's Z test (1986): is the Brier score what a calibrated model would have?
 
     >>> rng = np.random.default_rng(0)
     >>> p = rng.random(1000)
     >>> spiegelhalter_test(rng.random(1000) < p, p).p_value > 0.05
     True
     """
-    rows = EventRows.of(
+    rows = EventOutcomes.of(
         y_true, y_proba, lens, options, weighted=False, independent="Spiegelhalter's test"
     )
     return _spiegelhalter(rows.p, rows.y)
@@ -68,7 +68,7 @@ def hosmer_lemeshow_test(
     >>> hosmer_lemeshow_test(rng.random(1000) < p, p).p_value > 0.05
     True
     """
-    rows = EventRows.of(
+    rows = EventOutcomes.of(
         y_true, y_proba, lens, options, weighted=False, independent="the Hosmer-Lemeshow test"
     )
     return _hosmer_lemeshow(rows.p, rows.y, EqualMass(groups).cells(rows.p, rows.order))
@@ -79,7 +79,7 @@ def _spiegelhalter(p: np.ndarray, y: np.ndarray) -> EventTest:
     variance = float(((1 - 2 * p) ** 2 * p * (1 - p)).sum())
     excess = float(((y - p) * (1 - 2 * p)).sum())
     if variance <= 0:
-        raise InputError("y_proba", "Spiegelhalter's test needs outputs other than 0, 1/2 and 1")
+        raise InputError("y_proba", "Spiegelhalter's test requires outputs other than 0, 1/2 and 1")
     z = excess / math.sqrt(variance)
     return EventTest(z, math.erfc(abs(z) / math.sqrt(2)), len(p), "Spiegelhalter's Z, two-sided")
 

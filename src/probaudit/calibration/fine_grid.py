@@ -137,8 +137,8 @@ class FineGrid:
 
 
 def grid_sums(cells: Cells, size: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Sums of weights, weighted outputs and weighted targets on a whole grid of so many cells, [...,
-    size], given those of its cells that have rows."""
+    """Sums of weights, weighted outputs and weighted targets on a whole grid, [..., size], given
+    those of its cells that have rows."""
 
     def on_grid(values: np.ndarray) -> np.ndarray:
         found = np.zeros((*values.shape[:-1], size))

@@ -17,7 +17,7 @@ from collections.abc import Iterable, Sequence
 import numpy as np
 
 from .cells import effective_rows
-from .null import RELATIVE_ROUNDING, ROUNDING, Steps
+from .null import RELATIVE_ROUNDING, ROUNDING, BinomialNull
 
 GRID = 1024  # steps from 0 to the error
 SMALLEST = 1e-12  # sums of probabilities are rounded to about this
@@ -27,13 +27,13 @@ MOST_COUNTED = 512  # values of a count; beyond, it is normal
 TOGETHER = 64  # errors at a time
 
 
-def exceedance(nulls: Sequence[Steps], values: Iterable[float]) -> np.ndarray:
+def exceedance(nulls: Sequence[BinomialNull], values: Iterable[float]) -> np.ndarray:
     """P(error >= value) if the model is calibrated, for each binned error (distance L1).
 
     Weighted rows count as their effective number, of equal weight in each bin.
 
     >>> rows = np.array([10])
-    >>> one = Steps(np.array([0]), rows, rows * 1.0, rows * 1.0, np.array([0.5]))
+    >>> one = BinomialNull(np.array([0]), rows, rows * 1.0, rows * 1.0, np.array([0.5]))
     >>> exceedance([one], [0.3]).round(6)  # at least 8, or at most 2, of 10
     array([0.109375])
     """
@@ -45,11 +45,12 @@ def exceedance(nulls: Sequence[Steps], values: Iterable[float]) -> np.ndarray:
     return found
 
 
-def _tails(nulls: Sequence[Steps], values: np.ndarray) -> np.ndarray:
+def _tails(nulls: Sequence[BinomialNull], values: np.ndarray) -> np.ndarray:
     totals = np.array([null.weight.sum() for null in nulls])
     limits = totals * (values * (1 - RELATIVE_ROUNDING) - ROUNDING)
     bins = [
-        _gaps(null, limit) if limit > 0 else [] for null, limit in zip(nulls, limits, strict=True)
+        _bin_distributions(null, limit) if limit > 0 else []
+        for null, limit in zip(nulls, limits, strict=True)
     ]
     most = max(map(len, bins), default=0)
     kept = np.zeros((len(nulls), GRID))
@@ -64,7 +65,7 @@ def _tails(nulls: Sequence[Steps], values: np.ndarray) -> np.ndarray:
     return np.clip(tails, SMALLEST, 1.0)
 
 
-def _gaps(null: Steps, limit: float) -> list[np.ndarray]:
+def _bin_distributions(null: BinomialNull, limit: float) -> list[np.ndarray]:
     """The probabilities of |H_b - E_b| on the grid of [0, limit), for each bin; what lies beyond is
     left out."""
     starts = np.flatnonzero(np.r_[True, np.diff(null.cell) > 0])
@@ -74,11 +75,15 @@ def _gaps(null: Steps, limit: float) -> list[np.ndarray]:
     found = []
     for low, high in zip(starts, ends, strict=True):
         part = slice(low, high)
-        found.append(_gap(size[part], mean[part], null.weight[part] / size[part], limit))
+        found.append(
+            _bin_distribution(size[part], mean[part], null.weight[part] / size[part], limit)
+        )
     return found
 
 
-def _gap(size: np.ndarray, mean: np.ndarray, unit: np.ndarray, limit: float) -> np.ndarray:
+def _bin_distribution(
+    size: np.ndarray, mean: np.ndarray, unit: np.ndarray, limit: float
+) -> np.ndarray:
     """The same for one bin of rows that count `unit` each."""
     varying = size * mean * (1 - mean)
     variance = float(varying.sum())
@@ -92,15 +97,15 @@ def _gap(size: np.ndarray, mean: np.ndarray, unit: np.ndarray, limit: float) -> 
     first = max(0, int(np.floor(expected - reach)))
     last = min(int(size.sum()), int(np.ceil(expected + reach)))
     if last - first >= MOST_COUNTED:
-        return _normal_gap(np.sqrt(variance) * scale)
+        return _normal_distribution(np.sqrt(variance) * scale)
     hits = np.arange(first, last + 1)
-    chances = _count_chances(size, mean, first, last)
+    probabilities = _count_probabilities(size, mean, first, last)
     place = np.ceil(np.abs(hits - expected) * scale * (1 - RELATIVE_ROUNDING)).astype(np.int64)
     inside = place < GRID
-    return np.bincount(place[inside], chances[inside], minlength=GRID)
+    return np.bincount(place[inside], probabilities[inside], minlength=GRID)
 
 
-def _count_chances(size: np.ndarray, mean: np.ndarray, first: int, last: int) -> np.ndarray:
+def _count_probabilities(size: np.ndarray, mean: np.ndarray, first: int, last: int) -> np.ndarray:
     """P(H = first), ..., P(H = last) of a sum of binomials that hardly leaves this range."""
     count = 1 << (last - first).bit_length()  # at least as many; a power of 2 is fastest
     turn = 2 * np.pi * np.arange(count // 2 + 1) / count
@@ -110,7 +115,7 @@ def _count_chances(size: np.ndarray, mean: np.ndarray, first: int, last: int) ->
     return np.maximum(found, 0.0)
 
 
-def _normal_gap(deviation: float) -> np.ndarray:
+def _normal_distribution(deviation: float) -> np.ndarray:
     from scipy.special import ndtr
 
     edges = np.arange(GRID) / deviation

@@ -43,21 +43,21 @@ def worst_gap(cells: Cells, distance: Distance) -> np.ndarray:
 
 
 def debiased_gap(cells: Cells, distance: Distance) -> np.ndarray:
-    """The mean distance less what chance adds to it.
+    """The mean distance less its bias due to sampling noise.
 
-    To a squared distance it adds t (1 - t) / (n - 1) for each target t (Kumar et al. 2019). To the
-    absolute difference g of a single event it adds about E|g + s Z| - g, Z normal and s^2 = t (1 -
-    t) / n: what Kumar et al. resample, in closed form (a folded normal). Of weighted rows, n is the
-    effective number, (sum w)^2 / sum w^2. A cell of one row says nothing about chance; such cells
-    are left out.
+    The bias of a squared distance is t (1 - t) / (n - 1) for each target t (Kumar et al. 2019).
+    That of the absolute difference g of a single event is about E|g + s Z| - g, with Z normal and
+    s^2 = t (1 - t) / n: the mean of a folded normal, where Kumar et al. resample. For weighted rows
+    n is the effective number, (sum w)^2 / sum w^2. Cells of one row show no variance and are left
+    out.
     """
     event = cells.outputs.ndim == cells.weight.ndim
     if not (isinstance(distance, Squared) or (isinstance(distance, (L1, TVD)) and event)):
-        rule = 'needs distance="squared", or "l1" and a lens that shows a single event: only their bias is known'
+        rule = 'requires distance="squared", or "l1" and a lens of a single event (known bias)'
         raise InputError("debias", rule, repr(distance))
     enough = cells.effective > ONE_ROW
     if not enough.any():
-        raise InputError("debias", "needs a cell of two rows or more")
+        raise InputError("debias", "requires a cell of two rows or more; use fewer cells")
     gap, noise = gaps(cells, distance), cells.targets * (1 - cells.targets)
     size = np.where(enough, cells.effective, 2.0)
     if isinstance(distance, Squared):
@@ -77,6 +77,6 @@ def _folded_mean(mean: np.ndarray, deviation: np.ndarray) -> np.ndarray:
     return deviation * np.sqrt(2 / np.pi) * np.exp(-(ratio**2) / 2) + mean * (1 - 2 * ndtr(-ratio))
 
 
-def thin(cells: Cells) -> np.ndarray:
-    """Which cells have rows, but too few to be debiased."""
+def single_row_cells(cells: Cells) -> np.ndarray:
+    """Which cells have too few rows to be debiased: an effective number of one."""
     return (cells.weight > 0) & ~(cells.effective > ONE_ROW)

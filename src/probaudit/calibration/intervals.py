@@ -16,7 +16,7 @@ from ..errors import InputError
 from ..scoring.intervals import Z95, t95
 from .cells import Categories, CellError, Cells
 from .gaps import mean_gap, worst_gap
-from .population import Noise, Part, Population, population_error
+from .population import ErrorPart, Noise, Population, population_error
 from .resampling import (
     Method,
     Statistic,
@@ -32,8 +32,8 @@ DEPENDENCE_RESAMPLES = 400  # for how much errors of several events vary togethe
 
 @dataclass(frozen=True)
 class Bootstrap:
-    """How an interval is found: by which method, from how many resamples, and whether whole
-    clusters are resampled."""
+    """A bootstrap interval: its method, the number of resamples, and the clusters to resample, if
+    any."""
 
     method: Method
     clusters: np.ndarray | None
@@ -113,8 +113,8 @@ class Bootstrap:
 
 
 def few_clusters(count: int) -> float:
-    """How much wider an interval by resampled clusters must be where they are few: by the
-    correction G / (G - 1) of a variance and by Student's quantile. One cluster says nothing.
+    """How much wider an interval of resampled clusters must be if they are few: by the
+    correction G / (G - 1) of a variance and by Student's quantile. NaN for a single cluster.
 
     >>> round(few_clusters(5), 2), round(few_clusters(1000), 3)
     (1.58, 1.002)
@@ -165,9 +165,9 @@ def population_of(
             return Population()
         counts = _unit_counts(units, resamples, seed)
 
-    def noise(term: Term, cells: Cells, make: Callable[[], Categories], steps: Any) -> Noise:
-        if steps is not None and clusters is None:
-            made = cache(steps)
+    def noise(term: Term, cells: Cells, make: Callable[[], Categories], null: Any) -> Noise:
+        if null is not None and clusters is None:
+            made = cache(null)
             return lambda gaps: np.asarray(made().noise(gaps, resamples, seed))
         drawn = cache(partial(resampled, term, cells, make))
         return lambda gaps: drawn()
@@ -183,8 +183,8 @@ def population_of(
         return np.concatenate([_deviations(c, cells) for c in categories.resampled(drawn)])
 
     parts = [
-        Part(cells, share, noise(term, cells, make, steps))
-        for term, cells, share, make, steps in each
+        ErrorPart(cells, share, noise(term, cells, make, null))
+        for term, cells, share, make, null in each
     ]
     if clusters is None and len(parts) > 1:
         widened = dependence(terms, distance, seed, worst=worst, error=error)

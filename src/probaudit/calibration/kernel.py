@@ -30,7 +30,7 @@ from .kernel_regression import (
 from .local_logistic import NARROWEST
 from .log_kernel import log_calibration, log_estimate, log_sharpness
 from .resampling import Method
-from .terms import terms_on_grid, whole_grid_term
+from .terms import Term, terms_on_grid, whole_grid_term
 from .views import grids_of
 
 STEPS = 5  # cells within the width of a kernel, for resamples
@@ -57,21 +57,21 @@ def kernel_calibration_error(
     """The mean divergence of E[target | output] from the output, by kernel regression (Chidambaram
     & Ge 2024, Theorem C.4).
 
-    score : "brier" for squared differences, by Nadaraya-Watson regression as in the paper's
-        reference: never negative, and above zero by chance (the audit prints the value expected if
-        calibrated beside it). It is the error of outputs and targets smoothed by the kernel; that
-        of models whose outputs mostly lie within a bandwidth of 1 can be twice as large. "log" for
-        the binary Kullback-Leibler divergence: log loss of the outputs less that of a local
-        logistic regression, for rows left out of its fit, with the noise of the fit removed (see
-        `calibration.local_logistic`). Eq. C.3 with a Nadaraya-Watson regression is too low by a
-        quarter or more in worlds of known truth, and its plug-in too high; the reference has no log
-        score that runs. The error is zero on average for a calibrated model, so that it may be
-        slightly negative, and infinite if an outcome was given probability 0.
+    score : "brier" for squared differences, by Nadaraya-Watson regression as in the authors'
+        code. It is never negative, and positive on average for a calibrated model (the audit
+        prints the value expected if calibrated beside it). Outputs and targets are smoothed alike;
+        if most outputs lie within a bandwidth of 1, the true error can be twice as large. "log" for
+        the binary Kullback-Leibler divergence: the log loss of the outputs less that of a local
+        logistic regression, for rows left out of its fit, less the noise of the fit (see
+        `calibration.local_logistic`). With a Nadaraya-Watson regression, Eq. C.3 is too low by a
+        quarter or more on simulated data of known truth, and the plug-in too high. The error is
+        zero on average for a calibrated model, so it may be slightly negative. It is infinite if
+        an outcome had probability 0.
     kernel, bandwidth : of the window, on the scale of the outputs.
     reflect : mirror the kernel at 0 and 1.
-    interval : "percentile" or "bca", from `resamples` of the rows, or of whole clusters; none
-        unless given. Chance adds to the error by the Brier score, and adds again in each resample;
-        both are taken off the ends of the interval, not off the error.
+    interval : "percentile" or "bca", from `resamples` of the rows or of whole clusters; no interval
+        by default. Sampling noise raises the error by the Brier score, and again in each resample.
+        The ends of the interval are corrected for both; the error itself is not.
 
     >>> round(kernel_calibration_error([1, 1, 0, 0], [0.5, 0.5, 0.5, 0.5]), 6)
     0.0
@@ -91,45 +91,32 @@ def kernel_calibration_error(
     grids = grids_of(predictions, lens)
     error = partial(kernel_error, kernel=kernel, bandwidth=bandwidth, reflect=reflect)
     found = [float(error(grid.weight, grid.outputs, grid.targets)) for grid in grids]
-    return _estimate(found, words, predictions, lens, grids, bootstrap, error, bandwidth)
+    value = math.fsum(found) / len(found)
+    estimate = Estimate(value, n=max(int(grid.rows.sum()) for grid in grids), definition=words)
+    if bootstrap is not None:
+        cells = int(min(len(grids[0].rows), STEPS / max(bandwidth, 1e-9)))
+        single = len(grids) == 1 and bootstrap.clusters is None
+        coarse = grids[0].coarse(cells)
+        size = len(coarse.rows)
+        terms = [whole_grid_term(coarse)] if single else terms_on_grid(predictions, lens, size)
+        _set_interval(estimate, terms, bootstrap, error, size)
+    return estimate
 
 
-def _estimate(
-    values: list[float],
-    words: str,
-    predictions: Predictions,
-    lens: Lens,
-    grids: list[FineGrid],
-    bootstrap: Bootstrap | None,
-    error: GridError,
-    width: float,
-) -> Estimate:
-    """The mean over events, with an interval from resamples of a grid whose cells are small beside
-    the kernel's width."""
-    value = math.fsum(values) / len(values)
-    found = Estimate(value, n=max(int(grid.rows.sum()) for grid in grids), definition=words)
-    if bootstrap is None:
-        return found
-    least = int(min(len(grids[0].rows), STEPS / max(width, 1e-9)))
-    size = len(grids[0].coarse(least).rows)
-    single = len(grids) == 1 and bootstrap.clusters is None
-    terms = (
-        [whole_grid_term(grids[0].coarse(least))]
-        if single
-        else terms_on_grid(predictions, lens, size)
-    )
+def _set_interval(
+    estimate: Estimate, terms: list[Term], bootstrap: Bootstrap, error: GridError, size: int
+) -> None:
+    """The interval from resamples of a grid of `size` cells, which are narrow beside the kernel."""
 
     def cells_error(cells: Cells) -> np.ndarray:
         return error(*grid_sums(cells, size))
 
+    value = float(estimate)
     coarse = math.fsum(term.share * float(cells_error(term.cells)) for term in terms)
     low, high = bootstrap.interval(coarse, terms, cells_error)
     if math.isfinite(low):
-        found.low, found.high = (
-            max(0.0, min(value, low + value - coarse)),
-            max(value, high + value - coarse),
-        )
-    return found
+        estimate.low = max(0.0, min(value, low + value - coarse))
+        estimate.high = max(value, high + value - coarse)
 
 
 @documents_row_options
@@ -143,10 +130,10 @@ def kernel_calibration_curve(
     bandwidth: float = 0.05,
     **options: Unpack[RowOptions],
 ) -> KernelCurve:
-    """How often the most probable class is right, and the mean loss, at each confidence: kernel
+    """The accuracy of the most probable class, and the mean loss, at each confidence, by kernel
     regression (Chidambaram & Ge 2024, Eq. 4.7).
 
-    x : confidences to look at; 101 of them from 0 to 1 unless given.
+    x : confidences at which to evaluate; 101 equal steps from 0 to 1 by default.
     score : "brier" or "log": the loss, over all classes, and the divergence. The sharpness gap by
         the log score is the regression of the loss of each row less its part of
         `kernel_calibration_error`, so that it is finite and not negative (Proposition 4.8); rows
@@ -190,9 +177,9 @@ def _bootstrap(
     *,
     bias_removed: int,
 ) -> Bootstrap | None:
-    """How the interval is found, by the rows' clusters; clusters that would have no effect are
-    refused."""
+    """The bootstrap of the interval, by clusters if there are any. Raises if clusters would have no
+    effect."""
     if interval is None and options.get("clusters") is not None:
-        raise InputError("clusters", 'needs interval="percentile" or "bca"')
+        raise InputError("clusters", 'requires interval="percentile" or "bca"')
     clusters = None if interval is None else predictions.cluster_numbers
     return Bootstrap.of(interval, clusters, resamples, seed, bias_removed=bias_removed)

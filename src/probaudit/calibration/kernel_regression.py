@@ -1,5 +1,5 @@
-"""Kernel regression on the confidence: calibration error, curve, density and sharpness gap (paper
-5, Section 4.2)."""
+"""Kernel regression on the confidence: calibration error, curve, density and sharpness gap
+(Chidambaram & Ge 2024, Section 4.2)."""
 
 from __future__ import annotations
 

@@ -288,7 +288,9 @@ class LogCalibration:
         w, hit = odds.weights, odds.weights * odds.labels
         sums = Sums(total(w), total(hit), total(w**2))
         place = total(w * odds.log_odds) / sums.weight
-        fit = LocalLogistic.fit(place, sums, _near(logistic(place), kernel, bandwidth, reflect))
+        fit = LocalLogistic.fit(
+            place, sums, _kernel_weights(logistic(place), kernel, bandwidth, reflect)
+        )
         finite = np.where(np.isfinite(odds.loss), odds.loss, 0.0)
         parts = (
             (total((w - hit) * finite), sums.weight - sums.hits),
@@ -315,7 +317,7 @@ class LogCalibration:
         return np.asarray((before - after).sum(axis=-1) / sums.weight.sum(axis=-1))
 
 
-def _near(
+def _kernel_weights(
     x: np.ndarray, kernel: Callable[[np.ndarray], np.ndarray], bandwidth: float, reflect: bool
 ) -> np.ndarray:
     images = [x, -x, 2 - x] if reflect else [x]

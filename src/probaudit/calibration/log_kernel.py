@@ -20,7 +20,7 @@ from .kernel_regression import kernel_definition, kernel_function
 from .local_logistic import EventOdds, LogCalibration
 from .resampling import Method
 from .terms import Term
-from .views import lens_of, look
+from .views import lens_of, lens_rows
 
 CHUNK_VALUES = 2**20  # probabilities copied at a time
 
@@ -93,18 +93,18 @@ def _event_odds(predictions: Predictions, lens: Lens) -> list[EventOdds]:
     if not len(rows.labels) or not rows.weights.any():
         raise InputError(predictions.name("probs"), "no row is left to judge")
     found = []
-    for number, seen in enumerate(look(predictions, lens)):
-        outputs = seen.view.outputs
+    for number, shown in enumerate(lens_rows(predictions, lens)):
+        outputs = shown.view.outputs
         if outputs.ndim != 1:
             raise InputError("lens", "must show a single event", repr(lens))
-        others = _others(rows.probs, lens, number, outputs)
+        others = _complement(rows.probs, lens, number, outputs)
         found.append(
-            EventOdds.of(outputs, others, seen.view.labels, seen.weights, seen.rows, seen.total)
+            EventOdds.of(outputs, others, shown.view.labels, shown.weights, shown.rows, shown.total)
         )
     return found
 
 
-def _others(probs: np.ndarray, lens: Lens, number: int, outputs: np.ndarray) -> np.ndarray:
+def _complement(probs: np.ndarray, lens: Lens, number: int, outputs: np.ndarray) -> np.ndarray:
     """The probability that an event does not happen: the sum of the other classes where they are
     known, as 1 - p loses the smallest probabilities."""
     if type(lens) not in (TopLabel, Binary, OneVsRest, Classwise):

@@ -13,7 +13,7 @@ from ..choices.lenses import Full, Lens, TopLabel, View
 from ..data.inputs import RowOptions, documents_row_options, rows_of
 from ..errors import InputError
 from ..estimate import Estimate
-from .views import look, look_at_event
+from .views import event_rows, lens_rows
 
 
 @dataclass(frozen=True)
@@ -49,7 +49,7 @@ def maximum_mean_calibration_error(
     """MMCE (Kumar et al. 2018): the norm of the mean residual in the space of the kernel exp(-|p -
     q| / width).
 
-    It is biased upwards, by chance, like every plain error.
+    Sampling noise biases it upwards, as it does every plain error.
 
     >>> round(maximum_mean_calibration_error([1, 0], [0.5, 0.5]), 12)
     0.0
@@ -59,11 +59,11 @@ def maximum_mean_calibration_error(
         rule = "have no effect on MMCE, which has no interval; leave them out"
         raise InputError("clusters", rule)
     lens = TopLabel() if lens is None else lens
-    seen = look_at_event(rows_of(y_true, y_proba, **options), lens)
-    value = mmce(seen.view.outputs, seen.view.labels, seen.weights, seen.order, width)
+    shown = event_rows(rows_of(y_true, y_proba, **options), lens)
+    value = mmce(shown.view.outputs, shown.view.labels, shown.weights, shown.order, width)
     return Estimate(
         value,
-        n=len(seen.rows),
+        n=len(shown.rows),
         definition=Definition("MMCE", lens, f"exponential kernel of width {width:g}"),
     )
 
@@ -96,8 +96,8 @@ def kernel_calibration_test(
             "clusters",
             "this test needs independent rows; `calibration_test` and `audit` take clusters",
         )
-    (seen,) = look(predictions, Full() if lens is None else lens)
-    return skce(seen.view, width) if pairs == "all" else linear_skce(seen.view, width)
+    (shown,) = lens_rows(predictions, Full() if lens is None else lens)
+    return skce(shown.view, width) if pairs == "all" else linear_skce(shown.view, width)
 
 
 def mmce(

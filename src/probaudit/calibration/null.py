@@ -1,9 +1,9 @@
-"""What a calibrated model with the same outputs would get.
+"""Null distributions: calibration errors of a calibrated model with the same outputs.
 
 Labels of independent rows are simulated from the forecasts (consistency resampling). Those of
 dependent rows cannot be, as their joint distribution is unknown: there the residuals of whole
 clusters change sign (`SignedClusters`), and an error counts as large if it is so by both
-(`significance.larger`), as few residuals show nothing of rare events.
+(`significance.least_favourable`), as few residuals show nothing of rare events.
 """
 
 from __future__ import annotations
@@ -26,16 +26,16 @@ from .gaps import mean_gap
 from .resampling import sampling_units
 
 if TYPE_CHECKING:
-    from .views import Seen
+    from .views import LensRows
 
 # parts of [0, 1] in which all rows of a cell count as equally probable when labels are drawn anew
-STEPS = 840
+OUTPUT_LEVELS = 840
 # errors of outputs and sums of about 1, added in another order
 ROUNDING, RELATIVE_ROUNDING = 1e-13, 1e-9
 
 
 @dataclass(frozen=True)
-class Steps:
+class BinomialNull:
     """Rows of the same cell and nearly the same output as one: cell in rising order, rows, sums of
     w and w^2, mean output."""
 
@@ -46,14 +46,18 @@ class Steps:
     mean: np.ndarray
 
     @classmethod
-    def of_view(cls, view: View, cell: np.ndarray, weights: np.ndarray | None = None) -> Steps:
+    def of_view(
+        cls, view: View, cell: np.ndarray, weights: np.ndarray | None = None
+    ) -> BinomialNull:
         """Of a single event."""
-        codes, of_row = compact(cell * STEPS + EqualWidth(STEPS).cells(np.clip(view.outputs, 0, 1)))
+        codes, of_row = compact(
+            cell * OUTPUT_LEVELS + EqualWidth(OUTPUT_LEVELS).cells(np.clip(view.outputs, 0, 1))
+        )
         rows = np.bincount(of_row)
         if weights is None or np.ptp(weights) == 0:
             weight = squared = rows * 1.0
             return cls(
-                codes // STEPS,
+                codes // OUTPUT_LEVELS,
                 rows,
                 weight,
                 squared,
@@ -63,10 +67,10 @@ class Steps:
             exact_sums(of_row, part, len(codes))
             for part in (weights, weights**2, weights * view.outputs)
         )
-        return cls(codes // STEPS, rows, weight, squared, outputs / weight)
+        return cls(codes // OUTPUT_LEVELS, rows, weight, squared, outputs / weight)
 
     @classmethod
-    def of_cells(cls, cells: Cells) -> Steps:
+    def of_cells(cls, cells: Cells) -> BinomialNull:
         """With all rows of a cell as equally probable."""
         squared = np.divide(
             cells.weight**2,
@@ -77,10 +81,10 @@ class Steps:
         return cls(cells.number, cells.rows, cells.weight, squared, cells.outputs)
 
     @classmethod
-    def of_grid(cls, grid: FineGrid, cell: np.ndarray) -> Steps:
+    def of_grid(cls, grid: FineGrid, cell: np.ndarray) -> BinomialNull:
         """`cell` numbers the grid's kept cells."""
         kept = np.flatnonzero(grid.kept)
-        step = kept * STEPS // len(grid.rows)
+        step = kept * OUTPUT_LEVELS // len(grid.rows)
         starts = np.flatnonzero(np.r_[True, (np.diff(cell) > 0) | (np.diff(step) > 0)])
         fields = (grid.rows, grid.weight, grid.weight_squared, grid.outputs)
         rows, weight, squared, outputs = (np.add.reduceat(field[kept], starts) for field in fields)
@@ -205,7 +209,8 @@ class SignedClusters:
         errors of several views of the same rows may be averaged, draw by draw.
 
         >>> view = View(np.array([0.5, 0.5, 0.5, 0.5]), np.array([1, 1, 0, 0]))
-        >>> signed = SignedClusters.of_view(view, np.zeros(4, int), np.ones(4), np.array([0, 0, 1, 1]))
+        >>> cell, clusters = np.zeros(4, int), np.array([0, 0, 1, 1])
+        >>> signed = SignedClusters.of_view(view, cell, np.ones(4), clusters)
         >>> np.unique(signed.calibrated(999).targets)
         array([0. , 0.5, 1. ])
         """
@@ -236,7 +241,7 @@ class SignedClusters:
 def label_null(
     predictions: Predictions,
     lens: Lens,
-    seen: list[Seen],
+    shown: list[LensRows],
     error: Callable[[list[View]], float],
     resamples: int,
     seed: int,
@@ -244,10 +249,10 @@ def label_null(
     """Errors of a calibrated model, with a label simulated for each row. Several views of the same
     rows are dependent, and get the same labels."""
     rng, null = np.random.default_rng(seed), np.empty(resamples)
-    rows = GoodRows.of(predictions) if len(seen) > 1 else None
+    rows = GoodRows.of(predictions) if len(shown) > 1 else None
     for i in range(resamples):
         if rows is None:
-            views = [View(s.view.outputs, draw_labels(rng, s.view.outputs)) for s in seen]
+            views = [View(s.view.outputs, draw_labels(rng, s.view.outputs)) for s in shown]
         else:
             views = lens.views(rows.probs, draw_labels(rng, rows.probs))
         null[i] = error(views)

@@ -1,9 +1,8 @@
-"""Several models on the same rows: differences whose intervals leave out what all models find hard
-or easy alike.
+"""Paired differences of several models on the same rows.
 
-Scores are means over rows, or ratios of means, so that a difference is linearised row by row.
-Calibration errors are not, and are drawn again: the same rows for every model, put together into
-units so that the cost does not grow with them.
+Scores are means over rows, or ratios of means, so a difference is linearised row by row.
+Calibration errors are resampled: every model gets the same resamples of units of rows, so the cost
+does not grow with the rows.
 """
 
 from __future__ import annotations
@@ -80,7 +79,7 @@ def clearly_lower(values: np.ndarray, terms: np.ndarray, quantile: float = Z95) 
     `terms` are [M, units]. A finite estimate is lower than an infinite one; two infinite ones
     cannot be told apart.
 
-    >>> terms = np.array([[-0.1, 0.1, 0.0], [-0.1, 0.1, 0.0]])  # both err together, so that their difference is certain
+    >>> terms = np.array([[-0.1, 0.1, 0.0]] * 2)  # equal errors cancel in the difference
     >>> clearly_lower(np.array([0.5, 0.6]), terms).tolist()
     [[False, True], [False, False]]
     """
@@ -146,13 +145,13 @@ def paired_counts(units: int, resamples: int, seed: int) -> np.ndarray:
 
 
 @dataclass(frozen=True)
-class Drawn:
-    """An error of one model: its value, what it is for the rows as they are and in each resample [1
-    + B], and how much of it may be chance, at least and at most.
+class ResampledError:
+    """An error of one model: its value, the error of the original rows and of each resample [1 +
+    B], and bounds of its bias.
 
-    Chance lifts an error that cannot fall below zero. By how much depends on the true error: at
-    most by what a calibrated model has (`most`), at least by what resamples have in excess of the
-    rows, whose error has been lifted already (`least`).
+    Sampling noise raises an error that cannot fall below zero. The bias depends on the true error:
+    it is at most the mean error of a calibrated model (`most`), and at least the mean excess of
+    resamples over the original rows, whose error is raised already (`least`).
     """
 
     value: float
@@ -161,9 +160,9 @@ class Drawn:
     most: float
 
     @classmethod
-    def of(cls, value: float, errors: np.ndarray, null: float | None) -> Drawn:
-        """`null` is the mean error of a calibrated model; without one, chance is taken to lift the
-        rows as it does resamples, which is right for an error that is a mean of squares."""
+    def of(cls, value: float, errors: np.ndarray, null: float | None) -> ResampledError:
+        """`null` is the mean error of a calibrated model. Without one, the rows have the bias of
+        resamples, which holds for a mean of squares."""
         excess = float(errors[1:].mean() - errors[0])
         return (
             cls(value, errors, excess, excess)
@@ -172,18 +171,18 @@ class Drawn:
         )
 
     def interval(self) -> tuple[float, float]:
-        """95%, for the error without chance; it is drawn out to contain the value that is shown."""
+        """The 95% interval of the error without its bias, extended to contain the value."""
         low, high = percentile(_centred(self.errors))
         return max(0.0, min(self.value, self.value + low - self.most)), max(
             self.value, self.value + high - self.least
         )
 
-    def less(self, other: Drawn) -> tuple[float, float, float]:
+    def minus(self, other: ResampledError) -> tuple[float, float, float]:
         """This error less that of another model, with the ends of its 95% interval. If the two are
-        equal in every resample, chance is the same in both, and nothing is left of it.
+        equal in every resample, their biases cancel.
 
-        >>> one = Drawn(0.2, np.array([0.2, 0.1, 0.3]), 0.0, 0.1)
-        >>> one.less(one)
+        >>> one = ResampledError(0.2, np.array([0.2, 0.1, 0.3]), 0.0, 0.1)
+        >>> one.minus(one)
         (0.0, 0.0, 0.0)
         """
         value = self.value - other.value
@@ -285,6 +284,6 @@ def resampled_errors(
     }
 
 
-def pairwise_lower(errors: Sequence[Drawn]) -> np.ndarray:
-    """As `clearly_lower`, for errors that were drawn again."""
-    return np.array([[a is not b and a.less(b)[2] < 0 for b in errors] for a in errors])
+def pairwise_lower(errors: Sequence[ResampledError]) -> np.ndarray:
+    """As `clearly_lower`, for resampled errors."""
+    return np.array([[a is not b and a.minus(b)[2] < 0 for b in errors] for a in errors])

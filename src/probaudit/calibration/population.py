@@ -47,7 +47,7 @@ Noise = Callable[[np.ndarray], np.ndarray]
 
 
 @dataclass(frozen=True)
-class Part:
+class ErrorPart:
     """One of the errors whose sum of share x error is asked for: its cells, and how to simulate the
     deviations of a sample's gaps (output - target) from those of the population."""
 
@@ -70,7 +70,7 @@ class Population:
 
 
 def population_error(
-    parts: Sequence[Part],
+    parts: Sequence[ErrorPart],
     distance: Distance,
     *,
     worst: bool = False,
@@ -100,7 +100,7 @@ def population_error(
     measure = (
         partial(worst_gap if worst else mean_gap, distance=distance) if error is None else error
     )
-    sums = [_Sum.of(parts[s], shapes[s], noises[s], weights[s], measure) for s in groups]
+    sums = [_PooledParts.of(parts[s], shapes[s], noises[s], weights[s], measure) for s in groups]
     observed = math.fsum(one.observed for one in sums)
     if not math.isfinite(observed):
         return Population()
@@ -110,10 +110,10 @@ def population_error(
         errors = errors[np.isfinite(errors)]
         return np.asarray(errors.mean() + widened * (errors - errors.mean()))
 
-    simulated = exactly if error is None else _between(exactly)
+    simulated = exactly if error is None else _interpolated(exactly)
 
     def found(statistic: Callable[[np.ndarray], float], target: float) -> float:
-        size = _solved(lambda size: statistic(simulated(size)) - target)
+        size = _root(lambda size: statistic(simulated(size)) - target)
         return math.fsum(one.true(size) for one in sums)
 
     below, above = (1 - LEVEL) / 2, (1 + LEVEL) / 2
@@ -125,7 +125,7 @@ def population_error(
     return Population(found(lambda errors: float(errors.mean()), observed), low, max(low, high))
 
 
-def _between(function: Callable[[float], np.ndarray]) -> Callable[[float], np.ndarray]:
+def _interpolated(function: Callable[[float], np.ndarray]) -> Callable[[float], np.ndarray]:
     """The function, which takes long, at multiples of STEP, and linear between them."""
     known = cache(lambda place: function(place * STEP))
 
@@ -137,7 +137,7 @@ def _between(function: Callable[[float], np.ndarray]) -> Callable[[float], np.nd
     return found
 
 
-def _solved(excess: Callable[[float], float]) -> float:
+def _root(excess: Callable[[float], float]) -> float:
     """The size, from 0 up, at which an increasing function is 0."""
     from scipy.optimize import brentq
 
@@ -152,7 +152,7 @@ def _solved(excess: Callable[[float], float]) -> float:
 
 
 @dataclass(frozen=True)
-class _Sum:
+class _PooledParts:
     """Parts as one list of cells, in which each part has the weight of its share."""
 
     cells: Cells
@@ -165,12 +165,12 @@ class _Sum:
     @classmethod
     def of(
         cls,
-        parts: Sequence[Part],
+        parts: Sequence[ErrorPart],
         shapes: Sequence[np.ndarray],
         noises: Sequence[tuple[np.ndarray, np.ndarray]],
         weights: Sequence[np.ndarray],
         measure: CellError,
-    ) -> _Sum:
+    ) -> _PooledParts:
         fields = ("rows", "outputs", "targets", "effective")
         rows, outputs, targets, effective = (
             np.concatenate([getattr(p.cells, name) for p in parts]) for name in fields

@@ -47,8 +47,8 @@ def sampling_units(rows: int, seed: int, clusters: np.ndarray | None = None) -> 
     """The unit of each row, where rows (or whole clusters of them) are merged at random into UNITS
     of about equal size.
 
-    Units of independent rows are independent too, so that to resample units says as much as to
-    resample rows, at a cost that does not grow with them.
+    Units of independent rows are independent too, so that resampling units is as good as
+    resampling rows, at a cost that does not grow with them.
     """
     number = (
         np.arange(rows)
@@ -72,7 +72,7 @@ def unit_table(
 
 
 def percentile(draws: np.ndarray, level: float = 0.95) -> tuple[float, float]:
-    """The middle share of the resampled values."""
+    """The percentile interval of resampled values."""
     low, high = np.quantile(draws, [(1 - level) / 2, (1 + level) / 2])
     return float(low), float(high)
 
@@ -83,7 +83,7 @@ def bca(
     """Bias-corrected and accelerated percentiles (Efron 1987); the acceleration from leaving out
     one row of each category."""
     share = float((np.sum(draws < value) + 0.5 * np.sum(draws == value)) / len(draws))
-    # the estimate lies outside its own resamples: no correction can be trusted
+    # the estimate lies outside its resamples: no correction is reliable
     if not 0 < share < 1:
         return percentile(draws, level)
     left_out = statistic(counts - np.eye(len(counts)))
@@ -110,15 +110,14 @@ def bootstrap(
     seed: int = 0,
     bias_removed: int = 0,
 ) -> tuple[float, float]:
-    """An interval for value = statistic(counts), with categories of rows drawn again
-    (multinomially).
+    """An interval for value = statistic(counts), with categories of rows resampled.
 
-    bias_removed : how often the mean excess of resamples over the value is taken off them. A
-        resample has the chance of the rows and its own. Once puts resamples around the estimate, as
-        debiased ones need; twice puts them around what a plain estimate would be without the chance
-        that raises it, and it is from there that "bca" measures their bias. (From the plain
-        estimate it would find the chance again, and correct by quantiles what is a shift: over
-        3,000 worlds of 1,000 rows the kernel error's interval then covers 92.4%, so 95.4%.)
+    bias_removed : how often the mean excess of resamples over the value is subtracted from them. A
+        resample has the noise of the rows and its own. Once centres resamples at the estimate, as
+        debiased estimates require. Twice centres them at the plain estimate less its bias, from
+        where "bca" measures their bias. (From the plain estimate itself, "bca" would find that bias
+        again and correct a shift by quantiles: over 3,000 simulated data sets of 1,000 rows the
+        interval of the kernel error then covers 92.4%, and 95.4% as it is done here.)
     """
     n = int(counts.sum())
     draws = statistic(draw_counts(n, counts / n, resamples, seed))

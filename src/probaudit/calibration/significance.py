@@ -23,9 +23,9 @@ from ..errors import InputError
 from .cells import gather_cells
 from .gaps import mean_gap
 from .intervals import check_resamples
-from .null import RELATIVE_ROUNDING, ROUNDING, SignedClusters, Steps, label_null
+from .null import RELATIVE_ROUNDING, ROUNDING, BinomialNull, SignedClusters, label_null
 from .terms import even, row_terms, with_class_shares
-from .views import Seen, look
+from .views import LensRows, lens_rows
 
 
 @dataclass(frozen=True)
@@ -68,8 +68,8 @@ def calibration_test(
     seed: int = 0,
     **options: Unpack[RowOptions],
 ) -> CalibrationTest:
-    """Is the error larger than expected if calibrated? Labels are simulated from the forecasts
-    (consistency resampling).
+    """Test whether the calibration error is larger than expected if calibrated, by simulating
+    labels from the forecasts (consistency resampling).
 
     Labels of rows in `clusters` are dependent. A wild cluster bootstrap then also gives the
     residuals of each cluster a random sign (`null.SignedClusters`), and the larger of both p-values
@@ -88,28 +88,28 @@ def calibration_test(
     partition = EqualWidth(15) if partition is None else partition
     metric = as_distance(distance)
     predictions = rows_of(y_true, y_proba, **options)
-    priors, seen = survey(predictions).summary.priors, look(predictions, even(lens))
+    priors, shown = survey(predictions).summary.priors, lens_rows(predictions, even(lens))
     terms = with_class_shares(row_terms(predictions, lens, partition), lens, priors)
     value = math.fsum(term.share * term.mean(mean_gap(term.cells, metric)) for term in terms)
-    cells = [s.cells(partition) for s in seen]
+    cells = [s.cells(partition) for s in shown]
     shares = [share for term in terms for _, share, _, _ in term.each]
-    if len(seen) == 1 and seen[0].view.outputs.ndim == 1 and predictions.sample_weight is None:
-        null = Steps.of_view(seen[0].view, cells[0]).null(metric, resamples, seed)
+    if len(shown) == 1 and shown[0].view.outputs.ndim == 1 and predictions.sample_weight is None:
+        null = BinomialNull.of_view(shown[0].view, cells[0]).null(metric, resamples, seed)
     else:
-        error = partial(_weighted_error, cells=cells, shares=shares, seen=seen, metric=metric)
-        null = label_null(predictions, even(lens), seen, error, resamples, seed)
+        error = partial(_weighted_error, cells=cells, shares=shares, shown=shown, metric=metric)
+        null = label_null(predictions, even(lens), shown, error, resamples, seed)
     against = "consistency resampling"
     if (clusters := predictions.cluster_numbers) is not None:
-        if len(np.unique(clusters[seen[0].rows])) < 2:
-            raise InputError("clusters", "needs two clusters or more for a test", 1)
+        if len(np.unique(clusters[shown[0].rows])) < 2:
+            raise InputError("clusters", "a test requires two clusters or more", 1)
         signed = np.zeros(resamples)
-        for s, c, share in zip(seen, cells, shares, strict=True):
+        for s, c, share in zip(shown, cells, shares, strict=True):
             of_view = SignedClusters.of_view(s.view, c, s.weights, clusters[s.rows], seed=seed)
             signed += share * of_view.null(metric, resamples, seed)
-        null, against = larger(null, signed), f"{against} and a wild cluster bootstrap"
+        null, against = least_favourable(null, signed), f"{against} and a wild cluster bootstrap"
     words = Definition(f"calibration error against {against}", lens, partition, metric)
     words += f", {resamples} resamples"
-    return CalibrationTest.of(value, null, len(seen[0].rows), words)
+    return CalibrationTest.of(value, null, len(shown[0].rows), words)
 
 
 def _weighted_error(
@@ -117,21 +117,21 @@ def _weighted_error(
     *,
     cells: list[np.ndarray],
     shares: list[float],
-    seen: list[Seen],
+    shown: list[LensRows],
     metric: Distance,
 ) -> float:
     """The sum of share x error over views, given the cell of each row."""
-    found = [gather_cells(v, c, s.weights) for v, c, s in zip(views, cells, seen, strict=True)]
+    found = [gather_cells(v, c, s.weights) for v, c, s in zip(views, cells, shown, strict=True)]
     return math.fsum(
         share * float(mean_gap(c, metric)) for c, share in zip(found, shares, strict=True)
     )
 
 
-def larger(*nulls: np.ndarray) -> np.ndarray:
+def least_favourable(*nulls: np.ndarray) -> np.ndarray:
     """Draws [resamples] whose every quantile is the largest of those of the nulls: the p-value is
     the largest, too.
 
-    >>> larger(np.array([3.0, 0.0]), np.array([1.0, 2.0]))
+    >>> least_favourable(np.array([3.0, 0.0]), np.array([1.0, 2.0]))
     array([1., 3.])
     """
     return np.asarray(np.max([np.sort(null) for null in nulls], axis=0))

@@ -19,8 +19,8 @@ from .cells import CellError, Cells
 from .dependent_event import DependentEvent
 from .fine_grid import FineGrid, grid_sums
 from .intervals import check_resamples, population_of
-from .null import Steps
-from .population import Part, Population, population_error
+from .null import BinomialNull
+from .population import ErrorPart, Population, population_error
 from .terms import terms_on_grid, whole_grid_term
 from .views import dependent_events, grids_of, lens_of
 
@@ -42,9 +42,12 @@ def smooth_calibration_error(
     """SmoothECE: residuals smoothed by a reflected Gaussian whose width is the error itself
     (Blasiok & Nakkiran 2023).
 
-    sigma : a width of your own.
-    interval : with True, a 95% interval for the error of a very large sample, and in `debiased` an
-        estimate of it, as in `calibration_error`. Rows then count on a grid of 420 cells.
+    lens : `TopLabel()` by default.
+    sigma : the width of the Gaussian; the fixed point by default.
+    interval : with True, a 95% interval for the error of the population, and a bias-corrected
+        estimate of it in `debiased`, as in `calibration_error`. It is computed on a grid of 420
+        cells.
+    resamples, seed : of the interval.
 
     >>> round(smooth_calibration_error([1, 1, 0, 0], [0.5, 0.5, 0.5, 0.5]), 6)
     0.0
@@ -98,13 +101,13 @@ def smooth_population(
     resamples: int,
     seed: int,
 ) -> Population:
-    """Of rows in clusters: labels are simulated, and what clusters share is added."""
+    """The interval of rows in clusters: simulated labels, plus the noise that clusters share."""
     parts, widened = [], 1.0
     for grid, event in zip(grids, events, strict=True):
         cell = np.flatnonzero(grid.kept)
-        around, steps = event.noise(grid, cell), Steps.of_grid(grid, cell)
+        around, steps = event.noise(grid, cell), BinomialNull.of_grid(grid, cell)
         noise = partial(steps.noise, resamples=resamples, seed=seed, shared=around.observed)
-        parts.append(Part(event.thinned(grid).cells(cell), 1 / len(grids), noise))
+        parts.append(ErrorPart(event.thinned(grid).cells(cell), 1 / len(grids), noise))
         widened = around.widened
     return population_error(parts, L1(), error=error, widened=widened, seed=seed)
 

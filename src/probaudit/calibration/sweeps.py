@@ -19,7 +19,7 @@ from ..errors import InputError
 from ..estimate import Estimate
 from ..scoring.intervals import Z95
 from .errors import calibration_error
-from .event_measures import EventRows
+from .event_measures import EventOutcomes
 from .gaps import mean_gap
 from .intervals import Bootstrap, check_resamples
 from .terms import row_terms
@@ -50,12 +50,11 @@ def partition_sweep(
 ) -> Sweep:
     """The calibration error from coarse to fine cells.
 
-    Cells that are too coarse hide errors, cells that are too fine add chance. In between lies the
-    longest run of partitions over which no value leaves the others by more than its deviation; it
-    is marked as stable.
+    Coarse cells hide errors, fine cells add sampling noise. `stable` marks the longest run of
+    partitions whose errors differ by no more than their standard deviation.
 
-    partitions : from coarse to fine; k-d trees with gamma from 1/2 to 2^-8 unless given.
-    lens : `Full()` unless given, as in the paper.
+    partitions : from coarse to fine; k-d trees with gamma from 1/2 to 2^-8 by default.
+    lens : `Full()` by default, as in Kirchenbauer et al. 2022.
 
     >>> from probaudit.simulate import gaussian_posteriors
     >>> world = gaussian_posteriors(500, 3)
@@ -66,7 +65,7 @@ def partition_sweep(
         tuple(KDTree(2.0**-k) for k in range(1, 9)) if partitions is None else tuple(partitions)
     )
     if len(chosen) < 2:
-        raise InputError("partitions", "needs two partitions or more", len(chosen))
+        raise InputError("partitions", "must contain two partitions or more", len(chosen))
     rows = rows_of(y_true, y_proba, **options)
     lens, error = (
         Full() if lens is None else lens,
@@ -107,7 +106,7 @@ def sweep_calibration_error(
 ) -> Estimate:
     """ECE with as many equal-mass bins as keep observed frequencies rising (ECE-sweep; Roelofs et
     al. 2022)."""
-    rows = EventRows.of(y_true, y_proba, lens, options, weighted=False)
+    rows = EventOutcomes.of(y_true, y_proba, lens, options, weighted=False)
     bins = sweep_bins(rows.y, rows.order)
     found = calibration_error(
         y_true, y_proba, lens=lens or Binary(), partition=EqualMass(bins), **options

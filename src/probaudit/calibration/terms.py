@@ -28,17 +28,16 @@ from .cells import (
     gather_class_cells,
 )
 from .fine_grid import FineGrid
-from .null import Steps
-from .views import Seen, dependent_events, grids_of, look
+from .null import BinomialNull
+from .views import LensRows, dependent_events, grids_of, lens_rows
 
 
 @dataclass(frozen=True)
 class Term:
-    """One or more of the errors whose weighted sum is asked for: their cells, and how to resample
-    the rows of each.
+    """One or more errors of a weighted sum: their cells, and how to resample the rows of each.
 
-    shares : of each of the errors; evenly, unless given. steps : for a single event, the rows of
-        equal outputs.
+    shares : the weight of each error; equal by default. nulls : for single events, how to
+        simulate a calibrated model.
     """
 
     cells: Cells
@@ -47,29 +46,33 @@ class Term:
     rows: np.ndarray | None = None  # the places of its rows
     total: int = 0
     grid_cells: int = 0
-    steps: tuple[Callable[[], Steps], ...] = ()
+    nulls: tuple[Callable[[], BinomialNull], ...] = ()
     shares: tuple[float, ...] | None = None
 
     @classmethod
     def of_rows(
-        cls, seen: Seen, cell: Callable[[], np.ndarray], share: float, cells: Cells | None = None
+        cls,
+        shown: LensRows,
+        cell: Callable[[], np.ndarray],
+        share: float,
+        cells: Cells | None = None,
     ) -> Term:
         """Of the rows of a view. `cell` gives the cell of each row, when it is needed; `cells` are
         given if they are known already."""
 
         def categories() -> Categories:
-            return gather_categories(seen.view, cell(), seen.weights)
+            return gather_categories(shown.view, cell(), shown.weights)
 
-        def steps() -> Steps:
-            return Steps.of_view(seen.view, cell(), seen.weights)
+        def null() -> BinomialNull:
+            return BinomialNull.of_view(shown.view, cell(), shown.weights)
 
         return cls(
-            gather_cells(seen.view, cell(), seen.weights) if cells is None else cells,
+            gather_cells(shown.view, cell(), shown.weights) if cells is None else cells,
             share,
             (categories,),
-            seen.rows,
-            seen.total,
-            steps=(steps,) if seen.view.outputs.ndim == 1 else (),
+            shown.rows,
+            shown.total,
+            nulls=(null,) if shown.view.outputs.ndim == 1 else (),
         )
 
     @classmethod
@@ -80,7 +83,7 @@ class Term:
             share,
             (partial(grid.categories, cell),),
             grid_cells=len(grid.rows),
-            steps=(partial(Steps.of_grid, grid, cell),),
+            nulls=(partial(BinomialNull.of_grid, grid, cell),),
         )
 
     @classmethod
@@ -93,9 +96,9 @@ class Term:
             view = OneVsRest(k).view(rows.probs, rows.labels)
             return gather_categories(view, partition.cells(view.outputs), rows.weights)
 
-        def steps(k: int) -> Steps:
+        def null(k: int) -> BinomialNull:
             view = OneVsRest(k).view(rows.probs, rows.labels)
-            return Steps.of_view(view, partition.cells(view.outputs), rows.weights)
+            return BinomialNull.of_view(view, partition.cells(view.outputs), rows.weights)
 
         cells = gather_class_cells(rows.probs, rows.labels, rows.weights, outputs, partition)
         classes = range(len(cells.weight))
@@ -105,19 +108,19 @@ class Term:
             tuple(partial(categories, k) for k in classes),
             rows.places,
             rows.total,
-            steps=tuple(partial(steps, k) for k in classes),
+            nulls=tuple(partial(null, k) for k in classes),
         )
 
     @property
     def each(
         self,
-    ) -> list[tuple[Cells, float, Callable[[], Categories], Callable[[], Steps] | None]]:
+    ) -> list[tuple[Cells, float, Callable[[], Categories], Callable[[], BinomialNull] | None]]:
         """One of each error: its cells, its share, and how to resample its rows."""
-        cells, steps = self.cells.each, self.steps or (None,) * len(self.categories)
+        cells, nulls = self.cells.each, self.nulls or (None,) * len(self.categories)
         shares = self.shares or (1 / len(cells),) * len(cells)
         return [
             (c, self.share * s, k, t)
-            for c, s, k, t in zip(cells, shares, self.categories, steps, strict=True)
+            for c, s, k, t in zip(cells, shares, self.categories, nulls, strict=True)
         ]
 
     def mean(self, errors: np.ndarray) -> float:
@@ -132,10 +135,12 @@ def row_terms(
     """A term for each view of the lens, from the rows themselves."""
     if isinstance(lens, Classwise) and isinstance(partition, EqualWidth) and where is None:
         return [Term.of_classes(predictions, partition)]
-    views = look(predictions, even(lens), where)
+    views = lens_rows(predictions, even(lens), where)
     return [
-        Term.of_rows(seen, partial(seen.cells, partition), 1 / len(views), seen.gather(partition))
-        for seen in views
+        Term.of_rows(
+            shown, partial(shown.cells, partition), 1 / len(views), shown.gather(partition)
+        )
+        for shown in views
     ]
 
 
@@ -144,18 +149,18 @@ def thinned_terms(
 ) -> list[Term]:
     """As `row_terms`, for a debiased error of rows in clusters: the effective rows of each cell are
     divided by its design effect."""
-    views, found = look(predictions, even(lens), where), []
+    views, found = lens_rows(predictions, even(lens), where), []
     if views[0].view.outputs.ndim > 1:
         raise InputError(
             "debias", "of rows in clusters needs a lens that shows single events", repr(lens)
         )
     events = dependent_events(predictions, even(lens), where) or ()
-    for seen, event in zip(views, events, strict=True):
-        cells = seen.gather(partition)
+    for shown, event in zip(views, events, strict=True):
+        cells = shown.gather(partition)
         cells = replace(
-            cells, effective=cells.effective / event.effects(cells, seen.cells(partition))
+            cells, effective=cells.effective / event.effects(cells, shown.cells(partition))
         )
-        found.append(Term.of_rows(seen, partial(seen.cells, partition), 1 / len(views), cells))
+        found.append(Term.of_rows(shown, partial(shown.cells, partition), 1 / len(views), cells))
     return found
 
 
@@ -193,7 +198,7 @@ def whole_grid_term(grid: FineGrid) -> Term:
 
 def terms_on_grid(predictions: Predictions, lens: Lens, size: int) -> list[Term]:
     """The same for each view of a lens, from the rows themselves."""
-    views = look(predictions, lens)
+    views = lens_rows(predictions, lens)
 
     def cell(outputs: np.ndarray) -> np.ndarray:
         return np.minimum((np.clip(outputs, 0, 1) * size).astype(np.int64), size - 1)

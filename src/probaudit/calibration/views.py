@@ -1,5 +1,4 @@
-"""Rows as a lens shows them: the good ones, those that a selection keeps, with their weights and
-places."""
+"""The rows that a lens shows, after a selection, with their weights and places; and their grids."""
 
 from __future__ import annotations
 
@@ -25,8 +24,8 @@ from .fine_grid import FineGrid
 def views_of_block(
     plan: Plan, lens: Lens, start: int, rows: Predictions
 ) -> tuple[np.ndarray, list[View], np.ndarray]:
-    """Of a block: the places of the rows that count, what a lens shows of them, and their weights
-    on the scale of a plan."""
+    """The good rows of a block: their places, the views of a lens, and their weights on the scale
+    of a plan."""
     block = rows.block(0, len(rows))._replace(first_row=start)
     good, weights = np.flatnonzero(good_of_block(plan, block)), plan.scaled(block.weights)
     views = (
@@ -36,8 +35,8 @@ def views_of_block(
 
 
 @dataclass(frozen=True)
-class Seen:
-    """A view with its weights, and which of all `total` rows it shows."""
+class LensRows:
+    """A view of a lens, with the weight of each row and its place among all `total` rows."""
 
     view: View
     weights: np.ndarray
@@ -57,7 +56,7 @@ class Seen:
         return partition.select(self.rows, self.total).cells(self.view.outputs)
 
     def gather(self, partition: Partition) -> Cells:
-        """Means over the cells; those of equal bins are kept, as many measures share them."""
+        """Means over the cells; memoised for equal bins, which many measures share."""
         found = self.gathered.get(partition) if type(partition) in (EqualWidth, EqualMass) else None
         if found is None:
             found = gather_cells(self.view, self.cells(partition), self.weights)
@@ -66,48 +65,51 @@ class Seen:
         return found
 
     def categories(self, partition: Partition) -> Categories:
-        """Rows to be drawn again."""
+        """The categories by which rows are resampled."""
         return gather_categories(self.view, self.cells(partition), self.weights)
 
 
 def lens_of(predictions: Predictions, lens: Lens | None) -> Lens:
-    """The lens to look through: the top label unless given. Of confidence and correctness, the
-    answer is the top label."""
+    """The lens, or the top label by default. For pairs of confidence and correctness, the top label
+    is the answer itself."""
     lens = TopLabel() if lens is None else lens
     return Binary() if predictions.pairs and type(lens) is TopLabel else lens
 
 
-def look(predictions: Predictions, lens: Lens, where: Any = None) -> list[Seen]:
-    """The problems that a lens shows, for the rows that a selection keeps (before or after the
-    lens, as it says)."""
+def lens_rows(predictions: Predictions, lens: Lens, where: Any = None) -> list[LensRows]:
+    """The views of a lens, for the rows that a selection keeps. Some selections apply before the
+    lens, others after it."""
     lens = lens_of(predictions, lens)
     if where is None:
-        return _all_seen(predictions, lens)
+        return _all_rows(predictions, lens)
     selection = as_selection(where)
     rows = GoodRows.of(predictions)
     selection, before = selection.select(rows.places, rows.total), View(rows.probs, rows.labels)
     if selection.after_lens:
         found = [
-            _kept(seen, selection.keeps(before, seen.view)) for seen in _all_seen(predictions, lens)
+            _kept(shown, selection.keeps(before, shown.view))
+            for shown in _all_rows(predictions, lens)
         ]
     else:
         kept = np.flatnonzero(selection.mask(before))
         views = lens.views(rows.probs[kept], rows.labels[kept])
-        found = [Seen(view, rows.weights[kept], rows.places[kept], rows.total) for view in views]
-    if not all(len(seen.rows) for seen in found):
+        found = [
+            LensRows(view, rows.weights[kept], rows.places[kept], rows.total) for view in views
+        ]
+    if not all(len(shown.rows) for shown in found):
         raise InputError("where", "no row is left to judge")
     return found
 
 
-def _all_seen(predictions: Predictions, lens: Lens) -> list[Seen]:
-    """What a lens shows of all rows; kept for the lenses of a single event, at which many measures
-    look."""
-    found: list[Seen] | None = (
+def _all_rows(predictions: Predictions, lens: Lens) -> list[LensRows]:
+    """The views of a lens without a selection; memoised for single events, which many measures
+    share."""
+    found: list[LensRows] | None = (
         predictions.memo.get(lens) if type(lens) in (TopLabel, OneVsRest, Binary) else None
     )
     if found is None:
         rows, top = GoodRows.of(predictions), survey(predictions).top
-        if type(lens) is TopLabel and top is not None:  # the pass has looked already
+        if type(lens) is TopLabel and top is not None:  # the survey has found the top class already
             views = [
                 View(
                     rows.probs[np.arange(len(top)), top].astype(np.float64),
@@ -116,21 +118,21 @@ def _all_seen(predictions: Predictions, lens: Lens) -> list[Seen]:
             ]
         else:
             views = lens.views(rows.probs, rows.labels)
-        found = [Seen(view, rows.weights, rows.places, rows.total) for view in views]
+        found = [LensRows(view, rows.weights, rows.places, rows.total) for view in views]
     if type(lens) in (TopLabel, OneVsRest, Binary):
         predictions.memo[lens] = found
     return found
 
 
-def _kept(seen: Seen, keeps: np.ndarray) -> Seen:
+def _kept(shown: LensRows, keeps: np.ndarray) -> LensRows:
     inside = np.flatnonzero(keeps)
-    view = View(seen.view.outputs[inside], seen.view.labels[inside])
-    return Seen(view, seen.weights[inside], seen.rows[inside], seen.total)
+    view = View(shown.view.outputs[inside], shown.view.labels[inside])
+    return LensRows(view, shown.weights[inside], shown.rows[inside], shown.total)
 
 
-def look_at_event(predictions: Predictions, lens: Lens) -> Seen:
+def event_rows(predictions: Predictions, lens: Lens) -> LensRows:
     """The one event that a lens shows."""
-    found = look(predictions, lens)
+    found = lens_rows(predictions, lens)
     if len(found) != 1 or found[0].view.outputs.ndim != 1:
         raise InputError("lens", "must show a single event", repr(lens))
     return found[0]
@@ -153,18 +155,18 @@ def grids_of(predictions: Predictions, lens: Lens) -> list[FineGrid]:
 def dependent_events(
     predictions: Predictions, lens: Lens, where: Any = None
 ) -> list[DependentEvent] | None:
-    """The rows of each event that a lens shows, if they are in clusters."""
+    """Each event of a lens with its clusters; None for independent rows."""
     if predictions.clusters is None:
         return None
     number, found = np.asarray(predictions.cluster_numbers), []
-    for seen in look(predictions, lens, where):
-        own = np.unique(number[seen.rows], return_inverse=True)[1].reshape(-1)
-        found.append(DependentEvent(seen.view, Clusters(own, seen.weights / seen.weights.sum())))
+    for shown in lens_rows(predictions, lens, where):
+        own = np.unique(number[shown.rows], return_inverse=True)[1].reshape(-1)
+        found.append(DependentEvent(shown.view, Clusters(own, shown.weights / shown.weights.sum())))
     return found
 
 
 def diagram_grids(predictions: Predictions, lens: Lens) -> list[FineGrid]:
-    """As `grids_of`; rows in clusters count as fewer."""
+    """As `grids_of`; the effective rows of clusters are divided by their design effect."""
     grids, events = grids_of(predictions, lens), dependent_events(predictions, lens)
     return (
         grids

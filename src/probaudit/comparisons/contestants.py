@@ -1,5 +1,5 @@
-"""Models judged one by one on the rows they share, with what is needed to tell any two of them
-apart."""
+"""The estimates of each model of a comparison on shared rows, and paired differences between
+models."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ from ..calibration import paired
 from ..calibration.errors import calibration_error
 from ..calibration.fine_grid import FineGrid
 from ..calibration.kernel import kernel_calibration_error
-from ..calibration.paired import Drawn
+from ..calibration.paired import ResampledError
 from ..calibration.resampling import sampling_units
 from ..calibration.smooth import smooth_calibration_error
-from ..calibration.views import diagram_grids, look_at_event
+from ..calibration.views import diagram_grids, event_rows
 from ..calibrators.calibration_loss import (
     FOLDS,
     CalibrationLoss,
@@ -49,15 +49,14 @@ REPAIRED_VALUES = 20_000_000
 
 @dataclass(frozen=True, eq=False)
 class Ground:
-    """What all models are judged by: the rows that count, which of them are dependent, how they are
-    resampled, folds, costs.
+    """What all models of a comparison share: the good rows with their weights, clusters and folds,
+    the resamples, and the costs.
 
-    clusters : the cluster of each row that counts, if rows have clusters. units : the unit of each
-        that is resampled.
-    folds : the fold of each row that counts; None if no calibrator is tried, and `why_no_repair`
-        says why.
-    chosen : whether the folds were given; those that do not fit the rows are then refused, and not
-        just left out.
+    clusters : the cluster of each good row, if rows have clusters.
+    units : the resampling unit of each good row.
+    folds : the fold of each good row; None if no calibrator is tried, for the reason
+        `why_no_repair`.
+    chosen : whether the caller gave the folds. Folds that do not fit the rows are then an error.
     """
 
     weights: np.ndarray
@@ -89,7 +88,7 @@ class Ground:
         )
         clusters = None if rows.clusters is None else ClusteredRows(rows, good).clusters.number
         if clusters is not None and clusters.max() < 1:
-            raise InputError("clusters", "needs two clusters or more to compare models", 1)
+            raise InputError("clusters", "a comparison requires two clusters or more", 1)
         units = sampling_units(len(good), seed, clusters)
         counts = paired.paired_counts(int(units.max()) + 1, resamples, seed)
         why, folds = _why_no_repair(rows, repair, chosen=cv is not None), None
@@ -118,14 +117,14 @@ def _why_no_repair(rows: Predictions, asked: bool | None, *, chosen: bool) -> st
 
 @dataclass(frozen=True, eq=False)
 class Contestant:
-    """One model: its estimates, its score in each row by the name of the estimate, its errors as
-    drawn again, and the grid of its most probable class (with the Brier score as loss). `tried`
-    says how the calibration loss was found, or why not."""
+    """One model: its estimates, its score in each row by the name of the estimate, its resampled
+    errors, and the grid of its most probable class (with the Brier score as loss). `tried` tells
+    how the calibration loss was estimated, or why it was not."""
 
     estimates: dict[str, Estimate]
     codes: np.ndarray
     row_scores: dict[str, np.ndarray]
-    errors: dict[str, Drawn]
+    errors: dict[str, ResampledError]
     grid: FineGrid
     summary: Summary
     fingerprint: str
@@ -134,10 +133,10 @@ class Contestant:
 
 def judge_model(rows: Predictions, ground: Ground) -> Contestant:
     """All estimates of one model."""
-    seen, found = look_at_event(rows, TopLabel()), survey(rows)
+    shown, found = event_rows(rows, TopLabel()), survey(rows)
     in_rows = _row_scores(rows, found.good, ground.cost)
-    estimates = _scores(rows, found.summary, ground.cost)
-    loss, tried = _tried(rows, ground)
+    estimates = _score_estimates(rows, found.summary, ground.cost)
+    loss, tried = _loss_of_usual_calibrator(rows, ground)
     if loss is not None:
         estimates["log_score.calibrated"] = loss.calibrated
         if math.isfinite(loss.raw):  # of an infinite score no share can be lost
@@ -146,10 +145,10 @@ def judge_model(rows: Predictions, ground: Ground) -> Contestant:
             in_rows["log_score.calibrated"] = -np.log(
                 of_true_class(loss.posteriors, rows.codes[found.good])
             )
-    errors, plain = {}, _errors(rows, estimates["brier_score"])
+    errors, plain = {}, _error_estimates(rows, estimates["brier_score"])
     width = float(plain["smooth_ece"])  # the fixed point that SmoothECE is
     drawn = paired.resampled_errors(
-        seen.view,
+        shown.view,
         ground.weights,
         in_rows["brier_score"],
         ground.units,
@@ -159,7 +158,7 @@ def judge_model(rows: Predictions, ground: Ground) -> Contestant:
         clusters=ground.clusters,
     )
     for name, x in plain.items():
-        errors[name] = Drawn.of(float(x), *drawn[name])
+        errors[name] = ResampledError.of(float(x), *drawn[name])
         if not math.isfinite(x.debiased):  # binned errors have an interval, that of the audit
             x.low, x.high = errors[name].interval()
         estimates[name] = x
@@ -171,13 +170,13 @@ def judge_model(rows: Predictions, ground: Ground) -> Contestant:
 
 
 def _row_scores(rows: Predictions, good: np.ndarray, cost: Cost | None) -> dict[str, np.ndarray]:
-    """What the model scores in each row."""
+    """The scores of the model in each row."""
     rules: dict[str, Score] = {"log_score": Log(), "brier_score": Brier()}
     rules |= {} if cost is None else {"cost_risk": cost}
     return {"accuracy": row_hits(rows, good)} | row_scores(rows, good, rules)
 
 
-def _scores(rows: Predictions, found: Summary, cost: Cost | None) -> dict[str, Estimate]:
+def _score_estimates(rows: Predictions, found: Summary, cost: Cost | None) -> dict[str, Estimate]:
     clustered = None if rows.clusters is None else ClusteredRows(rows, survey(rows).good)
     estimates = {"accuracy": scores.accuracy(found, clustered)}
     rules: list[tuple[str, Score, Summary]] = [
@@ -194,7 +193,7 @@ def _scores(rows: Predictions, found: Summary, cost: Cost | None) -> dict[str, E
     return estimates
 
 
-def _errors(rows: Predictions, total: Estimate) -> dict[str, Estimate]:
+def _error_estimates(rows: Predictions, total: Estimate) -> dict[str, Estimate]:
     """The calibration errors of the most probable class, and the sharpness gap: what is left of the
     Brier score without the kernel calibration error (Chidambaram & Ge 2024, Eq. 4.7, summed over
     the rows)."""
@@ -209,9 +208,11 @@ def _errors(rows: Predictions, total: Estimate) -> dict[str, Estimate]:
     }
 
 
-def _tried(rows: Predictions, ground: Ground) -> tuple[CalibrationLoss | None, str]:
-    """What the usual calibrator does to the rows, out of fold, and how it was found; or why it was
-    not tried."""
+def _loss_of_usual_calibrator(
+    rows: Predictions, ground: Ground
+) -> tuple[CalibrationLoss | None, str]:
+    """The calibration loss of the default calibrator, out of fold, and how it was estimated; or why
+    it was not."""
     if ground.folds is None:
         return None, ground.why_no_repair
     try:
@@ -228,7 +229,7 @@ def influences(model: Contestant, ground: Ground) -> Iterator[tuple[str, np.ndar
 
     A normalised score is the mean score over the mean of S(P, y), the score of the class
     frequencies P, whose own change with the rows cancels as P is their best forecast (see
-    `estimates.scores.mean_score`).
+    `scoring.expected_scores.mean_score`).
     """
     share, priors = ground.share, model.summary.priors
     rules: dict[str, Score] = {"log_score": Log(), "brier_score": Brier()}
@@ -277,7 +278,7 @@ def difference(
             definition=f"{words}: " + a.definition,
         )
     for name, error in model.errors.items():
-        value, low, high = error.less(base.errors[name])
+        value, low, high = error.minus(base.errors[name])
         definition = f"{words}: " + model.estimates[name].definition
         found[name] = Estimate(
             value, low=low, high=high, n=model.estimates[name].n, definition=definition

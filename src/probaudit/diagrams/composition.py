@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Unpack
 
 import numpy as np
 
-from ..calibration.views import look_at_event
+from ..calibration.views import event_rows
 from ..calibrators.calibration_loss import Outputs, shares
 from ..choices.lenses import TopLabel
 from ..choices.partitions import Column
@@ -190,7 +190,7 @@ def partition_composition_diagram(
         raise InputError("most", "must be at least 1", most)
     predictions = rows_of(y_true, y_proba, **options)
     group, names, heat = _groups(predictions, groups, features, partition)
-    seen, rows = look_at_event(predictions, TopLabel()), GoodRows.of(predictions)
+    seen, rows = event_rows(predictions, TopLabel()), GoodRows.of(predictions)
     own, weights = group[rows.places], shares(rows.weights)
     kept = (own >= 0) & (weights > 0)
     counts = np.bincount(own[kept], minlength=len(names))

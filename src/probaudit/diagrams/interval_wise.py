@@ -13,7 +13,7 @@ import numpy as np
 from ..calibration.errors import calibration_error
 from ..calibration.prepared_rows import PreparedRows
 from ..calibration.significance import calibration_test
-from ..calibration.views import look_at_event
+from ..calibration.views import event_rows
 from ..calibrators.calibration_loss import shares
 from ..choices.definitions import Definition
 from ..choices.distances import Distance, InterInterval, as_distance
@@ -196,7 +196,7 @@ def interval_wise_diagram(
     )
     predictions, chosen = prepared.predictions, prepared.lens
     partition = prepared.partition(EqualWidth(15) if partition is None else partition)
-    seen = look_at_event(predictions, chosen)
+    seen = event_rows(predictions, chosen)
     weight, outputs = shares(seen.weights), seen.view.outputs
     choices: dict[str, Any] = {"lens": chosen, "resamples": resamples, "seed": seed}
     labels, found = [], []

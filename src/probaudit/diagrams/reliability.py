@@ -12,9 +12,9 @@ from ..calibration.corp import OutputLevels
 from ..calibration.errors import calibration_error
 from ..calibration.fine_grid import FineGrid
 from ..calibration.gaps import mean_gap
-from ..calibration.null import Steps
+from ..calibration.null import BinomialNull
 from ..calibration.significance import calibration_test, p_value
-from ..calibration.views import dependent_events, diagram_grids, lens_of, look_at_event
+from ..calibration.views import dependent_events, diagram_grids, event_rows, lens_of
 from ..choices.distances import L1
 from ..choices.lenses import Binary, Lens, OneVsRest, TopLabel, View
 from ..choices.partitions import Edges, EqualMass, EqualWidth, Partition
@@ -93,7 +93,7 @@ class Reliability(Diagram):
         cells = grid.cells(cell)
         ends = _ends(partition, cells.number, cell, kept / size, (kept + 1) / size)
         chosen: dict[str, Any] = {"event": event, "resamples": resamples, "seed": seed}
-        return _binned(cells, Steps.of_grid(grid, cell), ends, partition, grid, **chosen)
+        return _binned(cells, BinomialNull.of_grid(grid, cell), ends, partition, grid, **chosen)
 
     def judged_by(self, error: float, test: Any) -> Reliability:
         """The same diagram with an error and a test computed elsewhere."""
@@ -258,7 +258,7 @@ def reliability_diagram(
         raise InputError("resamples", "must be at least 1", resamples)
     predictions = rows_of(y_true, y_proba, **options)
     lens = TopLabel() if lens is None else lens
-    seen, event = look_at_event(predictions, lens), event_name(predictions, lens)
+    seen, event = event_rows(predictions, lens), event_name(predictions, lens)
     (grid,), dependent = diagram_grids(predictions, lens), dependent_events(predictions, lens)
     view = View(np.clip(seen.view.outputs, 0, 1), seen.view.labels)
     if partition is None:
@@ -268,9 +268,9 @@ def reliability_diagram(
     cell = seen.cells(partition)
     (cells,) = calibration_error(predictions, lens=lens, partition=partition).cells
     if predictions.sample_weight is None:
-        steps = Steps.of_view(seen.view, cell)
+        steps = BinomialNull.of_view(seen.view, cell)
     else:
-        steps = Steps.of_grid(grid, partition.grid_cells(grid.place, grid.rows[grid.kept]))
+        steps = BinomialNull.of_grid(grid, partition.grid_cells(grid.place, grid.rows[grid.kept]))
     ends, drawn = _ends(partition, cells.number, cell, view.outputs, view.outputs), resamples
     if dependent is not None:
         cells = replace(cells, effective=cells.effective / dependent[0].effects(cells, cell))
@@ -340,7 +340,7 @@ def partition_of(bins: Bins) -> Partition | None:
 
 def _binned(
     cells: Cells,
-    steps: Steps,
+    steps: BinomialNull,
     ends: tuple[np.ndarray, np.ndarray],
     partition: Partition,
     grid: FineGrid,

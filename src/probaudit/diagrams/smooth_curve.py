@@ -12,7 +12,7 @@ import numpy as np
 from ..calibration.fine_grid import FineGrid
 from ..calibration.resampling import draw_counts
 from ..calibration.smooth import smooth_error
-from ..calibration.views import dependent_events, grids_of, look_at_event
+from ..calibration.views import dependent_events, event_rows, grids_of
 from ..choices.lenses import Lens, TopLabel
 from ..data.inputs import RowOptions, documents_row_options, rows_of
 from ..errors import InputError
@@ -169,7 +169,7 @@ def smooth_calibration_diagram(
     """
     predictions = rows_of(y_true, y_proba, **options)
     lens = TopLabel() if lens is None else lens
-    look_at_event(predictions, lens)
+    event_rows(predictions, lens)
     (grid,) = grids_of(predictions, lens)
     dependent = dependent_events(predictions, lens)
     effect = 1.0 if dependent is None else dependent[0].effect

@@ -11,7 +11,7 @@ import numpy as np
 
 from ..calibration.paired import half_width, mean_influence, paired_counts, quantile, unit_terms
 from ..calibration.resampling import percentile, sampling_units
-from ..calibration.views import look
+from ..calibration.views import lens_rows
 from ..calibrators.calibration_loss import CalibrationLoss, calibration_loss
 from ..calibrators.selection import select_calibrator
 from ..choices.definitions import Definition
@@ -345,7 +345,7 @@ def _row_scores(predictions: Predictions, score: str, lens: Lens) -> tuple[np.nd
 
     Bad rows have a share of 0.
     """
-    views, rule = look(predictions, lens), NAMED[score]
+    views, rule = lens_rows(predictions, lens), NAMED[score]
     first = views[0]
     if isinstance(lens, (Full, Classwise)):
         outputs = (

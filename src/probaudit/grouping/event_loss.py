@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from ..calibration.resampling import draw_units, sampling_units
-from ..calibration.views import Seen
+from ..calibration.views import LensRows
 from ..choices.partitions import Column, EqualWidth, Partition
 from ..errors import InputError
 from .calibration_curve import BoxCurve, BoxPoints, CurvePoints, nearest_neighbours
@@ -70,7 +70,7 @@ class Event:
     clusters: np.ndarray | None = None
 
     @classmethod
-    def of(cls, seen: Seen, clusters: np.ndarray | None = None) -> list[Event]:
+    def of(cls, seen: LensRows, clusters: np.ndarray | None = None) -> list[Event]:
         """The event of a view; for several classes, one event each. clusters : of all rows."""
         chosen = mask_index(seen.weights > 0)
         outputs, labels, places = (

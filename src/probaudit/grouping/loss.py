@@ -10,7 +10,6 @@ from typing import Any, Literal, Unpack
 import numpy as np
 
 from ..calibration.resampling import percentile, sampling_units
-from ..calibration.views import look
 from ..choices.definitions import Definition
 from ..choices.lenses import Classwise, Full, Lens, TopLabel
 from ..choices.partitions import Column, Edges, EqualMass, EqualWidth, KDTree, Partition
@@ -245,7 +244,7 @@ class _Estimation:
     def of(self, plan: GroupingPlan) -> GroupingLoss:
         """The grouping loss in the bins and regions of a plan."""
         joint, clusters = isinstance(self.lens, Full), _clusters(self.predictions)
-        views = look(self.predictions, self.lens)
+        views = lens_rows(self.predictions, self.lens)
         events = [event for view in views for event in Event.of(view, clusters)]
         measured = (
             measure_joint(events, plan) if joint else [measure(event, plan) for event in events]

@@ -1,10 +1,10 @@
 """Rows that are dependent within clusters: how much wider an interval must be, and how much more an
-error may vary by chance.
+error varies.
 
-Both rest on pairs of rows of the same cluster. What these pairs add to the variance of a mean of
-all rows is estimated without bias from any sample of rows: a pair is in it with the square of the
-probability of a row, and so is its part of the mean. Sums over all rows and a sample of them are
-therefore enough, and every engine finds the same interval.
+Both depend on pairs of rows of the same cluster. What these pairs add to the variance of a mean of
+all rows has an unbiased estimate from any sample of rows: the sample contains a pair with the
+square of the probability of a row. Sums over all rows and a sample of them are therefore enough,
+and every engine reports the same interval.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from ..data.predictions import Predictions
 from .intervals import Z95, t95
 from .row_scores import row_hits, row_scores
 
-FEW_CLUSTERS = 30  # below which an interval says little, however many rows there are
+FEW_CLUSTERS = 30  # fewer leave an interval unreliable, however many rows there are
 LEAST_EFFECT = 1e-9
 
 
@@ -190,5 +190,5 @@ class ClusteredRows:
         >>> ClusteredRows(Predictions([1, 0], [0.9, 0.2], clusters=[3, 4]), np.arange(2)).words
         '2 clusters'
         """
-        where = "" if self.fraction == 1 else " in a sample"
-        return f"{self.clusters.count:,} {'cluster' if self.clusters.count == 1 else 'clusters'}{where}"
+        count, where = self.clusters.count, "" if self.fraction == 1 else " in a sample"
+        return f"{count:,} {'cluster' if count == 1 else 'clusters'}{where}"

@@ -52,20 +52,25 @@ def score_divergence(
 
     >>> score_divergence([[0.5, 0.5], [0.9, 0.1]], [[0.5, 0.5], [0.6, 0.4]], score="brier").value
     0.09000000000000002
-    >>> round(score_divergence([0.5, 0.1], [0.5, 0.4]).value, 4)  # half of KL((0.9, 0.1) || (0.6, 0.4))
+    >>> # half of KL((0.9, 0.1) || (0.6, 0.4))
+    >>> round(score_divergence([0.5, 0.1], [0.5, 0.4]).value, 4)
     0.1131
     """
     rule = as_score(score)
     kind = {"from_logits": from_logits, "from_log_probs": from_log_probs, "tolerance": tolerance}
-    rows = _rows(y_proba, "y_proba", sample_weight=sample_weight, clusters=clusters, **kind)
-    truth = _rows(reference, "reference")
+    rows = _unlabelled(y_proba, "y_proba", sample_weight=sample_weight, clusters=clusters, **kind)
+    truth = _unlabelled(reference, "reference")
     if len(truth) != len(rows):
         raise InputError(
-            "reference", f"needs one row for each forecast ({len(rows)})", f"has {len(truth)} rows"
+            "reference",
+            f"must have one row for each forecast ({len(rows)})",
+            f"has {len(truth)} rows",
         )
     if truth.n_classes != rows.n_classes:
         raise InputError(
-            "reference", f"needs the {rows.n_classes} classes of y_proba", f"has {truth.n_classes}"
+            "reference",
+            f"must have the {rows.n_classes} classes of y_proba",
+            f"has {truth.n_classes}",
         )
     _check_classes(rule, rows.n_classes)
     good = GoodRows.of(rows)
@@ -81,7 +86,7 @@ def score_divergence(
     words = [f"mean divergence of the {rule.words()} from the reference posteriors"]
     infinite = int(np.isinf(values[share > 0]).sum())
     if normalize and not naive > 0:
-        raise InputError("normalize", "needs a base-rate forecast whose score is positive", naive)
+        raise InputError("normalize", "requires a base-rate forecast with a positive score", naive)
     scale = naive if normalize else 1.0
     low, high = math.nan, math.nan
     clustered = None if rows.cluster_numbers is None else rows.cluster_numbers[good.places]
@@ -102,7 +107,7 @@ def score_divergence(
     return Estimate(value / scale, low=max(0.0, low) if low < 0 else low, high=high, **found)
 
 
-def _rows(values: Any, name: str, **options: Any) -> Predictions:
+def _unlabelled(values: Any, name: str, **options: Any) -> Predictions:
     """Probabilities without labels, checked as those of `Predictions` are."""
     array = as_array(values, name)
     if array.ndim not in (1, 2):

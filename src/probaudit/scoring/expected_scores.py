@@ -40,7 +40,7 @@ def check_priors(priors: Any, classes: Sequence[Any], weight: np.ndarray) -> np.
     K = len(classes)
     if values.shape != (K,):
         raise InputError(
-            "priors", f"needs one number for each of the {K} classes", f"has shape {values.shape}"
+            "priors", f"must be one number for each of the {K} classes", f"has shape {values.shape}"
         )
     if not ((values >= 0) & (values <= 1)).all() or not abs(values.sum() - 1) <= 1e-6:
         raise InputError("priors", "must be probabilities that sum to 1", values.tolist())
@@ -48,7 +48,7 @@ def check_priors(priors: Any, classes: Sequence[Any], weight: np.ndarray) -> np.
     if len(empty):
         k = int(empty[0])
         raise InputError(
-            "priors", "a class with a positive prior needs rows", f"{classes[k]!r} has none"
+            "priors", "a class with a positive prior must have rows", f"{classes[k]!r} has none"
         )
     return values / values.sum()
 
@@ -180,7 +180,7 @@ def score_sums(summary: Summary, score: Score) -> ClassSums:
         for name, cost in summary.plan.costs.items():
             if cost == score:
                 return _cost_sums(summary.costs[name], cost.matrix, summary)
-    raise InputError("score", "was not part of this pass", score.name)
+    raise InputError("score", "was not counted in this pass", score.name)
 
 
 def _cost_sums(decisions: Decisions, matrix: np.ndarray, summary: Summary) -> ClassSums:
@@ -210,7 +210,7 @@ def estimate_score(
         pairs = summary.plan.kind == "pairs"
         words.append(f"summed over {'right and wrong' if pairs else 'classes'}")
     if normalize:
-        words.append("divided by that of the best constant forecast")
+        words.append("divided by that of the base-rate forecast")
     if P is not None:
         words.append("under given priors")
     if summary.plan.weighted:

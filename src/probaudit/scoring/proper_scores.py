@@ -1,4 +1,4 @@
-"""Scores as functions of (y_true, y_proba), in the manner of scikit-learn."""
+"""Log score, Brier score and Bayes risk, with 95% intervals."""
 
 from __future__ import annotations
 
@@ -32,11 +32,11 @@ def log_score(
     y_true : labels; column numbers 0..K-1, or members of `classes`. Or `Predictions`, as `read`
         gives them, and nothing else.
     y_proba : [n, K] probabilities, or [n] for the second of two classes.
-    normalize : divide by the score of the best constant forecast, the class frequencies. A value
-        above 1 is worse than not looking at the input at all.
+    normalize : divide by the score of the base-rate forecast, which predicts the class frequencies
+        in every row. A value above 1 is worse than that forecast.
     priors : class frequencies to assume in place of those in the data (Ferrer & Ramos 2025, Eq.
         36).
-    threads : how many to use; all cores unless given. The result does not depend on it.
+    threads : how many to use; all cores by default. The result does not depend on it.
     options : see `RowOptions`.
 
     A row whose true class has probability 0 makes the score infinite; `infinite_rows` counts them.
@@ -47,7 +47,9 @@ def log_score(
     >>> log_score(["no", "yes"], [[1.0, 0.0], [1.0, 0.0]], classes=["no", "yes"]).infinite_rows
     1
     """
-    return _score(Log(), y_true, y_proba, normalize, priors, threads, options)
+    return _score(
+        Log(), y_true, y_proba, options, normalize=normalize, priors=priors, threads=threads
+    )
 
 
 @documents_row_options
@@ -68,7 +70,9 @@ def brier_score(
     >>> round(brier_score([1, 0, 1], [0.9, 0.2, 0.4]), 6)
     0.273333
     """
-    return _score(Brier(), y_true, y_proba, normalize, priors, threads, options)
+    return _score(
+        Brier(), y_true, y_proba, options, normalize=normalize, priors=priors, threads=threads
+    )
 
 
 @documents_row_options
@@ -96,17 +100,20 @@ def bayes_risk(
     if costs is None:
         raise InputError("costs", "must be a matrix [classes, decisions]")
     cost = costs if isinstance(costs, Cost) else Cost(costs)
-    return _score(cost, y_true, y_proba, normalize, priors, threads, options)
+    return _score(
+        cost, y_true, y_proba, options, normalize=normalize, priors=priors, threads=threads
+    )
 
 
 def _score(
     score: Score,
     y_true: Any,
     y_proba: Any,
+    options: RowOptions,
+    *,
     normalize: bool,
     priors: Any,
     threads: int | None,
-    options: RowOptions,
 ) -> Estimate:
     rows = rows_of(y_true, y_proba, **options)
     costs = {"costs": score} if isinstance(score, Cost) else {}

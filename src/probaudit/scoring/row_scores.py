@@ -28,7 +28,7 @@ def row_scores(
         at = good[part]
         p, y = rows.probabilities(at).astype(np.float64, copy=False), rows.codes[at]
         for name, rule in rules.items():
-            found[name][part] = _scores(rule, rows, at, p, y)
+            found[name][part] = _scores_by_rule(rule, rows, at, p, y)
     return found
 
 
@@ -50,7 +50,7 @@ def of_true_class(values: np.ndarray, codes: np.ndarray) -> np.ndarray:
     return np.asarray(values[np.arange(len(codes)), codes])
 
 
-def _scores(
+def _scores_by_rule(
     rule: Score, rows: Predictions, at: np.ndarray, p: np.ndarray, y: np.ndarray
 ) -> np.ndarray:
     if isinstance(rule, Log):
