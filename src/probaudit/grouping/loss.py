@@ -72,6 +72,7 @@ class GroupingLoss:
     recalibrated : the same after isotonic regression on the other half of the rows, if asked for.
     deviations : of the resamples behind the intervals from their mean, [resamples,
         level_sets.PARTS].
+    given_groups : whether the regions are groups known before, not learned from features.
 
     An interval is that of the lower bound. Its upper end does not cap the grouping loss, which may
     be larger where the features do not show it.
@@ -96,6 +97,7 @@ class GroupingLoss:
     definition: str
     recalibrated: GroupingLoss | None = None
     deviations: np.ndarray | None = None
+    given_groups: bool = False
 
     def __float__(self) -> float:
         return float(self.lower_bound)
@@ -367,6 +369,7 @@ def _assemble(
         diagram=_diagram(measured[0]) if single else None,
         definition=f"grouping loss, {words}",
         deviations=deviations,
+        given_groups=isinstance(measured[0].plan.regions, (GivenRegions, Column)),
     )
 
 

@@ -18,6 +18,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from ...audits.advice import COMMANDS, Spelling, parts
 from ...audits.finding import Finding, Level
 from ...diagrams.diagram import Diagram
 from ...version import __version__
@@ -33,8 +34,15 @@ class Words:
 
 @dataclass(frozen=True)
 class FindingList:
+    """Findings; `spell` writes the actions of their advice."""
+
     kind: ClassVar[str] = "findings"
     findings: Sequence[Finding]
+    spell: Spelling = COMMANDS
+
+    def advice(self, finding: Finding) -> list[tuple[bool, str]]:
+        """The parts of a finding's advice, each with whether it is code."""
+        return list(parts(finding.advice, self.spell))
 
 
 @dataclass(frozen=True)
@@ -134,7 +142,7 @@ class Variant:
 
 
 @dataclass(frozen=True)
-class Tile:
+class KeyFigure:
     """A number that stands out: what it is, its value, and its interval or scale."""
 
     name: str
@@ -157,7 +165,7 @@ class Page:
     headline: str
     level: Level
     sections: Sequence[Section]
-    tiles: Sequence[Tile] = ()
+    tiles: Sequence[KeyFigure] = ()
     footer: str = f"Written by probaudit {__version__}."
 
 
@@ -218,18 +226,7 @@ def _render(template: str, **values: Any) -> str:
     environment = jinja2.Environment(
         autoescape=True, undefined=jinja2.StrictUndefined, loader=jinja2.FunctionLoader(_text)
     )
-    environment.filters["code"] = _code
     return environment.get_template(template).render(**values)
-
-
-def _code(text: str) -> Any:
-    """What stands between backticks as code; all of it escaped."""
-    from markupsafe import Markup
-
-    code, plain = Markup("<code>{}</code>"), Markup("{}")
-    return Markup("").join(
-        (code if place % 2 else plain).format(part) for place, part in enumerate(text.split("`"))
-    )
 
 
 def as_html(page: Page) -> str:
@@ -240,8 +237,8 @@ def as_html(page: Page) -> str:
 
     style, script, library = _text("page.css"), _text("page.js"), _library()
     policy = (
-        f"default-src 'none'; script-src {_hash(library)} {_hash(script)}; style-src {_hash(style)}; img-src data:; "
-        "base-uri 'none'; form-action 'none'"
+        f"default-src 'none'; script-src {_hash(library)} {_hash(script)}; "
+        f"style-src {_hash(style)}; img-src data:; base-uri 'none'; form-action 'none'"
     )
     figures = {
         block.name: block.shown
