@@ -9,6 +9,7 @@ from pathlib import Path
 from types import ModuleType
 
 import probaudit
+from probaudit.data.inputs import RowOptions
 
 ROOT = Path(probaudit.__file__).parent
 
@@ -111,6 +112,11 @@ def test_the_facade_only_lists_names():
     assert functions == ["__dir__"]
     assert all(hasattr(probaudit, name) for name in probaudit.__all__)
     assert dir(probaudit) == sorted(probaudit.__all__)
+
+
+def test_help_lists_every_option_for_rows():
+    for function in (probaudit.audit, probaudit.compare, probaudit.log_score):
+        assert all(f"{name}" in function.__doc__ for name in RowOptions.__annotations__)
 
 
 def test_import_is_light():

@@ -114,6 +114,7 @@ def test_bad_rows_stop_or_are_dropped(file):
     stopped = run("audit", file)
     assert stopped.exit_code == 2
     assert "`p_*`, row 2: sums to 0.9; a row must sum to 1 within 1e-05" in stopped.output
+    assert "raise `--tolerance` or leave them out with `--drop-bad-rows`" in stopped.output
     dropped = run("audit", file, "--drop-bad-rows")
     assert dropped.exit_code == 0
     assert "1 of 500 rows was left out: 1 whose outputs do" in " ".join(dropped.output.split())

@@ -257,13 +257,7 @@ def compare(
     True
     """
     check_options(options)
-    if score not in ("log", "brier"):
-        raise InputError("score", 'must be "log" or "brier"', repr(score))
-    if resamples < 2:
-        raise InputError("resamples", "must be at least 2", resamples)
-    if reference is not None and (not isinstance(models, Mapping) or reference not in models):
-        known = ", ".join(map(repr, models)) if isinstance(models, Mapping) else "none"
-        raise InputError("reference", f"must name one of the models ({known})", repr(reference))
+    _check_choices(models, score, resamples, reference)
     shared = same_rows(models, y_true, columns=columns, **options)
     cost = (
         None
@@ -329,6 +323,16 @@ def compare(
         fingerprints={m: judged[m].fingerprint for m in names},
         clusters=None if ground.clusters is None else int(ground.clusters.max()) + 1,
     )
+
+
+def _check_choices(models: Any, score: str, resamples: int, reference: str | None) -> None:
+    if score not in ("log", "brier"):
+        raise InputError("score", 'must be "log" or "brier"', repr(score))
+    if resamples < 2:
+        raise InputError("resamples", "must be at least 2", resamples)
+    if reference is not None and (not isinstance(models, Mapping) or reference not in models):
+        known = ", ".join(map(repr, models)) if isinstance(models, Mapping) else "none"
+        raise InputError("reference", f"must name one of the models ({known})", repr(reference))
 
 
 def _interval_words(clusters: np.ndarray | None) -> str:

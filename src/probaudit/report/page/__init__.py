@@ -1,4 +1,4 @@
-"""A self-contained page: sections of words, tables and figures, turned into HTML. The only place
+"""A self-contained page: sections of text, tables and figures, rendered as HTML. The only place
 where text becomes markup."""
 
 from .page import (
