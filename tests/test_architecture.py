@@ -9,6 +9,7 @@ from pathlib import Path
 from types import ModuleType
 
 import probaudit
+from probaudit.data.inputs import RowOptions
 
 ROOT = Path(probaudit.__file__).parent
 
@@ -105,8 +106,17 @@ def test_no_public_name_hides_a_package():
 
 def test_the_facade_only_lists_names():
     body = ast.parse((ROOT / "__init__.py").read_text()).body
-    assert all(isinstance(node, (ast.Expr, ast.ImportFrom, ast.Assign)) for node in body)
+    functions = [node.name for node in body if isinstance(node, ast.FunctionDef)]
+    others = [node for node in body if not isinstance(node, ast.FunctionDef)]
+    assert all(isinstance(node, (ast.Expr, ast.ImportFrom, ast.Assign)) for node in others)
+    assert functions == ["__dir__"]
     assert all(hasattr(probaudit, name) for name in probaudit.__all__)
+    assert dir(probaudit) == sorted(probaudit.__all__)
+
+
+def test_help_lists_every_option_for_rows():
+    for function in (probaudit.audit, probaudit.compare, probaudit.log_score):
+        assert all(f"{name}" in function.__doc__ for name in RowOptions.__annotations__)
 
 
 def test_import_is_light():

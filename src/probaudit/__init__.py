@@ -148,3 +148,7 @@ __all__ = [
     "statistics",
     "sweep_calibration_error",
 ]
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

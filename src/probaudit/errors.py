@@ -1,11 +1,32 @@
-"""The one error that bad input raises."""
+"""The error that invalid input raises."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import NamedTuple
+
+
+class Argument(NamedTuple):
+    """An argument that a way out names. Python and the command line spell it differently.
+
+    >>> str(Argument("tolerance")), str(Argument("on_bad_rows", '"drop"'))
+    ('`tolerance`', '`on_bad_rows="drop"`')
+    """
+
+    name: str
+    value: str = ""
+
+    def __str__(self) -> str:
+        return f"`{self.name}={self.value}`" if self.value else f"`{self.name}`"
+
+
+WayOut = tuple["str | Argument", ...]
+
 
 class InputError(ValueError):
-    """Says which argument broke which rule, with which value, and in which row if rows are at
-    fault.
+    """Names the argument, the rule it broke, the value found, and the row if a row is at fault.
+
+    way_out : what to do about it, as text and arguments; `message` spells the arguments.
 
     >>> raise InputError("y_proba", "a row must sum to 1 within 1e-05", "sums to 0.94", row=17)
     Traceback (most recent call last):
@@ -13,15 +34,32 @@ class InputError(ValueError):
     """
 
     def __init__(
-        self, argument: str, rule: str, value: object = None, *, row: int | None = None
+        self,
+        argument: str,
+        rule: str,
+        value: object = None,
+        *,
+        row: int | None = None,
+        way_out: WayOut = (),
     ) -> None:
         self.argument, self.rule, self.value, self.row = argument, rule, value, row
-        place = f"`{argument}`" if row is None else f"`{argument}`, row {row}"
-        super().__init__(f"{place}: {rule}" if value is None else f"{place}: {value}; {rule}")
+        self.way_out = way_out
+        super().__init__(self.message())
+
+    def message(self, spell: Callable[[Argument], str] = str) -> str:
+        """The whole message, with arguments as `spell` writes them."""
+        # a row is named with the column of a file, which no option replaces
+        where = spell(Argument(self.argument)) if self.row is None else f"`{self.argument}`"
+        where += "" if self.row is None else f", row {self.row}"
+        found = [] if self.value is None else [str(self.value)]
+        out = "".join(part if isinstance(part, str) else spell(part) for part in self.way_out)
+        return f"{where}: {'; '.join([*found, self.rule, *([out] if out else [])])}"
 
     def __reduce__(self) -> tuple[object, ...]:
-        return _rebuild, (self.argument, self.rule, self.value, self.row)
+        return _rebuild, (self.argument, self.rule, self.value, self.row, self.way_out)
 
 
-def _rebuild(argument: str, rule: str, value: object, row: int | None) -> InputError:
-    return InputError(argument, rule, value, row=row)
+def _rebuild(
+    argument: str, rule: str, value: object, row: int | None, way_out: WayOut
+) -> InputError:
+    return InputError(argument, rule, value, row=row, way_out=way_out)

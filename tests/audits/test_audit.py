@@ -12,7 +12,8 @@ import pytest
 
 import probaudit as pb
 from probaudit import simulate
-from probaudit.audits.finding import Case
+from probaudit.audits.advice import COMMANDS, Calibrate
+from probaudit.audits.case import Case
 from probaudit.audits.gate import Threshold, failures
 from probaudit.audits.verdict import RULES, against_chance, hidden_groups, infinite_log_score
 from probaudit.engines.memory import evidence_of
@@ -104,7 +105,7 @@ def test_the_terminal_shows_errors_groups_and_repairs(world):
     text = repr(pb.audit(world.y, world.mcs, columns={"side": group}, repair="compare"))
     for part in (
         "top label, no bins (SmoothECE)",
-        "chance alone",
+        "if calibrated",
         "side = left",
         "mean replacement (control)",
         "* ",
@@ -114,7 +115,7 @@ def test_the_terminal_shows_errors_groups_and_repairs(world):
     assert "…" not in text
     plain = repr(pb.audit(world.y, world.mcs))
     assert "mean replacement" not in plain
-    assert "stated" not in plain
+    assert "predicted" not in plain
 
 
 def test_names_of_groups_are_not_markup(world):
@@ -147,7 +148,7 @@ def test_what_a_calibrator_would_gain(world):
         assert "calibration_loss" not in few.estimates
         assert "not tried" in few.settings["calibration_loss"]
     assert (
-        pb.audit(world.y, world.cal, repair=False).settings["calibration_loss"] == "not asked for"
+        pb.audit(world.y, world.cal, repair=False).settings["calibration_loss"] == "not requested"
     )
 
 
@@ -161,7 +162,7 @@ def test_with_features_it_says_who_is_misjudged():
     found = json.loads(audit.to_json())["budget"]
     assert found["total"]["value"] == float(budget.total)
     assert found["regions"][0].keys() >= {"rule", "rows", "stated", "observed", "verdict"}
-    assert "who is badly served" in repr(audit)
+    assert "groups the model misjudges" in repr(audit)
     plain = pb.audit(world.y, world.scores)
     assert plain.budget is None
     assert json.loads(plain.to_json())["budget"] is None
@@ -192,8 +193,8 @@ def test_the_fingerprint_is_of_the_rows(world):
 
 def test_repr_reads_like_the_terminal(world):
     text = repr(pb.audit(world.y, world.cal))
-    assert "Better than always forecasting the class frequencies" in text
-    assert "log score" in text
+    assert "Better than the base-rate forecast" in text
+    assert "log loss" in text
     assert "\x1b" not in text
 
 
@@ -323,7 +324,7 @@ def test_every_function_takes_predictions(world):
 
 
 def test_every_rule_is_tested():
-    assert {rule.__name__ for rule in RULES} == set(FIRING)
+    assert {rule.name for rule in RULES} == set(FIRING)
 
 
 @pytest.mark.parametrize("rule", FIRING)
@@ -372,8 +373,9 @@ def test_what_calibrator_gains_is_said(world):
     best = next(repair for repair in many.repairs if repair.recommended)
     finding = next(finding for finding in many.findings if finding.rule == "miscalibration_costs")
     assert f"by {best.title}" in finding.text
-    assert f"--method {best.name}" in finding.advice
-    assert f"{best.gain:.1%} of the log score" in finding.text
+    assert Calibrate(best.name) in finding.advice
+    assert f"--method {best.name}" in finding.advice_text(COMMANDS)
+    assert f"{best.gain:.1%} of the log loss" in finding.text
 
 
 def test_findings_say_what_to_do_and_why(world):
@@ -389,7 +391,7 @@ def test_findings_say_what_to_do_and_why(world):
     [
         (
             lambda w: 1 - w.cal,
-            "Do not use these probabilities as they are: they are worse than no model at all.",
+            "Do not use these probabilities: they are worse than the base-rate forecast.",
         ),
         (lambda w: w.mcs, "Use these probabilities with care: "),
         (lambda w: w.cal, "As far as these rows show, these probabilities can be used: "),
@@ -496,9 +498,9 @@ def test_a_test_that_could_see_nothing_is_no_good_news(world):
     ece = found.errors[0]
     ece = replace(ece, test=replace(ece.test, p_value=0.03, null_mean=0.0))
     one = Case(found.evidence, found.estimates, (ece,))
-    perhaps = against_chance(one)
+    (perhaps,) = against_chance(one)
     assert perhaps.level == "note"
-    assert perhaps.text.startswith("Perhaps miscalibrated")
+    assert perhaps.text.startswith("Possibly miscalibrated")
 
 
 def test_errors_of_two_classes_that_cancel_in_the_most_probable_one_are_told():
@@ -559,8 +561,8 @@ def test_a_lower_bound_is_never_good_news(low, share, high, searched, level, wor
     )
     budget.score, budget.lens = "brier", pb.Classwise()
     budget.found = SimpleNamespace(given_groups=False, searched=searched)
-    summary = SimpleNamespace(plan=SimpleNamespace(kind="probabilities"))
-    finding = hidden_groups(SimpleNamespace(budget=budget, summary=summary))
+    budget.calibrator = ""
+    (finding,) = hidden_groups(SimpleNamespace(budget=budget, pairs=False))
     assert finding.level == level
     assert words in finding.text
     assert "up to" not in finding.text
@@ -595,26 +597,26 @@ def test_one_calibrator_that_gains_nothing_does_not_mean_that_nothing_can_be_rep
     alone = pb.audit(y, p)
     said = next(finding for finding in alone.findings if finding.rule == "miscalibration_costs")
     assert said.level == "note"  # there is miscalibration, so that it is no good news
-    assert said.text.startswith("A bias-corrected temperature would")
+    assert said.text.startswith("Bias-corrected temperature does not help: it ")
     assert "Other calibrators were not tried" in said.text
-    assert "Nothing to repair" not in alone.verdict
-    assert "compared below" not in " ".join(repr(alone).split())
+    assert "No recalibration needed" not in alone.verdict
+    assert "see below" not in " ".join(repr(alone).split())
     tile = next(
-        tile for tile in audit_page(alone).tiles if tile.name == "a calibrator would remove"
+        tile for tile in audit_page(alone).tiles if tile.name == "removable by recalibration"
     )
-    assert tile.span.startswith("of the log score: bias-corrected temperature, 95% interval")
+    assert tile.span.startswith("of the log loss: bias-corrected temperature, 95% interval")
     compared = pb.audit(y, p, repair="compare")
     said = next(finding for finding in compared.findings if finding.rule == "miscalibration_costs")
     assert said.text.startswith("Miscalibration costs")
     assert (
-        "by bias-corrected temperature on rows it did not see; other repairs are compared below"
+        "by bias-corrected temperature, out of fold; see below for other calibrators"
         in " ".join(repr(compared).split())
     )
     fine = next(
         f for f in pb.audit(world.y, world.cal).findings if f.rule == "miscalibration_costs"
     )
     assert fine.level == "good"
-    assert fine.text.startswith("A bias-corrected temperature would")
+    assert fine.text.startswith("Bias-corrected temperature does not help: it ")
 
 
 @pytest.mark.parametrize("rows", [700, 1200])  # a budget of the top label, and one of all classes
@@ -681,7 +683,7 @@ def test_words_for_stated_confidences(world):
         assert "always stating the mean accuracy" in audit.verdict
         assert "most probable class" not in audit.verdict
         assert "class frequencies" not in audit.verdict
-        assert "no model" not in audit.headline
+        assert "base-rate" not in audit.headline
     assert "the stated answer" in pb.audit(wrong).verdict
     assert (
         "All answers are right"
@@ -692,9 +694,11 @@ def test_words_for_stated_confidences(world):
 def test_few_rows_do_not_show_that_a_model_is_no_better(world):
     rng = np.random.default_rng(0)
     few = pb.audit(world.y[:12], np.clip(world.cal[:12, 1] + rng.normal(0, 0.4, 12), 0.05, 0.95))
-    assert few.headline.endswith("so few rows do not show them to be better than no model at all.")
+    assert few.headline.endswith(
+        "too few rows to show that they are better than the base-rate forecast."
+    )
     many = pb.audit(rng.integers(0, 2, 5000), np.full(5000, 0.5) + rng.normal(0, 0.01, 5000))
-    assert "hardly better than no model at all" in many.headline
+    assert "hardly better than the base-rate forecast" in many.headline
     assert "Only 1 row:" in pb.audit([1], [0.4]).verdict
 
 
@@ -704,8 +708,8 @@ def test_where_nothing_is_to_be_repaired_no_repair_is_named():
     assert next(repair.name for repair in audit.repairs if repair.recommended) == "identity"
     finding = next(finding for finding in audit.findings if finding.rule == "miscalibration_costs")
     assert finding.level in ("good", "note")
-    assert "none is surely better than to leave the outputs as they are" in finding.text
-    assert "as it is" not in finding.text
+    assert "calibrators helps (the best, " in finding.text
+    assert "original" not in finding.text
     assert not finding.advice
 
 
@@ -713,6 +717,6 @@ def test_rows_of_a_sample_are_called_so():
     rows = pb.Predictions([0, 1, 1, 0, 0, 1], np.array([0.2, 0.0, 0.7, 1.0, 0.0, 0.3]))
     whole = evidence_of(rows, Plan.of(rows))
     part = replace(whole, sample=rows.take(np.array([0, 3])), places=np.array([0, 3]))
-    finding = infinite_log_score(SimpleNamespace(summary=whole.summary, evidence=part))
+    (finding,) = infinite_log_score(Case(part, {}, ()))
     assert "(the first of the sample: row 3, counted from 0)" in finding.text
     assert finding.rows == (3,)

@@ -216,8 +216,8 @@ def test_the_pattern_of_paper_5(shared, name):
     trap = findings["better_error_worse_score"]
     assert "mean replacement (control): ECE 0 instead of" in trap.text
     assert "isotonic regression: ECE" in trap.text.replace("Isotonic", "isotonic")
-    assert trap.text.count("an infinite log score") == 2
-    assert "proper score" in trap.advice
+    assert trap.text.count("an infinite log loss") == 2
+    assert "proper score" in trap.advice[0]
     assert findings["miscalibration_costs"].level == "warning"
     recommended = next(repair for repair in audit.repairs if repair.recommended)
     assert recommended.title in findings["miscalibration_costs"].text

@@ -381,7 +381,7 @@ def test_states_carry_clusters(tmp_path):
         joint + without
     with pytest.raises(InputError, match="some have no 'clusters'"):
         joint.update(y[:9], p[:9])
-    with pytest.raises(InputError, match="is part of the `Predictions` already"):
+    with pytest.raises(InputError, match="must not be given with Predictions"):
         statistics(classes=3).update(Predictions(y, p), clusters=clusters)
 
 
@@ -497,7 +497,7 @@ def test_clusters_of_models_must_agree():
         frame.assign(patient=frame["patient"].sample(frac=1, random_state=0).to_numpy()),
         clusters="patient",
     )
-    with pytest.raises(InputError, match="clusters must be those of 'a'"):
+    with pytest.raises(InputError, match="clusters must equal those of 'a'"):
         pb.compare({"a": rows, "b": other})
     with pytest.raises(InputError, match="must have clusters if 'a' has"):
         pb.compare({"a": rows, "b": pb.read(frame)})

@@ -41,7 +41,7 @@ def file(frame, tmp_path):
 def test_audit_prints_the_verdict_and_the_scores(file):
     result = run("audit", file)
     assert result.exit_code == 0
-    assert "Better than always forecasting the class frequencies" in result.output
+    assert "Better than the base-rate forecast" in result.output
     assert "preds.csv" in result.output
     assert "500 rows, 3 classes" in result.output
 
@@ -114,9 +114,10 @@ def test_bad_rows_stop_or_are_dropped(file):
     stopped = run("audit", file)
     assert stopped.exit_code == 2
     assert "`p_*`, row 2: sums to 0.9; a row must sum to 1 within 1e-05" in stopped.output
+    assert "raise `--tolerance` or leave them out with `--drop-bad-rows`" in stopped.output
     dropped = run("audit", file, "--drop-bad-rows")
     assert dropped.exit_code == 0
-    assert "1 of 500 rows was set aside: 1 whose outputs do" in " ".join(dropped.output.split())
+    assert "1 of 500 rows was left out: 1 whose outputs do" in " ".join(dropped.output.split())
     assert run("audit", file, "--tolerance", "0.2").exit_code == 0
 
 
@@ -139,10 +140,10 @@ def test_bad_rows_stop_or_are_dropped(file):
         (["--json", "no/such/folder.json"], "folder that exists"),
         (["--label", "nope"], "`--label`: "),
         (["--groups", "regn"], "`--groups`: no column matches 'regn'"),
-        (["--confidence", "p_ant"], "`--confidence` and `--correct` go together"),
+        (["--confidence", "p_ant"], "; give both `--confidence` and `--correct`"),
         (
             ["--probs", "p_*", "--logits", "p_*"],
-            "`--logits`: 'p_*'; give one kind of output, not also `--probs`",
+            "`--logits`: 'p_*'; give one kind of output; leave out this one or `--probs`",
         ),
         (["--costs", "none.csv"], "`--costs`: none.csv; must be a file that exists"),
         (["--reject-cost", "2"], "`--reject-cost`: "),
@@ -298,7 +299,7 @@ def test_features_and_groups(tmp_path):
     assert "after calibration" in groups.output
     features = run("audit", tmp_path / "rows.csv", "--probs", "p", "--features", "f_*")
     assert features.exit_code == 0, features.output
-    assert "who is badly served" in features.output
+    assert "groups the model misjudges" in features.output
     rows = pb.read(tmp_path / "rows.csv", probs="p", features="f_*")
     assert list(rows.feature_names) == [name for name in data if name.startswith("f_")]
     with pytest.raises(pb.InputError, match="one name for each"):

@@ -214,7 +214,7 @@ def test_what_calibrate_proposes_can_be_run(tmp_path, monkeypatch, kind, options
     assert "--weight" in compare
     compared = run(*compare, "--no-repair")
     assert compared.exit_code == 0, compared.output
-    assert "'calibrated' has the best log score" in compared.output
+    assert "'calibrated' has the best log loss" in compared.output
 
 
 def test_what_calibrate_proposes_for_a_stated_confidence(tmp_path, monkeypatch):
@@ -492,7 +492,7 @@ def test_unseen_groups_are_counted(tmp_path):
     fresh.rename(columns={"site": "place"}).to_csv(file, index=False)
     done = run("apply", saved, file, "--groups", "place", "-o", out)
     assert done.exit_code == 0, done.output
-    assert "7 rows of groups that the fit had not seen" in done.output
+    assert "7 rows in groups that the fit did not have" in done.output
 
 
 @pytest.mark.parametrize(

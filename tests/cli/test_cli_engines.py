@@ -266,7 +266,7 @@ def test_an_interrupted_comparison_goes_on(two, tmp_path, monkeypatch, second):
         patch.setattr(RowSource, "predictions", interrupting)
         interrupted = run(*arguments)
     assert interrupted.exit_code == 130
-    assert f"state.{2 if second else 1}: give the same command with --resume" in interrupted.output
+    assert f"state.{2 if second else 1}: repeat the command with --resume" in interrupted.output
     left = {path.name for path in tmp_path.glob("state*")}
     assert left == ({"state.1", "state.2"} if second else {"state.1"})
     read.clear()

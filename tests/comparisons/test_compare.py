@@ -264,7 +264,7 @@ def test_ranks_and_the_reference(world, found):
 
 
 def test_words_of_a_clear_winner(found):
-    assert texts(found, "best_by_score")[0].startswith("'cal' has the best log score")
+    assert texts(found, "best_by_score")[0].startswith("'cal' has the best log loss")
     gap = found.differences["cal"]["log_score"]
     (text,) = (
         text
@@ -272,8 +272,8 @@ def test_words_of_a_clear_winner(found):
         if text.startswith("'cal' is better than 'raw'")
     )
     assert (
-        f"{-gap:.4g} lower (95% interval {-gap.high:.3g} to {-gap.low:.3g}), or"
-        f" {-gap / found['raw']['log_score']:.1%}" in text
+        f"{-gap:.3f} lower (95% interval {-gap.high:.3g} to {-gap.low:.3g}), "
+        f"or {-gap / found['raw']['log_score']:.1%}" in text
     )
     assert f"95% interval {-gap.high:.3g} to {-gap.low:.3g}" in text
     assert any(
@@ -295,7 +295,7 @@ def test_words_within_chance(world):
     near = softmax(np.log(world.cal) + noise)
     got = compare({"a": world.cal, "b": near}, world.y, repair=False, resamples=50)
     assert texts(got, "within_chance")
-    assert "cannot be told apart" in texts(got, "best_by_score")[0]
+    assert "are tied on" in texts(got, "best_by_score")[0]
     assert not rules(got) & {"against_reference", "accuracy_hides_it", "ece_and_score_disagree"}
     assert got.ranks["log_score"] == {"a": 1, "b": 1}
 
@@ -334,18 +334,16 @@ def test_an_infinite_log_score_is_worse_even_with_a_better_brier_score(world):
     options = {"repair": False, "resamples": 50, "costs": 1 - np.eye(3)}
     got = compare({"raw": world.mcs, "zero": zero}, world.y, **options)
     assert got.differences["zero"]["brier_score"].high < 0
-    assert got.headline.startswith("'raw' has the best log score")
+    assert got.headline.startswith("'raw' has the best log loss")
     (text,) = texts(got, "against_reference")
     assert text.startswith(
-        "'zero' is worse than 'raw': its log score is infinite. By the Brier score alone, it is"
-        " better: "
+        "'zero' is worse than 'raw': its log loss is infinite. By the Brier score, it is better: "
     )
     assert "accuracy_hides_it" not in rules(got)
     other = compare({"raw": world.mcs, "zero": zero}, world.y, reference="zero", **options)
     (text,) = texts(other, "against_reference")
     assert text.startswith(
-        "'raw' is better than 'zero', whose log score is infinite. By the Brier score alone, it is"
-        " worse: "
+        "'raw' is better than 'zero', whose log loss is infinite. By the Brier score, it is worse: "
     )
 
 
@@ -357,9 +355,9 @@ def test_infinite_log_scores_of_all_leave_the_brier_score(world):
     got = compare(models, world.y, repair=False, resamples=50, costs=1 - np.eye(3))
     (text,) = texts(got, "against_reference")
     assert "its Brier score is" in text
-    assert "Of both, the log score is infinite" in text
+    assert "Both have an infinite log loss" in text
     told = replace(got, ranks=dict(got.ranks) | {"cost_risk": {"raw": 1, "cal": 2}})
-    assert "By the Brier score it is not among the best" in texts(told, "best_under_costs")[0]
+    assert "It does not have the best Brier score" in texts(told, "best_under_costs")[0]
 
 
 def test_the_best_is_only_said_to_be_clear_of_those_it_is_clear_of(found):
@@ -482,9 +480,9 @@ P, Y = np.full((6, 2), 0.5), np.array([0, 1, 0, 1, 0, 1])
 @pytest.mark.parametrize(
     ("models", "options", "words"),
     [
-        ({"a": P}, {"y_true": Y}, "two models or more"),
-        ([P, P], {"y_true": Y}, "mapping of names"),
-        ({"a": P, 2: P}, {"y_true": Y}, "name must be text"),
+        ({"a": P}, {"y_true": Y}, "for two models or more"),
+        ([P, P], {"y_true": Y}, "must map names to outputs"),
+        ({"a": P, 2: P}, {"y_true": Y}, "names must be non-empty strings"),
         ({"a": P, "b": P}, {}, "`y_true`: 'a' is not"),
         ({"a": P, "b": P[:5]}, {"y_true": Y}, "needs one label per row"),
         ({"a": P, "b": P}, {"y_true": Y, "reference": "c"}, "must name one of the models"),
@@ -502,7 +500,7 @@ P, Y = np.full((6, 2), 0.5), np.array([0, 1, 0, 1, 0, 1])
         (
             {"a": pb.Predictions(Y, P), "b": pb.Predictions(1 - Y, P)},
             {},
-            "row 0: 1, not 0; labels must be those of 'a'",
+            "row 0: 1, not 0; labels must equal those of 'a'",
         ),
         (
             {"a": pb.Predictions(Y, P), "b": pb.Predictions(Y, P, sample_weight=Y)},
@@ -518,7 +516,7 @@ P, Y = np.full((6, 2), 0.5), np.array([0, 1, 0, 1, 0, 1])
         (
             {"a": pb.Predictions(Y, P), "b": pb.Predictions.from_confidence(P[:, 0], Y)},
             {},
-            "stated confidence",
+            "must be a confidence if and only if",
         ),
     ],
 )
@@ -584,7 +582,7 @@ def test_names_and_titles_are_whole_in_80_columns():
     for title in (
         "SmoothECE",
         "calibration",
-        "log score",
+        "log loss",
         "sharpness",
         "grouping,",
         "at least",
@@ -697,14 +695,14 @@ def test_bad_files_end_with_code_2(files, tmp_path):
     frame.to_csv(tmp_path / "other.csv", index=False)
     for arguments, words in (
         ([files[0], tmp_path / "other.csv"], "`other`, row 17"),
-        ([files[0]], "two sets of columns"),
+        ([files[0]], "two or more sets of columns"),
         ([*files, "--probs", "p_*", "--probs", "q_*"], "no column matches 'q_*'"),
         (
             [*files, *files[:1], "--probs", "p_*", "--probs", "p_*"],
-            "`--probs`: 2 sets; several files need one set",
+            "`--probs`: 2 sets; must be one set of columns",
         ),
-        ([*files, "--name", "one"], "one name for each"),
-        ([*files, "--name", "one", "--name", "one"], "different names"),
+        ([*files, "--name", "one"], "must name each of the"),
+        ([*files, "--name", "one", "--name", "one"], "names of models must differ"),
     ):
         result = run(*arguments)
         assert result.exit_code == 2

@@ -158,7 +158,7 @@ def test_null_labels_are_bad_rows(y):
     ],
 )
 def test_text_needs_classes(y):
-    refused(lambda: pb.log_score(y, P3), "y_true", words="need `classes`")
+    refused(lambda: pb.log_score(y, P3), "y_true", words="pass `classes`")
 
 
 @pytest.mark.parametrize(
@@ -417,10 +417,10 @@ def test_files_and_frames_are_read_first(tmp_path):
 @pytest.mark.parametrize(
     ("probs", "words"),
     [
-        ([[0.333, 0.333, 0.333]], "raise `tolerance` (--tolerance) or use on_bad_rows"),
+        ([[0.333, 0.333, 0.333]], 'raise `tolerance` or leave them out with `on_bad_rows="drop"`'),
         ([[33.3, 33.3, 33.4]], "percentages must be divided by 100"),
         ([40.0], "percentages must be divided by 100"),
-        ([[2.5, -1.0, 0.0]], "logits must be declared (`from_logits`, or --logits)"),
+        ([[2.5, -1.0, 0.0]], "declare logits with `from_logits=True`"),
         ([140.0], "logits must be declared"),
     ],
 )

@@ -643,7 +643,7 @@ def test_a_checkpoint_of_other_rows_is_refused(tmp_path, monkeypatch):
     content = kept.read_bytes()
     kept.write_bytes(content[:-100])
     refused("must be (a whole file )?of the form", scan(path))
-    with pytest.raises(InputError, match="needs `checkpoint`"):
+    with pytest.raises(InputError, match="pass `checkpoint`"):
         stream(scan(path), resume=True)
     with pytest.raises(InputError, match="folder must exist"):
         stream(scan(path), checkpoint=tmp_path / "none" / "x.npz")

@@ -270,7 +270,7 @@ REQUESTS = {
     "classes": ({"classes": 3}, "classes", "sequence"),
     "classes twice": ({"classes": [1, 1]}, "classes", "must not repeat"),
     "too few classes": ({"classes": [1]}, "classes", "each of the 2"),
-    "correct is text": ({"confidence": "conf", "correct": "g"}, "g", "need `classes`"),
+    "correct is text": ({"confidence": "conf", "correct": "g"}, "g", "pass `classes`"),
     "on_bad_rows": ({"on_bad_rows": "skip"}, "on_bad_rows", "'skip'"),
 }
 
@@ -416,7 +416,9 @@ def test_dates_are_classes_only_of_the_same_moment(tmp_path):
     refused(lambda: judged(frame), "label", 0, "label '2024-01-01T00:01")
     refused(lambda: judged(frame.iloc[1:]), "label", 0, "label is missing")
     names = frame.set_axis(["label", "p_a", "p_b"], axis=1)
-    refused(lambda: read(names), "label", words="classes are named a, b; pass `classes`")
+    refused(
+        lambda: read(names), "label", words="classes are named a, b; labels must be the classes"
+    )
 
 
 @pytest.mark.parametrize(

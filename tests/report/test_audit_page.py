@@ -86,7 +86,7 @@ def test_every_section_and_every_finding(found):
 def test_tables_hold_the_numbers_of_the_audit(found):
     page = audit_page(found)
     scores = {row[0]: row[1] for row in table(page, "scores").rows}
-    assert scores["log score"] == number(found["log_score"])
+    assert scores["log loss"] == number(found["log_score"])
     assert scores["risk, your costs"] == number(found["cost_risk"])
     errors = table(page, "calibration").rows
     assert [row[1] for row in errors] == [number(error.estimate) for error in found.errors]
@@ -143,12 +143,12 @@ def test_a_comparison_page(world):
     found = pb.compare({"raw": world.mcs, "calibrated": world.cal}, world.y, resamples=50)
     page = comparison_page(found, "two models")
     assert page.title == "two models"
-    assert "'calibrated' has the best log score" in page.headline
+    assert "'calibrated' has the best log loss" in page.headline
     rows = {row[0]: row for row in table(page, "models").rows}
     assert number(found["raw"]["log_score"]) in rows["raw"]
     assert figures(page)["aligned"].variants[()].models == ("raw", "calibrated")
     text = as_html(page)
-    assert "calibrated: log score" in text
+    assert "calibrated: log loss" in text
     assert (
         json.loads(text.partition('id="figures">')[2].partition("</script>")[0])["figures"].keys()
         == figures(page).keys()
@@ -206,7 +206,7 @@ def test_groups_that_were_given_are_not_called_regions():
     page = audit_page(audit)
     served = table(page, "groups", 1)
     assert served.caption.startswith(
-        "Badly served: groups by site, over all their outputs, after calibration by "
+        "Misjudged: groups by site, over all their outputs, after calibration by "
     )
     # One map for both groups corrects their mean: what was right for the north is then too low.
     assert [(row[0], row[-1]) for row in served.rows] == [
@@ -221,20 +221,19 @@ def test_groups_that_were_given_are_not_called_regions():
         audit, budget=pb.loss_budget(stated(groups=True), regions=["site"], calibrator="none")
     )
     served = table(audit_page(plain), "groups", 1)
-    assert served.headers[2] == "stated"
+    assert served.headers[2] == "predicted"
     assert [(row[0], row[-1]) for row in served.rows] == [("site = south", "overconfident")]
-    assert "who is badly served, by site" in repr(audit)
+    assert "groups the model misjudges, by site" in repr(audit)
     (finding,) = (finding for finding in audit.findings if finding.rule == "hidden_groups")
-    assert "know what sets these groups apart" in finding.advice
+    assert "know what sets these groups apart" in finding.advice[0]
     even = pb.simulate.unfair_groups(3000, {"a": 0.0, "b": 0.0})
     fair = pb.audit(
         even.y, even.scores, columns={"group": even.group}, regions=["group"], repair=False
     )
     assert (
-        Words("No group by group was found to be badly served, beyond chance.")
-        in section(audit_page(fair), "groups").blocks
+        Words("No misjudged group by group detected.") in section(audit_page(fair), "groups").blocks
     )
-    assert "no group is found to be" in repr(fair)
+    assert "none detected" in repr(fair)
 
 
 def test_shares_say_of_what(found, world):
@@ -256,10 +255,10 @@ def test_two_numbers_for_miscalibration_come_with_the_reason(found):
     shown = " ".join(repr(found).split())
     loss = found["calibration_loss.relative"]
     assert (
-        f"{loss:.1%} of the log score ({loss.low:.1%} to {loss.high:.1%}), removed by"
-        " bias-corrected temperature" in shown
+        f"{loss:.1%} of the log loss ({loss.low:.1%} to {loss.high:.1%}), removable by bias-corrected temperature"
+        in shown
     )
-    why = "on rows it was not fitted to, plus the calibration error left after it"
+    why = "out of fold, plus the calibration error left after it"
     assert why in shown
     assert why in texts(audit_page(found))
 
@@ -271,8 +270,8 @@ def test_wide_tables_of_models_are_two(world):
     page = comparison_page(compared)
     assert all(len(table(page, "models", place).headers) <= 8 for place in (0, 1))
     assert "grouping, at least" in table(page, "models", 1).headers
-    assert "bias-corrected temperature takes off the log score" in texts(page)
-    assert "grouping: of the Brier score, " in repr(compared)
+    assert "bias-corrected temperature removes of the log loss" in texts(page)
+    assert "hidden groups cost of the Brier score" in repr(compared)
 
 
 def test_the_same_number_is_rounded_alike_everywhere():

@@ -21,10 +21,10 @@ from probaudit.report.page import (
     Facts,
     Figure,
     FindingList,
+    KeyFigure,
     Page,
     Section,
     Table,
-    Tile,
     Words,
     as_html,
 )
@@ -91,7 +91,7 @@ def page(text: str) -> Page:
     table = Table(text, (text, text), ((text, text),), words=(0, 1))
     blocks = (
         Words(text),
-        FindingList([Finding("bad", "rule", text)]),
+        FindingList([Finding("bad", text, advice=(text,))]),
         Facts([(text, text)]),
         table,
         figure,
@@ -102,7 +102,7 @@ def page(text: str) -> Page:
         text,
         "bad",
         [Section("one", text, blocks, text)],
-        [Tile(text, text, text)],
+        [KeyFigure(text, text, text)],
         text,
     )
 

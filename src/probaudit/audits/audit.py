@@ -33,11 +33,12 @@ from ..scoring.clusters import ClusteredRows
 from ..states import AuditState, Plan, Summary
 from ..states.evidence import Evidence
 from ..version import __version__
+from .case import Case
 from .dependence import cluster_words, clustered_rows
-from .finding import Case, Finding
+from .finding import Finding
 from .groups import Group, group_errors
 from .lens_errors import LensError
-from .pitfalls import LOOKED_FOR
+from .pitfalls import PITFALLS
 from .plain import plain
 from .repairs import Repair, compare_repairs, too_few
 from .result import Result
@@ -58,18 +59,20 @@ Repairing = bool | Literal["compare"] | None
 
 @dataclass(frozen=True, eq=False)
 class Audit(Result):
-    """What an audit found: estimates by name, findings in words, and where they come from.
+    """The result of an audit.
 
-    errors : the calibration error under each lens, beside what chance alone gives; `class_errors`
-        of each class.
-    groups : the same for each value of the columns. repairs : calibrators compared, if that was
-        asked for.
-    budget : where the score goes, if there are features or groups. evidence : the sums and the
-        sample it all comes from.
-    choices : `regions`, if they were given.
+    estimates : scores and losses by name, with 95% intervals.
+    errors, class_errors : the calibration error under each lens, and of each class, each with its
+        distribution if calibrated.
+    groups : accuracy and calibration error of each group, for each value of each column.
+    repairs : the calibrators that were compared, with `repair="compare"`.
+    budget : the loss budget, if there are features or groups.
+    findings : the verdict, the most serious finding first.
+    evidence : the sums over all rows, and the sample that fits use.
+    settings, choices : how the numbers were made; `regions`, if they were given.
 
-    `print(audit)` shows it as the terminal does; `to_dict`, `to_json`, `to_frame` and `flat` give
-    the numbers.
+    `print(audit)` shows what the terminal shows; `to_dict`, `to_json`, `to_frame` and `flat` return
+    the numbers; `to_html` writes the report.
     """
 
     estimates: Mapping[str, Estimate]
@@ -98,19 +101,19 @@ class Audit(Result):
 
     @property
     def clusters(self) -> int | None:
-        """How many clusters the rows are in (of a sample, those of its rows); None if rows are
+        """The number of clusters (in the sample, if there is one); None if rows are
         independent."""
         rows = clustered_rows(self.evidence)
         return None if rows is None else rows.clusters.count
 
     @property
     def calibration(self) -> CalibrationTest:
-        """The top-label ECE over 15 equal bins."""
+        """The top-label ECE over 15 bins of equal width."""
         return self.errors[0].test
 
     @property
     def verdict(self) -> str:
-        """The findings as text, the gravest first."""
+        """The findings as text, the most serious first."""
         return "\n".join(finding.text for finding in self.findings)
 
     @property
@@ -120,8 +123,8 @@ class Audit(Result):
 
     @property
     def pitfall_rules(self) -> dict[str, str]:
-        """The rules that look for misleading numbers, and what each looks for."""
-        return {rule.__name__: words for rule, words in LOOKED_FOR.items()}
+        """The rules for pitfalls, and what each looks for."""
+        return {rule.name: rule.looks_for for rule in PITFALLS}
 
     def __getitem__(self, name: str) -> Estimate:
         if name not in self.estimates:
@@ -134,8 +137,8 @@ class Audit(Result):
         return as_text(self)
 
     def flat(self) -> dict[str, float]:
-        """Every estimate and calibration error by name, and the counts that can be gated on: for
-        `check`, or any tracker."""
+        """Every estimate and calibration error by name, and counts of rows, for `check` or an
+        experiment tracker."""
         found = {name: float(value) for name, value in self.estimates.items()}
         for error in self.errors:
             found |= {error.name: float(error.estimate), f"{error.name}.p_value": error.p_value}
@@ -147,7 +150,7 @@ class Audit(Result):
         }
 
     def to_frame(self) -> Any:
-        """Every estimate and calibration error as a pandas DataFrame, a row each."""
+        """Every estimate and calibration error as a pandas DataFrame, one row each."""
         import narwhals as nw
 
         named = dict(self.estimates) | {error.name: error.estimate for error in self.errors}
@@ -162,7 +165,7 @@ class Audit(Result):
         return nw.from_dict(columns, backend="pandas").to_native()
 
     def to_dict(self) -> dict[str, Any]:
-        """The whole audit as plain values (schema `probaudit.audit/4`, see docs/audit-json.md)."""
+        """The audit as plain values (schema `probaudit.audit/4`, see docs/audit-json.md)."""
         plan, sample = self.summary.plan, self.evidence.sample
         worst = sorted(self.class_errors, key=lambda error: -error.excess)[:SHOWN_CLASSES]
         return {
@@ -206,15 +209,15 @@ class Audit(Result):
         return audit_summary(self)
 
     def plot(self, ax: Any = None) -> Any:
-        """The reliability of the most probable class, by matplotlib (see `diagrams` for all else
-        that can be drawn)."""
+        """The reliability diagram of the most probable class, drawn by matplotlib. See `diagrams`
+        for others."""
         from ..diagrams.reliability import Reliability
 
         return Reliability.of_grid(FineGrid.of_event(self.evidence.top), lens_errors.BINS).plot(ax)
 
 
 def _regions(budget: Budget) -> list[dict[str, Any]]:
-    """The regions that lose most, as plain values."""
+    """The regions with the largest loss, as plain values."""
     table = budget.found.regions
     return [table[i]._asdict() for i in range(min(len(table), SHOWN_REGIONS))]
 
@@ -239,26 +242,28 @@ def audit(
     threads: int | None = None,
     **options: Unpack[RowOptions],
 ) -> Audit:
-    """Judge predicted probabilities: accuracy, proper scores with 95% intervals, normalised, and a
-    verdict in words.
+    """Audit predicted probabilities: proper scores and calibration errors with 95% intervals,
+    groups the model misjudges, repairs, and a verdict in words.
 
     y_true, y_proba : labels and outputs, as in `log_score`; or `Predictions` alone; or rows that
-        need not fit into memory: what `scan` makes of files or of a dask DataFrame, dask arrays of
-        labels and outputs, or a state of such rows.
-    features, columns : per row. With features, or with `regions`, the audit has a loss budget
-        (`loss_budget`) and says who is badly served. Columns part the rows into groups, each with
-        its own accuracy and calibration error.
-    regions : how rows are parted for that, as in `grouping_loss`: a tree of the features unless
-        given; names of columns.
-    costs : matrix [K, M] of what decision j costs when class i is true; adds `cost_risk`.
-    reject_cost : of the reject option, where an error costs 1.
-    repair : unless False, a calibrator is tried in cross-validation, and the audit says what it
-        would gain (`calibration_loss`). "compare" tries many and recommends one (`repairs`).
-    calibrator : the fitted calibrator that made these probabilities, if one did: the audit then
-        says if it is judged on the rows that fitted it.
-    title : what the audit is of.
-    options : `classes`, `sample_weight`, `clusters` and others, see `RowOptions`. Rows of a cluster
-        are dependent: intervals, tests and folds then treat each cluster as one unit.
+        need not fit into memory: the result of `scan`, dask arrays of labels and outputs, or a
+        `State`.
+    features : [rows, d], a frame, or a mapping of columns. Adds a loss budget (`loss_budget`), with
+        regions of the features as hidden groups.
+    columns : a frame or a mapping of names to one value per row: candidates for groups. Each column
+        with at most 50 values splits the rows into groups, each with its own accuracy and
+        calibration error.
+    regions : the groups of the loss budget, as in `grouping_loss`: a tree of the features by
+        default, or names of `columns`.
+    costs : matrix [K, M] of the cost of decision j if class i is true; adds `cost_risk`.
+    reject_cost : the cost of the reject option; an error costs 1.
+    repair : by default, one calibrator is cross-validated, and the audit reports what it removes of
+        the log loss (`calibration_loss`). "compare" compares many and recommends one (`repairs`);
+        False tries none.
+    calibrator : the fitted calibrator that made these probabilities, if any. The audit then checks
+        whether these are the rows that fitted it.
+    title : the title of the report.
+    threads : the number of threads; all cores by default. The result does not depend on it.
 
     >>> found = audit([1, 0, 1, 1], [0.9, 0.2, 0.4, 0.7])
     >>> round(found["accuracy"], 2), found["log_score"].n
@@ -273,7 +278,7 @@ def audit(
     choices |= {"calibrator": calibrator, "title": title}
     if isinstance(y_true, AuditState):
         if y_proba is not None:
-            raise InputError("y_proba", "a state has its rows in itself; give no others")
+            raise InputError("y_proba", "must not be given with a state, which has its own rows")
         return audit_evidence(
             y_true.finalise(), repair=repair, regions=regions, calibrator=calibrator, title=title
         )
@@ -303,8 +308,7 @@ def audit_rows(
     threads: int | None = None,
     progress: bool | None = None,
 ) -> Audit:
-    """As `audit`, for rows that are `Predictions` already; `features` only to give those of the
-    rows names."""
+    """As `audit`, for `Predictions`; `features` only names those of the rows."""
     _check_choices(repair, calibrator)
     if features is not None and (named := named_columns(features, "features")) is not None:
         rows = replace(rows, features=named, feature_names=None)
@@ -331,8 +335,7 @@ def audit_source(
     calibrator: Calibrator | None = None,
     title: str = "",
 ) -> Audit:
-    """As `audit`, for rows that stay in files or on a cluster (`scan`); the same numbers as in
-    memory."""
+    """As `audit`, for rows in files or on a Dask cluster (`scan`); results are identical."""
     _check_choices(repair, calibrator)
     evidence = (passing or Passing()).evidence(source, _costs(costs), reject_cost)
     return audit_evidence(
@@ -355,12 +358,12 @@ def audit_evidence(
     title: str = "",
     progress: bool | None = None,
 ) -> Audit:
-    """The audit of what a pass has left behind; costs and the cost of rejecting are in its plan."""
+    """The audit of the evidence of a pass; its plan has the costs."""
     _check_choices(repair, calibrator)
     summary, sample = evidence.summary, evidence.sample
     clustered = clustered_rows(evidence)
     estimates = _estimates(summary, clustered)
-    # squares of weights that are small beside the largest are lost
+    # squares of weights much smaller than the largest underflow
     with np.errstate(divide="ignore"):
         classwise, class_errors = lens_errors.class_errors(evidence)
         errors = [
@@ -370,8 +373,8 @@ def audit_evidence(
         ]
         errors.append(lens_errors.full_error(evidence))
         groups = group_errors(evidence) if sample.columns else ()
-    tried, tried_words = _tried(evidence, repair)
-    estimates |= _calibration_loss(tried, evidence.sample_words)
+    tried, tried_words = _default_calibration_loss(evidence, repair)
+    estimates |= _calibration_loss_estimates(tried, evidence.sample_words)
     repairs: tuple[Repair, ...] = ()
     if repair == "compare" and tried is not None:
         repairs = compare_repairs(evidence, tried, regions=regions, progress=progress)
@@ -382,10 +385,10 @@ def audit_evidence(
         others = evidence.others if recalibration == "none" else None
         chosen = "tree" if regions is None else regions
         budget = loss_budget(sample, regions=chosen, calibrator=recalibration, others=others)
-        budget = budget if budget.total > 0 else None  # nothing is lost
+        budget = budget if budget.total > 0 else None  # there is no loss to split
     if budget is not None:
-        estimates |= _grouping_loss(budget, evidence.sample_words)
-    evidence = replace(evidence, total=None)  # which would keep all rows in memory
+        estimates |= _grouping_loss_estimates(budget, evidence.sample_words)
+    evidence = replace(evidence, total=None)  # release the rows
     case = Case(
         evidence=evidence,
         estimates=estimates,
@@ -403,7 +406,8 @@ def audit_evidence(
         "on_bad_rows": summary.plan.on_bad_rows,
         "row_sum_tolerance": summary.plan.tolerance,
         "interval": _interval_words(clustered),
-        "calibration": f"{event} ECE, {lens_errors.BINS} equal bins, {lens_errors.RESAMPLES} consistency resamples"
+        "calibration": f"{event} ECE, {lens_errors.BINS} equal bins, "
+        f"{lens_errors.RESAMPLES} consistency resamples"
         + (", seed 0" if clustered is None else " and signs of clusters, seed 0"),
         "sample": f"{len(sample):,} rows, by row number" if evidence.sampled else "all rows",
     }
@@ -442,12 +446,14 @@ def _check_choices(repair: Any, calibrator: Any) -> None:
         raise InputError("calibrator", "must be a fitted calibrator", repr(calibrator)[:80])
 
 
-def _tried(evidence: Evidence, asked: Repairing) -> tuple[CalibrationLoss | None, str]:
-    """What the usual calibrator does to the sample, out of fold, and how it was found; or why it
+def _default_calibration_loss(
+    evidence: Evidence, requested: Repairing
+) -> tuple[CalibrationLoss | None, str]:
+    """The calibration loss of the default calibrator on the sample, and its definition; or why it
     was not tried."""
     summary, sample = evidence.summary, evidence.sample
-    if asked is False:
-        return None, "not asked for"
+    if requested is False:
+        return None, "not requested"
     if why := too_few(summary.log.rows):
         return None, why
     try:
@@ -460,9 +466,9 @@ def _tried(evidence: Evidence, asked: Repairing) -> tuple[CalibrationLoss | None
 def _recalibration(
     sample: Predictions, tried: CalibrationLoss | None, repairs: tuple[Repair, ...]
 ) -> CalibrationLoss | Literal["none"] | None:
-    """What the loss budget recalibrates by: the recommended calibrator, or else the usual one.
+    """The recalibration of the loss budget: the recommended calibrator, or the default one.
 
-    Of a calibrator that sees features or groups the gain would not be calibration alone.
+    A calibrator that uses features or groups would remove more than miscalibration.
     """
     name = next((repair.name for repair in repairs if repair.recommended), "")
     if name == "identity":
@@ -473,21 +479,23 @@ def _recalibration(
     return calibration_loss(sample, calibrator=calibrator, cv=FOLDS, interval=None)
 
 
-def _calibration_loss(found: CalibrationLoss | None, sample_words: str) -> dict[str, Estimate]:
+def _calibration_loss_estimates(
+    found: CalibrationLoss | None, sample_words: str
+) -> dict[str, Estimate]:
     if found is None:
         return {}
     estimates = {"log_score.calibrated": found.calibrated}
-    if math.isfinite(found.raw):  # of an infinite score no share can be lost
+    if math.isfinite(found.raw):  # an infinite score has no shares
         estimates |= {"calibration_loss": found.loss, "calibration_loss.relative": found.relative}
     return {
-        name: _said(estimate, estimate.definition + sample_words)
+        name: _with_definition(estimate, estimate.definition + sample_words)
         for name, estimate in estimates.items()
     }
 
 
-def _grouping_loss(budget: Budget, sample_words: str) -> dict[str, Estimate]:
-    """The grouping loss, and it as a share of the score."""
-    x = _said(budget.grouping, budget.grouping.definition + sample_words)
+def _grouping_loss_estimates(budget: Budget, sample_words: str) -> dict[str, Estimate]:
+    """The grouping loss, and its share of the score."""
+    x = _with_definition(budget.grouping, budget.grouping.definition + sample_words)
     low, high = (end / budget.total for end in x.interval)
     share = Estimate(
         x / budget.total,
@@ -499,8 +507,8 @@ def _grouping_loss(budget: Budget, sample_words: str) -> dict[str, Estimate]:
     return {"grouping_loss": x, "grouping_loss.relative": share}
 
 
-def _said(x: Estimate, words: str) -> Estimate:
-    """The same with another definition."""
+def _with_definition(x: Estimate, words: str) -> Estimate:
+    """The estimate with another definition."""
     return Estimate(x, low=x.low, high=x.high, n=x.n, definition=words, per_class=x.per_class)
 
 
@@ -513,9 +521,9 @@ def _estimates(summary: Summary, clustered: ClusteredRows | None) -> dict[str, E
         found[f"{name}.normalized"] = scores.estimate_score(
             summary, score, normalize=True, **of_rows
         )
-    # a stated confidence allows no other decision than the one already made
+    # for a confidence, the decision is already made
     if summary.plan.kind != "pairs":
-        found["error_rate"] = _within(
+        found["error_rate"] = _with_interval(
             scores.zero_one(summary, **of_rows), 1 - right.high, 1 - right.low
         )
         found["error_rate.normalized"] = scores.zero_one(summary, normalize=True, **of_rows)
@@ -528,13 +536,13 @@ def _estimates(summary: Summary, clustered: ClusteredRows | None) -> dict[str, E
             summary, cost, normalize=True, **of_rows
         )
     return {
-        name: _no_yardstick(x) if name.endswith(".normalized") and x.naive == 0 else x
+        name: _undefined_ratio(x) if name.endswith(".normalized") and x.naive == 0 else x
         for name, x in found.items()
     }
 
 
-def _within(x: Estimate, low: float, high: float) -> Estimate:
-    """The same with another interval."""
+def _with_interval(x: Estimate, low: float, high: float) -> Estimate:
+    """The estimate with another interval."""
     more: dict[str, Any] = {
         "per_class": x.per_class,
         "naive": x.naive,
@@ -544,13 +552,12 @@ def _within(x: Estimate, low: float, high: float) -> Estimate:
 
 
 def _clipped(x: Estimate, least: float, most: float) -> Estimate:
-    """The same with an interval that stays within what a mean cost can be."""
-    return _within(x, *(float(np.clip(end, least, most)) for end in x.interval))
+    """The estimate with its interval clipped to the possible range."""
+    return _with_interval(x, *(float(np.clip(end, least, most)) for end in x.interval))
 
 
-def _no_yardstick(x: Estimate) -> Estimate:
-    """Beside a constant forecast that costs nothing, as where all rows are of one class, there is
-    no ratio to speak of."""
+def _undefined_ratio(x: Estimate) -> Estimate:
+    """NaN: a ratio to a base-rate forecast without loss, as if all rows are of one class."""
     return Estimate(
         math.nan, n=x.n, definition=x.definition, naive=x.naive, infinite_rows=x.infinite_rows
     )

@@ -1,127 +1,101 @@
-"""What an audit has to say, and all that its rules may look at."""
+"""Findings, the rules that make them, and numbers as their sentences report them."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
-from functools import cached_property
-from typing import TYPE_CHECKING, Any, Literal
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, Generic, Literal, TypeVar
 
-import numpy as np
-
-from ..calibration.significance import holm
 from ..estimate import Estimate
-from ..grouping.budget import Budget
-from ..states import Summary
-from ..states.evidence import Evidence
-from .groups import Group
-from .lens_errors import LensError
-from .repairs import Repair
-
-if TYPE_CHECKING:
-    from ..calibrators.base import Calibrator
+from .advice import COMMANDS, Advice, Spelling, spelled, to_list
 
 Level = Literal["bad", "warning", "good", "note"]
 LEVELS: tuple[Level, ...] = ("bad", "warning", "good", "note")
-# errors whose tests decide; others repeat their events
-DECIDING = ("ece", "ace", "classwise_ece", "topk_ece", "full_ece")
+Judged = TypeVar("Judged", contravariant=True)
 
 
 @dataclass(frozen=True)
 class Finding:
-    """One thing an audit has to say: how grave, which rule says it, and the words.
+    """One conclusion of an audit or a comparison.
 
-    advice : what to do next. reference : where the reason is written. rows : the numbers of some
-        rows it is about.
-    short : a clause for a headline, where the first words of the text are not one.
+    clause : the same in a few words, to follow a colon in the headline; the text unless given.
+    advice : what to do next, as text and actions.
+    numbers : the numbers that the text reports, by name.
+    rows : numbers of some rows that it is about.
+    rule, reference : the rule that found it, and where that rule is explained.
     """
 
     level: Level
-    rule: str
     text: str
-    advice: str = ""
-    reference: str = ""
+    clause: str = ""
+    advice: Advice = ()
+    numbers: Mapping[str, float] = field(default_factory=dict)
     rows: tuple[int, ...] = ()
-    short: str = ""
+    rule: str = ""
+    reference: str = ""
+
+    def advice_text(self, spell: Spelling) -> str:
+        """The advice with actions as `spell` writes them."""
+        return spelled(self.advice, spell)
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values for JSON."""
-        found: dict[str, Any] = {
+        return {
             "level": self.level,
             "rule": self.rule,
             "text": self.text,
-            "advice": self.advice,
+            "numbers": {
+                name: float(value) if math.isfinite(value) else None
+                for name, value in self.numbers.items()
+            },
+            "advice": self.advice_text(COMMANDS),
+            "actions": to_list(self.advice),
+            "reference": self.reference,
+            "rows": list(self.rows),
         }
-        return found | {"reference": self.reference, "rows": list(self.rows)}
-
-
-@dataclass(frozen=True, eq=False)
-class Case:
-    """All that rules may look at."""
-
-    evidence: Evidence
-    estimates: Mapping[str, Estimate]
-    errors: tuple[LensError, ...]
-    class_errors: tuple[LensError, ...] = ()
-    groups: tuple[Group, ...] = ()
-    repairs: tuple[Repair, ...] = ()
-    budget: Budget | None = None
-    calibrator: Calibrator | None = None
-
-    @property
-    def summary(self) -> Summary:
-        return self.evidence.summary
-
-    @property
-    def ece(self) -> LensError:
-        """The calibration error of the most probable class."""
-        return self.errors[0]
-
-    @property
-    def recommended(self) -> Repair | None:
-        return next((repair for repair in self.repairs if repair.recommended), None)
-
-    def repair(self, name: str) -> Repair | None:
-        return next((repair for repair in self.repairs if repair.name == name), None)
-
-    @cached_property
-    def tests(self) -> tuple[Test, ...]:
-        """The tests of calibration that decide: one for each event (ECE over equal bins and over
-        bins of equal mass stand for the most probable class), the mean over classes, all classes
-        together, the worst class and the worst group. p-values are adjusted for all of them (Holm
-        1979)."""
-        found = [
-            (error, error.p_value)
-            for error in self.errors
-            if error.name.partition(".")[0] in DECIDING
-        ]
-        two = len(self.class_errors) == 2  # which mirror each other
-        families = [
-            self.class_errors[1:] if two else self.class_errors,
-            tuple(group.error for group in self.groups),
-        ]
-        for family in filter(None, families):
-            worst = min(family, key=lambda error: (error.adjusted, -error.excess))
-            found.append(
-                (worst, worst.p_value if two and family is families[0] else worst.adjusted)
-            )
-        p_values = np.array([p if error.excess > 0 else 1.0 for error, p in found])
-        return tuple(
-            Test(error, p) for (error, _), p in zip(found, holm(p_values).tolist(), strict=True)
-        )
 
 
 @dataclass(frozen=True)
-class Test:
-    """A calibration error, and its p-value adjusted for all tests of the audit."""
+class VerdictRule(Generic[Judged]):
+    """A rule of a verdict: a function from what is judged to its findings, each of which gets the
+    rule's name and reference.
 
-    __test__ = False  # not a test case
+    looks_for : of a pitfall, what it looks for.
+    """
 
-    error: LensError
-    p_value: float
+    function: Callable[[Judged], Finding | Sequence[Finding] | None]
+    reference: str = ""
+    looks_for: str = ""
+
+    @property
+    def name(self) -> str:
+        return self.function.__name__
+
+    def __call__(self, judged: Judged) -> tuple[Finding, ...]:
+        found = self.function(judged)
+        several = (found,) if isinstance(found, Finding) else found or ()
+        return tuple(
+            replace(finding, rule=self.name, reference=self.reference) for finding in several
+        )
 
 
-Rule = Callable[[Case], Finding | None]
+def rule(
+    reference: str = "", *, looks_for: str = ""
+) -> Callable[[Callable[[Judged], Finding | Sequence[Finding] | None]], VerdictRule[Judged]]:
+    """Make a function a rule."""
+    return lambda function: VerdictRule(function, reference, looks_for)
+
+
+def apply_rules(rules: Sequence[VerdictRule[Judged]], judged: Judged) -> tuple[Finding, ...]:
+    """All findings, the most serious first."""
+    found = [finding for rule in rules for finding in rule(judged)]
+    return tuple(sorted(found, key=lambda finding: LEVELS.index(finding.level)))
+
+
+def interval_numbers(x: Estimate) -> dict[str, float]:
+    """An estimate and its interval, as the numbers of a finding."""
+    return {"value": float(x), "low": x.low, "high": x.high}
 
 
 def number(x: float) -> str:
@@ -130,7 +104,9 @@ def number(x: float) -> str:
     >>> number(0.12345), number(0.0002), number(0.0)
     ('0.123', '< 0.001', '0.000')
     """
-    return "< 0.001" if 0 < abs(x) < 0.0005 else f"{x:.3f}"
+    if 0 < abs(x) < 0.0005:
+        return "< 0.001" if x > 0 else "> \u22120.001"
+    return f"{x:.3f}".replace("-", "\u2212")
 
 
 def p_words(p: float) -> str:

@@ -1,4 +1,4 @@
-"""Thresholds to gate on."""
+"""Thresholds of `check`."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class Threshold:
         if not equals or not name.strip() or math.isnan(bound):
             raise InputError(
                 side,
-                "must read NAME=VALUE, such as log_score.normalized=0.5 or accuracy=90%",
+                "must have the form NAME=VALUE, such as log_score.normalized=0.5 or accuracy=90%",
                 repr(text),
             )
         return cls(name.strip(), side, bound)
@@ -43,7 +43,7 @@ class Threshold:
         return f"at {'most' if self.side == 'max' else 'least'} {self.bound:g}"
 
     def holds(self, value: float) -> bool:
-        """Whether a value keeps the bound; what is not a number keeps none."""
+        """Whether a value is within the bound; NaN never is."""
         return value <= self.bound if self.side == "max" else value >= self.bound
 
 

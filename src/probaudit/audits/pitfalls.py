@@ -1,4 +1,4 @@
-"""Pitfalls: numbers that look well, or repairs that look like repairs, for the wrong reason."""
+"""Pitfalls: numbers, or repairs, that look good for the wrong reason."""
 
 from __future__ import annotations
 
@@ -9,176 +9,301 @@ import numpy as np
 from ..calibration.views import lens_rows
 from ..choices.lenses import TopLabel
 from ..text import counted
-from .finding import Case, Finding, Rule, between_shares, number, percent
+from .advice import Calibrate
+from .case import Case
+from .finding import Finding, VerdictRule, between_shares, number, percent, rule
 from .repairs import Repair
 
 LOW_ECE = 0.02
-COSTLY = 0.02  # the share of a score that must surely be lost to be called much
-SURE = 0.005  # the same, to be called something
+LARGE_LOSS = 0.02  # share of a score, at the lower limit, that is a large loss
+CLEAR_LOSS = 0.005  # share of a score, at the lower limit, that is a loss at all
 FEW_VALUES = 20
 ENOUGH_ROWS = 100
-MATERIAL = 0.005  # by which a calibration error must have changed
+MATERIAL = 0.005  # the least change of a calibration error that counts
 NOT_REFUTED = 0.05  # the p-value from which a claim of calibration stands
-# relative difference of two mean log scores of the same rows, if these were kept in float32
+# relative difference of two mean log scores of the same rows, one of them kept in float32
 SAME_SCORE = 1e-7
 
 
-def answer(case: Case) -> str:
-    """What the usual calibration error looks at."""
-    return "the stated answer" if case.summary.plan.kind == "pairs" else "the most probable class"
+def judged_event(case: Case) -> str:
+    """The event of the top-label calibration error."""
+    return "the stated answer" if case.pairs else "the most probable class"
 
 
+@rule(
+    "Ferrer & Ramos 2025, Section 2.4.2",
+    looks_for="a calibrator judged on the rows that fitted it",
+)
+def judged_on_its_own_rows(case: Case) -> Finding | None:
+    """A calibrator looks better than it is on the rows that fitted it (Ferrer & Ramos 2025,
+    Sections 2.4.2 and 2.5.2). The fit keeps the number of its rows and their mean log score; other
+    rows do not have both the same."""
+    if case.calibrator is None:
+        return None
+    report, score = case.calibrator.fit_report_, float(case.estimates["log_score"])
+    if report.n != case.rows or not abs(score - report.score_after) <= SAME_SCORE * abs(score):
+        return None
+    return Finding(
+        "bad",
+        "The calibrator is judged on the rows that fitted it: the same "
+        f"{report.n:,} rows, the same log loss of {score:.4f}. Its gain here may not hold for "
+        "other rows.",
+        clause="the calibrator is judged on the rows that fitted it",
+        advice=(
+            "Audit rows that did not fit the calibrator; or audit the original outputs, whose "
+            "calibration loss is cross-validated.",
+        ),
+        numbers={"rows": report.n, "log_score": score},
+    )
+
+
+@rule(
+    "Perez-Lebel, Le Morvan & Varoquaux 2023, Sections 2 and 4",
+    looks_for="calibrated on average, but with grouping loss",
+)
 def calibrated_but_not_for_all(case: Case) -> Finding | None:
-    """Perez-Lebel et al. 2023, Sections 2 and 4.1: a calibrated model can have any grouping loss,
-    and no map of its outputs removes it."""
+    """A calibrated model can have any grouping loss, and no map of its outputs removes it
+    (Perez-Lebel et al. 2023, Sections 2 and 4.1)."""
     if case.budget is None or case.ece.p_value < 0.01:
         return None
     low = case.budget.grouping.low / case.budget.total
-    if not low > SURE:
+    if not low > CLEAR_LOSS:
         return None
-    score = case.budget.score_words(pairs=case.summary.plan.kind == "pairs")
+    score = case.budget.score_words(pairs=case.pairs)
     return Finding(
         "warning",
-        "calibrated_but_not_for_all",
-        "Right on average, wrong for some: the calibration error is what is expected if calibrated, and yet hidden groups with "
-        f"the same prediction have different outcomes (at least {percent(low)} of the {score}). Recalibration cannot repair "
-        "this.",
-        "See the groups the model misjudges; calibrate by group, or give the model the features that set them apart.",
-        "Perez-Lebel, Le Morvan & Varoquaux 2023, Sections 2 and 4",
+        "Right on average, wrong for some: the calibration error is what is expected if "
+        "calibrated, but hidden groups with the same prediction have different outcomes (at least "
+        f"{percent(low)} of the {score}). Recalibration cannot repair this.",
+        clause="right on average, wrong for some",
+        advice=(
+            "See the groups the model misjudges; calibrate by group, or give the model the "
+            "features that set them apart.",
+        ),
+        numbers={"low": low},
     )
 
 
+@rule(
+    "Ferrer & Ramos 2025, Section 2.5.2",
+    looks_for="a low calibration error beside a high calibration loss",
+)
 def low_error_high_loss(case: Case) -> Finding | None:
-    """Ferrer & Ramos 2025, Section 2.5.2: ECE sees one number of each forecast and no proper score,
-    so that it can be small where a calibrator would gain much."""
-    x = case.estimates.get("calibration_loss.relative")
-    small = case.ece.estimate < LOW_ECE
-    if x is None or not ((small or case.ece.p_value >= 0.01) and x.low > COSTLY):
+    """The ECE reads one number of each forecast and is no proper score, so it can be small where
+    a calibrator gains much (Ferrer & Ramos 2025, Section 2.5.2)."""
+    x, ece = case.estimates.get("calibration_loss.relative"), case.ece
+    small = ece.estimate < LOW_ECE
+    if x is None or not ((small or ece.p_value >= 0.01) and x.low > LARGE_LOSS):
         return None
-    size = "is small" if small else "is not more than chance would give"
-    blind = (
-        "sees only the means of bins"
-        if case.summary.plan.kind == "pairs"
-        else "looks at the most probable class only"
-    )
+    size = "is small" if small else "is what is expected if calibrated"
+    blind = "compares only the means of bins" if case.pairs else "reads only the top class"
     return Finding(
         "warning",
-        "low_error_high_loss",
-        f"The usual calibration error {size} ({case.ece.estimate:.3g}), and yet a calibrator (bias-corrected temperature) "
-        f"would remove {percent(x)} of the log score ({between_shares(x.low, x.high)}): that error {blind}.",
-        "Judge by the calibration loss; look at the errors of each class and of the ranks.",
-        "Ferrer & Ramos 2025, Section 2.5.2",
+        f"The ECE {size} ({number(ece.estimate)}), but recalibration (bias-corrected temperature) "
+        f"removes {percent(x)} of the log loss ({between_shares(x.low, x.high)}): the ECE {blind}.",
+        clause=f"the ECE {size}, but recalibration removes {x:.0%} of the log loss",
+        advice=("Judge by the calibration loss; see the errors of each class and of the ranks.",),
+        numbers={"ece": float(ece.estimate), "value": float(x), "low": x.low, "high": x.high},
     )
 
 
+@rule(
+    "Ferrer & Ramos 2025, Section 2.4.2",
+    looks_for="temperature scaling that misses a shift of the class frequencies",
+)
 def blind_temperature(case: Case) -> Finding | None:
-    """Ferrer & Ramos 2025, Section 2.4.2: a temperature scales all log-posteriors alike, and cannot
-    repair wrong priors; a bias can."""
+    """A temperature scales all log-probabilities alike and cannot correct wrong priors; a bias can
+    (Ferrer & Ramos 2025, Section 2.4.2)."""
     plain, corrected = case.repair("temperature"), case.repair("bias_corrected_temperature")
     if plain is None or corrected is None:
         return None
     gap = float(plain.log_score) - float(corrected.log_score)
     widths = sum((repair.worse_by.high - repair.worse_by.low) / 2 for repair in (plain, corrected))
-    if not (math.isfinite(gap) and gap > widths and gap > SURE * plain.log_score):
+    if not (math.isfinite(gap) and gap > widths and gap > CLEAR_LOSS * plain.log_score):
         return None
-    shifted = "mean accuracy" if case.summary.plan.kind == "pairs" else "class frequencies"
+    shifted = "mean accuracy" if case.pairs else "class frequencies"
     return Finding(
         "warning",
-        "blind_temperature",
-        f"Temperature scaling misses a shift of the {shifted}: it leaves a log score of {plain.log_score:.3g}, where "
-        f"bias correction leaves {corrected.log_score:.3g}.",
-        "`probaudit calibrate FILE -o calibrator.json --method bias_corrected_temperature`; if the frequencies in use are "
-        "known, correct for them (`calibrators.PriorCorrection`).",
-        "Ferrer & Ramos 2025, Section 2.4.2",
+        f"Temperature scaling misses a shift of the {shifted}: it leaves a log loss of "
+        f"{number(plain.log_score)}, bias correction {number(corrected.log_score)}.",
+        clause=f"temperature scaling misses a shift of the {shifted}",
+        advice=(
+            "Fit a bias too: ",
+            Calibrate("bias_corrected_temperature"),
+            ". If the class frequencies in use are known, correct for them "
+            "(calibrators.PriorCorrection).",
+        ),
+        numbers={
+            "temperature": float(plain.log_score),
+            "bias_corrected_temperature": float(corrected.log_score),
+        },
     )
 
 
+@rule(
+    "Chidambaram & Ge 2024, Section 3",
+    looks_for="constant or few different confidences",
+)
+def few_confidences(case: Case) -> Finding | None:
+    """One confidence for all rows (mean replacement), or a few (histogram binning), can be
+    calibrated but is not sharp (Chidambaram & Ge 2024, Section 3)."""
+    (seen,) = lens_rows(case.evidence.sample, TopLabel())
+    n, values = len(seen.rows), np.unique(seen.view.outputs.astype(np.float32))
+    if n < ENOUGH_ROWS or len(values) > min(FEW_VALUES, n // 10):
+        return None
+    numbers = {"confidences": len(values), "rows": n}
+    if len(values) > 1:
+        return Finding(
+            "note",
+            f"Only {len(values)} different confidences in {n:,} rows, as from histogram binning, a "
+            "few votes or rounding: different rows get the same confidence.",
+            clause=f"only {len(values)} different confidences in {n:,} rows",
+            advice=("If outputs were binned or rounded, audit the original ones.",),
+            numbers=numbers,
+        )
+    if values[0] == 1:
+        return Finding(
+            "warning",
+            "Every confidence is 1: these are decisions, not probabilities.",
+            clause="these are decisions, not probabilities",
+            advice=("Audit the probabilities that the decisions were made from.",),
+            numbers=numbers,
+        )
+    calibrated = case.ece.p_value >= NOT_REFUTED
+    text = f"Every row has the same confidence, {values[0]:.3g}, which tells no rows apart. "
+    text += (
+        "No calibration error can detect that."
+        if calibrated
+        else f"It is also wrong: the model is right in {case.estimates['accuracy']:.1%} of rows."
+    )
+    return Finding(
+        "warning",
+        text,
+        clause=f"every row has the same confidence, {values[0]:.3g}",
+        advice=("Audit the original outputs of the model.",),
+        numbers=numbers,
+    )
+
+
+@rule("Yang, Zhan & Gan 2023, Section 3", looks_for="groups the model misjudges")
+def miscalibrated_group(case: Case) -> Finding | None:
+    """Calibration within each group of rows: a model calibrated over all rows can be wrong in each
+    group (Yang et al. 2023, Section 3)."""
+    wrong = [group for group in case.groups if group.error.miscalibrated]
+    if not wrong:
+        return None
+    worst = max(wrong, key=lambda group: group.error.excess)
+    group, error = f"{worst.column} = {worst.value}", worst.error
+    if worst.verdict == "miscalibrated":
+        how = (
+            f"calibration error {number(error.estimate)}, {number(error.null_mean)} expected if "
+            "calibrated"
+        )
+    else:
+        how = f"{worst.verdict}, predicts {worst.stated:.0%}, right {worst.observed:.0%}"
+    others = (
+        f" ({len(wrong)} of {len(case.groups)} groups are miscalibrated)" if len(wrong) > 1 else ""
+    )
+    return Finding(
+        "warning",
+        f"Worst group: {group} ({counted(worst.rows)}): {how}{others}.",
+        clause=f"the worst group, {group}, is {how}"
+        if worst.verdict != "miscalibrated"
+        else f"the worst group is {group}, {how}",
+        advice=(
+            "Calibrate each group by itself, and audit the groups again: ",
+            Calibrate("per_group", uses="groups"),
+            ".",
+        ),
+        numbers={
+            "groups": len(wrong),
+            "value": float(error.estimate),
+            "predicted": worst.stated,
+            "observed": float(worst.observed),
+        },
+    )
+
+
+@rule(
+    "Kirchenbauer, Oaks & Heim 2022, Appendix A.1",
+    looks_for="miscalibrated classes that a mean over classes hides",
+)
+def miscalibrated_class(case: Case) -> Finding | None:
+    """Each class against the others; a mean over classes hides the worst (Yang et al. 2023,
+    Example 2; Kirchenbauer et al. 2022, Appendix A.1)."""
+    K = len(case.class_errors)
+    wrong = [error for error in case.class_errors if error.miscalibrated]
+    if K <= 2 or not wrong:
+        return None
+    worst = max(wrong, key=lambda error: error.excess)
+    which = f"1 of the {K} classes is miscalibrated, {worst.title}"
+    if len(wrong) > 1:
+        which = f"{len(wrong)} of the {K} classes are miscalibrated, {worst.title} most"
+    return Finding(
+        "warning",
+        f"{which}: its calibration error is {number(worst.estimate)}, {number(worst.null_mean)} "
+        "expected if calibrated (Holm's correction, family-wise level 1%).",
+        clause=which,
+        advice=(
+            "See its reliability diagram; vector scaling and Dirichlet calibration correct single "
+            "classes.",
+        ),
+        numbers={"classes": len(wrong), "value": float(worst.estimate)},
+    )
+
+
+@rule(
+    "Chidambaram & Ge 2024, Section 3",
+    looks_for="repairs that lower the calibration error and worsen the score",
+)
 def better_error_worse_score(case: Case) -> Finding | None:
-    """Chidambaram & Ge 2024, Section 3 and Tables 1 to 6: mean replacement has the lowest ECE and
-    the worst scores; histogram binning and isotonic regression lower ECE at an infinite log
-    score."""
+    """Mean replacement has the lowest ECE and the worst scores; histogram binning and isotonic
+    regression lower the ECE at an infinite log loss (Chidambaram & Ge 2024, Section 3 and Tables
+    1 to 6)."""
     raw = case.repair("identity")
     if raw is None:
         return None
     worse = {
         repair: words
         for repair in case.repairs
-        if repair.ece < raw.ece - MATERIAL and (words := _worse(repair, raw))
+        if repair.ece < raw.ece - MATERIAL and (words := _worse_score(repair, raw))
     }
     if not worse:
         return None
-    said = "; ".join(
-        f"{repair.title}: ECE {repair.ece:.3g} instead of {raw.ece:.3g}, but {words}"
+    listed = "; ".join(
+        f"{repair.title}: ECE {number(repair.ece)} instead of {number(raw.ece)}, but {words}"
         for repair, words in worse.items()
     )
     return Finding(
         "note",
-        "better_error_worse_score",
-        f"Some repairs lower the calibration error and make the probabilities worse. {said[0].upper()}{said[1:]}.",
-        "Choose repairs by a proper score, never by calibration error and accuracy alone.",
-        "Chidambaram & Ge 2024, Section 3",
+        "Some repairs lower the calibration error and worsen the probabilities. "
+        f"{listed[0].upper()}{listed[1:]}.",
+        clause="some repairs lower the calibration error and worsen the probabilities",
+        advice=(
+            "Choose repairs by a proper score, never by calibration error and accuracy alone.",
+        ),
+        numbers={"repairs": len(worse)},
     )
 
 
-def _worse(repair: Repair, raw: Repair) -> str:
-    """Which proper score surely fell, in words; nothing if none did."""
+def _worse_score(repair: Repair, raw: Repair) -> str:
+    """Which proper score is clearly worse; empty if none is."""
     if math.isinf(repair.log_score) and math.isfinite(raw.log_score):
-        return "an infinite log score"
-    if repair.gain.high < -SURE:  # a mean of paired differences from the raw outputs
-        return f"a log score {repair.log_score / raw.log_score - 1:.0%} worse"
-    if repair.brier_change.low > SURE * raw.brier_score:  # paired too
+        return "an infinite log loss"
+    if repair.gain.high < -CLEAR_LOSS:  # a mean of paired differences from the original outputs
+        return f"a log loss {repair.log_score / raw.log_score - 1:.0%} worse"
+    if repair.brier_change.low > CLEAR_LOSS * raw.brier_score:  # paired too
         return f"a Brier score {repair.brier_score / raw.brier_score - 1:.0%} worse"
     return ""
 
 
-def few_confidences(case: Case) -> Finding | None:
-    """Chidambaram & Ge 2024, Section 3: one confidence for all (mean replacement), or a few
-    (histogram binning), is calibrated, not sharp."""
-    (seen,) = lens_rows(case.evidence.sample, TopLabel())
-    n, values = len(seen.rows), np.unique(seen.view.outputs.astype(np.float32))
-    if n < ENOUGH_ROWS or len(values) > min(FEW_VALUES, n // 10):
-        return None
-    reference = "Chidambaram & Ge 2024, Section 3"
-    if len(values) == 1 and values[0] == 1:
-        text = "Every answer is stated with certainty: these are decisions, not probabilities."
-        return Finding(
-            "warning",
-            "few_confidences",
-            text,
-            "Audit the probabilities that the decisions came from.",
-            reference,
-        )
-    if len(values) == 1:
-        text = (
-            f"Every row has the same confidence, {values[0]:.3g}: it says how often the model is right, and nothing about any "
-            "row. No calibration error can see that."
-            if case.ece.p_value >= NOT_REFUTED
-            else f"Every row has the same confidence, {values[0]:.3g}, which says nothing about any row, and not how often the "
-            f"model is right: that is {case.estimates['accuracy']:.1%}."
-        )
-        return Finding(
-            "warning",
-            "few_confidences",
-            text,
-            "Audit the model's own outputs, before they were replaced.",
-            reference,
-        )
-    text = (
-        f"There are only {len(values)} different confidences in {n:,} rows, as from histogram binning, a few votes or "
-        "rounding: rows that differ are told the same."
-    )
-    return Finding(
-        "note",
-        "few_confidences",
-        text,
-        "If outputs were binned or rounded, audit them as they were before.",
-        reference,
-    )
-
-
+@rule(
+    "Kirchenbauer, Oaks & Heim 2022, Section 5.1",
+    looks_for="repairs that help the top class and harm the next ones",
+)
 def top_better_rest_worse(case: Case) -> Finding | None:
-    """Kirchenbauer et al. 2022, Section 5.1 and Figure 1: repairs that lower the top-1 error can
-    leave, or make, other ranks wrong."""
+    """Repairs that lower the top-1 error can leave, or make, other ranks miscalibrated
+    (Kirchenbauer et al. 2022, Section 5.1 and Figure 1)."""
     raw = case.repair("identity")
     if raw is None or not raw.ece > raw.ece_chance:
         return None
@@ -189,108 +314,39 @@ def top_better_rest_worse(case: Case) -> Finding | None:
     ]
     if not found:
         return None
-    said = "; ".join(
-        f"{repair.title}: {repair.ece:.3g} instead of {raw.ece:.3g} for the most probable class, but {repair.topk_ece:.3g} "
-        f"instead of {raw.topk_ece:.3g} for the most probable few"
+    listed = "; ".join(
+        f"{repair.title}: {number(repair.ece)} instead of {number(raw.ece)} for the most probable "
+        f"class, but {number(repair.topk_ece)} instead of {number(raw.topk_ece)} for the most "
+        "probable few"
         for repair in found
     )
     return Finding(
         "warning" if any(repair.recommended for repair in found) else "note",
-        "top_better_rest_worse",
-        f"Some repairs help the first guess and harm the next ones. {said[0].upper()}{said[1:]}.",
-        "If more than the most probable class is used (a short list, a ranking), compare the errors of the ranks too.",
-        "Kirchenbauer, Oaks & Heim 2022, Section 5.1",
+        f"Some repairs help the top class and harm the next ones. {listed[0].upper()}{listed[1:]}.",
+        clause="some repairs help the top class and harm the next ones",
+        advice=(
+            "If you use more than the most probable class (a short list, a ranking), compare the "
+            "errors of the ranks too.",
+        ),
+        numbers={"repairs": len(found)},
     )
 
 
 def _lower_ranks_worse(repair: Repair, raw: Repair) -> bool:
-    """Surely so: beyond chance, by something, and with an interval above what it was."""
+    """Whether the top-k error is clearly worse: above the 95% limit, by a material amount, and
+    with an interval above the original error."""
     x = repair.topk_ece
     return x > repair.topk_chance and x > raw.topk_ece + MATERIAL and x.low > raw.topk_ece
 
 
-def miscalibrated_class(case: Case) -> Finding | None:
-    """Yang et al. 2023, Example 2, and Kirchenbauer et al. 2022, Appendix A.1: each class against
-    the others; a mean over classes hides the worst."""
-    K = len(case.class_errors)
-    if K <= 2:
-        return None
-    wrong = [error for error in case.class_errors if error.miscalibrated]
-    if not wrong:
-        return None
-    worst = max(wrong, key=lambda error: error.excess)
-    name = f"class {worst.name.partition('.')[2]}"
-    who = f"1 of the {K} classes is miscalibrated, {name}"
-    if len(wrong) > 1:
-        who = f"{len(wrong)} of the {K} classes are miscalibrated, {name} most"
-    return Finding(
-        "warning",
-        "miscalibrated_class",
-        f"{who}: its calibration error is {number(worst.estimate)}, {number(worst.null_mean)} expected if calibrated "
-        "(Holm's correction, family-wise level 1%).",
-        "Look at its reliability diagram; vector scaling and Dirichlet calibration repair single classes.",
-        "Kirchenbauer, Oaks & Heim 2022, Appendix A.1",
-    )
-
-
-def miscalibrated_group(case: Case) -> Finding | None:
-    """Yang et al. 2023, Section 3: calibration within each group of rows; a model calibrated over
-    all can be wrong in each."""
-    wrong = [group for group in case.groups if group.error.miscalibrated]
-    if not wrong:
-        return None
-    worst = max(wrong, key=lambda group: group.error.excess)
-    who, error = f"{worst.column} = {worst.value} ({counted(worst.rows)})", worst.error
-    if worst.verdict == "miscalibrated":
-        said = f"calibration error {number(error.estimate)}, {number(error.null_mean)} expected if calibrated"
-    else:
-        said = f"{worst.verdict}, predicts {worst.stated:.0%}, right {worst.observed:.0%}"
-    others = (
-        f" ({len(wrong)} of {len(case.groups)} groups are miscalibrated)" if len(wrong) > 1 else ""
-    )
-    return Finding(
-        "warning",
-        "miscalibrated_group",
-        f"Worst group: {who}: {said}{others}.",
-        "Calibrate each group by itself (`calibrators.PerGroup`), and audit the groups again.",
-        "Yang, Zhan & Gan 2023, Section 3",
-    )
-
-
-def judged_on_its_own_rows(case: Case) -> Finding | None:
-    """Ferrer & Ramos 2025, Sections 2.4.2 and 2.5.2: a calibrator judged on the rows that fitted it
-    looks better than it is.
-
-    A fit keeps the number of its rows and their mean log score after it. Other rows do not have
-    both the same.
-    """
-    if case.calibrator is None:
-        return None
-    report, score = case.calibrator.fit_report_, float(case.estimates["log_score"])
-    if report.n != case.summary.rows or not abs(score - report.score_after) <= SAME_SCORE * abs(
-        score
-    ):
-        return None
-    return Finding(
-        "bad",
-        "judged_on_its_own_rows",
-        f"The calibrator is judged on the very rows that fitted it: the same {report.n:,} rows, the same log score of "
-        f"{score:.4g}. What it seems to gain here it need not gain on others.",
-        "Audit rows that the calibrator has not seen; or audit the raw outputs, whose calibration loss is cross-validated.",
-        "Ferrer & Ramos 2025, Section 2.4.2",
-    )
-
-
-# Each pitfall, and in a few words what it looks for.
-LOOKED_FOR: dict[Rule, str] = {
-    judged_on_its_own_rows: "a calibrator judged on the rows that fitted it",
-    calibrated_but_not_for_all: "calibrated on average, but with grouping loss",
-    low_error_high_loss: "a low calibration error beside a high calibration loss",
-    blind_temperature: "temperature scaling that misses a shift of the class frequencies",
-    few_confidences: "constant or few different confidences",
-    miscalibrated_group: "groups the model misjudges",
-    miscalibrated_class: "miscalibrated classes that a mean over classes hides",
-    better_error_worse_score: "repairs that lower the calibration error and worsen the score",
-    top_better_rest_worse: "repairs that help the first guess and harm the next ones",
-}
-PITFALLS: tuple[Rule, ...] = tuple(LOOKED_FOR)
+PITFALLS: tuple[VerdictRule[Case], ...] = (
+    judged_on_its_own_rows,
+    calibrated_but_not_for_all,
+    low_error_high_loss,
+    blind_temperature,
+    few_confidences,
+    miscalibrated_group,
+    miscalibrated_class,
+    better_error_worse_score,
+    top_better_rest_worse,
+)

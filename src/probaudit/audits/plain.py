@@ -1,4 +1,4 @@
-"""Values as JSON has them."""
+"""Values that JSON can represent."""
 
 from __future__ import annotations
 
@@ -7,8 +7,7 @@ from typing import Any
 
 
 def plain(value: Any) -> Any:
-    """The value if JSON has one like it, else its text: of the name of a class, which may be
-    anything.
+    """The value if JSON can represent it, else its text. Names of classes may be any object.
 
     >>> plain("cat"), plain(3), plain(float("nan")), plain((1, 2))
     ('cat', 3, 'nan', '(1, 2)')

@@ -1,5 +1,4 @@
-"""What audits and comparisons have in common: they can be written as JSON and as a page, and shown
-in a notebook."""
+"""The base class of audits and comparisons: JSON, HTML and notebook output."""
 
 from __future__ import annotations
 
@@ -15,29 +14,28 @@ if TYPE_CHECKING:
 
 
 class Result(ABC):
-    """Plain values and pages are the subclass's to say; how they are written is the same for
-    all."""
+    """A result that can be written as JSON and as a page. Subclasses provide the content."""
 
     @abstractmethod
     def to_dict(self) -> dict[str, Any]:
-        """The whole of it as plain values."""
+        """The result as plain values."""
 
     @abstractmethod
     def _page(self, title: str) -> Page:
-        """The whole of it as a page."""
+        """The result as a page."""
 
     @abstractmethod
     def _short_page(self) -> Page:
-        """What a notebook shows."""
+        """The page without figures, for a notebook."""
 
     def to_json(self, path: str | Path | None = None) -> str:
-        """As JSON; written to a file too, if a path is given."""
+        """The result as JSON text, also written to `path` if given."""
         return _written(
             json.dumps(self.to_dict(), indent=2, allow_nan=False, ensure_ascii=False) + "\n", path
         )
 
     def to_html(self, path: str | Path | None = None, *, title: str = "") -> str:
-        """As one page that needs no network; written to a file too, if a path is given."""
+        """The result as one HTML page that needs no network, also written to `path` if given."""
         from ..report.page import as_html
 
         return _written(as_html(self._page(title)), path)

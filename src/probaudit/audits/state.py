@@ -1,4 +1,4 @@
-"""States in your own hands: count rows wherever they are, merge the counts, audit the whole."""
+"""States: count rows anywhere, merge the counts, audit the total."""
 
 from __future__ import annotations
 
@@ -21,17 +21,16 @@ from ..text import counted
 if TYPE_CHECKING:
     from .audit import Audit
 
-# of a row's number are its place within a part, as in monotonically_increasing_id of Spark
+# bits for the place of a row within its part, as in Spark's monotonically_increasing_id
 PART_BITS = 33
 
 
 class State(AuditState):
-    """What rows leave behind: exact sums, grids and a sample. `statistics` makes one.
+    """A mergeable summary of rows: exact sums, grids and a sample. `statistics` makes one.
 
-    `update` adds rows, `+` another state (`merge` in place), `audit` judges them all; `save`,
-    `load`, `to_bytes` and `from_bytes` keep and send it. The sums of all rows are the same bytes
-    however rows are cut, ordered and merged. So is the sample, as long as each row has the same
-    number.
+    `update` adds rows, `+` adds another state (`merge` in place), and `audit` audits all of them.
+    `save`, `load`, `to_bytes` and `from_bytes` store and send it. The sums are identical, bit for
+    bit, however rows are split, ordered and merged. So is the sample, if each row keeps its number.
     """
 
     def __init__(self, plan: Plan, *, sample_rows: int | None = None, part: int = 0) -> None:
@@ -51,14 +50,14 @@ class State(AuditState):
         columns: Any = None,
         clusters: Any = None,
     ) -> State:
-        """Add rows: labels and outputs, or `Predictions` alone. A block without rows adds nothing.
+        """Add rows: labels and outputs, or `Predictions` alone. An empty block adds nothing.
 
-        A bad row raises and nothing of the block is added, unless bad rows are dropped.
+        An invalid row raises and nothing of the block is added, unless invalid rows are dropped.
 
-        start : the number of the first row; unless given, the one after the last row so far.
-        numbers : of every row, where these do not follow each other. Each run of them costs a call.
+        start : the number of the first row; by default, the next after the rows so far.
+        numbers : the number of every row, if they are not consecutive. Each run costs a call.
         clusters : one value per row; rows with the same value are dependent, in this state and in
-            those it is merged with. All rows of a state need them, or none.
+            those it is merged with. All rows of a state need a cluster, or none.
 
         >>> state = statistics(classes=2).update([1, 0], [0.9, 0.2]).update([], [])
         >>> state.update(Predictions([1], [0.4]))
@@ -87,9 +86,7 @@ class State(AuditState):
 
     def _update_numbered(self, rows: Predictions, numbers: Any, start: int | None) -> State:
         if start is not None:
-            raise InputError(
-                "numbers", "give the number of the first row, or of every row, not both"
-            )
+            raise InputError("numbers", "must not be given together with start")
         given = as_array(numbers, "numbers")
         if given.shape != (len(rows),) or given.dtype.kind not in "iu":
             rule = f"must be one whole number for each of {len(rows)} rows"
@@ -107,8 +104,8 @@ class State(AuditState):
         return self
 
     def _about(self) -> dict[str, Any]:
-        """The part, as long as no row tells it by its number: states of the same rows have the same
-        bytes."""
+        """The part, while there are no rows whose numbers imply it. States of the same rows have
+        the same bytes."""
         return {"part": self.part} if self.part and not self.rows else {}
 
     @classmethod
@@ -126,9 +123,10 @@ class State(AuditState):
         return both
 
     def audit(self, *, repair: Any = None, regions: Any = None, title: str = "") -> Audit:
-        """Judge the rows, as `audit` does. What must be fitted is fitted on the sample.
+        """Audit the rows, as `audit` does. Fits use the sample.
 
-        >>> round(statistics(classes=2).update([1, 0, 1, 1], [0.9, 0.2, 0.4, 0.7]).audit(repair=False)["accuracy"], 2)
+        >>> state = statistics(classes=2).update([1, 0, 1, 1], [0.9, 0.2, 0.4, 0.7])
+        >>> round(state.audit(repair=False)["accuracy"], 2)
         0.75
         """
         from .audit import audit_evidence
@@ -136,22 +134,22 @@ class State(AuditState):
         return audit_evidence(self.finalise(), repair=repair, regions=regions, title=title)
 
     def __repr__(self) -> str:
-        return f"State({counted(self.rows)}, {self.plan.n_classes} classes, {self.plan.kind.replace('_', '-')})"
+        kind = self.plan.kind.replace("_", "-")
+        return f"State({counted(self.rows)}, {self.plan.n_classes} classes, {kind})"
 
 
 def rows_for(plan: Plan, y_true: Any, y_proba: Any = None, **rest: Any) -> Predictions | None:
-    """Labels and outputs as rows of a plan, or `Predictions` as they are; None if there are no
-    rows."""
+    """Labels and outputs as `Predictions` for a plan; None if there are no rows."""
     if isinstance(y_true, Predictions):
         extra = next(
             (name for name, value in {"y_proba": y_proba, **rest}.items() if value is not None),
             None,
         )
         if extra is not None:
-            raise InputError(extra, "is part of the `Predictions` already")
+            raise InputError(extra, "must not be given with Predictions, which have their own")
         return y_true
     if y_proba is None:
-        raise InputError("y_proba", "is missing: give labels and outputs, or `Predictions` alone")
+        raise InputError("y_proba", "is required, unless the first argument is Predictions")
     labels, outputs = as_array(y_true, "y_true"), as_array(y_proba, "y_proba")
     if labels.shape[:1] == outputs.shape[:1] == (0,):
         return None
@@ -170,7 +168,7 @@ def rows_for(plan: Plan, y_true: Any, y_proba: Any = None, **rest: Any) -> Predi
 
 
 def check_rows(plan: Plan, rows: Predictions, start: int) -> None:
-    """Raise at the first bad row, unless these are dropped: before any row is added."""
+    """Raise at the first invalid row, unless invalid rows are dropped, before any is added."""
     if plan.on_bad_rows == "error" and rows.kind == plan.kind and rows.class_order == plan.classes:
         good_of_block(plan, rows.block(0, len(rows))._replace(first_row=start))
 
@@ -190,25 +188,24 @@ def statistics(
     sample_rows: int | None = None,
     part: int = 0,
 ) -> State:
-    """An empty state for rows that are declared here; or, given `Predictions`, a state of them to
-    which more can be added.
+    """An empty `State` for rows of the declared format; or, given `Predictions`, a state of them.
 
-    classes : the class of each output column, in order; or how many, if labels are column numbers.
-    from_logits, from_log_probs, pairs : what outputs are, if not probabilities; pairs are a stated
-        confidence and whether it was right.
-    max_weight : rows have weights, none of which exceeds this. To be merged, states must be told
-        the same.
+    classes : the class of each output column, in order; or their number, if labels are column
+        numbers.
+    from_logits, from_log_probs, pairs : True if outputs are logits, log-probabilities, or pairs of
+        a confidence and its correctness.
+    max_weight : the largest weight, if rows have weights. States to be merged need the same.
     costs, reject_cost : as in `audit`.
-    tolerance : how far a row of probabilities may sum from 1: 1e-5 unless given.
-    sample_rows : how many rows to keep for what must be fitted; unless given, as many as an audit
-        does.
-    part : states that are counted apart, to be merged, must be told apart: rows of part i have the
-        numbers from i 2^33 on, unless `update` is told theirs.
+    on_bad_rows : "error" stops at the first invalid row; "drop" leaves invalid rows out.
+    tolerance : how far the sum of a row of probabilities may be from 1; 1e-5 by default.
+    sample_rows : the number of rows kept for fits; by default as many as in an audit.
+    part : a number that differs between states to be merged. The rows of part i are numbered from
+        i 2^33 on, unless `update` gets their numbers.
 
     >>> from functools import reduce
     >>> from operator import add
     >>> blocks = [([1, 0], [0.9, 0.2]), ([1, 1], [0.4, 0.7]), ([0], [0.1])]
-    >>> def count(i):  # what a worker does, for Ray, Beam, a pool of processes or a loop
+    >>> def count(i):  # the job of a worker: Ray, Beam, a pool of processes or a loop
     ...     return statistics(classes=2, part=i).update(*blocks[i]).to_bytes()
     >>> reduce(add, map(State.from_bytes, map(count, range(3))))
     State(5 rows, 2 classes, probabilities)
@@ -221,23 +218,29 @@ def statistics(
         else Cost(as_array(costs, "costs"))
     )
     if rows is None:
-        shape = _declared(
-            classes, from_logits, from_log_probs, pairs, max_weight, on_bad_rows, tolerance
+        shape = _declared_row(
+            classes,
+            from_logits=from_logits,
+            from_log_probs=from_log_probs,
+            pairs=pairs,
+            max_weight=max_weight,
+            on_bad_rows=on_bad_rows,
+            tolerance=tolerance,
         )
     elif not isinstance(rows, Predictions):
         raise InputError(
-            "rows", "must be `Predictions`; labels and outputs go to `update`", type(rows).__name__
+            "rows", "must be Predictions; pass labels and outputs to update", type(rows).__name__
         )
     else:
         kinds = {"from_logits": from_logits, "from_log_probs": from_log_probs, "pairs": pairs}
-        told = {
+        declared = {
             "classes": classes is not None,
             "on_bad_rows": on_bad_rows != "error",
             "tolerance": tolerance is not None,
         }
-        twice = next((name for name, given in (kinds | told).items() if given), None)
+        twice = next((name for name, given in (kinds | declared).items() if given), None)
         if twice is not None:
-            raise InputError(twice, "is declared by the rows already")
+            raise InputError(twice, "must not be given with Predictions, which declare it")
         shape = rows
     plan = Plan.of(shape, {} if cost is None else {"costs": cost}, reject_cost)
     if max_weight is not None and rows is not None:
@@ -246,8 +249,9 @@ def statistics(
     return state if rows is None else state.update(rows)
 
 
-def _declared(
+def _declared_row(
     classes: Sequence[Any] | int | None,
+    *,
     from_logits: bool,
     from_log_probs: bool,
     pairs: bool,
@@ -255,14 +259,13 @@ def _declared(
     on_bad_rows: OnBadRows,
     tolerance: float | None,
 ) -> Predictions:
-    """One made-up row, so that what is declared is checked, and planned for, as in rows that are
-    given."""
+    """One artificial row, which checks the declared format as real rows do."""
     if classes is None and pairs:
         classes = (False, True)
     if classes is None:
         raise InputError(
             "classes",
-            "an empty state needs the class of each output column, in order; or how many there are",
+            "an empty state requires the class of each output column, in order, or their number",
         )
     many = isinstance(classes, int) and not isinstance(classes, bool)
     listed = class_list(tuple(range(classes)) if many else classes, "classes")  # type: ignore[arg-type]

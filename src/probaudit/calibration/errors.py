@@ -14,6 +14,7 @@ from ..choices.definitions import Definition, Described
 from ..choices.distances import Distance, Squared, as_distance
 from ..choices.lenses import Classwise, Lens, TopLabel
 from ..choices.partitions import EqualMass, EqualWidth, Partition
+from ..choices.selections import as_selection
 from ..data.inputs import RowOptions, documents_row_options, rows_of
 from ..data.predictions import Predictions
 from ..engines.choosing import Passing, as_source

@@ -173,7 +173,7 @@ class Outputs:
         passed."""
         name = type(calibrator).__name__
         if calibrator.takes == "groups" and self.groups is None:
-            raise InputError("groups", f"{name} needs the group of each row; pass `groups`", "none")
+            raise InputError("groups", f"{name} needs the group of each row", "none")
         if any(member.takes == "groups" for member in _members(calibrator)):
             raise InputError(
                 "calibrator", "groups do not reach PerGroup inside another calibrator", name

@@ -1,11 +1,10 @@
-"""What commands share: how they are put together, options in the order given, and errors that speak
-of options."""
+"""What commands share: their options, the order in which options were given, and errors that name
+options."""
 
 from __future__ import annotations
 
 import functools
 import inspect
-import re
 import shlex
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -16,7 +15,7 @@ import typer
 from typer.core import TyperCommand
 
 from ..engines.cluster import ClusterError
-from ..errors import InputError
+from ..errors import Argument, InputError
 
 ORDER = "probaudit.order"
 NAMING = (
@@ -32,12 +31,13 @@ NAMING = (
     "clusters",
     "name",
 )
-# What Python calls an argument, and the parameter that it is here; of two, the one that a command
-# has.
+# An argument in Python, and the parameter of a command for the same thing; of two, the one that the
+# command has.
 PARAMETERS = (
     ("calibrator", "method"),
     ("columns", "groups"),
     ("cv", "folds"),
+    ("from_logits", "logits"),
     ("max", "maximum"),
     ("min", "minimum"),
     ("on_bad_rows", "drop_bad_rows"),
@@ -49,7 +49,7 @@ PARAMETERS = (
 
 
 class Command(TyperCommand):
-    """Bad input, or a cluster that is lost, is told in one line, with exit code 2."""
+    """Reports invalid input, or a lost Dask cluster, in one line, with exit code 2."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         _, _, order = self.make_parser(ctx).parse_args(list(args))
@@ -60,22 +60,22 @@ class Command(TyperCommand):
         try:
             return super().invoke(ctx)
         except (InputError, ClusterError) as error:
-            typer.echo(
-                f"error: {spoken(error, ctx) if isinstance(error, InputError) else error}", err=True
+            words = (
+                error.message(option_names(ctx)) if isinstance(error, InputError) else str(error)
             )
+            typer.echo(f"error: {words}", err=True)
             raise typer.Exit(2) from None
 
 
 def in_order(context: typer.Context, *names: str) -> list[tuple[str, str]]:
-    """The values of options that may be given several times, each with its option, in the order of
-    the command line."""
+    """The values of repeatable options, each with its option, in the order of the command
+    line."""
     values = {name: iter(context.params[name]) for name in names}
     return [(name, next(values[name])) for name in context.meta[ORDER] if name in values]
 
 
 def given(context: typer.Context, *names: str) -> list[str]:
-    """Options as they were given, to be given again to another command; those left out are left
-    out."""
+    """The given options among `names`, spelled for another command."""
     words: list[str] = []
     for parameter in context.command.params:
         value = context.params.get(parameter.name or "")
@@ -89,27 +89,30 @@ def given(context: typer.Context, *names: str) -> list[str]:
 
 
 def line(*words: Any) -> str:
-    """A command as it is typed into a shell."""
+    """A command as typed into a shell."""
     return shlex.join(["probaudit", *map(str, words)])
 
 
-def spoken(error: InputError, context: typer.Context) -> InputError:
-    """The error with options in place of the arguments of Python. Names of columns and models stay
-    as they are."""
+def option_names(context: typer.Context) -> Callable[[Argument], str]:
+    """How this command spells the arguments of Python functions: as its own options. Names of
+    columns and models are left alone."""
     options = {str(parameter.name): _spelled(parameter) for parameter in context.command.params}
     for argument, name in PARAMETERS:
         if name in options:
             options.setdefault(argument, options[name])
     for name in _names(context.params):
         options.pop(name, None)
-    rule = re.sub(r"`(\w+)`", lambda word: f"`{options.get(word[1], word[1])}`", error.rule)
-    argument = options.get(error.argument, error.argument) if error.row is None else error.argument
-    return InputError(argument, rule, error.value, row=error.row)
+
+    def spell(argument: Argument) -> str:
+        known = options.get(argument.name)
+        return str(argument) if known is None else f"`{known}`"
+
+    return spell
 
 
 def _names(params: Mapping[str, Any]) -> set[str]:
-    """Names of columns and models that were given, but for those that are called as their options
-    are."""
+    """Names of columns and models that were given, except those equal to the name of their
+    option."""
     values = {name: params.get(name) or () for name in NAMING}
     several = {name: [value] if isinstance(value, str) else value for name, value in values.items()}
     return {
@@ -133,16 +136,16 @@ def _spelled(parameter: Any) -> str:
 def takes(
     *makers: Callable[..., Any], first: Callable[[dict[str, Any]], Any] | None = None
 ) -> Callable[[Callable[..., None]], Callable[..., None]]:
-    """Give a command the options of functions that make its first argument, each from what the one
-    before it made.
+    """Give a command the options of functions that make its first argument, each from the result
+    of the function before it.
 
-    first : looks at all options before any work.
+    first : checks all options before any work.
     """
 
     def decorate(command: Callable[..., None]) -> Callable[..., None]:
         chain = [dict(inspect.signature(f, eval_str=True).parameters) for f in (*makers, command)]
         for parameters in chain[1:]:
-            del parameters[next(iter(parameters))]  # made by the one before
+            del parameters[next(iter(parameters))]  # the result of the function before
 
         @functools.wraps(command)
         def run(**options: Any) -> None:
@@ -165,7 +168,7 @@ def takes(
 
 
 def check_outputs(options: dict[str, Any]) -> None:
-    """Before any work, that files can be written where they are wanted."""
+    """Check that output files can be written, before any work."""
     for name in ("json", "html", "output", "checkpoint"):
         path = options.get(name)
         if (
@@ -178,18 +181,18 @@ def check_outputs(options: dict[str, Any]) -> None:
 
 @contextmanager
 def checkpointed(paths: list[Path]) -> Iterator[None]:
-    """What is left of checkpoints is of use until the work is done, outputs written."""
+    """Keep checkpoints until the work is done and outputs are written."""
     try:
         yield
     except KeyboardInterrupt:
         kept = ", ".join(str(path) for path in paths if path.exists())
         if kept:
             typer.echo(
-                f"\nInterrupted. What was done is kept in {kept}: give the same command with --resume.",
+                f"\nInterrupted. Progress is saved in {kept}: repeat the command with --resume.",
                 err=True,
             )
         raise
-    except typer.Exit:  # a check that has failed is done too
+    except typer.Exit:  # a failed check is complete too
         _remove(paths)
         raise
     _remove(paths)

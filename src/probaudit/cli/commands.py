@@ -1,5 +1,5 @@
-"""The command line: demo, audit, compare, check, calibrate, apply. Exit codes: 0 all well, 1 a
-check failed, 2 bad input."""
+"""The command line: demo, audit, compare, check, calibrate, apply. Exit codes: 0 success, 1 a
+failed check, 2 invalid input."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Unpack
 import numpy as np
 import typer
 
+from ..audits.advice import COMMANDS, Commands
 from ..audits.audit import Audit, Repairing, audit_rows, audit_source
 from ..audits.gate import Threshold, failures
 from ..comparisons.comparison import Comparison
@@ -26,7 +27,7 @@ from ..files.reading import ReadOptions, read_costs
 from ..text import counted
 from ..version import __version__
 from .command import Command, check_outputs, checkpointed, given, in_order, line, takes
-from .opening import Rows, open_rows, read_options
+from .opening import OpenedRows, open_rows, read_options
 from .options import (
     OUTPUTS,
     ROWS,
@@ -89,8 +90,9 @@ def main(
 
 
 def _audit(
-    rows: Rows,
+    rows: OpenedRows,
     file: File,
+    *,
     costs: Costs = None,
     reject_cost: Reject = 0.1,
     repair: Repair = None,
@@ -98,7 +100,7 @@ def _audit(
     title: Title = "",
 ) -> Audit:
     given, passing = rows
-    # a page has room for all repairs
+    # a page has room for all calibrators
     compared: Repairing = "compare" if html is not None and repair is not False else repair
     choices: dict[str, Any] = {
         "costs": None if costs is None else read_costs(costs, rows.first.class_order),
@@ -121,47 +123,37 @@ def audit(
     json: Json = None,
     html: Html = None,
 ) -> None:
-    """Judge the probabilities in a file."""
+    """Audit the probabilities in a file."""
     from ..report.terminal import render
 
     _write(audit, json, html)
     if json != "-":
-        _console().print(render(_with_commands(audit, file, context), audit.title))
+        _console().print(render(audit, audit.title, _commands(file, context)))
         _say_where(html)
 
 
 def _applied(context: typer.Context) -> list[str]:
-    """The options with which `apply` finds the outputs that this command was given."""
+    """The options that name the same outputs for `apply`."""
     stated = context.params.get("confidence")
     return given(context, *OUTPUTS) if stated is None else ["--probs", stated]
 
 
-def _with_commands(audit: Audit, file: Path, context: typer.Context) -> Audit:
-    """The same audit with commands in its advice that can be run as they are."""
-    commands = {
-        "probaudit calibrate FILE": line(
-            "calibrate", file, *given(context, *ROWS, *OUTPUTS, "confidence", "correct")
-        ),
-        "probaudit apply calibrator.json FILE -o OUTPUT": line(
-            "apply", "calibrator.json", file, *_applied(context), "-o", "calibrated.parquet"
-        ),
-    }
-
-    def runnable(advice: str) -> str:
-        for words, typed in commands.items():
-            advice = advice.replace(words, typed)
-        return advice
-
-    return replace(
-        audit,
-        findings=tuple(
-            replace(finding, advice=runnable(finding.advice)) for finding in audit.findings
-        ),
+def _commands(file: Path, context: typer.Context) -> Commands:
+    """How to spell the actions of an advice, so that the commands run as printed."""
+    rows = given(context, *ROWS, *OUTPUTS, "confidence", "correct")
+    groups, features = context.params.get("groups"), context.params.get("features")
+    return Commands(
+        str(file),
+        tuple(rows),
+        tuple(_applied(context)),
+        # `calibrate` takes one column of groups
+        groups=groups if groups and "," not in groups else "COLUMN",
+        features=features or "COLUMNS",
     )
 
 
 def _write(found: Audit | Comparison, json: str | None, html: Path | None, title: str = "") -> None:
-    """Write what was asked for."""
+    """Write the JSON and the report that were requested."""
     if html is not None:
         found.to_html(html, title=title)
     if json == "-":
@@ -177,7 +169,7 @@ def _say_where(html: Path | None) -> None:
 
 @contextmanager
 def _one_cluster(passing: Passing) -> Iterator[Passing]:
-    """The same passes, all on one cluster if it is to be one."""
+    """The same passes, on one Dask cluster if that is the engine."""
     if passing.engine != "dask":
         yield passing
         return
@@ -191,7 +183,7 @@ def _thresholds(options: dict[str, Any]) -> list[Threshold]:
     found = [Threshold.parse(text, "max") for text in options["maximum"]]
     found += [Threshold.parse(text, "min") for text in options["minimum"]]
     if not found:
-        raise InputError("max", "give at least one threshold, such as --max log_score.normalized=1")
+        raise InputError("max", "requires a threshold, such as --max log_score.normalized=1")
     return found
 
 
@@ -208,11 +200,10 @@ def check(
     json: Json = None,
     html: Html = None,
 ) -> None:
-    """Pass or fail on thresholds, for a pipeline: exit code 0 if all hold, 1 if one does not, 2 for
-    bad input.
+    """Pass or fail on thresholds, for a pipeline: exit code 0 if all hold, 1 if one fails, 2 for
+    invalid input.
 
-    For instance --max log_score.normalized=50% --min accuracy=0.9. An unknown name is answered with
-    all that there are.
+    Example: --max log_score.normalized=50% --min accuracy=0.9. An unknown name prints all names.
     """
     thresholds = _thresholds({"maximum": maximum, "minimum": minimum})
     values = audit.flat()
@@ -231,25 +222,26 @@ def compare(
     files: Annotated[
         list[Path],
         typer.Argument(
-            help="files with the same rows, a model each; or one with several sets of columns",
+            help="files with the same rows, one per model; or one file with several column sets",
             show_default=False,
         ),
     ],
+    *,
     label: Label = "label",
     probs: Annotated[
         list[str],
-        typer.Option(help="columns with probabilities; once for all files, or for each model"),
+        typer.Option(help="columns with probabilities; once for all files, or once per model"),
     ] = [],  # noqa: B006
     logits: Annotated[list[str], typer.Option(help="columns with logits")] = [],  # noqa: B006
     log_probs: Annotated[list[str], typer.Option(help="columns with log-probabilities")] = [],  # noqa: B006
     name: Annotated[
-        list[str], typer.Option(help="what to call the models, in the order of files or columns")
+        list[str], typer.Option(help="names of the models, in the order of files or columns")
     ] = [],  # noqa: B006
     reference: Annotated[
         str | None,
-        typer.Option(help="the model that others are compared with", show_default="the first"),
+        typer.Option(help="the model to compare the others with", show_default="the first"),
     ] = None,
-    score: Annotated[str, typer.Option(help="what decides: log or brier")] = "log",
+    score: Annotated[str, typer.Option(help="the score that decides: log or brier")] = "log",
     confidence: Confidence = None,
     correct: Correct = None,
     weight: Weight = None,
@@ -265,12 +257,10 @@ def compare(
     scheduler: Scheduler = None,
     checkpoint: Annotated[
         Path | None,
-        typer.Option(
-            help="as for audit; a file for each model, with .1, .2 and so on after the name"
-        ),
+        typer.Option(help="as for audit; one file per model, with .1, .2 and so on after the name"),
     ] = None,
     resume: Annotated[
-        bool, typer.Option("--resume", help="go on from the checkpoints, if there are any")
+        bool, typer.Option("--resume", help="continue from the checkpoints, if there are any")
     ] = False,
     threads: Threads = None,
     json: Json = None,
@@ -279,7 +269,7 @@ def compare(
 ) -> None:
     """Compare models on the same rows: paired differences with intervals, ranks, and a verdict.
 
-    Of rows that are streamed, those of a sample are compared: the same of each model.
+    Streamed rows are compared on a sample, the same for each model.
     """
     from ..comparisons.comparison import compare as compare_models
     from ..comparisons.same_rows import read_models
@@ -288,9 +278,15 @@ def compare(
     checkpoints: list[Path] = []
     with checkpointed(checkpoints):
         check_outputs({"json": json, "html": html, "checkpoint": checkpoint})
-        passing = Passing(engine, scheduler, None, threads, checkpoint, resume)
+        passing = Passing(
+            engine=engine,
+            scheduler=scheduler,
+            threads=threads,
+            checkpoint=checkpoint,
+            resume=resume,
+        )
         if engine == "auto" and any(is_streamed(file, engine, checkpoint) for file in files):
-            # all or none, so that samples have the same rows
+            # stream all or none, so that samples have the same rows
             passing = replace(passing, engine="stream")
         others: dict[str, Any] = {
             "label": label,
@@ -299,14 +295,14 @@ def compare(
             "weight": weight,
         }
         others |= {"features": features, "clusters": clusters, "tolerance": tolerance}
-        sources: list[Rows] = []
+        sources: list[OpenedRows] = []
 
         def rows_of(file: Path, **options: Unpack[ReadOptions]) -> Predictions:
             own = passes
             if checkpoint is not None:
                 checkpoints.append(checkpoint.with_name(f"{checkpoint.name}.{len(sources) + 1}"))
                 own = replace(passes, checkpoint=checkpoints[-1])
-            sources.append(Rows.of(file, own, options))
+            sources.append(OpenedRows.of(file, own, options))
             return sources[-1].in_memory()
 
         with _one_cluster(passing) as passes:
@@ -323,11 +319,16 @@ def compare(
         matrix = None if costs is None else read_costs(costs, first.class_order)
         regions = list(first.columns) if first.columns else None
         found = compare_models(
-            models, costs=matrix, reference=reference, score=score, repair=repair, regions=regions
-        )  # type: ignore[arg-type]
+            models,
+            costs=matrix,
+            reference=reference,
+            score=score,  # type: ignore[arg-type]
+            repair=repair,
+            regions=regions,
+        )
         _write(found, json, html, title)
         if json != "-":
-            _console().print(render(found, title or ", ".join(found.names)))
+            _console().print(render(found, title or ", ".join(found.names), COMMANDS))
             if len(sources[0].given) > len(first):
                 typer.echo(
                     f"\nCompared on a sample of {len(first):,} of {len(sources[0].given):,} rows."
@@ -338,31 +339,40 @@ def compare(
 @command()
 @takes(open_rows)
 def calibrate(
-    rows: Rows,
+    rows: OpenedRows,
     file: File,
     context: typer.Context,
+    *,
     output: Annotated[
         Path,
         typer.Option("--output", "-o", help="JSON file for the calibrator", show_default=False),
     ],
-    method: Annotated[str, typer.Option(help="auto, or the name of one")] = "auto",
-    score: Annotated[str, typer.Option(help="what decides: log or brier")] = "log",
-    folds: Annotated[int, typer.Option(help="folds of the cross-validation")] = 5,
-    seed: Annotated[int, typer.Option(help="of the folds")] = 0,
+    method: Annotated[str, typer.Option(help="auto, or the name of a calibrator")] = "auto",
+    score: Annotated[str, typer.Option(help="the score that decides: log or brier")] = "log",
+    folds: Annotated[int, typer.Option(help="folds of cross-validation")] = 5,
+    seed: Annotated[int, typer.Option(help="seed of the folds")] = 0,
     features: FeatureColumns = None,
 ) -> None:
     """Fit a calibrator to the outputs in a file, and save it as JSON for `apply`.
 
-    With --method auto the one with the best cross-validated score is chosen, or a simpler one that
-    is as good within one standard error. Scores are out of fold: each row is judged by a calibrator
-    that did not see it. --groups, one column, also tries a calibrator for each group; --features
-    also tries group calibration, which learns groups from them.
+    --method auto chooses the simplest calibrator whose cross-validated score is within one standard
+    error of the best. Each row is scored by a calibrator fitted to other rows. --groups, one
+    column, also tries a calibrator for each group. --features also tries group calibration, which
+    learns groups from the features.
     """
     from ..calibrators import save
 
     some = rows.in_memory()
     groups = _one_group_column(some)
-    calibrator, gain = _calibrated(some, groups, features is not None, method, score, folds, seed)
+    calibrator, gain = _calibrated(
+        some,
+        groups,
+        with_features=features is not None,
+        method=method,
+        score=score,
+        folds=folds,
+        seed=seed,
+    )
     if isinstance(rows.given, RowSource) and len(rows.given) > len(some):
         calibrator = _fit_all(calibrator, rows)
         typer.echo(f"Compared on a sample of {len(some):,} of {len(rows.given):,} rows.")
@@ -373,7 +383,7 @@ def calibrate(
     save(calibrator, output)
     typer.echo(f"{gain} (each row out of fold)")
     typer.echo(f"{type(calibrator).__name__}: {calibrator.fit_report_.status}")
-    typer.echo(f"Saved to {output}. Try, best with rows that it was not fitted to:")
+    typer.echo(f"Saved to {output}. Next, preferably with rows that did not fit it:")
     typer.echo(line("apply", output, file, *_applied(context), "-o", "calibrated.parquet"))
     if not some.pairs:
         outputs = given(context, *OUTPUTS)
@@ -382,12 +392,12 @@ def calibrate(
 
 
 def _one_group_column(rows: Predictions) -> str | None:
-    """The column of groups that may get calibrators of their own."""
+    """The column whose groups may get their own calibrators."""
     names = list(rows.columns or ())
     if len(names) > 1:
         raise InputError(
             "groups",
-            "must be one column, whose groups may get calibrators of their own",
+            "must be one column: each of its groups may get its own calibrator",
             ", ".join(names),
         )
     return names[0] if names else None
@@ -396,13 +406,14 @@ def _one_group_column(rows: Predictions) -> str | None:
 def _calibrated(
     rows: Predictions,
     groups: str | None,
+    *,
     with_features: bool,
     method: str,
     score: str,
     folds: int,
     seed: int,
 ) -> tuple[Calibrator, str]:
-    """The calibrator chosen or asked for, fitted to all rows; and in words what it gains."""
+    """The calibrator, chosen or named, fitted to all rows; and its gain in words."""
     from ..calibrators.calibration_loss import Outputs, calibration_loss
     from ..calibrators.registry import calibrator_named
     from ..calibrators.selection import default_candidates, fit_calibrator, select_calibrator
@@ -422,9 +433,9 @@ def _calibrated(
     asked = {"features": with_features, "groups": groups is not None}
     for name, value in asked.items():
         if value and unfitted.takes != name:
-            raise InputError(name, "this method does not use them; leave them out", method)
+            raise InputError(name, "this method does not use them", method)
     if unfitted.takes == "features" and not with_features:
-        raise InputError("features", "are needed: the columns that groups are learned from", "none")
+        raise InputError("features", "this method requires them, to learn groups from", "none")
     found = calibration_loss(
         rows, calibrator=unfitted, score=score, cv=folds, seed=seed, groups=groups
     )
@@ -439,8 +450,8 @@ def _calibrated(
     return fit_calibrator(rows, unfitted, groups=groups), words
 
 
-def _fit_all(calibrator: Calibrator, rows: Rows) -> Calibrator:
-    """Fitted to all rows, if that can be done in passes; else as it is, fitted to the sample."""
+def _fit_all(calibrator: Calibrator, rows: OpenedRows) -> Calibrator:
+    """The calibrator fitted to all rows if it can be fitted in passes; else the given one."""
     from ..calibrators.fitting.distributed import fit_on_cluster
     from ..calibrators.fitting.streaming import fit_stream, fits_in_passes
     from ..engines.cluster import connected
@@ -463,6 +474,7 @@ def apply(
     file: Annotated[
         Path, typer.Argument(help=".csv, .parquet, .arrow or .npz with outputs", show_default=False)
     ],
+    *,
     output: Annotated[
         Path,
         typer.Option("--output", "-o", help=".parquet or .csv file to write", show_default=False),
@@ -473,15 +485,15 @@ def apply(
     features: Annotated[
         str | None,
         typer.Option(
-            help="columns with features, in the order of the fit; the same as in the fit unless given"
+            help="columns with features, in the order of the fit; by default those of the fit"
         ),
     ] = None,
     groups: Annotated[
-        str | None, typer.Option(help="column with groups; the same as in the fit unless given")
+        str | None, typer.Option(help="column with groups; by default that of the fit")
     ] = None,
 ) -> None:
-    """Calibrate the outputs in a file; no labels are needed. Other columns are kept, and outputs
-    become p_<class>.
+    """Calibrate the outputs in a file, without labels. The calibrated outputs are named p_<class>;
+    all other columns are kept.
 
     A calibrator that was fitted with features or groups reads the columns of the same names.
     """
@@ -495,7 +507,7 @@ def apply(
         model = load(calibrator)
     except InputError as problem:
         found = problem.value if problem.argument == "path" else f"{calibrator}: {problem.value}"
-        raise InputError("calibrator", problem.rule, found) from None
+        raise InputError("calibrator", problem.rule, found, way_out=problem.way_out) from None
     patterns = {"probs": probs, "logits": logits, "log_probs": log_probs}
     columns = _columns_besides(model, {"features": features, "groups": groups})
     unseen = 0
@@ -520,7 +532,9 @@ def apply(
                     else problem.argument
                 )
                 row = None if problem.row is None else before + problem.row
-                raise InputError(name, problem.rule, problem.value, row=row) from None
+                raise InputError(
+                    name, problem.rule, problem.value, row=row, way_out=problem.way_out
+                ) from None
             yield with_columns(
                 others, {f"p_{name}": found[:, k] for k, name in enumerate(model.classes_.tolist())}
             )
@@ -530,32 +544,29 @@ def apply(
     typer.echo(f"{counted(rows)} written to {output}")
     if unseen:
         typer.echo(
-            f"{counted(unseen)} of groups that the fit had not seen: they share the calibrator of all rows"
+            f"{counted(unseen)} in groups that the fit did not have: calibrated as all rows are"
         )
 
 
 def _columns_besides(model: Calibrator, asked: dict[str, str | None]) -> dict[str, Any]:
-    """The columns that a calibrator needs besides outputs, by what it takes them for: as asked for,
-    or as in its fit."""
+    """The columns that a calibrator needs besides outputs: as requested, or as in its fit."""
     for name, value in asked.items():
         if value is not None and model.takes != name:
-            raise InputError(
-                name, "this calibrator does not use them; leave them out", type(model).__name__
-            )
+            raise InputError(name, "this calibrator does not use them", type(model).__name__)
     if model.takes is None or getattr(model, "grouped_by_", "features") == "outputs":
         return {}
     wanted = asked[model.takes]
     if wanted is None and not hasattr(model, "columns_"):
         raise InputError(
             model.takes,
-            "are needed: the calibrator was fitted with them, from columns it does not name",
+            "the calibrator was fitted with them, but does not name their columns",
             "none",
         )
     return {model.takes: model.columns_.tolist() if wanted is None else wanted}
 
 
 def _unseen(model: Calibrator, besides: dict[str, Any]) -> int:
-    """Rows of groups that a calibrator was not fitted to."""
+    """The number of rows in groups that the fit did not have."""
     from ..calibrators.combining import PerGroup
 
     if not isinstance(model, PerGroup):
@@ -565,11 +576,11 @@ def _unseen(model: Calibrator, besides: dict[str, Any]) -> int:
 
 @command()
 def demo(
-    output: Annotated[Path, typer.Option(help="folder for the predictions and audits")] = Path(
+    output: Annotated[Path, typer.Option(help="folder for predictions and audits")] = Path(
         "probaudit-demo"
     ),
 ) -> None:
-    """Train real classifiers on data that comes with scikit-learn, and audit them."""
+    """Train classifiers on data sets of scikit-learn, and audit them."""
     from ..cli import demo as demonstration
     from ..comparisons.comparison import compare as compare_models
     from ..report.terminal import overview, render
@@ -595,7 +606,9 @@ def demo(
     compared = output / "digits-compared.html"
     compare_models(models["digits"]).to_html(compared, title="digits, five classifiers")
     console.print()
-    console.print(render(audits["breast cancer"]["naive Bayes"], demonstration.REPORTS[0]))
+    console.print(
+        render(audits["breast cancer"]["naive Bayes"], demonstration.REPORTS[0], COMMANDS)
+    )
     reports = ", ".join(str(path) for path in sorted(output.glob("*.html")))
     console.print(f"\nOpen in a browser: {reports}", soft_wrap=True)
     console.print(

@@ -1,4 +1,4 @@
-"""Real classifiers on data that comes with scikit-learn, for a first look."""
+"""Classifiers trained on data sets of scikit-learn, as a first example."""
 
 from __future__ import annotations
 

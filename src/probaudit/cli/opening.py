@@ -1,4 +1,4 @@
-"""The rows that a command works on: in memory, or where they are."""
+"""The rows that a command reads: in memory, or streamed from files."""
 
 from __future__ import annotations
 
@@ -34,6 +34,7 @@ from .options import (
 
 def open_rows(
     file: File,
+    *,
     label: Label = "label",
     probs: Probs = None,
     logits: Logits = None,
@@ -52,8 +53,15 @@ def open_rows(
     checkpoint: Checkpoint = None,
     resume: Resume = False,
     threads: Threads = None,
-) -> Rows:
-    passing = Passing(engine, scheduler, None, threads, checkpoint, resume)
+) -> OpenedRows:
+    """The rows of a file, by the options of the command line."""
+    passing = Passing(
+        engine=engine,
+        scheduler=scheduler,
+        threads=threads,
+        checkpoint=checkpoint,
+        resume=resume,
+    )
     options = read_options(
         label=label,
         probs=probs,
@@ -69,13 +77,13 @@ def open_rows(
         drop_bad_rows=drop_bad_rows,
         tolerance=tolerance,
     )
-    return Rows.of(file, passing, options)
+    return OpenedRows.of(file, passing, options)
 
 
 def read_options(
     *, groups: str | None, classes: str | None, drop_bad_rows: bool, **others: Any
 ) -> ReadOptions:
-    """What `read` and `scan` take."""
+    """The options of `read` and `scan`."""
     names = None if classes is None else [name.strip() for name in classes.split(",")]
     chosen = {
         "columns": groups,
@@ -85,15 +93,15 @@ def read_options(
     return ReadOptions(**chosen, **others)  # type: ignore[typeddict-item]
 
 
-class Rows(NamedTuple):
-    """What a command works on, and how a pass over it is made if it is not in memory."""
+class OpenedRows(NamedTuple):
+    """The rows of a command, and how to pass over them if they are not in memory."""
 
     given: Predictions | RowSource
     passing: Passing
 
     @classmethod
-    def of(cls, file: Path, passing: Passing, options: ReadOptions) -> Rows:
-        """In memory; or where they are, if there are many or that was asked for."""
+    def of(cls, file: Path, passing: Passing, options: ReadOptions) -> OpenedRows:
+        """In memory; or as a source of blocks if the file is large or streaming is requested."""
         if not is_streamed(file, passing.engine, passing.checkpoint):
             return cls(read(file, **options), passing)
         from ..engines.row_source import scan
@@ -102,11 +110,11 @@ class Rows(NamedTuple):
 
     @property
     def first(self) -> Predictions:
-        """Some of the rows, which tell what all are."""
+        """The first rows, or all: enough to know classes and columns."""
         return self.given if isinstance(self.given, Predictions) else self.given.first_rows
 
     def in_memory(self) -> Predictions:
-        """All rows, or a sample if they are more than fits are made of."""
+        """All rows, or the sample that fits use if there are more."""
         if isinstance(self.given, Predictions):
             return self.given
         return self.passing.gather(self.given, {}, 0.1).finalise().sample

@@ -1,7 +1,8 @@
-"""Several models, or repairs of one, judged on the same rows."""
+"""Several models, or recalibrated versions of one, compared on the same rows."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -12,6 +13,7 @@ import numpy as np
 from ..audits.finding import Finding
 from ..audits.plain import plain
 from ..audits.result import Result
+from ..audits.row_rules import InfiniteRows
 from ..calibration import paired
 from ..calibration.fine_grid import FineGrid
 from ..choices.scores import Cost
@@ -36,22 +38,21 @@ RANKED = ("log_score", "brier_score", "cost_risk")
 
 @dataclass(frozen=True, eq=False)
 class Comparison(Result):
-    """What a comparison found. `print(comparison)` shows it as the terminal does.
+    """The result of a comparison. `print(comparison)` shows what the terminal shows.
 
-    names, reference : the models in order, and the one that the others are compared with.
-    score : which proper score decides, "log_score" or "brier_score".
+    names, reference : the models in order, and the one to compare the others with.
+    score : the proper score that decides, "log_score" or "brier_score".
     estimates : by model and name, each with its own interval.
     differences : by model (all but the reference) and name: the model less the reference, with a
         paired 95% interval.
-    ranks : by score and model: 1 + how many models are clearly better; those that cannot be told
-        apart may share a rank.
-    lower : by score, and for the ECE: whether the i-th model is clearly lower than the j-th, [M,
-        M].
+    ranks : by score and model: 1 + the number of clearly better models. Tied models may share a
+        rank.
+    lower : by score, and for the ECE: whether model i is clearly lower than model j, [M, M].
     grids, summaries : by model: the grid of its most probable class, and the sums of the pass.
-    budgets : by model, if there are features or regions.
-    dropped : by model, how many rows break which rule; a row that breaks one for any model is left
-        out for all.
-    clusters : how many clusters of dependent rows there are; None if rows are independent.
+    budgets : the loss budgets by model, if there are features or regions.
+    dropped : invalid rows by model and rule. A row that is invalid for one model is left out for
+        all.
+    clusters : the number of clusters; None if rows are independent.
     """
 
     names: tuple[str, ...]
@@ -74,9 +75,25 @@ class Comparison(Result):
     def rows(self) -> int:
         return self.summaries[self.reference].rows
 
+    @property
+    def pairs(self) -> bool:
+        """Whether confidences and their correctness are compared, not class probabilities."""
+        return self.summaries[self.reference].plan.kind == "pairs"
+
+    @property
+    def infinite_rows(self) -> Mapping[str, InfiniteRows]:
+        """Rows with an infinite log loss, by model."""
+        counts = {name: int(self.summaries[name].log.infinite.sum()) for name in self.names}
+        return {name: InfiniteRows(count) for name, count in counts.items() if count}
+
+    @property
+    def error_limit(self) -> float:
+        """Errors have no null distribution here."""
+        return math.nan
+
     @cached_property
     def findings(self) -> tuple[Finding, ...]:
-        """What follows from the numbers, in words, the gravest first."""
+        """What follows from the numbers, in words, the most serious first."""
         from .verdict import judge_comparison
 
         return judge_comparison(self)
@@ -102,8 +119,8 @@ class Comparison(Result):
         return as_text(self)
 
     def flat(self) -> dict[str, float]:
-        """Every estimate as `model/name`, every difference as `model - reference/name`, and ranks:
-        for any tracker."""
+        """Every estimate as `model/name`, every difference as `model - reference/name`, and ranks,
+        for an experiment tracker."""
         found = {
             f"{model}/{name}": float(x)
             for model in self.names
@@ -116,8 +133,8 @@ class Comparison(Result):
         }
 
     def table(self) -> dict[str, list[Any]]:
-        """A line for each estimate and difference, as columns for any frame; `less` is the model
-        that was taken off."""
+        """One line per estimate and difference, as columns for any frame; `less` is the model that
+        was subtracted."""
         lines: list[tuple[str, str | None, str, Estimate]] = [
             (m, None, name, x) for m in self.names for name, x in self.estimates[m].items()
         ]
@@ -142,7 +159,7 @@ class Comparison(Result):
         return nw.from_dict(self.table(), backend="pandas").to_native()
 
     def to_dict(self) -> dict[str, Any]:
-        """The whole comparison as plain values (schema `probaudit.comparison/1`)."""
+        """The comparison as plain values (schema `probaudit.comparison/1`)."""
         summary = self.summaries[self.reference]
         models = {
             name: {
@@ -187,8 +204,7 @@ class Comparison(Result):
         return comparison_summary(self)
 
     def plot(self, ax: Any = None) -> Any:
-        """The reliability of each model side by side, by matplotlib; into given axes, or on a
-        figure of its own."""
+        """The reliability diagrams of all models side by side, drawn by matplotlib."""
         from ..diagrams.aligned import AlignedReliability
 
         return AlignedReliability.of_grids(self.grids).plot(ax)
@@ -211,45 +227,37 @@ def compare(
     seed: int = 0,
     **options: Unpack[RowOptions],
 ) -> Comparison:
-    """Judge several models, or repairs of one, on the same rows: each by itself, and its
-    differences from a reference.
+    """Compare several models, or recalibrated versions of one, on the same rows: scores of each,
+    and paired differences from a reference.
 
-    models : outputs by name, each as in `log_score`; or `Predictions`, as `read` gives them, which
-        bring their labels and may be logits here and probabilities there. Their labels and weights
-        must agree row by row; the columns of the same classes may stand in another order.
+    models : outputs by name, each as in `log_score`; or `Predictions`, as returned by `read`, which
+        have their own labels and may mix logits and probabilities. Labels and weights must agree
+        row by row; classes may be in different orders.
     costs : matrix [K, M] as in `bayes_risk`, its rows in the order of the first model's classes;
         adds `cost_risk`.
     features, columns, regions : as in `audit`; add a loss budget for each model.
-    reference : the model that the others are compared with; the first unless given.
-    score : which proper score decides who is better.
-    cv, repair : the folds of the calibration loss, the same for all models (five unless given, if
-        the rows can be split so); whether to estimate it (unless said, for up to 20 million outputs
-        of a model).
-    resamples, seed : of the intervals of calibration errors.
-    options : `classes`, `sample_weight`, `clusters` and others, see `RowOptions`. With clusters,
-        differences are summed within clusters, clusters are resampled whole, and none is split by
-        folds.
+    reference : the model to compare the others with; the first by default.
+    score : the proper score that decides which model is better, "log" or "brier".
+    cv, repair : the folds of the calibration loss, the same for all models (five by default, if
+        there are enough rows); and whether to estimate it (by default, for up to 20 million outputs
+        per model).
+    resamples, seed : the number and the seed of resamples, for intervals of calibration errors.
 
-    Differences of scores are linearised row by row, those of calibration errors come from the same
-    resampled rows of both models, and allow for what chance may have added to either. Intervals are
-    for one difference at a time.
+    Differences of scores are linearised row by row. Differences of calibration errors come from the
+    same resampled rows of both models, and are corrected for the bias of either. Each interval has
+    a coverage of 95% by itself. With clusters, differences are summed within clusters, clusters are
+    resampled whole, and no fold splits a cluster.
 
     >>> from probaudit.simulate import gaussian_posteriors
     >>> world = gaussian_posteriors(2000, 3)
-    >>> found = compare({"as it is": world.mcs, "calibrated": world.cal}, world.y)
+    >>> found = compare({"original": world.mcs, "calibrated": world.cal}, world.y)
     >>> found.ranks["log_score"]
-    {'as it is': 2, 'calibrated': 1}
+    {'original': 2, 'calibrated': 1}
     >>> found.differences["calibrated"]["log_score"].high < 0
     True
     """
     check_options(options)
-    if score not in ("log", "brier"):
-        raise InputError("score", 'must be "log" or "brier"', repr(score))
-    if resamples < 2:
-        raise InputError("resamples", "must be at least 2", resamples)
-    if reference is not None and (not isinstance(models, Mapping) or reference not in models):
-        known = ", ".join(map(repr, models)) if isinstance(models, Mapping) else "none"
-        raise InputError("reference", f"must name one of the models ({known})", repr(reference))
+    _check_choices(models, score, resamples, reference)
     shared = same_rows(models, y_true, columns=columns, **options)
     cost = (
         None
@@ -260,11 +268,11 @@ def compare(
     )
     if cost is not None:
         cost.check_classes(shared.first.n_classes)
-    known = _some_rows(features, shared, "features")
+    known = _kept_rows(features, shared, "features")
     ground = Ground.of(
         shared.first,
         cost=cost,
-        cv=_some_rows(cv, shared, "cv") if isinstance(cv, (list, np.ndarray)) else cv,
+        cv=_kept_rows(cv, shared, "cv") if isinstance(cv, (list, np.ndarray)) else cv,
         repair=repair,
         resamples=resamples,
         seed=seed,
@@ -317,13 +325,23 @@ def compare(
     )
 
 
+def _check_choices(models: Any, score: str, resamples: int, reference: str | None) -> None:
+    if score not in ("log", "brier"):
+        raise InputError("score", 'must be "log" or "brier"', repr(score))
+    if resamples < 2:
+        raise InputError("resamples", "must be at least 2", resamples)
+    if reference is not None and (not isinstance(models, Mapping) or reference not in models):
+        known = ", ".join(map(repr, models)) if isinstance(models, Mapping) else "none"
+        raise InputError("reference", f"must name one of the models ({known})", repr(reference))
+
+
 def _interval_words(clusters: np.ndarray | None) -> str:
     units = "rows" if clusters is None else f"{clusters.max() + 1:,} clusters"
     return f"95%, paired: scores by linearisation, errors from resamples of the same {units}"
 
 
-def _some_rows(data: Any, shared: SameRows, argument: str) -> Any:
-    """What was given for every row, for the rows that are kept."""
+def _kept_rows(data: Any, shared: SameRows, argument: str) -> Any:
+    """Values given for every row, at the rows that are kept."""
     if data is None:
         return None
     named = named_columns(data, argument)
@@ -347,8 +365,7 @@ def _some_rows(data: Any, shared: SameRows, argument: str) -> Any:
 
 
 def _budgets(shared: SameRows, features: Any, regions: Any, seed: int) -> dict[str, Budget]:
-    """The loss budget of each model, if there are features or regions, given or with a model's
-    rows."""
+    """The loss budget of each model, if there are features or regions."""
     source = next((rows for rows in shared.models.values() if rows.features is not None), None)
     if features is None and source is not None:
         features = features_of(source)

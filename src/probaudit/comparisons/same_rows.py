@@ -1,5 +1,4 @@
-"""Several models on the same rows: checked against each other, and put into one order of
-classes."""
+"""Several models on the same rows: checked against each other, with classes in one order."""
 
 from __future__ import annotations
 
@@ -21,10 +20,9 @@ from ..files.reading import read
 class SameRows:
     """The rows of each model, all with the same labels, weights and order of classes.
 
-    kept : of the rows as they were given, those in which no model breaks a rule, if some had to go;
-        else None.
-    dropped : by model, how many rows break which rule; `set_aside` are the rows that break one for
-        any model, of all that were `given`.
+    kept : the rows that are valid for all models; None if all are.
+    dropped : invalid rows by model and rule; `set_aside` is the number of rows that are invalid for
+        some model, of all `given`.
     """
 
     models: Mapping[str, Predictions]
@@ -39,8 +37,8 @@ class SameRows:
 
 
 def same_rows(models: Any, y_true: Any = None, **options: Any) -> SameRows:
-    """The outputs of models by name: arrays, which `y_true` and `options` go with, or Predictions,
-    which bring all the rest.
+    """The outputs of models by name: arrays, with `y_true` and `options`, or Predictions, which
+    have their own.
 
     >>> found = same_rows({"a": [0.9, 0.2], "b": [0.8, 0.4]}, [1, 0])
     >>> found.models["b"]
@@ -48,16 +46,14 @@ def same_rows(models: Any, y_true: Any = None, **options: Any) -> SameRows:
     """
     if not isinstance(models, Mapping) or len(models) < 2:
         found = f"{len(models)} entries" if isinstance(models, Mapping) else type(models).__name__
-        raise InputError(
-            "models", "must be a mapping of names to outputs, with two models or more", found
-        )
+        raise InputError("models", "must map names to outputs, for two models or more", found)
     for name in models:
         if not isinstance(name, str) or not name:
-            raise InputError("models", "a name must be text", repr(name))
+            raise InputError("models", "names must be non-empty strings", repr(name))
     arrays = [name for name, value in models.items() if not isinstance(value, Predictions)]
     if arrays and y_true is None:
         raise InputError(
-            "y_true", "is needed, unless all models are Predictions", f"{arrays[0]!r} is not"
+            "y_true", "is required, unless all models are Predictions", f"{arrays[0]!r} is not"
         )
     given = [
         name
@@ -65,9 +61,11 @@ def same_rows(models: Any, y_true: Any = None, **options: Any) -> SameRows:
         if value is not None and value is not False
     ]
     if not arrays and given:
-        raise InputError(given[0], "must not be given where all models are Predictions already")
+        raise InputError(given[0], "must not be given if all models are Predictions")
     taken = {
-        name: value if isinstance(value, Predictions) else _rows(name, y_true, value, options)
+        name: value
+        if isinstance(value, Predictions)
+        else _predictions(name, y_true, value, options)
         for name, value in models.items()
     }
     first_name, first = next(iter(taken.items()))
@@ -82,7 +80,7 @@ def same_rows(models: Any, y_true: Any = None, **options: Any) -> SameRows:
         return SameRows(aligned, None, dropped, surveys[first_name].summary.dropped, len(first))
     common = reduce(lambda a, b: np.intersect1d(a, b, assume_unique=True), good)
     if not len(common):
-        raise InputError("models", "no row is left that is good for all models", dropped)
+        raise InputError("models", "some rows must be valid for all models", dropped)
     weighty = len(first) if first.sample_weight is None else int((first.sample_weight != 0).sum())
     return SameRows(
         {name: rows.take(common) for name, rows in aligned.items()},
@@ -101,21 +99,20 @@ def read_models(
     names: Sequence[str] = (),
     reading: Mapping[str, Any] | None = None,
 ) -> dict[str, Predictions]:
-    """Models from files: one of each of several files, or one of each set of columns of a single
-    file.
+    """Models from files: one per file, or one per set of columns of a single file.
 
-    outputs : what outputs are, "probs", "logits" or "log_probs", with the pattern of their columns,
-        as in `read`; for several files, one that holds for all of them, or one for each in their
-        order.
-    names : of the models, in order of the outputs or files; unless given, files are called by their
-        names and columns by the text of their pattern without the star.
-    reader, reading : how a file is read: `read`, or what takes the same; and its other options.
+    outputs : the kind of outputs, "probs", "logits" or "log_probs", with the pattern of their
+        columns, as in `read`; for several files, one for all of them, or one per file.
+    names : names of the models, in order; by default the names of the files, or the patterns
+        without their star.
+    reader, reading : the function that reads a file, `read` or one with the same arguments; and its
+        other options.
     """
     if len(files) == 1:
         if len(outputs) < 2:
             raise InputError(
                 "probs",
-                "one file needs two sets of columns or more, such as --probs 'a_*' --probs 'b_*'",
+                "one file needs two or more sets of columns, such as --probs 'a_*' --probs 'b_*'",
                 len(outputs),
             )
         sources: list[tuple[str | Path, dict[str, Any]]] = [
@@ -124,43 +121,41 @@ def read_models(
         called = [pattern.replace("*", "").strip("_-. ") or pattern for _, pattern in outputs]
     else:
         if len(outputs) not in (0, 1, len(files)):
-            rule = f"several files need one set of columns that holds for all, or one for each of the {len(files)}"
+            rule = f"must be one set of columns for all files, or one for each of the {len(files)}"
             raise InputError(outputs[-1][0], rule, f"{len(outputs)} sets")
         each = list(outputs) * len(files) if len(outputs) == 1 else list(outputs)
         sources = [(file, dict(each[k : k + 1])) for k, file in enumerate(files)]
         stems = [Path(file).stem for file in files]
         called = stems if len(set(stems)) == len(stems) else [str(file) for file in files]
     if names and len(names) != len(sources):
-        raise InputError(
-            "name", f"needs one name for each of the {len(sources)} models", len(names)
-        )
+        raise InputError("name", f"must name each of the {len(sources)} models", len(names))
     called = list(names) or called
     if len(set(called)) < len(called):
-        raise InputError("name", "models must have different names", ", ".join(called))
+        raise InputError("name", "names of models must differ", ", ".join(called))
     return {
         name: reader(file, **columns, **(reading or {}))
         for name, (file, columns) in zip(called, sources, strict=True)
     }
 
 
-def _rows(name: str, y_true: Any, outputs: Any, options: Mapping[str, Any]) -> Predictions:
+def _predictions(name: str, y_true: Any, outputs: Any, options: Mapping[str, Any]) -> Predictions:
     return Predictions(
         y_true, outputs, names={"y": "y_true", "probs": name, "classes": "classes"}, **options
     )
 
 
 def _aligned(name: str, rows: Predictions, first_name: str, first: Predictions) -> Predictions:
-    """The rows with their columns in the order of the first model's classes, if they are rows of
-    the same problem."""
+    """The rows with classes in the order of the first model. Raises unless they are the same
+    rows."""
     if rows is first:
         return rows
     if rows.pairs != first.pairs:
         raise InputError(
-            name, f"must be a stated confidence if {first_name!r} is one, and only then", repr(rows)
+            name, f"must be a confidence if and only if {first_name!r} is one", repr(rows)
         )
     if len(rows) != len(first):
         raise InputError(
-            name, f"needs as many rows as {first_name!r} ({len(first):,})", f"{len(rows):,}"
+            name, f"must have as many rows as {first_name!r} ({len(first):,})", f"{len(rows):,}"
         )
     if rows.class_order != first.class_order:
         if set(rows.class_order) != set(first.class_order):
@@ -171,16 +166,16 @@ def _aligned(name: str, rows: Predictions, first_name: str, first: Predictions) 
                 f"not in both: {', '.join(odd[:5])}",
             )
         rows = replace(rows, probs=_reordered(rows, first.class_order), classes=first.class_order)
-    if not rows.pairs:  # each system may be right about its own answer
+    if not rows.pairs:  # the correctness of each system's own answer may differ
         odd_rows = np.flatnonzero(rows.codes != first.codes)
         if len(odd_rows):
             row = int(odd_rows[0])
-            rule = f"labels must be those of {first_name!r}, row by row; {len(odd_rows):,} differ"
+            rule = f"labels must equal those of {first_name!r} row by row; {len(odd_rows):,} differ"
             raise InputError(
-                name, rule, f"{_shown(rows.y[row])}, not {_shown(first.y[row])}", row=row
+                name, rule, f"{_label_text(rows.y[row])}, not {_label_text(first.y[row])}", row=row
             )
     if (rows.sample_weight is None) != (first.sample_weight is None):
-        raise InputError(name, f"must have weights if {first_name!r} has, and only then")
+        raise InputError(name, f"must have weights if and only if {first_name!r} has")
     if rows.sample_weight is not None and first.sample_weight is not None:
         differ = np.flatnonzero(
             ~np.isclose(rows.sample_weight, first.sample_weight, rtol=1e-9, atol=0, equal_nan=True)
@@ -188,25 +183,25 @@ def _aligned(name: str, rows: Predictions, first_name: str, first: Predictions) 
         if len(differ):
             row = int(differ[0])
             found = f"{rows.sample_weight[row]}, not {first.sample_weight[row]}"
-            raise InputError(name, f"weights must be those of {first_name!r}", found, row=row)
+            raise InputError(name, f"weights must equal those of {first_name!r}", found, row=row)
     if (rows.clusters is None) != (first.clusters is None):
-        raise InputError(name, f"must have clusters if {first_name!r} has, and only then")
+        raise InputError(name, f"must have clusters if and only if {first_name!r} has")
     if rows.cluster_numbers is not None and first.cluster_numbers is not None:
         differ = np.flatnonzero(rows.cluster_numbers != first.cluster_numbers)
         if len(differ):
             row = int(differ[0])
-            found = f"{_shown(rows.clusters[row])}, not {_shown(first.clusters[row])}"
-            raise InputError(name, f"clusters must be those of {first_name!r}", found, row=row)
+            found = f"{_label_text(rows.clusters[row])}, not {_label_text(first.clusters[row])}"
+            raise InputError(name, f"clusters must equal those of {first_name!r}", found, row=row)
     return rows
 
 
-def _shown(label: Any) -> str:
+def _label_text(label: Any) -> str:
     return repr(label.item() if isinstance(label, np.generic) else label)
 
 
 def _reordered(rows: Predictions, classes: tuple[Any, ...]) -> np.ndarray:
-    """Outputs with their columns in another order of classes; one column of two classes becomes
-    that of the other."""
+    """Outputs with classes in another order; a single column of two classes is that of the other
+    class."""
     if rows.probs.ndim == 2:
         return np.asarray(rows.probs[:, [rows.class_order.index(c) for c in classes]])
     if rows.from_logits:

@@ -11,7 +11,7 @@ from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
-from ..errors import InputError
+from ..errors import Argument, InputError
 from ..text import counted
 from .arrays import as_array, as_numbers, check_column_order, is_missing, named_columns, spacing
 from .columns import Columns
@@ -267,8 +267,16 @@ class Predictions:
                 else 0
             )
             if not isinstance(first, (Real, np.bool_)):
-                rule = f"labels that are not column numbers need `{self.name('classes')}`, the class of each column in order"
-                raise InputError(self.name("y"), rule, f"begins with {first!r}")
+                raise InputError(
+                    self.name("y"),
+                    "labels must be column numbers if classes are not given",
+                    f"begins with {first!r}",
+                    way_out=(
+                        "pass ",
+                        Argument(self.name("classes")),
+                        ", the class of each column in order",
+                    ),
+                )
             return (False, True) if self.y.dtype.kind == "b" and K == 2 else tuple(range(K))
         classes = tuple(class_list(self.classes, self.name("classes")))
         if len(classes) != K:

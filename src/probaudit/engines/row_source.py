@@ -261,7 +261,9 @@ def numbered(read: Callable[[Any], Predictions], content: Any, start: int) -> Pr
         return read(content)
     except InputError as problem:
         row = None if problem.row is None else problem.row + start
-        raise InputError(problem.argument, problem.rule, problem.value, row=row) from None
+        raise InputError(
+            problem.argument, problem.rule, problem.value, row=row, way_out=problem.way_out
+        ) from None
 
 
 def _layout(names: Sequence[str], schema: Any, options: ReadOptions) -> Layout:

@@ -20,7 +20,7 @@ from ..data.parallel import default_threads
 from ..data.predictions import Block, Predictions
 from ..data.progress import Progress
 from ..engines import checkpoint as checkpoints
-from ..errors import InputError
+from ..errors import Argument, InputError
 from ..states import AuditState, Plan
 from ..states.evidence import EvidenceState
 from ..states.row_sample import NUMBERS
@@ -61,7 +61,9 @@ def stream(
     if not save_every > 0:
         raise InputError("save_every", "must be positive", save_every)
     if resume and checkpoint is None:
-        raise InputError("resume", "needs `checkpoint`, the file to go on from")
+        raise InputError(
+            "resume", "requires a checkpoint", way_out=("pass ", Argument("checkpoint"))
+        )
     path = None if checkpoint is None else Path(checkpoint)
     if path is not None and not path.parent.is_dir():
         raise InputError("checkpoint", "its folder must exist", str(path))

@@ -14,7 +14,7 @@ import numpy as np
 
 from ..data.arrays import as_numbers, in_class_order
 from ..data.predictions import OnBadRows, Predictions, class_list
-from ..errors import InputError
+from ..errors import Argument, InputError
 from ..text import listed
 from .class_names import Pattern, as_classes, for_classes, stars_of, typed_as
 from .tables import holds_text, table_of, table_of_file
@@ -203,7 +203,10 @@ def layout_of(
     asked = [name for name, value in given.items() if value is not None]
     if len(asked) > 1:
         raise InputError(
-            asked[1], f"give one kind of output, not also `{asked[0]}`", repr(given[asked[1]])
+            asked[1],
+            "give one kind of output",
+            repr(given[asked[1]]),
+            way_out=("leave out this one or ", Argument(asked[0])),
         )
     confidence, correct, weight = (
         options.get("confidence"),
@@ -211,7 +214,11 @@ def layout_of(
         options.get("weight"),
     )
     if (confidence is None) != (correct is None):
-        raise InputError("correct", "`confidence` and `correct` go together")
+        raise InputError(
+            "correct",
+            "confidence and correctness go together",
+            way_out=("give both ", Argument("confidence"), " and ", Argument("correct")),
+        )
     columns, asked_features, clusters = (
         options.get("columns"),
         options.get("features"),
@@ -251,9 +258,15 @@ def layout_of(
             matched = in_class_order(matched, plain) or matched
     elif len(matched) > 1:
         if named is None:
-            rule = "pass `classes`, the label of each output column in order"
             raise InputError(
-                label, rule, f"labels are {labels.dtype}, but classes are named {listed(stars)}"
+                label,
+                "labels must be the classes that output columns are named after",
+                f"labels are {labels.dtype}, but classes are named {listed(stars)}",
+                way_out=(
+                    "pass ",
+                    Argument("classes"),
+                    ", the label of each output column in order",
+                ),
             )
         order = named
     names |= {

@@ -10,6 +10,7 @@ from typing import Any, Literal, Unpack
 import numpy as np
 
 from ..calibration.resampling import percentile, sampling_units
+from ..calibration.views import lens_rows
 from ..choices.definitions import Definition
 from ..choices.lenses import Classwise, Full, Lens, TopLabel
 from ..choices.partitions import Column, Edges, EqualMass, EqualWidth, KDTree, Partition

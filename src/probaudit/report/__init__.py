@@ -1,1 +1,1 @@
-"""Audits: estimates put together, judged in words, and written for the terminal and as JSON."""
+"""Reports: audits and comparisons for the terminal and as HTML pages."""

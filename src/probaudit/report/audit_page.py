@@ -1,5 +1,5 @@
-"""An audit as a page: what is wrong, how much it costs, who pays, what to do, and only then the
-numbers."""
+"""An audit as a page: the verdict, what it costs, which groups are misjudged, what to do, and then
+all numbers."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
+from ..audits.advice import COMMANDS, Spelling, as_call
 from ..audits.dependence import class_event, rows_words, top_event
 from ..audits.finding import percent
 from ..calibration.dependent_event import DependentEvent
@@ -32,28 +33,29 @@ from ..diagrams.top_k import top_k_diagram
 from ..estimate import Estimate
 from ..states.sampling import drawn
 from ..version import __version__
-from .page import Control, Facts, Figure, FindingList, Page, Section, Table, Tile, Words
+from .page import Control, Facts, Figure, FindingList, KeyFigure, Page, Section, Table, Words
 from .terminal import (
     LABELS,
     METHOD,
     budget_words,
+    grouped_by,
     interval,
     is_pairs,
     number,
-    parted_by,
-    stated_words,
+    p_value,
+    predicted_words,
 )
 
 if TYPE_CHECKING:
     from ..audits.audit import Audit
     from ..audits.lens_errors import LensError
 
-# besides the top label, the classes whose reliability can be chosen, the worst first
+# classes offered for the reliability diagram besides the top label, the worst first
 SHOWN_CLASSES = 6
 DRAWN_ROWS = 20_000  # for diagrams that need rows
 TOP_KS = (1, 2, 3, 4, 5, 7, 10)
 CLASS_TABLE = 20
-SERVED = 12
+SHOWN_REGIONS = 12
 SMOOTH = "smooth curve"
 BINS: dict[str, Bins] = {
     "15 equal bins": EqualWidth(15),
@@ -64,7 +66,7 @@ VIEWS = (*BINS, SMOOTH)
 
 
 def audit_page(audit: Audit, title: str = "") -> Page:
-    """The page of an audit; sections that have nothing to show say so."""
+    """The page of an audit. A section without results says why."""
     parts = (
         _verdict,
         _budget,
@@ -97,7 +99,7 @@ def _facts(audit: Audit) -> str:
 
 def audit_summary(audit: Audit) -> Page:
     """What a notebook shows of an audit."""
-    whole = [_verdict(audit), _scores(audit, figures=False), _calibration(audit)]
+    whole = [_verdict(audit, as_call), _scores(audit, figures=False), _calibration(audit)]
     return Page(audit.title or "Audit", _facts(audit), audit.headline, "note", whole)
 
 
@@ -111,29 +113,27 @@ def _percents(x: Estimate, of: str = "") -> str:
     return ", ".join([*([of] if of else []), *span])
 
 
-def _tiles(audit: Audit) -> list[Tile]:
-    """The few numbers that matter most."""
-    found = [Tile("accuracy", share(audit["accuracy"]), _percents(audit["accuracy"]))]
+def _tiles(audit: Audit) -> list[KeyFigure]:
+    """The few most important numbers."""
+    found = [KeyFigure("accuracy", share(audit["accuracy"]), _percents(audit["accuracy"]))]
     score = audit["log_score.normalized"]
-    words = (
-        "of always stating the mean accuracy"
-        if is_pairs(audit)
-        else "of always forecasting the class frequencies"
-    )
-    found.append(Tile("log score", share(score), words))
+    words = "of that of the mean accuracy" if is_pairs(audit) else "of the base-rate forecast"
+    found.append(KeyFigure("log loss", share(score), words))
     repair = next((repair for repair in audit.repairs if repair.recommended), None)
     if repair is not None and repair.name != "identity":
         found.append(
-            Tile(
-                "a calibrator would remove", share(repair.gain), f"of the log score: {repair.title}"
+            KeyFigure(
+                "removable by recalibration",
+                share(repair.gain),
+                f"of the log loss: {repair.title}",
             )
         )
     elif (loss := audit.estimates.get("calibration_loss.relative")) is not None:
         found.append(
-            Tile(
-                "a calibrator would remove",
+            KeyFigure(
+                "removable by recalibration",
                 share(loss),
-                _percents(loss, f"of the log score: {METHOD}"),
+                _percents(loss, f"of the log loss: {METHOD}"),
             )
         )
     if (
@@ -142,30 +142,33 @@ def _tiles(audit: Audit) -> list[Tile]:
     ):
         words = f"of the {audit.budget.score_words(pairs=is_pairs(audit))}"
         found.append(
-            Tile(
-                "lost to hidden groups, at least",
+            KeyFigure(
+                "hidden groups cost at least",
                 share(max(0.0, float(loss))),
                 _percents(loss, words),
             )
         )
     ece = audit.calibration
-    chance = f"chance alone: {number(ece.null_mean)}" if math.isfinite(ece.null_mean) else ""
-    return [*found, Tile("calibration error (ECE)", number(ece.value), chance)]
+    chance = f"if calibrated: {number(ece.null_mean)}" if math.isfinite(ece.null_mean) else ""
+    return [*found, KeyFigure("calibration error (ECE)", number(ece.value), chance)]
 
 
-def _verdict(audit: Audit) -> Section:
+def _verdict(audit: Audit, spell: Spelling = COMMANDS) -> Section:
     serious = [finding for finding in audit.findings if finding.rule not in audit.pitfall_rules]
     return Section(
-        "verdict", "Verdict", [FindingList(serious)], "What the numbers say, the gravest first."
+        "verdict",
+        "Verdict",
+        [FindingList(serious, spell)],
+        "Conclusions, the most serious first.",
     )
 
 
 def _budget(audit: Audit) -> Section:
-    lead = "Where the expected score goes: what calibration would remove, what rows with the same output hide, and the rest."
+    lead = "Parts of the expected score: removable by recalibration, hidden groups, and the rest."
     if audit.budget is None:
         text = (
-            "To see what hides behind equal outputs, give features or groups (--features 'f_*' or --groups column). Without "
-            "them, calibration loss alone is known."
+            "Pass features or groups to look for hidden groups (--features 'f_*' or --groups "
+            "COLUMN). Without them, only the calibration loss is known."
         )
         return Section("budget", "Loss budget", [Words(text)], lead)
     figure = Figure("loss-budget", {(): LossBudget.of_budget(audit.budget, pairs=is_pairs(audit))})
@@ -192,7 +195,10 @@ def _scores(audit: Audit, figures: bool = True) -> Section:
         if ratio is not None:
             plain[label], normalised[label] = x, ratio
     headers = ("", "value", "95% interval", "normalised", "95% interval", "definition")
-    lead = "Proper scores judge probabilities; normalised, 1 is what never looking at the input would get, and lower is better."
+    lead = (
+        "Proper scores rank probabilities. Normalised: 1 is the base-rate forecast; lower is "
+        "better."
+    )
     blocks: list[Table | Figure] = [Table("Scores of all rows", headers, rows, words=(0, 5))]
     if figures:
         blocks += [
@@ -203,7 +209,7 @@ def _scores(audit: Audit, figures: bool = True) -> Section:
 
 
 def _decisions(audit: Audit) -> list[Figure]:
-    """What decisions by these probabilities cost."""
+    """The cost of decisions by these probabilities."""
     rows, found = audit.evidence.sample, []
     if audit.costs is not None:
         found.append(Figure("decisions", {(): decision_regions_diagram(rows, costs=audit.costs)}))
@@ -221,25 +227,25 @@ def _decisions(audit: Audit) -> list[Figure]:
 
 
 def _error_row(error: LensError, *, pairs: bool = False) -> list[str]:
-    chance = f"{number(error.null_mean)}, up to {number(error.null_high)}"
+    null = f"{number(error.null_mean)}, 95% limit {number(error.null_high)}"
     return [
         error.title,
         number(error.estimate),
         interval(error.estimate),
-        chance if math.isfinite(error.null_mean) else "–",
-        f"{error.p_value:.2g}" if math.isfinite(error.p_value) else "–",
+        null if math.isfinite(error.null_mean) else "–",
+        p_value(error.p_value),
         in_words(error.estimate.definition, pairs=pairs),
     ]
 
 
 def _calibration(audit: Audit) -> Section:
-    headers = ("looked at through", "error", "95% interval", "by chance alone", "p", "definition")
+    headers = ("event", "error", "95% interval", "if calibrated", "p", "definition")
     rows = [_error_row(error, pairs=is_pairs(audit)) for error in audit.errors]
     blocks = [Table("Calibration error by lens", headers, rows, words=(0, 5))]
     if len(audit.class_errors) > 2:
         worst = sorted(audit.class_errors, key=lambda error: -error.excess)[:CLASS_TABLE]
         caption = "Each class against all others" + (
-            ", those furthest beyond chance" if len(worst) < len(audit.class_errors) else ""
+            ", those with the largest excess" if len(worst) < len(audit.class_errors) else ""
         )
         blocks.append(
             Table(
@@ -249,8 +255,8 @@ def _calibration(audit: Audit) -> Section:
             )
         )
     lead = (
-        "How far stated probabilities are from what happened, for each way of using them. A calibrated model has an error too, "
-        "by chance; only what exceeds it says anything."
+        "The distance between predicted and observed rates, for each use of the probabilities. A "
+        "calibrated model has a positive error too; only the excess counts."
     )
     return Section("calibration", "Calibration error", blocks, lead)
 
@@ -260,16 +266,16 @@ def _event(audit: Audit) -> str:
 
 
 @dataclass(frozen=True)
-class _Judged:
-    """An event whose reliability can be looked at, with the errors of the audit by bins."""
+class _DrawnEvent:
+    """An event to draw a reliability diagram of, with the errors of the audit by partition."""
 
     grid: FineGrid
     rows: DependentEvent | None
     errors: Mapping[str, LensError]
 
     def diagram(self, view: str, event: str) -> Diagram:
-        """What it draws of rows in clusters takes them into account; what it says of an error is
-        what the audit says."""
+        """The diagram of one view. It accounts for clusters, and reports the errors of the
+        audit."""
         if view == SMOOTH:
             effect = 1.0 if self.rows is None else self.rows.effect
             return SmoothCalibration.of_grid(self.grid, event=event, resamples=199, effect=effect)
@@ -283,16 +289,17 @@ class _Judged:
         return found.judged_by(float(error.estimate), error)
 
 
-def _events(audit: Audit) -> dict[str, _Judged]:
-    """The events whose reliability can be looked at: the top label, and the classes that are
-    worst."""
+def _events(audit: Audit) -> dict[str, _DrawnEvent]:
+    """The events to draw: the top label, and the classes with the largest excess."""
     evidence, classes = audit.evidence, audit.summary.plan.classes
     by_name = {error.name: error for error in audit.errors}
     errors = {
         view: by_name[name]
         for view, name in (("15 equal bins", "ece"), ("15 bins of equal mass", "ace"))
     }
-    found = {_event(audit): _Judged(FineGrid.of_event(evidence.top), top_event(evidence), errors)}
+    found = {
+        _event(audit): _DrawnEvent(FineGrid.of_event(evidence.top), top_event(evidence), errors)
+    }
     if len(evidence.classes) == 2:
         order = [1]
     else:
@@ -301,7 +308,7 @@ def _events(audit: Audit) -> dict[str, _Judged]:
         ].tolist()
     for k in order:
         own = {"15 equal bins": audit.class_errors[k]}
-        found[f"class {classes[k]}"] = _Judged(
+        found[f"class {classes[k]}"] = _DrawnEvent(
             FineGrid.of_event(evidence.classes[k]), class_event(evidence, k), own
         )
     return found
@@ -340,7 +347,10 @@ def _diagrams(audit: Audit) -> Section:
         ks = [k for k in TOP_KS if k < rows.n_classes]
         blocks.append(Figure("top-k", {(): top_k_diagram(rows, ks=ks, resamples=50)}))
     blocks.append(Figure("interval-wise", {(): interval_wise_diagram(rows)}))
-    lead = "Bands show where a calibrated model would be, by chance. Hover for numbers; every chart is also a table."
+    lead = (
+        "Bands show the 95% range of a calibrated model. Hover for numbers; every chart is also a "
+        "table."
+    )
     return Section("diagrams", "Diagrams", blocks, lead)
 
 
@@ -348,17 +358,17 @@ def _groups(audit: Audit) -> Section:
     blocks: list[Words | Table | Figure] = [_group_table(audit)] if audit.groups else []
     if audit.budget is not None:
         blocks += [
-            _served(audit),
+            _misjudged(audit),
             Figure("grouping", {(): grouping_diagram(audit.evidence.sample, **audit.choices)}),
         ]
     if not blocks:
-        blocks.append(_served(audit))
-    lead = "Probabilities can be right on average and wrong for those who share them."
-    return Section("groups", "Who is badly served", blocks, lead)
+        blocks.append(_misjudged(audit))
+    lead = "Probabilities can be right on average and wrong for a group."
+    return Section("groups", "Groups the model misjudges", blocks, lead)
 
 
 def _group_table(audit: Audit) -> Table:
-    headers = ("group", "rows", "stated", "observed", "95% interval", "ECE", "by chance", "")
+    headers = ("group", "rows", "predicted", "observed", "95% interval", "ECE", "if calibrated", "")
     rows = [
         (
             f"{group.column} = {group.value}",
@@ -373,14 +383,14 @@ def _group_table(audit: Audit) -> Table:
         for group in audit.groups
     ]
     return Table(
-        "Groups given in columns: how sure the model is, and how often it is right",
+        "Given groups: predicted confidence and observed accuracy",
         headers,
         rows,
         (0, 7),
     )
 
 
-def _served(audit: Audit) -> Table | Words:
+def _misjudged(audit: Audit) -> Table | Words:
     if audit.budget is None:
         given = audit.evidence.sample.features is not None
         why = (
@@ -388,8 +398,8 @@ def _served(audit: Audit) -> Table | Words:
             if given
             else "No features and no groups were given"
         )
-        return Words(f"{why}, so nothing can be said about who is badly served.")
-    headers = ("who", "rows", stated_words(audit.budget), "observed", "95% interval", "")
+        return Words(f"{why}, so there is no search for misjudged groups.")
+    headers = ("group", "rows", predicted_words(audit.budget), "observed", "95% interval", "")
     rows = [
         (
             region.rule,
@@ -399,25 +409,25 @@ def _served(audit: Audit) -> Table | Words:
             f"{region.low:.3f} to {region.high:.3f}",
             region.verdict.replace("-", ""),  # as of groups
         )
-        for region in audit.budget.misjudged(SERVED)
+        for region in audit.budget.misjudged(SHOWN_REGIONS)
     ]
-    columns = parted_by(audit)
+    columns = grouped_by(audit)
     if not rows:
         which = f"group by {columns}" if columns else "region of the features"
-        return Words(f"No {which} was found to be badly served, beyond chance.")
+        return Words(f"No misjudged {which} detected.")
     who = (
         f"groups by {columns}, over all their outputs"
         if columns
-        else "rows that share an output and differ from what it says"
+        else "rows with the same prediction and different outcomes"
     )
     after = (
         f", after calibration by {audit.budget.calibrator_words}" if audit.budget.calibrator else ""
     )
-    return Table(f"Badly served: {who}{after}", headers, rows, (0, 5))
+    return Table(f"Misjudged: {who}{after}", headers, rows, (0, 5))
 
 
 def _repairs(audit: Audit) -> Section:
-    lead = "Each row is judged by a calibrator that was fitted to other rows."
+    lead = "Each row is judged by a calibrator fitted to other rows (cross-validation)."
     if not audit.repairs:
         why = audit.settings["calibration_loss"]
         return Section(
@@ -425,7 +435,7 @@ def _repairs(audit: Audit) -> Section:
         )
     headers = (
         "calibrator",
-        "log score",
+        "log loss",
         "Brier score",
         "ECE",
         "accuracy",
@@ -451,7 +461,7 @@ def _repairs(audit: Audit) -> Section:
     marked = [k for k, repair in enumerate(audit.repairs) if repair.recommended]
     blocks: list[Words | Table] = [
         Table(
-            "Repairs compared, out of fold; the recommended one stands out",
+            "Calibrators compared out of fold; the recommended one is marked",
             headers,
             rows,
             (0, 7),
@@ -464,16 +474,14 @@ def _repairs(audit: Audit) -> Section:
 def _pitfalls(audit: Audit) -> Section:
     found = [finding for finding in audit.findings if finding.rule in audit.pitfall_rules]
     blocks: list[Words | FindingList] = (
-        [FindingList(found)]
-        if found
-        else [Words("None of the pitfalls that are looked for was found.")]
+        [FindingList(found)] if found else [Words("No pitfalls detected.")]
     )
     looked = "; ".join(audit.pitfall_rules.values())
     return Section(
         "pitfalls",
         "Pitfalls",
-        [*blocks, Words(f"Looked for: {looked}.")],
-        "Ways in which such numbers mislead.",
+        [*blocks, Words(f"Checked: {looked}.")],
+        "Ways in which these numbers can mislead.",
     )
 
 
@@ -485,9 +493,9 @@ def _provenance(audit: Audit) -> Section:
     sample = audit.evidence.sample
     entries: Sequence[tuple[str, str]] = [
         ("rows", f"{audit.summary.rows:,}"),
-        ("rows set aside", dropped),
+        ("rows left out", dropped),
         (
-            "rows that fits were made on",
+            "rows used for fits",
             f"{len(sample):,}" + (" (a sample)" if audit.evidence.sampled else " (all)"),
         ),
         ("outputs", audit.summary.plan.kind.replace("_", "-")),
@@ -503,12 +511,12 @@ def _provenance(audit: Audit) -> Section:
         "provenance",
         "Provenance",
         [Facts(entries)],
-        "What is needed to get the same numbers again.",
+        "What is needed to reproduce these numbers.",
     )
 
 
 def versions() -> list[tuple[str, str]]:
-    """Of this library and of those that numbers depend on."""
+    """Versions of this library and of those that the numbers depend on."""
     import platform
     from importlib.metadata import version
 

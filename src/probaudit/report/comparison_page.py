@@ -1,11 +1,12 @@
-"""A comparison as a page: who is better, by how much, and by what; then every model's numbers and
-diagrams side by side."""
+"""A comparison as a page: which model is better and by how much, then every model's numbers and
+diagrams."""
 
 from __future__ import annotations
 
 import math
 from typing import TYPE_CHECKING
 
+from ..audits.advice import COMMANDS, Spelling, as_call
 from ..choices.definitions import in_words
 from ..diagrams.aligned import AlignedReliability
 from ..diagrams.score_intervals import ScoreIntervals
@@ -55,7 +56,7 @@ def comparison_page(found: Comparison, title: str = "") -> Page:
 
 def comparison_summary(found: Comparison) -> Page:
     """What a notebook shows of a comparison."""
-    sections = [_verdict(found), _models(found), _differences(found)]
+    sections = [_verdict(found, as_call), _models(found), _differences(found)]
     return Page("Comparison", facts(found), "", "note", sections)
 
 
@@ -65,12 +66,12 @@ def facts(found: Comparison) -> str:
     return f"{len(found.names)} models, {counted(found.rows)}, {answer}"
 
 
-def _verdict(found: Comparison) -> Section:
+def _verdict(found: Comparison, spell: Spelling = COMMANDS) -> Section:
     return Section(
         "verdict",
         "Verdict",
-        [FindingList(found.findings)],
-        "What the numbers say, the gravest first.",
+        [FindingList(found.findings, spell)],
+        "Conclusions, the most serious first.",
     )
 
 
@@ -80,7 +81,7 @@ def _models(found: Comparison) -> Section:
     tables = []
     for caption, known in (
         ("All models on the same rows", SCORES),
-        ("What is lost, and to what", MORE),
+        ("Losses, and their causes", MORE),
     ):
         columns = {
             name: label
@@ -123,7 +124,7 @@ def _differences(found: Comparison) -> Section:
         rows,
         words=(0, 3),
     )
-    lead = "Paired: the same rows are drawn for both. Unclear: the interval contains 0, and the difference may be chance."
+    lead = "Paired: both models are resampled with the same rows. Unclear: the interval contains 0."
     return Section("differences", "Differences", [table], lead)
 
 
@@ -141,7 +142,7 @@ def _budgets(found: Comparison) -> Section:
     ]
     one = next(iter(found.budgets.values()))
     score = one.score_words(pairs=is_pairs(found))
-    lead = "Where the expected score goes: what calibration would remove, what equal outputs hide, and the rest."
+    lead = "Parts of the expected score: removable by recalibration, hidden groups, and the rest."
     return Section(
         "budget",
         "Loss budget",
@@ -173,14 +174,17 @@ def _diagrams(found: Comparison) -> Section:
         Figure("intervals", intervals, [control]),
         Figure("sharpness", sharpness, [Control("model", tuple(found.names))]),
     ]
-    lead = "Bands show where a calibrated model would be, by chance. Hover for numbers; every chart is also a table."
+    lead = (
+        "Bands show the 95% range of a calibrated model. Hover for numbers; every chart is also a "
+        "table."
+    )
     return Section("diagrams", "Diagrams", blocks, lead)
 
 
 def _provenance(found: Comparison) -> Section:
     entries = [
         ("rows", f"{found.rows:,}"),
-        ("rows set aside", f"{found.dropped_rows:,}"),
+        ("rows left out", f"{found.dropped_rows:,}"),
         *((f"fingerprint of {m}", found.fingerprints[m]) for m in found.names),
         *(
             (name.replace("_", " "), in_words(value, pairs=is_pairs(found)))
@@ -192,5 +196,5 @@ def _provenance(found: Comparison) -> Section:
         "provenance",
         "Provenance",
         [Facts(entries)],
-        "What is needed to get the same numbers again.",
+        "What is needed to reproduce these numbers.",
     )

@@ -1,4 +1,4 @@
-"""Comparisons for the terminal."""
+"""Comparisons as text for the terminal."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
+from ..audits.advice import Spelling, as_call
 from ..audits.finding import percent
 from ..estimate import Estimate
 from ..text import counted
@@ -19,20 +20,20 @@ from .terminal import METHOD, findings, interval, number, number_table
 if TYPE_CHECKING:
     from ..comparisons.comparison import Comparison
 
-# The columns of Chidambaram & Ge 2024, Table 1; then what else tells models apart. Of each, whether
-# less is better.
+# The columns of Chidambaram & Ge 2024, Table 1; then further losses. Each with whether lower is
+# better.
 SCORES = {
     "accuracy": ("accuracy", False),
     "ece": ("ECE", True),
     "ace": ("ACE", True),
     "smooth_ece": ("SmoothECE", True),
-    "log_score": ("log score", True),
+    "log_score": ("log loss", True),
     "brier_score": ("Brier score", True),
 }
 MORE = {
-    "log_score.normalized": ("log / naive", True),
+    "log_score.normalized": ("log / base rate", True),
     "calibration_loss": ("calibration loss", True),
-    "calibration_loss.relative": ("of the log score", True),
+    "calibration_loss.relative": ("of the log loss", True),
     "sharpness_gap": ("sharpness gap", True),
     "grouping_loss": ("grouping, at least", True),
     "cost_risk": ("your costs", True),
@@ -51,22 +52,18 @@ LABELS = {name: label for name, (label, _) in (SCORES | MORE).items()}
 
 
 def is_pairs(found: Comparison) -> bool:
-    """Whether stated confidences are compared, and no classes."""
+    """Whether confidences and their correctness are compared, not class probabilities."""
     return found.summaries[found.reference].plan.kind == "pairs"
 
 
 def scores_of(found: Comparison) -> list[str]:
-    """Of which score each loss is a part."""
+    """The score that each loss is a part of."""
     words = []
     if any("calibration_loss" in parts for parts in found.estimates.values()):
-        words.append(
-            f"calibration loss: what {METHOD} takes off the log score, on rows it did not see"
-        )
+        words.append(f"calibration loss: what {METHOD} removes of the log loss, out of fold")
     if found.budgets:
         score = next(iter(found.budgets.values())).score_words(pairs=is_pairs(found))
-        words.append(
-            f"grouping: of the {score}, at least this is lost as rows with the same output differ"
-        )
+        words.append(f"grouping: the least that hidden groups cost of the {score}")
     return words
 
 
@@ -91,14 +88,12 @@ def models(
 
 
 def _table(*titles: str) -> Table:
-    """A first column for the names, which are folded where there is little room, never cut; then
-    one for each title."""
+    """A column of names, which are folded if the console is narrow, and one column per title."""
     return number_table("", *titles)
 
 
 def _two_lines(title: str) -> str:
-    """A title broken at the space nearest its middle, so that a column is hardly wider than its
-    numbers."""
+    """A title broken at the space nearest its middle, to keep the column narrow."""
     spaces = [place for place, letter in enumerate(title) if letter == " "]
     if not spaces:
         return title
@@ -160,21 +155,22 @@ def judgement(x: Estimate, name: str) -> tuple[str, str]:
     return ("better", "green") if (x < 0) == (SCORES | MORE)[name][1] else ("worse", "yellow")
 
 
-def render(found: Comparison, title: str = "") -> RenderableType:
+def render(found: Comparison, title: str = "", spell: Spelling = as_call) -> RenderableType:
+    """The comparison for a console; `spell` writes the actions of its advice."""
     classes = found.summaries[found.reference].plan.classes
     answer = "confidence and correctness" if is_pairs(found) else f"{len(classes)} classes"
     head = Text.assemble(
         (title or "comparison", "bold"),
         f"  {len(found.names)} models, {counted(found.rows)}, {answer}",
     )
-    parts: list[RenderableType] = [head, Padding(findings(found), (1, 0))]
+    parts: list[RenderableType] = [head, Padding(findings(found, spell), (1, 0))]
     for columns, ranked in ((SCORES, True), (MORE, False)):
         table = models(found, columns, ranked=ranked)
         parts += [] if table is None else [Padding(table, (0, 0, 1, 0))]
     less = Text(f"differences from {found.reference!r}, paired", style="bold")
     foot = [
         f"rank: by the {LABELS[found.score]}, 1 + the number of clearly better models; = is shared",
-        "unclear: the interval contains 0, the difference may be chance",
+        "unclear: the interval contains 0",
         *scores_of(found),
     ]
     return Group(

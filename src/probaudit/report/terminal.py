@@ -1,4 +1,4 @@
-"""Audits for the terminal."""
+"""Audits as text for the terminal."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
+from ..audits.advice import Spelling, as_call
 from ..audits.dependence import rows_words
 from ..audits.finding import percent
 from ..estimate import Estimate
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
 
 LABELS = {
     "accuracy": "accuracy",
-    "log_score": "log score",
+    "log_score": "log loss",
     "brier_score": "Brier score",
     "error_rate": "error rate",
     "reject_risk": "risk with reject",
@@ -36,8 +37,8 @@ BUDGET = {
     "the rest": "rest",
     "total": "total",
 }
-METHOD = "bias-corrected temperature"  # the calibrator that calibration losses are of
-SERVED = 5
+METHOD = "bias-corrected temperature"  # the calibrator of calibration losses
+SHOWN_REGIONS = 5
 NOISE = 15  # decimals beyond which there is only rounding
 SHOWN_GROUPS = 12
 MARKS = {
@@ -49,35 +50,42 @@ MARKS = {
 
 
 def number(x: float) -> str:
-    """Four decimals, or three digits if it is small; what is left by rounding is nothing.
+    """A number in a table, with four decimals.
 
-    >>> number(0.25), number(0.00025), number(-1e-17)
-    ('0.2500', '2.50e-04', '0.0000')
+    >>> number(0.25), number(0.00002), number(-0.5), number(-1e-17)
+    ('0.2500', '< 0.0001', '−0.5000', '0.0000')
     """
     x = round(float(x), NOISE) + 0.0
-    return (
-        ("∞" if x > 0 else "−∞")
-        if math.isinf(x)
-        else "–"
-        if math.isnan(x)
-        else f"{x:.4f}"
-        if abs(x) >= 1e-3 or x == 0
-        else f"{x:.2e}"
-    )
+    if math.isnan(x):
+        return "–"
+    if math.isinf(x):
+        return "∞" if x > 0 else "−∞"
+    if 0 < abs(x) < 0.00005:
+        return "< 0.0001" if x > 0 else "> −0.0001"
+    return f"{x:.4f}".replace("-", "−")
+
+
+def p_value(p: float) -> str:
+    """A p-value in a table.
+
+    >>> p_value(0.0321), p_value(1e-9), p_value(0.5)
+    ('0.032', '< 0.001', '0.500')
+    """
+    return "–" if math.isnan(p) else "< 0.001" if p < 0.001 else f"{p:.3f}"
 
 
 def interval(x: Estimate) -> str:
     return f"{number(x.low)} to {number(x.high)}" if math.isfinite(x.low) else "–"
 
 
-def findings(audit: Audit | Comparison) -> Table:
-    """The verdict, a mark before each finding."""
+def findings(audit: Audit | Comparison, spell: Spelling) -> Table:
+    """The verdict, a mark before each finding; `spell` writes the actions of its advice."""
     table = Table.grid(padding=(0, 1))
     for finding in audit.findings:
         mark, style = MARKS[finding.level]
         text = Text(finding.text)
         if finding.advice and finding.level in ("bad", "warning"):
-            text.append(f"\n→ {finding.advice}", "dim")
+            text.append(f"\n→ {finding.advice_text(spell)}", "dim")
         table.add_row(Text(mark, style=style), text)
     return table
 
@@ -97,30 +105,32 @@ def scores(audit: Audit) -> Table:
 
 
 def calibration(audit: Audit) -> Text:
-    """What a calibrator would gain."""
+    """What recalibration removes of the log loss."""
     text, loss = Text(), audit.estimates.get("calibration_loss.relative")
     if loss is not None and math.isfinite(loss):
         span = f" ({percent(loss.low)} to {percent(loss.high)})" if math.isfinite(loss.low) else ""
         text.append("calibration loss  ").append(percent(loss), "bold").append(
-            f" of the log score{span}, "
+            f" of the log loss{span}, "
         )
-        text.append(f"removed by {METHOD} on rows it did not see")
-        text.append("; other repairs are compared below" if audit.repairs else "")
+        text.append(f"removable by {METHOD}, out of fold")
+        text.append("; see below for other calibrators" if audit.repairs else "")
     return text
 
 
 def errors(audit: Audit) -> Table:
-    """The calibration errors beside what chance alone would give."""
-    table = number_table("calibration error", "value", "95% interval", "chance alone", "up to", "p")
+    """The calibration errors beside those expected if calibrated."""
+    table = number_table(
+        "calibration error", "value", "95% interval", "if calibrated", "95% limit", "p"
+    )
     for error in audit.errors:
-        chance = [number(error.null_mean), number(error.null_high), f"{error.p_value:.3g}"]
-        table.add_row(error.title, number(error.estimate), interval(error.estimate), *chance)
+        null = [number(error.null_mean), number(error.null_high), p_value(error.p_value)]
+        table.add_row(error.title, number(error.estimate), interval(error.estimate), *null)
     return table
 
 
 def groups(audit: Audit) -> Table:
     """How sure the model is in each group, and how often it is right."""
-    table = number_table("group", "rows", "stated", "right", "95% interval", "")
+    table = number_table("group", "rows", "predicted", "right", "95% interval", "")
     for group in audit.groups[:SHOWN_GROUPS]:
         x = group.observed
         cells = [
@@ -160,7 +170,8 @@ def repairs(audit: Audit) -> Table:
     return table
 
 
-def render(audit: Audit, title: str = "") -> RenderableType:
+def render(audit: Audit, title: str = "", spell: Spelling = as_call) -> RenderableType:
+    """The audit for a console; `spell` writes the actions of its advice."""
     summary = audit.summary
     answer = (
         "confidence and correctness"
@@ -171,18 +182,18 @@ def render(audit: Audit, title: str = "") -> RenderableType:
         (title or audit.title or "audit", "bold"), f"  {rows_words(audit.evidence)}, {answer}"
     )
     foot = [
-        "normalised: divided by the best constant forecast (or decision); below 1 is better than not looking",
-        "chance alone: the error of a calibrated model with the same outputs, on average and at most (95%)",
+        "normalised: divided by that of the base-rate forecast (or decision); below 1 is better",
+        "if calibrated: mean error of a calibrated model with the same outputs, and its 95% limit",
         *([] if audit.budget is None else budget_words(audit, audit.budget)),
     ]
-    parts: list[RenderableType] = [findings(audit), scores(audit)]
+    parts: list[RenderableType] = [findings(audit, spell), scores(audit)]
     parts += [text] if (text := calibration(audit)) else []
     parts.append(errors(audit))
     parts += [groups(audit)] if audit.groups else []
     if audit.budget is not None:
         parts += [
             budget(audit.budget, audit.budget.score_words(pairs=is_pairs(audit))),
-            served(audit.budget, parted_by(audit)),
+            misjudged(audit.budget, grouped_by(audit)),
         ]
     parts += [repairs(audit)] if audit.repairs else []
     return Group(
@@ -192,8 +203,7 @@ def render(audit: Audit, title: str = "") -> RenderableType:
 
 
 def number_table(first: str, *others: str) -> Table:
-    """A table whose columns but the first are numbers; where there is little room, it is the first
-    that gives way."""
+    """A table with numbers in all columns but the first, which folds if the console is narrow."""
     table = Table(
         box=box.SIMPLE_HEAD,
         show_edge=False,
@@ -208,16 +218,15 @@ def number_table(first: str, *others: str) -> Table:
 
 
 def is_pairs(audit: Audit) -> bool:
-    """Whether a stated confidence is judged, and no classes."""
+    """Whether a confidence and its correctness are judged, not class probabilities."""
     return audit.summary.plan.kind == "pairs"
 
 
-def parted_by(audit: Audit) -> str:
-    """The columns whose values are the groups that are looked for, in words; nothing if regions are
-    learned or come otherwise.
+def grouped_by(audit: Audit) -> str:
+    """The columns whose values are the groups, in words; empty if regions are learned.
 
     >>> from types import SimpleNamespace
-    >>> parted_by(SimpleNamespace(choices={"regions": ["site", "sex"]}))
+    >>> grouped_by(SimpleNamespace(choices={"regions": ["site", "sex"]}))
     'site and sex'
     """
     chosen = audit.choices.get("regions", "tree")
@@ -226,13 +235,14 @@ def parted_by(audit: Audit) -> str:
 
 
 def budget_words(audit: Audit, found: Budget) -> list[str]:
-    """Why the numbers of a budget are not those of the verdict and of the scores."""
+    """How the numbers of a budget differ from those of the verdict and of the scores."""
     pairs = is_pairs(audit)
     words = [
-        f"calibration in the budget: removed by {found.calibrator_words} on rows it was not fitted to, plus the "
-        "calibration error left after it (without finite-sample bias); grouping and rest are those of the recalibrated outputs"
+        f"calibration in the budget: removed by {found.calibrator_words} out of fold, "
+        "plus the calibration error left after it (debiased); grouping and rest are those of the "
+        "recalibrated outputs"
         if found.calibrator
-        else "calibration in the budget: without finite-sample bias; outputs were not recalibrated"
+        else "calibration in the budget: debiased; outputs were not recalibrated"
     ]
     if (score := found.score_words(pairs=pairs)) != "Brier score":
         summed = "right and wrong" if pairs else "all classes"
@@ -243,7 +253,7 @@ def budget_words(audit: Audit, found: Budget) -> list[str]:
 
 
 def budget(found: Budget, score: str) -> Table:
-    """Where the score goes, before and after calibration."""
+    """The loss budget, before and after calibration."""
     table = Table(
         box=box.SIMPLE_HEAD,
         show_edge=False,
@@ -265,14 +275,14 @@ def budget(found: Budget, score: str) -> Table:
     return table
 
 
-def stated_words(found: Budget) -> str:
-    """What the probabilities of a table of regions are."""
-    return "calibrated" if found.calibrator else "stated"
+def predicted_words(found: Budget) -> str:
+    """The header of predicted probabilities in a table of regions."""
+    return "calibrated" if found.calibrator else "predicted"
 
 
-def served(found: Budget, columns: str = "") -> Table:
-    """The regions that are badly served, the largest losses first; `columns` are those whose values
-    are the regions."""
+def misjudged(found: Budget, columns: str = "") -> Table:
+    """The groups the model misjudges, the largest losses first; `columns` names the columns whose
+    values are the groups."""
     table = Table(
         box=box.SIMPLE_HEAD,
         show_edge=False,
@@ -280,12 +290,12 @@ def served(found: Budget, columns: str = "") -> Table:
         pad_edge=False,
         collapse_padding=True,
     )
-    for title in ("rows", stated_words(found), "observed", "95% interval"):
+    for title in ("rows", predicted_words(found), "observed", "95% interval"):
         table.add_column(title, justify="right", no_wrap=True)
     table.add_column(
-        Text("who is badly served" + (f", by {columns}" if columns else "")), overflow="fold"
+        Text("groups the model misjudges" + (f", by {columns}" if columns else "")), overflow="fold"
     )
-    shown = found.misjudged(SERVED)
+    shown = found.misjudged(SHOWN_REGIONS)
     for region in shown:
         span, who = (
             f"{region.low:.2f} to {region.high:.2f}",
@@ -295,13 +305,15 @@ def served(found: Budget, columns: str = "") -> Table:
             f"{region.rows:,}", f"{region.stated:.2f}", f"{region.observed:.2f}", span, Text(who)
         )
     if not shown:
-        table.add_row("", "", "", "", f"no {'group' if columns else 'region'} is found to be")
+        table.add_row("", "", "", "", "none detected")
     return table
 
 
 def overview(audits: Mapping[str, Audit]) -> Table:
-    """Several audits, a row each."""
-    table = number_table("classifier", "accuracy", "log / naive", "95% interval", "Brier / naive")
+    """Several audits, one row each."""
+    table = number_table(
+        "classifier", "accuracy", "log / base rate", "95% interval", "Brier / base rate"
+    )
     for name, audit in audits.items():
         log = audit["log_score.normalized"]
         mark, style = MARKS[audit.findings[0].level]

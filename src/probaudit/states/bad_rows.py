@@ -8,13 +8,16 @@ import numpy as np
 
 from ..data.arrays import is_missing
 from ..data.predictions import Block
-from ..errors import InputError
+from ..errors import Argument, InputError, WayOut
 
 if TYPE_CHECKING:
     from .state import Plan
 
-WAYS_OUT = (
-    'if it is rounded, raise `tolerance` (--tolerance) or use on_bad_rows="drop" (--drop-bad-rows)'
+ROUNDED: WayOut = (
+    "if rows are rounded, raise ",
+    Argument("tolerance"),
+    " or leave them out with ",
+    Argument("on_bad_rows", '"drop"'),
 )
 RULES = ("label", "weight", "value", "sum")  # the kernels' status codes 1, 2, 3, 4
 
@@ -41,30 +44,33 @@ def explain(plan: Plan, block: Block, index: int, status: int) -> InputError:
         logs = plan.kind == "log_probabilities"
         total = float(np.exp(values).sum() if logs else values.sum())
         words = "exponentials sum" if logs else "sums"
-        text = f"a row must sum to 1 within {plan.tolerance:g}; {WAYS_OUT}"
-        return InputError(name("probs"), text, f"{words} to {total:.9g}", row=row)
+        text = f"a row must sum to 1 within {plan.tolerance:g}"
+        found = f"{words} to {total:.9g}"
+        return InputError(name("probs"), text, found, row=row, way_out=ROUNDED)
+    way_out: WayOut = ()
     if plan.kind in ("logits", "log_probabilities"):
         wrong = ~((np.abs(values) <= 2.0**20) | (values == -np.inf))
         text = "outputs must be numbers between -2^20 and 2^20, or -inf, but not all of them"
     else:
         wrong = ~((values >= 0) & (values <= 1 + plan.tolerance))
-        text = f"a probability must lie between 0 and 1{_meant(plan, values)}"
+        text, way_out = "a probability must lie between 0 and 1", _meant(plan, values)
     column = int(np.argmax(wrong))
     place = f" for class {plan.classes[column]!r}" if len(values) == plan.n_classes else ""
-    return InputError(name("probs"), text, f"{values[column]:.9g}{place}", row=row)
+    found = f"{values[column]:.9g}{place}"
+    return InputError(name("probs"), text, found, row=row, way_out=way_out)
 
 
-def _meant(plan: Plan, values: np.ndarray) -> str:
+def _meant(plan: Plan, values: np.ndarray) -> WayOut:
     """A hint at what outputs that are no probabilities may be."""
     if not np.isfinite(values).all():
-        return ""
+        return ()
     if (
         values.min() >= 0
         and 1.5 <= values.max() <= 100
         and (len(values) == 1 or abs(values.sum() - 100) <= 1)
     ):
-        return "; percentages must be divided by 100"
-    return "" if plan.kind == "pairs" else "; logits must be declared (`from_logits`, or --logits)"
+        return ("divide percentages by 100",)
+    return () if plan.kind == "pairs" else ("declare logits with ", Argument("from_logits", "True"))
 
 
 def _listed(classes: tuple[object, ...]) -> str:

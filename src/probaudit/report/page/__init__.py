@@ -1,4 +1,4 @@
-"""A self-contained page: sections of words, tables and figures, turned into HTML. The only place
+"""A self-contained page: sections of text, tables and figures, rendered as HTML. The only place
 where text becomes markup."""
 
 from .page import (
@@ -6,10 +6,10 @@ from .page import (
     Facts,
     Figure,
     FindingList,
+    KeyFigure,
     Page,
     Section,
     Table,
-    Tile,
     Words,
     as_html,
     as_summary,
@@ -20,10 +20,10 @@ __all__ = [
     "Facts",
     "Figure",
     "FindingList",
+    "KeyFigure",
     "Page",
     "Section",
     "Table",
-    "Tile",
     "Words",
     "as_html",
     "as_summary",

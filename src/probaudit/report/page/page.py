@@ -1,7 +1,7 @@
-"""What a page says, as plain data, and how it becomes one HTML file that needs no network.
+"""The content of a page as plain data, and its rendering as one HTML file that needs no network.
 
-Text becomes markup only here, through a template that escapes all of it. The policy of the page
-allows the scripts and the style that stand in it, by their hashes, and nothing else.
+Text becomes markup only here, through a template that escapes it. The content security policy
+allows only the scripts and the style of the page, by their hashes.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from ...audits.advice import COMMANDS, Spelling, parts
 from ...audits.finding import Finding, Level
 from ...diagrams.diagram import Diagram
 from ...version import __version__
@@ -33,8 +34,15 @@ class Words:
 
 @dataclass(frozen=True)
 class FindingList:
+    """Findings; `spell` writes the actions of their advice."""
+
     kind: ClassVar[str] = "findings"
     findings: Sequence[Finding]
+    spell: Spelling = COMMANDS
+
+    def advice(self, finding: Finding) -> list[tuple[bool, str]]:
+        """The parts of a finding's advice, each with whether it is code."""
+        return list(parts(finding.advice, self.spell))
 
 
 @dataclass(frozen=True)
@@ -45,8 +53,8 @@ class Facts:
 
 @dataclass(frozen=True)
 class Table:
-    """Rows of text, the first cell of each its name. Numbers stand to the right, the columns listed
-    in `words` to the left; rows listed in `marked` stand out."""
+    """Rows of text; the first cell of each is its header. Columns listed in `words` are aligned
+    left, all others right; rows listed in `marked` are highlighted."""
 
     kind: ClassVar[str] = "table"
     caption: str
@@ -61,7 +69,7 @@ class Table:
 
 @dataclass(frozen=True)
 class Control:
-    """A choice that the reader has."""
+    """A choice that the reader can make."""
 
     name: str
     options: Sequence[str]
@@ -69,8 +77,7 @@ class Control:
 
 @dataclass(frozen=True)
 class Figure:
-    """A diagram, or one for every combination of what the controls offer, by the chosen options in
-    order."""
+    """A diagram, or one for each combination of the options of its controls."""
 
     kind: ClassVar[str] = "figure"
     name: str
@@ -79,7 +86,7 @@ class Figure:
 
     @functools.cached_property
     def shown(self) -> dict[str, Variant]:
-        """By the places of the chosen options, as the page's script has them."""
+        """The variants by the indices of the chosen options, as in the script of the page."""
         places = [
             {option: str(place) for place, option in enumerate(control.options)}
             for control in self.controls
@@ -93,7 +100,7 @@ class Figure:
 
     @property
     def half(self) -> bool:
-        """Whether it may stand beside another."""
+        """Whether the figure fits half of the page's width."""
         return self.first.spec.get("columns", 1) == 1
 
     @property
@@ -103,7 +110,7 @@ class Figure:
 
 @dataclass(frozen=True)
 class Variant:
-    """One diagram as the page needs it."""
+    """One diagram in the form that the page needs."""
 
     title: str
     caption: str
@@ -117,7 +124,7 @@ class Variant:
 
         picture = diagram.picture()
         columns = {
-            name: [_shown(value) for value in _thinned(column)]
+            name: [_cell_text(value) for value in _thinned(column)]
             for name, column in diagram.columns().items()
         }
         return cls(
@@ -134,8 +141,8 @@ class Variant:
 
 
 @dataclass(frozen=True)
-class Tile:
-    """A number that stands out: what it is, its value, and its interval or scale."""
+class KeyFigure:
+    """A highlighted number: its name, its value, and its interval or scale."""
 
     name: str
     value: str
@@ -157,18 +164,18 @@ class Page:
     headline: str
     level: Level
     sections: Sequence[Section]
-    tiles: Sequence[Tile] = ()
+    tiles: Sequence[KeyFigure] = ()
     footer: str = f"Written by probaudit {__version__}."
 
 
 def _thinned(column: np.ndarray) -> np.ndarray:
-    """At most so many entries, evenly spread: a curve's table need not list every point."""
+    """At most MOST_TABLE_ROWS entries, evenly spaced: the table of a curve need not list all."""
     if len(column) <= MOST_TABLE_ROWS:
         return column
     return column[np.linspace(0, len(column) - 1, MOST_TABLE_ROWS).round().astype(int)]
 
 
-def _shown(value: Any) -> str:
+def _cell_text(value: Any) -> str:
     if isinstance(value, (bool, np.bool_)) or not isinstance(
         value, (int, float, np.integer, np.floating)
     ):
@@ -193,7 +200,7 @@ def _text(name: str) -> str:
 
 @functools.cache
 def _library() -> str:
-    """Vega, Vega-Lite and Vega-Embed, as vl-convert brings them."""
+    """Vega, Vega-Lite and Vega-Embed, as bundled by vl-convert."""
     import vl_convert
 
     return (
@@ -218,18 +225,7 @@ def _render(template: str, **values: Any) -> str:
     environment = jinja2.Environment(
         autoescape=True, undefined=jinja2.StrictUndefined, loader=jinja2.FunctionLoader(_text)
     )
-    environment.filters["code"] = _code
     return environment.get_template(template).render(**values)
-
-
-def _code(text: str) -> Any:
-    """What stands between backticks as code; all of it escaped."""
-    from markupsafe import Markup
-
-    code, plain = Markup("<code>{}</code>"), Markup("{}")
-    return Markup("").join(
-        (code if place % 2 else plain).format(part) for place, part in enumerate(text.split("`"))
-    )
 
 
 def as_html(page: Page) -> str:
@@ -240,8 +236,8 @@ def as_html(page: Page) -> str:
 
     style, script, library = _text("page.css"), _text("page.js"), _library()
     policy = (
-        f"default-src 'none'; script-src {_hash(library)} {_hash(script)}; style-src {_hash(style)}; img-src data:; "
-        "base-uri 'none'; form-action 'none'"
+        f"default-src 'none'; script-src {_hash(library)} {_hash(script)}; "
+        f"style-src {_hash(style)}; img-src data:; base-uri 'none'; form-action 'none'"
     )
     figures = {
         block.name: block.shown
@@ -255,7 +251,7 @@ def as_html(page: Page) -> str:
     }
     drawn = {"config": configuration("var(--ink)", "var(--soft)", "var(--line)"), "figures": plain}
     data = json.dumps(drawn, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
-    # what could end or split a script; JSON has it only in strings
+    # characters that could end or split a script; in JSON they occur only in strings
     for character in "<>&\u2028\u2029":
         data = data.replace(character, f"\\u{ord(character):04x}")
     return _render(
