@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 CORES := $(shell nproc 2>/dev/null || echo 2)
 
-.PHONY: demo test test-slow bench browser lint clean
+.PHONY: demo test test-slow test-bounds bench browser lint clean
 
 $(VENV)/ready: pyproject.toml
 	$(PYTHON) -m venv $(VENV)
@@ -30,9 +30,15 @@ browser:
 test: $(VENV)/ready lint browser
 	$(BIN)/pytest -n $(CORES) --dist worksteal
 
-test-slow: $(VENV)/ready
+test-slow: $(VENV)/ready test-bounds
 	$(BIN)/python -m pip install --quiet --group slow
 	$(BIN)/pytest -m slow
+
+# Kernels index arrays without checks. Here each of them is compiled anew with checks, which takes
+# minutes; `make test` does the same for the tests of the kernels alone.
+test-bounds: $(VENV)/ready
+	cache=$$(mktemp -d) && trap 'rm -rf "$$cache"' EXIT && \
+	NUMBA_BOUNDSCHECK=1 NUMBA_CACHE_DIR=$$cache $(BIN)/pytest -n $(CORES) --dist worksteal --timeout 1200
 
 bench: $(VENV)/ready
 	$(BIN)/python benchmarks/run.py

@@ -331,7 +331,7 @@ def test_the_checkpoint_of_a_whole_pass_is_all_that_is_read(tmp_path, monkeypatc
 @pytest.mark.parametrize("name", ["many groups.pq", "x.csv", "x.arrow"])
 def test_checkpoints_in_between(tmp_path, monkeypatch, name):
     """Each is of whole blocks, can be gone on from, and no row is decoded again to make it."""
-    monkeypatch.setattr(engine, "LOOK_EVERY", 0.001)
+    monkeypatch.setattr(engine, "WAKE_EVERY", 0.001)
     path, kept = written(table(), tmp_path / name), tmp_path / "kept.npz"
     source, saved, decoded = scan(path), [], []
     source.plan()  # which looks at the first rows

@@ -36,7 +36,7 @@ def rows(n: int, seed: int, **options: float) -> pb.Predictions:
 
 
 def last(monitor: Monitor) -> dict[str, Any]:
-    return {change.measure: change for change in monitor.looks[-1].changes}
+    return {change.measure: change for change in monitor.checks[-1].changes}
 
 
 def test_what_is_measured():
@@ -120,13 +120,13 @@ def test_p_values_of_means_are_uniform_if_nothing_changed():
 
 
 def stationary(streams: int, first: int = 0) -> list[list[float]]:
-    """Streams of 8 overlapping looks in which nothing changes: the p-values of each."""
+    """Streams of 8 overlapping checks in which nothing changes: the p-values of each."""
     found = []
     for seed in range(first, first + streams):
         monitor = Monitor(rows(2000, 1000 + seed), window=600, every=300)
         monitor.update(rows(2700, 5000 + seed))
-        assert monitor.looks_taken == 8
-        found.append([change.p_value for look in monitor.looks for change in look.changes])
+        assert monitor.checks_made == 8
+        found.append([change.p_value for check in monitor.checks for change in check.changes])
     return found
 
 
@@ -135,7 +135,7 @@ def alarms(streams: list[list[float]], level: float) -> int:
 
 
 def test_false_alarms_are_as_rare_as_stated():
-    """At alpha = 20% over 8 looks at 8 measures. Without the rule, at 5% each, there would be one
+    """At alpha = 20% over 8 checks at 8 measures. Without the rule, at 5% each, there would be one
     in most streams."""
     found = stationary(12)
     assert alarms(found, 0.2 / (8 * 8)) <= binom.isf(1e-3, 12, 0.2)
@@ -201,13 +201,13 @@ def test_words():
         rf" {share}\)"
     )
     where = r" in rows 0 to 1,999, against the reference: worse\."
-    rare = r" If nothing had changed, this would be seen in fewer than 1 of [\d,]+ looks\."
+    rare = r" If nothing had changed, this would happen in fewer than 1 of [\d,]+ checks\."
     assert re.fullmatch(moved + where + rare, alarms["accuracy"])
     assert "The class frequencies changed in rows 0 to 1,999" in alarms["priors"]
     assert re.search(r"class \d: \d+\.\d% to \d+\.\d%\.", alarms["priors"])
     text = monitor.report()
     assert (
-        "2,000 rows seen, 1 look at the last 2,000 rows, against a reference of 5,000 rows" in text
+        "2,000 rows, 1 check of the last 2,000 rows, against a reference of 5,000 rows" in text
     )
     assert "ALARM (worse)" in text
     assert "at most 5%" in text
@@ -231,9 +231,9 @@ def test_any_cutting_gives_the_same_looks():
         alarms = [
             a for i in range(0, 2600, size) for a in monitor.update(stream.take(slice(i, i + size)))
         ]
-        found.append((list(monitor.looks), alarms))
+        found.append((list(monitor.checks), alarms))
     assert found[0] == found[1] == found[2]
-    assert [look.first_row for look in found[0][0]] == [0, 500, 1000, 1500]
+    assert [check.first_row for check in found[0][0]] == [0, 500, 1000, 1500]
 
 
 def test_windows_of_blocks():
@@ -241,7 +241,7 @@ def test_windows_of_blocks():
     for i, n in enumerate([400, 300, 500, 200]):
         monitor.update(rows(n, 10 + i))
     assert monitor.update([], []) == []
-    assert [(look.first_row, look.last_row) for look in monitor.looks] == [
+    assert [(check.first_row, check.last_row) for check in monitor.checks] == [
         (0, 1199),
         (400, 1399),
         (700, 1399),
@@ -283,15 +283,15 @@ def test_bad_rows():
     p[600] = np.nan
     with pytest.raises(pb.InputError, match="row 600"):
         monitor.update(y, p)
-    assert monitor.rows == monitor.looks_taken == 0
+    assert monitor.rows == monitor.checks_made == 0
     dropping = Monitor(pb.Predictions(*world(2000, 0), on_bad_rows="drop"), window=500, every=500)
     p[::10] = np.nan
     assert "bad_rows" in {alarm.measure for alarm in dropping.update(y, p)}
     p[:] = np.nan
     dropping.update(y, p)
     dropping.update(y, p)
-    assert [change.measure for change in dropping.looks[-1].changes] == ["bad_rows"]
-    assert dropping.looks[-1].changes[0].recent == 1
+    assert [change.measure for change in dropping.checks[-1].changes] == ["bad_rows"]
+    assert dropping.checks[-1].changes[0].recent == 1
 
 
 def test_equal_weights_are_none():
@@ -322,8 +322,8 @@ def test_kept_in_a_file_it_goes_on(tmp_path):
         assert one.update(block) == other.update(block)
         other.save(path)
         other = Monitor.load(path)
-        assert (list(other.looks), list(other.alarms), other.level) == (
-            list(one.looks),
+        assert (list(other.checks), list(other.alarms), other.level) == (
+            list(one.checks),
             list(one.alarms),
             one.level,
         )
@@ -348,8 +348,8 @@ def test_memory_is_bounded():
     first, then = feed(8), feed(24)
     tracemalloc.stop()
     assert then - first < 100_000
-    assert len(monitor.looks) == 5
-    assert monitor.looks_taken == 31
+    assert len(monitor.checks) == 5
+    assert monitor.checks_made == 31
 
 
 def test_the_window_is_a_state():
@@ -393,8 +393,8 @@ def test_constant_streams_raise_no_alarm(y, p):
     assert monitor.update([y] * 500, [p] * 500) == []
     assert all(
         change.p_value == 1
-        for look in monitor.looks
-        for change in look.changes
+        for check in monitor.checks
+        for change in check.changes
         if change.measure != "smooth_ece"
     )
 
@@ -405,7 +405,7 @@ def test_a_frame_of_looks():
     monitor.update(rows(2000, 1))
     frame = monitor.to_frame()
     assert len(frame) == 3 * 8
-    assert list(frame.columns)[:4] == ["look", "first_row", "last_row", "measure"]
+    assert list(frame.columns)[:4] == ["check", "first_row", "last_row", "measure"]
     assert not frame["alarm"].any()
     assert ((frame["low"] <= frame["difference"]) & (frame["difference"] <= frame["high"])).all()
 
@@ -457,7 +457,7 @@ def test_rows_with_other_parts_add_nothing():
     for each in (monitor, same):
         each.update(y[100:], p[100:], columns={"day": y[100:]})
     assert monitor.rows == same.rows == 500
-    assert monitor.looks == same.looks
+    assert monitor.checks == same.checks
 
 
 def test_the_example_of_the_document_runs(capsys):

@@ -134,6 +134,9 @@ def _without_outputs(y_true: Any) -> InputError:
             "y_true", "files and frames must be read first: `read(...)`", type(y_true).__name__
         )
     if hasattr(y_true, "classes"):
-        rule = "scanned rows go to `audit`, `calibration_error`, `grouping_loss` or `loss_budget`; for all else, `read(...)`"
+        rule = (
+            "scanned rows go to `audit`, `calibration_error`, `grouping_loss` or `loss_budget`; "
+            "for all else, `read(...)`"
+        )
         return InputError("y_true", rule, repr(y_true))
     return InputError("y_proba", "is needed, unless the first argument is Predictions")

@@ -122,7 +122,10 @@ class Predictions:
                 self.name("probs"), "must be [rows] or [rows, classes]", f"has shape {values.shape}"
             )
         if values.ndim == 2 and values.shape[1] < 2:
-            rule = "needs two columns or more; give the positive class of a binary problem as one dimension"
+            rule = (
+                "needs two columns or more; give the positive class of a binary problem as one "
+                "dimension"
+            )
             raise InputError(self.name("probs"), rule, f"has shape {values.shape}")
         given = self.probs
         self._set("probs", values)
@@ -209,7 +212,8 @@ class Predictions:
     def __repr__(self) -> str:
         if self.pairs:
             return f"Predictions({counted(len(self))}, confidence and correctness)"
-        return f"Predictions({counted(len(self))}, {self.n_classes} classes, {self.kind.replace('_', '-')})"
+        kind = self.kind.replace("_", "-")
+        return f"Predictions({counted(len(self))}, {self.n_classes} classes, {kind})"
 
     def _check_lengths(self) -> None:
         n = len(self)

@@ -1,5 +1,5 @@
-"""Which engine makes the pass: rows in files are streamed, or shared out over a cluster; dask
-collections stay on theirs."""
+"""The choice of an engine: files are streamed or read by a cluster; dask collections stay on their
+cluster."""
 
 from __future__ import annotations
 
@@ -23,17 +23,17 @@ if TYPE_CHECKING:
     from .dask_rows import DaskRows
 
 Engine = Literal["auto", "memory", "stream", "dask"]
-LARGE = 2**28  # bytes of files beyond which rows are streamed, unless said otherwise
+LARGE = 2**28  # bytes of files above which "auto" streams them
 
 
 @dataclass(frozen=True)
 class Passing:
-    """How a pass over files or dask collections is made.
+    """Options of a pass over files or dask collections.
 
-    engine : "stream" (one process, any number of threads) or "dask"; dask collections are always
-        read by "dask".
-    scheduler, client : of the cluster; else a local one of processes. checkpoint, resume : of a
-        stream.
+    engine : "stream" (one process, any number of threads) or "dask"; dask collections always use
+        "dask".
+    scheduler, client : of the cluster; by default a local cluster of processes.
+    checkpoint, resume : options of "stream".
     """
 
     engine: Engine = "auto"
@@ -50,11 +50,11 @@ class Passing:
                 "engine", f"must be one of {', '.join(get_args(Engine))}", repr(self.engine)
             )
         if self.scheduler is not None and self.engine != "dask":
-            raise InputError("scheduler", 'needs the engine "dask"', self.scheduler)
+            raise InputError("scheduler", 'requires engine "dask"', self.scheduler)
         if self.resume and self.checkpoint is None:
-            raise InputError("resume", "needs a checkpoint to go on from", "none")
+            raise InputError("resume", "requires `checkpoint`")
         if self.checkpoint is not None and self.engine in ("dask", "memory"):
-            raise InputError("checkpoint", 'needs the engine "stream"', str(self.checkpoint))
+            raise InputError("checkpoint", 'requires engine "stream"', str(self.checkpoint))
 
     def evidence(
         self,
@@ -62,8 +62,7 @@ class Passing:
         costs: Mapping[str, Cost] | None = None,
         reject_cost: float = 0.1,
     ) -> Evidence:
-        """What one pass over the rows leaves behind, and how sums over all of them can be had once
-        more."""
+        """The evidence of one pass over the rows, with a way to sum over all rows again."""
         found = self.gather(source, costs or {}, reject_cost).finalise()
         return replace(found, total=partial(self._total, source))
 
@@ -81,7 +80,7 @@ class Passing:
     def gather(
         self, source: RowSource | DaskRows, costs: Mapping[str, Cost], reject_cost: float
     ) -> AuditState:
-        """One pass over the rows: the same bytes for any engine."""
+        """One pass over the rows. The state has the same bytes for any engine."""
         if isinstance(source, RowSource) and self.engine != "dask":
             from .stream import stream
 
@@ -98,15 +97,15 @@ class Passing:
         from .dask_rows import FileRows
 
         with connected(self.client, scheduler=self.scheduler) as client:
-            parted = FileRows(source) if isinstance(source, RowSource) else source
+            parts = FileRows(source) if isinstance(source, RowSource) else source
             return gather(
-                parted, source.plan(costs, reject_cost), client=client, progress=self.progress
+                parts, source.plan(costs, reject_cost), client=client, progress=self.progress
             )
 
 
 def is_streamed(source: Any, engine: Engine, checkpoint: Any = None) -> bool:
-    """Whether rows should stay in their files: if that was asked for; else if there are several
-    files, or they are large. An audit says the same either way."""
+    """Whether to stream the rows of files: on request, or if there are several files, or large
+    ones. The results are identical either way."""
     if engine != "auto" or checkpoint is not None:
         return engine != "memory"
     if not is_path(source):
@@ -118,8 +117,8 @@ def is_streamed(source: Any, engine: Engine, checkpoint: Any = None) -> bool:
 
 
 def as_source(y: Any, probs: Any, **options: Any) -> RowSource | DaskRows | None:
-    """Rows that are not in memory: a source by itself, or dask arrays of labels and outputs; None
-    for all else."""
+    """The source of rows that are not in memory: a source itself, or dask arrays of labels and
+    outputs. None for everything else."""
     given = {name: value for name, value in options.items() if value is not None}
     if isinstance(y, RowSource) or type(y).__name__ == "DaskRows":
         if probs is not None or given:

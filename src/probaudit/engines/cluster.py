@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 FAN_IN = 8  # states merged at a time
 PATIENCE = 30.0  # seconds without a single worker after which a computation is given up
-LOOK = 0.5  # seconds between looks at the workers
+CHECK_EVERY = 0.5  # seconds between checks of the workers
 ANSWER = 20.0  # seconds in which a scheduler must answer
 
 
@@ -37,7 +37,7 @@ class ClusterError(RuntimeError):
     that no worker survives."""
 
 
-class Part(NamedTuple):
+class RowPart(NamedTuple):
     """Consecutive rows that one worker reads: the number of the first, how many, and what leads to
     them: an object of `dask.delayed`, or something small that travels."""
 
@@ -54,12 +54,12 @@ Blocks = Iterator[tuple[int, Predictions]]
 Reader = Callable[[Any, int], Blocks]
 
 
-class Parted(Protocol):
+class PartitionedRows(Protocol):
     """Rows cut into parts. `reader(content, start)` gives the rows of a part, some at a time, each
     time with the number of the first; it runs on workers."""
 
     @property
-    def parts(self) -> Sequence[Part]: ...
+    def parts(self) -> Sequence[RowPart]: ...
 
     @property
     def reader(self) -> Reader: ...
@@ -121,7 +121,11 @@ def _default_client() -> Client | None:
 
 
 def gather(
-    source: Parted, plan: Plan, *, client: Client | None = None, progress: bool | None = None
+    source: PartitionedRows,
+    plan: Plan,
+    *,
+    client: Client | None = None,
+    progress: bool | None = None,
 ) -> AuditState:
     """One pass over the rows on a cluster. The state has the same bytes as that of the same rows in
     memory.
@@ -145,14 +149,15 @@ def gather(
     state = AuditState.from_bytes(content)
     if list(state.covered) != [(parts[0].start, parts[-1].end)]:
         raise ClusterError(
-            f"the state covers the rows {list(state.covered)}, not {parts[0].start} to {parts[-1].end - 1}"
+            f"the state covers rows {list(state.covered)}, "
+            f"not {parts[0].start} to {parts[-1].end - 1}"
         )
     if state.sample is None or len(state.sample.numbers) < min(state.rows, state.sample.size):
         raise ClusterError("too few rows have a small priority")  # see likely_bound
     return state
 
 
-def total(source: Parted, job: Job, *, client: Client | None = None) -> list[np.ndarray]:
+def total(source: PartitionedRows, job: Job, *, client: Client | None = None) -> list[np.ndarray]:
     """The sum of what a job gives for the blocks of all parts (`engines.totals`), added where the
     parts are."""
     with connected(client) as client:
@@ -163,7 +168,11 @@ def total(source: Parted, job: Job, *, client: Client | None = None) -> list[np.
 
 
 def each_part(
-    client: Client, job: Callable[..., Any], source: Parted, parts: Sequence[Part], *choices: Any
+    client: Client,
+    job: Callable[..., Any],
+    source: PartitionedRows,
+    parts: Sequence[RowPart],
+    *choices: Any,
 ) -> list[Future]:
     """`job(reader, content, start, rows, version, *choices)` for every part, on the workers, in the
     order of the parts."""
@@ -234,7 +243,7 @@ def _merged(*states: bytes) -> bytes:
 
 
 def each_block(
-    client: Client, source: Parted, job: Callable[[int, Predictions], Any], rows: int
+    client: Client, source: PartitionedRows, job: Callable[[int, Predictions], Any], rows: int
 ) -> list[Any]:
     """`job(start, block)` for every block of so many consecutive rows, in order, whatever the
     parts.
@@ -362,7 +371,7 @@ class _Watch:
 
     def _look(self) -> None:
         seen = time.monotonic()
-        while self._lost is None and not self._stop.wait(LOOK):
+        while self._lost is None and not self._stop.wait(CHECK_EVERY):
             try:
                 if self._client.nthreads():
                     seen = time.monotonic()

@@ -1,4 +1,4 @@
-"""Rows whose columns are read in several parts side by side, and joined."""
+"""Threads decode different columns of the same rows at the same time; whole rows are handed out."""
 
 from __future__ import annotations
 
@@ -8,27 +8,29 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 Batch = tuple[int, Any]  # the number of the first row, and rows of Arrow
-MOST_WAITING = 2  # batches of a side: enough that threads of uneven speed seldom wait
+MOST_WAITING = 2  # batches per reader: enough that threads of uneven speed seldom wait
 
 
-class Sides(Iterator[Batch]):
-    """Batches of rows for threads that take them in turn.
+class ColumnReaders(Iterator[Batch]):
+    """Batches of whole rows, for threads that take them in turn.
 
-    Each side gives some of the columns of the same rows, in order. A thread that finds no rows that
-    are whole reads on at a side that no other thread reads, and that has not MOST_WAITING batches
-    waiting for the others: as many threads as there are sides decode at once, and hold little more
-    than if one did. Once a side has ended, what waits on the others is not handed out.
+    Each reader yields some of the columns of the same rows, in order. A thread that finds no whole
+    rows decodes the next batch of a reader that no other thread uses and that has fewer than
+    MOST_WAITING batches waiting. So as many threads as there are readers decode at once, and hold
+    little more memory than one would. Once a reader has ended, batches that wait on the others are
+    dropped.
 
-    schema : of all columns, in the order of the sides. cut : what is handed out of joint rows.
+    schema : of all columns, in the order of the readers. cut : divides joined rows into the batches
+        that are handed out.
     """
 
     def __init__(
         self,
-        sides: Iterable[Iterator[Batch]],
+        readers: Iterable[Iterator[Batch]],
         schema: Any,
         cut: Callable[[int, Any], Iterable[Batch]],
     ) -> None:
-        self._sides = [_Side(batches) for batches in sides]
+        self._readers = [_ColumnReader(batches) for batches in readers]
         self._schema, self._cut = schema, cut
         self._whole: deque[Batch] = deque()
         self._changed = threading.Condition()
@@ -38,46 +40,46 @@ class Sides(Iterator[Batch]):
             with self._changed:
                 self._changed.wait_for(
                     lambda: (
-                        self._whole or self._free() or not any(side.busy for side in self._sides)
+                        self._whole
+                        or self._free()
+                        or not any(reader.busy for reader in self._readers)
                     )
                 )
                 if self._whole:
                     return self._whole.popleft()
-                side = self._free()
-                if side is None:
+                reader = self._free()
+                if reader is None:
                     raise StopIteration
-                side.busy = True
+                reader.busy = True
             found = None
             try:
-                found = next(side.batches, None)
+                found = next(reader.batches, None)
             finally:
                 with self._changed:
-                    side.busy, side.ended = False, found is None
-                    side.waiting.extend(() if found is None else (found,))
+                    reader.busy, reader.ended = False, found is None
+                    reader.waiting.extend(() if found is None else (found,))
                     self._changed.notify_all()
                     self._join()
 
-    def _free(self) -> _Side | None:
-        """The side that is farthest behind, of those that can be read."""
+    def _free(self) -> _ColumnReader | None:
+        """The reader that is farthest behind, among those that can be used."""
         free = [
-            side
-            for side in self._sides
-            if not (side.busy or side.ended or len(side.waiting) >= MOST_WAITING)
+            reader
+            for reader in self._readers
+            if not (reader.busy or reader.ended or len(reader.waiting) >= MOST_WAITING)
         ]
-        return min(free, key=lambda side: len(side.waiting), default=None)
+        return min(free, key=lambda reader: len(reader.waiting), default=None)
 
     def _join(self) -> None:
-        """Make what waits on all sides whole. A side may have fewer rows in a batch than
-        another."""
+        """Join what waits on all readers. Batches of different readers may differ in length."""
         import pyarrow as pa
 
-        while all(side.waiting for side in self._sides):
-            waiting = [side.waiting.popleft() for side in self._sides]
+        while all(reader.waiting for reader in self._readers):
+            waiting = [reader.waiting.popleft() for reader in self._readers]
             start, rows = waiting[0][0], min(batch.num_rows for _, batch in waiting)
             if any(first != start for first, _ in waiting):
-                raise RuntimeError(
-                    f"sides must give the same rows, not from {[first for first, _ in waiting]} on"
-                )
+                starts = [first for first, _ in waiting]
+                raise RuntimeError(f"readers must give the same rows, but start at {starts}")
             if len(waiting) == 1:
                 whole = waiting[0][1]
             else:
@@ -85,13 +87,13 @@ class Sides(Iterator[Batch]):
                     column for _, batch in waiting for column in batch.slice(0, rows).columns
                 ]
                 whole = pa.record_batch(columns, schema=self._schema)
-            for side, (_, batch) in zip(self._sides, waiting, strict=True):
+            for reader, (_, batch) in zip(self._readers, waiting, strict=True):
                 if batch.num_rows > rows:
-                    side.waiting.appendleft((start + rows, batch.slice(rows)))
+                    reader.waiting.appendleft((start + rows, batch.slice(rows)))
             self._whole.extend(self._cut(start, whole))
 
 
-class _Side:
+class _ColumnReader:
     def __init__(self, batches: Iterator[Batch]) -> None:
         self.batches = batches
         self.waiting: deque[Batch] = deque()

@@ -17,7 +17,7 @@ from ..files.reading import ReadOptions, layout_of, read
 from ..files.row_files import runs_of
 from ..files.tables import column_names
 from ..states import Plan, weight_exponent
-from .cluster import Blocks, Part, Reader, computed, connected
+from .cluster import Blocks, Reader, RowPart, computed, connected
 from .row_source import Piece, RowSource, numbered
 
 if TYPE_CHECKING:
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 PART_VALUES = 2**23
 
 
-class Look(NamedTuple):
+class PartFacts(NamedTuple):
     """What is known of a part before the pass: its rows, its largest weight, and where its first
     label is that is present."""
 
@@ -45,7 +45,7 @@ class DaskRows:
         and tolerance of all.
     """
 
-    parts: tuple[Part, ...]
+    parts: tuple[RowPart, ...]
     read: Callable[[Any], Predictions]
     first: Predictions
     weight_exponent: int | None
@@ -54,7 +54,7 @@ class DaskRows:
     def of_frame(
         cls, frame: Any, *, client: Client | None = None, **options: Unpack[ReadOptions]
     ) -> DaskRows:
-        """Rows of a dask DataFrame; `options` are those of `read`. Labels and weights are looked at
+        """Rows of a dask DataFrame; `options` are those of `read`. Labels and weights are early at
         once, before the pass."""
         frame = frame.rename(
             columns={
@@ -64,11 +64,11 @@ class DaskRows:
         layout = layout_of(
             list(frame.columns), lambda name: as_array(frame._meta[name], name), **options
         )
-        looked = [layout.label] if layout.weight is None else [layout.label, layout.weight]
-        whole, some = frame[list(layout.needed)].to_delayed(), frame[looked].to_delayed()
-        look = partial(_look_at_frame, label=layout.label, weight=layout.weight)
+        early = [layout.label] if layout.weight is None else [layout.label, layout.weight]
+        whole, some = frame[list(layout.needed)].to_delayed(), frame[early].to_delayed()
+        facts_of = partial(_facts_of_frame, label=layout.label, weight=layout.weight)
         return _surveyed(
-            whole, some, look, _one_row_of_frame, partial(_read_frame, options), client
+            whole, some, facts_of, _one_row_of_frame, partial(_read_frame, options), client
         )
 
     @classmethod
@@ -90,7 +90,12 @@ class DaskRows:
             for chunk in whole
         ]
         return _surveyed(
-            whole, some, _look_at_arrays, _one_row_of_arrays, partial(_read_arrays, options), client
+            whole,
+            some,
+            _facts_of_arrays,
+            _one_row_of_arrays,
+            partial(_read_arrays, options),
+            client,
         )
 
     def __len__(self) -> int:
@@ -119,14 +124,14 @@ class FileRows:
     source: RowSource
 
     @property
-    def parts(self) -> tuple[Part, ...]:
+    def parts(self) -> tuple[RowPart, ...]:
         most = max(1, PART_VALUES // len(self.source.schema.names))
         pieces = self.source.pieces
         groups = [
             pieces[run.start : run.stop] for run in runs_of([piece.rows for piece in pieces], most)
         ]
         return tuple(
-            Part(group[0].first_row, sum(piece.rows for piece in group), list(group))
+            RowPart(group[0].first_row, sum(piece.rows for piece in group), list(group))
             for group in groups
         )
 
@@ -148,7 +153,7 @@ def _groups(source: RowSource, content: Sequence[Piece], start: int) -> Blocks:
 def _surveyed(
     whole: Sequence[Any],
     some: Sequence[Any],
-    look: Callable[[Any], Look],
+    facts_of: Callable[[Any], PartFacts],
     one_row: Callable[[Any, int], Any],
     read: Callable[..., Predictions],
     client: Client | None,
@@ -157,25 +162,27 @@ def _surveyed(
     from dask.delayed import delayed
 
     with connected(client) as client:
-        looks: list[Look] = computed(client, [delayed(look, pure=False)(part) for part in some])
-        filled = [place for place, found in enumerate(looks) if found.rows] or [0]
-        place = next((place for place in filled if looks[place].labelled is not None), filled[0])
-        row = looks[place].labelled or 0
+        facts: list[PartFacts] = computed(
+            client, [delayed(facts_of, pure=False)(part) for part in some]
+        )
+        filled = [place for place, found in enumerate(facts) if found.rows] or [0]
+        place = next((place for place in filled if facts[place].labelled is not None), filled[0])
+        row = facts[place].labelled or 0
         (shown,) = computed(client, [delayed(one_row, pure=False)(whole[place], row)])
-    starts = np.cumsum([0, *(found.rows for found in looks)]).tolist()
+    starts = np.cumsum([0, *(found.rows for found in facts)]).tolist()
     first = numbered(read, shown, starts[place] + row)
     decided = partial(read, classes=first.class_order, tolerance=first.row_tolerance)
-    largest = np.array([found.largest for found in looks])
+    largest = np.array([found.largest for found in facts])
     parts = tuple(
-        Part(start, found.rows, part)
-        for start, found, part in zip(starts, looks, whole, strict=False)
+        RowPart(start, found.rows, part)
+        for start, found, part in zip(starts, facts, whole, strict=False)
     )
     return DaskRows(
         parts, decided, first, None if first.sample_weight is None else weight_exponent(largest)
     )
 
 
-def _look(labels: np.ndarray, weights: np.ndarray | None) -> Look:
+def _facts(labels: np.ndarray, weights: np.ndarray | None) -> PartFacts:
     largest = (
         0.0 if weights is None else float(np.max(weights, initial=0.0, where=np.isfinite(weights)))
     )
@@ -185,12 +192,12 @@ def _look(labels: np.ndarray, weights: np.ndarray | None) -> Look:
         if plain
         else (i for i, label in enumerate(labels.flat) if not is_missing(label))
     )
-    return Look(len(labels), largest, next(iter(present), None))
+    return PartFacts(len(labels), largest, next(iter(present), None))
 
 
-def _look_at_frame(frame: Any, label: str, weight: str | None) -> Look:
+def _facts_of_frame(frame: Any, label: str, weight: str | None) -> PartFacts:
     weights = None if weight is None else as_numbers(frame[weight], weight).astype(np.float64)
-    return _look(as_array(frame[label], label), weights)
+    return _facts(as_array(frame[label], label), weights)
 
 
 def _one_row_of_frame(frame: Any, row: int) -> Any:
@@ -201,9 +208,9 @@ def _read_frame(options: ReadOptions, frame: Any, **decided: Any) -> Predictions
     return read(frame, **{**options, **decided})
 
 
-def _look_at_arrays(arrays: Mapping[str, np.ndarray]) -> Look:
+def _facts_of_arrays(arrays: Mapping[str, np.ndarray]) -> PartFacts:
     weights = arrays.get("sample_weight")
-    return _look(
+    return _facts(
         np.asarray(arrays["y"]), None if weights is None else as_numbers(weights, "sample_weight")
     )
 

@@ -148,7 +148,7 @@ class RowSource:
         values = max(BATCH_VALUES, size // (threads * (4 if kind == "float" else 8)))
         return replace(self, batch_rows=max(self.batch_rows, _batch_rows(len(self.schema), values)))
 
-    def sides(self, count: int) -> list[list[str]]:
+    def column_groups(self, count: int) -> list[list[str]]:
         """The columns that are needed, in at most so many parts that can be read apart without
         reading more."""
         names = self.schema.names

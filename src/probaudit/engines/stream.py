@@ -1,5 +1,5 @@
-"""The engine for rows in files: each thread decodes a piece of a file and adds it to sums of its
-own."""
+"""The engine for rows in files: each thread decodes a piece of a file and adds it to its own
+sums."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ from ..errors import Argument, InputError
 from ..states import AuditState, Plan
 from ..states.evidence import EvidenceState
 from ..states.row_sample import NUMBERS
-from .column_readers import Batch, Sides
+from .column_readers import Batch, ColumnReaders
 from .row_source import Piece, RowSource, numbered
 
 SAVE_EVERY = 60.0  # seconds between checkpoints
-LOOK_EVERY = 0.2  # seconds between looks at threads that work: an interrupt is seen in between
-READERS_BYTES = 3 * 2**27  # that all readers may hold, before two threads share one
+WAKE_EVERY = 0.2  # seconds between wake-ups of the main thread: only it receives an interrupt
+READERS_BYTES = 3 * 2**27  # memory of all readers, above which two threads share one
 DECODED_WITHIN = 5.0  # seconds to wait, after an interrupt, for rows that are being decoded
 
 
@@ -44,16 +44,15 @@ def stream(
     resume: bool = False,
     save_every: float = SAVE_EVERY,
 ) -> AuditState:
-    """One pass over the rows of a source (`scan`), in memory that does not grow with them.
+    """One pass over the rows of a source (`scan`), in memory that does not grow with their number.
 
     The state has the same bytes as that of the same rows in memory, for any number of threads and
-    any cutting into files.
+    any division into files.
 
     checkpoint : a file to which the state is written when the pass is interrupted (Ctrl-C), every
-        minute (`save_every` seconds), and at the end. It is yours to remove, once nothing more can
-        be lost.
-    resume : go on from the checkpoint, if there is one; if it is of a whole pass, nothing is read.
-        Its files must not have changed, nor any choice.
+        minute (`save_every` seconds), and at the end. It is not removed.
+    resume : continue from the checkpoint, if it exists; if it covers all rows, nothing is read.
+        Files and options must be the same as before.
     """
     threads = default_threads() if threads is None else threads
     if threads < 1:
@@ -97,19 +96,19 @@ def stream(
 
 
 class _Pass:
-    """Threads that add the rows that a state lacks, each to sums of its own; and one that keeps all
-    these from time to time.
+    """Threads that add the rows that a state lacks, each to its own sums; and one thread that saves
+    checkpoints.
 
     Rows are handed out in order, and none beyond a failure, so that the first bad row is the one
-    that is told. Two threads share what they read from if there is not enough for each, or if it
-    would take much memory. A thread that has no more rows of its own helps another.
+    that is reported. Two threads share a reader if there are too few pieces, or if one reader each
+    would take much memory. A thread without rows of its own helps another.
     """
 
     def __init__(self, source: RowSource, state: AuditState, bar: Progress, threads: int) -> None:
         threads = min(threads, 2 * len(source.pieces))
         own = threads <= len(source.pieces) and threads * source.held_bytes <= READERS_BYTES
         readers = threads if own else -(-threads // 2)
-        # threads of a reader: so many decode at once, and share out what is decoded
+        # threads per reader, which decode at once and share the decoded rows
         self._sharing = -(-threads // readers)
         self._source, self._state, self._bar = source.apart(threads, readers), state, bar
         self._pieces = iter(source.pieces)
@@ -120,25 +119,27 @@ class _Pass:
         firsts = (i % len(batches) for i in range(threads))
         self._shares = [_Share(state.plan, batches[i:] + batches[:i], self._work) for i in firsts]
 
-    def _reader(self) -> Sides:
-        """Some pieces, one after the other; more are taken as they are needed."""
+    def _reader(self) -> ColumnReaders:
+        """A reader of pieces, which are taken one after the other as needed."""
         pieces: list[Piece] = []
-        sides = [self._side(pieces, columns) for columns in self._source.sides(self._sharing)]
-        return Sides(sides, self._source.schema, self._missing)
+        readers = [
+            self._columns_of(pieces, columns)
+            for columns in self._source.column_groups(self._sharing)
+        ]
+        return ColumnReaders(readers, self._source.schema, self._missing)
 
     def run(self, keep: Callable[[AuditState], None], save_every: float | None) -> AuditState:
-        """The state of all rows. An interrupt is passed on, but what was added until then is
-        kept."""
+        """The state of all rows. An interrupt is raised again, after the state so far is saved."""
         interrupt: BaseException | None = None
         try:
             for share in self._shares:
                 share.thread.start()
-            # by a thread, as an interrupt reaches only the main one, and must not leave half of
-            # what is kept
+            # In a thread of its own: an interrupt reaches only the main thread, and must not cut a
+            # checkpoint short.
             if save_every:
                 threading.Thread(target=self._keep, args=(keep, save_every), daemon=True).start()
             for share in self._shares:
-                while not share.ended.wait(LOOK_EVERY):
+                while not share.ended.wait(WAKE_EVERY):
                     pass
         except BaseException as caught:
             interrupt = caught
@@ -152,11 +153,9 @@ class _Pass:
                 try:
                     keep(self._whole())
                 except InputError as problem:
-                    print(
-                        f"The rows since the last checkpoint are lost. {problem}", file=sys.stderr
-                    )
+                    print(f"Rows since the last checkpoint are lost. {problem}", file=sys.stderr)
                     interrupt.__cause__ = problem
-        # none adds rows any more, but to end the process while one decodes them may crash it
+        # No thread adds rows any more, but exiting while one decodes may crash the process.
         for share in self._shares:
             if share.thread.ident is not None:
                 share.ended.wait(DECODED_WITHIN)
@@ -166,13 +165,13 @@ class _Pass:
         try:
             for start, batch in chain.from_iterable(share.batches):
                 self._add(share, start, batch)
-        except BaseException as error:  # not of any row
+        except BaseException as error:  # no row is at fault
             self._fail(-1, error)
 
     def _add(self, share: _Share, start: int, batch: Any) -> None:
         try:
             rows = numbered(partial(self._source.predictions, apart=True), batch, start)
-            picked, block = self._seen(rows, start)
+            picked, block = self._block_and_sample(rows, start)
             with share.lock:
                 if self._stop.is_set():
                     return
@@ -185,9 +184,11 @@ class _Pass:
         except BaseException as error:
             self._fail(start, error)
 
-    def _seen(self, rows: Predictions, start: int) -> tuple[dict[str, np.ndarray], Block]:
-        """Those of rows that may enter the sample, and all of them, to be added: a look at columns
-        copies the former, too."""
+    def _block_and_sample(
+        self, rows: Predictions, start: int
+    ) -> tuple[dict[str, np.ndarray], Block]:
+        """The rows that may enter the sample, and the block of all rows. A pass over columns also
+        copies the rows of the sample."""
         sample, block = (
             self._state.sample_for(rows),
             rows.block(0, len(rows), by_column=True)._replace(first_row=start),
@@ -202,14 +203,14 @@ class _Pass:
             self._errors.append((row, error))
 
     def _ends_before(self, row: int) -> bool:
-        """Whether no rows from this one on are to be added: the pass has been stopped, or has
-        failed before it."""
+        """Whether rows from this one on are skipped: the pass was stopped, or an earlier row
+        failed."""
         with self._lock:
             return self._stop.is_set() or any(failed < row for failed, _ in self._errors)
 
-    def _side(self, pieces: list[Piece], columns: list[str]) -> Iterator[Batch]:
-        """Some columns of one piece after the other, with the number of the first row. `pieces` are
-        those that a side of the same rows has come to: as others go through them, too."""
+    def _columns_of(self, pieces: list[Piece], columns: list[str]) -> Iterator[Batch]:
+        """Batches of some columns, piece by piece, each with the number of its first row. `pieces`
+        is shared with the readers of the other columns of the same rows."""
         for i in count():
             piece = self._piece(pieces, i)
             if piece is None:
@@ -228,7 +229,7 @@ class _Pass:
                 return
 
     def _piece(self, pieces: list[Piece], i: int) -> Piece | None:
-        """One of these pieces, or the next of all, unless the pass has failed: that lies beyond."""
+        """The i-th of these pieces. If needed the next of all is taken, unless the pass failed."""
         with self._lock:
             if i == len(pieces) and not self._errors:
                 pieces.extend(islice(self._pieces, 1))
@@ -239,8 +240,8 @@ class _Pass:
             return self._state.covered.gaps(start, start + rows)
 
     def _missing(self, start: int, batch: Any) -> Iterator[Batch]:
-        """The rows of a batch that the state has not seen, in parts for all threads that share what
-        they read from."""
+        """The rows of a batch that the state lacks, in one part per thread that shares the
+        reader."""
         rows = -(-batch.num_rows // self._sharing)
         for first, end in self._gaps(start, batch.num_rows):
             for low in range(first, end, rows):
@@ -261,14 +262,14 @@ class _Pass:
 
     @contextmanager
     def _still(self) -> Iterator[None]:
-        """Threads may go on to decode rows meanwhile, but not add them."""
+        """Hold all locks: threads may decode rows meanwhile, but not add them."""
         with ExitStack() as stack:
             for share in self._shares:
                 stack.enter_context(share.lock)
             yield
 
     def _whole(self) -> AuditState:
-        """The state and all shares, which stay as they are."""
+        """The sum of the state and all shares, which are not changed."""
         whole = AuditState(self._state.plan)
         for sums in (self._state.sums, *(share.sums for share in self._shares)):
             whole.sums.merge(sums)
@@ -277,15 +278,17 @@ class _Pass:
 
 
 class _Share:
-    """A thread, where its rows come from, and its sums. They are torn while rows are being added,
-    and stay so if that fails.
+    """A thread, its readers and its sums. `torn` is set while rows are being added, and stays set
+    if that fails.
 
-    batches : its own first, then those of others, which it helps once it has no more.
-    ended : to be waited for; Python 3.11 takes a thread to have ended once an interrupt has come
-        while it was joined.
+    batches : its own reader first, then those of others, which it helps at the end.
+    ended : set at the end. Python 3.11 regards a thread as ended if an interrupt comes while it is
+        joined.
     """
 
-    def __init__(self, plan: Plan, batches: list[Sides], work: Callable[[_Share], None]) -> None:
+    def __init__(
+        self, plan: Plan, batches: list[ColumnReaders], work: Callable[[_Share], None]
+    ) -> None:
         self.sums, self.batches = EvidenceState(plan), batches
         self.lock = threading.Lock()
         self.torn = False

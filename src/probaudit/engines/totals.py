@@ -1,8 +1,7 @@
-"""Sums over all rows once more, for what a sample of them has taught: a job for every block,
-wherever the rows are.
+"""A second pass over all rows, for what was fitted to a sample: a job runs on every block.
 
-A job gives arrays of integers, which are added: the same sums for any cutting into blocks, and for
-any engine.
+A job returns arrays of integers, which are added. So the sums are the same for any division into
+blocks and for any engine.
 """
 
 from __future__ import annotations
@@ -20,15 +19,15 @@ from ..states.evidence import Job
 from .row_source import RowSource, numbered
 
 BLOCK_ROWS = 2**16
-# parts of 1, and of each of these again, that the sums of 2^34 rows can count in 63 bits
+# ticks per unit, and per tick: sums over 2^34 rows then fit into 63 bits
 TICKS = 2.0**28
 
 
 def in_ticks(numbers: np.ndarray, values: np.ndarray, size: int) -> np.ndarray:
-    """Sums of values up to 1 in size, by number: in ticks, and what remains in ticks of ticks,
-    [size, 2].
+    """Sums of values with |value| <= 1 by number, [size, 2]: in ticks, and the remainder in ticks
+    of a tick.
 
-    As floats the sums of a block are exact: it has far less than 2^25 rows.
+    Float sums of a block are exact, because it has far fewer than 2^25 rows.
     """
     whole = np.rint(values * TICKS)
     rest = np.rint((values * TICKS - whole) * TICKS)
@@ -38,7 +37,7 @@ def in_ticks(numbers: np.ndarray, values: np.ndarray, size: int) -> np.ndarray:
 
 
 def from_ticks(sums: np.ndarray) -> np.ndarray:
-    """The numbers that sums in ticks stand for, [..., 2 m] to [..., m].
+    """Sums in ticks as numbers, [..., 2 m] to [..., m].
 
     >>> from_ticks(in_ticks(np.array([0, 0, 1]), np.array([0.5, 0.25, 2.0**-40]), 2)).tolist()
     [[0.75], [9.094947017729282e-13]]
@@ -47,7 +46,7 @@ def from_ticks(sums: np.ndarray) -> np.ndarray:
 
 
 def added(totals: list[np.ndarray], more: list[np.ndarray]) -> list[np.ndarray]:
-    """Sums and others, in the place of the first."""
+    """Add arrays to totals in place; returns the totals."""
     if not totals:
         return more
     for total, part in zip(totals, more, strict=True):
@@ -56,7 +55,7 @@ def added(totals: list[np.ndarray], more: list[np.ndarray]) -> list[np.ndarray]:
 
 
 def total_of_rows(rows: Predictions, threads: int | None, job: Job) -> list[np.ndarray]:
-    """The sum of what a job gives for blocks of rows in memory."""
+    """The sum of the results of a job over blocks of rows in memory."""
     threads = default_threads() if threads is None else threads
     totals: list[np.ndarray] = []
     with ThreadPoolExecutor(threads) as pool:
@@ -71,8 +70,8 @@ def total_of_rows(rows: Predictions, threads: int | None, job: Job) -> list[np.n
 def total_of_source(
     source: RowSource, threads: int | None, progress: bool | None, job: Job
 ) -> list[np.ndarray]:
-    """The sum of what a job gives for blocks of rows in files; each thread reads a piece of a file
-    after another."""
+    """The sum of the results of a job over blocks of rows in files. Each thread reads one piece of
+    a file after another."""
     threads = default_threads() if threads is None else threads
     pieces, lock, failed = iter(source.pieces), threading.Lock(), threading.Event()
 

@@ -82,8 +82,10 @@ def typed_as(classes: list[Any], labels: np.ndarray) -> tuple[Any, ...] | None:
 def _number(text: str, *, whole: bool) -> Any:
     """The number that a text is, or None; whole numbers as such, however they are spelled.
 
-    >>> _number("01", whole=True), _number("1.0", whole=True), _number("0.5", whole=False), _number("0.5", whole=True)
-    (1, 1, 0.5, None)
+    >>> _number("01", whole=True), _number("1.0", whole=True)
+    (1, 1)
+    >>> _number("0.5", whole=False), _number("0.5", whole=True)
+    (0.5, None)
     """
     if re.fullmatch(r"-?\d+(\.0*)?", text):
         return int(text.split(".")[0])

@@ -1,4 +1,4 @@
-"""Which files a source names, and what the names of their folders say of their rows."""
+"""The files that a source names, and the columns that their folders (name=value) add."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ SUFFIXES = {
     ".arrow": "arrow",
     ".feather": "arrow",
 }
-MISSING = "__HIVE_DEFAULT_PARTITION__"  # what Hive calls a folder of rows without a value
+MISSING = "__HIVE_DEFAULT_PARTITION__"  # Hive's folder name for a missing value
 
-Folders = Mapping[str, Any]  # a value, as an Arrow scalar, for each column that folders name
+Folders = Mapping[str, Any]  # one Arrow scalar per column that folders name
 
 
 def is_path(source: Any) -> bool:
@@ -35,25 +35,25 @@ def is_path(source: Any) -> bool:
 
 
 def files_of(source: Any) -> tuple[Path, ...]:
-    """The files of a path, a folder, a pattern such as "day-*.parquet", or a list of these; sorted
-    by path, each once.
+    """The files of a path, a folder, a pattern such as "day-*.parquet", or a list of these, sorted
+    by path and without duplicates.
 
-    Of a folder, those that can be read, in folders inside it too; names that begin with a dot or an
-    underscore are left out.
+    A folder stands for all readable files in it and its subfolders, except names that begin with a
+    dot or an underscore.
     """
     return tuple(_found(source))
 
 
 def folders_of(source: Any) -> dict[Path, Folders]:
-    """The same files, each with the columns that its folders name: of "day=3/part.parquet", in a
-    folder or a pattern that was given, a column `day`. Whole numbers are int32, if all values of a
-    column are, and others text, as Arrow has them."""
+    """The same files, each with the columns that its folders name: "day=3/part.parquet" below a
+    given folder or pattern has a column `day`. As in Arrow, a column is int32 if all its values are
+    whole numbers, and text otherwise."""
     import pyarrow as pa
 
     found = _found(source)
     columns: dict[str, list[str | None]] = {}
-    for said in found.values():
-        for name, text in said.items():
+    for named in found.values():
+        for name, text in named.items():
             columns.setdefault(name, []).append(text)
     values = {}
     for name, texts in columns.items():
@@ -62,34 +62,34 @@ def folders_of(source: Any) -> dict[Path, Folders]:
             column = column.cast(pa.int32())
         values[name] = dict(zip(texts, column, strict=True))
     return {
-        path: {name: values[name][text] for name, text in said.items()}
-        for path, said in found.items()
+        path: {name: values[name][text] for name, text in named.items()}
+        for path, named in found.items()
     }
 
 
 def _found(source: Any) -> dict[Path, dict[str, str | None]]:
-    """Files in the order of their paths, each with what its folders say."""
+    """Files in the order of their paths, each with the columns that its folders name."""
     if not is_path(source):
         raise InputError("source", "must be a path or a list of paths", type(source).__name__)
     found: dict[Path, dict[str, str | None]] = {}
     for given in [source] if isinstance(source, (str, Path)) else source:
         root, files = _expanded(Path(given))
         for path in files:
-            said = _said(path.relative_to(root).parts[:-1])
-            if said and form_of(path) == "npz":
+            named = _folder_columns(path.relative_to(root).parts[:-1])
+            if named and form_of(path) == "npz":
                 raise InputError(
                     "source",
-                    f"an .npz file has no column {next(iter(said))!r}; give its own path",
+                    f"an .npz file has no column {next(iter(named))!r}; give its own path",
                     str(path),
                 )
-            found[path] = found.get(path, {}) | said
+            found[path] = found.get(path, {}) | named
     return dict(sorted(found.items()))
 
 
-def _said(folders: Iterable[str]) -> dict[str, str | None]:
-    """What folders called name=value say.
+def _folder_columns(folders: Iterable[str]) -> dict[str, str | None]:
+    """The columns that folders called name=value add.
 
-    >>> _said(["2024", "day=3", "site=S%C3%A3o Paulo"])
+    >>> _folder_columns(["2024", "day=3", "site=S%C3%A3o Paulo"])
     {'day': '3', 'site': 'São Paulo'}
     """
     pairs = [folder.split("=", 1) for folder in folders if "=" in folder[1:]]
@@ -104,11 +104,14 @@ def fixed_part(path: Path) -> Path:
 
 
 def _expanded(path: Path) -> tuple[Path, list[Path]]:
-    """The files that a path names, and where it began to look for them."""
+    """The files that a path names, and the folder from which they were searched."""
     if path.is_dir():
         files = _inside(path, path.rglob("*"))
         if not files:
-            rule = f"must be a file that exists, or a folder with files that end in one of {', '.join(SUFFIXES)}"
+            endings = ", ".join(SUFFIXES)
+            rule = (
+                f"must be a file that exists, or a folder with files that end in one of {endings}"
+            )
             raise InputError("source", rule, str(path))
         return path, files
     root = fixed_part(path)
@@ -131,8 +134,7 @@ def _expanded(path: Path) -> tuple[Path, list[Path]]:
 
 
 def _inside(root: Path, paths: Iterable[Path], named: int = 0) -> list[Path]:
-    """The files that can be read, without those that are hidden below a folder; the last `named`
-    parts may be."""
+    """The readable files without hidden ones. The last `named` parts of a path may be hidden."""
     files = [path for path in paths if path.suffix.lower() in SUFFIXES and path.is_file()]
     parts = [path.relative_to(root).parts for path in files]
     return [
@@ -143,7 +145,7 @@ def _inside(root: Path, paths: Iterable[Path], named: int = 0) -> list[Path]:
 
 
 def form_of(path: Path) -> str:
-    """What kind of file it is, by its name."""
+    """The file format, by the ending of the name."""
     form = SUFFIXES.get(path.suffix.lower())
     if form is None:
         raise InputError("source", f"must end in one of {', '.join(SUFFIXES)}", str(path))
@@ -151,5 +153,5 @@ def form_of(path: Path) -> str:
 
 
 def separator_of(path: Path) -> str:
-    """What stands between the values of a text file."""
+    """The separator of values in a text file."""
     return "\t" if path.suffix.lower() == ".tsv" else ","

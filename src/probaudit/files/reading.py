@@ -282,7 +282,10 @@ def _checked(layout: Layout) -> Layout:
         layout.outputs, "outputs"
     )
     if layout.clusters is not None and layout.clusters in others:
-        rule = f"must not be the column of the {others[layout.clusters]}: name the column that says which rows are dependent"
+        rule = (
+            f"must not be the column of the {others[layout.clusters]}: name the column that says "
+            "which rows are dependent"
+        )
         raise InputError("clusters", rule, repr(layout.clusters))
     return layout
 

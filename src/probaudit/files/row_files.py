@@ -1,5 +1,5 @@
-"""Files that are read some rows at a time: what columns and how many rows they have, and their rows
-as Arrow batches."""
+"""Files that are read in batches: their columns, their number of rows, and their rows as Arrow
+batches."""
 
 from __future__ import annotations
 
@@ -12,22 +12,22 @@ from ..data.progress import Progress
 from ..errors import InputError
 from .csv_files import check_separator, check_text, count_rows, open_csv
 from .paths import Folders, folders_of, form_of
-from .tables import check_rows_said, check_same_columns, readable
+from .tables import check_row_count, check_same_columns, readable
 from .writing import conform, first_line
 
-Reached = Callable[[int], None]  # is told how many bytes of a file have been read
+Reached = Callable[[int], None]  # called with the number of bytes read so far
 
-# values of an Arrow file that are a group, or one batch of rows if that is more
+# values per group of an Arrow file; at least one batch of rows
 GROUP_VALUES = 2**21
-HELD_BYTES = 2**21 + 2**17  # of a column, at most, are held while it is read
-READ_BYTES = 2**16  # of a column are read at a time
+HELD_BYTES = 2**21 + 2**17  # memory per open column, at most
+READ_BYTES = 2**16  # read from a column at a time
 
 
 class RowFile(ABC):
-    """A file of rows. `groups` are parts that can be read apart: how many rows each has.
+    """A file of rows. `groups` holds the number of rows of each part that can be read by itself.
 
-    columns_apart : whether some columns are read without reading the others.
-    folders : values of columns that the file does not have, but the names of its folders say.
+    columns_apart : whether some columns can be read without the others.
+    folders : values of columns that the names of its folders add.
     """
 
     path: Path
@@ -37,9 +37,9 @@ class RowFile(ABC):
     folders: Folders
     columns_apart = False
 
-    def know(self, folders: Folders) -> None:
-        """Add the columns that folders name, after its own, which come first where both have
-        one."""
+    def add_folders(self, folders: Folders) -> None:
+        """Append the columns that folders name. A column of the file wins over a folder of the same
+        name."""
         import pyarrow as pa
 
         own = list(self.schema.names)  # here, as names of another encoding raise
@@ -50,12 +50,11 @@ class RowFile(ABC):
         self.names = [*own, *self.folders]
 
     def held_bytes(self, group: int, names: Collection[str]) -> int:
-        """About how much memory it takes to have a group open, beside the rows that are read of
-        it."""
+        """About how much memory an open group takes, besides the rows read from it."""
         return 0
 
     def batches(self, group: int, schema: Any, rows: int) -> Iterator[Any]:
-        """The rows of a group as Arrow batches of some columns, at most so many at a time."""
+        """The rows of a group as Arrow batches of some columns, with at most `rows` rows each."""
         import pyarrow as pa
 
         if not any(name in self.folders for name in schema.names):
@@ -65,18 +64,20 @@ class RowFile(ABC):
             pa.field(self.names[0], pa.binary())
         ]
         for batch in self._own_batches(group, pa.schema(own), rows):
-            said = {name: pa.repeat(value, batch.num_rows) for name, value in self.folders.items()}
-            columns = [said[name] if name in said else batch.column(name) for name in schema.names]
+            added = {name: pa.repeat(value, batch.num_rows) for name, value in self.folders.items()}
+            columns = [
+                added[name] if name in added else batch.column(name) for name in schema.names
+            ]
             yield pa.record_batch(columns, names=schema.names)
 
     @abstractmethod
     def _own_batches(self, group: int, schema: Any, rows: int) -> Iterator[Any]:
-        """As `batches`, of columns that are in the file, one or more."""
+        """As `batches`, for one or more columns of the file itself."""
 
 
 def open_files(files: Mapping[Path, Folders]) -> list[RowFile]:
-    """Files, opened as far as to know their columns, which must be the same. The rows of Arrow
-    files are counted."""
+    """Open files and read their schemas, which must have the same columns. Also counts the rows of
+    Arrow files."""
     found: list[RowFile] = []
     paths = list(files)
     with _bar(paths) as bar:
@@ -101,7 +102,7 @@ def _open_file(path: Path, folders: Folders, reached: Reached) -> RowFile:
             found: RowFile = ArrowRows(path, reached)
         else:
             found = ParquetRows(path) if form == "parquet" else CsvRows(path)
-        found.know(folders)
+        found.add_folders(folders)
         return found
 
 
@@ -111,12 +112,12 @@ def _size(path: Path) -> int:
 
 
 def _bar(paths: Sequence[Path]) -> Progress:
-    """A bar for a look at all of some files."""
+    """A progress bar for a pass over whole files."""
     return Progress(sum(map(_size, paths)), unit="bytes", work="counting rows")
 
 
 def _each_of(paths: Sequence[Path], bar: Progress) -> Iterator[tuple[Path, Reached]]:
-    """The files one after the other, each with what moves the bar as far as it has been read."""
+    """The files in order, each with a function that moves the bar to the bytes read so far."""
     start = 0
     for path in paths:
         end = start + _size(path)
@@ -142,10 +143,10 @@ class ParquetRows(RowFile):
         self.groups = [
             self._metadata.row_group(i).num_rows for i in range(self._metadata.num_row_groups)
         ]
-        check_rows_said(path, self._metadata, sum(self.groups))
+        check_row_count(path, self._metadata, sum(self.groups))
 
     def held_bytes(self, group: int, names: Collection[str]) -> int:
-        """Of each column a page, and a page of distinct values, of 1 MiB unless the column has
+        """Per column a data page and a dictionary page, of 1 MiB each unless the column has
         less."""
         about = self._metadata.row_group(group)
         columns = (about.column(i) for i in range(about.num_columns))
@@ -156,7 +157,7 @@ class ParquetRows(RowFile):
         from pyarrow import parquet
 
         count = self.groups[group]
-        # as few as may be, and equal: each goes through all columns, one after the other
+        # Few and equal batches: each one goes through all columns.
         parts = max(1, -(-count // rows))
         rows = max(1, -(-count // parts))
         options = {"metadata": self._metadata, "pre_buffer": False, "buffer_size": READ_BYTES}
@@ -167,8 +168,8 @@ class ParquetRows(RowFile):
 
 
 class ArrowRows(RowFile):
-    """An Arrow file, whose groups are consecutive batches; or a stream in a file, which is read
-    from front to end."""
+    """An Arrow file, whose groups are runs of batches; or a stream format, read from front to
+    end."""
 
     def __init__(self, path: Path, reached: Reached) -> None:
         import pyarrow as pa
@@ -189,7 +190,7 @@ class ArrowRows(RowFile):
         self.groups = [sum(counts[group.start : group.stop]) for group in self._groups]
 
     def _reader(self, source: Any, columns: Sequence[int] | None = None) -> Any:
-        """A reader, of the columns with these places only where the file allows that."""
+        """A reader; of these columns only, where the format allows it."""
         import pyarrow as pa
 
         if not self._whole:
@@ -199,11 +200,11 @@ class ArrowRows(RowFile):
     def _each(
         self, columns: Sequence[int] | None, some: range | None = None
     ) -> Iterator[tuple[Any, int]]:
-        """The batches, or some of them, each with how many bytes of the file lie before its end
-        (about, if it has an index)."""
+        """All or some batches, each with the position in the file after it (approximate for a file
+        with an index)."""
         import pyarrow as pa
 
-        # not mapped: a file that shrinks meanwhile would end the process
+        # Not memory-mapped: a file that shrinks while it is read would crash the process.
         with pa.OSFile(str(self.path)) as source, self._reader(source, columns) as reader:
             if not self._whole:
                 yield from ((batch, source.tell()) for batch in reader)
@@ -220,8 +221,8 @@ class ArrowRows(RowFile):
 
 
 def runs_of(counts: Iterable[int], most: int) -> list[range]:
-    """The places of consecutive parts that have so many rows together, at most, or of one that has
-    more.
+    """Runs of consecutive parts with at most `most` rows in total; a larger part is a run by
+    itself.
 
     >>> runs_of([3, 4, 9, 1, 1], 8)
     [range(0, 2), range(2, 3), range(3, 5)]
@@ -239,7 +240,7 @@ def runs_of(counts: Iterable[int], most: int) -> list[range]:
 
 
 class CsvRows(RowFile):
-    """A .csv file: types are known, and rows counted, only after a first look at all of it."""
+    """A CSV file. Its types and number of rows are known only after `count_rows`, a first pass."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -262,13 +263,13 @@ class CsvRows(RowFile):
                     yield batch.slice(first, rows)
 
 
-FEW_ROWS = 2**10  # tell how many bytes a row has
-PART_BYTES = 2**25  # of all columns that are read together
+FEW_ROWS = 2**10  # enough to estimate the bytes of a row
+PART_BYTES = 2**25  # of all columns of a batch
 
 
 def parts_of(source: Any) -> Iterator[Any]:
-    """All columns of files, some rows at a time, as Arrow tables of one schema; an .npz file whole,
-    as its path."""
+    """All columns of files as Arrow tables of one schema, in batches; for an .npz file, its
+    path."""
     paths = folders_of(source)
     tables = {path: folders for path, folders in paths.items() if form_of(path) != "npz"}
     files = dict(zip(tables, open_files(tables), strict=True)) if tables else {}
@@ -283,15 +284,16 @@ def parts_of(source: Any) -> Iterator[Any]:
 def joint_schema(
     files: Sequence[RowFile], names: Sequence[str], numeric: Collection[str] | None = None
 ) -> Any:
-    """Some columns, of types wide enough for all files. The rows of .csv files are counted.
+    """The schema of some columns, with types wide enough for all files. Also counts the rows of CSV
+    files.
 
-    numeric : columns of .csv files that are numbers, whatever they look like; the others must be of
-        one kind. If it is not given, what is a number in one .csv file and text in another is text.
+    numeric : columns of CSV files that must be numbers; the others must have the same kind in all
+        files. Without it, a column that is numeric in one CSV file and text in another is text.
     """
     import pyarrow as pa
 
     def own(file: RowFile) -> Any:
-        # without what a frame tells of its rows
+        # without the metadata of a data frame
         return pa.schema([file.schema.field(name) for name in names])
 
     sheets = [file for file in files if isinstance(file, CsvRows)]
@@ -307,11 +309,11 @@ def joint_schema(
             raise InputError("source", rule, f"{file.path}: {first_line(problem)}") from None
     if not sheets:
         return schema
-    said = {name for sheet in sheets for name in sheet.folders}
+    added = {name for sheet in sheets for name in sheet.folders}
     types = {
         f.name: pa.float64() if f.name in (numeric or ()) else f.type
         for f in schema
-        if f.name not in said
+        if f.name not in added
     }
     with _bar([sheet.path for sheet in sheets]) as bar:
         for sheet, (_, reached) in zip(
@@ -324,8 +326,8 @@ def joint_schema(
 
 
 def _tables(file: RowFile, schema: Any) -> Iterator[Any]:
-    """The rows of a file in parts that fit into memory; checked, as to write damaged offsets would
-    end the process."""
+    """The rows of a file in validated batches that fit into memory: writing damaged offsets would
+    crash the process."""
     import pyarrow as pa
 
     with readable(file.path):

@@ -1,4 +1,5 @@
-"""Named columns of files and of frames of any library, each read as numpy when it is asked for."""
+"""Named columns of files, and of data frames of any library. Each column becomes a numpy array when
+it is first used."""
 
 from __future__ import annotations
 
@@ -17,7 +18,7 @@ from .writing import first_line
 
 
 def table_of(source: Any) -> Mapping[str, np.ndarray]:
-    """Named columns of files or a frame, each read as numpy when it is asked for."""
+    """Named columns of files or a data frame; each becomes a numpy array when it is used."""
     if is_path(source):
         files = folders_of(source)
         path, folders = next(iter(files.items()))
@@ -46,7 +47,7 @@ def table_of(source: Any) -> Mapping[str, np.ndarray]:
 
 @contextmanager
 def readable(path: Path) -> Iterator[None]:
-    """What a damaged or missing file raises becomes an InputError."""
+    """Turn the errors of a damaged or missing file into an InputError."""
     rule = f"must be a readable {form_of(path)} file"
     try:
         yield
@@ -69,8 +70,8 @@ def readable(path: Path) -> Iterator[None]:
 
 
 def _many(files: Mapping[Path, Folders]) -> Mapping[str, np.ndarray]:
-    """The columns of several files that have the same ones, one file after the other, and those
-    that their folders name."""
+    """The columns of several files with equal column names, concatenated, and the columns that
+    their folders name."""
     import pyarrow as pa
 
     tables, first = [], next(iter(files))
@@ -129,8 +130,7 @@ def _type_of_series(series: Any) -> Any:
 
 
 def _series(series: Any, name: str) -> np.ndarray:
-    """A column of a frame by way of Arrow, which stacks lists fast; values of mixed types as the
-    objects they are."""
+    """A column of a frame. Arrow stacks lists fast; values of mixed types stay objects."""
     import pyarrow as pa
 
     try:
@@ -161,7 +161,7 @@ def _arrow_columns(table: Any, path: Path, source: str) -> _Columns:
 
 
 def _column(column: Any, name: str, path: Path) -> np.ndarray:
-    """A column of a file, checked: to read text whose offsets are damaged would end the process."""
+    """A validated column of a file: reading text with damaged offsets would crash the process."""
     with readable(path):
         column.validate(full=True)
         check_text({name: column.type}, path)
@@ -185,7 +185,7 @@ def _arrow(path: Path, form: str) -> Any:
 
         with parquet.ParquetFile(path) as file:
             table = file.read()
-            check_rows_said(path, file.metadata, table.num_rows)
+            check_row_count(path, file.metadata, table.num_rows)
             return table
     import pyarrow as pa
 
@@ -195,18 +195,18 @@ def _arrow(path: Path, form: str) -> Any:
         return form_of_file(source).read_all()
 
 
-def check_rows_said(path: Path, metadata: Any, found: int) -> None:
-    """A damaged .parquet file may hold other numbers of rows in other places."""
+def check_row_count(path: Path, metadata: Any, found: int) -> None:
+    """Raise if the metadata of a .parquet file does not match its rows, as in a damaged file."""
     if metadata.num_rows != found:
         raise InputError(
             "source",
-            "must have as many rows as it says",
-            f"{path} says {metadata.num_rows:,}, has {found:,}",
+            "must have as many rows as its metadata says",
+            f"{path} has {found:,}, not {metadata.num_rows:,}",
         )
 
 
 def column_names(names: Sequence[Any], source: str) -> dict[str, Any]:
-    """The names of columns as text, each with what it was: frames may have numbers for names."""
+    """Column names as text, each with the original name: frames may use numbers as names."""
     found: dict[str, Any] = {}
     for name in names:
         if str(name) in found:
@@ -218,8 +218,8 @@ def column_names(names: Sequence[Any], source: str) -> dict[str, Any]:
 
 
 class _Columns(Mapping[str, np.ndarray]):
-    """Named columns, each read as numpy when it is asked for. `type_of` gives the Arrow type of
-    one, or None."""
+    """Named columns, each converted to numpy when it is used. `type_of` returns the Arrow type of a
+    column, or None."""
 
     def __init__(
         self,

@@ -1,4 +1,4 @@
-"""Files are written whole or not at all."""
+"""Writing files: whole or not at all."""
 
 from __future__ import annotations
 
@@ -25,15 +25,15 @@ def write_bytes(path: Path, content: bytes) -> None:
 
 
 def write_table(path: Path, columns: Mapping[str, np.ndarray]) -> None:
-    """Columns as a .parquet or .csv file; a matrix becomes a column of lists."""
+    """Write columns to a .parquet or .csv file; a matrix becomes a column of lists."""
     write_tables(path, [arrow_table(columns)])
 
 
 def write_tables(path: Path, parts: Iterable[Any]) -> int:
-    """Arrow tables as one .parquet or .csv file, with the columns of the first; how many rows they
-    had.
+    """Write Arrow tables to one .parquet or .csv file with the columns of the first; returns the
+    number of rows.
 
-    If a part fails, nothing is written.
+    If a table fails, nothing is written.
     """
     from pyarrow import csv, parquet
 
@@ -70,8 +70,7 @@ def arrow_table(columns: Mapping[str, np.ndarray]) -> Any:
 
 
 def with_columns(table: Any, columns: Mapping[str, np.ndarray]) -> Any:
-    """An Arrow table with more columns at its end, which take the place of those of their names;
-    the others untouched."""
+    """An Arrow table with columns added at the end; they replace columns of the same names."""
     import pyarrow as pa
 
     more, kept = (
@@ -84,8 +83,7 @@ def with_columns(table: Any, columns: Mapping[str, np.ndarray]) -> Any:
 
 
 def conform(table: Any, schema: Any, whose: str) -> Any:
-    """The columns of a schema by name, in its order and of its types, with every value as it was;
-    or an error."""
+    """The columns of a schema, in its order and types. A cast that would change a value raises."""
     import pyarrow as pa
 
     odd = sorted({*table.column_names} ^ {*schema.names})
@@ -100,15 +98,15 @@ def conform(table: Any, schema: Any, whose: str) -> Any:
 
 
 def first_line(problem: BaseException) -> str:
-    """What an error says, in one line."""
+    """The first line of an error message."""
     return (str(problem).splitlines() or [type(problem).__name__])[0]
 
 
 @contextlib.contextmanager
 def _replacing(path: Path) -> Iterator[Path]:
-    """A temporary name beside the path, moved to it at the end: a reader never sees half a file.
+    """A temporary file in the same folder, renamed at the end: readers never see half a file.
 
-    A link stays one: what it points to is replaced. A pipe or a device is written to as it is.
+    A link stays a link: its target is replaced. A pipe or a device is written directly.
     """
     temporary = None
     try:
@@ -128,7 +126,7 @@ def _replacing(path: Path) -> Iterator[Path]:
             with contextlib.suppress(OSError):
                 temporary.unlink()
         if isinstance(problem, OSError):
-            rule = "must be a place where all of it can be written"
+            rule = "could not be written"
             raise InputError(
                 "path", rule, f"{path}: {problem.strerror or first_line(problem)}"
             ) from None

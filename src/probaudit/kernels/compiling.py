@@ -38,7 +38,9 @@ class _SignatureFiles:
         self._folder, self._base = folder, base
 
     def _file(self, key: Any) -> caching.IndexDataCacheFile:
-        name = hashlib.sha256(repr(key).encode()).hexdigest()[:16]
+        # numba's key does not say whether bounds are checked (NUMBA_BOUNDSCHECK).
+        parts = (key, numba.config.BOUNDSCHECK)
+        name = hashlib.sha256(repr(parts).encode()).hexdigest()[:16]
         return caching.IndexDataCacheFile(self._folder, f"{self._base}-{name}", source_stamp())
 
     def save(self, key: Any, data: Any) -> None:

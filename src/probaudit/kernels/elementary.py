@@ -3,7 +3,7 @@
 A call to the C library blocks vectorisation, and its last bit depends on the library's version.
 These are plain arithmetic, without fused operations. The coefficients interpolate the functions at
 Chebyshev nodes (computed to 200 bits). Measured error: below 2 units in the last place (see
-tests/test_kernels.py).
+tests/kernels/test_elementary.py).
 """
 
 from __future__ import annotations

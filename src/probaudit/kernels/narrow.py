@@ -15,7 +15,7 @@ from .compiling import inline, kernel
 from .elementary import exp, log
 from .fixed_point import ROUND_BITS, raised_tick
 from .rules import GOOD, LOG_PROBABILITIES, LOGIT_LIMIT, LOGITS, PAIRS, row_status
-from .tallies import FLUSH, OUTPUT, TILE, add_tile, correct_sides, flush_classes, new_tile
+from .tallies import FLUSH, OUTPUT, TILE, add_tile, correct_class_cells, flush_classes, new_tile
 from .two_classes import add_plain_tile
 from .vectors import column_at, prefetch, transpose_four
 
@@ -356,8 +356,8 @@ def _add_in_stages(
         run.outputs[k] += tile.outputs[k]
     run.outputs[0] -= (TILE - m) << OUTPUT
     add_tile(tile, m, run, t, codes, filled, reject, w)
-    if t.sides.size > 0:
-        correct_sides(table[0], table[1], tile.labels, tile.argmax, tile.rank, m, t)
+    if t.class_cells.size > 0:
+        correct_class_cells(table[0], table[1], tile.labels, tile.argmax, tile.rank, m, t)
     if values is not None:
         _fetch(values, y, start + TILE, 3)
     return m

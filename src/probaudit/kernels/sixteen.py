@@ -35,7 +35,7 @@ def _held(builder, kind, value):
 
 
 @intrinsic
-def look_at_sixteen(
+def scan_sixteen(
     typing_context,
     addresses,
     i,

@@ -42,7 +42,7 @@ class Tallies(NamedTuple):
     weight_sums: np.ndarray  # [K, 8] pairs: w, w^2, w^2 log, w^2 brier
     weight_cells: np.ndarray  # [G, 4] pairs: w, w hit
     # [2 G, 4] if wanted, by the probability p of each of two classes: rows, hits; pair: p - middle
-    sides: np.ndarray
+    class_cells: np.ndarray
 
 
 class Tile(NamedTuple):
@@ -75,7 +75,7 @@ class Running(NamedTuple):
     squares: np.ndarray  # [K] ticks of brier^2
     outputs: np.ndarray  # [K]
     # [G, 4] rows + 2^32 hits; raised ticks of offset, log, brier; [2 G, 4], apart by argmax, if
-    # sides are wanted
+    # class_cells are wanted
     cells: np.ndarray
     # [4, K] in turn: most rows have rank 0, and one counter would wait for itself
     ranks: np.ndarray
@@ -342,10 +342,10 @@ def beside(rest, cell, G):
 
 
 @inline
-def correct_sides(first, second, labels, argmax, moved, m, t):
-    """Sides take the less probable class to have what the other leaves of 1 (see flush_cells). Of m
-    rows, those in which its own probability lies in another cell, by rounding or by an edge, are
-    moved there. `moved` is room for a tile."""
+def correct_class_cells(first, second, labels, argmax, moved, m, t):
+    """Correct the grids of two classes. flush_cells takes the probability of the less probable
+    class to be 1 minus the other. Among m rows, those whose own probability lies in another cell,
+    by rounding or at an edge, are moved there. `moved` is scratch space for a tile."""
     G = t.cells.shape[0]
     for r in range(TILE):
         p, q, top_1 = np.float64(first[r]), np.float64(second[r]), argmax[r] == np.uint32(1)
@@ -363,7 +363,7 @@ def correct_sides(first, second, labels, argmax, moved, m, t):
         supposed, side = G - 1 - cell, 1 - np.int64(argmax[r])
         if supposed != actual:
             hit = np.int64(labels[r] == side)
-            lines = t.sides[side * G : (side + 1) * G]
+            lines = t.class_cells[side * G : (side + 1) * G]
             lines[supposed, 0] -= 1
             lines[supposed, 1] -= hit
             offset = tick(confidence - (number(cell) + 0.5) * step, 2.0**CELL_OFFSET)
@@ -380,17 +380,17 @@ def correct_sides(first, second, labels, argmax, moved, m, t):
 
 
 @inline
-def _flush_sides(line, g, argmax, sides):
+def _flush_class_cells(line, g, argmax, class_cells):
     """Of two classes, that with probability c is in cell g and the other, with 1 - c, in the one
     opposite: as far below its middle as c is above that of its own, but for the slack."""
-    rows, hits, G = line[0] & 0xFFFFFFFF, line[0] >> 32, sides.shape[0] // 2
+    rows, hits, G = line[0] & 0xFFFFFFFF, line[0] >> 32, class_cells.shape[0] // 2
     here, there = argmax * G + g, (1 - argmax) * G + G - 1 - g
-    sides[here, 0] += rows
-    sides[here, 1] += hits
-    add(sides, here, 2, line[1], CELL_OFFSET)
-    sides[there, 0] += rows
-    sides[there, 1] += rows - hits
-    add(sides, there, 2, rows * SLACK_TICKS - line[1], CELL_OFFSET)
+    class_cells[here, 0] += rows
+    class_cells[here, 1] += hits
+    add(class_cells, here, 2, line[1], CELL_OFFSET)
+    class_cells[there, 0] += rows
+    class_cells[there, 1] += rows - hits
+    add(class_cells, there, 2, rows * SLACK_TICKS - line[1], CELL_OFFSET)
 
 
 @kernel
@@ -409,5 +409,5 @@ def flush_cells(run, t):
             add(t.cells, g, 5, line[2], CELL_LOG)
             add(t.cells, g, 7, line[3], CELL_BRIER)
             if run.cells.shape[0] > G:
-                _flush_sides(line, g, i // G, t.sides)
+                _flush_class_cells(line, g, i // G, t.class_cells)
             line[:] = 0

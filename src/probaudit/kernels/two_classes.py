@@ -25,7 +25,7 @@ from .tallies import (
     OUTPUT,
     TILE,
     beside,
-    correct_sides,
+    correct_class_cells,
 )
 from .vectors import add_four
 
@@ -108,8 +108,8 @@ def add_plain_tile(first, second, y, tile, run, t, tolerance, reject):
     run.squares[1] += e1 - raised_1
     run.outputs[0] += out_0 - TILE * ROUND_BITS
     run.outputs[1] += out_1 - TILE * ROUND_BITS
-    if moved & (t.sides.size > 0):
+    if moved & (t.class_cells.size > 0):
         for r in range(TILE):
             tile.argmax[r] = np.uint32(second[r] > first[r])
-        correct_sides(first, second, y, tile.argmax, tile.rank, TILE, t)
+        correct_class_cells(first, second, y, tile.argmax, tile.rank, TILE, t)
     return True

@@ -17,7 +17,7 @@ from .event_pass import TURNS, add_classes, add_hits, add_ranks, close_gaps, fin
 from .fixed_point import ROUND_BITS, raised_tick
 from .gridding import OFFSET_BITS, scale_of
 from .rules import BAD_SUM, GOOD, row_status
-from .sixteen import LANES, ROWS, largest_ten, look_at_sixteen
+from .sixteen import LANES, ROWS, largest_ten, scan_sixteen
 from .tallies import FLUSH, OUTPUT, TILE, add_tile, flush_classes, new_tile
 from .vectors import column_at
 from .wide import brier_of
@@ -32,8 +32,8 @@ MOST = 1.0 + 2.0**-10
 SCALE = 2.0**OUTPUT  # of ticks within a row: the sum of fewer than 2^11 probabilities fits
 
 
-class Look(NamedTuple):
-    """What a look along the classes tells of each row of a tile (see look_at_sixteen)."""
+class TileScan(NamedTuple):
+    """What a scan along the classes finds for each row of a tile (see scan_sixteen)."""
 
     total: np.ndarray
     squares: np.ndarray
@@ -46,8 +46,8 @@ class Look(NamedTuple):
 
 
 @allocator
-def new_look(K, like, most):
-    return Look(
+def new_scan(K, like, most):
+    return TileScan(
         np.zeros(TILE, np.int64),
         np.zeros(TILE, np.int64),
         np.zeros(TILE, most.dtype),
@@ -85,8 +85,8 @@ def _copy(strip, first, copied, rows, out):
 
 
 @inline
-def _look(addresses, start, room, m, look, number, copied, rows, out):
-    """Look at a tile, in columns, of which m rows count. `number` is that of its first row, for the
+def _scan_tile(addresses, start, room, m, scan, number, copied, rows, out):
+    """Scan a tile, in columns, of which m rows count. `number` is that of its first row, for the
     copy of some (_copy)."""
     labels, truth, top, K = room.labels, room.truth, room.top, room.table.shape[0]
     zero = truth.dtype.type(0)
@@ -94,9 +94,9 @@ def _look(addresses, start, room, m, look, number, copied, rows, out):
         label = labels[r] if 0 <= labels[r] < K else 0
         truth[r] = column_at(addresses, label, start + m, truth)[start + r] + zero
     for r in range(0, TILE, ROWS):
-        look_at_sixteen(
-            *(addresses, start + r, room.strip, r, truth, SCALE, look.total, look.squares),
-            *(look.best, look.arg, look.before, look.equal, look.outputs),
+        scan_sixteen(
+            *(addresses, start + r, room.strip, r, truth, SCALE, scan.total, scan.squares),
+            *(scan.best, scan.arg, scan.before, scan.equal, scan.outputs),
         )
         if top.shape[0] == 10:
             largest_ten(room.strip, 0, top, r)
@@ -106,7 +106,7 @@ def _look(addresses, start, room, m, look, number, copied, rows, out):
 
 @inline
 def _take_back(addresses, start, like, outputs):
-    """Undo what a look added to the outputs."""
+    """Undo what a scan added to the outputs."""
     for k in range(addresses.size):
         column = column_at(addresses, k, start + TILE, like)
         for r in range(TILE):
@@ -114,16 +114,16 @@ def _take_back(addresses, start, like, outputs):
 
 
 @inline
-def _judge(addresses, start, room, m, look, most, tolerance, kind, status):
+def _judge(addresses, start, room, m, scan, most, tolerance, kind, status):
     """The status of m rows; how many are bad."""
-    labels, odd, K, row = room.labels, room.flags, addresses.size, look.row
+    labels, odd, K, row = room.labels, room.flags, addresses.size, scan.row
     any_odd = np.int64(0)
     for r in range(TILE):
         odd[r] = not (
             (labels[r] >= 0)
             & (labels[r] < K)
-            & (look.best[r] <= most)
-            & _near(look.total[r], K, tolerance)
+            & (scan.best[r] <= most)
+            & _near(scan.total[r], K, tolerance)
         )
         any_odd += odd[r]
     bad = 0
@@ -133,7 +133,7 @@ def _judge(addresses, start, room, m, look, most, tolerance, kind, status):
                 for k in range(K):
                     row[k] = column_at(addresses, k, start + m, row)[start + r]
                 found = row_status(row, labels[r], 1.0, K, tolerance, kind)
-                if found != GOOD and not (found == BAD_SUM and _near(look.total[r], K, tolerance)):
+                if found != GOOD and not (found == BAD_SUM and _near(scan.total[r], K, tolerance)):
                     status[r] = found
                     bad += 1
     return bad
@@ -146,38 +146,38 @@ def _near(total, K, tolerance):
 
 
 @inline
-def _rank(addresses, start, room, m, look):
+def _rank(addresses, start, room, m, scan):
     """How many classes stand before the true one; of equal probabilities the lower index stands
     first."""
     labels, truth, rank = room.labels, room.truth, room.rank
     ties = np.uint32(0)
     for r in range(TILE):
-        rank[r] = look.before[r]
-        ties |= look.equal[r]
+        rank[r] = scan.before[r]
+        ties |= scan.equal[r]
     if ties > 1:
         for r in range(m):
-            if look.equal[r] > 1:
+            if scan.equal[r] > 1:
                 for k in range(labels[r]):
                     rank[r] += column_at(addresses, k, start + m, truth)[start + r] == truth[r]
 
 
 @inline
-def _score(room, look, tile):
+def _score(room, scan, tile):
     """Put what is known of the rows into a tile of the sums; how many have a probability above
     MOST."""
-    raised, best = room.table.shape[0] * ROUND_BITS, look.best.view(room.table.dtype)
+    raised, best = room.table.shape[0] * ROUND_BITS, scan.best.view(room.table.dtype)
     above = 0
     for r in range(TILE):
         tile.labels[r] = room.labels[r]
         tile.rank[r] = room.rank[r]
-        tile.argmax[r] = look.arg[r]
+        tile.argmax[r] = scan.arg[r]
         tile.confidence[r] = best[r]
         above += best[r] > MOST
     for r in range(TILE):
         p = np.float64(room.truth[r])
         s = -log(p)
         tile.logs[r] = s if p > 0.0 else np.inf
-        tile.brier[r] = brier_of(look.squares[r] - raised, p, SCALE)
+        tile.brier[r] = brier_of(scan.squares[r] - raised, p, SCALE)
     return above
 
 
@@ -293,7 +293,7 @@ def wide_columns(
         new_room(like.dtype, K, grids.ranks[-1] if grids.ranks.size else 1),
         new_tile(np.float64, 0),
     )
-    look = new_look(K, like, most)
+    scan = new_scan(K, like, most)
     here = np.empty(K, np.uint64)  # the addresses of the table's columns
     for k in range(K):
         here[k] = room.table[k].ctypes.data
@@ -307,20 +307,20 @@ def wide_columns(
         if m < TILE:
             _load(columns, at, m, room.table)
             columns, at = here, 0
-        copied = _look(columns, at, room, m, look, number, copied, rows, out)
+        copied = _scan_tile(columns, at, room, m, scan, number, copied, rows, out)
         slots += TILE
         if (
-            _judge(columns, at, room, m, look, most[0], tolerance, kind, status[start : start + m])
+            _judge(columns, at, room, m, scan, most[0], tolerance, kind, status[start : start + m])
             > 0
         ):
-            _take_back(columns, at, like, look.outputs)
+            _take_back(columns, at, like, scan.outputs)
             _load(columns, at, m, room.table)
             m = close_gaps(room.table, room.labels, status, start, m)
             _load(here, 0, m, room.table)
             columns, at = here, 0
-            _look(columns, at, room, m, look, number, rows.size, rows, out)
-        _rank(columns, at, room, m, look)
-        above = _score(room, look, tile)
+            _scan_tile(columns, at, room, m, scan, number, rows.size, rows, out)
+        _rank(columns, at, room, m, scan)
+        above = _score(room, scan, tile)
         if words.size > 0:
             if above == 0:
                 _add_words(columns, at, room, m, words)
@@ -340,6 +340,6 @@ def wide_columns(
         add_tile(tile, m, run, t, codes, filled, reject, w)
         filled, since_flush = filled + m, since_flush + m
         if last or since_flush + TILE > FLUSH:
-            _flush(look.outputs, slots, run, t)
+            _flush(scan.outputs, slots, run, t)
             since_flush, slots = 0, 0
     return filled

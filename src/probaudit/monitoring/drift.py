@@ -101,7 +101,9 @@ def chance(z: Any, skewness: Any) -> Any:
     """The probability of a value at least so far out on this side, of a standardised sum with this
     skewness; doubled.
 
-    >>> chance(1.96, 0.0).round(3), chance(7.0, 1.0).round(6)  # the second: 8 events where 1 was expected, exactly 2 x 1.0e-5
+    The second example: 8 events where 1 is expected, exactly 2 x 1.0e-5.
+
+    >>> chance(1.96, 0.0).round(3), chance(7.0, 1.0).round(6)
     (np.float64(0.05), np.float64(3.5e-05))
     """
     from scipy.special import gammaincc, ndtr

@@ -36,13 +36,13 @@ BEST = {
 class Alarm:
     """A measure that has left what chance allows. `str(alarm)` says it in words.
 
-    look : the number of the look, from 1. first_row, last_row : of the window.
+    check : the number of the check, from 1. first_row, last_row : of the window.
     direction : "worse", "better", or "changed" for measures of which neither is good.
     """
 
     measure: str
     direction: Literal["worse", "better", "changed"]
-    look: int
+    check: int
     first_row: int
     last_row: int
     change: Change
@@ -53,9 +53,9 @@ class Alarm:
 
 
 @dataclass(frozen=True)
-class Look:
-    """A window held against the reference: every measure, and the names of those beyond what chance
-    allows."""
+class Check:
+    """A window compared with the reference: the change of every measure, and the measures with a
+    significant change."""
 
     number: int
     first_row: int
@@ -65,31 +65,32 @@ class Look:
 
 
 class Monitor:
-    """Rolling windows over a stream of rows, each held against a reference.
+    """Rolling windows over a stream of rows, each compared with a reference.
 
-    reference : `Predictions`, or a state of them (`statistics`): what the model was like when all
-        was well.
-    window, every : at the end of every so many rows the last `window` of them are looked at;
-        `every` divides `window`.
-    by : what these count: "rows", or "blocks", the calls of `update` (days, say).
-    alpha, horizon : in any `horizon` looks in a row, the chance of a false alarm, by any measure,
-        is at most alpha. Each test has the level alpha / (horizon x measures): Bonferroni, so this
-        holds however windows overlap and measures depend on each other. It supposes independent
-        rows.
-    ignore : by measure, differences too small to matter: an alarm then needs evidence for more than
-        that (the tolerance of Podkopaev & Ramdas 2022). Of `priors`, the change of the frequency of
-        a class.
-    history : how many looks and alarms are remembered.
+    reference : `Predictions`, or a state of them (`statistics`), from a time when the model worked
+        well.
+    window, every : after each `every` rows the monitor checks the last `window` rows; `every`
+        divides `window`.
+    by : the unit of both: "rows", or "blocks" (calls of `update`, such as days).
+    alpha, horizon : in any `horizon` checks in a row, the chance of a false alarm, by any measure,
+        is at most alpha. Each test has level alpha / (horizon x measures). This is Bonferroni's
+        inequality: it holds however windows overlap and measures depend on each other. It assumes
+        independent rows.
+    ignore : by measure, differences too small to matter: an alarm then needs evidence for a larger
+        change (the tolerance of Podkopaev & Ramdas 2022). For `priors`, the change of the frequency
+        of a class.
+    history : how many checks and alarms are kept.
 
-    Memory is bounded: window / every states, and the history. An alarm is raised when a measure
-    leaves what chance allows, and not again before it has come back.
+    Memory is bounded: window / every states, and the history. A measure raises an alarm when its
+    change becomes significant, and not again before it has been insignificant.
 
     >>> from probaudit import simulate
     >>> world = simulate.gaussian_posteriors(4000, 2, seed=1)
     >>> monitor = Monitor(Predictions(world.y, world.cal), window=1000, every=500)
     >>> monitor.update(world.y, world.cal)
     []
-    >>> print(*[alarm.measure for alarm in monitor.update(1 - world.y[:1000], world.cal[:1000])][:3])
+    >>> alarms = monitor.update(1 - world.y[:1000], world.cal[:1000])
+    >>> print(*[alarm.measure for alarm in alarms][:3])
     log_score brier_score accuracy
     """
 
@@ -127,8 +128,8 @@ class Monitor:
         self.ignore = _checked(ignore, self.reference.measures)
         self.window_size, self.every, self.by = window, every, by
         self.alpha, self.horizon = float(alpha), horizon
-        self.rows, self.looks_taken = 0, 0
-        self.looks: deque[Look] = deque(maxlen=history)
+        self.rows, self.checks_made = 0, 0
+        self.checks: deque[Check] = deque(maxlen=history)
         self.alarms: deque[Alarm] = deque(maxlen=history)
         self._panes: deque[AuditState] = deque(maxlen=window // every)
         self._open, self._filled = self._pane(), 0
@@ -204,9 +205,9 @@ class Monitor:
         self._panes.append(self._open)
         self._open, self._filled = self._pane(), 0
         window = self.window
-        return [] if window is None else self._look(window)
+        return [] if window is None else self._check(window)
 
-    def _look(self, window: State) -> list[Alarm]:
+    def _check(self, window: State) -> list[Alarm]:
         summary = window.sums.statistics.finalise()
         if summary.rows:
             found = changes(self.reference, window.finalise(), self.ignore)
@@ -215,45 +216,46 @@ class Monitor:
             found = (bad_rows_change(summary, then, self.ignore.get("bad_rows", 0.0)),)
         else:
             return []
-        before = self.looks[-1].alarming if self.looks else ()
+        before = self.checks[-1].alarming if self.checks else ()
         alarming = tuple(change.measure for change in found if change.p_value < self.level)
-        self.looks_taken += 1
-        look = Look(
-            self.looks_taken, next(iter(window.covered))[0], window.covered.end - 1, found, alarming
+        self.checks_made += 1
+        check = Check(
+            self.checks_made, next(iter(window.covered))[0], window.covered.end - 1, found, alarming
         )
-        self.looks.append(look)
+        self.checks.append(check)
         raised = [
-            self._alarm(look, change)
+            self._alarm(check, change)
             for change in found
             if change.measure in set(alarming) - set(before)
         ]
         self.alarms.extend(raised)
         return raised
 
-    def _alarm(self, look: Look, change: Change) -> Alarm:
+    def _alarm(self, check: Check, change: Change) -> Alarm:
         direction = _direction(change)
         return Alarm(
             change.measure,
             direction,
-            look.number,
-            look.first_row,
-            look.last_row,
+            check.number,
+            check.first_row,
+            check.last_row,
             change,
-            _words(look, change),
+            _words(check, change),
         )
 
     def report(self) -> str:
-        """The last look as a table, and the alarms so far, in words."""
+        """The last check as a table, and the alarms so far, in words."""
         unit = "rows" if self.by == "rows" else "blocks"
         lines = [
-            f"{self.rows:,} rows seen, {_looks(self.looks_taken)} at the last {self.window_size:,} {unit}, "
-            f"against a reference of {self.reference.evidence.summary.rows:,} rows.",
-            f"In {self.horizon:,} looks the chance of any false alarm is at most {self.alpha:.0%} "
+            f"{self.rows:,} rows, {_count_of_checks(self.checks_made)} of the last "
+            f"{self.window_size:,} {unit}, against a reference of "
+            f"{self.reference.evidence.summary.rows:,} rows.",
+            f"In {self.horizon:,} checks the chance of any false alarm is at most {self.alpha:.0%} "
             f"(each of {len(self.reference.measures)} tests: p < {self.level:.1g}).",
         ]
-        if not self.looks:
+        if not self.checks:
             return "\n".join([*lines, "No window is full yet."])
-        last = self.looks[-1]
+        last = self.checks[-1]
         lines += ["", f"{'measure':16}{'reference':>11}{'window':>11}{'change':>11}   95% interval"]
         for change in last.changes:
             mark = f"  ALARM ({_direction(change)})" if change.measure in last.alarming else ""
@@ -268,17 +270,17 @@ class Monitor:
         )
 
     def to_frame(self) -> Any:
-        """The remembered looks as a pandas data frame: one row for each look and measure."""
+        """The remembered checks as a pandas data frame: one row for each check and measure."""
         import pandas as pd  # type: ignore[import-untyped]
 
         rows = [
-            {"look": look.number, "first_row": look.first_row, "last_row": look.last_row}
+            {"check": check.number, "first_row": check.first_row, "last_row": check.last_row}
             | asdict(change)
-            | {"alarm": change.measure in look.alarming}
-            for look in self.looks
-            for change in look.changes
+            | {"alarm": change.measure in check.alarming}
+            for check in self.checks
+            for change in check.changes
         ]
-        names = ["look", "first_row", "last_row", *(f.name for f in fields(Change)), "alarm"]
+        names = ["check", "first_row", "last_row", *(f.name for f in fields(Change)), "alarm"]
         return pd.DataFrame(rows, columns=names)
 
     def save(self, path: str | Path) -> None:
@@ -292,12 +294,12 @@ class Monitor:
                 "alpha": self.alpha,
                 "horizon": self.horizon,
                 "ignore": self.ignore,
-                "history": self.looks.maxlen,
+                "history": self.checks.maxlen,
             },
             "rows": self.rows,
-            "looks_taken": self.looks_taken,
+            "checks_made": self.checks_made,
             "filled": self._filled,
-            "looks": [_plain(asdict(look)) for look in self.looks],
+            "checks": [_plain(asdict(check)) for check in self.checks],
             "alarms": [_plain(asdict(alarm)) for alarm in self.alarms],
         }
         states = {"reference": self._reference_state, "open": self._open}
@@ -324,10 +326,10 @@ class Monitor:
                 name: AuditState.from_bytes(array.tobytes()) for name, array in arrays.items()
             }
             monitor = cls(states["reference"], **header["choices"])
-            monitor.rows, monitor.looks_taken = int(header["rows"]), int(header["looks_taken"])
+            monitor.rows, monitor.checks_made = int(header["rows"]), int(header["checks_made"])
             monitor._open, monitor._filled = states["open"], int(header["filled"])
             monitor._panes.extend(states[f"pane.{i}"] for i in range(len(states) - 2))
-            monitor.looks.extend(_look(stored) for stored in header["looks"])
+            monitor.checks.extend(_stored_check(stored) for stored in header["checks"])
             monitor.alarms.extend(
                 Alarm(**(stored | {"change": _change(stored["change"])}))
                 for stored in header["alarms"]
@@ -339,16 +341,20 @@ class Monitor:
         return monitor
 
     def __repr__(self) -> str:
-        return f"Monitor({self.rows:,} rows, {_looks(self.looks_taken)}, {len(self.alarms)} alarms)"
+        checks = _count_of_checks(self.checks_made)
+        return f"Monitor({self.rows:,} rows, {checks}, {len(self.alarms)} alarms)"
 
 
-def _looks(count: int) -> str:
-    return "1 look" if count == 1 else f"{count:,} looks"
+def _count_of_checks(count: int) -> str:
+    return "1 check" if count == 1 else f"{count:,} checks"
 
 
 def _refuse_clusters(rows: Predictions) -> None:
     if rows.clusters is not None:
-        rule = "the tests of a monitor need independent rows: leave clusters out, and pass one row of each"
+        rule = (
+            "the tests of a monitor need independent rows: leave clusters out, and pass one row "
+            "of each"
+        )
         raise InputError("clusters", rule)
 
 
@@ -388,12 +394,16 @@ NOUNS = {
 SHARES = ("accuracy", "confidence", "overconfidence", "infinite_rows", "bad_rows")
 
 
-def _words(look: Look, change: Change) -> str:
-    """An alarm as a person would say it."""
-    rows = f"in rows {look.first_row:,} to {look.last_row:,}, against the reference"
-    rare = f"If nothing had changed, this would be seen in fewer than 1 of {_odds(change.p_value)} looks."
+def _words(check: Check, change: Change) -> str:
+    """An alarm as one sentence for people, and how rare it is."""
+    rows = f"in rows {check.first_row:,} to {check.last_row:,}, against the reference"
+    odds = _odds(change.p_value)
+    rare = f"If nothing had changed, this would happen in fewer than 1 of {odds} checks."
     if change.measure == "priors":
-        moved = f"{change.recent:.1%} of the rows would have to change class ({change.reference:.1%} by chance)"
+        moved = (
+            f"{change.recent:.1%} of the rows would have to change class "
+            f"({change.reference:.1%} by chance)"
+        )
         return f"The class frequencies changed {rows}: {moved}; {change.detail}. {rare}"
     share = change.measure in SHARES
 
@@ -401,7 +411,8 @@ def _words(look: Look, change: Change) -> str:
         return f"{x:.2%}" if share else f"{x:.4f}"
 
     verb = "rose" if change.difference > 0 else "fell"
-    by = f"a change of {number(change.difference)}{' beyond chance' if change.measure == 'smooth_ece' else ''}"
+    beyond = " beyond chance" if change.measure == "smooth_ece" else ""
+    by = f"a change of {number(change.difference)}{beyond}"
     moved = f"{verb} from {number(change.reference)} to {number(change.recent)}"
     direction = {"worse": ": worse", "better": ": better", "changed": ""}[_direction(change)]
     interval = f"95% interval {number(change.low)} to {number(change.high)}"
@@ -429,6 +440,6 @@ def _change(stored: Mapping[str, Any]) -> Change:
     return Change(measure=stored["measure"], detail=stored["detail"], **numbers)
 
 
-def _look(stored: Mapping[str, Any]) -> Look:
+def _stored_check(stored: Mapping[str, Any]) -> Check:
     found = tuple(_change(change) for change in stored["changes"])
-    return Look(**{**stored, "changes": found, "alarming": tuple(stored["alarming"])})
+    return Check(**{**stored, "changes": found, "alarming": tuple(stored["alarming"])})

@@ -202,4 +202,5 @@ class AuditState:
         return cls.from_bytes(content)
 
     def __repr__(self) -> str:
-        return f"AuditState({self.rows:,} rows, {self.plan.n_classes} classes, {self.plan.kind.replace('_', '-')})"
+        kind = self.plan.kind.replace("_", "-")
+        return f"AuditState({self.rows:,} rows, {self.plan.n_classes} classes, {kind})"

@@ -107,7 +107,7 @@ class EvidenceState:
         K, whole = plan.n_classes, plan.kind != "pairs"
         classes = K if whole and K <= CLASS_GRIDS else 0
         ranks = [k for k in RANKS if whole and k < K]
-        self.statistics = Statistics(plan, sides=whole and K == 2 and not plan.weighted)
+        self.statistics = Statistics(plan, class_cells=whole and K == 2 and not plan.weighted)
         self._events = EventGrids(classes, ranks) if whole and K > 2 and not plan.weighted else None
         self._weighted = WeightedEvents(plan, classes, ranks) if plan.weighted else None
 
@@ -186,9 +186,10 @@ class EvidenceState:
         elif self._events is not None:
             classes, ranks = self._events.finalise()
         elif self.plan.kind != "pairs":
-            sides = self.statistics.sides
+            class_cells = self.statistics.class_cells
             classes = tuple(
-                event_sums(s[:, 0].copy(), s[:, 1].copy(), numbers(s[:, 2:])[:, 0]) for s in sides
+                event_sums(s[:, 0].copy(), s[:, 1].copy(), numbers(s[:, 2:])[:, 0])
+                for s in class_cells
             )
         fingerprint = hashlib.sha256(self.statistics.to_bytes()).hexdigest()[:16]
         return Evidence(summary, top, classes, ranks, sample, fingerprint, places)

@@ -247,7 +247,10 @@ def _said(name: str, value: Any) -> str:
         object.__str__,
         object.__repr__,
     ):
-        rule = "a column of a state must hold text, numbers, truth values, dates, or what has words of its own"
+        rule = (
+            "a column of a state must hold text, numbers, booleans, dates, or objects with a "
+            "text form of their own"
+        )
         raise InputError("columns", rule, f"{name.removeprefix(COLUMN)!r} has {kind.__name__}")
     return str(value)
 
@@ -279,7 +282,8 @@ def _joint(mine: dict[str, np.ndarray], theirs: dict[str, np.ndarray]) -> dict[s
         other, kinds = theirs[name], {array.dtype.kind, theirs[name].dtype.kind}
         alike = kinds <= set("US") or "O" in kinds or not kinds & set("USMmV") or len(kinds) == 1
         if array.shape[1:] != other.shape[1:] or not alike:
-            rule = f"all rows of a state need a {name.removeprefix(COLUMN)!r} of the same kind and shape"
+            column = name.removeprefix(COLUMN)
+            rule = f"all rows of a state need a {column!r} of the same kind and shape"
             raise InputError(
                 "rows",
                 rule,

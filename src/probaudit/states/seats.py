@@ -7,7 +7,7 @@ import numpy as np
 
 from .sampling import drawn
 
-Part = dict[str, np.ndarray]
+Arrays = dict[str, np.ndarray]
 
 
 class Seats:
@@ -20,7 +20,7 @@ class Seats:
     def __init__(self, rows: int, size: int) -> None:
         self.numbers = drawn(rows, size)
         self._taken = np.zeros(len(self.numbers), bool)
-        self._arrays: Part = {}
+        self._arrays: Arrays = {}
 
     def inside(self, first: int, count: int) -> np.ndarray:
         """Which of `count` rows, numbered from `first` on, are of the sample; from 0, rising."""
@@ -42,7 +42,7 @@ class Seats:
         first = int(np.searchsorted(self.numbers, numbers[0])) if len(numbers) else 0
         return whole[first : first + len(numbers)]
 
-    def put(self, numbers: np.ndarray, part: Part, form: Part) -> None:
+    def put(self, numbers: np.ndarray, part: Arrays, form: Arrays) -> None:
         """Rows with these numbers, all of the sample. `form` has the types of all rows so far."""
         place = np.searchsorted(self.numbers, numbers)
         for name, array in part.items():
@@ -55,7 +55,7 @@ class Seats:
                 self._arrays[name][place] = array
         self._taken[place] = True
 
-    def rows(self, form: Part) -> Part:
+    def rows(self, form: Arrays) -> Arrays:
         """Those that have come, in the order of their numbers; arrays as in `form`, which are given
         back if none has come."""
         if not self._taken.any():

@@ -36,7 +36,7 @@ PLAIN_COLUMNS = {
     "weight_decisions": 0,
     "weight_sums": 0,
     "weight_cells": 0,
-    "sides": 2,
+    "class_cells": 2,
 }
 SETTLING = threading.Lock()  # not of the state itself, which may be copied and sent
 CALL_VALUES = 2**20  # values that are turned from columns into rows at a time
@@ -177,9 +177,9 @@ class Statistics:
     """Counts and exact sums over rows. `update` adds a block, `merge` (or +) another state,
     `finalise` reads it."""
 
-    def __init__(self, plan: Plan, *, sides: bool = False) -> None:
-        """sides : whether each of two classes gets a grid of its own, by its probability; for rows
-        without weights."""
+    def __init__(self, plan: Plan, *, class_cells: bool = False) -> None:
+        """class_cells : whether each of two classes gets a grid over its own probability; only for
+        rows without weights."""
         # numba is loaded when the first pass starts
         from ..kernels.tallies import Tallies, new_running
 
@@ -188,7 +188,7 @@ class Statistics:
 
         K, weighted = plan.n_classes, plan.weighted
         dense = K if K <= DENSE_CLASSES else 0
-        self.plan, self._sides = plan, sides
+        self.plan, self._class_cells = plan, class_cells
         self._settled: Tallies = Tallies(
             ranks=zeros(K),
             infinite=zeros(K),
@@ -200,10 +200,10 @@ class Statistics:
             weight_decisions=zeros(2 * dense * dense if weighted else 0, 4),
             weight_sums=zeros(K if weighted else 0, 8),
             weight_cells=zeros(CELLS if weighted else 0, 4),
-            sides=zeros(2 * CELLS if sides else 0, 4),
+            class_cells=zeros(2 * CELLS if class_cells else 0, 4),
         )
         self._room: np.ndarray | None = None
-        self._running, self._waiting = new_running(K, 2 * CELLS if sides else CELLS), 0
+        self._running, self._waiting = new_running(K, 2 * CELLS if class_cells else CELLS), 0
         self._sparse = None if dense else SparseCounts(weighted)
         self._costs = {name: zeros(*cost.matrix.shape) for name, cost in plan.costs.items()}
         self._weight_costs = {
@@ -273,7 +273,7 @@ class Statistics:
         raise."""
         if self.plan.on_bad_rows == "error":
             fresh, fresh_events = (
-                Statistics(self.plan, sides=self._sides),
+                Statistics(self.plan, class_cells=self._class_cells),
                 None if events is None else events.like(),
             )
             fresh._score(block, weights, fresh_events)
@@ -385,7 +385,7 @@ class Statistics:
         return self
 
     def __add__(self, other: Statistics) -> Statistics:
-        return Statistics(self.plan, sides=self._sides).merge(self).merge(other)
+        return Statistics(self.plan, class_cells=self._class_cells).merge(self).merge(other)
 
     def _merge_tallies(self, other: Tallies, sign: int) -> None:
         from ..kernels.merging import merge
@@ -398,8 +398,8 @@ class Statistics:
                 mine += sign * theirs
 
     def to_bytes(self) -> bytes:
-        """Every number of the state but those of `sides`. Equal for equal rows, however they were
-        cut, ordered and merged."""
+        """Every number of the state except `class_cells`. Equal rows give equal bytes, for any
+        division into blocks, any order and any merge tree."""
         arrays = [
             *self._tallies[:-1],
             self._bad,
@@ -431,10 +431,10 @@ class Statistics:
                 array[...] = stored[name]
 
     @property
-    def sides(self) -> np.ndarray:
+    def class_cells(self) -> np.ndarray:
         """For each of two classes, if asked for: rows, hits, and the pair of the sum of p - middle,
         [2, G, 4]."""
-        return self._tallies.sides.reshape(2, -1, 4)
+        return self._tallies.class_cells.reshape(2, -1, 4)
 
     def mean_outputs(self) -> np.ndarray:
         """The weighted mean of each class's probability, [K], without finalising the rest."""

@@ -6,7 +6,7 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING
 
-from ...engines.cluster import Parted, connected, each_block
+from ...engines.cluster import PartitionedRows, connected, each_block
 from ...states import Plan
 from .streaming import C, fit_in_passes
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from distributed import Client
 
 
-def fit_on_cluster(calibrator: C, source: Parted, plan: Plan, *, client: Client | None = None) -> C:
+def fit_on_cluster(calibrator: C, source: PartitionedRows, plan: Plan, *, client: Client | None = None) -> C:
     """A copy of a calibrator, fitted to all rows of a source in repeated passes.
 
     The blocks are those of the fit in memory, whatever the partitions of the source, so that the

@@ -13,14 +13,14 @@ from pyarrow import parquet
 
 import probaudit as pb
 from probaudit.engines import row_source, stream
-from probaudit.engines.column_readers import Sides
+from probaudit.engines.column_readers import ColumnReaders
 from probaudit.files.reading import read
 from probaudit.states import AuditState, Plan
 
 ROWS = 1_000
 
 
-def side(name, sizes, *, fails_at=None, seed=0):
+def reader(name, sizes, *, fails_at=None, seed=0):
     """A column whose values are the numbers of rows, in batches of these sizes, in uneven time."""
     rng, start = np.random.default_rng(seed), 0
     for size in sizes:
@@ -31,10 +31,10 @@ def side(name, sizes, *, fails_at=None, seed=0):
         start += size
 
 
-def joined(sides, names, threads):
+def joined(readers, names, threads):
     """What threads got of them: whole rows, by their number."""
     schema = pa.schema([(name, pa.int64()) for name in names])
-    batches, found = Sides(sides, schema, lambda start, batch: [(start, batch)]), []
+    batches, found = ColumnReaders(readers, schema, lambda start, batch: [(start, batch)]), []
 
     def take():
         for start, batch in batches:
@@ -56,8 +56,8 @@ def joined(sides, names, threads):
     ids=["alike", "not alike"],
 )
 def test_every_row_is_joined_once(threads, cuts):
-    sides = [side(f"c{i}", sizes, seed=i) for i, sizes in enumerate(cuts)]
-    found = joined(sides, ["c0", "c1", "c2"], threads)
+    readers = [reader(f"c{i}", sizes, seed=i) for i, sizes in enumerate(cuts)]
+    found = joined(readers, ["c0", "c1", "c2"], threads)
     assert [start for start, _ in found] == np.cumsum([0, *(batch.num_rows for _, batch in found)])[
         :-1
     ].tolist()
@@ -71,17 +71,17 @@ def test_every_row_is_joined_once(threads, cuts):
 @pytest.mark.parametrize("broken", [0, 1])
 @pytest.mark.parametrize("fails_at", [0, 300, 900])
 def test_rows_before_the_end_of_a_side_are_handed_out(threads, broken, fails_at):
-    sides = [
-        side(f"c{i}", [100] * 10, fails_at=fails_at if i == broken else None) for i in range(2)
+    readers = [
+        reader(f"c{i}", [100] * 10, fails_at=fails_at if i == broken else None) for i in range(2)
     ]
-    found = joined(sides, ["c0", "c1"], threads)
+    found = joined(readers, ["c0", "c1"], threads)
     assert sum(batch.num_rows for _, batch in found) == fails_at
 
 
 def test_rows_of_different_numbers_are_never_joined():
-    late = ((start + 100, batch) for start, batch in side("b", [100] * 3))
-    batches = Sides(
-        [side("a", [100] * 3), late],
+    late = ((start + 100, batch) for start, batch in reader("b", [100] * 3))
+    batches = ColumnReaders(
+        [reader("a", [100] * 3), late],
         pa.schema([("a", pa.int64()), ("b", pa.int64())]),
         lambda *rows: [rows],
     )
@@ -116,7 +116,7 @@ def test_labels_of_other_batches_than_outputs(tmp_path, monkeypatch, columns, th
 
 @pytest.mark.parametrize("damaged", ["p_0", "p_39"])
 def test_a_bad_row_before_a_damaged_column_is_told_first(tmp_path, monkeypatch, damaged):
-    """Whichever side has the damage; and the damage, if there is no bad row before."""
+    """Whichever reader has the damage; and the damage, if there is no bad row before."""
     monkeypatch.setattr(row_source, "LEAST_ROWS", 1)
     monkeypatch.setattr(row_source, "MOST_ROWS", 20)
     monkeypatch.setattr(stream, "READERS_BYTES", 0)
@@ -152,7 +152,7 @@ def test_what_fails_between_rows_is_told(tmp_path, monkeypatch, threads):
         pa.table({"label": np.zeros(600, int), "p_0": np.full(600, 0.5), "p_1": np.full(600, 0.5)}),
         tmp_path / "x.parquet",
     )
-    source, join, calls = row_source.scan(tmp_path / "x.parquet"), Sides._join, []
+    source, join, calls = row_source.scan(tmp_path / "x.parquet"), ColumnReaders._join, []
 
     def failing(self):
         calls.append(1)
@@ -160,6 +160,6 @@ def test_what_fails_between_rows_is_told(tmp_path, monkeypatch, threads):
             raise MemoryError("no room to join")
         join(self)
 
-    monkeypatch.setattr(Sides, "_join", failing)
+    monkeypatch.setattr(ColumnReaders, "_join", failing)
     with pytest.raises(MemoryError, match="no room"):
         stream.stream(source, threads=threads)
