@@ -89,8 +89,9 @@ def test_log_odds_are_normal(classes, variance, prior, distance):
 
 
 @pytest.mark.parametrize(("argument", "value"), [
-    ("classes", 1), ("prior", 0), ("prior", 1), ("prior", math.nan), ("wrong_prior", 1.5), ("variance", 0),
-    ("variance", math.inf), ("scale", -1), ("scale", math.nan), ("n", 0), ("n", -5),
+    ("classes", 1), ("prior", 0), ("prior", 1), ("prior", math.nan), ("wrong_prior", 1.5),
+    ("variance", 0), ("variance", math.inf), ("scale", -1), ("scale", math.nan), ("n", 0),
+    ("n", -5),
 ])  # fmt: skip
 def test_refused(argument, value):
     with pytest.raises(pb.InputError) as caught:

@@ -340,7 +340,8 @@ def test_sharpness_against_the_reference(shared):
                 name,
                 key,
             )
-        words = f"calibration error (CAL) {found.calibration:.4f} of a total loss (TOT) of {found.total:.4f}"
+        words = f"calibration error (CAL) {found.calibration:.4f}"
+        words += f" of a total loss (TOT) of {found.total:.4f}"
         assert words in found.picture().caption
         assert f"Expected CAL if calibrated: {found.expected:.4f}" in found.picture().caption
 
