@@ -125,7 +125,9 @@ def _normal_nodes(*breaks: float) -> tuple[np.ndarray, np.ndarray]:
     return x, w / w.sum()
 
 
-def _losses(scores: np.ndarray, truth: np.ndarray, weight: np.ndarray) -> tuple[float, float]:
+def _grouping_losses(
+    scores: np.ndarray, truth: np.ndarray, weight: np.ndarray
+) -> tuple[float, float]:
     """The grouping losses of the Brier score and the log loss, as weighted sums."""
     log = Log().one_dimensional()
     return float((weight * (truth - scores) ** 2).sum()), float(
@@ -175,8 +177,8 @@ def linked_scores(
     scores = 2 * ndtr(-np.abs(x[:, 0]))
     truth = np.clip(np.where(x[:, 0] > 0, h(scores), 2 * scores - h(scores)), 0, 1)
     both = np.stack([linked, 2 * middles - linked])
-    losses = _losses(middles, np.clip(both, 0, 1), np.full(both.shape, 1 / both.size))
-    return GroupedWorld(x, _draw(rng, truth), scores, truth, *losses)
+    losses = _grouping_losses(middles, np.clip(both, 0, 1), np.full(both.shape, 1 / both.size))
+    return GroupedWorld(x, _bernoulli(rng, truth), scores, truth, *losses)
 
 
 def neural_outputs(
@@ -231,8 +233,8 @@ def neural_outputs(
     quarter = np.log(3) / np.sqrt(2 * spread)  # where the score is 1/4 or 3/4
     places, density = _normal_nodes(-quarter, 0.0, quarter)
     s = _sigmoid(np.sqrt(2 * spread) * places)[:, None]
-    losses = _losses(s, np.clip(s + room(s) * pushed, 0, 1), density[:, None] * mass)
-    return GroupedWorld(x, _draw(rng, truth), scores, truth, *losses)
+    losses = _grouping_losses(s, np.clip(s + room(s) * pushed, 0, 1), density[:, None] * mass)
+    return GroupedWorld(x, _bernoulli(rng, truth), scores, truth, *losses)
 
 
 def unfair_groups(
@@ -278,14 +280,19 @@ def unfair_groups(
     scores = rng.random(n)
     truth = scores + effect[number] * np.minimum(scores, 1 - scores)
     middles = (np.arange(100_000) + 0.5) / 100_000
-    losses = _losses(
+    losses = _grouping_losses(
         middles,
         middles + effect[:, None] * np.minimum(middles, 1 - middles),
         share[:, None] / len(middles),
     )
     features = np.column_stack([number, rng.standard_normal((n, noise_features))])
     return GroupedWorld(
-        features, _draw(rng, truth), scores, truth, *losses, group=np.array(list(effects))[number]
+        features,
+        _bernoulli(rng, truth),
+        scores,
+        truth,
+        *losses,
+        group=np.array(list(effects))[number],
     )
 
 
@@ -346,7 +353,7 @@ def _sigmoid(z: np.ndarray) -> np.ndarray:
     return np.where(z >= 0, 1 / (1 + e), e / (1 + e))
 
 
-def _draw(rng: np.random.Generator, truth: np.ndarray) -> np.ndarray:
+def _bernoulli(rng: np.random.Generator, truth: np.ndarray) -> np.ndarray:
     return (rng.random(len(truth)) < truth).astype(np.int64)
 
 

@@ -487,7 +487,7 @@ def test_stated_confidence():
     assert found.error == float(pb.calibration_error(pairs))
     assert found.event == "the answer"
     assert diagrams.smooth_calibration_diagram(pairs).n == 300
-    with pytest.raises(pb.InputError, match="classes are unknown"):
+    with pytest.raises(pb.InputError, match="must be class probabilities"):
         diagrams.classwise_diagram(pairs)
 
 

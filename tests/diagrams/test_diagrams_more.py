@@ -341,7 +341,7 @@ def test_two_classes_show_intervals_and_outputs(binary):
     assert [rule.x for rule in marks(intervals, Rule)] == pytest.approx([0.03, 0.85])
     regions = [bar for bar in marks(intervals, Bars) if bar.faint]
     assert [bar.detail["decision"][0] for bar in regions] == ["0", "reject", "1"]
-    assert intervals.title == "0 up to 0.03, reject up to 0.85, 1 beyond"
+    assert intervals.title == "0 up to 0.03, reject up to 0.85, 1 above"
     expected = np.histogram(binary.mcs[binary.y == 1, 1], 50, (0, 1))[0] / len(binary.y)
     np.testing.assert_allclose(found.density[1], expected)
     np.testing.assert_allclose(found.density.sum(), 1)

@@ -206,9 +206,7 @@ def test_words():
     assert "The class frequencies changed in rows 0 to 1,999" in alarms["priors"]
     assert re.search(r"class \d: \d+\.\d% to \d+\.\d%\.", alarms["priors"])
     text = monitor.report()
-    assert (
-        "2,000 rows, 1 check of the last 2,000 rows, against a reference of 5,000 rows" in text
-    )
+    assert "2,000 rows, 1 check of the last 2,000 rows, against a reference of 5,000 rows" in text
     assert "ALARM (worse)" in text
     assert "at most 5%" in text
     assert "No window is full yet" in Monitor(rows(50, 0)).report()

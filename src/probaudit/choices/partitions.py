@@ -68,14 +68,14 @@ def _combined_codes(*labels: np.ndarray) -> np.ndarray:
     """A cell number for each combination of labels that occurs."""
     codes = np.zeros(len(labels[0]), np.int64)
     for label in labels:
-        place = _places(label)
+        place = _codes(label)
         codes = np.unique(codes * (int(place.max(initial=0)) + 1) + place, return_inverse=True)[
             1
         ].reshape(-1)
     return codes
 
 
-def _places(label: np.ndarray) -> np.ndarray:
+def _codes(label: np.ndarray) -> np.ndarray:
     """A number for each distinct value, in sorted order if the values can be sorted."""
     try:
         return np.unique(label, return_inverse=True)[1].reshape(-1)
@@ -96,7 +96,7 @@ def rising_order(outputs: np.ndarray) -> np.ndarray:
     return sorting_order(np.where(bits < 0, ~bits, bits ^ np.iinfo(np.int64).min).view(np.uint64))
 
 
-def _ranks(codes: np.ndarray) -> np.ndarray:
+def _dense_ranks(codes: np.ndarray) -> np.ndarray:
     """The rank of each code among the distinct codes."""
     from ..kernels.sorting import sorting_order
 
@@ -168,7 +168,7 @@ class EqualWidth(Partition):
                 outputs[part], bits[part], self.cuts, first, self.right, codes[part]
             ),
         )
-        return _ranks(codes)
+        return _dense_ranks(codes)
 
     @property
     def edges(self) -> np.ndarray:
@@ -268,7 +268,7 @@ class EqualMass(Partition):
     def cells(self, outputs: np.ndarray, order: np.ndarray | None = None) -> np.ndarray:
         """As for every partition. `order` sorts the outputs, if already known."""
         order = rising_order(_single(outputs, "EqualMass")) if order is None else order
-        rising, starts = outputs[order], self._starts(len(outputs))
+        rising, starts = outputs[order], self._bin_starts(len(outputs))
         cuts = np.unique((rising[starts - 1] + rising[starts]) / 2)
         sizes = np.diff(np.r_[0, np.searchsorted(rising, cuts, side="right"), len(outputs)])
         sizes, found = sizes[sizes > 0], np.empty(len(outputs), np.int64)
@@ -278,7 +278,8 @@ class EqualMass(Partition):
     def grid_cells(self, place: np.ndarray, rows: np.ndarray) -> np.ndarray:
         first = np.cumsum(rows) - rows
         return np.unique(
-            np.searchsorted(self._starts(int(rows.sum())), first, side="right"), return_inverse=True
+            np.searchsorted(self._bin_starts(int(rows.sum())), first, side="right"),
+            return_inverse=True,
         )[1].reshape(-1)
 
     def placed(self, outputs: np.ndarray) -> Partition:
@@ -287,7 +288,7 @@ class EqualMass(Partition):
         np.minimum.at(least, cells, outputs)
         return Cuts(least[1:])
 
-    def _starts(self, rows: int) -> np.ndarray:
+    def _bin_starts(self, rows: int) -> np.ndarray:
         """The first row of each bin except the first, in sorted order."""
         small, larger = divmod(rows, self.bins)
         starts = np.cumsum(np.full(self.bins, small) + (np.arange(self.bins) < larger))[:-1]
@@ -325,12 +326,12 @@ class KDTree(Partition):
         return f"cells of a k-d tree, split at the {self.split} while they hold {least}"
 
     def cells(self, outputs: np.ndarray) -> np.ndarray:
-        return self._grown(outputs)[0]
+        return self._grow_tree(outputs)[0]
 
-    def _grown(self, outputs: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    def _grow_tree(self, outputs: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         from ..kernels.trees import tree_cells
 
-        points = _points(outputs)
+        points = _simplex_points(outputs)
         least = max(2.0, self.gamma * len(points) if self.min_rows is None else self.min_rows)
         found: tuple[np.ndarray, np.ndarray, np.ndarray] = tree_cells(
             points, least, self.split == "median"
@@ -338,10 +339,10 @@ class KDTree(Partition):
         return found
 
     def placed(self, outputs: np.ndarray) -> Partition:
-        return Boxes(*self._grown(outputs)[1:])
+        return Boxes(*self._grow_tree(outputs)[1:])
 
 
-def _points(outputs: np.ndarray) -> np.ndarray:
+def _simplex_points(outputs: np.ndarray) -> np.ndarray:
     """Outputs as points of the simplex."""
     points = (
         outputs
@@ -364,7 +365,7 @@ class Boxes(Partition):
     def cells(self, outputs: np.ndarray) -> np.ndarray:
         from ..kernels.trees import find_boxes
 
-        points, found = _points(outputs), np.empty(len(outputs), np.int64)
+        points, found = _simplex_points(outputs), np.empty(len(outputs), np.int64)
         each_chunk(
             points, lambda part: find_boxes(points[part], self.nodes, self.cuts, found[part])
         )

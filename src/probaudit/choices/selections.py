@@ -116,12 +116,12 @@ class OutputIn(Selection):
         return f"{which} from {self.low:g} to {self.high:g}"
 
     def mask(self, view: View) -> np.ndarray:
-        outputs = self._outputs(view.outputs)
+        outputs = self._selected_outputs(view.outputs)
         return np.asarray(
             (outputs >= self.low * (1 - SLACK)) & (outputs <= self.high * (1 + SLACK))
         )
 
-    def _outputs(self, outputs: np.ndarray) -> np.ndarray:
+    def _selected_outputs(self, outputs: np.ndarray) -> np.ndarray:
         if outputs.ndim == 1:
             if self.index is not None:
                 raise InputError(

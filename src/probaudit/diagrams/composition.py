@@ -189,7 +189,7 @@ def partition_composition_diagram(
     if most < 1:
         raise InputError("most", "must be at least 1", most)
     predictions = rows_of(y_true, y_proba, **options)
-    group, names, heat = _groups(predictions, groups, features, partition)
+    group, names, heat = _groups_of_rows(predictions, groups, features, partition)
     seen, rows = event_rows(predictions, TopLabel()), GoodRows.of(predictions)
     own, weights = group[rows.places], shares(rows.weights)
     kept = (own >= 0) & (weights > 0)
@@ -214,11 +214,8 @@ def partition_composition_diagram(
     size = (weight**2)[shown] / total(weights**2)[shown]
     if predictions.cluster_numbers is not None:
         clusters = Clusters(predictions.cluster_numbers[rows.places], weights)
-        wider = []
-        for g, rate in zip(shown, observed, strict=True):
-            inside = np.flatnonzero(kept & (own == g))
-            wider.append(clusters.part(inside).widening(seen.view.labels[inside] - rate))
-        size /= np.array(wider) ** 2
+        members = [np.flatnonzero(kept & (own == g)) for g in shown]
+        size /= _design_effects(clusters, seen.view.labels, members, observed)
     low, high = clopper_pearson(observed, size)
     return PartitionComposition(
         name=np.array([names[g] for g in shown]),
@@ -235,7 +232,18 @@ def partition_composition_diagram(
     )
 
 
-def _groups(
+def _design_effects(
+    clusters: Clusters, hits: np.ndarray, members: list[np.ndarray], rates: np.ndarray
+) -> np.ndarray:
+    """The design effect of each group, given its rows and its rate."""
+    wider = [
+        clusters.part(inside).widening(hits[inside] - rate)
+        for inside, rate in zip(members, rates, strict=True)
+    ]
+    return np.array(wider) ** 2
+
+
+def _groups_of_rows(
     predictions: Predictions, groups: Any, features: Any, partition: int
 ) -> tuple[np.ndarray, list[str], np.ndarray]:
     """The group of each row (-1 for none), and the name and the temperature of each group."""
@@ -252,7 +260,7 @@ def _groups(
         names = [f"{region.rule}  {region.outputs}".rstrip() for region in table]
         return found, names, np.full(len(names), np.nan)
     if hasattr(groups, "member_of_"):
-        return _learned(predictions, groups, features, partition)
+        return _groups_of_calibrator(predictions, groups, features, partition)
     values = as_array(groups.values if isinstance(groups, Column) else groups, "groups")
     if values.shape != (len(predictions),):
         raise InputError(
@@ -264,7 +272,7 @@ def _groups(
     return found.reshape(-1), [str(name) for name in known], np.full(len(known), np.nan)
 
 
-def _learned(
+def _groups_of_calibrator(
     predictions: Predictions, calibrator: GroupCalibration, features: Any, partition: int
 ) -> tuple[np.ndarray, list[str], np.ndarray]:
     """One partition of a group calibration. The temperature of a group is that of its calibrator,

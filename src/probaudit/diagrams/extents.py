@@ -25,12 +25,12 @@ def extent(panel: Panel, side: Literal["x", "y"]) -> tuple[float, float]:
         return -0.5, len(axis.categories) - 0.5
     if axis.low is not None and axis.high is not None:
         return float(axis.low), float(axis.high)
-    shown = np.concatenate([np.zeros(0), *(_values(mark, side) for mark in panel.marks)])
+    shown = np.concatenate([np.zeros(0), *(_mark_values(mark, side) for mark in panel.marks)])
     shown = shown[np.isfinite(shown) & ((shown > 0) | (axis.scale == "linear"))]
     if not len(shown):
         shown = np.array([0.1, 1.0]) if axis.scale == "log" else np.array([0.0, 1.0])
     low, high = float(shown.min()), float(shown.max())
-    flush = _bars(panel, side)
+    flush = _bar_bottoms(panel, side)
     ends = (low, high) if axis.scale == "linear" else (np.log(low), np.log(high))
     span = ends[1] - ends[0] or abs(ends[0]) or 1.0
     ends = (ends[0] - MARGIN * span * (low not in flush), ends[1] + MARGIN * span)
@@ -53,7 +53,7 @@ def inside(mark: Points, panel: Panel) -> bool:
     return bool(np.all((mark.x >= left) & (mark.x <= right) & (mark.y >= low) & (mark.y <= high)))
 
 
-def _bars(panel: Panel, side: str) -> set[float]:
+def _bar_bottoms(panel: Panel, side: str) -> set[float]:
     """The bottoms of bars, below which there is no margin."""
     return {
         float(mark.bottom.min())
@@ -62,7 +62,7 @@ def _bars(panel: Panel, side: str) -> set[float]:
     }
 
 
-def _values(mark: Mark, side: str) -> np.ndarray:
+def _mark_values(mark: Mark, side: str) -> np.ndarray:
     """The values of a mark along an axis."""
     if isinstance(mark, Line):
         return np.asarray(mark.x if side == "x" else mark.y, float)

@@ -61,7 +61,7 @@ class GroupingDiagram(GroupingRates, Diagram):
         bins = Points(stated, observed, role="observed", detail=detail)
         x = Axis("predicted probability", 0.0, 1.0)
         above = Panel(
-            (Rule(role="reference"), *self._regions(), curve, bins),
+            (Rule(role="reference"), *self._region_marks(), curve, bins),
             x,
             Axis("observed rate", 0.0, 1.0),
             square=True,
@@ -94,7 +94,7 @@ class GroupingDiagram(GroupingRates, Diagram):
             parts.append(f"Every region has fewer than {THIN} rows: the rates are imprecise.")
         return " ".join(parts)
 
-    def _regions(self) -> list[Mark]:
+    def _region_marks(self) -> list[Mark]:
         """Regions with a rate significantly above or below that of their bin, in front of those
         without a significant difference."""
         higher, differs = self.region_observed > self.observed[self.region_bin], self.region_differs

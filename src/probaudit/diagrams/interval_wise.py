@@ -25,7 +25,7 @@ from ..data.inputs import RowOptions, documents_row_options, rows_of
 from ..errors import InputError
 from .diagram import Diagram
 from .group_errors import error_interval
-from .picture import Axis, Bars, Panel, Picture, Points
+from .picture import Axis, Bars, Mark, Panel, Picture, Points
 
 NUMBERS = (
     *("start", "stop", "rows", "share", "stated", "observed"),
@@ -68,49 +68,7 @@ class IntervalWise(Diagram):
 
     def picture(self) -> Picture:
         at, zero = np.arange(len(self.name)) * 1.0, np.zeros(len(self.name))
-        upper, lower = at - 0.18, at + 0.18
-        detail = {
-            "interval": self.name,
-            "predicted": self.stated,
-            "observed": self.observed,
-            "error": self.error,
-        }
-        detail |= {"95% limit if calibrated": self.null_high}
-        beyond = {"interval": self.name, "observed": self.observed, "beyond": self.beyond}
-        errors = (
-            Bars.lying(
-                upper,
-                zero,
-                self.error,
-                thickness=0.32,
-                role="observed",
-                name="error",
-                detail=detail,
-            ),
-            Bars.lying(
-                upper,
-                zero,
-                self.null_high,
-                thickness=0.42,
-                faint=True,
-                role="chance",
-                name="95% limit if calibrated",
-                detail=detail,
-            ),
-            Points(self.error, upper, self.low, self.high, across=True, role="reference"),
-            Bars.lying(
-                lower,
-                zero,
-                self.beyond,
-                thickness=0.32,
-                role="over",
-                name="outside the interval",
-                detail=beyond,
-            ),
-            Points(
-                self.beyond, lower, self.beyond_low, self.beyond_high, across=True, role="reference"
-            ),
-        )
+        errors = (*self._error_marks(at - 0.18), *self._outside_marks(at + 0.18))
         rows = (
             Bars.lying(
                 at,
@@ -129,6 +87,36 @@ class IntervalWise(Diagram):
         caption += "Lines are 95% intervals."
         title = "Calibration error by confidence range"
         return Picture(panels, title, self._description(), caption)
+
+    def _error_marks(self, at: np.ndarray) -> tuple[Mark, ...]:
+        zero, detail = (
+            np.zeros(len(at)),
+            {
+                "interval": self.name,
+                "predicted": self.stated,
+                "observed": self.observed,
+                "error": self.error,
+                "95% limit if calibrated": self.null_high,
+            },
+        )
+        limit: dict[str, Any] = {"role": "chance", "name": "95% limit if calibrated"}
+        error: dict[str, Any] = {"role": "observed", "name": "error"}
+        return (
+            Bars.lying(at, zero, self.error, thickness=0.32, detail=detail, **error),
+            Bars.lying(
+                at, zero, self.null_high, thickness=0.42, faint=True, detail=detail, **limit
+            ),
+            Points(self.error, at, self.low, self.high, across=True, role="reference"),
+        )
+
+    def _outside_marks(self, at: np.ndarray) -> tuple[Mark, ...]:
+        detail = {"interval": self.name, "observed": self.observed, "outside": self.beyond}
+        style: dict[str, Any] = {"role": "over", "name": "outside the interval", "detail": detail}
+        ends = self.beyond_low, self.beyond_high
+        return (
+            Bars.lying(at, np.zeros(len(at)), self.beyond, thickness=0.32, **style),
+            Points(self.beyond, at, *ends, across=True, role="reference"),
+        )
 
     def _description(self) -> str:
         words = [
@@ -177,19 +165,7 @@ def interval_wise_diagram(
     >>> abs(found.share @ found.error - whole) < 1e-12
     np.True_
     """
-    ends = as_numbers(edges, "edges").astype(np.float64)
-    if (
-        ends.ndim != 1
-        or len(ends) < 2
-        or ends[0] != 0
-        or ends[-1] != 1
-        or not (np.diff(ends) > 0).all()
-    ):
-        raise InputError("edges", "must increase from 0 to 1", ends.tolist())
-    if names is not None and len(names) != len(ends) - 1:
-        raise InputError(
-            "names", f"must have one name for each of the {len(ends) - 1} intervals", len(names)
-        )
+    ends = _valid_edges(edges, names)
     given = rows_of(y_true, y_proba, **options)
     prepared = PreparedRows.of(
         given, (Binary() if given.n_classes == 2 else TopLabel()) if lens is None else lens
@@ -226,3 +202,14 @@ def interval_wise_diagram(
     columns["rows"] = columns["rows"].astype(np.int64)
     definition = Definition(chosen, partition, as_distance(distance)).words(pairs=given.pairs)
     return IntervalWise(np.array(labels), **columns, definition=definition)
+
+
+def _valid_edges(edges: Any, names: Sequence[str] | None) -> np.ndarray:
+    ends = as_numbers(edges, "edges").astype(np.float64)
+    rising = ends.ndim == 1 and len(ends) > 1 and bool((np.diff(ends) > 0).all())
+    if not rising or ends[0] != 0 or ends[-1] != 1:
+        raise InputError("edges", "must increase from 0 to 1", ends.tolist())
+    if names is not None and len(names) != len(ends) - 1:
+        rule = f"must have one name for each of the {len(ends) - 1} intervals"
+        raise InputError("names", rule, len(names))
+    return ends

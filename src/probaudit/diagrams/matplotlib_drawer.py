@@ -62,7 +62,7 @@ def draw(picture: Picture, ax: Axes | None = None) -> Drawing:
         axes = _divided(picture, ax)
     lines = [picture.title, picture.panels[0].title]
     axes[0].set_title(
-        "\n".join(_plain(line) for line in lines if line), loc="left", fontsize=10, color=INK
+        "\n".join(_escaped(line) for line in lines if line), loc="left", fontsize=10, color=INK
     )
     if picture.columns == 1:  # small panels have no room for a legend
         _legend(picture, axes, axes[0])
@@ -173,7 +173,7 @@ def _axis(axis: Axis, ax: Axes, side: str, ends: tuple[float, float]) -> None:
     limit(ends[::-1] if axis.categories is not None and side == "y" else ends)
     own.set_label_text(axis.title, fontsize=9.5, color=INK)
     if axis.categories is not None:
-        own.set_ticks(range(len(axis.categories)), [_plain(name) for name in axis.categories])
+        own.set_ticks(range(len(axis.categories)), [_escaped(name) for name in axis.categories])
         own.grid(False)
         if side == "x" and sum(map(len, axis.categories)) > ROW_OF_NAMES:
             own.set_tick_params(rotation=40)
@@ -193,7 +193,7 @@ def _axis(axis: Axis, ax: Axes, side: str, ends: tuple[float, float]) -> None:
 def _mark(mark: Mark, panel: Panel, ax: Axes, order: float) -> None:
     paint: dict[str, Any] = {
         "color": colour(mark.role),
-        "label": _plain(mark.name) or "_",
+        "label": _escaped(mark.name) or "_",
         "zorder": order,
     }
     if isinstance(mark, Line):
@@ -231,7 +231,7 @@ def _mark(mark: Mark, panel: Panel, ax: Axes, order: float) -> None:
         ax.text(
             mark.x,
             mark.y,
-            _plain(mark.text),
+            _escaped(mark.text),
             ha=align,
             va="center",
             fontsize=8.5,
@@ -244,7 +244,7 @@ def _areas(size: np.ndarray) -> np.ndarray:
     return np.asarray(LARGEST_POINT * np.asarray(size, float) / max(float(np.max(size)), 1e-300))
 
 
-def _plain(text: str) -> str:
+def _escaped(text: str) -> str:
     """Escape dollar signs, so that names are not parsed as formulas."""
     return text.replace("$", r"\$")
 
@@ -256,7 +256,7 @@ def _legend(picture: Picture, axes: list[Axes], place: Any) -> None:
         handles, names = ax.get_legend_handles_labels()
         for handle, name in zip(handles, names, strict=True):
             found.setdefault(name, handle)
-    order = [_plain(mark.name) for panel in picture.panels for mark in panel.marks if mark.name]
+    order = [_escaped(mark.name) for panel in picture.panels for mark in panel.marks if mark.name]
     found = {name: found[name] for name in dict.fromkeys(order) if name in found}
     if not found:
         return

@@ -219,7 +219,7 @@ def risk_curve_diagram(
     if isinstance(calibrator, str) and calibrator != "none":
         raise InputError("calibrator", 'must be a calibrator, None or "none"', repr(calibrator))
     if calibrator != "none":
-        systems["after calibration"] = _calibrated(rows, calibrator, cv, seed)
+        systems["after calibration"] = _out_of_fold(rows, calibrator, cv, seed)
     for name, outputs in (others or {}).items():
         if name in systems:
             raise InputError("others", "must not use the name of another curve", repr(name))
@@ -231,7 +231,7 @@ def risk_curve_diagram(
     )
 
 
-def _calibrated(rows: Predictions, calibrator: Any, cv: Any, seed: int) -> Predictions:
+def _out_of_fold(rows: Predictions, calibrator: Any, cv: Any, seed: int) -> Predictions:
     """Out-of-fold probabilities of the rows that are used."""
     found = calibration_loss(rows, calibrator=calibrator, cv=cv, seed=seed, interval=None)
     weights = None if rows.sample_weight is None else rows.sample_weight[found.rows]

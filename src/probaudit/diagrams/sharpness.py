@@ -27,7 +27,7 @@ from ..engines.good_rows import survey
 from ..errors import InputError
 from ..states import Grid
 from ..text import counted
-from .diagram import Diagram
+from .diagram import Diagram, number
 from .picture import Axis, Band, Line, Panel, Picture, Rule
 
 POINTS = 101
@@ -177,19 +177,19 @@ class CalibrationSharpness(Diagram):
         )
 
     def _caption(self) -> str:
-        words = f"{NAMES[self.score]}: calibration error (CAL) {_amount(self.calibration)}"
+        words = f"{NAMES[self.score]}: calibration error (CAL) {number(self.calibration)}"
         if math.isfinite(self.low):
-            words += f" (95% interval {_amount(self.low)} to {_amount(self.high)})"
+            words += f" (95% interval {number(self.low)} to {number(self.high)})"
         if self.infinite_rows:
             rows = counted(self.infinite_rows)
             words += (
                 f"; the total loss (TOT) is infinite, as {rows} gave the true class probability 0"
             )
         else:
-            words += f" of a total loss (TOT) of {_amount(self.total)};"
+            words += f" of a total loss (TOT) of {number(self.total)};"
             words += " the rest is lack of sharpness"
         if math.isfinite(self.expected):
-            words += f". Expected CAL if calibrated: {_amount(self.expected)}"
+            words += f". Expected CAL if calibrated: {number(self.expected)}"
         if self.sampled:
             words += f". CAL and the gap are from a sample of {self.sampled:,} rows"
         return f"{words[0].upper()}{words[1:]}. {self.kernel.capitalize()}, {self.n:,} rows."
@@ -201,19 +201,6 @@ class CalibrationSharpness(Diagram):
             f" Confidences are densest near {self.confidence[peak]:.2f}, where"
             f" {self.event} is right {self.accuracy[peak]:.1%} of the time."
         )
-
-
-def _amount(value: float) -> str:
-    """A loss in a caption.
-
-    >>> _amount(0.00031), _amount(-0.0012), _amount(math.inf)
-    ('0.0003', '−0.0012', 'infinite')
-    """
-    return (
-        "infinite"
-        if math.isinf(value)
-        else f"{value:.4f}".replace("-0.0000", "0.0000").replace("-", "−")
-    )
 
 
 @documents_row_options

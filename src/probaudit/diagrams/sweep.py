@@ -28,7 +28,7 @@ class PartitionSweep(Diagram):
 
     @classmethod
     def of_sweep(cls, sweep: Sweep) -> PartitionSweep:
-        names, axis = _names(sweep.partitions)
+        names, axis = _partition_names(sweep.partitions)
         return cls(np.array(names), sweep.values, sweep.deviations, sweep.stable, axis)
 
     def columns(self) -> dict[str, np.ndarray]:
@@ -85,7 +85,7 @@ class PartitionSweep(Diagram):
         return f"Calibration error by {self.axis}: {words}. It is stable {span}."
 
 
-def _names(partitions: tuple[Partition, ...]) -> tuple[list[str], str]:
+def _partition_names(partitions: tuple[Partition, ...]) -> tuple[list[str], str]:
     """The name of each partition, and the title of their axis."""
     if all(isinstance(one, KDTree) and one.min_rows is None for one in partitions):
         return [

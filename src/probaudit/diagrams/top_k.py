@@ -207,19 +207,7 @@ def top_k_diagram(
     np.True_
     """
     rows = rows_of(y_true, y_proba, **options)
-    K = rows.n_classes
-    chosen = np.arange(1, min(MOST, K - 1) + 1) if ks is None else np.asarray(ks)
-    if (
-        chosen.ndim != 1
-        or not len(chosen)
-        or chosen.dtype.kind not in "iu"
-        or (np.diff(chosen) <= 0).any()
-    ):
-        raise InputError("ks", "must be increasing integers", repr(ks))
-    if chosen[0] < 1 or chosen[-1] >= K:
-        raise InputError(
-            "ks", f"must be at least 1 and below the number of classes ({K})", chosen.tolist()
-        )
+    chosen = _valid_ks(ks, rows.n_classes)
     partition = KDTree(2.0**-4) if partition is None else partition
     given = (
         {"model": rows}
@@ -251,6 +239,21 @@ def top_k_diagram(
             "the k most probable classes", partition, as_distance(distance)
         ).words(),
     )
+
+
+def _valid_ks(ks: Sequence[int] | None, classes: int) -> np.ndarray:
+    chosen = np.arange(1, min(MOST, classes - 1) + 1) if ks is None else np.asarray(ks)
+    if (
+        chosen.ndim != 1
+        or not len(chosen)
+        or chosen.dtype.kind not in "iu"
+        or (np.diff(chosen) <= 0).any()
+    ):
+        raise InputError("ks", "must be increasing integers", repr(ks))
+    if chosen[0] < 1 or chosen[-1] >= classes:
+        rule = f"must be at least 1 and below the number of classes ({classes})"
+        raise InputError("ks", rule, chosen.tolist())
+    return chosen
 
 
 def _top_k_error(

@@ -295,10 +295,10 @@ def _layers(mark: Mark, panel: Panel) -> Iterator[dict[str, Any]]:
         if hover and mark.detail:
             of = [_field(values, fields) for values in mark.detail.values()]
             encoding["tooltip"] = [
-                _shown(*row) for row in zip(mark.detail, of, mark.detail.values(), strict=True)
+                _tooltip(*row) for row in zip(mark.detail, of, mark.detail.values(), strict=True)
             ]
         return {
-            "data": {"values": _values(fields)},
+            "data": {"values": _records(fields)},
             "mark": {"type": kind} | paint | style,
             "encoding": encoding,
         }
@@ -347,7 +347,7 @@ def _rule(mark: Rule, panel: Panel, paint: dict[str, Any], named: dict[str, Any]
         ends = np.array(diagonal(panel))
         encoding = {"x": {"field": "x"}, "y": {"field": "y"}} | named
         return {
-            "data": {"values": _values({"x": ends, "y": ends})},
+            "data": {"values": _records({"x": ends, "y": ends})},
             "mark": {"type": "line"} | style,
             "encoding": encoding,
         }
@@ -367,7 +367,7 @@ def _field(values: Any, fields: dict[str, Any]) -> str:
     return known
 
 
-def _shown(name: str, field: str, values: Sequence[object] | np.ndarray) -> dict[str, Any]:
+def _tooltip(name: str, field: str, values: Sequence[object] | np.ndarray) -> dict[str, Any]:
     """The tooltip of a column."""
     kind = np.asarray(values).dtype.kind
     if kind not in "iuf":
@@ -380,7 +380,7 @@ def _shown(name: str, field: str, values: Sequence[object] | np.ndarray) -> dict
     }
 
 
-def _values(columns: Mapping[str, Any]) -> list[dict[str, Any]]:
+def _records(columns: Mapping[str, Any]) -> list[dict[str, Any]]:
     """Columns as records, with numbers rounded to six digits."""
     rounded = [
         [_round(value) for value in np.asarray(column).tolist()] for column in columns.values()

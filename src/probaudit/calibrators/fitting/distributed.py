@@ -14,7 +14,9 @@ if TYPE_CHECKING:
     from distributed import Client
 
 
-def fit_on_cluster(calibrator: C, source: PartitionedRows, plan: Plan, *, client: Client | None = None) -> C:
+def fit_on_cluster(
+    calibrator: C, source: PartitionedRows, plan: Plan, *, client: Client | None = None
+) -> C:
     """A copy of a calibrator, fitted to all rows of a source in repeated passes.
 
     The blocks are those of the fit in memory, whatever the partitions of the source, so that the
