@@ -24,7 +24,7 @@ from .lens_errors import (
     binned_error,
     definition_of,
     event_words,
-    tested_jointly,
+    holm_adjusted,
 )
 
 MOST_GROUPS = 50  # values of a column beyond which it does not split the rows into groups
@@ -107,7 +107,7 @@ def group_errors(evidence: Evidence) -> tuple[Group, ...]:
             error = replace(error, event=event)
             rate = Estimate(observed, low=low, high=high, n=len(inside), definition=words)
             found.append(Group(name, value, len(inside), stated, rate, error))
-    errors = tested_jointly([group.error for group in found], nulls)
+    errors = holm_adjusted([group.error for group in found], nulls)
     return tuple(replace(group, error=error) for group, error in zip(found, errors, strict=True))
 
 

@@ -347,7 +347,7 @@ def class_errors(evidence: Evidence) -> tuple[LensError | None, tuple[LensError,
         per_class=dict(zip(classes, values, strict=True)),
     )
     average = average if p is None else average.with_p_value(p)
-    return average, tested_jointly(found, nulls)
+    return average, holm_adjusted(found, nulls)
 
 
 def _classwise_null(
@@ -492,7 +492,7 @@ class NullModel:
         return lambda gaps: self.binomial.noise(gaps, resamples, seed, self.around.observed)
 
 
-def tested_jointly(
+def holm_adjusted(
     errors: Sequence[LensError], nulls: Sequence[NullModel]
 ) -> tuple[LensError, ...]:
     """The same errors, tested together (Holm 1979).
