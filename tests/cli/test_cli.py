@@ -95,7 +95,7 @@ def test_logits_costs_weights_and_confidence(frame, tmp_path):
         frame["label"],
         frame.filter(like="z_").to_numpy(),
         matrix,
-        labels=["ant", "bee", "cat"],
+        classes=["ant", "bee", "cat"],
         from_logits=True,
     )
     assert json.loads(result.output)["estimates"]["cost_risk"]["value"] == pytest.approx(expected)
