@@ -247,8 +247,8 @@ def _(calibrator: PerGroup, rows: GraphRows) -> Tensor:
 
 @onnx_probabilities.register
 def _(calibrator: GroupCalibration, rows: GraphRows) -> Tensor:
-    """Apply every calibrator to all rows, weighted by the number of partitions that put the row into
-    its group."""
+    """Apply every calibrator to all rows, weighted by the number of partitions that put the row
+    into its group."""
     features, rows = rows.side, replace(rows, side=None)
     partitions, groups, _ = calibrator.weights_.shape
     node, points = rows.graph.node, rows.log_probs if features is None else features
