@@ -117,10 +117,20 @@ def test_classes_absent_from_the_data_keep_their_columns():
 
 @pytest.mark.parametrize(
     ("label", "words"),
-    [(3, "label 3"), (-1, "label -1"), (0.5, "label 0.5"), (np.nan, "is missing"), (np.inf, "label inf"), (1e300, "1e+300"),
-     (None, "is missing"), (10**30, "label 1000"), (2**64, "label 18446744073709551616"), (2**32, "label 4294967296"),
-     (pd.NA, "label is missing")],
-)  # fmt: skip
+    [
+        (3, "label 3"),
+        (-1, "label -1"),
+        (0.5, "label 0.5"),
+        (np.nan, "is missing"),
+        (np.inf, "label inf"),
+        (1e300, "1e+300"),
+        (None, "is missing"),
+        (10**30, "label 1000"),
+        (2**64, "label 18446744073709551616"),
+        (2**32, "label 4294967296"),
+        (pd.NA, "label is missing"),
+    ],
+)
 @pytest.mark.parametrize("at", [0, 1])
 def test_labels_outside_the_classes(label, words, at):
     y = [0, 1, 2]
@@ -163,10 +173,18 @@ def test_text_needs_classes(y):
 
 @pytest.mark.parametrize(
     ("classes", "words"),
-    [(["a", "b"], "one name for each of the 3"), (["a", "a", "b"], "must not repeat"), ([0, False, 1], "must not repeat"),
-     ({"a", "b", "c"}, "sequence"), ("abc", "sequence"), (3, "sequence"), ([["a"], ["b"], ["c"]], "single value"),
-     ([("a", []), "b", "c"], "single value"), ([], "one name for each")],
-)  # fmt: skip
+    [
+        (["a", "b"], "one name for each of the 3"),
+        (["a", "a", "b"], "must not repeat"),
+        ([0, False, 1], "must not repeat"),
+        ({"a", "b", "c"}, "sequence"),
+        ("abc", "sequence"),
+        (3, "sequence"),
+        ([["a"], ["b"], ["c"]], "single value"),
+        ([("a", []), "b", "c"], "single value"),
+        ([], "one name for each"),
+    ],
+)
 def test_classes_that_give_no_order(classes, words):
     refused(lambda: Predictions(["a", "b", "c"], P3, classes=classes), "classes", words=words)
 
@@ -179,10 +197,22 @@ BAD_VALUES = {
     "above 1": (with_row([0.0, 1.5, 0.0], at=2), 2, "1.5 for class 1"),
     "sum": (with_row([0.5, 0.2, 0.2], at=0), 0, "sums to 0.9"),
     "None": (with_row([0.5, None, 0.5]), 1, "nan for class 1"),
-    "pandas null": (pd.DataFrame(with_row([0.5, np.nan, 0.5])).astype("Float64"), 1, "nan for class 1"),
-    "polars null": (pl.DataFrame({"a": [0.7, None, 0.5], "b": [0.2, 0.7, 0.4], "c": [0.1] * 3}), 1, "nan for class 0"),
-    "masked": (np.ma.masked_array(P3, mask=[[0, 0, 0], [0, 0, 1], [0, 0, 0]]), 1, "nan for class 2"),
-}  # fmt: skip
+    "pandas null": (
+        pd.DataFrame(with_row([0.5, np.nan, 0.5])).astype("Float64"),
+        1,
+        "nan for class 1",
+    ),
+    "polars null": (
+        pl.DataFrame({"a": [0.7, None, 0.5], "b": [0.2, 0.7, 0.4], "c": [0.1] * 3}),
+        1,
+        "nan for class 0",
+    ),
+    "masked": (
+        np.ma.masked_array(P3, mask=[[0, 0, 0], [0, 0, 1], [0, 0, 0]]),
+        1,
+        "nan for class 2",
+    ),
+}
 
 
 @pytest.mark.parametrize(("values", "row", "words"), BAD_VALUES.values(), ids=BAD_VALUES)
@@ -251,9 +281,15 @@ def test_dropped_rows_are_counted_by_rule():
 
 @pytest.mark.parametrize(
     ("dtype", "gap", "good"),
-    [(np.float64, 0.9e-5, True), (np.float64, 1.2e-5, False), (np.float32, 0.9e-5, True), (np.float32, 1.2e-5, False),
-     (np.float16, 2.0**-7, True), (np.float16, 2.0**-7 + 2.0**-11, False)],
-)  # fmt: skip
+    [
+        (np.float64, 0.9e-5, True),
+        (np.float64, 1.2e-5, False),
+        (np.float32, 0.9e-5, True),
+        (np.float32, 1.2e-5, False),
+        (np.float16, 2.0**-7, True),
+        (np.float16, 2.0**-7 + 2.0**-11, False),
+    ],
+)
 def test_row_sums_are_held_to_the_tolerance_of_the_format(dtype, gap, good):
     values = np.array([[0.5, 0.5 - gap]], dtype)
     if good:
@@ -323,9 +359,15 @@ def test_confidence_and_correctness():
 )
 def test_take(pick):
     rows = Predictions(
-        ["a", "b", "c"], P3, classes=["c", "a", "b"], sample_weight=[1, 2, 3], features=np.arange(6).reshape(3, 2),
-        columns={"age": [30, 40, 50]}, on_bad_rows="drop", names={"y": "truth"},
-    )  # fmt: skip
+        ["a", "b", "c"],
+        P3,
+        classes=["c", "a", "b"],
+        sample_weight=[1, 2, 3],
+        features=np.arange(6).reshape(3, 2),
+        columns={"age": [30, 40, 50]},
+        on_bad_rows="drop",
+        names={"y": "truth"},
+    )
     some, order = rows.take(pick), np.arange(3)[pick]
     np.testing.assert_array_equal(some.probs, P3[order])
     np.testing.assert_array_equal(some.codes, rows.codes[order])

@@ -255,8 +255,8 @@ def test_two_numbers_for_miscalibration_come_with_the_reason(found):
     shown = " ".join(repr(found).split())
     loss = found["calibration_loss.relative"]
     assert (
-        f"{loss:.1%} of the log loss ({loss.low:.1%} to {loss.high:.1%}), removable by bias-corrected temperature"
-        in shown
+        f"{loss:.1%} of the log loss ({loss.low:.1%} to {loss.high:.1%}), removable by"
+        " bias-corrected temperature" in shown
     )
     why = "out of fold, plus the calibration error left after it"
     assert why in shown

@@ -359,7 +359,7 @@ def test_damaged_states_are_refused(tmp_path):
 
     assert AuditState.load(changed()).to_bytes() == content
     for path, words in (
-        (lambda: with_header(schema="probaudit.state/99"), "must be of the form probaudit.state/1"),
+        (lambda: with_header(schema="probaudit.state/99"), "must be of the form probaudit.state/2"),
         (lambda: with_header(plan={}), "whole file"),
         (lambda: with_header(covered=[[5, 3]]), "row numbers"),
         (lambda: with_header(covered=[[0, 5], [3, 9]]), "counted twice"),

@@ -492,9 +492,7 @@ class NullModel:
         return lambda gaps: self.binomial.noise(gaps, resamples, seed, self.around.observed)
 
 
-def holm_adjusted(
-    errors: Sequence[LensError], nulls: Sequence[NullModel]
-) -> tuple[LensError, ...]:
+def holm_adjusted(errors: Sequence[LensError], nulls: Sequence[NullModel]) -> tuple[LensError, ...]:
     """The same errors, tested together (Holm 1979).
 
     Errors beyond the 95% limit get an exact tail probability as p-value, since 199 resamples cannot

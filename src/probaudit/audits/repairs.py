@@ -48,9 +48,9 @@ class Repair:
     """A calibrator as its out-of-fold probabilities show it; "identity" leaves the outputs
     uncalibrated.
 
-    gain : the share of the log score that it removes. That of the recommended one is corrected for
-        the choice (see `calibrators.selection.corrected_gain`), unless it is "identity", which gains
-        nothing.
+    gain : the share of the log loss that it removes. That of the recommended one is corrected for
+        the choice (see `calibrators.selection.corrected_gain`), unless it is "identity", which
+        gains nothing.
     worse_by : the log score less that of the best, for paired rows. brier_change : the Brier score
         less that of the uncalibrated outputs, likewise.
     ece, topk_ece : of the top label, and of the true class being among the k most probable (5, or 2
@@ -345,7 +345,10 @@ def _gap(scores: np.ndarray, others: np.ndarray, trial: Trial, words: str) -> Es
 
 def _words(name: str, chosen: str, best: str, gap: Estimate, infinite: int, control: bool) -> str:
     if control:
-        return "control: everybody gets the same confidence, which no calibration error punishes; never recommended"
+        return (
+            "control: everybody gets the same confidence, which no calibration error punishes;"
+            " never recommended"
+        )
     if name == chosen:
         return (
             "recommended: the best log loss"

@@ -20,7 +20,7 @@ from ..states import AuditState, Plan
 from ..states.storing import pack, unpack
 from .drift import Change, Reference, bad_rows_change, changes
 
-SCHEMA = "probaudit.monitoring.monitor/1"
+SCHEMA = "probaudit.monitor/2"
 SAMPLE_ROWS = 10_000
 BEST = {
     "log_score": -1,

@@ -18,7 +18,7 @@ from .row_sample import RowSample, names_of
 from .state import Plan
 from .storing import pack, plan_from_dict, plan_to_dict, unpack
 
-SCHEMA = "probaudit.state/1"
+SCHEMA = "probaudit.state/2"
 SAMPLE = "sample."
 
 
