@@ -425,7 +425,7 @@ def test_the_gravest_finding_comes_first():
     assert [finding.level for finding in audit.findings] == sorted(
         (finding.level for finding in audit.findings), key=["bad", "warning", "good", "note"].index
     )
-    assert audit.verdict.startswith("In 1 row of 2 the true class was given probability 0")
+    assert audit.verdict.startswith("The model gave the true class probability 0 in 1 row of 2")
 
 
 def test_absent_classes_keep_their_column():
