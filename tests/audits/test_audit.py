@@ -54,7 +54,8 @@ def test_json_is_complete_and_strict(world, tmp_path):
     assert found["rows"] == len(world.y)
     assert found["estimates"]["log_score"]["value"] == float(audit["log_score"])
     assert found["estimates"]["log_score"]["per_class"].keys() == {"0", "1"}
-    assert found["findings"][0].keys() == {"level", "rule", "text", "advice", "reference", "rows"}
+    keys = {"level", "rule", "text", "numbers", "advice", "actions", "reference", "rows"}
+    assert found["findings"][0].keys() == keys
 
 
 def test_what_is_infinite_is_null_in_json():
@@ -115,7 +116,7 @@ def test_the_terminal_shows_errors_groups_and_repairs(world):
     assert "…" not in text
     plain = repr(pb.audit(world.y, world.mcs))
     assert "mean replacement" not in plain
-    assert "predicted" not in plain
+    assert "  predicted  " not in plain
 
 
 def test_names_of_groups_are_not_markup(world):
@@ -424,7 +425,7 @@ def test_the_gravest_finding_comes_first():
     assert [finding.level for finding in audit.findings] == sorted(
         (finding.level for finding in audit.findings), key=["bad", "warning", "good", "note"].index
     )
-    assert audit.verdict.startswith("In 1 row of 2 the true class was given probability 0")
+    assert audit.verdict.startswith("The model gave the true class probability 0 in 1 row of 2")
 
 
 def test_absent_classes_keep_their_column():
