@@ -560,7 +560,7 @@ def test_a_lower_bound_is_never_good_news(low, share, high, searched, level, wor
     budget = SimpleNamespace(
         total=1.0, grouping=pb.Estimate(share, low=low, high=high), misjudged=lambda n: ()
     )
-    budget.score, budget.lens = "brier", pb.Classwise()
+    budget.score_words = lambda pairs: "Brier score"
     budget.found = SimpleNamespace(given_groups=False, searched=searched)
     budget.calibrator = ""
     (finding,) = hidden_groups(SimpleNamespace(budget=budget, pairs=False))
@@ -664,7 +664,7 @@ def test_groups_are_named_as_they_were_given(world):
         "half": ["-3", "0.5", "1"],
     }
     regions = pb.grouping_loss(world.y, world.cal, columns, regions=["site"]).regions
-    assert {regions.rule_of(number) for number in regions.number} == {
+    assert {regions.origin(number).rule for number in regions.number} == {
         "site = (missing)",
         "site = 1",
         "site = 2",

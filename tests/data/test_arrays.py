@@ -344,7 +344,7 @@ def test_gaps_are_a_group_of_their_own(kind):
     found = pb.grouping_loss(y, p, frame, regions=["group"], lens=pb.Binary(), bins=2)
     table = found.regions
     rows = {
-        table.rule_of(number): size for number, size in zip(table.number, table.rows, strict=True)
+        table.origin(number).rule: size for number, size in zip(table.number, table.rows, strict=True)
     }
     assert rows["group = (missing)"] == 100
     assert sorted(rows.values()) == [100, 100, 200]

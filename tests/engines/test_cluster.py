@@ -234,7 +234,7 @@ class Overlapping:
 
     def __init__(self) -> None:
         rows = [Predictions([0, 1] * 5 + [0], np.linspace(0, 1, 11)) for _ in range(2)]
-        self.parts = [engine.Part(10 * i, 11, delayed(part)) for i, part in enumerate(rows)]
+        self.parts = [engine.RowPart(10 * i, 11, delayed(part)) for i, part in enumerate(rows)]
         self.reader = partial(_given)
         self.plan = Plan.of(rows[0])
 
@@ -274,7 +274,7 @@ def test_temperatures_fitted_on_the_cluster_are_those_of_memory(
 ):
     monkeypatch.setattr("probaudit.calibrators.fitting.softmax_sums.BLOCK_VALUES", 1000 * K)
     calibrator, options = (
-        calibrators.named(method)(),
+        getattr(calibrators, method)(),
         {outputs: f"{'p' if outputs == 'probs' else 'z'}_*"},
     )
     expected = fit_calibrator(pb.read(frame, **options), calibrator)
@@ -315,7 +315,7 @@ def test_temperatures_with_weights_and_rows_left_out(client, frame):
 )
 def test_sums_of_the_cluster_teach_what_memory_does(client, frame, tmp_path, monkeypatch, method):
     monkeypatch.setattr("probaudit.calibrators.fitting.softmax_sums.BLOCK_VALUES", 1000 * K)
-    calibrator, options = calibrators.named(method)(), {"probs": "p_*"}
+    calibrator, options = getattr(calibrators, method)(), {"probs": "p_*"}
     expected = fit_calibrator(pb.read(frame, **options), calibrator)
     rows = DaskRows.of_frame(dd.from_pandas(frame, npartitions=3), client=client, **options)
     found = fit_on_cluster(calibrator, rows, rows.plan(), client=client)
