@@ -214,7 +214,7 @@ def test_the_pattern_of_paper_5(shared, name):
     assert paper["identity"].ece > 3 * paper["temperature"].ece
     findings = {finding.rule: finding for finding in audit.findings}
     trap = findings["better_error_worse_score"]
-    assert "mean replacement (control): ECE 0 instead of" in trap.text
+    assert "mean replacement (control): ECE 0.000 instead of" in trap.text
     assert "isotonic regression: ECE" in trap.text.replace("Isotonic", "isotonic")
     assert trap.text.count("an infinite log loss") == 2
     assert "proper score" in trap.advice[0]
