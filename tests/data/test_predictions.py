@@ -418,10 +418,10 @@ def test_files_and_frames_are_read_first(tmp_path):
     ("probs", "words"),
     [
         ([[0.333, 0.333, 0.333]], 'raise `tolerance` or leave them out with `on_bad_rows="drop"`'),
-        ([[33.3, 33.3, 33.4]], "percentages must be divided by 100"),
-        ([40.0], "percentages must be divided by 100"),
+        ([[33.3, 33.3, 33.4]], "divide percentages by 100"),
+        ([40.0], "divide percentages by 100"),
         ([[2.5, -1.0, 0.0]], "declare logits with `from_logits=True`"),
-        ([140.0], "logits must be declared"),
+        ([140.0], "declare logits with"),
     ],
 )
 def test_outputs_that_are_no_probabilities_are_told_with_a_way_out(probs, words):
