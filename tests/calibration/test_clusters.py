@@ -499,7 +499,7 @@ def test_clusters_of_models_must_agree():
     )
     with pytest.raises(InputError, match="clusters must equal those of 'a'"):
         pb.compare({"a": rows, "b": other})
-    with pytest.raises(InputError, match="must have clusters if 'a' has"):
+    with pytest.raises(InputError, match="must have clusters if and only if 'a' has"):
         pb.compare({"a": rows, "b": pb.read(frame)})
     renamed = pb.read(frame.assign(patient=frame["patient"].str.upper()), clusters="patient")
     assert pb.compare({"a": rows, "b": renamed}, repair=False, resamples=5).clusters == GROUPS

@@ -150,7 +150,7 @@ def test_no_rows(shape, dtype):
     """The root of an empty tree has no first row to read its number from."""
     none = np.empty(shape, dtype)
     for tree in (pb.KDTree(), pb.KDTree(min_rows=1, split="median")):
-        cells, nodes, cuts = tree._grown(none)
+        cells, nodes, cuts = tree._grow_tree(none)
         assert cells.shape == (0,)
         assert (nodes.tolist(), cuts.tolist()) == ([[-1, 0]], [0.0])
         columns = 1 if none.ndim == 1 else shape[1]
