@@ -322,7 +322,7 @@ REFUSED = {
     "not square": (lambda: pb.Mahalanobis([[1, 2]]), "square"),
     "size": (
         lambda: pb.calibration_error(Y, P, lens=pb.Full(), distance=pb.Mahalanobis([1, 1])),
-        "needs 3 rows",
+        "one row for each of the 3 outputs",
     ),
     "interval of several": (
         lambda: pb.calibration_error(Y, P, lens=pb.Full(), distance=pb.InterInterval(0, 1)),

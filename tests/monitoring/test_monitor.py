@@ -327,7 +327,7 @@ def test_kept_in_a_file_it_goes_on(tmp_path):
         )
     assert len(one.alarms)
     path.write_bytes(path.read_bytes()[:-200])
-    with pytest.raises(pb.InputError, match="monitor/1"):
+    with pytest.raises(pb.InputError, match="monitor/2"):
         Monitor.load(path)
     with pytest.raises(pb.InputError, match="can be read"):
         Monitor.load(tmp_path / "none.npz")

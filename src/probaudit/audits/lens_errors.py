@@ -343,7 +343,7 @@ def class_errors(evidence: Evidence) -> tuple[LensError | None, tuple[LensError,
         whole,
         null,
         n=found[0].estimate.n,
-        definition=f"{definition_of(Classwise())}, mean of {len(classes)} classes",
+        definition=definition_of(Classwise()) + f", mean of {len(classes)} classes",
         per_class=dict(zip(classes, values, strict=True)),
     )
     average = average if p is None else average.with_p_value(p)
