@@ -67,7 +67,7 @@ def test_the_commands_run(command, tmp_path, monkeypatch):
 
 
 def test_there_are_commands():
-    assert len(COMMANDS) == 14
+    assert len(COMMANDS) == 15
 
 
 def test_the_first_output_is_that_of_the_command(shared, tmp_path, monkeypatch):

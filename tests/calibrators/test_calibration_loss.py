@@ -555,7 +555,7 @@ def test_scores(world):
         assert found.raw == pytest.approx(rule.score(p, y).mean(), rel=1e-12)
         assert found.calibrated == pytest.approx(rule.score(found.posteriors, y).mean(), rel=1e-12)
         assert found.loss > 0
-        assert rule.name in found.definition
+        assert rule.words() in found.definition
 
     class Spherical(Score):
         name = "spherical"
