@@ -253,7 +253,7 @@ def test_no_row_is_left_out(client):
     source = Overlapping()
     source.parts = [source.parts[0], source.parts[1]._replace(start=20)]
     with pytest.raises(
-        engine.ClusterError, match=r"covers the rows \[\(0, 11\), \(20, 31\)\], not 0 to 30"
+        engine.ClusterError, match=r"covers rows \[\(0, 11\), \(20, 31\)\], not 0 to 30"
     ):
         engine.gather(source, source.plan, client=client)
 

@@ -43,7 +43,7 @@ def log_score(
     Nothing is clipped.
 
     >>> log_score([1, 0, 1], [0.9, 0.2, 0.4])
-    0.414932 [0, 14.6707]  mean log score, n = 3
+    0.414932 [0, 14.6707]  mean log loss, n = 3
     >>> log_score(["no", "yes"], [[1.0, 0.0], [1.0, 0.0]], classes=["no", "yes"]).infinite_rows
     1
     """
