@@ -343,9 +343,8 @@ def test_gaps_are_a_group_of_their_own(kind):
     frame = pd.DataFrame({"group": pd.Series(values * 100, dtype=kind), "size": p})
     found = pb.grouping_loss(y, p, frame, regions=["group"], lens=pb.Binary(), bins=2)
     table = found.regions
-    rows = {
-        table.origin(number).rule: size for number, size in zip(table.number, table.rows, strict=True)
-    }
+    rules = [table.origin(number).rule for number in table.number]
+    rows = dict(zip(rules, table.rows, strict=True))
     assert rows["group = (missing)"] == 100
     assert sorted(rows.values()) == [100, 100, 200]
     learned = pb.grouping_loss(y, p, frame, lens=pb.Binary(), bins=2)
