@@ -11,7 +11,7 @@ from ..choices.lenses import View
 from ..states import CELLS, EventGrid, EventSums, Grid
 from .cells import Categories, Cells, effective_rows
 
-DRAWN_CELLS = 105  # outputs within such a part of [0, 1] count as equal when rows are drawn again
+DRAWN_CELLS = 105  # outputs within such a part of [0, 1] count as equal when rows are resampled
 
 
 @dataclass(frozen=True)

@@ -117,7 +117,7 @@ def bootstrap(
         debiased estimates require. Twice centres them at the plain estimate less its bias, from
         where "bca" measures their bias. (From the plain estimate itself, "bca" would find that bias
         again and correct a shift by quantiles: over 3,000 simulated data sets of 1,000 rows the
-        interval of the kernel error then covers 92.4%, and 95.4% as it is done here.)
+        interval of the kernel error then covers 92.4%, and 95.4% with this method.)
     """
     n = int(counts.sum())
     draws = statistic(draw_counts(n, counts / n, resamples, seed))

@@ -10,7 +10,7 @@ import numpy as np
 
 
 class Columns:
-    """Columns of one type and length, to be looked at where they are. Rows of it are copies, in
+    """Columns of one type and length, read in place. Rows of it are copies, in
     memory row by row.
 
     >>> matrix = Columns([np.array([0.1, 0.6]), np.array([0.9, 0.4])])

@@ -25,7 +25,7 @@ from ..calibration.smooth import smooth_error
 from ..scoring.intervals import Z95, wilson
 from ..states import ClassSums, EventSums, Evidence, Grid, Summary
 
-SMOOTH_CELLS = 420  # cells of confidence on which SmoothECE is drawn again
+SMOOTH_CELLS = 420  # cells of confidence on which SmoothECE is resampled
 TREND = 0.05  # width of the kernel that tells the miscalibration of a reference from its chance
 NULL_DRAWS = 1000
 SPREAD_DRAWS = 100
@@ -37,7 +37,7 @@ MANY_DRAWN = 2_000_000  # numbers drawn for the interval of class frequencies
 class Change:
     """A measure of recent rows against that of the reference.
 
-    difference : recent - reference; of `smooth_ece` and `priors`, which chance alone lifts above
+    difference : recent - reference; of `smooth_ece` and `priors`, which sampling noise lifts above
         zero, what is beyond chance.
     low, high : its 95% interval, for this one look.
     p_value : how probable a difference at least so large is, either way, if nothing has changed.
@@ -378,7 +378,7 @@ def bad_rows_change(recent: Summary, reference: Summary, ignored: float = 0.0) -
 
 
 def smooth_change(reference: Reference, recent: Evidence, ignored: float = 0.0) -> Change:
-    """SmoothECE of the most probable class; its interval from rows drawn again, on both sides.
+    """SmoothECE of the most probable class; its interval from resampled rows on both sides.
 
     By chance a reference may look better than its world. So what seems improbable in the world of
     the reference is asked again in that of the reference and the recent rows together, as the tests
