@@ -30,7 +30,10 @@ class InputError(ValueError):
 
     >>> raise InputError("y_proba", "a row must sum to 1 within 1e-05", "sums to 0.94", row=17)
     Traceback (most recent call last):
-    probaudit.errors.InputError: `y_proba`, row 17: sums to 0.94; a row must sum to 1 within 1e-05
+    probaudit.errors.InputError: `y_proba`: a row must sum to 1 within 1e-05 (row 17: sums to 0.94)
+    >>> raise InputError("bins", "must be at least 1", 0, way_out=("leave out ", Argument("bins")))
+    Traceback (most recent call last):
+    probaudit.errors.InputError: `bins`: must be at least 1 (found: 0). Leave out `bins`.
     """
 
     def __init__(
@@ -47,13 +50,13 @@ class InputError(ValueError):
         super().__init__(self.message())
 
     def message(self, spell: Callable[[Argument], str] = str) -> str:
-        """The whole message, with arguments as `spell` writes them."""
+        """Rule, value found and way out, with arguments as `spell` writes them."""
         # a row is named with the column of a file, which no option replaces
         where = spell(Argument(self.argument)) if self.row is None else f"`{self.argument}`"
-        where += "" if self.row is None else f", row {self.row}"
-        found = [] if self.value is None else [str(self.value)]
+        place = "found" if self.row is None else f"row {self.row}"
+        found = "" if self.value is None and self.row is None else f" ({place}: {self.value})"
         out = "".join(part if isinstance(part, str) else spell(part) for part in self.way_out)
-        return f"{where}: {'; '.join([*found, self.rule, *([out] if out else [])])}"
+        return f"{where}: {self.rule}{found}" + (f". {out[:1].upper()}{out[1:]}." if out else "")
 
     def __reduce__(self) -> tuple[object, ...]:
         return _rebuild, (self.argument, self.rule, self.value, self.row, self.way_out)

@@ -113,7 +113,7 @@ def test_bad_rows_stop_or_are_dropped(file):
     file.write_text("\n".join(lines) + "\n")
     stopped = run("audit", file)
     assert stopped.exit_code == 2
-    assert "`p_*`, row 2: sums to 0.9; a row must sum to 1 within 1e-05" in stopped.output
+    assert "`p_*`: a row must sum to 1 within 1e-05 (row 2: sums to 0.9)" in stopped.output
     assert "raise `--tolerance` or leave them out with `--drop-bad-rows`" in stopped.output
     dropped = run("audit", file, "--drop-bad-rows")
     assert dropped.exit_code == 0
@@ -133,7 +133,7 @@ def test_bad_rows_stop_or_are_dropped(file):
         (["--classes", "ant,bee"], "needs one name for each of the 3 classes"),
         (
             ["--classes", "ant,bee,dog"],
-            "label 'cat'; must be one of the classes 'ant', 'bee', 'dog'",
+            "must be one of the classes 'ant', 'bee', 'dog'",
         ),
         (["--confidence", "p_ant"], "go together"),
         (["--reject-cost", "2"], "must lie in [0, 1)"),
@@ -145,7 +145,7 @@ def test_bad_rows_stop_or_are_dropped(file):
             ["--probs", "p_*", "--logits", "p_*"],
             "`--logits`: 'p_*'; give one kind of output; leave out this one or `--probs`",
         ),
-        (["--costs", "none.csv"], "`--costs`: none.csv; must be a file that exists"),
+        (["--costs", "none.csv"], "`--costs`: must be a file that exists (found: none.csv)"),
         (["--reject-cost", "2"], "`--reject-cost`: "),
         (["--classes", "ant,bee"], "`--classes`: "),
     ],

@@ -699,7 +699,7 @@ def test_bad_files_end_with_code_2(files, tmp_path):
         ([*files, "--probs", "p_*", "--probs", "q_*"], "no column matches 'q_*'"),
         (
             [*files, *files[:1], "--probs", "p_*", "--probs", "p_*"],
-            "`--probs`: 2 sets; must be one set of columns",
+            "`--probs`: must be one set of columns",
         ),
         ([*files, "--name", "one"], "must name each of the"),
         ([*files, "--name", "one", "--name", "one"], "names of models must differ"),

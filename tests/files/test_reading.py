@@ -284,7 +284,7 @@ def test_requests_that_cannot_be_met(options, argument, words):
     "options", [{"weight": "g"}, {"probs": "g"}, {"confidence": "g", "correct": "ok"}]
 )
 def test_text_where_numbers_belong_is_refused_with_its_row(options):
-    refused(lambda: read(pd.DataFrame(EXTRA), **options), "g", 0, "'a'; must hold numbers")
+    refused(lambda: read(pd.DataFrame(EXTRA), **options), "g", 0, "must hold numbers (row 0: 'a')")
 
 
 def test_bad_weights_are_named_by_their_column():
@@ -365,7 +365,7 @@ def test_features_of_mixed_values_are_refused():
         lambda: read(pd.DataFrame(BINARY | {"f": [1.5, "x"]}), features="f"),
         "f",
         1,
-        "'x'; must hold numbers",
+        "must hold numbers (row 1: 'x')",
     )
 
 

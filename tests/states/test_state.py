@@ -137,8 +137,8 @@ def test_the_first_bad_row_is_named_whatever_the_threads(threads):
     assert error.value.row == 333
     assert (
         str(error.value)
-        == "`probs`, row 333: sums to 1.5; a row must sum to 1 within 1e-05; if rows are rounded,"
-        ' raise `tolerance` or leave them out with `on_bad_rows="drop"`'
+        == "`probs`: a row must sum to 1 within 1e-05 (row 333: sums to 1.5). If rows are rounded,"
+        ' raise `tolerance` or leave them out with `on_bad_rows="drop"`.'
     )
 
 
