@@ -6,21 +6,35 @@ from __future__ import annotations
 import math
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from functools import partial
+from functools import lru_cache, partial
 from typing import Any, Unpack
 
 import numpy as np
 
+from ..choices.distances import L1
 from ..choices.lenses import Binary, Lens, View
 from ..data.inputs import RowOptions, documents_row_options, rows_of
-from ..errors import InputError
+from ..data.predictions import Predictions
+from ..errors import Argument, InputError
+from ..estimate import Estimate
+from ..scoring.events import Event
+from ..scoring.intervals import Z95
 from ..states import CELLS
-from .fine_grid import FineGrid
+from .cells import Cells
+from .dependent_event import DependentEvent
+from .fine_grid import FineGrid, grid_sums
+from .intervals import population_of
 from .kernel_regression import smoothed
-from .views import LensRows, event_rows
+from .population import Population
+from .smooth import smooth_population
+from .terms import whole_grid_term
+from .views import LensRows, dependent_events, event_rows
 
 # a kernel's width in cells of the grid; finer ones would not change a sixth digit
 CELLS_A_WIDTH = 100
+INTERVAL_CELLS, INTERVAL_RESAMPLES = 105, 199
+INDICES = {"ici": "mean", "e50": "median", "e90": "90% point", "emax": "largest value"}
+QUANTILES = {"e50": 0.5, "e90": 0.9}
 
 
 @dataclass(frozen=True)
@@ -60,11 +74,7 @@ class EventOutcomes:
                 "clusters",
                 "has no effect here: this measure has no interval and no test; leave it out",
             )
-        if lens is None and predictions.n_classes != 2:
-            raise InputError(
-                "lens", "with more than two classes, say which event: TopLabel() or OneVsRest(k)"
-            )
-        shown = event_rows(predictions, Binary() if lens is None else lens)
+        shown = event_rows(predictions, _event_lens(predictions, lens))
         return cls(np.clip(shown.view.outputs, 0, 1), shown.view.labels, shown.weights, shown)
 
 
@@ -106,20 +116,24 @@ def _walk(p: np.ndarray, y: np.ndarray, w: np.ndarray, order: np.ndarray) -> Cum
 
 @dataclass(frozen=True)
 class CalibrationLine:
-    """Cox's logistic recalibration, logit P(y = 1) = intercept + slope logit p, each with its
-    standard error.
+    """Cox's logistic recalibration, logit P(y = 1) = intercept + slope logit p.
 
     A calibrated model has slope 1 and intercept 0; a slope below 1 is overconfidence. `offset` is
-    the intercept when the slope is held at 1: calibration in the large.
+    the intercept when the slope is held at 1: calibration in the large. Each is an `Estimate` with
+    a 95% interval of 1.96 standard errors, which clusters widen; `*_error` are the standard errors.
+
+    left_out : rows with an output of exactly 0 or 1, whose log-odds are infinite. They do not enter
+        the line.
     """
 
-    slope: float
-    intercept: float
+    slope: Estimate
+    intercept: Estimate
+    offset: Estimate
     slope_error: float
     intercept_error: float
-    offset: float
     offset_error: float
     converged: bool
+    left_out: int
     n: int
 
 
@@ -127,38 +141,68 @@ class CalibrationLine:
 def calibration_line(
     y_true: Any, y_proba: Any = None, *, lens: Lens | None = None, **options: Unpack[RowOptions]
 ) -> CalibrationLine:
-    """Calibration slope and intercept (Cox 1958), and calibration in the large."""
-    rows = EventOutcomes.of(
-        y_true, y_proba, lens, options, independent="a standard error of the calibration line"
-    )
-    return _cox_line(rows.p, rows.y, rows.w)
+    """Calibration slope and intercept (Cox 1958), and calibration in the large.
+
+    Rows with an output of exactly 0 or 1 are left out and counted, as in `rms::val.prob` (Harrell
+    2015): no finite line passes through infinite log-odds.
+
+    >>> line = calibration_line([0, 1, 0, 1, 1], [0.2, 0.6, 0.5, 0.7, 1.0])
+    >>> line.left_out, line.slope > 1
+    (1, True)
+    """
+    return line_of(Event.of(rows_of(y_true, y_proba, **options), lens))
 
 
-def _cox_line(p: np.ndarray, y: np.ndarray, w: np.ndarray) -> CalibrationLine:
-    """Newton's method for two coefficients, and for one."""
-    if not ((p > 0) & (p < 1)).all():
-        raise InputError(
-            "y_proba",
-            "the logistic line requires outputs inside (0, 1)",
-            float(p[(p <= 0) | (p >= 1)][0]),
-        )
-    if y.min() == y.max():
-        raise InputError("y_true", "the logistic line requires both outcomes", int(y[0]))
+def line_of(event: Event) -> CalibrationLine:
+    """The calibration line of an event."""
+    inside = (event.p > 0) & (event.p < 1)
+    weight = event.weight[inside]
+    if not len(weight):
+        raise InputError("y_proba", "the logistic line requires outputs inside (0, 1)", "none")
+    if not (weight.sum(axis=0) > 0).all():
+        raise InputError("y_true", "the logistic line requires both outcomes among these outputs")
+    p = event.p[inside]
     z = np.log(p) - np.log1p(-p)
-    features = np.stack([np.ones_like(z), z])
+    features = np.repeat(np.stack([np.ones_like(z), z]), 2, axis=1)
+    happened = np.tile([0, 1], len(z))
     with ThreadPoolExecutor(2) as pool:  # their loops do not hold the interpreter's lock
-        both = pool.map(partial(_logistic, features, y, w), (2, 1))
+        both = pool.map(partial(_logistic, features, happened, weight.reshape(-1)), (2, 1))
     (line, covariance, converged), (offset, variance, settled) = both
-    errors = np.sqrt(np.diag(covariance))
+    outside = float(event.weight[~inside].sum() / event.weight.sum())
+    left_out = round(outside * event.n)
+    words = f", {left_out:,} rows with output 0 or 1 left out" if left_out else ""
+
+    def widened(beta: np.ndarray, inverse: np.ndarray, which: int) -> tuple[Estimate, float]:
+        influence = np.zeros_like(event.weight)
+        fitted = 1 / (1 + np.exp(-(beta[0] + beta[1] * z)))
+        pull = inverse[which] @ features[: len(inverse), ::2]
+        influence[inside] = pull[:, None] * (np.array([0.0, 1.0]) - fitted[:, None])
+        error = math.sqrt(max(float(inverse[which, which]), 0.0)) * event.widening(influence)
+        value = float(beta[which])
+        name = "calibration slope" if which else "calibration intercept"
+        name = name if len(inverse) > 1 else "calibration in the large"
+        half = Z95 * error if math.isfinite(error) else math.nan
+        text = name + words + event.words
+        return (
+            Estimate(value, low=value - half, high=value + half, n=event.n, definition=text),
+            error,
+        )
+
+    (slope, slope_error), (intercept, intercept_error), (large, large_error) = (
+        widened(line, covariance, 1),
+        widened(line, covariance, 0),
+        widened(offset, variance, 0),
+    )
     return CalibrationLine(
-        slope=float(line[1]),
-        intercept=float(line[0]),
-        slope_error=float(errors[1]),
-        intercept_error=float(errors[0]),
-        offset=float(offset[0]),
-        offset_error=math.sqrt(float(variance[0, 0])),
+        slope=slope,
+        intercept=intercept,
+        offset=large,
+        slope_error=slope_error,
+        intercept_error=intercept_error,
+        offset_error=large_error,
         converged=converged and settled,
-        n=len(p),
+        left_out=left_out,
+        n=event.n,
     )
 
 
@@ -195,12 +239,14 @@ def _logistic(
 
 @dataclass(frozen=True)
 class CalibrationIndices:
-    """Mean, median and 90% point of |E[y | p] - p| over rows: ICI, E50 and E90 (Austin & Steyerberg
-    2019)."""
+    """Mean, median, 90% point and largest value of |E[y | p] - p| over rows: ICI, E50, E90 and Emax
+    (Austin & Steyerberg 2019; Harrell 2015). Each is an `Estimate`; with `interval=True`, it has a
+    95% interval for the population and a debiased value."""
 
-    ici: float
-    e50: float
-    e90: float
+    ici: Estimate
+    e50: Estimate
+    e90: Estimate
+    emax: Estimate
     n: int
     definition: str
 
@@ -212,24 +258,115 @@ def calibration_indices(
     *,
     bandwidth: float = 0.05,
     lens: Lens | None = None,
+    interval: bool = False,
     **options: Unpack[RowOptions],
 ) -> CalibrationIndices:
-    """ICI, E50 and E90, with E[y | p] by kernel regression on the fine grid, mirrored at 0 and 1.
+    """ICI, E50, E90 and Emax, with E[y | p] by kernel regression on the fine grid, mirrored at 0
+    and 1.
+
+    interval : adds 95% intervals and debiased values, simulated as those of binned errors.
 
     The authors use a loess curve; any smooth curve serves, and this one needs no sample of the
     rows.
     """
-    rows = EventOutcomes.of(y_true, y_proba, lens, options)
-    grid = FineGrid.of_view(View(rows.p, rows.y), rows.w).coarse(
-        int(min(CELLS, CELLS_A_WIDTH / bandwidth))
+    if options.get("clusters") is not None and not interval:
+        raise InputError(
+            "clusters",
+            "have no effect without an interval",
+            way_out=("add ", Argument("interval", "True"), " or leave them out"),
+        )
+    predictions = rows_of(y_true, y_proba, **options)
+    shown = _event_lens(predictions, lens)
+    view = event_rows(predictions, shown)
+    grid = FineGrid.of_view(
+        View(np.clip(view.view.outputs, 0, 1), view.view.labels), view.weights
     )
-    kept = grid.kept
-    mass, hits = smoothed(
-        np.stack([grid.weight, grid.targets]), "gaussian", bandwidth, reflect=True
-    )[:, kept]
-    gap = np.abs(hits / mass - grid.place)
-    order = np.argsort(gap)
-    below = np.cumsum(grid.share[order])
-    half, most = (float(gap[order][np.searchsorted(below, q * (1 - 1e-12))]) for q in (0.5, 0.9))
+    events = dependent_events(predictions, shown) if interval else None
+    return indices_of(
+        grid, bandwidth, interval=interval, event=None if events is None else events[0]
+    )
+
+
+def indices_of(
+    grid: FineGrid,
+    bandwidth: float = 0.05,
+    *,
+    interval: bool = True,
+    event: DependentEvent | None = None,
+) -> CalibrationIndices:
+    """The indices of an event on its grid; `event` : the rows, if they are in clusters."""
+    fine = grid.coarse(int(min(CELLS, CELLS_A_WIDTH / bandwidth)))
     words = f"|E[y | p] - p|, Gaussian kernel of width {bandwidth:g}, mirrored"
-    return CalibrationIndices(float((grid.share * gap).sum()), half, most, len(rows.p), words)
+    n, found = int(grid.rows.sum()), {}
+    for name in INDICES:
+        value = float(_index(name, bandwidth, fine.weight, fine.outputs, fine.targets))
+        known = Population()
+        if interval and n > 1:
+            known = _index_population(grid, name, bandwidth, event)
+        found[name] = Estimate(
+            value,
+            low=min(known.low, value),
+            high=max(known.high, value),
+            n=n,
+            definition=f"{INDICES[name]} of {words}",
+            debiased=known.debiased,
+        )
+    return CalibrationIndices(**found, n=n, definition=words)
+
+
+def _index(
+    name: str, bandwidth: float, weight: np.ndarray, outputs: np.ndarray, targets: np.ndarray
+) -> np.ndarray:
+    """One index for grids [..., G] of sums."""
+    mass, hits = _smooth_curve(np.stack([weight, targets]), bandwidth)
+    kept = weight > 0
+    with np.errstate(invalid="ignore", divide="ignore"):
+        gap = np.where(kept, np.abs(hits / mass - outputs / weight), 0.0)
+    share = weight / weight.sum(axis=-1, keepdims=True)
+    if name == "ici":
+        return np.asarray((share * gap).sum(axis=-1))
+    if name == "emax":
+        return np.asarray(gap.max(axis=-1))
+    order = np.argsort(gap, axis=-1)
+    below = np.cumsum(np.take_along_axis(share, order, -1), axis=-1)
+    place = (below < QUANTILES[name] * (1 - 1e-12)).sum(axis=-1, keepdims=True)
+    place = np.minimum(place, gap.shape[-1] - 1)
+    return np.asarray(np.take_along_axis(np.take_along_axis(gap, order, -1), place, -1)[..., 0])
+
+
+def _smooth_curve(values: np.ndarray, bandwidth: float) -> np.ndarray:
+    """Values [..., G] smoothed by a mirrored Gaussian kernel."""
+    if values.shape[-1] > INTERVAL_CELLS:
+        return smoothed(values, "gaussian", bandwidth, reflect=True)
+    return np.asarray(values @ _smoother(values.shape[-1], bandwidth))
+
+
+@lru_cache(8)
+def _smoother(cells: int, bandwidth: float) -> np.ndarray:
+    """The same as a matrix, which is faster for many resamples on few cells."""
+    return smoothed(np.eye(cells), "gaussian", bandwidth, reflect=True)
+
+
+def _index_population(
+    grid: FineGrid, name: str, bandwidth: float, event: DependentEvent | None
+) -> Population:
+    """The index of the population: labels are simulated on a grid of 105 cells."""
+    coarse = grid.coarse(INTERVAL_CELLS)
+
+    def error(cells: Cells) -> np.ndarray:
+        return _index(name, bandwidth, *grid_sums(cells, len(coarse.rows)))
+
+    if event is not None:
+        return smooth_population([coarse], [event], error, INTERVAL_RESAMPLES, 0)
+    terms = [whole_grid_term(coarse)]
+    return population_of(
+        terms, L1(), clusters=None, resamples=INTERVAL_RESAMPLES, seed=0, error=error
+    )
+
+
+def _event_lens(predictions: Predictions, lens: Lens | None) -> Lens:
+    if lens is None and predictions.n_classes != 2:
+        raise InputError(
+            "lens", "with more than two classes, say which event: TopLabel() or OneVsRest(k)"
+        )
+    return Binary() if lens is None else lens

@@ -1,0 +1,185 @@
+"""One event as a table of its distinct probabilities, and intervals of estimates computed from it.
+
+Ranking measures, net benefit and risk-coverage curves depend on a row only through its probability
+and on whether the event happened. The table therefore answers for rows in memory and for the fine
+grid of a stream alike. Each estimate comes with its influence function (Hampel 1974), from which its
+standard error follows without resampling, also for weighted and for dependent rows.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from ..choices.lenses import Binary, Lens, TopLabel
+from ..data.predictions import Predictions
+from ..engines.good_rows import GoodRows
+from ..errors import InputError
+from ..estimate import Estimate
+from ..states import EventSums
+from .clusters import Clusters
+from .intervals import Z95, t95, wilson
+
+
+@dataclass(frozen=True, eq=False)
+class EventRows:
+    """Rows behind a table: the place of each row's probability in it, whether the event happened,
+    and the clusters of the rows, if they are dependent."""
+
+    place: np.ndarray
+    happened: np.ndarray
+    weight: np.ndarray
+    clusters: Clusters | None
+
+
+@dataclass(frozen=True, eq=False)
+class Event:
+    """Distinct probabilities in rising order, and sums over the rows that have each of them.
+
+    p : [m]. weight, squared : [m, 2], sums of weights and of squared weights of the rows in which
+        the event did not happen and in which it did. n : the number of rows.
+    rows : the rows, where they are in memory.
+    words : what a definition adds about the rows.
+    """
+
+    p: np.ndarray
+    weight: np.ndarray
+    squared: np.ndarray
+    n: int
+    rows: EventRows | None = None
+    words: str = ""
+
+    @classmethod
+    def of(cls, predictions: Predictions, lens: Lens | None = None) -> Event:
+        """The event that a lens shows; by default the second of two classes, or whether a given
+        confidence was right."""
+        if lens is None and predictions.n_classes != 2:
+            raise InputError(
+                "y_proba",
+                "must have two classes",
+                f"{predictions.n_classes} classes",
+                way_out=("choose one class as the event, or pass the column of one class",),
+            )
+        lens = Binary() if lens is None or (predictions.pairs and lens == TopLabel()) else lens
+        good = GoodRows.of(predictions)
+        (view,) = lens.views(good.probs, good.labels)
+        number = predictions.cluster_numbers
+        clusters = None
+        if number is not None:
+            own = np.unique(number[good.places], return_inverse=True)[1].reshape(-1)
+            clusters = Clusters(own, good.weights / good.weights.sum())
+        return cls.of_rows(view.outputs, view.labels, good.weights, clusters)
+
+    @classmethod
+    def of_rows(
+        cls,
+        outputs: np.ndarray,
+        happened: np.ndarray,
+        weights: np.ndarray | None = None,
+        clusters: Clusters | None = None,
+    ) -> Event:
+        """The order of the rows does not change a bit of the table, as counts are whole numbers and
+        weighted rows are added in the order of their weights.
+
+        >>> Event.of_rows(np.array([0.5, 0.2, 0.5]), np.array([1, 0, 0])).weight.tolist()
+        [[1.0, 0.0], [1.0, 1.0]]
+        """
+        outputs = np.clip(np.asarray(outputs, np.float64), 0.0, 1.0)
+        happened = np.asarray(happened, np.int64)
+        weight = np.ones(len(outputs)) if weights is None else np.asarray(weights, np.float64)
+        p, place = np.unique(outputs, return_inverse=True)
+        code = 2 * place.reshape(-1) + happened
+        order = np.lexsort((weight, code)) if np.ptp(weight) > 0 else slice(None)
+
+        def table(values: np.ndarray) -> np.ndarray:
+            total = np.bincount(code[order], values[order], minlength=2 * len(p))
+            return np.asarray(total.reshape(-1, 2))
+
+        rows = EventRows(place.reshape(-1), happened, weight, clusters)
+        words = "" if clusters is None else f", {clusters.count:,} clusters"
+        return cls(p, table(weight), table(weight**2), len(outputs), rows, words)
+
+    @classmethod
+    def of_sums(cls, sums: EventSums) -> Event:
+        """The event as a stream counts it: probabilities in one cell of the grid count as equal."""
+        kept = np.flatnonzero(sums.weight > 0)
+        weight = np.column_stack([sums.weight - sums.hits, sums.hits])[kept]
+        share = weight / weight.sum(axis=1, keepdims=True)
+        squared = share * sums.weight_squared[kept, None]
+        words = f", on a grid of {len(sums.rows):,} cells"
+        place = np.clip(sums.outputs[kept] / sums.weight[kept], 0.0, 1.0)
+        return cls(place, weight, squared, int(sums.rows.sum()), words=words)
+
+    @cached_property
+    def share(self) -> np.ndarray:
+        """The share of all rows, [m, 2]."""
+        return np.asarray(self.weight / self.weight.sum())
+
+    @property
+    def rate(self) -> float:
+        """How often the event happened."""
+        return float(self.share[:, 1].sum())
+
+    @property
+    def predicted(self) -> float:
+        """The mean probability."""
+        return float(self.share.sum(axis=1) @ self.p)
+
+    @cached_property
+    def effective_rows(self) -> float:
+        """How many rows of equal weight say as much (Kish 1965)."""
+        return float(self.weight.sum() ** 2 / self.squared.sum())
+
+    def at_least(self, values: np.ndarray) -> np.ndarray:
+        """Sums of values [m, ...] over all probabilities that are not smaller."""
+        return np.asarray(np.cumsum(values[::-1], axis=0)[::-1])
+
+    def widening(self, influence: np.ndarray) -> float:
+        """How many times wider clusters make an interval; 1 for independent rows."""
+        if self.rows is None or self.rows.clusters is None:
+            return 1.0
+        return self.rows.clusters.widening(influence[self.rows.place, self.rows.happened])
+
+    def standard_error(self, influence: np.ndarray) -> float:
+        """The standard error of an estimate, given its influence function [m, 2]; widened for few
+        rows of either kind and for clusters, so that 1.96 times it is half of the 95% interval.
+
+        Rows with and without the event are two samples: each adds its variance, with the usual
+        correction, and Student's t has Satterthwaite's degrees of freedom.
+        """
+        weight, squared = self.weight.sum(axis=0), self.squared.sum(axis=0)
+        size = np.divide(weight**2, squared, out=np.zeros(2), where=squared > 0)
+        if self.n < 2:
+            return math.nan
+        each = (self.squared * influence**2).sum(axis=0) / float(self.weight.sum()) ** 2
+        fewer = np.maximum(size - 1, 0.5)
+        each = each * np.maximum(size, 1.0) / fewer
+        total = float(each.sum())
+        if total == 0:
+            return 0.0
+        freedom = max(1.0, total**2 / float((each**2 / fewer).sum()))
+        return math.sqrt(total) * t95(freedom) / Z95 * self.widening(influence)
+
+
+def bounded_estimate(
+    event: Event, value: float, influence: np.ndarray, words: str, *, rows: float
+) -> Estimate:
+    """An estimate between 0 and 1 with Wilson's interval of a proportion that has the same standard
+    error. `rows` : how many rows count where no row differs from another, as with an AUC of 1."""
+    error, uncertainty = event.standard_error(influence), value * (1 - value)
+    if not math.isfinite(error):
+        return Estimate(value, n=event.n, definition=words + event.words)
+    size = uncertainty / error**2 if error > 0 and uncertainty > 0 else rows
+    low, high = wilson(min(max(value, 0.0), 1.0), size)
+    return Estimate(value, low=low, high=high, n=event.n, definition=words + event.words)
+
+
+def normal_estimate(event: Event, value: float, influence: np.ndarray, words: str) -> Estimate:
+    """An estimate with its linearised interval."""
+    half = Z95 * event.standard_error(influence)
+    return Estimate(
+        value, low=value - half, high=value + half, n=event.n, definition=words + event.words
+    )
