@@ -21,6 +21,7 @@ from .calibration.mmce_skce import kernel_calibration_test, maximum_mean_calibra
 from .calibration.significance import CalibrationTest, calibration_test
 from .calibration.smooth import smooth_calibration_error
 from .calibration.sweeps import Sweep, partition_sweep, sweep_calibration_error
+from .calibration.validation import Validation, ValidationTable, validation_table
 from .calibrators.calibration_loss import CalibrationLoss, calibration_loss
 from .calibrators.selection import CalibratorChoice, select_calibrator
 from .choices.distances import (
@@ -48,8 +49,10 @@ from .grouping.budget import Budget, loss_budget
 from .grouping.loss import GroupingLoss, GroupingRates, grouping_loss, grouping_rates
 from .grouping.regions import BalancedStump, KMeansRegions, Regions, StumpRegions, TreeRegions
 from .monitoring.monitor import Alarm, Monitor
+from .scoring.decision_curve import BestThreshold, DecisionCurve, best_threshold, decision_curve
 from .scoring.divergence import score_divergence
 from .scoring.proper_scores import bayes_risk, brier_score, log_score
+from .scoring.risk_coverage import RiskCoverage, risk_coverage
 from .scoring.risk_curve import RiskCurve, risk_curve, risk_weighted_score
 from .version import __version__
 
@@ -59,6 +62,7 @@ __all__ = [
     "Alarm",
     "Audit",
     "BalancedStump",
+    "BestThreshold",
     "Binary",
     "Brier",
     "Budget",
@@ -70,6 +74,7 @@ __all__ = [
     "Column",
     "Comparison",
     "Cost",
+    "DecisionCurve",
     "Distance",
     "Divergence",
     "Each",
@@ -99,6 +104,7 @@ __all__ = [
     "PredictedIs",
     "Predictions",
     "Regions",
+    "RiskCoverage",
     "RiskCurve",
     "RiskWeighted",
     "Selection",
@@ -109,10 +115,13 @@ __all__ = [
     "TopK",
     "TopLabel",
     "TreeRegions",
+    "Validation",
+    "ValidationTable",
     "Whole",
     "__version__",
     "audit",
     "bayes_risk",
+    "best_threshold",
     "brier_score",
     "calibration_error",
     "calibration_indices",
@@ -122,6 +131,7 @@ __all__ = [
     "calibrators",
     "compare",
     "cumulative_differences",
+    "decision_curve",
     "diagrams",
     "grouping_loss",
     "grouping_rates",
@@ -135,6 +145,7 @@ __all__ = [
     "partition_sweep",
     "partitioned_calibration_error",
     "read",
+    "risk_coverage",
     "risk_curve",
     "risk_weighted_score",
     "rms_calibration_error",
@@ -147,6 +158,7 @@ __all__ = [
     "spiegelhalter_test",
     "statistics",
     "sweep_calibration_error",
+    "validation_table",
 ]
 
 

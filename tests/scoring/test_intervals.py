@@ -19,7 +19,7 @@ from probaudit.scoring.expected_scores import (
     score_sums,
 )
 from probaudit.scoring.intervals import Z95, wilson
-from probaudit.scoring.risk_curve import class_sums
+from probaudit.scoring.row_scores import class_sums
 from probaudit.states import ClassSums, Plan
 from tests.scoring.score_oracle import SCORES, estimate, row_scores, scores_for
 

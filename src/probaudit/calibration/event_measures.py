@@ -278,9 +278,7 @@ def calibration_indices(
     predictions = rows_of(y_true, y_proba, **options)
     shown = _event_lens(predictions, lens)
     view = event_rows(predictions, shown)
-    grid = FineGrid.of_view(
-        View(np.clip(view.view.outputs, 0, 1), view.view.labels), view.weights
-    )
+    grid = FineGrid.of_view(View(np.clip(view.view.outputs, 0, 1), view.view.labels), view.weights)
     events = dependent_events(predictions, shown) if interval else None
     return indices_of(
         grid, bandwidth, interval=interval, event=None if events is None else events[0]

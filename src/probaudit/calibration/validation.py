@@ -8,6 +8,7 @@ Brier score on the 0-1 scale with its skill, AUC and average precision, each wit
 
 from __future__ import annotations
 
+import contextlib
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, fields, replace
@@ -203,9 +204,9 @@ def validation_table(
 
     y_true, y_proba : labels and probabilities of two classes; the second class is the event. With
         `Predictions`, its columns are the groups unless `groups` is given.
-    groups : one value per row, or a frame or mapping of such columns. Numeric columns with more than
-        20 values are cut into five ranges with equally many rows; columns with more than 50 values
-        are refused.
+    groups : one value per row, or a frame or mapping of such columns. Numeric columns with more
+        than 20 values are cut into five ranges with equally many rows. Other columns with more than
+        50 values are left out.
     cross : adds a group for each combination of values of the columns.
 
     Group labels ("risk too high", "risk too low") are corrected for the number of groups.
@@ -218,9 +219,7 @@ def validation_table(
     """
     rows = rows_of(y_true, y_proba, **options)
     if rows.n_classes != 2:
-        raise InputError(
-            rows.name("probs"), "must have two classes", f"{rows.n_classes} classes"
-        )
+        raise InputError(rows.name("probs"), "must have two classes", f"{rows.n_classes} classes")
     columns = _columns(rows, groups)
     return validate(rows, columns, cross=cross)
 
@@ -257,9 +256,7 @@ def validate(
 
 def _adjusted(found: Sequence[Validation]) -> tuple[Validation, ...]:
     p = np.array([1.0 if math.isnan(one.p_value) else one.p_value for one in found])
-    return tuple(
-        replace(one, adjusted=q) for one, q in zip(found, holm(p).tolist(), strict=True)
-    )
+    return tuple(replace(one, adjusted=q) for one, q in zip(found, holm(p).tolist(), strict=True))
 
 
 def _validation(rows: Predictions, column: str = "", value: str = "") -> Validation:
@@ -291,15 +288,24 @@ def _validation(rows: Predictions, column: str = "", value: str = "") -> Validat
 
 
 def _line(event: Event) -> CalibrationLine:
-    try:
+    line: CalibrationLine | None = None
+    with contextlib.suppress(InputError):
         line = line_of(event)
-    except InputError:
-        line = None
     if line is not None and line.converged and line.slope_error < MOST_ERROR:
         return line
     none = Estimate(math.nan, n=event.n, definition="these rows determine no calibration line")
     left_out = 0 if line is None else line.left_out
-    return CalibrationLine(none, none, none, *[math.nan] * 3, False, left_out, event.n)
+    return CalibrationLine(
+        slope=none,
+        intercept=none,
+        offset=none,
+        slope_error=math.nan,
+        intercept_error=math.nan,
+        offset_error=math.nan,
+        converged=False,
+        left_out=left_out,
+        n=event.n,
+    )
 
 
 def _indices(rows: Predictions, event: Event) -> CalibrationIndices:
@@ -309,9 +315,7 @@ def _indices(rows: Predictions, event: Event) -> CalibrationIndices:
     grid = FineGrid.of_view(view, members.weight / members.weight.max())
     dependent = dependent_events(rows, Binary())
     enough = dependent is None or dependent[0].clusters.count > 1
-    return indices_of(
-        grid, interval=enough, event=None if dependent is None else dependent[0]
-    )
+    return indices_of(grid, interval=enough, event=None if dependent is None else dependent[0])
 
 
 def _brier(rows: Predictions) -> tuple[Estimate, Estimate]:

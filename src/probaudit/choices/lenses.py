@@ -164,6 +164,29 @@ class Binary(Lens):
         return View(probs[:, 1].astype(np.float64), labels)
 
 
+@dataclass(frozen=True)
+class Cumulative(Lens):
+    """For ordered classes: whether the true class is k or lower, and the summed probability of
+    those classes. Errors are averaged over k = 0, ..., K - 2.
+
+    >>> view, _ = Cumulative().views(np.array([[0.2, 0.5, 0.3]]), np.array([1]))
+    >>> view
+    View(outputs=array([0.2]), labels=array([0]))
+    """
+
+    def words(self, *, pairs: bool = False) -> str:
+        return "each class or a lower one, against all higher ones"
+
+    def view(self, probs: np.ndarray, labels: np.ndarray) -> View:
+        raise InputError("lens", "Cumulative() has one view per class; use it alone or last")
+
+    def views(self, probs: np.ndarray, labels: np.ndarray) -> list[View]:
+        up_to = np.minimum(np.cumsum(probs, axis=1, dtype=np.float64), 1.0)
+        return [
+            View(up_to[:, k], (labels <= k).astype(np.int64)) for k in range(probs.shape[1] - 1)
+        ]
+
+
 @dataclass(frozen=True, repr=False)
 class Classwise(Lens):
     """Each class against all others; errors are averaged over classes (Yang et al. 2023, Example

@@ -243,6 +243,30 @@ class Cost(Score):
 
 
 @dataclass(frozen=True)
+class RankedProbability(Score):
+    """The ranked probability score of ordered classes (Epstein 1969): the sum over k < K of
+    (P(y <= k) - [y <= k])^2, from 0 to K - 1. An output near the true class loses less than a far
+    one.
+
+    >>> RankedProbability().score([[0.5, 0.5, 0.0], [0.5, 0.0, 0.5]], [0, 0])
+    array([0.25, 0.5 ])
+    """
+
+    name = "ranked probability score"
+
+    def by_class(self, forecast: np.ndarray) -> np.ndarray:
+        K = forecast.shape[-1]
+        up_to = np.cumsum(forecast, axis=-1)[..., :-1]
+        reached = (np.arange(K)[:, None] <= np.arange(K - 1)).astype(np.float64)
+        return ((up_to[..., None, :] - reached) ** 2).sum(axis=-1)
+
+    def score(self, forecast: Any, labels: Any) -> np.ndarray:
+        up_to = np.cumsum(as_numbers(forecast, "forecast"), axis=-1)[..., :-1]
+        reached = np.asarray(labels)[..., None] <= np.arange(up_to.shape[-1])
+        return ((up_to - reached) ** 2).sum(axis=-1)
+
+
+@dataclass(frozen=True)
 class RiskWeighted(Score):
     """Bayes risks of a two-class problem integrated over all thresholds with a Beta(a, b) weight
     (Ferrer & Ramos 2025, Eq. 10-12, 34).

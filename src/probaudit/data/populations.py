@@ -3,6 +3,7 @@ numeric column."""
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
@@ -82,9 +83,7 @@ def groupings(columns: Mapping[str, np.ndarray], cross: Sequence[str] = ()) -> l
     missing = [name for name in cross if name not in columns]
     if missing:
         raise InputError("groups", f"must name columns: {', '.join(columns)}", repr(missing[0]))
-    single = {
-        name: grouping(name, values) for name, values in columns.items() if values.ndim == 1
-    }
+    single = {name: grouping(name, values) for name, values in columns.items() if values.ndim == 1}
     found = [one for one in single.values() if len(one.values) <= MOST_VALUES]
     return found + ([crossed([single[name] for name in cross])] if len(cross) > 1 else [])
 
@@ -116,9 +115,7 @@ def _ranges(column: str, values: np.ndarray) -> Grouping:
     known = np.isfinite(numbers)
     edges = np.unique(np.quantile(numbers[known], np.linspace(0, 1, RANGES + 1)))
     number = np.clip(np.searchsorted(edges, numbers, side="right") - 1, 0, max(len(edges) - 2, 0))
-    names = [f"{low:.4g} to {high:.4g}" for low, high in zip(edges[:-1], edges[1:], strict=True)]
+    names = [f"{low:.4g} to {high:.4g}" for low, high in itertools.pairwise(edges.tolist())]
     names = names or [f"{edges[0]:.4g}"]
     number = np.where(known, number, len(names))
-    return Grouping(
-        column, tuple(names if known.all() else [*names, MISSING]), number, cut=True
-    )
+    return Grouping(column, tuple(names if known.all() else [*names, MISSING]), number, cut=True)

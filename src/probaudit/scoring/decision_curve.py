@@ -214,8 +214,9 @@ class BestThreshold:
     """The threshold at which decisions cost least.
 
     threshold : with an interval of the thresholds whose cost is not clearly larger.
-    cost : the mean cost there. bayes_threshold : the threshold that is best if the probabilities are
-        calibrated; bayes_cost : the mean cost there.
+    cost : the mean cost there.
+    bayes_threshold, bayes_cost : the threshold that is best if the probabilities are calibrated,
+        and the mean cost there.
     """
 
     threshold: Estimate

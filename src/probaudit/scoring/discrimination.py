@@ -32,13 +32,16 @@ def auc(event: Event) -> Estimate:
 
 def auc_influence(event: Event) -> Linearised:
     """The AUC and its influence function: the placement of a row among those of the other kind."""
-    none, some = event.share.T
-    if not (none.sum() > 0 and some.sum() > 0):
+    none, some = event.weight.T  # counts are added exactly
+    total = event.weight.sum(axis=0)
+    if not (total > 0).all():
         return math.nan, np.zeros_like(event.share)
-    below = (np.cumsum(none) - none / 2) / none.sum()
-    above = (event.at_least(some) - some / 2) / some.sum()
-    value = math.fsum(some * below) / some.sum()
-    influence = np.column_stack([(above - value) / none.sum(), (below - value) / some.sum()])
+    below, above = np.cumsum(none) - none / 2, event.at_least(some) - some / 2
+    value = math.fsum(some * below) / (total[0] * total[1])
+    rate = total / total.sum()
+    influence = np.column_stack(
+        [(above / total[1] - value) / rate[0], (below / total[0] - value) / rate[1]]
+    )
     return float(value), influence
 
 

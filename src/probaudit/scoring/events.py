@@ -2,7 +2,7 @@
 
 Ranking measures, net benefit and risk-coverage curves depend on a row only through its probability
 and on whether the event happened. The table therefore answers for rows in memory and for the fine
-grid of a stream alike. Each estimate comes with its influence function (Hampel 1974), from which its
+grid of a stream alike. Each estimate has an influence function (Hampel 1974), from which its
 standard error follows without resampling, also for weighted and for dependent rows.
 """
 

@@ -4,16 +4,17 @@ from __future__ import annotations
 
 from typing import Any, Unpack
 
-from ..choices.scores import Brier, Cost, Log, Score
+from ..choices.scores import Brier, Cost, Log, RankedProbability, Score
 from ..data.inputs import RowOptions, documents_row_options, rows_of
 from ..data.predictions import Predictions
-from ..engines.good_rows import survey
+from ..engines.good_rows import survey, weights_of
 from ..engines.memory import sample_of, summary
 from ..errors import InputError
 from ..estimate import Estimate
 from ..states import Plan, Summary
 from .clusters import ClusteredRows
 from .expected_scores import estimate_score
+from .row_scores import class_sums, row_scores
 
 
 @documents_row_options
@@ -102,6 +103,40 @@ def bayes_risk(
     cost = costs if isinstance(costs, Cost) else Cost(costs)
     return _score(
         cost, y_true, y_proba, options, normalize=normalize, priors=priors, threads=threads
+    )
+
+
+@documents_row_options
+def ranked_probability_score(
+    y_true: Any,
+    y_proba: Any = None,
+    *,
+    normalize: bool = False,
+    priors: Any = None,
+    **options: Unpack[RowOptions],
+) -> Estimate:
+    """The mean ranked probability score of ordered classes (Epstein 1969), from 0 to K - 1. The
+    order is that of the columns. Other arguments as in `log_score`.
+
+    Some programs divide by K - 1; for two classes it is the mean of (p - y)^2.
+
+    >>> float(ranked_probability_score([0, 2], [[0.5, 0.5, 0.0], [0.0, 0.5, 0.5]]))
+    0.25
+    """
+    rows, score = rows_of(y_true, y_proba, **options), RankedProbability()
+    if rows.pairs:
+        raise InputError("y_proba", "must have a probability for each class", "a confidence")
+    found = summary(rows, Plan.of(rows))
+    good = survey(rows).good
+    values = row_scores(rows, good, {"score": score})["score"]
+    sums = class_sums(values, rows.codes[good], weights_of(rows, good), rows.n_classes)
+    return estimate_score(
+        found,
+        score,
+        normalize=normalize,
+        priors=priors,
+        sums=sums,
+        clustered=clustered_sample(rows, found),
     )
 
 

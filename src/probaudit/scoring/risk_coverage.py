@@ -88,11 +88,9 @@ class RiskCoverage:
 
 
 @documents_row_options
-def risk_coverage(
-    y_true: Any, y_proba: Any = None, **options: Unpack[RowOptions]
-) -> RiskCoverage:
-    """Risk-coverage curve, AURC and excess AURC of the most probable class (Geifman & El-Yaniv 2017;
-    Geifman et al. 2019), or of pairs of a confidence and whether it was right.
+def risk_coverage(y_true: Any, y_proba: Any = None, **options: Unpack[RowOptions]) -> RiskCoverage:
+    """Risk-coverage curve, AURC and excess AURC of the most probable class (Geifman & El-Yaniv
+    2017; Geifman et al. 2019), or of pairs of a confidence and whether it was right.
 
     Rows are answered from the most confident on. Rows of equal confidence enter in random order, on
     average, so that their order in the data does not matter. In the population
@@ -114,9 +112,7 @@ def risk_coverage_of(event: Event, points: int = POINTS) -> RiskCoverage:
     wrong = np.column_stack([np.ones(len(event.p)), np.zeros(len(event.p))])
     best = rate + (1 - rate) * math.log1p(-rate) if rate < 1 else 1.0
     steepness = -math.log1p(-rate) if rate < 1 else 0.0
-    error = bounded_estimate(
-        event, rate, wrong - rate, "error rate", rows=event.effective_rows
-    )
+    error = bounded_estimate(event, rate, wrong - rate, "error rate", rows=event.effective_rows)
     excess = bounded_estimate(
         event,
         max(aurc - best, 0.0),

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 from typing import Any, Unpack
 
@@ -16,9 +15,10 @@ from ..engines.good_rows import survey
 from ..engines.memory import summary
 from ..errors import InputError
 from ..estimate import Estimate
-from ..states import ClassSums, Plan, Summary
+from ..states import Plan, Summary
 from .expected_scores import estimate_score
 from .proper_scores import clustered_sample
+from .row_scores import class_sums
 
 
 @dataclass(frozen=True)
@@ -136,26 +136,3 @@ def _good_binary_rows(
         forecast = np.column_stack([1 - values, values]) if values.ndim == 1 else values
     weights = np.ones(len(forecast)) if rows.sample_weight is None else rows.sample_weight[good]
     return forecast, rows.codes[good], weights, found
-
-
-def class_sums(values: np.ndarray, labels: np.ndarray, weights: np.ndarray) -> ClassSums:
-    """Class sums of scores given row by row, rounded once, so that the order of the rows does not
-    matter."""
-    infinite = np.isinf(values)
-    s, w = np.where(infinite, 0.0, values), weights / weights.max()
-
-    def by_class(x: np.ndarray) -> np.ndarray:
-        return np.array([math.fsum(x[labels == k]) for k in range(2)])
-
-    # a score of 1e162 has no finite square: its interval is without end
-    with np.errstate(over="ignore"):
-        squares = (w * s) ** 2
-    return ClassSums(
-        rows=np.bincount(labels, minlength=2),
-        weight=by_class(w),
-        weight_squared=by_class(w * w),
-        score=by_class(w * s),
-        score_cross=by_class(w * w * s),
-        score_squared=by_class(squares),
-        infinite=np.bincount(labels[infinite], minlength=2),
-    )

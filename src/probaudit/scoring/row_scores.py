@@ -1,13 +1,15 @@
-"""What a model scores in each row."""
+"""What a model scores in each row, and the sums of that over the rows of each class."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 
 import numpy as np
 
 from ..choices.scores import Brier, Cost, Log, Score
 from ..data.predictions import Predictions
+from ..states import ClassSums
 
 CHUNK = 2**20  # outputs that are scored at a time
 
@@ -73,3 +75,28 @@ def _log_scores(rows: Predictions, at: np.ndarray, true: np.ndarray) -> np.ndarr
     z = z if z.ndim == 2 else np.column_stack([np.zeros(len(z)), z])
     z = z - z.max(axis=1, keepdims=True)
     return np.asarray(np.log(np.exp(z).sum(axis=1)) - of_true_class(z, rows.codes[at]))
+
+
+def class_sums(
+    values: np.ndarray, labels: np.ndarray, weights: np.ndarray, classes: int = 2
+) -> ClassSums:
+    """Class sums of scores given row by row, rounded once, so that the order of the rows does not
+    matter."""
+    infinite = np.isinf(values)
+    s, w = np.where(infinite, 0.0, values), weights / weights.max()
+
+    def by_class(x: np.ndarray) -> np.ndarray:
+        return np.array([math.fsum(x[labels == k]) for k in range(classes)])
+
+    # a score of 1e162 has no finite square: its interval is without end
+    with np.errstate(over="ignore"):
+        squares = (w * s) ** 2
+    return ClassSums(
+        rows=np.bincount(labels, minlength=classes),
+        weight=by_class(w),
+        weight_squared=by_class(w * w),
+        score=by_class(w * s),
+        score_cross=by_class(w * w * s),
+        score_squared=by_class(squares),
+        infinite=np.bincount(labels[infinite], minlength=classes),
+    )
