@@ -20,9 +20,10 @@ from probaudit.grouping.lower_bound import (
     RegionCounts,
     explained_loss,
 )
-from probaudit.grouping.region_table import binomial_test, clopper_pearson, false_discovery
+from probaudit.grouping.region_table import binomial_test, false_discovery
 from probaudit.grouping.regions import KMeansRegions, TreeRegions, halves
 from probaudit.kernels.regions import find_leaves, grow_tree
+from probaudit.scoring.intervals import clopper_pearson
 from probaudit.simulate import linked_scores, neural_outputs, swapped_classes, unfair_groups
 
 SEEDS = range(20)

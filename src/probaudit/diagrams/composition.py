@@ -18,8 +18,8 @@ from ..data.predictions import Predictions
 from ..engines.good_rows import GoodRows
 from ..errors import InputError
 from ..grouping.loss import GroupingLoss
-from ..grouping.region_table import clopper_pearson
 from ..scoring.clusters import Clusters
+from ..scoring.intervals import clopper_pearson
 from .diagram import Diagram
 from .picture import Axis, Bars, Mark, Panel, Picture, Points
 

@@ -19,8 +19,8 @@ from ..choices.lenses import TopK, TopLabel
 from ..choices.partitions import KDTree, Partition
 from ..data.inputs import RowOptions, documents_row_options, rows_of
 from ..errors import InputError
-from ..grouping.region_table import clopper_pearson
 from ..scoring.clusters import ClusteredRows
+from ..scoring.intervals import clopper_pearson
 from .diagram import Diagram
 from .group_errors import error_interval
 from .picture import Axis, Bars, Line, Mark, Panel, Picture, Points, Rule

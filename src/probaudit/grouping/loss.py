@@ -22,6 +22,7 @@ from ..engines.choosing import Passing, as_source
 from ..engines.good_rows import survey
 from ..errors import InputError
 from ..estimate import Estimate
+from ..scoring.intervals import clopper_pearson
 from ..states.evidence import Others
 from .event_loss import (
     PARTS,
@@ -35,7 +36,7 @@ from .event_loss import (
 )
 from .lower_bound import BRIER, CLASS_LOG, LOG, Bounds, ClusterMoments, Generator
 from .region_counting import count_all_rows
-from .region_table import Origin, RegionTable, clopper_pearson
+from .region_table import Origin, RegionTable
 from .regions import GivenRegions, Regions, chosen_regions
 
 

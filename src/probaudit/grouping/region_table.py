@@ -9,24 +9,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from ..scoring.intervals import clopper_pearson
+
 LEVEL = 0.95
 SHOWN = 10
-
-
-def clopper_pearson(rate: np.ndarray, size: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """The exact 95% interval of a probability from the rate of an event among rows (Clopper &
-    Pearson 1934).
-
-    >>> [float(end.round(4)[0]) for end in clopper_pearson(np.array([0.1]), np.array([20]))]
-    [0.0123, 0.317]
-    """
-    from scipy.special import betaincinv
-
-    hits, misses, tail = rate * size, (1 - rate) * size, (1 - LEVEL) / 2
-    some, short = hits > 1e-9, misses > 1e-9
-    low = np.where(some, betaincinv(np.where(some, hits, 1.0), misses + 1, tail), 0.0)
-    high = np.where(short, betaincinv(hits + 1, np.where(short, misses, 1.0), 1 - tail), 1.0)
-    return low, high
 
 
 def binomial_test(rate: np.ndarray, size: np.ndarray, stated: np.ndarray) -> np.ndarray:

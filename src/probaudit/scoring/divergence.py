@@ -13,7 +13,7 @@ from ..data.predictions import Predictions
 from ..engines.good_rows import GoodRows
 from ..errors import InputError
 from ..estimate import Estimate
-from .mean_intervals import ClassParts, score_interval
+from .intervals import ClassParts, score_interval
 
 
 def score_divergence(

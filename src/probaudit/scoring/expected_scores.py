@@ -16,8 +16,7 @@ from ..errors import InputError
 from ..estimate import Estimate
 from ..states import ClassSums, Decisions, Summary
 from .clusters import ClusteredRows
-from .intervals import wilson
-from .mean_intervals import ClassParts, score_interval
+from .intervals import ClassParts, score_interval, wilson
 
 
 @dataclass(frozen=True)
