@@ -13,7 +13,7 @@ from scipy.stats import norm
 import probaudit as pb
 from probaudit.audits import groups, lens_errors
 from probaudit.audits.repairs import among
-from probaudit.calibration import gap_tails
+from probaudit.calibration import significance
 from probaudit.calibration.fine_grid import FineGrid
 from probaudit.calibration.null import BinomialNull
 from probaudit.engines.memory import evidence_of
@@ -418,7 +418,7 @@ def test_exact_tails_are_those_of_many_draws():
         for share in (0.5, 0.9, 0.99):
             value = np.quantile(draws, share)
             exact, counted = (
-                gap_tails.exceedance([chance.binomial], [value])[0],
+                significance.exceedance([chance.binomial], [value])[0],
                 (draws >= value).mean(),
             )
             # rounded up to the grid, never down
@@ -433,16 +433,16 @@ def test_tails_of_few_counts():
     """By hand: two bins of one row each, and counts beyond those that are enumerated."""
     ones = np.ones(2)
     steps = BinomialNull(np.arange(2), ones.astype(int), ones, ones, np.array([0.2, 0.9]))
-    assert gap_tails.exceedance([steps] * 4, [0.0, 0.15, 0.5, 0.85]) == pytest.approx(
+    assert significance.exceedance([steps] * 4, [0.0, 0.15, 0.5, 0.85]) == pytest.approx(
         [1, 1, 0.1, 0.02]
     )
     many = BinomialNull(
         np.zeros(1, int), np.array([10**7]), np.array([1e7]), np.array([1e7]), np.array([0.3])
     )
     sd = np.sqrt(0.3 * 0.7 / 1e7)
-    near = 1 - 1 / gap_tails.GRID  # gaps are rounded up to the grid
+    near = 1 - 1 / significance.TAIL_STEPS  # gaps are rounded up to the grid
     low, high = (2 * norm.sf(np.array([2, 5]) * factor) for factor in (1, near))
-    found = gap_tails.exceedance([many] * 2, [2 * sd, 5 * sd])
+    found = significance.exceedance([many] * 2, [2 * sd, 5 * sd])
     assert (found >= low * (1 - 1e-6)).all()
     assert (found <= high * (1 + 1e-6)).all()
 

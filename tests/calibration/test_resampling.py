@@ -8,8 +8,7 @@ import pytest
 from scipy.special import expit, ndtr
 
 import probaudit as pb
-from probaudit.calibration.cells import gather_categories, gather_cells
-from probaudit.calibration.gaps import mean_gap
+from probaudit.calibration.cells import gather_categories, gather_cells, mean_gap
 from probaudit.calibration.null import SignedClusters
 from probaudit.calibration.resampling import bca, percentile
 from probaudit.calibration.significance import p_value

@@ -14,7 +14,7 @@ from typer.testing import CliRunner
 
 import probaudit as pb
 from probaudit import calibrators
-from probaudit.calibration import paired
+from probaudit.calibration import paired, resampling
 from probaudit.calibration.resampling import sampling_units
 from probaudit.choices.lenses import View
 from probaudit.cli.commands import app
@@ -232,7 +232,9 @@ def test_coverage_of_the_difference_of_scores():
     for _ in range(400):
         gap = gaps(500)
         share = np.full(500, 1 / 500)
-        half = paired.half_width(paired.unit_terms(paired.mean_influence(gap, share), share, None))
+        half = resampling.half_width(
+            resampling.unit_terms(resampling.mean_influence(gap, share), share, None)
+        )
         covered += abs(gap.mean() - truth) <= half
     assert 355 <= covered <= 398
 

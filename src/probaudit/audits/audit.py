@@ -11,6 +11,7 @@ import numpy as np
 
 from ..audits import lens_errors
 from ..calibration.fine_grid import FineGrid
+from ..calibration.resampling import RESAMPLES
 from ..calibration.significance import CalibrationTest
 from ..calibrators.calibration_loss import (
     FOLDS,
@@ -407,7 +408,7 @@ def audit_evidence(
         "row_sum_tolerance": summary.plan.tolerance,
         "interval": _interval_words(clustered),
         "calibration": f"{event} ECE, {lens_errors.BINS} equal bins, "
-        f"{lens_errors.RESAMPLES} consistency resamples"
+        f"{RESAMPLES} consistency resamples"
         + (", seed 0" if clustered is None else " and signs of clusters, seed 0"),
         "sample": f"{len(sample):,} rows, by row number" if evidence.sampled else "all rows",
     }

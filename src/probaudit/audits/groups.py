@@ -9,6 +9,7 @@ import numpy as np
 
 from ..calibration.dependent_event import DependentEvent
 from ..calibration.fine_grid import FineGrid
+from ..calibration.resampling import FEWER_RESAMPLES
 from ..calibration.views import lens_rows
 from ..choices.lenses import Binary, TopLabel, View
 from ..data.arrays import value_names
@@ -17,7 +18,6 @@ from ..scoring.intervals import wilson
 from ..states.evidence import Evidence
 from .dependence import clustered_rows
 from .lens_errors import (
-    FEWER_RESAMPLES,
     WIDTH,
     LensError,
     NullModel,

@@ -14,28 +14,30 @@ from typing import Any
 
 import numpy as np
 
-from ..calibration.cells import CellError, Cells
+from ..calibration.cells import ONE_ROW, CellError, Cells, debiased_gap, mean_gap
 from ..calibration.dependent_event import INDEPENDENT, DependentEvent, SharedNoise
 from ..calibration.errors import calibration_error
 from ..calibration.fine_grid import FineGrid, grid_sums
-from ..calibration.gap_tails import exceedance
-from ..calibration.gaps import ONE_ROW, debiased_gap, mean_gap
 from ..calibration.intervals import dependence
 from ..calibration.kernel_regression import kernel_definition, kernel_error
-from ..calibration.null import BinomialNull, SignedClusters, classwise_null
+from ..calibration.null import (
+    BinomialNull,
+    SignedClusters,
+    classwise_null,
+    least_favourable,
+)
 from ..calibration.population import ErrorPart, Population, population_error
-from ..calibration.resampling import percentile
+from ..calibration.resampling import FEWER_RESAMPLES, RESAMPLES, percentile
 from ..calibration.significance import (
     CalibrationTest,
     at_least,
     calibration_test,
+    exceedance,
     holm,
-    least_favourable,
     p_value,
 )
 from ..calibration.smooth import (
     SMOOTH_CELLS,
-    SMOOTH_RESAMPLES,
     smooth_cells_error,
     smooth_error,
     smooth_population,
@@ -55,8 +57,6 @@ from .dependence import class_event, clustered_rows, dependent_event, top_event
 
 BINS = 15
 WIDTH, MASS, ABSOLUTE = EqualWidth(BINS), EqualMass(BINS), L1()
-RESAMPLES = 999  # as `calibration_error` has, so that its interval is the same
-FEWER_RESAMPLES = 199  # where there are many errors, or many cells
 CLASS_CELLS = 105  # cells of a class's grid: seven in each bin
 KERNEL_WIDTH = 0.05
 # largest bandwidth of SmoothECE for resamples: that of a calibrated model is smaller
@@ -620,9 +620,9 @@ def _smooth_population(grid: FineGrid, event: DependentEvent | None) -> Populati
     """As `smooth_calibration_error` finds it."""
     coarse = grid.coarse(SMOOTH_CELLS)
     if event is not None:
-        return smooth_population([coarse], [event], smooth_cells_error, SMOOTH_RESAMPLES, 0)
+        return smooth_population([coarse], [event], smooth_cells_error, FEWER_RESAMPLES, 0)
     cell = np.flatnonzero(coarse.kept)
-    part = ErrorPart(coarse.cells(cell), 1.0, NullModel.of(coarse, cell).noise(SMOOTH_RESAMPLES, 0))
+    part = ErrorPart(coarse.cells(cell), 1.0, NullModel.of(coarse, cell).noise(FEWER_RESAMPLES, 0))
     return population_error([part], ABSOLUTE, error=smooth_cells_error)
 
 

@@ -10,10 +10,16 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ..calibration import paired
 from ..calibration.dependent_event import DependentEvent
 from ..calibration.errors import calibration_error
 from ..calibration.fine_grid import FineGrid
+from ..calibration.resampling import (
+    FEWER_RESAMPLES,
+    half_width,
+    mean_influence,
+    quantile,
+    unit_terms,
+)
 from ..calibrators.calibration_loss import (
     FOLDS,
     CalibrationLoss,
@@ -34,7 +40,7 @@ from ..scoring.intervals import wilson
 from ..scoring.proper_scores import brier_score
 from ..states.evidence import RANKS, Evidence
 from ..text import counted
-from .lens_errors import FEWER_RESAMPLES, WIDTH, LensError, binned_error, definition_of
+from .lens_errors import WIDTH, LensError, binned_error, definition_of
 
 if TYPE_CHECKING:
     from ..calibrators.base import Calibrator
@@ -338,8 +344,8 @@ def _gap(scores: np.ndarray, others: np.ndarray, trial: Trial, words: str) -> Es
     share, number = trial.share, None if trial.clusters is None else trial.clusters.number
     with np.errstate(invalid="ignore"):
         value = float(share @ scores) - float(share @ others)
-        terms = paired.unit_terms(paired.mean_influence(scores - others, share), share, number)
-        half = paired.half_width(terms, paired.quantile(number))
+        terms = unit_terms(mean_influence(scores - others, share), share, number)
+        half = half_width(terms, quantile(number))
     return Estimate(value, low=value - half, high=value + half, n=len(scores), definition=words)
 
 

@@ -14,8 +14,9 @@ from ..engines.totals import from_ticks, in_ticks
 from ..errors import InputError
 from ..states import Plan
 from ..states.evidence import Evidence
-from .cells import Categories, Cells, effective_rows
+from .cells import Categories, Cells
 from .null import BinomialNull
+from .resampling import effective_rows
 from .terms import Term
 from .views import lens_rows, views_of_block
 

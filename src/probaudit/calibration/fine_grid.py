@@ -9,7 +9,8 @@ import numpy as np
 
 from ..choices.lenses import View
 from ..states import CELLS, EventGrid, EventSums, Grid
-from .cells import Categories, Cells, effective_rows
+from .cells import Categories, Cells
+from .resampling import effective_rows
 
 DRAWN_CELLS = 105  # outputs within such a part of [0, 1] count as equal when rows are resampled
 

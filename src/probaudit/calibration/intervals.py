@@ -14,13 +14,13 @@ import numpy as np
 from ..choices.distances import Distance
 from ..errors import InputError
 from ..scoring.intervals import Z95, t95
-from .cells import Categories, CellError, Cells
-from .gaps import mean_gap, worst_gap
+from .cells import Categories, CellError, Cells, mean_gap, worst_gap
 from .population import ErrorPart, Noise, Population, population_error
 from .resampling import (
     Method,
     Statistic,
     bootstrap,
+    check_resamples,
     draw_units,
     sampling_units,
     unit_table,
@@ -120,11 +120,6 @@ def few_clusters(count: int) -> float:
     (1.58, 1.002)
     """
     return math.sqrt(count / (count - 1)) * t95(count - 1) / Z95 if count > 1 else math.nan
-
-
-def check_resamples(resamples: int) -> None:
-    if resamples < 1:
-        raise InputError("resamples", "must be at least 1", resamples)
 
 
 def units_of(terms: Sequence[Term], clusters: np.ndarray | None, seed: int) -> np.ndarray:

@@ -29,7 +29,7 @@ from .kernel_regression import (
 )
 from .local_logistic import NARROWEST
 from .log_kernel import log_calibration, log_estimate, log_sharpness
-from .resampling import Method
+from .resampling import BOOTSTRAP_RESAMPLES, Method
 from .terms import Term, terms_on_grid, whole_grid_term
 from .views import grids_of
 
@@ -50,7 +50,7 @@ def kernel_calibration_error(
     lens: Lens | None = None,
     reflect: bool = False,
     interval: Method | None = None,
-    resamples: int = 1000,
+    resamples: int = BOOTSTRAP_RESAMPLES,
     seed: int = 0,
     **options: Unpack[RowOptions],
 ) -> Estimate:

@@ -18,7 +18,7 @@ from .fine_grid import FineGrid
 from .intervals import Bootstrap
 from .kernel_regression import kernel_definition, kernel_function
 from .local_logistic import EventOdds, LogCalibration
-from .resampling import Method
+from .resampling import BOOTSTRAP_RESAMPLES, Method
 from .terms import Term
 from .views import lens_of, lens_rows
 
@@ -31,7 +31,7 @@ def log_sharpness(
     bandwidth: float,
     *,
     interval: Method | None = None,
-    resamples: int = 1000,
+    resamples: int = BOOTSTRAP_RESAMPLES,
 ) -> tuple[Estimate, FineGrid]:
     """The calibration error of the most probable class by the log score, and on the grid of
     confidences what it leaves of the loss of each row: what the recalibrated confidence loses, and

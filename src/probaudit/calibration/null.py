@@ -3,7 +3,7 @@
 Labels of independent rows are simulated from the forecasts (consistency resampling). Those of
 dependent rows cannot be, as their joint distribution is unknown: there the residuals of whole
 clusters change sign (`SignedClusters`), and an error counts as large if it is so by both
-(`significance.least_favourable`), as few residuals show nothing of rare events.
+(`least_favourable`), as few residuals show nothing of rare events.
 """
 
 from __future__ import annotations
@@ -20,10 +20,9 @@ from ..choices.partitions import EqualWidth
 from ..data.predictions import Predictions
 from ..engines.good_rows import GoodRows
 from ..errors import InputError
-from .cells import Cells, compact, effective_rows, exact_sums
+from .cells import Cells, compact, exact_sums, mean_gap
 from .fine_grid import FineGrid
-from .gaps import mean_gap
-from .resampling import sampling_units
+from .resampling import effective_rows, sampling_units
 
 if TYPE_CHECKING:
     from .views import LensRows
@@ -236,6 +235,16 @@ class SignedClusters:
                 repr(distance),
             )
         return found
+
+
+def least_favourable(*nulls: np.ndarray) -> np.ndarray:
+    """Draws [resamples] whose every quantile is the largest of those of the nulls: the p-value is
+    the largest, too.
+
+    >>> least_favourable(np.array([3.0, 0.0]), np.array([1.0, 2.0]))
+    array([1., 3.])
+    """
+    return np.asarray(np.max([np.sort(null) for null in nulls], axis=0))
 
 
 def label_null(

@@ -7,7 +7,6 @@ does not grow with the rows.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -17,9 +16,8 @@ from ..choices.distances import L1
 from ..choices.lenses import View
 from ..choices.partitions import EqualMass, EqualWidth
 from ..scoring.clusters import Clusters
-from ..scoring.intervals import Z95, t95
-from .cells import Cells
-from .gaps import mean_gap
+from ..scoring.intervals import Z95
+from .cells import Cells, mean_gap
 from .kernel_regression import kernel_error
 from .resampling import draw_units, percentile
 from .smooth import smooth_error
@@ -29,47 +27,6 @@ SIZES = (105, 140, 210, 280, 420, 840)  # cells of [0, 1] on which resamples are
 STEPS = 5  # cells within the width of a kernel
 CALIBRATED = 200  # draws of a calibrated model, for the mean of its SmoothECE
 PRECISION = 1e-5  # of the bandwidth of a resampled SmoothECE
-
-
-def mean_influence(values: np.ndarray, share: np.ndarray) -> np.ndarray:
-    """What each row adds to a mean of rows whose shares sum to 1, beyond the mean itself.
-
-    >>> mean_influence(np.array([1.0, 3.0]), np.array([0.5, 0.5]))
-    array([-1.,  1.])
-    """
-    with np.errstate(invalid="ignore"):
-        return np.asarray(values - share @ values)
-
-
-def ratio_influence(values: np.ndarray, base: np.ndarray, share: np.ndarray) -> np.ndarray:
-    """The same for the ratio of two means, (mean of values) / (mean of base), by linearisation."""
-    with np.errstate(invalid="ignore", divide="ignore"):
-        below = share @ base
-        return np.asarray((values - base * ((share @ values) / below)) / below)
-
-
-def unit_terms(influence: np.ndarray, share: np.ndarray, units: np.ndarray | None) -> np.ndarray:
-    """The terms whose sum is the error of an estimate: one for each row, or for each cluster of
-    dependent rows."""
-    with np.errstate(invalid="ignore"):
-        return share * influence if units is None else np.bincount(units, share * influence)
-
-
-def quantile(clusters: np.ndarray | None) -> float:
-    """Of the normal distribution; for rows in G clusters, of Student's with G - 1 degrees of
-    freedom.
-
-    >>> round(quantile(None), 2), round(quantile(np.array([0, 1, 2, 2])), 2)
-    (1.96, 4.3)
-    """
-    return Z95 if clusters is None or clusters.max() < 1 else t95(int(clusters.max()))
-
-
-def half_width(terms: np.ndarray, quantile: float = Z95) -> float:
-    """Half of the 95% interval of an estimate whose error is a sum of independent terms."""
-    m = len(terms)
-    width = quantile * math.sqrt(float((terms**2).sum()) * m / (m - 1)) if m > 1 else math.nan
-    return width if math.isfinite(width) else math.nan
 
 
 def clearly_lower(values: np.ndarray, terms: np.ndarray, quantile: float = Z95) -> np.ndarray:

@@ -29,11 +29,9 @@ from functools import cache, partial
 import numpy as np
 
 from ..choices.distances import Distance
-from .cells import CellError, Cells
-from .gaps import mean_gap, worst_gap
+from .cells import CellError, Cells, mean_gap, worst_gap
 from .resampling import draw_counts
 
-RESAMPLES = 999
 LEVEL = 0.95
 # of cells from the common recalibration, beside their typical noise
 DEVIATIONS = np.r_[0.0, np.geomspace(0.03, 30, 30)]

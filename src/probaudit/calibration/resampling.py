@@ -18,12 +18,23 @@ from typing import Any, Literal
 
 import numpy as np
 
+from ..errors import InputError
+from ..scoring.intervals import Z95, t95
+
 Method = Literal["percentile", "bca"]
 Statistic = Callable[[np.ndarray], np.ndarray]  # values [B] for counts [B, categories]
 
+# Default numbers of resamples: of null distributions and of intervals for the population; where
+# there are many errors, or each takes long; and of bootstrap intervals.
+RESAMPLES, FEWER_RESAMPLES, BOOTSTRAP_RESAMPLES = 999, 199, 1000
 NORMAL = NormalDist()
 # units of rows to resample, where rows are in clusters or several events are dependent
 UNITS = 1000
+
+
+def check_resamples(resamples: int) -> None:
+    if resamples < 1:
+        raise InputError("resamples", "must be at least 1", resamples)
 
 
 def draw_counts(
@@ -71,6 +82,53 @@ def unit_table(
     return csr_array((np.ones(len(units)), (units, category)), shape=(n_units, categories))
 
 
+def effective_rows(weight: np.ndarray, squared: np.ndarray) -> np.ndarray:
+    """How many rows of equal weight say as much (Kish 1965): (sum w)^2 / sum w^2; 0 where the
+    squares are too small to be told from 0."""
+    return np.divide(weight**2, squared, out=np.zeros_like(weight), where=squared > 0)
+
+
+def mean_influence(values: np.ndarray, share: np.ndarray) -> np.ndarray:
+    """What each row adds to a mean of rows whose shares sum to 1, beyond the mean itself.
+
+    >>> mean_influence(np.array([1.0, 3.0]), np.array([0.5, 0.5]))
+    array([-1.,  1.])
+    """
+    with np.errstate(invalid="ignore"):
+        return np.asarray(values - share @ values)
+
+
+def ratio_influence(values: np.ndarray, base: np.ndarray, share: np.ndarray) -> np.ndarray:
+    """The same for the ratio of two means, (mean of values) / (mean of base), by linearisation."""
+    with np.errstate(invalid="ignore", divide="ignore"):
+        below = share @ base
+        return np.asarray((values - base * ((share @ values) / below)) / below)
+
+
+def unit_terms(influence: np.ndarray, share: np.ndarray, units: np.ndarray | None) -> np.ndarray:
+    """The terms whose sum is the error of an estimate: one for each row, or for each cluster of
+    dependent rows."""
+    with np.errstate(invalid="ignore"):
+        return share * influence if units is None else np.bincount(units, share * influence)
+
+
+def quantile(clusters: np.ndarray | None) -> float:
+    """Of the normal distribution; for rows in G clusters, of Student's with G - 1 degrees of
+    freedom.
+
+    >>> round(quantile(None), 2), round(quantile(np.array([0, 1, 2, 2])), 2)
+    (1.96, 4.3)
+    """
+    return Z95 if clusters is None or clusters.max() < 1 else t95(int(clusters.max()))
+
+
+def half_width(terms: np.ndarray, quantile: float = Z95) -> float:
+    """Half of the 95% interval of an estimate whose error is a sum of independent terms."""
+    m = len(terms)
+    width = quantile * math.sqrt(float((terms**2).sum()) * m / (m - 1)) if m > 1 else math.nan
+    return width if math.isfinite(width) else math.nan
+
+
 def percentile(draws: np.ndarray, level: float = 0.95) -> tuple[float, float]:
     """The percentile interval of resampled values."""
     low, high = np.quantile(draws, [(1 - level) / 2, (1 + level) / 2])
@@ -106,7 +164,7 @@ def bootstrap(
     statistic: Statistic,
     *,
     method: Method = "percentile",
-    resamples: int = 1000,
+    resamples: int = BOOTSTRAP_RESAMPLES,
     seed: int = 0,
     bias_removed: int = 0,
 ) -> tuple[float, float]:

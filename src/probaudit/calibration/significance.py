@@ -7,6 +7,7 @@ The draws of calibrated models come from `null`.
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, Unpack
@@ -20,12 +21,25 @@ from ..choices.partitions import EqualWidth, Partition
 from ..data.inputs import RowOptions, documents_row_options, rows_of
 from ..engines.good_rows import survey
 from ..errors import InputError
-from .cells import gather_cells
-from .gaps import mean_gap
-from .intervals import check_resamples
-from .null import RELATIVE_ROUNDING, ROUNDING, BinomialNull, SignedClusters, label_null
+from .cells import gather_cells, mean_gap
+from .null import (
+    RELATIVE_ROUNDING,
+    ROUNDING,
+    BinomialNull,
+    SignedClusters,
+    label_null,
+    least_favourable,
+)
+from .resampling import RESAMPLES, check_resamples, effective_rows
 from .terms import even, row_terms, with_class_shares
 from .views import LensRows, lens_rows
+
+TAIL_STEPS = 1024  # steps from 0 to the error
+SMALLEST = 1e-12  # sums of probabilities are rounded to about this
+WIDE = 10.0  # standard deviations within which hits are counted one by one
+MARGIN = 20  # hits more, for skewed counts
+MOST_COUNTED = 512  # values of a count; beyond, it is normal
+TOGETHER = 64  # errors at a time
 
 
 @dataclass(frozen=True)
@@ -64,7 +78,7 @@ def calibration_test(
     lens: Lens | None = None,
     partition: Partition | None = None,
     distance: str | Distance = "l1",
-    resamples: int = 999,
+    resamples: int = RESAMPLES,
     seed: int = 0,
     **options: Unpack[RowOptions],
 ) -> CalibrationTest:
@@ -127,16 +141,6 @@ def _weighted_error(
     )
 
 
-def least_favourable(*nulls: np.ndarray) -> np.ndarray:
-    """Draws [resamples] whose every quantile is the largest of those of the nulls: the p-value is
-    the largest, too.
-
-    >>> least_favourable(np.array([3.0, 0.0]), np.array([1.0, 2.0]))
-    array([1., 3.])
-    """
-    return np.asarray(np.max([np.sort(null) for null in nulls], axis=0))
-
-
 def at_least(null: np.ndarray, value: float) -> int:
     """How many resampled errors are as large. Errors of near-certain outputs are differences of
     numbers near 1, and few of them are possible: what differs by the rounding of such a difference
@@ -165,3 +169,99 @@ def holm(p_values: np.ndarray) -> np.ndarray:
     found = np.empty(m)
     found[order] = np.minimum(1.0, np.maximum.accumulate(p_values[order] * (m - np.arange(m))))
     return found
+
+
+def exceedance(nulls: Sequence[BinomialNull], values: Iterable[float]) -> np.ndarray:
+    """P(error >= value) if the model is calibrated, for each binned error (distance L1).
+
+    Weighted rows count as their effective number, of equal weight in each bin.
+
+    >>> rows = np.array([10])
+    >>> one = BinomialNull(np.array([0]), rows, rows * 1.0, rows * 1.0, np.array([0.5]))
+    >>> exceedance([one], [0.3]).round(6)  # at least 8, or at most 2, of 10
+    array([0.109375])
+    """
+    values = np.array(list(values), np.float64)
+    found = np.ones(len(nulls))
+    for first in range(0, len(nulls), TOGETHER):
+        part = slice(first, first + TOGETHER)
+        found[part] = _tails(nulls[part], values[part])
+    return found
+
+
+def _tails(nulls: Sequence[BinomialNull], values: np.ndarray) -> np.ndarray:
+    totals = np.array([null.weight.sum() for null in nulls])
+    limits = totals * (values * (1 - RELATIVE_ROUNDING) - ROUNDING)
+    bins = [
+        _bin_distributions(null, limit) if limit > 0 else []
+        for null, limit in zip(nulls, limits, strict=True)
+    ]
+    most = max(map(len, bins), default=0)
+    kept = np.zeros((len(nulls), TAIL_STEPS))
+    kept[:, 0] = 1.0
+    for place in range(most):
+        some = [i for i, each in enumerate(bins) if len(each) > place]
+        added = np.stack([bins[i][place] for i in some])
+        size = 2 * TAIL_STEPS
+        product = np.fft.rfft(kept[some], size) * np.fft.rfft(added, size)
+        kept[some] = np.maximum(np.fft.irfft(product, size)[:, :TAIL_STEPS], 0.0)
+    tails = np.where(limits > 0, 1 - kept.sum(axis=1), 1.0)
+    return np.clip(tails, SMALLEST, 1.0)
+
+
+def _bin_distributions(null: BinomialNull, limit: float) -> list[np.ndarray]:
+    """The probabilities of |H_b - E_b| on the grid of [0, limit), for each bin; what lies beyond is
+    left out."""
+    starts = np.flatnonzero(np.r_[True, np.diff(null.cell) > 0])
+    ends = np.r_[starts[1:], len(null.cell)]
+    size = np.maximum(1, np.rint(effective_rows(null.weight, null.weight_squared))).astype(np.int64)
+    mean = np.clip(null.mean, 0, 1)
+    found = []
+    for low, high in zip(starts, ends, strict=True):
+        part = slice(low, high)
+        found.append(
+            _bin_distribution(size[part], mean[part], null.weight[part] / size[part], limit)
+        )
+    return found
+
+
+def _bin_distribution(
+    size: np.ndarray, mean: np.ndarray, unit: np.ndarray, limit: float
+) -> np.ndarray:
+    """The same for one bin of rows that count `unit` each."""
+    varying = size * mean * (1 - mean)
+    variance = float(varying.sum())
+    kept = np.zeros(TAIL_STEPS)
+    if variance <= 0:
+        kept[0] = 1.0
+        return kept
+    scale = float(np.sqrt((unit**2 * varying).sum() / variance)) * TAIL_STEPS / limit
+    expected = float((size * mean).sum())
+    reach = WIDE * np.sqrt(variance) + MARGIN
+    first = max(0, int(np.floor(expected - reach)))
+    last = min(int(size.sum()), int(np.ceil(expected + reach)))
+    if last - first >= MOST_COUNTED:
+        return _normal_distribution(np.sqrt(variance) * scale)
+    hits = np.arange(first, last + 1)
+    probabilities = _count_probabilities(size, mean, first, last)
+    place = np.ceil(np.abs(hits - expected) * scale * (1 - RELATIVE_ROUNDING)).astype(np.int64)
+    inside = place < TAIL_STEPS
+    return np.bincount(place[inside], probabilities[inside], minlength=TAIL_STEPS)
+
+
+def _count_probabilities(size: np.ndarray, mean: np.ndarray, first: int, last: int) -> np.ndarray:
+    """P(H = first), ..., P(H = last) of a sum of binomials that hardly leaves this range."""
+    count = 1 << (last - first).bit_length()  # at least as many; a power of 2 is fastest
+    turn = 2 * np.pi * np.arange(count // 2 + 1) / count
+    with np.errstate(divide="ignore"):
+        logs = size @ np.log(1 + mean[:, None] * np.expm1(1j * turn))
+    found = np.fft.irfft(np.exp(np.conj(logs) + 1j * turn * first), count)[: last - first + 1]
+    return np.maximum(found, 0.0)
+
+
+def _normal_distribution(deviation: float) -> np.ndarray:
+    from scipy.special import ndtr
+
+    edges = np.arange(TAIL_STEPS) / deviation
+    below = np.r_[0.0, 2 * ndtr(edges[1:]) - 1]
+    return np.diff(below, prepend=0.0)

@@ -18,13 +18,14 @@ from ..estimate import Estimate
 from .cells import CellError, Cells
 from .dependent_event import DependentEvent
 from .fine_grid import FineGrid, grid_sums
-from .intervals import check_resamples, population_of
+from .intervals import population_of
 from .null import BinomialNull
 from .population import ErrorPart, Population, population_error
+from .resampling import FEWER_RESAMPLES, check_resamples
 from .terms import terms_on_grid, whole_grid_term
 from .views import dependent_events, grids_of, lens_of
 
-SMOOTH_CELLS, SMOOTH_RESAMPLES, SMOOTH_PRECISION = 420, 199, 1e-5  # of SmoothECE, for its interval
+SMOOTH_CELLS, SMOOTH_PRECISION = 420, 1e-5  # of SmoothECE, for its interval
 
 
 @documents_row_options
@@ -35,7 +36,7 @@ def smooth_calibration_error(
     lens: Lens | None = None,
     sigma: float | None = None,
     interval: bool = False,
-    resamples: int = SMOOTH_RESAMPLES,
+    resamples: int = FEWER_RESAMPLES,
     seed: int = 0,
     **options: Unpack[RowOptions],
 ) -> Estimate:

@@ -18,10 +18,11 @@ from ..data.inputs import RowOptions, documents_row_options, rows_of
 from ..errors import InputError
 from ..estimate import Estimate
 from ..scoring.intervals import Z95
+from .cells import mean_gap
 from .errors import calibration_error
 from .event_measures import EventOutcomes
-from .gaps import mean_gap
-from .intervals import Bootstrap, check_resamples
+from .intervals import Bootstrap
+from .resampling import check_resamples
 from .terms import row_terms
 
 

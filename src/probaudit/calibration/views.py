@@ -10,7 +10,7 @@ import numpy as np
 
 from ..choices.lenses import Binary, Lens, OneVsRest, TopLabel, View
 from ..choices.partitions import EqualMass, EqualWidth, Partition, rising_order
-from ..choices.selections import as_selection
+from ..choices.selections import Selection, as_selection
 from ..data.predictions import Predictions
 from ..engines.good_rows import GoodRows, events, good_of_block, survey
 from ..errors import InputError
@@ -173,3 +173,37 @@ def diagram_grids(predictions: Predictions, lens: Lens) -> list[FineGrid]:
         if events is None
         else [event.thinned(grid) for event, grid in zip(events, grids, strict=True)]
     )
+
+
+@dataclass(frozen=True, eq=False)
+class PreparedRows:
+    """The good rows of given ones, as probabilities. Logits are converted once, not by every
+    estimate. `partition` and `mask` restrict choices made for all rows to the good ones."""
+
+    predictions: Predictions
+    lens: Lens
+    rows: GoodRows
+
+    @classmethod
+    def of(cls, given: Predictions, lens: Lens) -> PreparedRows:
+        rows = GoodRows.of(given)
+        weights = None if given.sample_weight is None else rows.weights
+        plain = Predictions(
+            rows.labels,
+            rows.probs,
+            sample_weight=weights,
+            clusters=None if given.clusters is None else given.clusters[rows.places],
+            tolerance=given.row_tolerance,
+            names=given.names,
+        )
+        return cls(plain, lens_of(given, lens), rows)
+
+    def partition(self, partition: Partition) -> Partition:
+        return partition.select(self.rows.places, self.rows.total)
+
+    def mask(self, where: Selection) -> np.ndarray:
+        """Which of these rows a selection keeps and have a positive weight."""
+        chosen = where.select(self.rows.places, self.rows.total).mask(
+            View(self.rows.probs, self.rows.labels)
+        )
+        return np.asarray(chosen & (self.rows.weights > 0))

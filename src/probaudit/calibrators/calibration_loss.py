@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal, Unpack
 
 import numpy as np
 
-from ..calibration import paired
+from ..calibration import resampling
 from ..calibration.resampling import draw_units, percentile
 from ..choices.definitions import Definition
 from ..choices.scores import Cost, Score, as_score
@@ -530,9 +530,11 @@ def _loss_estimates(
         )
     found = []
     for name, value, influence in zip(names, values, influences, strict=True):
-        terms = paired.unit_terms(influence, share, outputs.clusters)
+        terms = resampling.unit_terms(influence, share, outputs.clusters)
         half = (
-            paired.half_width(terms, paired.quantile(outputs.clusters)) if with_interval else np.nan
+            resampling.half_width(terms, resampling.quantile(outputs.clusters))
+            if with_interval
+            else np.nan
         )
         found.append(
             Estimate(

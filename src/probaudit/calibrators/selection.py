@@ -18,8 +18,14 @@ from typing import TYPE_CHECKING, Any, Unpack
 import numpy as np
 
 from ..calibration.errors import calibration_error
-from ..calibration.paired import half_width, quantile, ratio_influence, unit_terms
-from ..calibration.resampling import draw_units, sampling_units
+from ..calibration.resampling import (
+    draw_units,
+    half_width,
+    quantile,
+    ratio_influence,
+    sampling_units,
+    unit_terms,
+)
 from ..choices.lenses import Classwise
 from ..choices.scores import Score, as_score
 from ..data.inputs import RowOptions, documents_row_options, rows_of

@@ -16,6 +16,7 @@ from ..audits.result import Result
 from ..audits.row_rules import InfiniteRows
 from ..calibration import paired
 from ..calibration.fine_grid import FineGrid
+from ..calibration.resampling import BOOTSTRAP_RESAMPLES
 from ..choices.scores import Cost
 from ..data.arrays import as_array, named_columns
 from ..data.inputs import RowOptions, check_options, documents_row_options
@@ -223,7 +224,7 @@ def compare(
     cv: Any = None,
     repair: bool | None = None,
     regions: Any = None,
-    resamples: int = 1000,
+    resamples: int = BOOTSTRAP_RESAMPLES,
     seed: int = 0,
     **options: Unpack[RowOptions],
 ) -> Comparison:

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from ..audits.repairs import too_few
-from ..calibration import paired
+from ..calibration import paired, resampling
 from ..calibration.errors import calibration_error
 from ..calibration.fine_grid import FineGrid
 from ..calibration.kernel import kernel_calibration_error
@@ -235,16 +235,16 @@ def influences(model: Contestant, ground: Ground) -> Iterator[tuple[str, np.ndar
     rules: dict[str, Score] = {"log_score": Log(), "brier_score": Brier()}
     rules |= {} if ground.cost is None else {"cost_risk": ground.cost}
     before, after = model.row_scores["log_score"], model.row_scores.get("log_score.calibrated")
-    yield "accuracy", paired.mean_influence(model.row_scores["accuracy"], share)
+    yield "accuracy", resampling.mean_influence(model.row_scores["accuracy"], share)
     for name, rule in rules.items():
-        yield name, paired.mean_influence(model.row_scores[name], share)
+        yield name, resampling.mean_influence(model.row_scores[name], share)
         naive = rule.by_class(rule.naive(priors))[model.codes]
-        yield f"{name}.normalized", paired.ratio_influence(model.row_scores[name], naive, share)
+        yield f"{name}.normalized", resampling.ratio_influence(model.row_scores[name], naive, share)
     if after is not None:
-        yield "log_score.calibrated", paired.mean_influence(after, share)
+        yield "log_score.calibrated", resampling.mean_influence(after, share)
         if "calibration_loss" in model.estimates:
-            yield "calibration_loss", paired.mean_influence(before - after, share)
-            yield "calibration_loss.relative", -paired.ratio_influence(after, before, share)
+            yield "calibration_loss", resampling.mean_influence(before - after, share)
+            yield "calibration_loss.relative", -resampling.ratio_influence(after, before, share)
 
 
 def difference(
@@ -264,8 +264,8 @@ def difference(
             else math.nan
         )
         with np.errstate(invalid="ignore"):
-            terms = paired.unit_terms(influence - others[name], ground.share, ground.clusters)
-            half = paired.half_width(terms, paired.quantile(ground.clusters))
+            terms = resampling.unit_terms(influence - others[name], ground.share, ground.clusters)
+            half = resampling.half_width(terms, resampling.quantile(ground.clusters))
         # the same in every row, and so in any rows
         if value == 0 and np.array_equal(influence, others[name]):
             half = 0.0
@@ -289,10 +289,10 @@ def difference(
 def lower_scores(models: Sequence[Contestant], name: str, ground: Ground) -> np.ndarray:
     """Which model's mean score is clearly lower than which, [M, M]."""
     share, values = ground.share, np.array([float(model.estimates[name]) for model in models])
-    rows = (paired.mean_influence(model.row_scores[name], share) for model in models)
+    rows = (resampling.mean_influence(model.row_scores[name], share) for model in models)
     with np.errstate(invalid="ignore"):
-        terms = np.array([paired.unit_terms(row, share, ground.clusters) for row in rows])
-        return paired.clearly_lower(values, terms, paired.quantile(ground.clusters))
+        terms = np.array([resampling.unit_terms(row, share, ground.clusters) for row in rows])
+        return paired.clearly_lower(values, terms, resampling.quantile(ground.clusters))
 
 
 def lower_errors(models: Sequence[Contestant], name: str) -> np.ndarray:

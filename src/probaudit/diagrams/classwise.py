@@ -8,8 +8,8 @@ from typing import Any, Literal, Unpack
 
 import numpy as np
 
+from ..calibration.cells import mean_gap
 from ..calibration.fine_grid import FineGrid
-from ..calibration.gaps import mean_gap
 from ..calibration.views import diagram_grids
 from ..choices.distances import L1
 from ..choices.lenses import Classwise

@@ -10,11 +10,10 @@ from typing import Any, Unpack
 
 import numpy as np
 
-from ..calibration.cells import gather_cells
+from ..calibration.cells import gather_cells, mean_gap
 from ..calibration.errors import calibration_error
-from ..calibration.gaps import mean_gap
-from ..calibration.prepared_rows import PreparedRows
 from ..calibration.significance import calibration_test
+from ..calibration.views import PreparedRows
 from ..choices.definitions import Definition
 from ..choices.distances import Distance, as_distance
 from ..choices.lenses import Groups, Lens, TopLabel, View

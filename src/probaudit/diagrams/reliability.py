@@ -7,12 +7,12 @@ from typing import Any, Literal, Unpack
 
 import numpy as np
 
-from ..calibration.cells import Cells
+from ..calibration.cells import Cells, mean_gap
 from ..calibration.corp import OutputLevels
 from ..calibration.errors import calibration_error
 from ..calibration.fine_grid import FineGrid
-from ..calibration.gaps import mean_gap
 from ..calibration.null import BinomialNull
+from ..calibration.resampling import RESAMPLES
 from ..calibration.significance import calibration_test, p_value
 from ..calibration.views import dependent_events, diagram_grids, event_rows, lens_of
 from ..choices.distances import L1
@@ -79,7 +79,7 @@ class Reliability(Diagram):
         bins: Bins = 15,
         *,
         event: str = "the most probable class",
-        resamples: int = 999,
+        resamples: int = RESAMPLES,
         seed: int = 0,
     ) -> Reliability:
         """From a fine grid instead of rows. The edges of bins are edges of grid cells."""
@@ -233,7 +233,7 @@ def reliability_diagram(
     *,
     lens: Lens | None = None,
     bins: Bins = 15,
-    resamples: int = 999,
+    resamples: int = RESAMPLES,
     seed: int = 0,
     **options: Unpack[RowOptions],
 ) -> Reliability:

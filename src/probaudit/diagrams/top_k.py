@@ -10,8 +10,8 @@ from typing import Any, Unpack
 import numpy as np
 
 from ..calibration.errors import calibration_error
-from ..calibration.prepared_rows import PreparedRows
 from ..calibration.significance import calibration_test
+from ..calibration.views import PreparedRows
 from ..calibrators.calibration_loss import shares
 from ..choices.definitions import Definition
 from ..choices.distances import Distance, as_distance

@@ -9,8 +9,15 @@ from typing import TYPE_CHECKING, Any, Literal, Unpack
 
 import numpy as np
 
-from ..calibration.paired import half_width, mean_influence, paired_counts, quantile, unit_terms
-from ..calibration.resampling import percentile, sampling_units
+from ..calibration.resampling import (
+    draw_units,
+    half_width,
+    mean_influence,
+    percentile,
+    quantile,
+    sampling_units,
+    unit_terms,
+)
 from ..calibration.views import lens_rows
 from ..calibrators.calibration_loss import CalibrationLoss, calibration_loss
 from ..calibrators.selection import select_calibrator
@@ -311,7 +318,7 @@ class _ScoredRows:
     def deviations(self, values: np.ndarray, resamples: int, seed: int) -> np.ndarray:
         """Means of values in the resamples that `grouping_loss` takes, minus their mean."""
         units = sampling_units(len(self.share), seed, self.rows.cluster_numbers)
-        counts = paired_counts(int(units.max()) + 1, resamples, seed)[1:]
+        counts = draw_units(int(units.max()) + 1, resamples, seed)
         with np.errstate(invalid="ignore"):
             sums = np.bincount(units, self.share * values)
             means = np.asarray(counts @ sums / (counts @ np.bincount(units, self.share)))

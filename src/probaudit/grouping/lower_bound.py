@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ..calibration.cells import effective_rows
+from ..calibration.resampling import effective_rows
 from ..choices.scores import Brier, Log
 from .calibration_curve import CurvePoints
 from .sampling_bias import Convex, Function, observed_rate_excess, shared_rate_excess

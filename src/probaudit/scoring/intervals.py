@@ -20,7 +20,6 @@ from the estimate to these are added in quadrature (MOVER: Zou & Donner 2008).
 With many rows of each class all three meet the linearised interval.
 """
 
-
 from __future__ import annotations
 
 import math
