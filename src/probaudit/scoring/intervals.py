@@ -1,23 +1,22 @@
 """95% intervals of proportions and of mean scores.
 
-Proportions have Wilson's interval, or the exact one (Clopper & Pearson 1934).
+Proportions have Wilson's interval, or the exact one of Clopper & Pearson.
 
-95% intervals of mean scores that hold with few rows of a class.
+A mean score is value = sum_c w_c m_c, where w_c is the share of class c (divided by the naive score
+if normalised) and m_c the mean score of its rows. Its variance has two parts: that of the class
+means and that of the class counts. Both are skewed if a class has few rows, and the symmetric
+interval of a linearised mean then covers too little: with calibrated outputs, 1% positives and
+n = 1000, it covers the normalised reject risk in 60% of samples. So each part gets limits of its
+own, and their distances from the estimate are added in quadrature (MOVER; Zou & Donner 2008).
 
-A mean score is value = sum_c w_c m_c, w_c the share of class c (divided by the naive score, if
-normalised) and m_c the mean score of its rows. Its variance splits into that of the class means
-and that of the class counts. Both are skewed where a class has few rows, and the symmetric interval
-of a linearised mean then covers too little: of calibrated risks with 1% positives, n = 1000, that
-of the normalised reject risk covers 60%. So each part gets limits of its own, and the distances
-from the estimate to these are added in quadrature (MOVER: Zou & Donner 2008).
-
-- A count of n rows is Poisson; its score limits are n + z^2 / 2 -+ z sqrt(n + z^2 / 4).
+- A class count n is Poisson; its score limits are n + z^2 / 2 -+ z sqrt(n + z^2 / 4).
 - The mean of a bounded score (a cost) has the limits of a Beta distribution with Jeffreys' prior,
-  half a row at each bound (Brown, Cai & DasGupta 2001); with costs 0 and 1, Jeffreys' interval.
-- Means of other scores have limits from a log-normal distribution, with the quantile of Student's
-  t at Satterthwaite's degrees of freedom; the upper limit is at most 39.5 times the mean.
+  half a row at each bound (Brown, Cai & DasGupta 2001). For costs 0 and 1 this is Jeffreys'
+  interval.
+- The mean of any other score has log-normal limits, with Student's t quantile at Satterthwaite's
+  degrees of freedom. The upper limit is at most 39.5 times the mean.
 
-With many rows of each class all three meet the linearised interval.
+With many rows in each class the result agrees with the linearised interval.
 """
 
 from __future__ import annotations
@@ -31,9 +30,9 @@ import numpy as np
 Z95 = 1.959963984540054  # the 97.5% point of the normal distribution
 LEVEL, TAIL = 0.95, 0.025
 PRIOR_ROWS = 0.5
-MANY_CLASSES = 10  # that vary alike, so that the sum of their means is nearly normal
-# The upper limit of an exponential mean from a single row is 39.5 times that row. Student's t on
-# the logarithmic scale goes far beyond with two or three rows; with more, this never binds.
+MANY_CLASSES = 10  # of similar variance, so that the sum of their means is nearly normal
+# The upper limit of an exponential mean from a single row is 39.5 times its value. Student's t on
+# the log scale goes far beyond with two or three rows; with more rows this limit never applies.
 LONGEST = math.log(-1 / math.log1p(-TAIL))
 
 
@@ -78,8 +77,8 @@ def wilson(
 
 
 def clopper_pearson(rate: np.ndarray, size: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """The exact 95% interval of a probability from the rate of an event among rows (Clopper &
-    Pearson 1934).
+    """The exact 95% interval of a proportion (Clopper & Pearson 1934), given the rate of an event
+    among `size` rows.
 
     >>> [float(end.round(4)[0]) for end in clopper_pearson(np.array([0.1]), np.array([20]))]
     [0.0123, 0.317]
@@ -95,15 +94,15 @@ def clopper_pearson(rate: np.ndarray, size: np.ndarray) -> tuple[np.ndarray, np.
 
 @dataclass(frozen=True)
 class ClassParts:
-    """What each class adds to a mean score and to its variance; arrays [classes that have rows].
+    """The contribution of each class to a mean score and to its variance: arrays over the classes
+    that have rows.
 
-    share, mean : w_c and m_c. rows : how many independent rows of equal weight say as much.
-    within : the variance of w_c m_c given the class counts. counts : the variance that the count of
-        the class adds. rising : whether more rows of the class raise the value.
+    share, mean : w_c and m_c.
+    rows : the effective number of rows.
+    within : the variance of w_c m_c given the class counts.
+    counts : the variance due to the count of the class.
+    rising : whether more rows of the class raise the value.
     least, most : the bounds of the score in this class; `most` is infinite if there is none.
-
-    Rows that come in clusters are fewer independent ones: with a design effect D, rows / D and
-    D times both variances.
     """
 
     share: np.ndarray
@@ -116,7 +115,7 @@ class ClassParts:
     most: np.ndarray
 
     def dependent(self, effect: float) -> ClassParts:
-        """The same parts of rows whose dependence has this design effect."""
+        """The same parts with a design effect D: rows / D, and D times both variances."""
         changed = {
             "rows": self.rows / effect,
             "within": self.within * effect,
@@ -144,16 +143,16 @@ def score_interval(value: float, parts: ClassParts) -> tuple[float, float]:
 
 
 def _count_sides(parts: ClassParts) -> tuple[np.ndarray, np.ndarray]:
-    """How far the counts may move the value down and up."""
+    """Distances of the lower and upper limit due to the class counts."""
     half, root = Z95**2 / 2, Z95 * np.sqrt(parts.rows + Z95**2 / 4)
-    each = np.sqrt(parts.counts / parts.rows)  # the change by one row
+    each = np.sqrt(parts.counts / parts.rows)  # the change due to one row
     fewer, more = each * (root - half), each * (root + half)
     return np.where(parts.rising, fewer, more), np.where(parts.rising, more, fewer)
 
 
 def _bounded_sides(parts: ClassParts, some: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """How far means of bounded scores may lie below and above. A mean whose score varies less than
-    one of two values at the bounds counts as that of more rows."""
+    """Distances of the limits of class means of bounded scores. A score that varies less than a
+    two-valued score at the bounds counts as more rows."""
     from scipy.special import betaincinv
 
     share, mean, rows, within = (
@@ -175,8 +174,8 @@ def _bounded_sides(parts: ClassParts, some: np.ndarray) -> tuple[np.ndarray, np.
     )
     total = math.fsum(within)
     if total**2 > MANY_CLASSES * math.fsum(within**2):
-        # A sum over many classes is nearly normal, also where each class has few rows, all right or
-        # all wrong: their limits lie on one side, and together would leave none on the other.
+        # A sum over many classes is nearly normal. But if each class has few rows, all right or all
+        # wrong, their limits lie on one side only, and the other distance would be too short.
         least = Z95 * math.sqrt(total)
         down, up = (
             side if math.sqrt(math.fsum(side**2)) >= least else np.array([least])
@@ -186,12 +185,11 @@ def _bounded_sides(parts: ClassParts, some: np.ndarray) -> tuple[np.ndarray, np.
 
 
 def _unbounded_sides(parts: ClassParts, some: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """How far the weighted sum of means of other scores may lie below and above, in one number
-    each.
+    """Distances of the limits of the weighted sum of class means of unbounded scores, one each.
 
-    Its relative error counts against the means that vary most; of many classes alike, against all.
-    The score of a single row tells nothing of its variation, and counts as exponential; of many
-    such classes the counts tell it.
+    The error is taken relative to the means that vary most; if many classes vary alike, relative
+    to all of them. A class of a single row shows no variance: its score counts as exponential. If
+    there are many such classes, this variance is shared among them.
     """
     rows, part = parts.rows[some], (parts.share * parts.mean)[some]
     single = rows < 2
