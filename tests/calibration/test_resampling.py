@@ -16,7 +16,7 @@ from probaudit.choices.lenses import View
 
 
 def world(n, seed, gap=0.15):
-    """Five stated probabilities, each too low by the same gap."""
+    """Five predicted probabilities, each too low by the same gap."""
     rng = np.random.default_rng(seed)
     p = rng.choice([0.1, 0.3, 0.45, 0.6, 0.75], n)
     return (rng.random(n) < p + gap).astype(int), p

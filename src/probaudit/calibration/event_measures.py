@@ -1,5 +1,5 @@
-"""Measures of a single event's probabilities that other fields use: cumulative differences, Cox's
-calibration line, ICI, E50 and E90. For binary problems, or through any lens of one event."""
+"""Calibration measures of a single event: cumulative differences, Cox's calibration line, ICI, E50
+and E90. For binary problems, or any lens of a single event."""
 
 from __future__ import annotations
 
@@ -14,13 +14,14 @@ import numpy as np
 from ..choices.lenses import Binary, Lens, View
 from ..data.inputs import RowOptions, documents_row_options, rows_of
 from ..errors import InputError
+from ..scoring.clusters import clusters_unused
 from ..states import CELLS
 from .fine_grid import FineGrid
 from .kernel_regression import smoothed
 from .views import LensRows, event_rows
 
-# a kernel's width in cells of the grid; finer ones would not change a sixth digit
-CELLS_A_WIDTH = 100
+# grid cells per bandwidth; finer cells do not change the first six digits
+CELLS_PER_WIDTH = 100
 
 
 @dataclass(frozen=True)
@@ -47,22 +48,21 @@ class EventOutcomes:
         weighted: bool = True,
         independent: str = "",
     ) -> EventOutcomes:
-        """The event that a lens shows. `independent` names a test or a standard error that is
-        valid for independent rows only."""
+        """The event of a lens. `independent` : the name of a test or standard error that is valid
+        for independent rows only."""
         if not weighted and options.get("sample_weight") is not None:
             raise InputError("sample_weight", "this measure is defined for rows of equal weight")
         predictions = rows_of(y_true, y_proba, **options)
         if independent and predictions.cluster_numbers is not None:
-            rule = f"{independent} needs independent rows; `calibration_test` takes clusters"
-            raise InputError("clusters", rule)
+            way_out = ("use `calibration_test` for clusters",)
+            raise InputError("clusters", f"{independent} needs independent rows", way_out=way_out)
         if not independent and options.get("clusters") is not None:
-            raise InputError(
-                "clusters",
-                "has no effect here: this measure has no interval and no test; leave it out",
-            )
+            raise clusters_unused("this measure, which has no interval and no test")
         if lens is None and predictions.n_classes != 2:
             raise InputError(
-                "lens", "with more than two classes, say which event: TopLabel() or OneVsRest(k)"
+                "lens",
+                "must name an event if there are more than two classes",
+                way_out=("pass TopLabel() or OneVsRest(k)",),
             )
         shown = event_rows(predictions, Binary() if lens is None else lens)
         return cls(np.clip(shown.view.outputs, 0, 1), shown.view.labels, shown.weights, shown)
@@ -70,8 +70,8 @@ class EventOutcomes:
 
 @dataclass(frozen=True)
 class CumulativeDifferences:
-    """The walk of sum (y - p) / n over rows in order of p: its largest distance from 0, and its
-    range."""
+    """Cumulative sums of (y - p) / n over rows in order of p (`walk`): the largest distance from 0
+    (Kolmogorov-Smirnov) and the range (Kuiper)."""
 
     kolmogorov_smirnov: float
     kuiper: float
@@ -84,11 +84,8 @@ class CumulativeDifferences:
 def cumulative_differences(
     y_true: Any, y_proba: Any = None, *, lens: Lens | None = None, **options: Unpack[RowOptions]
 ) -> CumulativeDifferences:
-    """The cumulated difference of events and probabilities (ECCE), with its Kolmogorov-Smirnov and
-    Kuiper measures.
-
-    No bins are needed (Arrieta-Ibarra et al. 2022).
-    """
+    """Cumulative differences between events and probabilities (ECCE), with their Kolmogorov-Smirnov
+    and Kuiper statistics, without bins (Arrieta-Ibarra et al. 2022)."""
     rows = EventOutcomes.of(y_true, y_proba, lens, options)
     return _walk(rows.p, rows.y, rows.w, rows.order)
 
@@ -135,7 +132,7 @@ def calibration_line(
 
 
 def _cox_line(p: np.ndarray, y: np.ndarray, w: np.ndarray) -> CalibrationLine:
-    """Newton's method for two coefficients, and for one."""
+    """Fits of both coefficients, and of the intercept only."""
     if not ((p > 0) & (p < 1)).all():
         raise InputError(
             "y_proba",
@@ -146,9 +143,9 @@ def _cox_line(p: np.ndarray, y: np.ndarray, w: np.ndarray) -> CalibrationLine:
         raise InputError("y_true", "the logistic line requires both outcomes", int(y[0]))
     z = np.log(p) - np.log1p(-p)
     features = np.stack([np.ones_like(z), z])
-    with ThreadPoolExecutor(2) as pool:  # their loops do not hold the interpreter's lock
+    with ThreadPoolExecutor(2) as pool:  # the kernel releases the GIL
         both = pool.map(partial(_logistic, features, y, w), (2, 1))
-    (line, covariance, converged), (offset, variance, settled) = both
+    (line, covariance, converged), (offset, variance, offset_converged) = both
     errors = np.sqrt(np.diag(covariance))
     return CalibrationLine(
         slope=float(line[1]),
@@ -157,7 +154,7 @@ def _cox_line(p: np.ndarray, y: np.ndarray, w: np.ndarray) -> CalibrationLine:
         intercept_error=float(errors[0]),
         offset=float(offset[0]),
         offset_error=math.sqrt(float(variance[0, 0])),
-        converged=converged and settled,
+        converged=converged and offset_converged,
         n=len(p),
     )
 
@@ -165,11 +162,12 @@ def _cox_line(p: np.ndarray, y: np.ndarray, w: np.ndarray) -> CalibrationLine:
 def _logistic(
     features: np.ndarray, y: np.ndarray, w: np.ndarray, free: int
 ) -> tuple[np.ndarray, np.ndarray, bool]:
-    """(intercept, slope) of a logistic regression, the first so many of them free and the rest held
-    at (0, 1); the covariance of the free ones, and whether Newton's method converged.
+    """Logistic regression by Newton's method: (intercept, slope), the covariance of the free
+    coefficients, and whether it converged. The first `free` coefficients are fitted, the others
+    fixed at (0, 1).
 
-    The loss is convex; a step that would raise it is halved. Outcomes that the outputs separate
-    have no finite solution.
+    The loss is convex; a step that raises it is halved. If the outputs separate the outcomes, there
+    is no finite solution.
     """
     from ..kernels.logistic import logistic_sums
 
@@ -195,8 +193,8 @@ def _logistic(
 
 @dataclass(frozen=True)
 class CalibrationIndices:
-    """Mean, median and 90% point of |E[y | p] - p| over rows: ICI, E50 and E90 (Austin & Steyerberg
-    2019)."""
+    """ICI, E50 and E90: the mean, median and 90% quantile of |E[y | p] - p| over rows (Austin &
+    Steyerberg 2019)."""
 
     ici: float
     e50: float
@@ -214,14 +212,15 @@ def calibration_indices(
     lens: Lens | None = None,
     **options: Unpack[RowOptions],
 ) -> CalibrationIndices:
-    """ICI, E50 and E90, with E[y | p] by kernel regression on the fine grid, mirrored at 0 and 1.
+    """ICI, E50 and E90 (Austin & Steyerberg 2019), with E[y | p] from a kernel regression on the
+    fine grid, mirrored at 0 and 1.
 
-    The authors use a loess curve; any smooth curve serves, and this one needs no sample of the
+    The authors use loess. Any smooth curve can be used, and this one does not need a sample of the
     rows.
     """
     rows = EventOutcomes.of(y_true, y_proba, lens, options)
     grid = FineGrid.of_view(View(rows.p, rows.y), rows.w).coarse(
-        int(min(CELLS, CELLS_A_WIDTH / bandwidth))
+        int(min(CELLS, CELLS_PER_WIDTH / bandwidth))
     )
     kept = grid.kept
     mass, hits = smoothed(
