@@ -225,11 +225,11 @@ def _added(parts: list[np.ndarray]) -> np.ndarray:
     from ..kernels.celling import add_values
 
     size = parts[0][0].size
-    found, place = np.zeros((2, size)), np.arange(size)
+    total, place = np.zeros((2, size)), np.arange(size)
     for high, low in parts:
-        add_values(high.reshape(-1), place, *found)
-        found[1] += low.reshape(-1)
-    return np.asarray(found.sum(axis=0).reshape(parts[0][0].shape))
+        add_values(high.reshape(-1), place, *total)
+        total[1] += low.reshape(-1)
+    return np.asarray(total.sum(axis=0).reshape(parts[0][0].shape))
 
 
 def exact_sums(numbers: np.ndarray, values: np.ndarray, size: int) -> np.ndarray:

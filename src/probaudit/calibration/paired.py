@@ -167,13 +167,13 @@ def _shared_noise(
     if clusters is None:
         return np.zeros((0, cells))
     wide = np.arange(cells) * BINS // cells
-    found = Clusters(clusters, weights / weights.sum()).shared_noise(
+    noise = Clusters(clusters, weights / weights.sum()).shared_noise(
         view.labels - view.outputs, wide[cell], BINS
     )
     weight = np.bincount(cell, weights, minlength=cells)
     total = np.bincount(wide, weight, minlength=BINS)[wide]
     return np.asarray(
-        found[:, wide] * np.divide(weight, total, out=np.zeros(cells), where=total > 0)
+        noise[:, wide] * np.divide(weight, total, out=np.zeros(cells), where=total > 0)
     )
 
 

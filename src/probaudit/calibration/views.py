@@ -103,10 +103,10 @@ def lens_rows(predictions: Predictions, lens: Lens, where: Any = None) -> list[L
 def _all_rows(predictions: Predictions, lens: Lens) -> list[LensRows]:
     """The views of a lens without a selection; memoised for single events, which many measures
     share."""
-    found: list[LensRows] | None = (
+    shown: list[LensRows] | None = (
         predictions.memo.get(lens) if type(lens) in (TopLabel, OneVsRest, Binary) else None
     )
-    if found is None:
+    if shown is None:
         rows, top = GoodRows.of(predictions), survey(predictions).top
         if type(lens) is TopLabel and top is not None:  # the survey has determined the top class
             views = [
@@ -117,10 +117,10 @@ def _all_rows(predictions: Predictions, lens: Lens) -> list[LensRows]:
             ]
         else:
             views = lens.views(rows.probs, rows.labels)
-        found = [LensRows(view, rows.weights, rows.places, rows.total) for view in views]
+        shown = [LensRows(view, rows.weights, rows.places, rows.total) for view in views]
     if type(lens) in (TopLabel, OneVsRest, Binary):
-        predictions.memo[lens] = found
-    return found
+        predictions.memo[lens] = shown
+    return shown
 
 
 def _kept(shown: LensRows, keeps: np.ndarray) -> LensRows:

@@ -202,7 +202,7 @@ def estimate_score(
     effect = 1.0
     if clustered is not None:
         effect = clustered.clusters.widening(_influence(clustered, score, normalize, P)) ** 2
-    found = mean_score(sums, score, normalize=normalize, priors=P, effect=effect)
+    mean = mean_score(sums, score, normalize=normalize, priors=P, effect=effect)
     words = [score.words() if isinstance(score, Cost) else f"mean {score.words()}"]
     if isinstance(score, Brier):
         pairs = summary.plan.kind == "pairs"
@@ -216,13 +216,13 @@ def estimate_score(
     if clustered is not None:
         words.append(clustered.words)
     return Estimate(
-        found.value,
-        low=0.0 if found.low < 0 and _non_negative(score) else found.low,
-        high=found.high,
+        mean.value,
+        low=0.0 if mean.low < 0 and _non_negative(score) else mean.low,
+        high=mean.high,
         n=summary.rows,
         definition=", ".join(words),
-        per_class=dict(zip(classes, found.by_class.tolist(), strict=True)),
-        naive=found.naive,
+        per_class=dict(zip(classes, mean.by_class.tolist(), strict=True)),
+        naive=mean.naive,
         infinite_rows=int(sums.infinite.sum()),
     )
 
