@@ -13,7 +13,7 @@ from ..data.arrays import as_array, is_missing
 from ..data.predictions import label_codes
 from ..errors import InputError
 from ..kernels.tempering import keep_argmax
-from .base import Calibrator, Sample, fit_report
+from .base import Calibrator, Sample, checked_calibrator, fit_report
 from .temperature import TemperatureScaling
 
 
@@ -49,7 +49,7 @@ class Chain(Calibrator):
 
     def _fit(self, sample: Sample) -> tuple[bool, str]:
         for step in self.steps:
-            check_calibrator(step, "steps")
+            checked_calibrator(step, "steps")
         self.members_ = []
         for step in self.steps:
             self.members_.append(fit_member(step, sample, self.classes_))
@@ -196,17 +196,9 @@ class PerGroup(Calibrator):
         return probs
 
 
-def check_calibrator(base: Any, argument: str) -> None:
-    if not isinstance(base, Calibrator):
-        raise InputError(argument, "must be a calibrator", repr(base))
-
-
 def base_of(base: Any) -> Calibrator:
     """The calibrator to copy: temperature scaling unless given."""
-    if base is None:
-        return TemperatureScaling()
-    check_calibrator(base, "base")
-    return base
+    return TemperatureScaling() if base is None else checked_calibrator(base, "base")
 
 
 def fit_member(base: Calibrator, sample: Sample, classes: np.ndarray) -> Calibrator:

@@ -20,9 +20,8 @@ from sklearn.utils.validation import (
 )
 
 from ..errors import InputError
-from .base import Calibrator, FitReport
-from .combining import check_calibrator
-from .fitting.folding import fold_numbers
+from .base import Calibrator, FitReport, checked_calibrator
+from .folds import fold_numbers
 from .temperature import BiasCorrectedTemperature
 
 METHODS = ("predict_proba", "decision_function")
@@ -86,8 +85,9 @@ class CalibratedModel(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):  # ty
             raise InputError(
                 "method", 'must be "predict_proba" or "decision_function"', repr(self.method)
             )
-        calibrator = BiasCorrectedTemperature() if self.calibrator is None else self.calibrator
-        check_calibrator(calibrator, "calibrator")
+        calibrator = checked_calibrator(
+            BiasCorrectedTemperature() if self.calibrator is None else self.calibrator, "calibrator"
+        )
         if calibrator.takes == "groups":
             rule = "must not need groups; fit such a calibrator to the outputs of the model"
             raise InputError("calibrator", rule, type(calibrator).__name__)

@@ -20,7 +20,8 @@ from ...kernels.rules import LOGIT_LIMIT
 from ...version import __version__
 from ..base import Calibrator, Sample, with_first_column
 from ..combining import PerGroup, group_column
-from ..group_calibration import LARGEST, GroupCalibration, feature_table
+from ..feature_rows import LARGEST, feature_table
+from ..group_calibration import GroupCalibration
 from .onnx_graph import Graph, Tensor
 from .onnx_maps import GraphRows, group_names, onnx_probabilities
 from .saving import fingerprint
