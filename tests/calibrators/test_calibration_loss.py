@@ -225,7 +225,7 @@ def test_by_hand(world):
         "DirectionPreserving" in found.definition or "BiasCorrectedTemperature" in found.definition
     )
     assert "5 random folds" in repr(found)
-    assert "is lost by miscalibration" in repr(found)
+    assert "is due to miscalibration" in repr(found)
 
 
 def test_known_losses():

@@ -255,7 +255,7 @@ def test_given_groups(dtype):
     )
     with pytest.raises(InputError, match=r"`check`: .*a pair \(P, groups\)"):
         to_onnx(fit, check=P)
-    with pytest.raises(InputError, match=r"`check`.*its groups must be of the calibrator's kind"):
+    with pytest.raises(InputError, match=r"`check`.*its groups must be of the calibrator's type"):
         to_onnx(fit, check=(P, codes if dtype is str else codes.astype(str)))
 
 
@@ -436,7 +436,7 @@ def test_refusals(tmp_path):
         to_onnx(calibrators.TemperatureScaling())
     with pytest.raises(
         InputError,
-        match=r"`calibrator`: must be a calibrator of probaudit .*`calibrator_`.*CalibratedModel",
+        match=r"`calibrator`: must be a calibrator of probaudit .*CalibratedModel.*`calibrator_`",
     ):
         to_onnx(calibrators.CalibratedModel(LogisticRegression()).fit(z, y))
     with pytest.raises(InputError, match=r"`dtype`: must be .*float16"):

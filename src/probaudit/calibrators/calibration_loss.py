@@ -67,7 +67,7 @@ class CalibrationLoss:
         )
         return (
             f"{float(self.loss):.6g} of {float(self.raw):.6g}, or {float(self.relative):.2%}{span},"
-            f" is lost by miscalibration  ({self.definition}, n = {self.raw.n:,})"
+            f" is due to miscalibration  ({self.definition}, n = {self.raw.n:,})"
         )
 
 
@@ -119,10 +119,7 @@ def calibration_loss(
     0.65
     """
     rule = as_score(score)
-    if interval not in (None, "paired", "bootstrap"):
-        raise InputError("interval", 'must be "paired", "bootstrap" or None', repr(interval))
-    if resamples < 2:
-        raise InputError("resamples", "must be at least 2", resamples)
+    _check_interval(interval, resamples)
     chosen = _chosen_calibrator(calibrator)
     predictions = rows_of(y_true, y_proba, features=features, **options)
     outputs = Outputs.of(predictions, groups)
@@ -171,6 +168,13 @@ def _chosen_calibrator(calibrator: Any) -> Calibrator:
     from .base import checked_calibrator
 
     return checked_calibrator(calibrator, "calibrator")
+
+
+def _check_interval(interval: Any, resamples: int) -> None:
+    if interval not in (None, "paired", "bootstrap"):
+        raise InputError("interval", 'must be "paired", "bootstrap" or None', repr(interval))
+    if resamples < 2:
+        raise InputError("resamples", "must be at least 2", resamples)
 
 
 def _check_no_folds(cv: Any, stratify: bool) -> None:

@@ -130,7 +130,8 @@ def abreast(
         asked: dict[int, Asked] = {}
         for name, answered in answers.items():
             try:
-                asked[name] = searches[name].send(answered)  # type: ignore[arg-type]  # None begins a search
+                # None starts a search
+                asked[name] = searches[name].send(answered)  # type: ignore[arg-type]
             except StopIteration as end:
                 results[name] = end.value
         answers = answer(asked) if asked else {}
