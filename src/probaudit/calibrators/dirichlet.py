@@ -268,7 +268,7 @@ def _minimise(loss: PenalisedLoss, start: np.ndarray, size: int) -> Minimum:
     options = {"maxiter": steps, "maxfun": 2 * steps, "maxcor": 20, "ftol": 1e-13, "gtol": 1e-8}
     end = minimize(loss.value_and_gradient, start, jac=True, method="L-BFGS-B", options=options)
     slope = np.abs(end.jac).max()
-    if not newton or slope <= FINISHED:
+    if not (newton and slope > FINISHED):
         return Minimum(end.x, end.fun, bool(slope <= SMALL_GRADIENT), end.nit)
 
     def evaluate(theta: np.ndarray) -> Point:

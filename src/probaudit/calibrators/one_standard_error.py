@@ -145,8 +145,8 @@ def corrected_gain(
     averages over the candidates that resamples choose.
 
     The interval is as wide as that of the chosen candidate without a correction. A chosen candidate
-    that changes no loss gains 0, whatever the resamples choose. The bootstrap resamples
-    units of rows (see `sampling_units`), so that its cost does not grow with the rows.
+    that changes no loss gains 0, whatever the resamples choose. The bootstrap resamples units of
+    rows (see `sampling_units`), so that its cost does not grow with the number of rows.
     """
     ranking = one_standard_error_rule(losses, share, clusters, eligible)
     if ranking is None or not np.isfinite(before).all() or not (total := float(share @ before)):

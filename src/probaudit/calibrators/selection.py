@@ -31,8 +31,10 @@ from .registry import METHODS, calibrator_named
 if TYPE_CHECKING:
     from .base import Calibrator
 
-# Group calibration is the slowest. It is no default candidate for more outputs than this.
+# Group calibration, the slowest, is a default candidate only up to this number of outputs.
 MOST_GROUPED_VALUES = 2_000_000
+
+Candidates = Sequence[str] | Mapping[str, "Calibrator"] | None
 
 
 def default_candidates(
@@ -160,7 +162,7 @@ def select_calibrator(
     y_true: Any,
     y_proba: Any = None,
     *,
-    candidates: Sequence[str] | Mapping[str, Calibrator] | None = None,
+    candidates: Candidates = None,
     score: str | Score = "log",
     cv: Any = FOLDS,
     stratify: bool = False,
@@ -176,9 +178,9 @@ def select_calibrator(
         to flexible; the default ones unless given. "identity" keeps the original outputs. Mean
         replacement is shown as a control and never chosen: it gives every row the same confidence,
         so that ECE and accuracy look good although the score is poor.
-    features : as in `calibration_loss`; "group_calibration" then is a default candidate.
+    features : as in `calibration_loss`; "group_calibration" is then a default candidate.
     groups : as in `calibration_loss`; "per_group" and "per_group_bias" (a temperature for each
-        group, without or with a bias for each class) then are default candidates.
+        group, without or with a bias for each class) are then default candidates.
     score, cv, stratify, seed, options : as in `calibration_loss`.
 
     >>> from probaudit.simulate import gaussian_posteriors
@@ -228,9 +230,6 @@ def _why(choice: Choice) -> str:
     if choice.chosen == choice.best:
         return f"{choice.chosen}: the best"
     return f"{choice.chosen}: simpler than {choice.best}, and within one standard error of it"
-
-
-Candidates = Sequence[str] | Mapping[str, "Calibrator"] | None
 
 
 def _checked_candidates(
