@@ -11,7 +11,7 @@ import pytest
 
 import probaudit as pb
 from probaudit.audits.repairs import among, candidates, compare_repairs, group_column_of
-from probaudit.calibrators.calibration_loss import Outputs
+from probaudit.calibrators.outputs import Outputs
 from probaudit.calibrators.registry import CONTROL, METHODS, calibrator_named
 from probaudit.engines.memory import evidence_of
 from probaudit.states import Plan

@@ -13,12 +13,8 @@ from ..audits import lens_errors
 from ..calibration.fine_grid import FineGrid
 from ..calibration.resampling import RESAMPLES
 from ..calibration.significance import CalibrationTest
-from ..calibrators.calibration_loss import (
-    FOLDS,
-    CalibrationLoss,
-    calibration_loss,
-    default_calibrator,
-)
+from ..calibrators.calibration_loss import CalibrationLoss, calibration_loss, default_calibrator
+from ..calibrators.folds import FOLDS
 from ..calibrators.registry import calibrator_named
 from ..choices.scores import Brier, Cost, Log
 from ..data.arrays import as_array, named_columns

@@ -20,16 +20,12 @@ from ..calibration.resampling import (
     quantile,
     unit_terms,
 )
-from ..calibrators.calibration_loss import (
-    FOLDS,
-    CalibrationLoss,
-    Outputs,
-    calibration_loss,
-    default_calibrator,
-    shares,
-)
+from ..calibrators.calibration_loss import CalibrationLoss, calibration_loss, default_calibrator
+from ..calibrators.folds import FOLDS
+from ..calibrators.one_standard_error import choose_calibrator, correction_words
+from ..calibrators.outputs import Outputs, shares
 from ..calibrators.registry import CONTROL, METHODS, calibrator_named
-from ..calibrators.selection import choose_calibrator, correction_words, default_candidates
+from ..calibrators.selection import default_candidates
 from ..choices.lenses import Binary, Classwise, Groups, Lens, TopK, TopLabel
 from ..choices.scores import Brier, Log
 from ..data.predictions import Predictions
@@ -55,7 +51,7 @@ class Repair:
     uncalibrated.
 
     gain : the share of the log loss that it removes. That of the recommended one is corrected for
-        the choice (see `calibrators.selection.corrected_gain`), unless it is "identity", which
+        the choice (see `one_standard_error.corrected_gain`), unless it is "identity", which
         gains nothing.
     worse_by : the log score less that of the best, for paired rows. brier_change : the Brier score
         less that of the uncalibrated outputs, likewise.
@@ -225,7 +221,7 @@ def compare_repairs(
 
 
 def _fold_words(sample: Predictions) -> str:
-    from ..calibrators.fitting.folding import fold_words
+    from ..calibrators.folds import fold_words
 
     return fold_words(FOLDS, clustered=sample.clusters is not None, stratify=False)
 

@@ -414,7 +414,8 @@ def _calibrated(
     seed: int,
 ) -> tuple[Calibrator, str]:
     """The calibrator, chosen or named, fitted to all rows; and its gain in words."""
-    from ..calibrators.calibration_loss import Outputs, calibration_loss
+    from ..calibrators.calibration_loss import calibration_loss
+    from ..calibrators.outputs import Outputs
     from ..calibrators.registry import calibrator_named
     from ..calibrators.selection import default_candidates, fit_calibrator, select_calibrator
 

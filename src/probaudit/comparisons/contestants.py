@@ -21,15 +21,9 @@ from ..calibration.paired import ResampledError
 from ..calibration.resampling import sampling_units
 from ..calibration.smooth import smooth_calibration_error
 from ..calibration.views import diagram_grids, event_rows
-from ..calibrators.calibration_loss import (
-    FOLDS,
-    CalibrationLoss,
-    Folds,
-    Outputs,
-    calibration_loss,
-    folds_of,
-    shares,
-)
+from ..calibrators.calibration_loss import CalibrationLoss, calibration_loss
+from ..calibrators.folds import FOLDS, Folds, folds_of
+from ..calibrators.outputs import Outputs, shares
 from ..choices.lenses import TopLabel
 from ..choices.partitions import EqualMass, EqualWidth
 from ..choices.scores import Brier, Cost, Log, Score

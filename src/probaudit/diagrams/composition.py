@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Unpack
 import numpy as np
 
 from ..calibration.views import event_rows
-from ..calibrators.calibration_loss import Outputs, shares
+from ..calibrators.outputs import Outputs, shares
 from ..choices.lenses import TopLabel
 from ..choices.partitions import Column
 from ..data.arrays import as_array, value_names

@@ -11,7 +11,7 @@ import numpy as np
 
 from ..calibration.fine_grid import FineGrid
 from ..calibration.views import grids_of
-from ..calibrators.calibration_loss import shares
+from ..calibrators.outputs import shares
 from ..choices.lenses import Binary
 from ..choices.scores import Cost
 from ..data.inputs import RowOptions, documents_row_options, rows_of

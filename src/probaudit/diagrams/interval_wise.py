@@ -13,7 +13,7 @@ import numpy as np
 from ..calibration.errors import calibration_error
 from ..calibration.significance import calibration_test
 from ..calibration.views import PreparedRows, event_rows
-from ..calibrators.calibration_loss import shares
+from ..calibrators.outputs import shares
 from ..choices.definitions import Definition
 from ..choices.distances import Distance, InterInterval, as_distance
 from ..choices.lenses import Binary, Lens, TopLabel
