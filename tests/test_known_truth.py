@@ -106,13 +106,13 @@ def test_closed_forms():
 def test_tallies_count_what_they_should():
     tally = kt.Tally()
     for low, high in ((0.1, 0.3), (0.25, 0.4), (-0.2, -0.1)):
-        tally.add(ktc.Found(0.2, low, high), ktw.Truth(0.2))
+        tally.add(ktc.Outcome(0.2, low, high), ktw.Truth(0.2))
     tally.add(ValueError("no"), ktw.Truth(0.2))
     assert (tally.runs, tally.failed, tally.covered, tally.starts_below) == (3, 1, 1, 2)
     assert (tally.above_zero, tally.below_zero, tally.why) == (2, 1, "ValueError: no")
     test = kt.Tally()
     for p in (0.01, 0.05, 0.06):
-        test.add(ktc.Found(p_value=p), None)
+        test.add(ktc.Outcome(p_value=p), None)
     assert (test.runs, test.alarms) == (3, 2)
     assert (tally + tally).covered == 2
 
