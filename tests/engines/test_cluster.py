@@ -375,7 +375,7 @@ def test_a_worker_of_another_version_is_refused(client, frame, monkeypatch):
 def test_the_code_of_the_document_runs(tmp_path):
     text = (Path(__file__).parents[2] / "docs" / "large-data.md").read_text()
     blocks = re.findall(r"```python\n(.*?)```", text, re.DOTALL)
-    assert len(blocks) == 2
+    assert len(blocks) == 3
     (tmp_path / "code.py").write_text("\n".join(blocks))
     subprocess.run([sys.executable, "-W", "error", tmp_path / "code.py"], check=True, timeout=100)
 
