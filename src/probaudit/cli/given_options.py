@@ -1,14 +1,10 @@
-"""What commands share: their options, the order in which options were given, and errors that name
-options."""
+"""The options that the user gave: their order, their spelling in other commands, and errors that
+name options instead of Python arguments."""
 
 from __future__ import annotations
 
-import functools
-import inspect
 import shlex
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
-from pathlib import Path
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import typer
@@ -16,8 +12,10 @@ from typer.core import TyperCommand
 
 from ..engines.cluster import ClusterError
 from ..errors import Argument, InputError
+from .options import OUTPUTS
 
-ORDER = "probaudit.order"
+ORDER = "probaudit.order"  # key of the order of options in the context of a command
+# Options whose values are names of columns or models.
 NAMING = (
     "label",
     "probs",
@@ -31,8 +29,8 @@ NAMING = (
     "clusters",
     "name",
 )
-# An argument in Python, and the parameter of a command for the same thing; of two, the one that the
-# command has.
+# Python arguments, each with the parameter of a command that has another name. If an argument is
+# listed twice, the command has one of the two parameters.
 PARAMETERS = (
     ("calibrator", "method"),
     ("columns", "groups"),
@@ -49,7 +47,7 @@ PARAMETERS = (
 
 
 class Command(TyperCommand):
-    """Reports invalid input, or a lost Dask cluster, in one line, with exit code 2."""
+    """Prints invalid input, or the loss of a Dask cluster, as one line; the exit code is 2."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         _, _, order = self.make_parser(ctx).parse_args(list(args))
@@ -60,42 +58,43 @@ class Command(TyperCommand):
         try:
             return super().invoke(ctx)
         except (InputError, ClusterError) as error:
-            words = (
-                error.message(option_names(ctx)) if isinstance(error, InputError) else str(error)
-            )
-            typer.echo(f"error: {words}", err=True)
+            spell = option_names(ctx)
+            message = error.message(spell) if isinstance(error, InputError) else str(error)
+            typer.echo(f"error: {message}", err=True)
             raise typer.Exit(2) from None
 
 
 def in_order(context: typer.Context, *names: str) -> list[tuple[str, str]]:
-    """The values of repeatable options, each with its option, in the order of the command
-    line."""
+    """The values of repeatable options, each with the name of its option, in the order given."""
     values = {name: iter(context.params[name]) for name in names}
     return [(name, next(values[name])) for name in context.meta[ORDER] if name in values]
 
 
 def given(context: typer.Context, *names: str) -> list[str]:
-    """The given options among `names`, spelled for another command."""
+    """The options among `names` that differ from their defaults, as words of a command."""
     words: list[str] = []
     for parameter in context.command.params:
         value = context.params.get(parameter.name or "")
-        if (
-            parameter.name in names
-            and value != parameter.get_default(context)
-            and value is not None
-        ):
+        default = parameter.get_default(context)
+        if parameter.name in names and value is not None and value != default:
             words += [_spelled(parameter)] if value is True else [_spelled(parameter), str(value)]
     return words
 
 
-def line(*words: Any) -> str:
-    """A command as typed into a shell."""
+def outputs_for_apply(context: typer.Context) -> list[str]:
+    """The options with which `apply` reads the same outputs."""
+    confidence = context.params.get("confidence")
+    return given(context, *OUTPUTS) if confidence is None else ["--probs", confidence]
+
+
+def command_line(*words: Any) -> str:
+    """A command with its arguments quoted for a shell."""
     return shlex.join(["probaudit", *map(str, words)])
 
 
 def option_names(context: typer.Context) -> Callable[[Argument], str]:
-    """How this command spells the arguments of Python functions: as its own options. Names of
-    columns and models are left alone."""
+    """A function that spells Python arguments as options of this command. It leaves the names of
+    columns and models alone."""
     options = {str(parameter.name): _spelled(parameter) for parameter in context.command.params}
     for argument, name in PARAMETERS:
         if name in options:
@@ -111,7 +110,7 @@ def option_names(context: typer.Context) -> Callable[[Argument], str]:
 
 
 def _names(params: Mapping[str, Any]) -> set[str]:
-    """Names of columns and models that were given, except those equal to the name of their
+    """The names of columns and models that the user gave, except those equal to the name of their
     option."""
     values = {name: params.get(name) or () for name in NAMING}
     several = {name: [value] if isinstance(value, str) else value for name, value in values.items()}
@@ -131,73 +130,3 @@ def _spelled(parameter: Any) -> str:
         if parameter.param_type_name == "option"
         else str(parameter.name).upper()
     )
-
-
-def takes(
-    *makers: Callable[..., Any], first: Callable[[dict[str, Any]], Any] | None = None
-) -> Callable[[Callable[..., None]], Callable[..., None]]:
-    """Give a command the options of functions that make its first argument, each from the result
-    of the function before it.
-
-    first : checks all options before any work.
-    """
-
-    def decorate(command: Callable[..., None]) -> Callable[..., None]:
-        chain = [dict(inspect.signature(f, eval_str=True).parameters) for f in (*makers, command)]
-        for parameters in chain[1:]:
-            del parameters[next(iter(parameters))]  # the result of the function before
-
-        @functools.wraps(command)
-        def run(**options: Any) -> None:
-            with checkpointed([] if options["checkpoint"] is None else [options["checkpoint"]]):
-                check_outputs(options)
-                if first is not None:
-                    first(options)
-                made: tuple[Any, ...] = ()
-                for function, parameters in zip((*makers, command), chain, strict=True):
-                    made = (function(*made, **{name: options[name] for name in parameters}),)
-
-        merged = {"file": chain[0]["file"]} | chain[-1] | chain[0]
-        for parameters in chain[1:-1]:
-            merged |= parameters
-        run.__signature__ = inspect.Signature(list(merged.values()))  # type: ignore[attr-defined]
-        run.__annotations__ = {name: parameter.annotation for name, parameter in merged.items()}
-        return run
-
-    return decorate
-
-
-def check_outputs(options: dict[str, Any]) -> None:
-    """Check that output files can be written, before any work."""
-    for name in ("json", "html", "output", "checkpoint"):
-        path = options.get(name)
-        if (
-            path is not None
-            and path != "-"
-            and (Path(path).is_dir() or not Path(path).parent.is_dir())
-        ):
-            raise InputError(name, "must be a file in a folder that exists", str(path))
-
-
-@contextmanager
-def checkpointed(paths: list[Path]) -> Iterator[None]:
-    """Keep checkpoints until the work is done and outputs are written."""
-    try:
-        yield
-    except KeyboardInterrupt:
-        kept = ", ".join(str(path) for path in paths if path.exists())
-        if kept:
-            typer.echo(
-                f"\nInterrupted. Progress is saved in {kept}: repeat the command with --resume.",
-                err=True,
-            )
-        raise
-    except typer.Exit:  # a failed check is complete too
-        _remove(paths)
-        raise
-    _remove(paths)
-
-
-def _remove(paths: list[Path]) -> None:
-    for path in paths:
-        path.unlink(missing_ok=True)

@@ -54,7 +54,7 @@ def open_rows(
     resume: Resume = False,
     threads: Threads = None,
 ) -> OpenedRows:
-    """The rows of a file, by the options of the command line."""
+    """The rows of a file, read with the options of the command line."""
     passing = Passing(
         engine=engine,
         scheduler=scheduler,
@@ -83,7 +83,7 @@ def open_rows(
 def read_options(
     *, groups: str | None, classes: str | None, drop_bad_rows: bool, **others: Any
 ) -> ReadOptions:
-    """The options of `read` and `scan`."""
+    """Options of the command line as options of `read` and `scan`."""
     names = None if classes is None else [name.strip() for name in classes.split(",")]
     chosen = {
         "columns": groups,
@@ -94,14 +94,14 @@ def read_options(
 
 
 class OpenedRows(NamedTuple):
-    """The rows of a command, and how to pass over them if they are not in memory."""
+    """The rows of a command, with the options of a pass over them if they are not in memory."""
 
     given: Predictions | RowSource
     passing: Passing
 
     @classmethod
     def of(cls, file: Path, passing: Passing, options: ReadOptions) -> OpenedRows:
-        """In memory; or as a source of blocks if the file is large or streaming is requested."""
+        """In memory; as a source of blocks if the file is large or streaming is requested."""
         if not is_streamed(file, passing.engine, passing.checkpoint):
             return cls(read(file, **options), passing)
         from ..engines.row_source import scan
@@ -114,7 +114,7 @@ class OpenedRows(NamedTuple):
         return self.given if isinstance(self.given, Predictions) else self.given.first_rows
 
     def in_memory(self) -> Predictions:
-        """All rows, or the sample that fits use if there are more."""
+        """All rows; of a stream, the sample that calibrators are fitted to."""
         if isinstance(self.given, Predictions):
             return self.given
         return self.passing.gather(self.given, {}, 0.1).finalise().sample
