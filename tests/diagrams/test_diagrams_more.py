@@ -14,7 +14,7 @@ import probaudit as pb
 from probaudit import diagrams
 from probaudit.calibrators import GroupCalibration
 from probaudit.diagrams.decisions import decision_intervals
-from probaudit.diagrams.group_errors import draw_labels, error_interval
+from probaudit.diagrams.label_nulls import draw_labels
 from probaudit.diagrams.picture import Bars, Line, Panel, Points, Rule, Text
 from probaudit.diagrams.vega_drawer import spec
 from probaudit.engines.memory import summary
@@ -100,7 +100,7 @@ def test_a_budget_without_end_still_has_a_picture(grouped):
     )
     assert math.isinf(found.value[0])
     (panel,) = found.picture().panels
-    assert next(text.text for text in marks(panel, Text)) == "inf"
+    assert next(text.text for text in marks(panel, Text)) == "∞"
     assert all(np.isfinite(bar.right).all() for bar in marks(panel, Bars))
 
 
@@ -413,7 +413,7 @@ def test_top_k_confidence_and_accuracy(world):
                 found.error[s, k - 1],
                 found.low[s, k - 1],
                 found.high[s, k - 1],
-            ) == error_interval(error)
+            ) == error.error_bar
             test = pb.calibration_test(world.y, p, lens=pb.TopK(k), **choices, **FEW)
             assert found.null[s, k - 1] == test.null_mean
     errors, sums, changes = found.picture().panels
@@ -817,7 +817,7 @@ def test_weights_of_zero_are_rows_left_out(function):
     part = diagrams.named(function)(y[kept], p[kept], **some)
     names = {
         "share",
-        "stated",
+        "predicted",
         "observed",
         "confidence",
         "accuracy",
