@@ -15,7 +15,7 @@ from ..data.predictions import Predictions
 from ..errors import InputError
 from ..files.reading import read_costs
 from .given_options import given, outputs_for_apply
-from .opened_rows import OpenedRows, open_rows
+from .opened_rows import OpenedRows, open_rows, reading
 from .options import OUTPUTS, ROWS, Costs, File, Html, Json, Reject, Repair, Title
 from .outputs import console, print_report_path, write_results
 from .running import in_steps
@@ -46,7 +46,7 @@ def audit_opened(
     return audit_source(rows.given, passing=rows.passing, **choices)
 
 
-@in_steps(open_rows, audit_opened)
+@in_steps(reading, open_rows, audit_opened)
 def audit(
     audit: Audit,
     file: File,
@@ -95,7 +95,7 @@ def _thresholds(options: Mapping[str, Any]) -> list[Threshold]:
     return thresholds
 
 
-@in_steps(open_rows, audit_opened, check=_thresholds)
+@in_steps(reading, open_rows, audit_opened, check=_thresholds)
 def check(
     audit: Audit,
     maximum: Annotated[

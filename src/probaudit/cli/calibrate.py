@@ -14,7 +14,7 @@ from ..engines.row_source import RowSource
 from ..errors import InputError
 from ..text import percent
 from .given_options import command_line, given, outputs_for_apply
-from .opened_rows import OpenedRows, open_rows
+from .opened_rows import OpenedRows, open_rows, reading
 from .options import OUTPUTS, ROWS, FeatureColumns, File, Score
 from .running import in_steps
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 SCORES = {"log": "log loss", "brier": "Brier score"}
 
 
-@in_steps(open_rows)
+@in_steps(reading, open_rows)
 def calibrate(
     rows: OpenedRows,
     file: File,

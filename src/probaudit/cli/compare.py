@@ -15,29 +15,8 @@ from ..data.predictions import Predictions
 from ..engines.choosing import Passing, is_streamed
 from ..files.reading import ReadOptions, read_costs
 from .given_options import in_order
-from .opened_rows import OpenedRows, read_options
-from .options import (
-    OUTPUTS,
-    Classes,
-    ClusterColumn,
-    Confidence,
-    Correct,
-    Costs,
-    Drop,
-    EngineName,
-    FeatureColumns,
-    GroupColumns,
-    Html,
-    Json,
-    Label,
-    Repair,
-    Scheduler,
-    Score,
-    Threads,
-    Title,
-    Tolerance,
-    Weight,
-)
+from .opened_rows import OpenedRows, Reading, reading
+from .options import OUTPUTS, Costs, Html, Json, Repair, Score, Title
 from .outputs import console, print_report_path, write_results
 from .running import in_steps
 
@@ -58,6 +37,7 @@ class OpenedModels:
 
 
 def open_models(
+    reading: Reading,
     files: Annotated[
         list[Path],
         typer.Argument(
@@ -67,7 +47,6 @@ def open_models(
     ],
     context: typer.Context,
     *,
-    label: Label = "label",
     probs: Annotated[
         list[str],
         typer.Option(help="columns with probabilities; once for all files, or once per model"),
@@ -77,61 +56,11 @@ def open_models(
     name: Annotated[
         list[str], typer.Option(help="name of a model, once per model in the order of files")
     ] = [],  # noqa: B006
-    confidence: Confidence = None,
-    correct: Correct = None,
-    weight: Weight = None,
-    classes: Classes = None,
-    features: FeatureColumns = None,
-    groups: GroupColumns = None,
-    clusters: ClusterColumn = None,
-    drop_bad_rows: Drop = False,
-    tolerance: Tolerance = None,
-    engine: EngineName = "auto",
-    scheduler: Scheduler = None,
-    checkpoint: Annotated[
-        Path | None,
-        typer.Option(
-            help="file to save progress in if the run is interrupted (Ctrl-C); one file per model,"
-            " with .1, .2 and so on after the name"
-        ),
-    ] = None,
-    resume: Annotated[
-        bool, typer.Option("--resume", help="continue from the checkpoints, if there are any")
-    ] = False,
-    threads: Threads = None,
 ) -> OpenedModels:
     """The models of the command line, with their rows."""
-    passing = Passing(
-        engine=engine,
-        scheduler=scheduler,
-        threads=threads,
-        checkpoint=checkpoint,
-        resume=resume,
-    )
-    reading = read_options(
-        label=label,
-        confidence=confidence,
-        correct=correct,
-        weight=weight,
-        classes=classes,
-        features=features,
-        groups=groups,
-        clusters=clusters,
-        drop_bad_rows=drop_bad_rows,
-        tolerance=tolerance,
-    )
-    return _read(files, passing, in_order(context, *OUTPUTS), name, reading)
-
-
-def _read(
-    files: list[Path],
-    passing: Passing,
-    outputs: list[tuple[str, str]],
-    names: list[str],
-    reading: ReadOptions,
-) -> OpenedModels:
     from ..comparisons.same_rows import read_models
 
+    passing = reading.passing
     if passing.engine == "auto" and any(
         is_streamed(file, "auto", passing.checkpoint) for file in files
     ):
@@ -147,8 +76,9 @@ def _read(
         sources.append(OpenedRows.of(file, own, options))
         return sources[-1].in_memory()
 
+    outputs = in_order(context, *OUTPUTS)  # kinds may be mixed: one set of columns per model
     with _one_cluster(passing) as shared:
-        rows = read_models(files, rows_of, outputs=outputs, names=names, reading=reading)
+        rows = read_models(files, rows_of, outputs=outputs, names=name, reading=reading.options)
     return OpenedModels(rows, len(sources[0].given))
 
 
@@ -177,7 +107,7 @@ def _checkpoints(options: Mapping[str, Any]) -> list[Path]:
     return [_numbered(options["checkpoint"], k + 1) for k in range(models)]
 
 
-@in_steps(open_models, checkpoints=_checkpoints)
+@in_steps(reading, open_models, checkpoints=_checkpoints)
 def compare(
     models: OpenedModels,
     *,

@@ -96,7 +96,11 @@ Scheduler = Annotated[
     str | None, typer.Option(help="address of a Dask scheduler; requires --engine dask")
 ]
 Checkpoint = Annotated[
-    Path | None, typer.Option(help="file to save progress in if the run is interrupted (Ctrl-C)")
+    Path | None,
+    typer.Option(
+        help="file to save progress in if the run is interrupted (Ctrl-C); compare writes one file"
+        " per model, with .1, .2 and so on after the name"
+    ),
 ]
 Resume = Annotated[
     bool, typer.Option("--resume", help="continue from the checkpoint, if there is one")

@@ -50,13 +50,11 @@ def in_steps(
                 for function, parameters in zip(functions, chain, strict=True):
                     result = (function(*result, **{name: options[name] for name in parameters}),)
 
-        # help lists the files to read, then the command's own options, then those of its steps
-        files = next(iter(chain[0]))
-        merged = {files: chain[0][files]} | chain[-1]
-        for parameters in chain[:-1]:
+        merged = dict(chain[-1])  # help lists the options of the last step first
+        for parameters in reversed(chain[:-1]):
             merged |= parameters
-        ordered = sorted(merged.values(), key=lambda parameter: parameter.kind)
-        run.__signature__ = inspect.Signature(ordered)  # type: ignore[attr-defined]
+        keywords = [p.replace(kind=inspect.Parameter.KEYWORD_ONLY) for p in merged.values()]
+        run.__signature__ = inspect.Signature(keywords)  # type: ignore[attr-defined]
         run.__annotations__ = {name: parameter.annotation for name, parameter in merged.items()}
         return run
 
