@@ -202,9 +202,9 @@ def test_a_grouping_diagram_shows_every_thick_region_once(grouped):
         ]
         np.testing.assert_array_equal(mark.size, found.region_rows[rows])
         np.testing.assert_array_equal(mark.low, found.region_low[rows])
-        assert (found.region_differs[rows] == (mark.role != "chance")).all()
+        assert (found.region_differs[rows] == (mark.role != "null")).all()
         side = found.region_observed[rows] - found.observed[found.region_bin[rows]]
-        assert mark.role == "chance" or ((side > 0) == (mark.role == "under")).all()
+        assert mark.role == "null" or ((side > 0) == (mark.role == "under")).all()
     np.testing.assert_allclose(below.marks[0].top, found.rows[found.rows >= 10] / found.rows.sum())
 
 
@@ -474,7 +474,7 @@ def test_group_errors_are_the_errors_of_their_rows(world):
     np.testing.assert_array_equal(by_array.error, found.error)
     (panel,) = found.picture().panels
     np.testing.assert_array_equal(marks(panel, Bars, "observed")[0].right, found.error)
-    np.testing.assert_array_equal(marks(panel, Bars, "chance")[0].right, found.null_high)
+    np.testing.assert_array_equal(marks(panel, Bars, "null")[0].right, found.null_high)
     assert marks(panel, Rule)[0].x == found.overall
     assert panel.y.categories[0] == f"{found.name[0]} ({found.rows[0]:,})"
 

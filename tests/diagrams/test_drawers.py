@@ -45,7 +45,7 @@ EVERYTHING = Picture(
     (
         Panel(
             (
-                Band(X, Y - 0.1, Y + 0.1, role="chance", name="range"),
+                Band(X, Y - 0.1, Y + 0.1, role="null", name="range"),
                 Line(
                     X,
                     Y,

@@ -97,7 +97,7 @@ class LossBudget(Diagram):
             for step, x in enumerate(joins)
             if np.isfinite(x)
         ]
-        for place, row in enumerate(rows):
+        for place, row in enumerate(rows.tolist()):
             marks.append(Text(low + (high - low) * 1.43, place, self._label(row), anchor="end"))
             if np.isfinite(self.start[row] + self.end[row]):
                 marks += self._bar(float(place), row)

@@ -72,7 +72,7 @@ class GroupErrors(Diagram):
                 self.null_high,
                 thickness=0.85,
                 faint=True,
-                role="chance",
+                role="null",
                 name="95% limit if calibrated",
                 detail=detail,
             ),

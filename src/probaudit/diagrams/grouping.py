@@ -103,7 +103,7 @@ class GroupingDiagram(GroupingRates, Diagram):
         without a significant difference."""
         higher, differs = self.region_observed > self.observed[self.region_bin], self.region_differs
         kinds = [
-            ("chance", "region like its bin", ~differs),
+            ("null", "region like its bin", ~differs),
             ("under", "region above its bin", differs & higher),
             ("over", "region below its bin", differs & ~higher),
         ]

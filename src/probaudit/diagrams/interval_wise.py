@@ -98,7 +98,7 @@ class IntervalWise(Diagram):
             "error": self.error,
             "95% limit if calibrated": self.null_high,
         }
-        limit: dict[str, Any] = {"role": "chance", "name": "95% limit if calibrated"}
+        limit: dict[str, Any] = {"role": "null", "name": "95% limit if calibrated"}
         error: dict[str, Any] = {"role": "observed", "name": "error"}
         return (
             Bars.lying(at, zero, self.error, thickness=0.32, detail=detail, **error),

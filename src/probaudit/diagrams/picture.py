@@ -16,7 +16,7 @@ Role = Literal[
     "model",  # predictions or decisions of the model
     "observed",  # observed rates
     "reference",  # the diagonal, a baseline
-    "chance",  # range if calibrated
+    "null",  # range if calibrated
     "over",  # overconfident
     "under",  # underconfident
     "calibration",

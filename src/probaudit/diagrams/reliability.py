@@ -146,9 +146,9 @@ class Reliability(Diagram):
         )
 
     def _marks(self, names: bool) -> list[Mark]:
-        chance = "95% range if calibrated" if names else ""
+        band_name = "95% range if calibrated" if names else ""
         if self.curve is not None and self.band is not None:
-            band = Band(*self.band, role="chance", name=chance)
+            band = Band(*self.band, role="null", name=band_name)
             line = Line(
                 *self.curve,
                 role="observed",
@@ -159,7 +159,7 @@ class Reliability(Diagram):
         wide = np.maximum(NARROWEST - (self.right - self.left), 0) / 2
         spans = (self.left - wide, self.right + wide, self.chance_low, self.chance_high)
         marks: list[Mark] = [
-            Bars(*spans, faint=True, role="chance", name=chance),
+            Bars(*spans, faint=True, role="null", name=band_name),
             Rule(role="reference"),
         ]
         kinds = (

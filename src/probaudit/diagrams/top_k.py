@@ -122,9 +122,13 @@ class TopKCalibration(Diagram):
             marks.append(
                 Bars.upright(at, *ends, thickness=0.8 * width, role=role, name=shown, detail=detail)
             )
-            chance = {"role": "chance", "name": "expected if calibrated", "detail": detail}
+            expected: dict[str, Any] = {
+                "role": "null",
+                "name": "expected if calibrated",
+                "detail": detail,
+            }
             marks.append(
-                Bars.upright(at, ends[0], self.null[s], thickness=width, faint=True, **chance)
+                Bars.upright(at, ends[0], self.null[s], thickness=width, faint=True, **expected)
             )
             marks.append(Points(at, self.error[s], self.low[s], self.high[s], role="reference"))
         return tuple(marks)

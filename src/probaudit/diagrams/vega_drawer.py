@@ -46,7 +46,7 @@ def spec(picture: Picture, *, width: Width = None, titled: bool = True) -> dict[
         _panel(panel, across, height) for panel, height in zip(picture.panels, heights, strict=True)
     ]
     legend = _Legend.of(picture, total)
-    if legend.looks:
+    if legend.styles:
         panels[0]["layer"].append(legend.layer())
     found: dict[str, Any] = {"description": picture.description, "data": {"values": [{}]}}
     found["usermeta"] = {"columns": picture.columns, "beside": beside}
@@ -151,7 +151,7 @@ SHAPES = {"area": "square", "line": "M-1,-0.2L1,-0.2L1,0.2L-1,0.2Z", "point": "c
 class _Legend:
     """Colour and symbol of each legend entry. The colour is faint if all its marks are."""
 
-    looks: dict[str, tuple[str, str]]
+    styles: dict[str, tuple[str, str]]
     columns: int
 
     @classmethod
@@ -159,17 +159,17 @@ class _Legend:
         named: dict[str, list[Mark]] = {}
         for mark in (mark for panel in picture.panels for mark in panel.marks if mark.name):
             named.setdefault(mark.name, []).append(mark)
-        looks = {
+        styles = {
             name: (_paint(min(marks, key=_faint)), _shape(min(marks, key=_faint)))
             for name, marks in named.items()
         }
-        longest = max((len(name) for name in looks), default=0) * LETTER + 30
-        return cls(looks, max(1, int(width / longest)))
+        longest = max((len(name) for name in styles), default=0) * LETTER + 30
+        return cls(styles, max(1, int(width / longest)))
 
     def layer(self) -> dict[str, Any]:
         """An empty layer that carries the legend."""
-        names = list(self.looks)
-        colours, shapes = zip(*self.looks.values(), strict=True)
+        names = list(self.styles)
+        colours, shapes = zip(*self.styles.values(), strict=True)
         shown = {"orient": "bottom", "title": None, "columns": self.columns, "symbolOpacity": 1}
         field = {"field": "name", "type": "nominal", "legend": shown}
         return {
