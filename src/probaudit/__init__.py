@@ -47,7 +47,8 @@ from .files.reading import read
 from .grouping.budget import Budget, loss_budget
 from .grouping.loss import GroupingLoss, GroupingRates, grouping_loss, grouping_rates
 from .grouping.regions import BalancedStump, KMeansRegions, Regions, StumpRegions, TreeRegions
-from .monitoring.monitor import Alarm, Monitor
+from .monitoring.alarm import Alarm
+from .monitoring.monitor import Monitor
 from .scoring.divergence import score_divergence
 from .scoring.proper_scores import bayes_risk, brier_score, log_score
 from .scoring.risk_curve import RiskCurve, risk_curve, risk_weighted_score

@@ -21,9 +21,9 @@ from probaudit.cli.commands import app
 from probaudit.comparisons.comparison import SCHEMA, compare
 from probaudit.comparisons.same_rows import read_models
 from probaudit.diagrams.aligned import AlignedReliability
-from probaudit.diagrams.diagram import number
 from probaudit.estimate import Estimate
 from probaudit.report.comparison_terminal import render
+from probaudit.text import number
 from tests.conftest import softmax
 
 

@@ -252,8 +252,8 @@ def test_edges(name, case):
     assert len({len(column) for column in columns.values()}) == 1
     if "rows" in columns:
         assert (columns["rows"] >= 0).all()
-    if "stated" in columns:
-        assert np.isfinite(columns["stated"]).all()
+    if "predicted" in columns:
+        assert np.isfinite(columns["predicted"]).all()
         assert np.isfinite(columns["observed"]).all()
     assert found.picture().description
     found.plot()
@@ -372,7 +372,7 @@ def test_a_budget_shows_no_rounding_errors():
     )
     picture = diagrams.LossBudget.of_budget(budget, pairs=True).picture()
     shown = [mark.text for panel in picture.panels for mark in panel.marks if hasattr(mark, "text")]
-    assert shown == ["0.1", "0 · 0%", "0 · 0%", "0.1 · 100%"]
+    assert shown == ["0.100", "0.000 · 0%", "0.000 · 0%", "0.100 · 100%"]
     assert "Brier score of the stated confidence" in picture.caption
 
 

@@ -14,7 +14,7 @@ import probaudit as pb
 from probaudit import diagrams
 from probaudit.calibrators import GroupCalibration
 from probaudit.diagrams.decisions import decision_intervals
-from probaudit.diagrams.group_errors import draw_labels, error_interval
+from probaudit.diagrams.label_nulls import draw_labels
 from probaudit.diagrams.picture import Bars, Line, Panel, Points, Rule, Text
 from probaudit.diagrams.vega_drawer import spec
 from probaudit.engines.memory import summary
@@ -100,7 +100,7 @@ def test_an_infinite_budget_has_a_picture(grouped):
     )
     assert math.isinf(found.value[0])
     (panel,) = found.picture().panels
-    assert next(text.text for text in marks(panel, Text)) == "inf"
+    assert next(text.text for text in marks(panel, Text)) == "∞"
     assert all(np.isfinite(bar.right).all() for bar in marks(panel, Bars))
 
 
@@ -202,9 +202,9 @@ def test_a_grouping_diagram_shows_every_thick_region_once(grouped):
         ]
         np.testing.assert_array_equal(mark.size, found.region_rows[rows])
         np.testing.assert_array_equal(mark.low, found.region_low[rows])
-        assert (found.region_differs[rows] == (mark.role != "chance")).all()
+        assert (found.region_differs[rows] == (mark.role != "null")).all()
         side = found.region_observed[rows] - found.observed[found.region_bin[rows]]
-        assert mark.role == "chance" or ((side > 0) == (mark.role == "under")).all()
+        assert mark.role == "null" or ((side > 0) == (mark.role == "under")).all()
     np.testing.assert_allclose(below.marks[0].top, found.rows[found.rows >= 10] / found.rows.sum())
 
 
@@ -413,7 +413,7 @@ def test_top_k_confidence_and_accuracy(world):
                 found.error[s, k - 1],
                 found.low[s, k - 1],
                 found.high[s, k - 1],
-            ) == error_interval(error)
+            ) == error.error_bar
             test = pb.calibration_test(world.y, p, lens=pb.TopK(k), **choices, **FEW)
             assert found.null[s, k - 1] == test.null_mean
     errors, sums, changes = found.picture().panels
@@ -474,7 +474,7 @@ def test_group_errors_are_the_errors_of_their_rows(world):
     np.testing.assert_array_equal(by_array.error, found.error)
     (panel,) = found.picture().panels
     np.testing.assert_array_equal(marks(panel, Bars, "observed")[0].right, found.error)
-    np.testing.assert_array_equal(marks(panel, Bars, "chance")[0].right, found.null_high)
+    np.testing.assert_array_equal(marks(panel, Bars, "null")[0].right, found.null_high)
     assert marks(panel, Rule)[0].x == found.overall
     assert panel.y.categories[0] == f"{found.name[0]} ({found.rows[0]:,})"
 
@@ -817,7 +817,7 @@ def test_rows_of_weight_zero_are_left_out(function):
     part = diagrams.named(function)(y[kept], p[kept], **some)
     names = {
         "share",
-        "stated",
+        "predicted",
         "observed",
         "confidence",
         "accuracy",

@@ -12,7 +12,7 @@ from matplotlib.figure import Figure
 
 import probaudit as pb
 from probaudit import diagrams
-from probaudit.diagrams import extents, palette, picture, vega_drawer
+from probaudit.diagrams import palette, picture, vega_drawer
 from probaudit.diagrams.matplotlib_drawer import draw
 from probaudit.diagrams.picture import Axis, Band, Bars, Line, Panel, Picture, Points, Rule, Text
 
@@ -44,7 +44,7 @@ EVERYTHING = Picture(
     (
         Panel(
             (
-                Band(X, Y - 0.1, Y + 0.1, role="chance", name="range"),
+                Band(X, Y - 0.1, Y + 0.1, role="null", name="range"),
                 Line(
                     X,
                     Y,
@@ -152,7 +152,7 @@ def test_matplotlib_draws_the_marks(found):
                 assert (line.get_drawstyle() == "steps-post") == mark.step
             elif isinstance(mark, Rule):
                 line = next(lines)
-                ends = extents.diagonal(panel)
+                ends = panel.diagonal()
                 same(
                     line.get_xdata(),
                     [mark.x] * 2 if mark.x is not None else [0, 1] if mark.y is not None else ends,
@@ -193,8 +193,8 @@ def test_matplotlib_draws_the_marks(found):
                 assert text.get_position() == (mark.x, mark.y)
                 assert text.get_text().replace(r"\$", "$") == mark.text
         assert all(next(left, None) is None for left in (lines, collections, patches, texts))
-        same(sorted(ax.get_xlim()), extents.extent(panel, "x"))
-        same(sorted(ax.get_ylim()), extents.extent(panel, "y"))
+        same(sorted(ax.get_xlim()), panel.extent("x"))
+        same(sorted(ax.get_ylim()), panel.extent("y"))
     assert drawing._repr_png_().startswith(b"\x89PNG")
 
 
@@ -262,7 +262,7 @@ def test_vega_draws_the_marks(found):
                 )
         assert next(layers, None) is None
         for side in ("x", "y"):
-            same(drawn["encoding"][side]["scale"]["domain"], extents.extent(panel, side))
+            same(drawn["encoding"][side]["scale"]["domain"], panel.extent(side))
     assert whole["description"] == shown.description
 
 

@@ -14,7 +14,8 @@ from scipy.stats import binom
 
 import probaudit as pb
 from probaudit.audits.state import statistics
-from probaudit.monitoring.drift import Moments, chance, mean_p_value, score_moments, share_change
+from probaudit.monitoring.drift import share_change
+from probaudit.monitoring.moments import Moments, mean_p_value, score_moments, two_sided_p
 from probaudit.monitoring.monitor import Monitor
 
 DOCS = Path(__file__).parents[2] / "docs" / "monitoring.md"
@@ -86,8 +87,9 @@ def test_tails_of_rare_events_are_not_underestimated(expected, level):
 
 
 def test_p_values_are_two_sided_and_at_most_one():
-    assert chance(0.0, 0.5) == 1
-    assert chance(-3.0, -0.8) == chance(3.0, 0.8) > chance(3.0, 0.0) == chance(-3.0, 0.8)
+    assert two_sided_p(0.0, 0.5) == 1
+    assert two_sided_p(-3.0, -0.8) == two_sided_p(3.0, 0.8)
+    assert two_sided_p(3.0, 0.8) > two_sided_p(3.0, 0.0) == two_sided_p(-3.0, 0.8)
 
 
 def test_pooled_moments_are_those_of_the_rows():
@@ -194,9 +196,9 @@ def test_drift_is_detected_and_named(drift, expected):
 def test_words():
     monitor = Monitor(rows(5000, 0), window=2000, every=1000)
     alarms = {alarm.measure: str(alarm) for alarm in monitor.update(rows(2000, 1, bias=1.5))}
-    share = r"-?\d+\.\d\d%"
+    share = r"−?\d+\.\d%"
     moved = (
-        rf"Accuracy fell from 78\.22% to 71\.95% \(a change of {share}, 95% interval {share} to"
+        rf"Accuracy fell from 78\.2% to 72\.0% \(a change of {share}, 95% interval {share} to"
         rf" {share}\)"
     )
     where = r" in rows 0 to 1,999, against the reference: worse\."
@@ -268,7 +270,7 @@ def test_probability_zero_for_the_true_class():
         for alarm in Monitor(rows(20_000, 0), window=2000, every=2000).update(y, p)
     }
     assert (
-        "The share of rows whose true class was held impossible rose from 0.00% to 0.40%"
+        "The share of rows whose true class was given probability 0 rose from 0.0% to 0.4%"
         in found["infinite_rows"]
     )
     assert "log_score" not in found

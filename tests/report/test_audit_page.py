@@ -18,7 +18,7 @@ from probaudit.report import audit_page as audit_page_module
 from probaudit.report.audit_page import audit_page
 from probaudit.report.comparison_page import comparison_page
 from probaudit.report.page import Figure, FindingList, Page, Section, Table, Words, as_html
-from probaudit.report.terminal import number
+from probaudit.text import number
 
 SECTIONS = [
     "verdict",
@@ -241,14 +241,14 @@ def test_shares_name_their_total(found, world):
     few = slice(0, 900)  # too few for a budget over all classes
     top = pb.audit(world.y[few], world.mcs[few], features=np.c_[world.y[few]], repair=False)
     assert "of the Brier score of the most probable class" in top.verdict
-    assert "Brier score of the most probable class: (p - y)², counted once" in " ".join(
+    assert "Brier score of the most probable class: (p − y)², not summed over" in " ".join(
         repr(top).split()
     )
     (tile,) = (tile for tile in audit_page(top).tiles if "hidden groups" in tile.name)
     assert tile.span.startswith("of the Brier score of the most probable class, 95% interval")
     whole = pb.audit(world.y, world.mcs, features=np.c_[world.y], repair=False)
     assert "% of the Brier score (95%" in whole.verdict
-    assert "counted once" not in repr(whole)
+    assert "not summed over" not in repr(whole)
 
 
 def test_the_page_explains_why_two_miscalibration_numbers_differ(found):

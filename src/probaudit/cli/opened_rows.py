@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from ..data.predictions import Predictions
 from ..engines.choosing import Passing, is_streamed
@@ -32,13 +32,16 @@ from .options import (
 )
 
 
-def open_rows(
-    file: File,
+class Reading(NamedTuple):
+    """How to read rows: the options of a pass over files, and those of `read` and `scan`."""
+
+    passing: Passing
+    options: ReadOptions
+
+
+def reading(
     *,
     label: Label = "label",
-    probs: Probs = None,
-    logits: Logits = None,
-    log_probs: LogProbs = None,
     confidence: Confidence = None,
     correct: Correct = None,
     weight: Weight = None,
@@ -53,8 +56,8 @@ def open_rows(
     checkpoint: Checkpoint = None,
     resume: Resume = False,
     threads: Threads = None,
-) -> OpenedRows:
-    """The rows of a file, by the options of the command line."""
+) -> Reading:
+    """The options of the command line that say how to read rows, except for the output columns."""
     passing = Passing(
         engine=engine,
         scheduler=scheduler,
@@ -62,46 +65,43 @@ def open_rows(
         checkpoint=checkpoint,
         resume=resume,
     )
-    options = read_options(
+    options = ReadOptions(
         label=label,
-        probs=probs,
-        logits=logits,
-        log_probs=log_probs,
         confidence=confidence,
         correct=correct,
         weight=weight,
         features=features,
-        groups=groups,
+        columns=groups,
         clusters=clusters,
-        classes=classes,
-        drop_bad_rows=drop_bad_rows,
+        classes=None if classes is None else [name.strip() for name in classes.split(",")],
+        on_bad_rows="drop" if drop_bad_rows else "error",
         tolerance=tolerance,
     )
-    return OpenedRows.of(file, passing, options)
+    return Reading(passing, options)
 
 
-def read_options(
-    *, groups: str | None, classes: str | None, drop_bad_rows: bool, **others: Any
-) -> ReadOptions:
-    """The options of `read` and `scan`."""
-    names = None if classes is None else [name.strip() for name in classes.split(",")]
-    chosen = {
-        "columns": groups,
-        "classes": names,
-        "on_bad_rows": "drop" if drop_bad_rows else "error",
-    }
-    return ReadOptions(**chosen, **others)  # type: ignore[typeddict-item]
+def open_rows(
+    reading: Reading,
+    file: File,
+    *,
+    probs: Probs = None,
+    logits: Logits = None,
+    log_probs: LogProbs = None,
+) -> OpenedRows:
+    """The rows of a file."""
+    options = reading.options | ReadOptions(probs=probs, logits=logits, log_probs=log_probs)
+    return OpenedRows.of(file, reading.passing, options)
 
 
 class OpenedRows(NamedTuple):
-    """The rows of a command, and how to pass over them if they are not in memory."""
+    """The rows of a command, with the options of a pass over them if they are not in memory."""
 
     given: Predictions | RowSource
     passing: Passing
 
     @classmethod
     def of(cls, file: Path, passing: Passing, options: ReadOptions) -> OpenedRows:
-        """In memory; or as a source of blocks if the file is large or streaming is requested."""
+        """In memory; as a source of blocks if the file is large or streaming is requested."""
         if not is_streamed(file, passing.engine, passing.checkpoint):
             return cls(read(file, **options), passing)
         from ..engines.row_source import scan
@@ -114,7 +114,7 @@ class OpenedRows(NamedTuple):
         return self.given if isinstance(self.given, Predictions) else self.given.first_rows
 
     def in_memory(self) -> Predictions:
-        """All rows, or the sample that fits use if there are more."""
+        """All rows; of a stream, the sample that calibrators are fitted to."""
         if isinstance(self.given, Predictions):
             return self.given
         return self.passing.gather(self.given, {}, 0.1).finalise().sample
