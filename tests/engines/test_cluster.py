@@ -29,8 +29,8 @@ from probaudit.audits.audit import audit_evidence, audit_rows  # noqa: E402
 from probaudit.calibrators.fitting.distributed import fit_on_cluster  # noqa: E402
 from probaudit.calibrators.fitting.streaming import fit_stream  # noqa: E402
 from probaudit.engines import cluster as engine  # noqa: E402
+from probaudit.engines.choosing import scan  # noqa: E402
 from probaudit.engines.dask_rows import DaskRows, FileRows  # noqa: E402
-from probaudit.engines.row_source import scan  # noqa: E402
 from probaudit.engines.stream import stream  # noqa: E402
 
 N, K = 3_000, 3

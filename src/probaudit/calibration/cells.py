@@ -10,7 +10,7 @@ import numpy as np
 from ..choices.lenses import View
 from ..choices.partitions import EqualWidth
 from ..data.arrays import bits_of
-from ..data.parallel import each_chunk
+from ..data.work import each_chunk
 from .resampling import draw_counts
 
 BATCH = 2**21  # numbers of a batch of resamples that are in memory at a time

@@ -23,7 +23,8 @@ from ..data.predictions import Predictions
 from ..engines.choosing import Passing, is_streamed
 from ..engines.row_source import RowSource
 from ..errors import InputError
-from ..files.reading import ReadOptions, read_costs
+from ..files.layout import ReadOptions
+from ..files.reading import read_costs
 from ..text import counted
 from ..version import __version__
 from .command import Command, check_outputs, checkpointed, given, in_order, line, takes

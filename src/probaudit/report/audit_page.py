@@ -17,7 +17,7 @@ from ..calibration.dependent_event import DependentEvent
 from ..calibration.fine_grid import FineGrid
 from ..choices.definitions import in_words
 from ..choices.partitions import EqualMass, EqualWidth
-from ..data.progress import Progress
+from ..data.work import Progress
 from ..diagrams.budget import LossBudget
 from ..diagrams.classwise import ClasswiseReliability
 from ..diagrams.decisions import decision_regions_diagram
