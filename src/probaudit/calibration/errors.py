@@ -121,7 +121,7 @@ def calibration_error(
         )
     rows = _Source.of(y_true, y_proba, where, options)
     terms, sample_words = rows.terms(lens, partition, exact=exact, debias=debias, interval=interval)
-    terms = with_class_shares(terms, lens, rows.summary.priors)
+    terms = with_class_shares(terms, lens, lambda: rows.summary.priors)
     error = partial(debiased_gap if debias else worst_gap if worst else mean_gap, distance=metric)
     errors = [error(term.cells) for term in terms]
     values = np.concatenate([np.atleast_1d(one) for one in errors]).tolist()
@@ -275,7 +275,10 @@ def partitioned_calibration_error(
         raise InputError("clusters", rule)
     lens, metric = TopLabel() if lens is None else lens, as_distance(distance)
     predictions = rows_of(y_true, y_proba, **options)
-    priors = survey(predictions).summary.priors
+
+    def priors() -> np.ndarray:
+        return survey(predictions).summary.priors
+
     terms = [
         replace(term, share=share * term.share)
         for partition, share in zip(chosen, shares, strict=True)
