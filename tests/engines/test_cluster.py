@@ -356,7 +356,7 @@ def test_arrays_must_fit_together(client):
 
 
 def test_a_scheduler_that_does_not_answer(monkeypatch):
-    monkeypatch.setattr(engine, "ANSWER", 1.0)
+    monkeypatch.setattr(engine, "CONNECT_TIMEOUT", 1.0)
     with (
         pytest.raises(InputError, match="scheduler"),
         engine.connected(scheduler="tcp://127.0.0.1:1"),
