@@ -407,5 +407,5 @@ def test_dask_collections_are_audited_as_they_are(client, frame):
         y = da.from_array(np.array(frame["label"].tolist()), chunks=900)
         p = da.from_array(frame[names].to_numpy(), chunks=(900, 3))
         assert pb.audit(y, p, repair=False, classes=["ash", "elm", "oak"]).to_dict() == expected
-        with pytest.raises(InputError, match="in itself"):
+        with pytest.raises(InputError, match="must be passed alone"):
             pb.audit(pb.scan(parts), p)
