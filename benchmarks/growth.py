@@ -23,7 +23,7 @@ ROWS = 2_000_000
 GROUP = 250_000
 PASS = """
 import re, sys, time
-from probaudit.engines.row_source import scan
+from probaudit.engines.choosing import scan
 from probaudit.engines.stream import stream
 
 stream(scan(sys.argv[1]), threads=int(sys.argv[2]), progress=False)  # loads the kernels
@@ -82,9 +82,9 @@ def streamed(path: Path, threads: int = 1) -> tuple[float, float]:
 
 def on_cluster(path: Path, workers: int) -> float:
     """Seconds of a pass on a local cluster of processes, after one pass to warm up."""
+    from probaudit.engines.choosing import scan
     from probaudit.engines.cluster import connected, gather
     from probaudit.engines.dask_rows import FileRows
-    from probaudit.engines.row_source import scan
 
     source = scan(path)
     with connected(workers=workers) as client:
@@ -96,8 +96,8 @@ def on_cluster(path: Path, workers: int) -> float:
 
 def merge_cost(path: Path) -> tuple[float, int]:
     """The least time to read, merge and write a state, in seconds, and its size in bytes."""
+    from probaudit.engines.choosing import scan
     from probaudit.engines.cluster import _merged
-    from probaudit.engines.row_source import scan
     from probaudit.states import AuditState
 
     source = scan(path)

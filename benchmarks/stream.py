@@ -28,7 +28,7 @@ SHAPES = {  # rows, classes, rows per row group
 }
 PEAK = """
 import re, sys
-from probaudit.engines.row_source import scan
+from probaudit.engines.choosing import scan
 from probaudit.engines.stream import stream
 stream(scan(sys.argv[1]), progress=False).finalise()
 status = open("/proc/self/status").read()  # ru_maxrss would include the parent process
@@ -79,7 +79,7 @@ def seconds(job: Callable[[], object]) -> float:
 
 
 def run(folder: Path | None = None, rounds: int = 5) -> None:
-    from probaudit.engines.row_source import scan
+    from probaudit.engines.choosing import scan
     from probaudit.engines.stream import stream
 
     folder = Path(tempfile.gettempdir()) if folder is None else folder

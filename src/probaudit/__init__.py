@@ -40,7 +40,7 @@ from .choices.scores import Brier, Cost, Log, RiskWeighted
 from .choices.selections import LabelIs, Mask, OutputIn, PredictedIs, Selection
 from .comparisons.comparison import Comparison, compare
 from .data.predictions import Predictions
-from .engines.scanning import scan
+from .engines.choosing import scan
 from .errors import InputError
 from .estimate import Estimate
 from .files.reading import read

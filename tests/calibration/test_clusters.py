@@ -26,8 +26,8 @@ from probaudit.choices.lenses import OneVsRest
 from probaudit.choices.scores import Log
 from probaudit.cli.commands import app
 from probaudit.engines import row_source
+from probaudit.engines.choosing import scan
 from probaudit.engines.good_rows import GoodRows, survey
-from probaudit.engines.row_source import scan
 from probaudit.engines.stream import stream
 from probaudit.scoring.clusters import ClusteredRows, Clusters, design_effect
 from probaudit.scoring.expected_scores import mean_score

@@ -580,13 +580,16 @@ def test_a_frame_with_the_classes_in_another_order_is_refused():
     world = pb.simulate.gaussian_posteriors(300, 3, seed=0)
     names = np.array(["cat", "dog", "owl"])
     frame, y = pd.DataFrame(world.mcs, columns=names), names[world.y]
-    odd, words = frame[["owl", "cat", "dog"]], "`P`: .*order.* owl, cat, dog"
+    odd, words = (
+        frame[["owl", "cat", "dog"]],
+        r"`P`: columns must be in the order of the classes.* \(found: owl, cat, dog\)",
+    )
     with pytest.raises(pb.InputError, match=words):
         calibrators.TemperatureScaling().fit(odd, y)
     for fitted in (calibrators.TemperatureScaling().fit(P, y) for P in (frame, world.mcs)):
         with pytest.raises(pb.InputError, match=words):
             fitted.predict_proba(odd)
-    with pytest.raises(pb.InputError, match=r"`P`: .*order.* owl, dog"):  # the first class left out
+    with pytest.raises(pb.InputError, match="found: owl, dog"):  # the first class left out
         calibrators.TemperatureScaling(classes=names).fit(frame[["owl", "dog"]], y)
     found = (
         calibrators.TemperatureScaling(classes=["owl", "cat", "dog"]).fit(odd, y).predict_proba(odd)

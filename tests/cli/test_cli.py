@@ -15,7 +15,7 @@ from typer.testing import CliRunner
 
 import probaudit as pb
 from probaudit.cli.commands import app
-from probaudit.data import progress
+from probaudit.data import work as progress
 
 
 def run(*arguments):

@@ -13,7 +13,7 @@ import pytest
 import probaudit as pb
 from probaudit.audits.finding import percent
 from probaudit.comparisons import comparison
-from probaudit.data.progress import Progress
+from probaudit.data.work import Progress
 from probaudit.report import audit_page as audit_page_module
 from probaudit.report.audit_page import audit_page
 from probaudit.report.comparison_page import comparison_page

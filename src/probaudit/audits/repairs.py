@@ -29,7 +29,7 @@ from ..calibrators.selection import default_candidates
 from ..choices.lenses import Binary, Classwise, Groups, Lens, TopK, TopLabel
 from ..choices.scores import Brier, Log
 from ..data.predictions import Predictions
-from ..data.progress import Progress
+from ..data.work import Progress
 from ..estimate import Estimate
 from ..scoring.clusters import ClusteredRows, Clusters
 from ..scoring.intervals import wilson

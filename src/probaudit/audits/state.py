@@ -11,7 +11,8 @@ import numpy as np
 
 from ..choices.scores import Cost
 from ..data.arrays import as_array
-from ..data.predictions import OnBadRows, Predictions, class_list
+from ..data.classes import class_list
+from ..data.predictions import OnBadRows, Predictions
 from ..engines.good_rows import good_of_block
 from ..errors import InputError
 from ..states import AuditState, Plan, weight_exponent

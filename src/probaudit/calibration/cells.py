@@ -17,7 +17,7 @@ from ..choices.distances import L1, TVD, Distance, Squared
 from ..choices.lenses import View
 from ..choices.partitions import EqualWidth
 from ..data.arrays import bits_of
-from ..data.parallel import each_chunk
+from ..data.work import each_chunk
 from ..errors import InputError
 from .resampling import draw_counts, effective_rows
 

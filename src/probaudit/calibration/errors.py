@@ -118,9 +118,8 @@ def calibration_error(
         raise InputError("worst", "the largest of several cells cannot be debiased")
     _check_interval(interval, resamples, options, needed=not debias)
     rows = _Source.of(y_true, y_proba, where, options)
-    priors = rows.summary.priors
     terms, origin = rows.terms(lens, partition, exact=exact, debias=debias, interval=interval)
-    terms = with_class_shares(terms, lens, priors)
+    terms = with_class_shares(terms, lens, lambda: rows.summary.priors)
     measure = partial(debiased_gap if debias else worst_gap if worst else mean_gap, distance=metric)
     errors = [measure(term.cells) for term in terms]
     value = math.fsum(term.share * term.mean(one) for term, one in zip(terms, errors, strict=True))
@@ -132,7 +131,8 @@ def calibration_error(
         values = np.concatenate([np.atleast_1d(one) for one in errors]).tolist()
         per_class = dict(zip(rows.predictions.class_order, values, strict=True))
         error = _as_error(value, words, cells, per_class)
-        error.class_shares = _class_shares(lens, priors)
+        if lens.weights is not None:
+            error.class_shares = _class_shares(lens, rows.summary.priors)
     else:
         error = _as_error(value, words, cells)
     if interval:
@@ -263,7 +263,10 @@ def partitioned_calibration_error(
     _check_interval(interval, resamples, options)
     lens, metric = TopLabel() if lens is None else lens, as_distance(distance)
     predictions = rows_of(y_true, y_proba, **options)
-    priors = survey(predictions).summary.priors
+
+    def priors() -> np.ndarray:
+        return survey(predictions).summary.priors
+
     terms = [
         replace(term, share=share * term.share)
         for partition, share in zip(chosen, shares, strict=True)

@@ -105,8 +105,10 @@ def calibration_test(
     partition = EqualWidth(15) if partition is None else partition
     metric = as_distance(distance)
     predictions = rows_of(y_true, y_proba, **options)
-    priors, shown = survey(predictions).summary.priors, lens_rows(predictions, even(lens))
-    terms = with_class_shares(row_terms(predictions, lens, partition), lens, priors)
+    shown = lens_rows(predictions, even(lens))
+    terms = with_class_shares(
+        row_terms(predictions, lens, partition), lens, lambda: survey(predictions).summary.priors
+    )
     value = math.fsum(term.share * term.mean(mean_gap(term.cells, metric)) for term in terms)
     cells = [s.cells(partition) for s in shown]
     shares = [share for term in terms for _, share, _, _ in term.each]

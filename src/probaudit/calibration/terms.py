@@ -187,10 +187,17 @@ def even(lens: Lens) -> Lens:
     return Classwise() if isinstance(lens, Classwise) else lens
 
 
-def with_class_shares(terms: list[Term], lens: Lens, priors: np.ndarray) -> list[Term]:
-    """The same terms with the class weights of the lens."""
-    if not isinstance(lens, Classwise) or (shares := lens.shares(priors)) is None:
+def with_class_shares(
+    terms: list[Term], lens: Lens, priors: Callable[[], np.ndarray]
+) -> list[Term]:
+    """The same terms with the class weights of the lens.
+
+    priors : returns the class frequencies. It finalises a summary, so it is called only if the lens
+        has weights.
+    """
+    if not isinstance(lens, Classwise) or lens.weights is None:
         return terms
+    shares = np.asarray(lens.shares(priors()))
     if len(terms) == 1 and terms[0].cells.weight.ndim == 2:
         return [replace(terms[0], shares=tuple(shares.tolist()))]
     return [replace(term, share=share) for term, share in zip(terms, shares.tolist(), strict=True)]

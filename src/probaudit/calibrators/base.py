@@ -16,8 +16,9 @@ from sklearn.utils import Tags
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
 
-from ..data.arrays import as_numbers, check_column_order
-from ..data.predictions import SUM_TOLERANCE, Predictions, class_list, label_codes, sum_tolerance
+from ..data.arrays import as_numbers
+from ..data.classes import check_column_order, class_list
+from ..data.predictions import SUM_TOLERANCE, Predictions, label_codes, sum_tolerance
 from ..engines.good_rows import survey
 from ..errors import Argument, InputError
 from ..kernels.rules import LOGIT_LIMIT

@@ -14,7 +14,7 @@ from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]
 
 from ..choices.partitions import Column
 from ..data.arrays import as_array, as_numbers
-from ..data.parallel import default_threads
+from ..data.work import default_threads
 from ..errors import Argument, InputError
 from ..kernels.tempering import keep_argmax
 from .base import Calibrator, Sample, fit_report, log_score

@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..data.arrays import as_array, as_numbers, bits_of
-from ..data.parallel import each_chunk
+from ..data.work import each_chunk
 from ..errors import InputError
 
 
@@ -158,8 +158,9 @@ class Binary(Lens):
         if probs.shape[1] != 2:
             raise InputError(
                 "lens",
-                "Binary requires two classes; use TopLabel() or OneVsRest(index)",
+                "Binary requires two classes",
                 probs.shape[1],
+                way_out=("use TopLabel() or OneVsRest(index)",),
             )
         return View(probs[:, 1].astype(np.float64), labels)
 
@@ -220,15 +221,17 @@ class Classwise(Lens):
     def view(self, probs: np.ndarray, labels: np.ndarray) -> View:
         raise InputError(
             "lens",
-            "Classwise has one problem per class; use OneVsRest(index) for a single class",
+            "must have a single induced problem; Classwise has one per class",
+            way_out=("use OneVsRest(index) for a single class",),
         )
 
     def views(self, probs: np.ndarray, labels: np.ndarray) -> list[View]:
         if self.weights is not None:
             raise InputError(
                 "lens",
-                "class weights apply to binned calibration errors only; use Classwise()",
+                "class weights apply only to binned calibration errors",
                 repr(self),
+                way_out=("use Classwise()",),
             )
         return [OneVsRest(k).view(probs, labels) for k in range(probs.shape[1])]
 

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from ..data.arrays import as_array, as_numbers, bits_of
-from ..data.parallel import each_chunk
+from ..data.work import each_chunk
 from ..errors import InputError
 from ..text import counted, fraction
 
@@ -33,14 +33,14 @@ class Partition(ABC):
         """The largest possible number of cells, for the result of `placed`."""
         raise InputError(
             "partition",
-            "must define `count`, the number of cells, to be used with files",
+            "must define `count`, the number of cells, for rows that are not in memory",
             repr(self),
         )
 
     def grid_cells(self, place: np.ndarray, rows: np.ndarray) -> np.ndarray:
         """Cell numbers for the cells of a fine grid, given their positions and row counts."""
         raise InputError(
-            "exact", "must be True: this partition cannot be computed from a grid", repr(self)
+            "exact", "must be True for a partition that is not defined on a grid", repr(self)
         )
 
     def select(self, rows: np.ndarray, total: int) -> Partition:
@@ -52,7 +52,7 @@ class Partition(ABC):
         rows."""
         raise InputError(
             "partition",
-            "must be bins or a k-d tree, whose cells a sample of the rows can fix",
+            "must be bins or a k-d tree for rows that are not in memory",
             repr(self),
         )
 

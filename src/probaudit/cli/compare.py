@@ -13,7 +13,8 @@ import typer
 from ..audits.advice import COMMANDS
 from ..data.predictions import Predictions
 from ..engines.choosing import Passing, is_streamed
-from ..files.reading import ReadOptions, read_costs
+from ..files.layout import ReadOptions
+from ..files.reading import read_costs
 from .given_options import in_order
 from .opened_rows import OpenedRows, Reading, reading
 from .options import OUTPUTS, Costs, Html, Json, Repair, Score, Title

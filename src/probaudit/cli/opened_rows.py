@@ -8,7 +8,8 @@ from typing import NamedTuple
 from ..data.predictions import Predictions
 from ..engines.choosing import Passing, is_streamed
 from ..engines.row_source import RowSource
-from ..files.reading import ReadOptions, read
+from ..files.layout import ReadOptions
+from ..files.reading import read
 from .options import (
     Checkpoint,
     Classes,
@@ -104,9 +105,9 @@ class OpenedRows(NamedTuple):
         """In memory; as a source of blocks if the file is large or streaming is requested."""
         if not is_streamed(file, passing.engine, passing.checkpoint):
             return cls(read(file, **options), passing)
-        from ..engines.row_source import scan
+        from ..engines.row_source import scan_files
 
-        return cls(scan(file, **options), passing)
+        return cls(scan_files(file, **options), passing)
 
     @property
     def first(self) -> Predictions:

@@ -20,7 +20,7 @@ from ..calibration.resampling import BOOTSTRAP_RESAMPLES
 from ..choices.scores import Cost
 from ..data.arrays import as_array, named_columns
 from ..data.inputs import RowOptions, check_options, documents_row_options
-from ..data.progress import Progress
+from ..data.work import Progress
 from ..errors import InputError
 from ..estimate import Estimate
 from ..grouping.budget import Budget, loss_budget

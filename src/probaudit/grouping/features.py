@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 
 from ..data.arrays import as_array, named_columns
-from ..data.parallel import each_chunk
 from ..data.predictions import Predictions
+from ..data.work import each_chunk
 from ..errors import InputError
 
 CUTS = 255

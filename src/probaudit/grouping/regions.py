@@ -14,8 +14,8 @@ import numpy as np
 
 from ..choices.partitions import Partition
 from ..data.arrays import is_missing, named_columns, value_name
-from ..data.parallel import default_threads
 from ..data.predictions import Predictions
+from ..data.work import default_threads
 from ..errors import InputError
 from .features import Features, features_of
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from ..audits.advice import COMMANDS, Spelling, as_call
 from ..choices.definitions import in_words
-from ..data.progress import Progress
+from ..data.work import Progress
 from ..diagrams.budget import LossBudget
 from ..diagrams.grouping import grouping_diagram
 from ..diagrams.score_intervals import ScoreIntervals

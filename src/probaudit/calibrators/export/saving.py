@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from ...data.predictions import class_list
+from ...data.classes import class_list
 from ...errors import InputError
 from ...files.writing import write_text
 from ...version import __version__

@@ -11,7 +11,7 @@ from typing import Any, ClassVar, Generic, TypeVar
 
 import numpy as np
 
-from ...data.parallel import default_threads
+from ...data.work import default_threads
 from ...kernels import tempering
 from ..base import Sample
 from .newton import Point

@@ -17,9 +17,8 @@ from typing import Any, NamedTuple, TypeVar, cast
 import numpy as np
 from sklearn.base import clone
 
-from ...data.parallel import default_threads
 from ...data.predictions import Predictions
-from ...data.progress import Progress
+from ...data.work import Progress, default_threads
 from ...engines.good_rows import calibrator_outputs, good_of_block, weights_of
 from ...engines.row_source import RowSource
 from ...errors import InputError

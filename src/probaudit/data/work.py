@@ -1,23 +1,49 @@
-"""A progress bar that only those see who have to wait."""
+"""Work on many rows: chunks of rows for several threads, and a progress bar."""
 
 from __future__ import annotations
 
+import os
 import sys
 import threading
 import time
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from types import TracebackType
-from typing import Any
+from typing import Any, TypeVar
 
-PATIENCE = 2.0  # seconds before a bar appears
+import numpy as np
+
+T = TypeVar("T")
+
+CHUNKS = 8
+CHUNK_VALUES = 2**16
+PATIENCE = 2.0  # seconds before a progress bar appears
+
+
+def default_threads() -> int:
+    """The number of cores that this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def each_chunk(values: np.ndarray, job: Callable[[slice], T]) -> list[T]:
+    """The results of a job for chunks of rows, in order. Chunks run in threads, because kernels
+    release the GIL. They depend only on the size of the array, not on the machine."""
+    rows, chunks = len(values), max(1, min(CHUNKS, values.size // CHUNK_VALUES))
+    parts = [slice(i * rows // chunks, (i + 1) * rows // chunks) for i in range(chunks)]
+    threads = min(chunks, default_threads())
+    if threads == 1:
+        return [job(part) for part in parts]
+    with ThreadPoolExecutor(threads) as pool:
+        return list(pool.map(job, parts))
 
 
 class Progress:
-    """Counts rows done (or `unit`). On a terminal (or when asked for) a bar appears once the work
-    takes longer than PATIENCE.
+    """A progress bar. On a terminal (or with `show`) it appears once the work takes longer than
+    PATIENCE.
 
     If no row is done by then, kernels are being compiled, and the bar says so.
 
-    work : what is done, in words; unless given, the unit is shown.
+    unit : what is counted. work : the label of the bar; by default the unit.
     """
 
     def __init__(
@@ -41,12 +67,12 @@ class Progress:
         self._task: Any = None
 
     def advance(self, rows: int) -> None:
-        """So many more are done."""
+        """Add to the number of rows done."""
         with self._lock:
             self._note(self._done + rows)
 
     def reach(self, done: int) -> None:
-        """So many are done in all."""
+        """Set the number of rows done."""
         with self._lock:
             self._note(done)
 
@@ -58,7 +84,7 @@ class Progress:
             )
 
     def _rate(self) -> str:
-        """How many a second, in words."""
+        """Rows or bytes per second, as text."""
         done, seconds = self._done - self._before, time.monotonic() - self._start
         if done <= 0 or seconds <= 0:
             return ""
@@ -82,7 +108,7 @@ class Progress:
         done = DownloadColumn() if self._unit == "bytes" else MofNCompleteColumn()
         columns = TextColumn("{task.description}"), BarColumn(), done, rate, left
         with self._lock:
-            if self._closed:  # while the above was imported
+            if self._closed:  # during the imports
                 return
             self._bar = RichProgress(*columns, console=Console(stderr=True), transient=True)
             waiting = self._work == "rows" and self._done == self._before
