@@ -11,8 +11,7 @@ import pytest
 
 import probaudit as pb
 from probaudit import calibrators, simulate
-from probaudit.audits.advice import COMMANDS, as_call
-from probaudit.audits.finding import Finding
+from probaudit.audits.finding import COMMANDS, Finding, as_call
 from probaudit.audits.pitfalls import (
     PITFALLS,
     better_error_worse_score,

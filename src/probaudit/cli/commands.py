@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Annotated, Any, Unpack
 import numpy as np
 import typer
 
-from ..audits.advice import COMMANDS, Commands
 from ..audits.audit import Audit, Repairing, audit_rows, audit_source
+from ..audits.finding import COMMANDS, Commands
 from ..audits.gate import Threshold, failures
 from ..comparisons.comparison import Comparison
 from ..data.predictions import Predictions

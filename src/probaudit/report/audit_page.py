@@ -10,9 +10,8 @@ from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
-from ..audits.advice import COMMANDS, Spelling, as_call
 from ..audits.dependence import class_event, rows_words, top_event
-from ..audits.finding import percent
+from ..audits.finding import COMMANDS, Spelling, as_call, percent
 from ..calibration.dependent_event import DependentEvent
 from ..calibration.fine_grid import FineGrid
 from ..choices.definitions import in_words
@@ -48,7 +47,7 @@ from .terminal import (
 
 if TYPE_CHECKING:
     from ..audits.audit import Audit
-    from ..audits.lens_errors import LensError
+    from ..audits.lens_error import LensError
 
 # classes offered for the reliability diagram besides the top label, the worst first
 SHOWN_CLASSES = 6

@@ -6,7 +6,7 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING
 
-from ..audits.advice import COMMANDS, Spelling, as_call
+from ..audits.finding import COMMANDS, Spelling, as_call
 from ..choices.definitions import in_words
 from ..diagrams.aligned import AlignedReliability
 from ..diagrams.score_intervals import ScoreIntervals

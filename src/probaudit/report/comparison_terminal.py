@@ -11,8 +11,7 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
-from ..audits.advice import Spelling, as_call
-from ..audits.finding import percent
+from ..audits.finding import Spelling, as_call, percent
 from ..estimate import Estimate
 from ..text import counted
 from .terminal import METHOD, findings, interval, number, number_table
