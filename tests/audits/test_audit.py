@@ -715,7 +715,7 @@ def test_where_nothing_is_to_be_repaired_no_repair_is_named():
     assert next(repair.name for repair in audit.repairs if repair.recommended) == "identity"
     finding = next(finding for finding in audit.findings if finding.rule == "miscalibration_costs")
     assert finding.level in ("good", "note")
-    assert "calibrators helps (the best, " in finding.text
+    assert "calibrators helps. The best, " in finding.text
     assert "original" not in finding.text
     assert not finding.advice
 

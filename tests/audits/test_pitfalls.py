@@ -209,7 +209,7 @@ def test_the_raw_outputs_of_the_fit_are_not_judged_by_the_fit():
 def test_one_confidence_for_all_that_is_not_the_accuracy():
     y = np.arange(300) % 2
     finding = found(pb.audit(y, np.full(300, 0.8), repair=False))["few_confidences"]
-    assert "It is also wrong: the model is right in 50.0% of rows" in finding.text
+    assert "It is also wrong: the model is right in 50.0% of the rows" in finding.text
     honest = found(pb.audit((np.arange(300) % 5 > 0).astype(int), np.full(300, 0.8), repair=False))[
         "few_confidences"
     ]
@@ -225,7 +225,7 @@ def test_a_large_error_is_not_called_small():
         pairs=False,
     )
     (finding,) = low_error_high_loss(few)
-    assert "is what is expected if calibrated (0.090)" in finding.text
+    assert "is not larger than expected if calibrated (0.090)" in finding.text
     few.ece.p_value = 0.001
     assert not low_error_high_loss(few)
 
@@ -260,7 +260,7 @@ def test_changes_that_are_noise_are_not_told():
 
 
 def test_a_brier_score_that_is_worse_row_by_row_is_told():
-    """Its own interval overlaps with that of the outputs as they are, as rows are hard or easy for
+    """Its own interval overlaps with that of the original outputs, as rows are hard or easy for
     both."""
     raw, temperature = (
         next(r for r in compared("mcs").repairs if r.name == name)
@@ -278,4 +278,4 @@ def test_a_brier_score_that_is_worse_row_by_row_is_told():
         case = SimpleNamespace(repairs=(repair,), repair=lambda name: raw)
         findings = better_error_worse_score(case)
         assert bool(findings) == told
-        assert all("a Brier score 2% worse" in finding.text for finding in findings)
+        assert all("a Brier score 2.0% higher" in finding.text for finding in findings)

@@ -697,15 +697,15 @@ def test_bad_files_end_with_code_2(files, tmp_path):
     frame.loc[17, "label"] = (frame.label[17] + 1) % 3
     frame.to_csv(tmp_path / "other.csv", index=False)
     for arguments, words in (
-        ([files[0], tmp_path / "other.csv"], "`other`, row 17"),
-        ([files[0]], "two or more sets of columns"),
+        ([files[0], tmp_path / "other.csv"], "labels must equal those of 'first' (row 17"),
+        ([files[0]], "must be given twice or more for one file"),
         ([*files, "--probs", "p_*", "--probs", "q_*"], "no column matches 'q_*'"),
         (
             [*files, *files[:1], "--probs", "p_*", "--probs", "p_*"],
             "`--probs`: must be one set of columns",
         ),
         ([*files, "--name", "one"], "must name each of the"),
-        ([*files, "--name", "one", "--name", "one"], "names of models must differ"),
+        ([*files, "--name", "one", "--name", "one"], "must differ between models"),
     ):
         result = run(*arguments)
         assert result.exit_code == 2

@@ -90,7 +90,7 @@ class State(AuditState):
         given = as_array(numbers, "numbers")
         if given.shape != (len(rows),) or given.dtype.kind not in "iu":
             rule = f"must be one whole number for each of {len(rows)} rows"
-            raise InputError("numbers", rule, f"has shape {given.shape}, {given.dtype}")
+            raise InputError("numbers", rule, f"shape {given.shape}, {given.dtype}")
         order = np.argsort(given, kind="stable")
         given = given[order].astype(np.int64)
         runs = np.split(order, np.flatnonzero(np.diff(given) != 1) + 1)

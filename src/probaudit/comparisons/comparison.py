@@ -374,7 +374,7 @@ def _kept_rows(data: Any, shared: SameRows, argument: str) -> Any:
             raise InputError(
                 argument,
                 f"must have one value per row ({shared.given:,})",
-                f"has shape {values.shape}",
+                f"shape {values.shape}",
             )
         return values if shared.kept is None else values[shared.kept]
     for name, column in named.items():

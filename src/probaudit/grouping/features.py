@@ -48,7 +48,7 @@ class Features:
                 raise InputError(
                     argument,
                     f"must be [rows, features] with {rows} rows",
-                    f"has shape {values.shape}",
+                    f"shape {values.shape}",
                 )
             if values.dtype.kind in "fiu":
                 return cls(tuple(f"f_{k}" for k in range(values.shape[1])), values)
@@ -61,7 +61,7 @@ class Features:
                 raise InputError(
                     argument,
                     f"column {name!r} must have one value per row ({rows})",
-                    f"has shape {column.shape}",
+                    f"shape {column.shape}",
                 )
             known = _category_values(column)
             for value in [None] if known is None else known:

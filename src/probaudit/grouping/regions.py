@@ -383,7 +383,7 @@ def given_regions(
             raise InputError(
                 "regions",
                 f"column {name!r} must have one value per row ({rows})",
-                f"has shape {column.shape}",
+                f"shape {column.shape}",
             )
     return GivenRegions.of_columns(chosen)
 
@@ -414,7 +414,7 @@ def chosen_regions(
     if isinstance(choice, GivenRegions):
         if choice.groups.shape != (rows,):
             rule = f"must have one group per row ({rows})"
-            raise InputError("regions", rule, f"has shape {choice.groups.shape}")
+            raise InputError("regions", rule, f"shape {choice.groups.shape}")
         return choice, Features.none(rows)
     if features is None:
         way_out = ("pass features, or names of columns as ", Argument("regions"))
