@@ -355,7 +355,7 @@ def _comment(
             else f"recommended: simpler than {title_of(best)}, and within one standard error of it"
         )
     if infinite_rows:
-        return f"infinite log loss: in {counted(infinite_rows)} the true class has probability 0"
+        return f"infinite log loss: in {counted(infinite_rows)} the outcome has probability 0"
     if name == best:
         return "the best log loss, but tied with a simpler one"
     return "tied with the best" if worse_by.low <= 0 else "worse than the best"

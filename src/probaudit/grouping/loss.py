@@ -276,7 +276,7 @@ def _check_in_memory(**per_row: Any) -> None:
     for name, given in per_row.items():
         if given is not None:
             way_out = ("name columns of the source in `scan`",)
-            raise InputError(name, "must not be given for rows in files", way_out=way_out)
+            raise InputError(name, "requires rows in memory", way_out=way_out)
 
 
 def _split_words(choice: Regions | Partition, split: Any) -> str:
