@@ -12,8 +12,8 @@ import pytest
 
 import probaudit as pb
 from probaudit import simulate
-from probaudit.audits.advice import COMMANDS, Calibrate
 from probaudit.audits.case import Case
+from probaudit.audits.finding import COMMANDS, Calibrate
 from probaudit.audits.gate import Threshold, failures
 from probaudit.audits.verdict import RULES, against_chance, hidden_groups, infinite_log_score
 from probaudit.engines.memory import evidence_of
@@ -342,7 +342,7 @@ def test_few_rows_means_an_error_of_five_points_is_undetectable(world):
         for finding in pb.audit(world.y[:150], world.cal[:150]).findings
         if finding.rule == "few_rows"
     )
-    assert "a calibrated model has errors up to" in text
+    assert "a calibrated model would have an error of up to" in text
     rare = np.where(np.arange(len(world.y)) < 3, 2, world.y)
     thin = pb.audit(rare, np.column_stack([world.cal * 0.998, np.full(len(world.y), 0.002)]))
     assert "1 class has fewer than 10 rows" in thin.verdict
@@ -469,7 +469,7 @@ def test_columns_of_many_values_are_named(world):
     audit = pb.audit(
         world.y, world.cal, columns={"zip": np.arange(len(world.y)) % 80}, repair=False
     )
-    assert "zip has 80 values; the limit is 50 values" in audit.verdict
+    assert "zip has 80 values. A column needs one value per row and at most 50" in audit.verdict
 
 
 def test_error_rate_and_accuracy_have_one_interval(world):
@@ -494,7 +494,7 @@ def test_a_test_without_power_is_not_good_news(world):
         f for f in pb.audit(world.y[:60], world.cal[:60]).findings if f.rule == "against_chance"
     )
     assert few.level == "note"
-    assert "these rows are too few" in few.text
+    assert "there are too few rows" in few.text
     found = pb.audit(world.y, world.cal, repair=False)
     ece = found.errors[0]
     ece = replace(ece, test=replace(ece.test, p_value=0.03, null_mean=0.0))
@@ -549,10 +549,17 @@ def test_the_headline_uses_every_test(world):
             "note",
             "No hidden groups detected with these features: they cost at least 0.0%",
         ),
-        (-0.1, 0.01, 0.2, 1.0, "note", "at least 1.0% of the Brier score, a lower bound"),
+        (
+            -0.1,
+            0.01,
+            0.2,
+            1.0,
+            "note",
+            "of the Brier score (95% interval −10.0% to 20.0%), a lower bound",
+        ),
         (-0.01, -0.001, 0.01, 1.0, "note", "not ruled out"),
         (-0.01, 0.001, 0.01, 0.4, "note", "Only 40.0% of the rows were searched"),
-        (0.0, 0.0, 0.0, 0.0, "note", "Too few rows to look for hidden groups."),
+        (0.0, 0.0, 0.0, 0.0, "note", "Too few rows to search for hidden groups."),
         (0.02, 0.05, 0.08, 1.0, "warning", "at least 5.0% of the Brier score"),
     ],
 )
@@ -581,7 +588,7 @@ def test_small_bins_are_searched_and_no_search_is_not_good_news():
     )
     few = pb.audit(world.y[:60], world.scores[:60], features=world.features[:60], repair=False)
     assert few.budget.found.searched == 0
-    assert "Too few rows to look for hidden groups" in few.verdict
+    assert "Too few rows to search for hidden groups" in few.verdict
 
 
 @pytest.fixture(scope="module")
@@ -681,10 +688,9 @@ def test_words_for_stated_confidences(world):
         1 - world.cal.max(axis=1), world.cal.argmax(axis=1) == world.y
     )
     for audit in (pb.audit(rows), pb.audit(wrong), pb.audit(rows.take(np.arange(90)))):
-        assert "always stating the mean accuracy" in audit.verdict
+        assert "the base-rate forecast" in audit.verdict
         assert "most probable class" not in audit.verdict
         assert "class frequencies" not in audit.verdict
-        assert "base-rate" not in audit.headline
     assert "the stated answer" in pb.audit(wrong).verdict
     assert (
         "All answers are right"
@@ -709,7 +715,7 @@ def test_no_calibrator_is_recommended_where_none_helps():
     assert next(repair.name for repair in audit.repairs if repair.recommended) == "identity"
     finding = next(finding for finding in audit.findings if finding.rule == "miscalibration_costs")
     assert finding.level in ("good", "note")
-    assert "calibrators helps (the best, " in finding.text
+    assert "calibrators helps. The best, " in finding.text
     assert "original" not in finding.text
     assert not finding.advice
 

@@ -11,8 +11,7 @@ import pytest
 
 import probaudit as pb
 from probaudit import calibrators, simulate
-from probaudit.audits.advice import COMMANDS, as_call
-from probaudit.audits.finding import Finding
+from probaudit.audits.finding import COMMANDS, Finding, as_call
 from probaudit.audits.pitfalls import (
     PITFALLS,
     better_error_worse_score,
@@ -210,7 +209,7 @@ def test_original_outputs_of_the_fitted_rows_are_no_pitfall():
 def test_one_confidence_for_all_that_is_not_the_accuracy():
     y = np.arange(300) % 2
     finding = found(pb.audit(y, np.full(300, 0.8), repair=False))["few_confidences"]
-    assert "It is also wrong: the model is right in 50.0% of rows" in finding.text
+    assert "It is also wrong: the model is right in 50.0% of the rows" in finding.text
     honest = found(pb.audit((np.arange(300) % 5 > 0).astype(int), np.full(300, 0.8), repair=False))[
         "few_confidences"
     ]
@@ -226,7 +225,7 @@ def test_a_large_error_is_not_called_small():
         pairs=False,
     )
     (finding,) = low_error_high_loss(few)
-    assert "is what is expected if calibrated (0.090)" in finding.text
+    assert "is not larger than expected if calibrated (0.090)" in finding.text
     few.ece.p_value = 0.001
     assert not low_error_high_loss(few)
 
@@ -279,4 +278,4 @@ def test_a_brier_score_that_is_worse_in_paired_rows_is_reported():
         case = SimpleNamespace(repairs=(repair,), repair=lambda name: raw)
         findings = better_error_worse_score(case)
         assert bool(findings) == told
-        assert all("a Brier score 2% worse" in finding.text for finding in findings)
+        assert all("a Brier score 2.0% higher" in finding.text for finding in findings)

@@ -187,7 +187,7 @@ def test_invalid_arguments_raise(options, words):
 
 def test_a_calibrator_that_takes_features_is_refused():
     world = pb.simulate.neural_outputs(1000)
-    with pytest.raises(pb.InputError, match="must not take features"):
+    with pytest.raises(pb.InputError, match="must not use features"):
         pb.loss_budget(
             world.y, world.scores, world.features, calibrator=pb.calibrators.GroupCalibration()
         )

@@ -9,6 +9,7 @@ import pytest
 from sklearn.tree import DecisionTreeRegressor
 
 import probaudit as pb
+from probaudit.grouping.assignment import halves
 from probaudit.grouping.calibration_curve import CurvePoints, local_regression, nearest_neighbours
 from probaudit.grouping.features import Features
 from probaudit.grouping.loss import grouping_loss, grouping_rates
@@ -21,7 +22,7 @@ from probaudit.grouping.lower_bound import (
     explained_loss,
 )
 from probaudit.grouping.region_table import binomial_test, false_discovery
-from probaudit.grouping.regions import KMeansRegions, TreeRegions, halves
+from probaudit.grouping.regions import KMeansRegions, TreeRegions
 from probaudit.kernels.regions import find_leaves, grow_tree
 from probaudit.scoring.intervals import clopper_pearson
 from probaudit.simulate import linked_scores, neural_outputs, swapped_classes, unfair_groups
@@ -618,7 +619,7 @@ def test_joint_loss_with_weights_clusters_and_other_regions():
     for options, words in (
         ({"score": "log"}, "Classwise"),
         ({"curve": "knn"}, "local"),
-        ({"recalibrate": True}, "isotonic"),
+        ({"recalibrate": True}, "must be False"),
         ({"bins": pb.EqualWidth(5)}, "KDTree"),
         ({"bins": 0}, "at least 1"),
     ):

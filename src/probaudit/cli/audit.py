@@ -8,8 +8,8 @@ from typing import Annotated, Any
 
 import typer
 
-from ..audits.advice import Commands
 from ..audits.audit import Audit, Repairing, audit_rows, audit_source
+from ..audits.finding import Commands
 from ..audits.gate import Threshold, failures
 from ..data.predictions import Predictions
 from ..errors import InputError

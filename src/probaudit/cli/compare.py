@@ -10,7 +10,7 @@ from typing import Annotated, Any, Unpack
 
 import typer
 
-from ..audits.advice import COMMANDS
+from ..audits.finding import COMMANDS
 from ..data.predictions import Predictions
 from ..engines.choosing import Passing, is_streamed
 from ..files.layout import ReadOptions

@@ -9,8 +9,8 @@ from typing import Annotated, Any
 import numpy as np
 import typer
 
-from ..audits.advice import COMMANDS
 from ..audits.audit import Audit, audit_rows
+from ..audits.finding import COMMANDS
 from ..data.predictions import Predictions
 from ..files.writing import write_table
 from .outputs import console

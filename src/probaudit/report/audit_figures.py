@@ -28,7 +28,7 @@ from .terminal import is_pairs
 
 if TYPE_CHECKING:
     from ..audits.audit import Audit
-    from ..audits.lens_errors import LensError
+    from ..audits.lens_error import LensError
 
 SHOWN_CLASSES = 6  # in the reliability diagram, besides the most probable class
 DRAWN_ROWS = 20_000  # for diagrams that need rows

@@ -7,7 +7,7 @@ import math
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from ..audits.advice import COMMANDS, Spelling, as_call
+from ..audits.finding import COMMANDS, Spelling, as_call
 from ..choices.definitions import in_words
 from ..data.work import Progress
 from ..diagrams.budget import LossBudget
@@ -32,7 +32,7 @@ from .terminal import (
 
 if TYPE_CHECKING:
     from ..audits.audit import Audit
-    from ..audits.lens_errors import LensError
+    from ..audits.lens_error import LensError
 
 CLASS_TABLE = 20
 SHOWN_REGIONS = 12

@@ -6,7 +6,7 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING
 
-from ..audits.advice import COMMANDS, as_call
+from ..audits.finding import COMMANDS, as_call
 from ..diagrams.aligned import AlignedReliability
 from ..diagrams.score_intervals import ScoreIntervals
 from ..diagrams.sharpness import CalibrationSharpness

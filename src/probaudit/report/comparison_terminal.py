@@ -10,7 +10,7 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
-from ..audits.advice import Spelling, as_call
+from ..audits.finding import Spelling, as_call
 from ..estimate import Estimate
 from ..text import MISSING, counted, number, percent
 from .terminal import METHOD, findings, interval, number_table, outputs_words, plain_text

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from ..audits.advice import Spelling
-from ..audits.finding import Finding
+from ..audits.finding import Finding, Spelling
 from ..choices.definitions import in_words
 from ..version import __version__
 from .page import Facts, Figure, FindingList, Section, Table, Words

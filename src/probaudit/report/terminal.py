@@ -13,8 +13,8 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
-from ..audits.advice import Spelling, as_call
 from ..audits.dependence import rows_words
+from ..audits.finding import Spelling, as_call
 from ..estimate import Estimate
 from ..text import MISSING, number, p_value, percent
 

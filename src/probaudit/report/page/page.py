@@ -17,8 +17,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from ...audits.advice import COMMANDS, Spelling, parts
-from ...audits.finding import Finding, Level
+from ...audits.finding import COMMANDS, Finding, Level, Spelling, parts
 from ...diagrams.diagram import Diagram
 from ...text import significant
 from ...version import __version__
