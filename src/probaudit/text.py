@@ -37,6 +37,15 @@ def number(x: float, decimals: int = 4) -> str:
     return _minus(f"{x:.{decimals}f}")
 
 
+def short_number(x: float) -> str:
+    """An error or a score in a sentence: three decimals.
+
+    >>> short_number(0.12345), short_number(0.0002), short_number(-0.5)
+    ('0.123', '< 0.001', '−0.500')
+    """
+    return number(x, 3)
+
+
 def significant(x: float, digits: int = 3) -> str:
     """A number of any size, with a number of significant digits.
 

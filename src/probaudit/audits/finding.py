@@ -13,6 +13,7 @@ from dataclasses import asdict, dataclass, field, replace
 from typing import Any, ClassVar, Generic, Literal, TypeVar
 
 from ..estimate import Estimate
+from ..text import percent, short_number
 
 Level = Literal["bad", "warning", "good", "note"]
 LEVELS: tuple[Level, ...] = ("bad", "warning", "good", "note")
@@ -208,33 +209,13 @@ def interval_numbers(x: Estimate) -> dict[str, float]:
     return {"value": float(x), "low": x.low, "high": x.high}
 
 
-def number(x: float) -> str:
-    """An error or a score in a sentence.
-
-    >>> number(0.12345), number(0.0002), number(0.0), number(-0.5)
-    ('0.123', '< 0.001', '0.000', '−0.500')
-    """
-    if 0 < abs(x) < 0.0005:
-        return "< 0.001" if x > 0 else "> \u22120.001"
-    return f"{x:.3f}".replace("-", "\u2212")
-
-
-def p_words(p: float) -> str:
-    """A p-value in a sentence.
-
-    >>> p_words(0.0321), p_words(1e-9), p_words(0.0042)
-    ('p = 0.03', 'p < 0.001', 'p = 0.004')
-    """
-    return "p < 0.001" if p < 0.001 else f"p = {p:.3f}" if p < 0.0095 else f"p = {p:.2f}"
-
-
 def between(estimate: Estimate) -> str:
     """The interval in words.
 
     >>> between(Estimate(0.5, low=0.25, high=0.75))
     '95% interval 0.250 to 0.750'
     """
-    return f"95% interval {number(estimate.low)} to {number(estimate.high)}"
+    return f"95% interval {short_number(estimate.low)} to {short_number(estimate.high)}"
 
 
 def between_shares(low: float, high: float) -> str:
@@ -244,13 +225,3 @@ def between_shares(low: float, high: float) -> str:
     '95% interval 0.0% to 25.0%'
     """
     return f"95% interval {percent(low)} to {percent(high)}"
-
-
-def percent(x: float) -> str:
-    """A share to 0.1%, never as minus zero. Rounding twice hides the order in which floats were
-    added.
-
-    >>> percent(0.1234), percent(-0.002), percent(-1e-9)
-    ('12.3%', '−0.2%', '0.0%')
-    """
-    return f"{round(round(float(x), 12), 3) + 0.0:.1%}".replace("-", "−")

@@ -9,9 +9,9 @@ import numpy as np
 
 from ..calibration.views import lens_rows
 from ..choices.lenses import TopLabel
-from ..text import counted
+from ..text import counted, percent, short_number
 from .case import Case
-from .finding import Calibrate, Finding, VerdictRule, between_shares, number, percent, rule
+from .finding import Calibrate, Finding, VerdictRule, between_shares, rule
 from .repairs import Repair
 
 LOW_ECE = 0.02
@@ -46,7 +46,7 @@ def judged_on_its_own_rows(case: Case) -> Finding | None:
     return Finding(
         "bad",
         "The calibrator is judged on the rows that fitted it: the same "
-        f"{report.n:,} rows, the same log loss of {number(score)}. Its gain here may not hold for "
+        f"{report.n:,} rows, the same log loss of {short_number(score)}. Its gain here may not hold for "
         "other rows.",
         clause="the calibrator is judged on the rows that fitted it",
         advice=(
@@ -98,7 +98,7 @@ def low_error_high_loss(case: Case) -> Finding | None:
     blind = "compares only the means of bins" if case.pairs else "reads only the top class"
     return Finding(
         "warning",
-        f"The ECE {size} ({number(ece.estimate)}), but recalibration (bias-corrected temperature) "
+        f"The ECE {size} ({short_number(ece.estimate)}), but recalibration (bias-corrected temperature) "
         f"removes {percent(x)} of the log loss ({between_shares(x.low, x.high)}): the ECE {blind}.",
         clause=f"the ECE {size}, but recalibration removes {x:.0%} of the log loss",
         advice=("Judge by the calibration loss. See also the errors of each class and rank.",),
@@ -124,7 +124,7 @@ def blind_temperature(case: Case) -> Finding | None:
     return Finding(
         "warning",
         f"Temperature scaling misses a shift of the {shifted}: it leaves a log loss of "
-        f"{number(plain.log_score)}, bias correction {number(corrected.log_score)}.",
+        f"{short_number(plain.log_score)}, bias correction {short_number(corrected.log_score)}.",
         clause=f"temperature scaling misses a shift of the {shifted}",
         advice=(
             "Fit a bias too: ",
@@ -169,7 +169,7 @@ def few_confidences(case: Case) -> Finding | None:
             numbers=numbers,
         )
     calibrated = case.ece.p_value >= NOT_REFUTED
-    same = f"every row has the same confidence, {number(values[0])}"
+    same = f"every row has the same confidence, {short_number(values[0])}"
     text = f"{same[0].upper()}{same[1:]}, which does not separate right from wrong. "
     text += (
         "No calibration error can detect that."
@@ -197,7 +197,7 @@ def miscalibrated_group(case: Case) -> Finding | None:
     group, error = f"{worst.column} = {worst.value}", worst.error
     if worst.verdict == "miscalibrated":
         how = (
-            f"calibration error {number(error.estimate)}, {number(error.null_mean)} expected if "
+            f"calibration error {short_number(error.estimate)}, {short_number(error.null_mean)} expected if "
             "calibrated"
         )
     else:
@@ -242,7 +242,7 @@ def miscalibrated_class(case: Case) -> Finding | None:
         which = f"{len(wrong)} of the {K} classes are miscalibrated, {worst.title} most"
     return Finding(
         "warning",
-        f"{which}: its calibration error is {number(worst.estimate)}, {number(worst.null_mean)} "
+        f"{which}: its calibration error is {short_number(worst.estimate)}, {short_number(worst.null_mean)} "
         "expected if calibrated (Holm's correction, family-wise level 1%).",
         clause=which,
         advice=(
@@ -272,7 +272,7 @@ def better_error_worse_score(case: Case) -> Finding | None:
     if not worse:
         return None
     listed = "; ".join(
-        f"{repair.title}: ECE {number(repair.ece)} instead of {number(raw.ece)}, but {words}"
+        f"{repair.title}: ECE {short_number(repair.ece)} instead of {short_number(raw.ece)}, but {words}"
         for repair, words in worse.items()
     )
     return Finding(
@@ -314,8 +314,8 @@ def top_better_rest_worse(case: Case) -> Finding | None:
     if not harmful:
         return None
     listed = "; ".join(
-        f"{repair.title}: {number(repair.ece)} instead of {number(raw.ece)} for the most probable "
-        f"class, but {number(repair.topk_ece)} instead of {number(raw.topk_ece)} for the most "
+        f"{repair.title}: {short_number(repair.ece)} instead of {short_number(raw.ece)} for the most probable "
+        f"class, but {short_number(repair.topk_ece)} instead of {short_number(raw.topk_ece)} for the most "
         "probable few"
         for repair in harmful
     )

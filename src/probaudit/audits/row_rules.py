@@ -7,10 +7,10 @@ from collections.abc import Mapping
 from typing import Protocol
 
 from ..scoring.clusters import FEW_CLUSTERS
-from ..text import counted
+from ..text import counted, short_number
 from .case import Case, InfiniteRows
 from .dependence import clustered_rows
-from .finding import Calibrate, Finding, number, rule
+from .finding import Calibrate, Finding, rule
 from .groups import MOST_GROUPS, ungrouped_columns
 
 FEW_ROWS = 100
@@ -120,7 +120,7 @@ def few_rows(judged: JudgedRows) -> Finding | None:
         return Finding("note", text, clause=rows, advice=advice, numbers=numbers)
     if not judged.error_limit > UNDETECTED_ERROR:
         return None
-    limit = f"a calibrated model would have an error of up to {number(judged.error_limit)}"
+    limit = f"a calibrated model would have an error of up to {short_number(judged.error_limit)}"
     return Finding(
         "note",
         f"Too few rows to detect small calibration errors: {limit} (95% limit).",

@@ -11,6 +11,7 @@ import math
 
 from ..estimate import Estimate
 from ..grouping.budget import Budget
+from ..text import p_words, percent, short_number
 from .case import Case
 from .finding import (
     ApplyCalibrator,
@@ -23,9 +24,6 @@ from .finding import (
     between,
     between_shares,
     interval_numbers,
-    number,
-    p_words,
-    percent,
     rule,
 )
 from .lens_error import LensError
@@ -89,7 +87,7 @@ def against_class_frequencies(case: Case) -> Finding | None:
     if math.isnan(x) or math.isnan(x.low):
         return None
     base = "the base-rate forecast"
-    times = f"the {words} is {number(x)} times as large ({between(x)})"
+    times = f"the {words} is {short_number(x)} times as large ({between(x)})"
     if x.low > 1:
         check = "confidences and answers" if case.pairs else "labels, classes and columns"
         outputs = "confidences are probabilities" if case.pairs else "outputs are logits"
@@ -137,7 +135,7 @@ def worse_than_constant_decision(case: Case) -> Finding | None:
     return Finding(
         level,
         f"Under your costs, decisions by these probabilities are {words} than the best constant "
-        f"decision: they cost {number(x)} times as much ({between(x)}).",
+        f"decision: they cost {short_number(x)} times as much ({between(x)}).",
         clause=clause,
         advice=("Recalibrate, then audit the calibrated probabilities under the same costs.",),
         numbers=interval_numbers(x),
@@ -162,7 +160,7 @@ def miscalibration_costs(case: Case) -> Finding | None:
     if x is None and after is not None and math.isfinite(after):
         return Finding(
             "warning",
-            f"A calibrator ({method}) lowers the log loss from infinity to {number(after)}.",
+            f"A calibrator ({method}) lowers the log loss from infinity to {short_number(after)}.",
             clause="their log loss is infinite, and a calibrator makes it finite",
             advice=advice,
             numbers={"log_score.calibrated": float(after)},
@@ -264,7 +262,7 @@ def rejecting_all_is_better(case: Case) -> Finding | None:
     return Finding(
         "warning",
         f"Overconfident for a reject option at {case.summary.plan.reject_cost:g} of the cost of an "
-        f"error: decisions cost {number(x)} times as much as the best constant decision "
+        f"error: decisions cost {short_number(x)} times as much as the best constant decision "
         f"({between(x)}).",
         clause="they are overconfident for decisions with a reject option",
         advice=("Recalibrate before these probabilities decide which cases a person reviews.",),
@@ -311,7 +309,7 @@ def against_chance(case: Case) -> Finding | None:
         return Finding(
             "note",
             f"No miscalibration detected, but there are too few rows: {event} has a calibration "
-            f"error of {size} (95% limit {number(case.error_limit)}).",
+            f"error of {size} (95% limit {short_number(case.error_limit)}).",
             clause="no miscalibration is detected, but there are too few rows",
             numbers=numbers,
         )
@@ -324,7 +322,7 @@ def against_chance(case: Case) -> Finding | None:
 
 
 def _size(error: LensError) -> str:
-    return f"{number(error.estimate)}, {number(error.null_mean)} expected if calibrated"
+    return f"{short_number(error.estimate)}, {short_number(error.null_mean)} expected if calibrated"
 
 
 def _event(case: Case, error: LensError) -> str:
@@ -398,7 +396,7 @@ def _worst_region(budget: Budget) -> str:
     after = " after calibration" if budget.calibrator else ""
     return (
         f" Among the most misjudged are {worst.rows:,} rows ({worst.rule}): predicted "
-        f"{number(worst.stated)}{after}, observed {number(worst.observed)}."
+        f"{short_number(worst.stated)}{after}, observed {short_number(worst.observed)}."
     )
 
 

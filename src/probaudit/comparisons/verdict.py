@@ -10,19 +10,10 @@ import math
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from ..audits.finding import (
-    Finding,
-    VerdictRule,
-    apply_rules,
-    between,
-    interval_numbers,
-    number,
-    percent,
-    rule,
-)
+from ..audits.finding import Finding, VerdictRule, apply_rules, between, interval_numbers, rule
 from ..audits.row_rules import few_rows, infinite_log_score, only_confidence, rows_set_aside
 from ..estimate import Estimate
-from ..text import counted
+from ..text import counted, percent, short_number
 
 if TYPE_CHECKING:
     from .comparison import Comparison
@@ -95,7 +86,7 @@ def best_by_score(result: Comparison) -> Finding:
         i, x = result.names.index(best[0]), result.estimates[best[0]][score]
         clear = int(result.lower[score][i].sum()) == len(result.names) - 1
         than = "clearly better than every other model" if clear else "no other is clearly better"
-        text = f"{best[0]!r} has the best {WORDS[score]}, {number(x)}: {than}."
+        text = f"{best[0]!r} has the best {WORDS[score]}, {short_number(x)}: {than}."
         return Finding("good", text, numbers=interval_numbers(x))
     same = all(name == result.reference or _identical(result, name) for name in best)
     tied = "are identical" if same else f"are tied on {counted(result.rows)}"
@@ -113,7 +104,7 @@ def best_under_costs(result: Comparison) -> Finding | None:
         text = f"Under your costs, {_model_names(best)} are tied."
         return Finding("note", text, numbers={"models": len(best)})
     score, risk = _deciding(result, result.names), result.estimates[best[0]]["cost_risk"]
-    text = f"Under your costs, {best[0]!r} decides best, at {number(risk)} per row."
+    text = f"Under your costs, {best[0]!r} decides best, at {short_number(risk)} per row."
     if result.ranks[score][best[0]] != 1:
         text += f" It does not have the best {WORDS[score]}: your costs weigh errors differently."
     return Finding("good", text, numbers=interval_numbers(risk))
@@ -147,7 +138,7 @@ def _amount(result: Comparison, name: str, score: str) -> str:
     low, high = (-gap.high, -gap.low) if gap < 0 else gap.interval
     share = f", or {percent(abs(gap) / base)}" if base > 0 else ""
     span = between(Estimate(abs(gap), low=low, high=high))
-    return f"{number(abs(gap))} {'lower' if gap < 0 else 'higher'} ({span}){share}"
+    return f"{short_number(abs(gap))} {'lower' if gap < 0 else 'higher'} ({span}){share}"
 
 
 def _by_brier_score(result: Comparison, name: str) -> str:
@@ -179,7 +170,7 @@ def ece_and_score_disagree(result: Comparison) -> list[Finding]:
             continue
         ece = result.estimates[name]["ece"]
         text = (
-            f"{name!r} has a lower calibration error (ECE {number(ece)}) than "
+            f"{name!r} has a lower calibration error (ECE {short_number(ece)}) than "
             f"{_model_names(outranked)}, but a worse {WORDS[score]}. {_explanation(result, name)}"
         )
         advice = ("Choose by the proper score; never read the calibration error alone.",)
@@ -192,7 +183,7 @@ def _explanation(result: Comparison, name: str) -> str:
     confidences = result.grids[name].place
     if len(confidences) == 1:
         return (
-            f"It gives every row the same confidence, {number(confidences[0])}: right on average, "
+            f"It gives every row the same confidence, {short_number(confidences[0])}: right on average, "
             "but it does not separate right from wrong."
         )
     if len(confidences) <= FEW_CONFIDENCES:
@@ -215,7 +206,7 @@ def within_chance(result: Comparison) -> list[Finding]:
         if gap.low <= 0 <= gap.high and not _identical(result, name):
             text = (
                 f"{name!r} and {result.reference!r} are tied by the {WORDS[score]}: they differ by "
-                f"{number(gap)} ({between(gap)}).{_both_infinite(result, score)}"
+                f"{short_number(gap)} ({between(gap)}).{_both_infinite(result, score)}"
             )
             findings.append(Finding("note", text, numbers=interval_numbers(gap)))
     return findings
