@@ -109,7 +109,7 @@ def mmce(
     The kernel decays exponentially, so over sorted outputs the double sum is one pass in each
     direction.
     """
-    from ..kernels.events import decayed_products
+    from ..kernels.laplace_kernel import decayed_products
 
     r = (w * (y - p))[order] / w.sum()
     return math.sqrt(max(0.0, decayed_products(r, p[order], width)))
