@@ -15,12 +15,11 @@ from probaudit.engines import row_source, stream
 from probaudit.files.reading import read
 from probaudit.files.row_files import parts_of
 from probaudit.kernels import wide_columns
-from probaudit.kernels.gridding import SLACK
+from probaudit.kernels.grid_cells import SLACK
 from probaudit.states import AuditState, Plan, audit_state, row_sample
 from probaudit.states.evidence import EvidenceState
-from probaudit.states.row_sample import NUMBERS, RowSample
+from probaudit.states.row_sample import NUMBERS, RowSample, Seats
 from probaudit.states.sampling import drawn, likely_bound, priority
-from probaudit.states.seats import Seats
 
 TOLERANCE = 0.02
 KINDS = ("plain", "sharp", "rounded", "zeros of both signs", "above one", "at edges", "bad")

@@ -46,8 +46,8 @@ def judged_on_its_own_rows(case: Case) -> Finding | None:
     return Finding(
         "bad",
         "The calibrator is judged on the rows that fitted it: the same "
-        f"{report.n:,} rows, the same log loss of {short_number(score)}. Its gain here may not hold for "
-        "other rows.",
+        f"{report.n:,} rows, the same log loss of {short_number(score)}. Its gain here may not "
+        "hold for other rows.",
         clause="the calibrator is judged on the rows that fitted it",
         advice=(
             "Audit rows that did not fit the calibrator, or audit the original outputs: their "
@@ -98,8 +98,9 @@ def low_error_high_loss(case: Case) -> Finding | None:
     blind = "compares only the means of bins" if case.pairs else "reads only the top class"
     return Finding(
         "warning",
-        f"The ECE {size} ({short_number(ece.estimate)}), but recalibration (bias-corrected temperature) "
-        f"removes {percent(x)} of the log loss ({between_shares(x.low, x.high)}): the ECE {blind}.",
+        f"The ECE {size} ({short_number(ece.estimate)}), but recalibration (bias-corrected "
+        f"temperature) removes {percent(x)} of the log loss ({between_shares(x.low, x.high)}): the "
+        f"ECE {blind}.",
         clause=f"the ECE {size}, but recalibration removes {x:.0%} of the log loss",
         advice=("Judge by the calibration loss. See also the errors of each class and rank.",),
         numbers={"ece": float(ece.estimate), "value": float(x), "low": x.low, "high": x.high},
@@ -197,8 +198,8 @@ def miscalibrated_group(case: Case) -> Finding | None:
     group, error = f"{worst.column} = {worst.value}", worst.error
     if worst.verdict == "miscalibrated":
         how = (
-            f"calibration error {short_number(error.estimate)}, {short_number(error.null_mean)} expected if "
-            "calibrated"
+            f"calibration error {short_number(error.estimate)}, {short_number(error.null_mean)} "
+            "expected if calibrated"
         )
     else:
         how = f"{worst.verdict}, predicts {worst.stated:.0%}, right {worst.observed:.0%}"
@@ -242,8 +243,9 @@ def miscalibrated_class(case: Case) -> Finding | None:
         which = f"{len(wrong)} of the {K} classes are miscalibrated, {worst.title} most"
     return Finding(
         "warning",
-        f"{which}: its calibration error is {short_number(worst.estimate)}, {short_number(worst.null_mean)} "
-        "expected if calibrated (Holm's correction, family-wise level 1%).",
+        f"{which}: its calibration error is {short_number(worst.estimate)}, "
+        f"{short_number(worst.null_mean)} expected if calibrated (Holm's correction, "
+        "family-wise level 1%).",
         clause=which,
         advice=(
             "See its reliability diagram. Vector scaling and Dirichlet calibration can correct "
@@ -272,7 +274,8 @@ def better_error_worse_score(case: Case) -> Finding | None:
     if not worse:
         return None
     listed = "; ".join(
-        f"{repair.title}: ECE {short_number(repair.ece)} instead of {short_number(raw.ece)}, but {words}"
+        f"{repair.title}: ECE {short_number(repair.ece)} instead of {short_number(raw.ece)}, but "
+        f"{words}"
         for repair, words in worse.items()
     )
     return Finding(
@@ -314,9 +317,9 @@ def top_better_rest_worse(case: Case) -> Finding | None:
     if not harmful:
         return None
     listed = "; ".join(
-        f"{repair.title}: {short_number(repair.ece)} instead of {short_number(raw.ece)} for the most probable "
-        f"class, but {short_number(repair.topk_ece)} instead of {short_number(raw.topk_ece)} for the most "
-        "probable few"
+        f"{repair.title}: {short_number(repair.ece)} instead of {short_number(raw.ece)} for the "
+        f"most probable class, but {short_number(repair.topk_ece)} instead of "
+        f"{short_number(raw.topk_ece)} for the most probable few"
         for repair in harmful
     )
     return Finding(

@@ -139,7 +139,7 @@ def single_row_cells(cells: Cells) -> np.ndarray:
 
 def gather_cells(view: View, cell: np.ndarray, weights: np.ndarray) -> Cells:
     """The cells that have weight, from the cell of each row."""
-    from ..kernels.celling import add_event_rows, add_rows
+    from ..kernels.bins import add_event_rows, add_rows
 
     size = int(cell.max()) + 1 if len(cell) else 0
     labels, cell = np.ascontiguousarray(view.labels, np.int64), np.ascontiguousarray(cell, np.int64)
@@ -184,18 +184,15 @@ def gather_class_cells(
 ) -> Cells:
     """The cells of each class's probability over equal-width bins, as for Classwise(), in one pass.
     `outputs` : sums [K] of weighted probabilities."""
-    from ..kernels.viewing import class_bins
+    from ..kernels.bins import Bins, class_bins
 
     n, K = probs.shape
-    probs, cuts, first = np.ascontiguousarray(probs), bins.cuts, bins.first_beyond(probs.dtype)
-
-    bits = bits_of(probs)
+    probs = np.ascontiguousarray(probs)
+    bits, edges = bits_of(probs), Bins(bins.cuts, bins.first_beyond(probs.dtype), bins.right)
 
     def gather(part: slice) -> np.ndarray:
         sums = np.zeros((2, K, bins.bins, 5))
-        class_bins(
-            probs[part], bits[part], labels[part], weights[part], cuts, first, bins.right, *sums
-        )
+        class_bins(probs[part], bits[part], labels[part], weights[part], edges, sums)
         return sums
 
     sums = _added(each_chunk(probs, gather))
@@ -222,7 +219,7 @@ def gather_class_cells(
 
 def _added(parts: list[np.ndarray]) -> np.ndarray:
     """The total of the chunks' sums, each given as high and low parts."""
-    from ..kernels.celling import add_values
+    from ..kernels.bins import add_values
 
     size = parts[0][0].size
     total, place = np.zeros((2, size)), np.arange(size)
@@ -239,7 +236,7 @@ def exact_sums(numbers: np.ndarray, values: np.ndarray, size: int) -> np.ndarray
     >>> exact_sums(np.array([0, 0, 0, 1]), np.array([1e16, 1.0, -1e16, 0.5]), 2)
     array([1. , 0.5])
     """
-    from ..kernels.celling import add_values
+    from ..kernels.bins import add_values
 
     high, low = np.zeros((2, size))
     add_values(

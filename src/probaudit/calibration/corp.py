@@ -73,7 +73,7 @@ def isotonic(hits: np.ndarray, weight: np.ndarray) -> np.ndarray:
     >>> isotonic(np.array([1.0, 0.0, 2.0]), np.array([1.0, 1.0, 2.0]))
     array([0.5, 0.5, 1. ])
     """
-    from ..kernels.pooling import pool_adjacent_violators
+    from ..kernels.isotonic import pool_adjacent_violators
 
     place = np.arange(len(hits), dtype=np.float64)
     knots, rates = pool_adjacent_violators(place, np.asarray(hits, np.float64), weight)

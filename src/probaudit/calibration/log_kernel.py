@@ -67,7 +67,7 @@ def log_calibration(
 def _unexplained_loss(predictions: Predictions, event: LogCalibration) -> FineGrid:
     """The log loss of each row over all classes, less its part of the calibration error of the most
     probable class."""
-    from ..kernels.gridding import cells_of_one
+    from ..kernels.grid_cells import cells_of_one
 
     rows = GoodRows.of(predictions)
     place = np.searchsorted(rows.places, event.odds.places)

@@ -113,7 +113,7 @@ def mmce(
     Because the kernel is exponential, the double sum over sorted outputs is one pass in each
     direction.
     """
-    from ..kernels.events import decayed_products
+    from ..kernels.laplace_kernel import decayed_products
 
     r = (w * (y - p))[order] / w.sum()
     return math.sqrt(max(0.0, decayed_products(r, p[order], width)))

@@ -12,7 +12,7 @@ from sklearn.utils.validation import check_is_fitted
 from ..data.arrays import as_array, is_missing
 from ..data.predictions import label_codes
 from ..errors import InputError
-from ..kernels.tempering import keep_argmax
+from ..kernels.scaled_softmax import keep_argmax
 from .base import Calibrator, Sample, checked_calibrator, fit_report
 from .temperature import TemperatureScaling
 

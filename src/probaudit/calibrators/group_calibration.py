@@ -16,7 +16,7 @@ from ..choices.partitions import Column
 from ..data.arrays import as_array, as_numbers
 from ..data.work import default_threads
 from ..errors import Argument, InputError
-from ..kernels.tempering import keep_argmax
+from ..kernels.scaled_softmax import keep_argmax
 from .base import Calibrator, Sample, fit_report, log_score
 from .combining import base_of, check_places, fit_member, members_report, positive_weight
 from .feature_rows import distinct, feature_table, first_share

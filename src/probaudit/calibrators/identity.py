@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from ..kernels.tempering import keep_argmax
+from ..kernels.scaled_softmax import keep_argmax
 from .base import Calibrator, Sample
 
 

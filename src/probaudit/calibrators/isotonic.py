@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from ..errors import InputError
-from ..kernels.pooling import pool_adjacent_violators, read_curve
+from ..kernels.isotonic import pool_adjacent_violators, read_curve
 from .base import Calibrator, Sample
 from .one_vs_rest import CERTAIN, OneVsRestCalibrator, by_output, share_out
 

@@ -12,7 +12,7 @@ import numpy as np
 from scipy.optimize import minimize, minimize_scalar
 
 from ..errors import InputError
-from ..kernels.tempering import keep_argmax
+from ..kernels.scaled_softmax import keep_argmax
 from .base import ROUNDING, WORSE, Calibrator, FitReport, Sample
 from .fitting.newton import MEMORY, bounded_minimum, descend
 from .fitting.softmax_sums import BLOCK_VALUES, MOST_DENSE, SoftmaxRows, SoftmaxSums

@@ -82,7 +82,7 @@ class TopLabel(Lens):
         return "stated confidence" if pairs else "most probable class"
 
     def view(self, probs: np.ndarray, labels: np.ndarray) -> View:
-        from ..kernels.viewing import top_label
+        from ..kernels.lens_views import top_label
 
         outputs, hits = np.empty(len(probs)), np.empty(len(probs), np.int64)
         probs = np.ascontiguousarray(probs)
@@ -118,7 +118,7 @@ class TopK(Lens):
         K = probs.shape[1]
         if self.k >= K:
             raise InputError("k", f"must be below the number of classes ({K})", self.k)
-        from ..kernels.viewing import top_k
+        from ..kernels.lens_views import top_k
 
         outputs, places = np.empty((len(probs), self.k + 1)), np.empty(len(probs), np.int64)
         probs = np.ascontiguousarray(probs)
@@ -313,7 +313,7 @@ class Groups(Lens):
         return "groups of classes"
 
     def view(self, probs: np.ndarray, labels: np.ndarray) -> View:
-        from ..kernels.viewing import group_sums
+        from ..kernels.lens_views import group_sums
 
         member = self.membership(probs.shape[1])
         outputs = np.empty((len(probs), int(member.max()) + 1))

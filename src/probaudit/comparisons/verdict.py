@@ -183,8 +183,8 @@ def _explanation(result: Comparison, name: str) -> str:
     confidences = result.grids[name].place
     if len(confidences) == 1:
         return (
-            f"It gives every row the same confidence, {short_number(confidences[0])}: right on average, "
-            "but it does not separate right from wrong."
+            f"It gives every row the same confidence, {short_number(confidences[0])}: right on "
+            "average, but it does not separate right from wrong."
         )
     if len(confidences) <= FEW_CONFIDENCES:
         return (

@@ -103,7 +103,7 @@ class Event:
 
     def isotonic(self, train: np.ndarray) -> np.ndarray:
         """All outputs recalibrated by isotonic regression on the training rows."""
-        from ..kernels.pooling import pool_adjacent_violators, read_curve
+        from ..kernels.isotonic import pool_adjacent_violators, read_curve
 
         order = np.flatnonzero(train)[np.argsort(self.outputs[train], kind="stable")]
         outputs, hits, weights = (part[order] for part in (self.outputs, self.hits, self.weights))

@@ -12,7 +12,7 @@ from typing import Any, ClassVar, Generic, TypeVar
 import numpy as np
 
 from ...data.work import default_threads
-from ...kernels import tempering
+from ...kernels import scaled_softmax
 from ..base import Sample
 from .newton import Point
 
@@ -191,9 +191,9 @@ class SoftmaxRows(SoftmaxSums):
             sums = np.zeros(3)
             rows = self.scores[block], self.tops[block], self.codes[block], self.weights[block]
             if self.classes <= MOST_NARROW:
-                tempering.narrow_tempered_sums(*rows, beta, sums)
+                scaled_softmax.narrow_scale_sums(*rows, beta, sums)
             else:
-                tempering.tempered_sums(*rows, beta, sums)
+                scaled_softmax.scale_sums(*rows, beta, sums)
             return sums
 
         return sum_in_order(self._each(job))
@@ -203,17 +203,17 @@ class SoftmaxRows(SoftmaxSums):
         shifts = self._shifts(beta, bias)
 
         def job(block: slice) -> list[np.ndarray]:
-            sums, (mass, slope, squares) = np.zeros(3), np.zeros((3, self.classes))
+            sums = scaled_softmax.BiasSums(np.zeros(3), *np.zeros((3, self.classes)))
             products = np.zeros((self.classes, self.classes)) if dense else None
-            rows = (
+            rows = scaled_softmax.ShiftedRows(
                 self.scores[block],
                 self.tops[block],
                 shifts[block],
                 self.codes[block],
                 self.weights[block],
             )
-            tempering.biased_sums(*rows, beta, bias, sums, mass, slope, squares, products)
-            return [sums, mass, slope, squares if products is None else products]
+            scaled_softmax.bias_sums(rows, beta, bias, sums, products)
+            return [*sums[:3], sums.squares if products is None else products]
 
         return [sum_in_order(parts) for parts in zip(*self._each(job), strict=True)]
 
@@ -223,7 +223,7 @@ class SoftmaxRows(SoftmaxSums):
         shifts = np.zeros(len(out)) if bias is None else self._shifts(beta, bias)
 
         def job(block: slice) -> None:
-            tempering.softmax_rows(
+            scaled_softmax.softmax_rows(
                 self.scores[block], self.tops[block], shifts[block], beta, bias, out[block]
             )
 
@@ -235,7 +235,7 @@ class SoftmaxRows(SoftmaxSums):
 
         def job(block: slice) -> float:
             rows = self.scores[block], self.tops[block], self.codes[block], self.weights[block]
-            return tempering.squared_sums(*rows, beta)
+            return scaled_softmax.brier_sum(*rows, beta)
 
         return float(sum(self._each(job))) / self.weight
 
@@ -245,7 +245,7 @@ class SoftmaxRows(SoftmaxSums):
         shifts = np.full(len(self.scores), bias.max())
         if np.ptp(bias) > SPREAD:
             self._each(
-                lambda block: tempering.tops_of_rows(
+                lambda block: scaled_softmax.largest_biased(
                     self.scores[block], beta, bias, self.tops[block], shifts[block]
                 )
             )

@@ -6,7 +6,7 @@ from itertools import product
 
 import pytest
 
-from probaudit.kernels.networks import falling, merged
+from probaudit.kernels.sixteen import falling, merged
 
 
 def exchange(x, y):

@@ -1,4 +1,4 @@
-"""Sums over the rows of a single event."""
+"""Sums of products under the Laplace kernel."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from .compiling import kernel
 
 @kernel
 def decayed_products(r, x, width):
-    """The sum over all i, j of r_i r_j exp(-|x_i - x_j| / width), for rising x: one run over the
-    rows."""
+    """The sum over all i, j of r_i r_j exp(-|x_i - x_j| / width), for x in rising order; one pass
+    over the rows."""
     before, total = 0.0, 0.0
     for i in range(r.size):
         if i > 0:

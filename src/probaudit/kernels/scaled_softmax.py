@@ -1,15 +1,17 @@
 """Sums over rows for p ~ softmax(beta x + b), and the probabilities themselves.
 
-x are a row's scores less the largest of them, so that beta x <= 0. Sums along a row are kept in
-LANES, as many partial sums in a fixed order: a single sum would wait for itself at every step, and
-its order would be the compiler's choice.
+x are a row's scores minus the largest of them, so that beta x <= 0. Sums along a row are kept as
+LANES partial sums in a fixed order: a single sum would wait for itself at every step, and its order
+would be the compiler's choice.
 """
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 
-from .compiling import inline, kernel
+from .compiling import allocator, inline, kernel
 from .elementary import LOG2_E, ROUND, ROUND_BITS, exp, log
 
 LANES = 64
@@ -17,10 +19,51 @@ LEAST = np.float64(-1000.0)
 EXPONENT = np.int64(1023) - ROUND_BITS
 
 
+class ShiftedRows(NamedTuple):
+    """Rows of scores. A shift is not less than the largest of beta x + b, and not so much more that
+    e^-shift would vanish."""
+
+    scores: np.ndarray  # [n, K]
+    tops: np.ndarray  # [n] the largest score of each row
+    shifts: np.ndarray  # [n]
+    codes: np.ndarray  # [n] true classes
+    weights: np.ndarray  # [n]
+
+
+class BiasSums(NamedTuple):
+    """Weighted sums over rows, for the derivatives in beta and in the biases."""
+
+    loss: np.ndarray  # [3] see scale_sums
+    mass: np.ndarray  # [K] of p_k
+    slope: np.ndarray  # [K] of p_k (x_k - m), the second derivative in beta and b_k
+    squares: np.ndarray  # [K] of p_k^2
+
+
+class RowMoments(NamedTuple):
+    """Lanes of the sums of e, x e and x^2 e along a row."""
+
+    zeroth: np.ndarray
+    first: np.ndarray
+    second: np.ndarray
+
+
+class Exponent(NamedTuple):
+    """The scalars of a row's exponents: 2^(rate (score - top)) e^(b - shift)."""
+
+    top: float
+    rate: float
+    shift: float
+
+
+@allocator
+def _new_moments():
+    return RowMoments(np.empty(LANES), np.empty(LANES), np.empty(LANES))
+
+
 @inline
 def _exp2(t):
-    """2^t for t <= 0, and 2^-1000 below that, to 6e-14: a third less work than `exp`, and enough
-    for sums.
+    """2^t for -1000 <= t <= 0, and 2^-1000 below that, to 6e-14: a third less work than `exp`, and
+    accurate enough for sums.
 
     t = k + f, 2^t = 2^k (1 + f q(f)) on |f| <= 1/2, q interpolating at Chebyshev nodes (computed to
     200 bits).
@@ -43,7 +86,7 @@ def _exp2(t):
 
 @inline
 def _width(K):
-    """How many lanes are in use: a power of two."""
+    """How many lanes are used: a power of two."""
     width = 1
     while width < min(K, LANES):
         width *= 2
@@ -54,6 +97,13 @@ def _width(K):
 def _clear(lanes, width):
     for j in range(width):
         lanes[j] = 0.0
+
+
+@inline
+def _clear_moments(moments, width):
+    _clear(moments.zeroth, width)
+    _clear(moments.first, width)
+    _clear(moments.second, width)
 
 
 @inline
@@ -81,8 +131,9 @@ def _add(lanes, terms):
 
 
 @inline
-def _add_moments(scores, size, top, rate, zeroth, first, second):
+def _add_moments(scores, size, top, rate, moments):
     """Add e, x e and x^2 e, where e = 2^(rate x)."""
+    zeroth, first, second = moments.zeroth, moments.first, moments.second
     for j in range(size):
         x = np.float64(scores[j]) - top
         e = _exp2(rate * x)
@@ -93,39 +144,37 @@ def _add_moments(scores, size, top, rate, zeroth, first, second):
 
 
 @kernel
-def tempered_sums(scores, tops, codes, weights, beta, sums):
-    """sums = the weighted sums over rows of the log score and of its first and second derivative in
+def scale_sums(scores, tops, codes, weights, beta, sums):
+    """sums = the weighted sums over rows of the log loss and of its first and second derivative in
     beta.
 
-    With m the mean of x under p and x_y that of the true class: log sum e^(beta x) - beta x_y; m -
-    x_y; the variance of x.
+    With m the mean of x under p, and x_y that of the true class, these are log sum e^(beta x) -
+    beta x_y; m - x_y; the variance of x.
     """
-    zeroth, first, second = np.empty(LANES), np.empty(LANES), np.empty(LANES)
+    moments = _new_moments()
     K, width = scores.shape[1], _width(scores.shape[1])
     whole = K - K % LANES
     for i in range(scores.shape[0]):
         row, top, w = scores[i], tops[i], weights[i]
-        _clear(zeroth, width)
-        _clear(first, width)
-        _clear(second, width)
+        _clear_moments(moments, width)
         for start in range(0, whole, LANES):
-            _add_moments(
-                row[start : start + LANES], LANES, top, beta * LOG2_E, zeroth, first, second
-            )
-        _add_moments(row[whole:], K - whole, top, beta * LOG2_E, zeroth, first, second)
-        total = _total(zeroth, width)
-        mean = _total(first, width) / total
+            _add_moments(row[start : start + LANES], LANES, top, beta * LOG2_E, moments)
+        _add_moments(row[whole:], K - whole, top, beta * LOG2_E, moments)
+        total = _total(moments.zeroth, width)
+        mean = _total(moments.first, width) / total
         truth = np.float64(row[codes[i]]) - top
         sums[0] += w * (log(total) - beta * truth)
         sums[1] += w * (mean - truth)
-        sums[2] += w * (_total(second, width) / total - mean * mean)
+        sums[2] += w * (_total(moments.second, width) / total - mean * mean)
 
 
 @inline
-def _add_tile(scores, tops, x, rate, zeroth, first, second):
-    """As _add_moments, with a lane for each row."""
+def _add_tile(scores, tops, x, rate, moments):
+    """The same as _add_moments, with a lane for each row."""
+    zeroth, first, second = moments.zeroth, moments.first, moments.second
     for k in range(scores.shape[1]):
-        for j in range(scores.shape[0]):  # apart, for reading every K-th value does not vectorise
+        # a loop of its own, because reading every K-th value does not vectorise
+        for j in range(scores.shape[0]):
             x[j] = np.float64(scores[j, k]) - tops[j]
         for j in range(LANES):
             e = _exp2(rate * x[j])
@@ -136,17 +185,16 @@ def _add_tile(scores, tops, x, rate, zeroth, first, second):
 
 
 @kernel
-def narrow_tempered_sums(scores, tops, codes, weights, beta, sums):
-    """As tempered_sums, for few classes: the loops run over rows, so that they vectorise whatever
-    the number of classes."""
-    x, zeroth, first, second = np.zeros(LANES), np.empty(LANES), np.empty(LANES), np.empty(LANES)
+def narrow_scale_sums(scores, tops, codes, weights, beta, sums):
+    """The same as scale_sums, for few classes: the loops run over rows, so that they vectorise for
+    any number of classes."""
+    x, moments = np.zeros(LANES), _new_moments()
+    zeroth, first, second = moments.zeroth, moments.first, moments.second
     rate = beta * LOG2_E
     for start in range(0, scores.shape[0], LANES):
         rows, below = scores[start : start + LANES], tops[start : start + LANES]
-        _clear(zeroth, LANES)
-        _clear(first, LANES)
-        _clear(second, LANES)
-        _add_tile(rows, below, x, rate, zeroth, first, second)
+        _clear_moments(moments, LANES)
+        _add_tile(rows, below, x, rate, moments)
         for j in range(rows.shape[0]):
             i, mean = start + j, first[j] / zeroth[j]
             truth = np.float64(rows[j, codes[i]]) - below[j]
@@ -156,16 +204,18 @@ def narrow_tempered_sums(scores, tops, codes, weights, beta, sums):
 
 
 @inline
-def _exponentials(row, top, beta, bias, shift, x, e):
-    """x, and e^(beta x + b - shift) or e^(beta x) without biases."""
+def _exponentials(row, top, beta, bias, shift, e):
+    """e^(beta x + b - shift), or e^(beta x) without biases."""
     for k in range(row.size):
-        x[k] = np.float64(row[k]) - top
-        e[k] = exp(beta * x[k] if bias is None else beta * x[k] + (bias[k] - shift))
+        x = np.float64(row[k]) - top
+        e[k] = exp(beta * x if bias is None else beta * x + (bias[k] - shift))
 
 
 @inline
-def _add_biased(scores, size, top, rate, bias, shift, e, zeroth, first, second):
-    """As _add_moments for e = 2^(rate x) e^(b - shift), which is kept."""
+def _add_biased(scores, bias, size, exponent, e, moments):
+    """The same as _add_moments for e = 2^(rate x) e^(b - shift), which is kept."""
+    top, rate, shift = exponent.top, exponent.rate, exponent.shift
+    zeroth, first, second = moments.zeroth, moments.first, moments.second
     for j in range(size):
         x = np.float64(scores[j]) - top
         v = _exp2(rate * x + (bias[j] - shift) * LOG2_E)
@@ -177,8 +227,8 @@ def _add_biased(scores, size, top, rate, bias, shift, e, zeroth, first, second):
 
 
 @kernel
-def tops_of_rows(scores, beta, bias, tops, shifts):
-    """The largest of beta x + b in each row."""
+def largest_biased(scores, beta, bias, tops, shifts):
+    """shifts = the largest of beta x + b in each row."""
     for i in range(scores.shape[0]):
         best = -np.inf
         for k in range(bias.size):
@@ -188,44 +238,25 @@ def tops_of_rows(scores, beta, bias, tops, shifts):
 
 
 @kernel
-def biased_sums(
-    scores, tops, shifts, codes, weights, beta, bias, sums, mass, slope, squares, products
-):
-    """As tempered_sums, for softmax(beta x + b). Also, for every class, the weighted sums of its
-    probability p_k (`mass`), of p_k (x_k - m) (`slope`, the second derivative in beta and b_k) and
-    of p_k^2, or of all p_j p_k if `products` is given.
-
-    `shifts`, one a row, are not less than the largest of beta x + b, and not so much more that
-    e^-shift would vanish.
-    """
-    zeroth, first, second = np.empty(LANES), np.empty(LANES), np.empty(LANES)
-    K, width, rate = scores.shape[1], _width(scores.shape[1]), beta * LOG2_E
+def bias_sums(rows, beta, bias, sums, products):
+    """The same as scale_sums, for softmax(beta x + b), and the other BiasSums. If `products` [K, K]
+    is given, the sums of all p_j p_k, j <= k, go there instead of the squares."""
+    scores, tops, shifts, codes, weights = rows
+    loss, mass, slope, squares = sums
+    moments = _new_moments()
+    K, width = scores.shape[1], _width(scores.shape[1])
     whole = K - K % LANES
     e = np.empty(K)
     for i in range(scores.shape[0]):
         row, top, shift, w = scores[i], tops[i], shifts[i], weights[i]
-        _clear(zeroth, width)
-        _clear(first, width)
-        _clear(second, width)
+        exponent = Exponent(top, beta * LOG2_E, shift)
+        _clear_moments(moments, width)
         for start in range(0, whole, LANES):
             end = start + LANES
-            _add_biased(
-                row[start:end],
-                LANES,
-                top,
-                rate,
-                bias[start:end],
-                shift,
-                e[start:end],
-                zeroth,
-                first,
-                second,
-            )
-        _add_biased(
-            row[whole:], K - whole, top, rate, bias[whole:], shift, e[whole:], zeroth, first, second
-        )
-        total = _total(zeroth, width)
-        mean = _total(first, width) / total
+            _add_biased(row[start:end], bias[start:end], LANES, exponent, e[start:end], moments)
+        _add_biased(row[whole:], bias[whole:], K - whole, exponent, e[whole:], moments)
+        total = _total(moments.zeroth, width)
+        mean = _total(moments.first, width) / total
         inverse = 1.0 / total
         for k in range(K):
             e[k] *= inverse
@@ -235,9 +266,9 @@ def biased_sums(
             if products is None:
                 squares[k] += share * e[k]
         truth = np.float64(row[codes[i]]) - top
-        sums[0] += w * (log(total) + (shift - bias[codes[i]]) - beta * truth)
-        sums[1] += w * (mean - truth)
-        sums[2] += w * (_total(second, width) / total - mean * mean)
+        loss[0] += w * (log(total) + (shift - bias[codes[i]]) - beta * truth)
+        loss[1] += w * (mean - truth)
+        loss[2] += w * (_total(moments.second, width) / total - mean * mean)
         if products is not None:
             for j in range(K):
                 a = w * e[j]
@@ -248,7 +279,8 @@ def biased_sums(
 
 @inline
 def _keep_first(row, out):
-    """Let no class before the row's first largest score come level with it.
+    """Keep the probabilities of all classes before the row's first largest score below that of its
+    class.
 
     Scores that differ by rounding may become equal probabilities, and the first of equals would
     then be another class.
@@ -263,8 +295,8 @@ def _keep_first(row, out):
 
 @kernel
 def keep_argmax(values, probs):
-    """Make the first largest probability of each row stand where its first largest value stands, by
-    a last digit at most."""
+    """Make the first largest probability of each row belong to the class of its first largest
+    value, by changing the last digit of others."""
     for i in range(values.shape[0]):
         _keep_first(values[i], probs[i])
 
@@ -273,10 +305,9 @@ def keep_argmax(values, probs):
 def softmax_rows(scores, tops, shifts, beta, bias, probs):
     """probs = softmax(beta x + b), row by row."""
     lanes, width = np.empty(LANES), _width(scores.shape[1])
-    x = np.empty(scores.shape[1])
     for i in range(scores.shape[0]):
         out = probs[i]
-        _exponentials(scores[i], tops[i], beta, bias, shifts[i], x, out)
+        _exponentials(scores[i], tops[i], beta, bias, shifts[i], out)
         _clear(lanes, width)
         _add(lanes, out)
         total = _total(lanes, width)
@@ -285,13 +316,12 @@ def softmax_rows(scores, tops, shifts, beta, bias, probs):
 
 
 @kernel
-def squared_sums(scores, tops, codes, weights, beta):
+def brier_sum(scores, tops, codes, weights, beta):
     """The weighted sum over rows of the Brier score of softmax(beta x)."""
     lanes, width = np.empty(LANES), _width(scores.shape[1])
-    x, e = np.empty(scores.shape[1]), np.empty(scores.shape[1])
-    found = 0.0
+    e, brier = np.empty(scores.shape[1]), 0.0
     for i in range(scores.shape[0]):
-        _exponentials(scores[i], tops[i], beta, None, 0.0, x, e)
+        _exponentials(scores[i], tops[i], beta, None, 0.0, e)
         _clear(lanes, width)
         _add(lanes, e)
         total = _total(lanes, width)
@@ -300,5 +330,5 @@ def squared_sums(scores, tops, codes, weights, beta):
             e[k] = (e[k] / total) * (e[k] / total)
         _clear(lanes, width)
         _add(lanes, e)
-        found += weights[i] * (_total(lanes, width) - 2.0 * truth + 1.0)
-    return found
+        brier += weights[i] * (_total(lanes, width) - 2.0 * truth + 1.0)
+    return brier

@@ -11,7 +11,7 @@ TILE = 64
 
 @inline
 def _priority(number):
-    """As `statistics.sampling.priority`."""
+    """The same as `states.sampling.priority`."""
     z = (number + np.uint64(1)) * np.uint64(0x9E3779B97F4A7C15)
     z = (z ^ (z >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
     z = (z ^ (z >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
@@ -20,18 +20,18 @@ def _priority(number):
 
 @kernel
 def rows_within(first, count, bound, out):
-    """The indexes, among `count` rows from number `first` on, of those whose priority is at most
-    `bound`; how many there are.
+    """Write to `out`, which must have room for `count` indexes, which of the `count` rows from
+    number `first` on have a priority of at most `bound`; returns how many.
 
-    `out` must have room for all. Most tiles of many rows have none, which a vector loop can tell.
+    Most tiles contain no such row, which a vector loop finds out quickly.
     """
-    found = 0
+    size = 0
     for start in range(0, count, TILE):
         number, some = np.uint64(first + start), False
         for i in range(TILE):
             some |= _priority(number + np.uint64(i)) <= bound
         if some:
             for i in range(start, min(start + TILE, count)):
-                out[found] = i
-                found += np.int64(_priority(np.uint64(first + i)) <= bound)
-    return found
+                out[size] = i
+                size += np.int64(_priority(np.uint64(first + i)) <= bound)
+    return size

@@ -1,4 +1,4 @@
-"""Loops of calibration curves: pooling adjacent violators, reading between knots."""
+"""Isotonic regression: pool adjacent violators (PAV), and interpolate between its knots."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ def pool_adjacent_violators(outputs, hits, weights):
     """Knots [2, m] of the isotonic regression of hits / weights on outputs: the ends of each pool,
     and its mean.
 
-    Rows are sorted by output; `hits` and `weights` are sums of a row. Equal outputs form one block
-    before any pooling. Blocks go on a stack; while the last two are in the wrong order, they become
-    one (Ayer et al. 1955). A pool keeps its sums, so that it has the mean of its rows however it
-    came about.
+    Rows are sorted by output, and each has its own sums of hits and weights. Equal outputs form one
+    block before any pooling. Blocks go on a stack; while the last two violate the order, they are
+    pooled (Ayer et al. 1955). A pool keeps its sums, so that its mean does not depend on the order
+    of pooling.
     """
     n = outputs.size
     low, high = np.empty(n), np.empty(n)
@@ -43,7 +43,7 @@ def pool_adjacent_violators(outputs, hits, weights):
     m = 0
     floor = 0.0
     for pool in range(last + 1):
-        # rounding must not turn neighbours around
+        # rounding must not reverse the order of neighbours
         floor = max(floor, min(hit[pool] / weight[pool], 1.0))
         knots[0, m], knots[1, m] = low[pool], floor
         m += 1
@@ -55,14 +55,14 @@ def pool_adjacent_violators(outputs, hits, weights):
 
 @kernel
 def read_curve(knots, outputs):
-    """The curve through the knots at each output, constant outside them. It never decreases where
-    its knots do not.
+    """Interpolate linearly between the knots at each output, constant outside them. The curve never
+    decreases where its knots do not.
 
-    The share of the way between two knots is taken before the rise: a slope would overflow between
-    subnormal knots.
+    The fraction of the distance between two knots is computed before the product with the rise: a
+    slope would overflow between subnormal knots.
     """
     x, y = knots[0], knots[1]
-    # the last knot not above each multiple of 1 / CELLS: the search starts there
+    # the last knot not above each multiple of 1 / CELLS, where the binary search starts
     first = np.empty(CELLS + 1, np.int64)
     low = 0
     for cell in range(CELLS + 1):
@@ -70,7 +70,7 @@ def read_curve(knots, outputs):
             low += 1
         first[cell] = low
     first[CELLS] = x.size - 1
-    found = np.empty(outputs.size)
+    curve = np.empty(outputs.size)
     for i in range(outputs.size):
         at = outputs[i]
         cell = min(np.int64(at * CELLS), CELLS - 1)
@@ -81,8 +81,8 @@ def read_curve(knots, outputs):
             low = low + half if x[low + half] <= at else low
             left -= half
         if at <= x[low] or low == x.size - 1 or y[low] == y[low + 1]:
-            found[i] = y[low]
+            curve[i] = y[low]
         else:
             share = (at - x[low]) / (x[low + 1] - x[low])
-            found[i] = min(y[low] + share * (y[low + 1] - y[low]), y[low + 1])
-    return found
+            curve[i] = min(y[low] + share * (y[low + 1] - y[low]), y[low + 1])
+    return curve

@@ -3,6 +3,8 @@ class."""
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 
 from .compiling import inline, kernel
@@ -11,7 +13,15 @@ from .fixed_point import add_number
 from .rules import GOOD, LOG_PROBABILITIES, LOGITS
 from .wide import largest
 
-ROWS = 8  # rows that share one reading of the cost matrix
+ROWS = 8  # rows for which the cost matrix is read once
+
+
+class CostCounts(NamedTuple):
+    """A cost matrix and the decisions taken under it."""
+
+    matrix: np.ndarray  # [K, M] the cost of each decision for each true class
+    counts: np.ndarray  # [K, M] rows
+    weights: np.ndarray  # [K M, 4] pairs: w, w^2; empty without weights
 
 
 @inline
@@ -44,15 +54,30 @@ def _first_least(costs):
     return best
 
 
+@inline
+def _expected_costs(p, held, matrix, expected):
+    """The expected cost of each decision for the first `held` rows of p, summed over classes in
+    order."""
+    for r in range(held):
+        for j in range(expected.shape[1]):
+            expected[r, j] = 0.0
+    for k in range(matrix.shape[0]):
+        line = matrix[k]
+        for r in range(held):
+            q, sums = p[r, k], expected[r]
+            for j in range(matrix.shape[1]):
+                sums[j] += q * line[j]
+
+
 @kernel
-def decide(values, y, w, status, kind, costs, counts, weight_counts):
-    """Add each good row to counts[true class, decision]. Of equal costs the first decision is
-    taken.
+def decide(values, y, w, status, kind, costs):
+    """Add each good row to the counts by true class and decision. Ties go to the first decision.
 
     The expected cost of decision j is summed over classes in order, for all decisions at once, so
     that neither the vector width nor a matrix library decides a near tie.
     """
-    K, M = costs.shape
+    matrix, counts, weight_counts = costs.matrix, costs.counts, costs.weights
+    K, M = matrix.shape
     p = np.empty((ROWS, K), np.float64)
     expected = np.empty((ROWS, M), np.float64)
     rows = np.empty(ROWS, np.int64)
@@ -67,13 +92,7 @@ def decide(values, y, w, status, kind, costs, counts, weight_counts):
             rows[held] = i
             held += 1
         if held == ROWS or (i == n - 1 and held > 0):
-            expected[:] = 0.0
-            for k in range(K):
-                line = costs[k]
-                for r in range(held):
-                    q, sums = p[r, k], expected[r]
-                    for j in range(M):
-                        sums[j] += q * line[j]
+            _expected_costs(p, held, matrix, expected)
             for r in range(held):
                 label, decision = y[rows[r]], _first_least(expected[r])
                 counts[label, decision] += 1

@@ -109,7 +109,7 @@ def test_few_rows():
 
 
 def test_a_lopsided_tree():
-    """Every split at the mean parts a single row, the highest or the lowest, from all others."""
+    """Every split at the mean separates one row, the highest or the lowest, from all others."""
     points = 2.0 ** -np.arange(500.0)[:, None]
     np.testing.assert_array_equal(pb.KDTree(min_rows=2).cells(points), np.arange(500)[::-1])
     np.testing.assert_array_equal(pb.KDTree(min_rows=2).cells(-points), np.arange(500))
