@@ -1,4 +1,4 @@
-# Every target sets itself up: a fresh machine needs python3 and make.
+# Every target sets up its environment. A fresh machine needs only python3 and make.
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
@@ -20,7 +20,8 @@ lint: $(VENV)/ready
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 
-# The report is tested in a real browser; without one (and without the right to install it) those tests are skipped.
+# The report is tested in a real browser. If none is installed, and none can be installed, those
+# tests are skipped.
 browser:
 	@command -v chromium >/dev/null || command -v chromium-browser >/dev/null || command -v google-chrome >/dev/null || \
 	if [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null; then \
@@ -34,8 +35,8 @@ test-slow: $(VENV)/ready test-bounds
 	$(BIN)/python -m pip install --quiet --group slow
 	$(BIN)/pytest -m slow
 
-# Kernels index arrays without checks. Here each of them is compiled anew with checks, which takes
-# minutes; `make test` does the same for the tests of the kernels alone.
+# Kernels index arrays without bounds checks. This target compiles them with checks, which takes
+# minutes. `make test` does the same for the tests of the kernels only.
 test-bounds: $(VENV)/ready
 	cache=$$(mktemp -d) && trap 'rm -rf "$$cache"' EXIT && \
 	NUMBA_BOUNDSCHECK=1 NUMBA_CACHE_DIR=$$cache $(BIN)/pytest -n $(CORES) --dist worksteal --timeout 1200

@@ -1,5 +1,4 @@
-"""Fits of temperature-like calibrators against scikit-learn and (where it is installed) L-BFGS in
-torch."""
+"""Speed of temperature-like fits, relative to scikit-learn and to L-BFGS in torch if installed."""
 
 from __future__ import annotations
 
@@ -15,7 +14,7 @@ from worlds import SHAPES, rows
 
 
 def torch_affine(z: np.ndarray, y: np.ndarray) -> float:
-    """The log score of softmax(beta z + b), minimised as one would in torch."""
+    """The least log loss of softmax(beta z + b), by L-BFGS in torch."""
     import torch
 
     scores, labels = torch.from_numpy(z), torch.from_numpy(y)
@@ -63,9 +62,9 @@ def run() -> None:
     line(f"{name}: temperature, scikit-learn / ours", fits["sklearn"] / fits["ours"], "goal >= 25")
 
     if importlib.util.find_spec("torch"):
-        found = []
+        losses = []
         fits = best(
-            {"ours": lambda: affine.fit(z, y), "torch": lambda: found.append(torch_affine(z, y))},
+            {"ours": lambda: affine.fit(z, y), "torch": lambda: losses.append(torch_affine(z, y))},
             seconds=0,
             at_least=1,
         )
@@ -74,6 +73,6 @@ def run() -> None:
             fits["torch"] / fits["ours"],
             "goal >= 20",
         )
-        line("   log score, torch's less ours", found[-1] - affine.fit_report_.score_after)
+        line("   log loss, torch minus ours", losses[-1] - affine.fit_report_.score_after)
     else:
-        print("torch is not installed: bias-corrected temperature is not compared")
+        print("bias-corrected temperature is not compared: torch is not installed")

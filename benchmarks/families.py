@@ -1,5 +1,7 @@
-"""Isotonic, beta and BBQ calibration, fit and apply, against betacal, netcal and scikit-learn where
-they are installed."""
+"""Speed of isotonic, beta and BBQ calibration (fit and apply).
+
+Relative to scikit-learn, and to betacal and netcal if installed.
+"""
 
 from __future__ import annotations
 
@@ -30,7 +32,7 @@ def ours(calibrator: Any, p: np.ndarray, y: np.ndarray) -> np.ndarray:
 def one_vs_rest(
     curve: Callable[[np.ndarray, np.ndarray], np.ndarray], p: np.ndarray, y: np.ndarray
 ) -> np.ndarray:
-    """As one would write it around a package that fits one curve; of two classes the second."""
+    """One-vs-rest calibration by curves of single events; for two classes, only the second."""
     if p.shape[1] == 2:
         return curve(p[:, 1], y == 1)
     q = np.column_stack([curve(p[:, k], y == k) for k in range(p.shape[1])])
@@ -50,7 +52,7 @@ def beta(p: np.ndarray, hit: np.ndarray) -> np.ndarray:
 def netcal(name: str, p: np.ndarray, y: np.ndarray) -> np.ndarray:
     import netcal.binning
 
-    with contextlib.redirect_stderr(io.StringIO()):  # its progress bar
+    with contextlib.redirect_stderr(io.StringIO()):  # hides its progress bar
         return getattr(netcal.binning, name)().fit_transform(p if p.shape[1] > 2 else p[:, 1], y)
 
 
@@ -65,7 +67,7 @@ def run() -> None:
     for shape in ((50_000, 10), (200_000, 2)):
         y, _, p = rows(*shape, np.float64)
         title = f"{shape[0]:,} x {shape[1]}"
-        found = best(
+        times = best(
             {
                 "isotonic": lambda p=p, y=y: ours(IsotonicCalibration(), p, y),
                 "scikit-learn": lambda p=p, y=y: one_vs_rest(isotonic, p, y),
@@ -74,26 +76,26 @@ def run() -> None:
         )
         line(
             f"{title}: scikit-learn's isotonic loop / isotonic",
-            found["scikit-learn"] / found["isotonic"],
+            times["scikit-learn"] / times["isotonic"],
             "goal >= 1",
         )
         if has("betacal"):
-            found = best(
+            times = best(
                 {
                     "beta": lambda p=p, y=y: ours(BetaCalibration(), p, y),
                     "betacal": lambda p=p, y=y: one_vs_rest(beta, p, y),
                 },
                 seconds=3,
             )
-            line(f"{title}: betacal / beta", found["betacal"] / found["beta"], "goal >= 1")
+            line(f"{title}: betacal / beta", times["betacal"] / times["beta"], "goal >= 1")
         else:
-            print("betacal is not installed: beta calibration is not compared")
+            print("beta calibration is not compared: betacal is not installed")
         if has("netcal") and has("torch"):
             for name, calibrator in (
                 ("BBQ", BBQ(weighting="bic", equal="width")),
                 ("IsotonicRegression", IsotonicCalibration()),
             ):
-                found = best(
+                times = best(
                     {
                         "ours": lambda p=p, y=y, calibrator=calibrator: ours(calibrator, p, y),
                         "netcal": lambda p=p, y=y, name=name: netcal(name, p, y),
@@ -102,13 +104,13 @@ def run() -> None:
                     at_least=1,
                 )
                 line(
-                    f"{title}: netcal's {name} / ours", found["netcal"] / found["ours"], "goal >= 1"
+                    f"{title}: netcal's {name} / ours", times["netcal"] / times["ours"], "goal >= 1"
                 )
         else:
-            print("netcal or torch is not installed: BBQ is timed alone")
-            found = best({"bbq": lambda p=p, y=y: ours(BBQ(), p, y)}, seconds=1)
-            line(f"{title}: BBQ, seconds", found["bbq"])
+            print("BBQ is not compared: netcal or torch is not installed")
+            times = best({"bbq": lambda p=p, y=y: ours(BBQ(), p, y)}, seconds=1)
+            line(f"{title}: BBQ, seconds", times["bbq"])
 
     y, _, p = rows(10_000, 10, np.float64)
-    found = best({"gp": lambda: ours(GaussianProcessCalibration(), p, y)}, seconds=1, at_least=1)
-    line("10,000 x 10: Gaussian process, seconds", found["gp"], "goal <= 10")
+    times = best({"gp": lambda: ours(GaussianProcessCalibration(), p, y)}, seconds=1, at_least=1)
+    line("10,000 x 10: Gaussian process, seconds", times["gp"], "goal <= 10")

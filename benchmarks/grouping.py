@@ -1,5 +1,4 @@
-"""Learning the groups of group calibration, against the same objective in torch (where it is
-installed)."""
+"""Speed of learning the groups of group calibration, relative to torch if installed."""
 
 from __future__ import annotations
 
@@ -17,8 +16,8 @@ PARTITIONS, GROUPS, FEATURES, ROWS, CLASSES = 20, 2, 64, 6_000, 10
 
 
 def world() -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Logits, labels and features; on one side of a plane the logits are too large, on the other
-    too small."""
+    """Logits, labels and features. Logits are too large on one side of a plane and too small on the
+    other."""
     rng = np.random.default_rng(0)
     features = rng.normal(0, 3, (ROWS, FEATURES))
     logits = 2 * rng.standard_normal((ROWS, CLASSES))
@@ -30,8 +29,7 @@ def world() -> tuple[np.ndarray, np.ndarray, np.ndarray]:
 def with_torch(
     logits: np.ndarray, labels: np.ndarray, features: np.ndarray, starts: np.ndarray, penalty: float
 ) -> list[float]:
-    """L-BFGS on the same loss from the same starts, in float32 as the reference has it; the losses
-    found."""
+    """Final losses of L-BFGS from each start, for the same loss in float32 as in the reference."""
     import torch
 
     torch.set_num_threads(2)
@@ -75,13 +73,13 @@ def run() -> None:
         mixture = Mixture.of(
             Sample(logits, True, labels, np.ones(ROWS)), features, model.penalty, bias=False
         )
-        found = zip(model.weights_, model.temperatures_, strict=True)
-        ours = [mixture.loss(np.concatenate([w.ravel(), np.log(t)]), GROUPS)[0] for w, t in found]
+        fits = zip(model.weights_, model.temperatures_, strict=True)
+        ours = [mixture.loss(np.concatenate([w.ravel(), np.log(t)]), GROUPS)[0] for w, t in fits]
         theirs = with_torch(logits, labels, features, starts, model.penalty)
         line(f"{shape}: mean loss, torch - ours, x 1e6", 1e6 * (np.mean(theirs) - np.mean(ours)))
         line(f"{shape}: torch / ours", times["torch"] / times["ours"], "goal >= 3")
     else:
-        print("torch is not installed: learning of groups is not compared")
+        print("learning of groups is not compared: torch is not installed")
 
 
 if __name__ == "__main__":

@@ -1,5 +1,4 @@
-"""Grouping loss against the packaged reference (glest), on the same rows in one run; and its
-memory."""
+"""Speed of the grouping loss relative to glest on the same rows, and its peak memory."""
 
 from __future__ import annotations
 
@@ -41,18 +40,17 @@ print(1 + (after - before) / x.nbytes)
 
 
 def reference(world):
-    """What glest does: half the rows, a tree of depth 10 in each bin, nearest neighbours for the
-    curve."""
+    """The work of glest: half of the rows, trees of depth 10 in bins, a nearest-neighbour curve."""
     try:
         from glest import GLEstimator
     except ImportError:
-        return lambda: _as_glest(world)
+        return lambda: _like_glest(world)
     return lambda: GLEstimator(world.scores, partitioner="decision_tree", random_state=0).fit(
         world.features, world.y
     )
 
 
-def _as_glest(world) -> float:
+def _like_glest(world) -> float:
     from sklearn.neighbors import KNeighborsRegressor
     from sklearn.tree import DecisionTreeRegressor
 
@@ -85,26 +83,26 @@ def run() -> None:
     jobs = {
         "glest": reference(world),
         "ours": ours(),
-        "one way, no interval": ours(split="half", interval=None),
+        "one split, no interval": ours(split="half", interval=None),
     }
-    found = best(jobs, seconds=10.0)
+    times = best(jobs, seconds=10.0)
     line(
-        "50,000 x 64: glest / ours (both ways, with intervals)",
-        found["glest"] / found["ours"],
+        "50,000 x 64: glest / ours (cross-fitted, with intervals)",
+        times["glest"] / times["ours"],
         "goal >= 5",
     )
     line(
-        "50,000 x 64: glest / ours (one way, no intervals: the same job)",
-        found["glest"] / found["one way, no interval"],
+        "50,000 x 64: glest / ours (one split, no intervals, as glest)",
+        times["glest"] / times["one split, no interval"],
     )
-    line("50,000 x 64: seconds", found["ours"])
-    times = []
+    line("50,000 x 64: seconds", times["ours"])
+    durations = []
     for n in (100_000, 400_000):
         world = neural_outputs(n, 64)
         start = time.perf_counter()
         ours()()
-        times.append(time.perf_counter() - start)
-    line("400,000 rows / 100,000 rows, time", times[1] / times[0], "linear is 4")
+        durations.append(time.perf_counter() - start)
+    line("400,000 rows / 100,000 rows, time", durations[1] / durations[0], "linear is 4")
     root = str(pathlib.Path(__file__).parents[1])
     for dtype, goal in (("float32", "goal <= 2"), ("float16", "")):
         code = CODE.format(dtype=dtype)
@@ -112,7 +110,9 @@ def run() -> None:
             [sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=root
         )
         line(
-            f"1,000,000 x 64 {dtype}: peak memory / that of the features", float(done.stdout), goal
+            f"1,000,000 x 64 {dtype}: peak memory / memory of the features",
+            float(done.stdout),
+            goal,
         )
 
 

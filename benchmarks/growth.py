@@ -1,8 +1,8 @@
-"""Time and memory against rows, classes, files and workers; and what 10^10 rows would cost on a
-cluster.
+"""Time and memory by rows, classes, files and workers, and a projection to 10^10 rows on a cluster.
 
-python benchmarks/growth.py [factor] takes about three minutes on two cores; a factor multiplies the
-rows.
+    python benchmarks/growth.py [FACTOR]
+
+takes about three minutes on two cores. FACTOR multiplies the number of rows.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ ROWS = 2_000_000
 GROUP = 250_000
 PASS = """
 import re, sys, time
-from probaudit.engines.row_source import scan
+from probaudit.engines.choosing import scan
 from probaudit.engines.stream import stream
 
 stream(scan(sys.argv[1]), threads=int(sys.argv[2]), progress=False)  # loads the kernels
@@ -36,8 +36,7 @@ print(seconds, int(re.search(r"VmHWM:\\s+(\\d+)", open("/proc/self/status").read
 
 @dataclass(frozen=True)
 class Rates:
-    """What was measured here: rows that a core passes over in a second, seconds to merge a state,
-    its bytes."""
+    """Measured here: rows per second and core, seconds to merge a state, its size."""
 
     rows_per_second: float
     merge_seconds: float
@@ -53,11 +52,12 @@ def projected_seconds(
     fan_in: int = 8,
     start: float = 10.0,
 ) -> float:
-    """How long a pass takes on so many cores.
+    """Projected time of a pass on `cores` cores:
 
-    start + rows / (cores x rate) + levels x fan_in x merge, where levels = log(parts) /
-    log(fan_in): parts are read side by side, while a merge waits for those below it. Disks and
-    network must feed the cores: rows x bytes of a row / seconds.
+        start + rows / (cores x rate) + levels x fan_in x merge, levels = log(parts) / log(fan_in)
+
+    Parts are read in parallel, while a merge waits for those below it. Disks and network must
+    deliver rows x bytes per row / seconds.
 
     >>> rates = Rates(rows_per_second=10e6, merge_seconds=0.02, state_bytes=2_500_000)
     >>> round(projected_seconds(1e10, 100, rates), 1)  # 10 + 10 + 4 levels of 8 merges
@@ -69,7 +69,7 @@ def projected_seconds(
 
 
 def streamed(path: Path, threads: int = 1) -> tuple[float, float]:
-    """Seconds of a pass, and the peak memory of its process in MiB."""
+    """Seconds of a pass, and peak memory of its process in MiB."""
     run = subprocess.run(
         [sys.executable, "-c", PASS, str(path), str(threads)],
         capture_output=True,
@@ -81,10 +81,10 @@ def streamed(path: Path, threads: int = 1) -> tuple[float, float]:
 
 
 def on_cluster(path: Path, workers: int) -> float:
-    """Seconds of a pass on a local cluster of processes, the second after its start."""
+    """Seconds of a pass on a local cluster of processes, after one pass to warm up."""
+    from probaudit.engines.choosing import scan
     from probaudit.engines.cluster import connected, gather
     from probaudit.engines.dask_rows import FileRows
-    from probaudit.engines.row_source import scan
 
     source = scan(path)
     with connected(workers=workers) as client:
@@ -95,22 +95,21 @@ def on_cluster(path: Path, workers: int) -> float:
 
 
 def merge_cost(path: Path) -> tuple[float, int]:
-    """The least seconds to read, merge and write a state, and its bytes."""
+    """The least time to read, merge and write a state, in seconds, and its size in bytes."""
+    from probaudit.engines.choosing import scan
     from probaudit.engines.cluster import _merged
-    from probaudit.engines.row_source import scan
     from probaudit.states import AuditState
 
     source = scan(path)
-    states, end = [], 0
+    states = []
     for _, block in zip(range(2), source.blocks(100_000), strict=False):
         states.append(AuditState.empty(source.plan()).update(block[1], start=block[0]).to_bytes())
-        end = len(states[-1])
     times = []
     for _ in range(5):
         begin = time.perf_counter()
         _merged(*states)
         times.append(time.perf_counter() - begin)
-    return min(times), end
+    return min(times), len(states[-1])
 
 
 def row(name: str, seconds: float, rows: int, peak: float | None = None) -> None:
@@ -122,7 +121,7 @@ def row(name: str, seconds: float, rows: int, peak: float | None = None) -> None
 
 
 def split(folder: Path, files: int, n: int) -> Path:
-    """The same rows in so many files."""
+    """Write n rows in `files` files."""
     inside = folder / f"{files}-files"
     inside.mkdir(exist_ok=True)
     rng = np.random.default_rng(1)

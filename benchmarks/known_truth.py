@@ -1,14 +1,17 @@
-"""Estimators against worlds with known truth: bias, coverage, false alarms and power, as
-docs/known-truth.md shows them.
+"""Evaluate every estimator in simulated worlds with known truth and write docs/known-truth.md.
 
-python benchmarks/known_truth.py                       1,000 replications; writes
-docs/known-truth.md python benchmarks/known_truth.py --only 'scores*'      some cases (patterns of
-"family / world / n"); no page unless --out python benchmarks/known_truth.py --replications 20     a
-quick look
+The page shows bias, coverage, false alarms and power.
 
-Finished replications are kept in the results file, so that an interrupted run goes on where it
-stopped. Results of another version of the package or of the worlds are left out, unless --keep-old
-is given.
+    # 1,000 replications; writes docs/known-truth.md
+    python benchmarks/known_truth.py
+    # the cases that match a pattern of "family / world / n"; writes no page unless --out is given
+    python benchmarks/known_truth.py --only 'scores*'
+    # a quick trial
+    python benchmarks/known_truth.py --replications 20
+
+Finished replications are stored in the results file, so an interrupted run resumes from there.
+Results computed by another version of the package, the worlds or the cases are ignored unless
+--keep-old is given.
 """
 
 from __future__ import annotations
@@ -34,21 +37,22 @@ from pathlib import Path
 from typing import Any
 
 import probaudit
-from known_truth_cases import LEVEL, Case, Found, Item, cases, families, truth_of
+from known_truth_cases import LEVEL, Case, Item, Outcome, cases, families, truth_of
 from known_truth_worlds import Truth, worlds
 
 ROOT = Path(__file__).parents[1]
 PAGE = ROOT / "docs" / "known-truth.md"
-CHUNK = 20  # replications of a task
-ROUNDING = 1e-9  # truths are means of many numbers
+CHUNK = 20  # replications per task
+ROUNDING = 1e-9  # truths are means of many numbers and carry rounding errors
 
 
 @dataclass
 class Tally:
-    """Sums over replications of one item.
+    """Sums of one item over replications.
 
-    runs : with a result. intervals : with a finite interval. failed : without a result; `why` is
-        the first message.
+    runs : replications with a result.
+    intervals : replications with a finite interval.
+    failed : replications without a result. `why` is the first error message.
     """
 
     runs: int = 0
@@ -66,29 +70,29 @@ class Tally:
     alarms: int = 0
     why: str = ""
 
-    def add(self, found: Found | Exception, truth: Truth | None) -> None:
-        if isinstance(found, Exception):
+    def add(self, outcome: Outcome | Exception, truth: Truth | None) -> None:
+        if isinstance(outcome, Exception):
             self.failed += 1
-            self.why = self.why or f"{type(found).__name__}: {found}".splitlines()[0][:160]
+            self.why = self.why or f"{type(outcome).__name__}: {outcome}".splitlines()[0][:160]
             return
         self.runs += 1
-        if math.isfinite(found.p_value) or math.isfinite(found.reported):
+        if math.isfinite(outcome.p_value) or math.isfinite(outcome.reported):
             self.alarms += int(
-                found.p_value <= LEVEL if math.isfinite(found.p_value) else found.reported > 0
+                outcome.p_value <= LEVEL if math.isfinite(outcome.p_value) else outcome.reported > 0
             )
             return
-        target = found.truth if truth is None else truth.value
-        self.value += found.value
-        self.bias += found.value - target
-        self.bias_squared += (found.value - target) ** 2
+        target = outcome.truth if truth is None else truth.value
+        self.value += outcome.value
+        self.bias += outcome.value - target
+        self.bias_squared += (outcome.value - target) ** 2
         self.truth += target
-        if math.isfinite(found.low) and math.isfinite(found.high):
+        if math.isfinite(outcome.low) and math.isfinite(outcome.high):
             self.intervals += 1
-            self.covered += int(found.low - ROUNDING <= target <= found.high + ROUNDING)
-            self.starts_below += int(found.low <= target + ROUNDING)
-            self.above_zero += int(found.low > ROUNDING)
-            self.below_zero += int(found.high < -ROUNDING)
-            self.width += found.high - found.low
+            self.covered += int(outcome.low - ROUNDING <= target <= outcome.high + ROUNDING)
+            self.starts_below += int(outcome.low <= target + ROUNDING)
+            self.above_zero += int(outcome.low > ROUNDING)
+            self.below_zero += int(outcome.high < -ROUNDING)
+            self.width += outcome.high - outcome.low
 
     def __add__(self, other: Tally) -> Tally:
         sums = {
@@ -99,7 +103,7 @@ class Tally:
 
 @dataclass
 class Results:
-    """What the results file holds: replications done, tallies and truths, by case."""
+    """Contents of the results file: finished replications, tallies and truths of each case."""
 
     done: dict[str, set[int]] = field(default_factory=dict)
     tallies: dict[str, dict[str, Tally]] = field(default_factory=dict)
@@ -122,7 +126,7 @@ class Results:
 
 
 def source_hash() -> str:
-    """Of the package and the worlds: results of other code are not mixed with these."""
+    """Hash of the package, the worlds and the cases, so that versions are not mixed."""
     digest = hashlib.sha256()
     package = Path(probaudit.__file__).parent
     here = Path(__file__).parent
@@ -136,59 +140,61 @@ def source_hash() -> str:
 
 
 def load(path: Path, source: str | None) -> Results:
-    """Results of a file, of one version of the code unless `source` is None. A last line that was
-    cut off is skipped."""
-    found = Results()
+    """Read a results file: one version of the code, or all versions if `source` is None.
+
+    Incomplete lines, as an interrupted run leaves them, are skipped.
+    """
+    results = Results()
     for text in path.read_text().splitlines() if path.exists() else ():
         try:
             line = json.loads(text)
         except json.JSONDecodeError:
             continue
         if source is None or line.get("source") == source:
-            found.take(line)
-    return found
+            results.take(line)
+    return results
 
 
-def truths_of_world(names: Iterable[Case]) -> list[dict[str, Any]]:
-    """The truths of all cases of one world, as lines."""
+def truths_of_world(chosen: Iterable[Case]) -> list[dict[str, Any]]:
+    """Lines of the results file with the truths of cases that share a world."""
     lines = []
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        for case in names:
-            found: dict[str, list[float] | None] = {}
+        for case in chosen:
+            truths: dict[str, list[float] | None] = {}
             for name, item in families()[case.family].items.items():
                 truth = truth_of(case, item)
-                found[name] = None if truth is None else [truth.value, truth.error]
-            lines.append({"case": case.name, "truths": found})
+                truths[name] = None if truth is None else [truth.value, truth.error]
+            lines.append({"case": case.name, "truths": truths})
     return lines
 
 
 def replicate(
     case: Case, first: int, count: int, truths: dict[str, Truth | None]
 ) -> dict[str, Any]:
-    """Some replications of a case, as a line."""
+    """Run `count` replications of a case and return a line of the results file."""
     family, world = families()[case.family], worlds()[case.world]
     tallies = {name: Tally() for name in family.items}
     start = time.process_time()
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         for number in range(first, first + count):
-            for name, found in family.run(world.sample(case.n, number)).items():
+            for name, outcome in family.run(world.sample(case.n, number)).items():
                 tallies[name].add(
-                    _checked(found, family.items[name], truths.get(name)), truths.get(name)
+                    _checked(outcome, family.items[name], truths.get(name)), truths.get(name)
                 )
     seconds = round(time.process_time() - start, 3)
     items = {name: asdict(tally) for name, tally in tallies.items()}
     return {"case": case.name, "first": first, "count": count, "seconds": seconds, "items": items}
 
 
-def _checked(found: Found | Exception, item: Item, truth: Truth | None) -> Found | Exception:
-    """An estimate without a truth to judge it by is a failure of this script, and must show."""
-    if isinstance(found, Exception) or item.kind in ("test", "rate"):
-        return found
-    if truth is None and not math.isfinite(found.truth):
-        return LookupError("the world has no such truth")
-    return found if math.isfinite(found.value) else ValueError("no finite value")
+def _checked(outcome: Outcome | Exception, item: Item, truth: Truth | None) -> Outcome | Exception:
+    """Turn an estimate without a known truth, or without a finite value, into a failure."""
+    if isinstance(outcome, Exception) or item.kind in ("test", "rate"):
+        return outcome
+    if truth is None and not math.isfinite(outcome.truth):
+        return LookupError("no truth is known for this item")
+    return outcome if math.isfinite(outcome.value) else ValueError("no finite value")
 
 
 def replications_of(case: Case, asked: int) -> int:
@@ -208,7 +214,7 @@ def tasks(chosen: Iterable[Case], asked: int, known: Results) -> Iterator[tuple[
 def run(
     chosen: list[Case], asked: int, path: Path, *, processes: int, keep_old: bool = False
 ) -> Results:
-    """Compute what the results file lacks, and return all of it."""
+    """Run the missing replications and return the complete results."""
     source = source_hash()
     known = load(path, None if keep_old else source)
     with path.open("a") as file, _pool(processes) as pool:
@@ -223,7 +229,7 @@ def run(
             if case.name not in known.truths:
                 by_world.setdefault(case.world, []).append(case)
         for lines in _each(
-            pool, [(truths_of_world, (names,)) for names in by_world.values()], "truths of worlds"
+            pool, [(truths_of_world, (group,)) for group in by_world.values()], "truths of worlds"
         ):
             for line in lines:
                 keep(line)
@@ -237,16 +243,15 @@ def run(
 
 @contextmanager
 def _pool(processes: int) -> Iterator[ProcessPoolExecutor | None]:
-    """Processes, or None for calls in this one. If the run is stopped, tasks that have not begun
-    are dropped."""
+    """Start worker processes; None if one process is enough. A stopped run drops waiting tasks."""
     if processes == 1:
         yield None
         return
     for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "NUMBA_NUM_THREADS"):
-        # of the processes to come: threads of theirs would only compete
+        # Inherited by the workers, whose threads would only compete with each other.
         os.environ.setdefault(name, "1")
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit("stopped; run again to go on"))
-    # Spawned, as threads of compiled code do not survive a fork.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit("Stopped. Run it again to resume."))
+    # Spawn, because threads of compiled code do not survive a fork.
     pool = ProcessPoolExecutor(processes, mp_context=get_context("spawn"))
     try:
         yield pool
@@ -255,28 +260,30 @@ def _pool(processes: int) -> Iterator[ProcessPoolExecutor | None]:
 
 
 def _each(
-    pool: ProcessPoolExecutor | None, calls: list[tuple[Any, tuple]], words: str
+    pool: ProcessPoolExecutor | None, calls: list[tuple[Any, tuple]], label: str
 ) -> Iterator[Any]:
     start = time.perf_counter()
     if pool is None:
-        results: Iterator[Any] = (function(*given) for function, given in calls)
+        results: Iterator[Any] = (function(*arguments) for function, arguments in calls)
     else:
-        futures = [pool.submit(function, *given) for function, given in calls]
+        futures = [pool.submit(function, *arguments) for function, arguments in calls]
         results = (future.result() for future in as_completed(futures))
     for number, result in enumerate(results, 1):
         yield result
         if number % 50 == 0 or number == len(calls):
             print(
-                f"{number:,} of {len(calls):,} {words}, {time.perf_counter() - start:,.0f} s",
+                f"{number:,} of {len(calls):,} {label}, {time.perf_counter() - start:,.0f} s",
                 flush=True,
             )
 
 
 def chosen_cases(pattern: str | None) -> list[Case]:
-    found = [case for case in cases() if pattern is None or fnmatchcase(case.name, pattern)]
-    if not found:
-        raise SystemExit(f"--only: no case matches {pattern!r}; cases are named family / world / n")
-    return found
+    chosen = [case for case in cases() if pattern is None or fnmatchcase(case.name, pattern)]
+    if not chosen:
+        raise SystemExit(
+            f"--only: must match a case (found: {pattern!r}). Cases are named 'family / world / n'."
+        )
+    return chosen
 
 
 def main() -> None:
@@ -287,12 +294,16 @@ def main() -> None:
         "--replications",
         type=int,
         default=1_000,
-        help="of cheap cases; others run a stated share of them",
+        help="replications of cheap cases; expensive cases run a share of them",
     )
-    parser.add_argument("--only", help='pattern of "family / world / n"')
+    parser.add_argument(
+        "--only", help='run only cases that match this pattern of "family / world / n"'
+    )
     parser.add_argument("--processes", type=int, default=2)
     parser.add_argument(
-        "--out", type=Path, help="the page; docs/known-truth.md unless given, and none with --only"
+        "--out",
+        type=Path,
+        help="the page to write (default: docs/known-truth.md; with --only: none)",
     )
     parser.add_argument(
         "--results", type=Path, default=Path(tempfile.gettempdir()) / "probaudit-known-truth.jsonl"
@@ -300,32 +311,32 @@ def main() -> None:
     parser.add_argument(
         "--keep-old",
         action="store_true",
-        help="count results of other versions of the code as well",
+        help="also use results computed by other versions of the code",
     )
-    given = parser.parse_args()
+    options = parser.parse_args()
     from known_truth_page import page, text_table
 
-    chosen = chosen_cases(given.only)
-    found = run(
+    chosen = chosen_cases(options.only)
+    results = run(
         chosen,
-        given.replications,
-        given.results,
-        processes=given.processes,
-        keep_old=given.keep_old,
+        options.replications,
+        options.results,
+        processes=options.processes,
+        keep_old=options.keep_old,
     )
-    if given.only:
-        print(text_table(chosen, found))
-    out = given.out or (None if given.only else PAGE)
+    if options.only:
+        print(text_table(chosen, results))
+    out = options.out or (None if options.only else PAGE)
     if out is not None:
-        out.write_text(page(chosen, found, given.replications))
+        out.write_text(page(chosen, results, options.replications))
         print(f"wrote {out}")
-    unexplained = Counter(failure for case in chosen for failure in _failures(case, found))
-    for message, count in unexplained.most_common():
+    failures = Counter(failure for case in chosen for failure in _failures(case, results))
+    for message, count in failures.most_common():
         print(f"{count} x {message}")
 
 
-def _failures(case: Case, found: Results) -> Iterator[str]:
-    for name, tally in found.tallies.get(case.name, {}).items():
+def _failures(case: Case, results: Results) -> Iterator[str]:
+    for name, tally in results.tallies.get(case.name, {}).items():
         if tally.failed:
             yield f"{name}: {tally.why}"
 

@@ -1,5 +1,7 @@
-"""What is judged in which world: every estimator with an interval, every test, and the findings of
-an audit."""
+"""Cases of the known-truth benchmark: which estimator is evaluated in which world.
+
+Covers every estimator with an interval, every test, and the findings of an audit.
+"""
 
 from __future__ import annotations
 
@@ -18,9 +20,9 @@ from known_truth_worlds import REJECT, Draw, Truth, population, reference_rows, 
 from probaudit import Binary, Classwise, Cost, EqualMass, Full, Groups, KDTree, TopK
 
 Z95 = 1.959963984540054
-# training samples, and outputs of fresh rows, behind the truth of a calibration loss
+# The truth of a calibration loss: number of training samples, and outputs of fresh rows.
 FITS, FRESH_VALUES = 60, 400_000
-CHOICE_VALUES = 50_000  # outputs of fresh rows that each chosen calibrator is judged by
+CHOICE_VALUES = 50_000  # outputs of fresh rows on which a selected calibrator is evaluated
 LEVEL = 0.05
 
 Kind = Literal["interval", "bound", "test", "rate"]
@@ -29,12 +31,12 @@ CALIBRATION, GROUPING = frozenset({"calibration"}), frozenset({"grouping"})
 
 
 @dataclass(frozen=True)
-class Found:
-    """What one replication gives: an estimate with its interval, or a p-value, or whether something
-    was reported.
+class Outcome:
+    """Result of one replication: an estimate with its interval, a p-value, or whether an audit
+    reported something.
 
-    truth : of this replication, where it depends on the rows (the gain of the calibrator that was
-        chosen from them).
+    truth : the truth of this replication, if it depends on the rows (as does the gain of the
+        calibrator selected on them).
     """
 
     value: float = math.nan
@@ -45,11 +47,11 @@ class Found:
     truth: float = math.nan
 
     @classmethod
-    def of(cls, estimate: Any) -> Found:
+    def of(cls, estimate: Any) -> Outcome:
         return cls(float(estimate), float(estimate.low), float(estimate.high))
 
 
-Call = Callable[[Draw], Found]
+Call = Callable[[Draw], Outcome]
 TruthOf = str | Callable[[str, int], Truth] | None
 
 
@@ -57,14 +59,14 @@ TruthOf = str | Callable[[str, int], Truth] | None
 class Item:
     """One line of the table.
 
-    kind : "interval", which is to cover the truth; "bound", an estimate whose interval is to start
-        below the truth; "test", a p-value; "rate", how often something is reported.
-    truth : the name of a population value, or a function of world and n; of a rate, a value that
-        must exceed 1 for the report to be right.
-    alarm : "above" if an interval above 0 says that something is wrong, "either" if one on either
-        side does, or "none".
-    about : what a test or report is about. It is a false alarm in worlds where none of that is
-        wrong (`wrong_in`).
+    kind : "interval" (should contain the truth), "bound" (its interval should start below the
+        truth), "test" (a p-value), or "rate" (how often something is reported).
+    truth : the name of a population value, or a function of world and n. For a rate: a value that
+        must exceed 1 for the report to be correct.
+    alarm : "above" if an interval above 0 is an alarm, "either" if an interval on either side of 0
+        is one, or "none".
+    about : what a test or report is about. An alarm is false in worlds where nothing of that kind
+        is wrong (`wrong_in`).
     """
 
     kind: Kind
@@ -75,18 +77,18 @@ class Item:
 
 @dataclass(frozen=True)
 class Family:
-    """Estimators that are judged together. `run` gives a result or an exception for each item."""
+    """Estimators evaluated together. `run` returns an outcome or an exception for each item."""
 
     name: str
     title: str
     words: str
     items: Mapping[str, Item]
-    run: Callable[[Draw], Mapping[str, Found | Exception]]
+    run: Callable[[Draw], Mapping[str, Outcome | Exception]]
 
 
 @dataclass(frozen=True)
 class Case:
-    """A family in a world at one n. share : of the replications asked for."""
+    """A family in a world with n rows, run for a share of the requested replications."""
 
     family: str
     world: str
@@ -98,33 +100,33 @@ class Case:
         return f"{self.family} / {self.world} / {self.n}"
 
 
-def each(calls: Mapping[str, Call]) -> Callable[[Draw], dict[str, Found | Exception]]:
-    """Run calls one by one; one that fails does not stop the others."""
+def each(calls: Mapping[str, Call]) -> Callable[[Draw], dict[str, Outcome | Exception]]:
+    """Run each call; a call that fails does not stop the others."""
 
-    def run(draw: Draw) -> dict[str, Found | Exception]:
-        found: dict[str, Found | Exception] = {}
+    def run(draw: Draw) -> dict[str, Outcome | Exception]:
+        outcomes: dict[str, Outcome | Exception] = {}
         for name, call in calls.items():
             try:
-                found[name] = call(draw)
+                outcomes[name] = call(draw)
             except Exception as problem:
-                found[name] = problem
-        return found
+                outcomes[name] = problem
+        return outcomes
 
     return run
 
 
 def _together(
-    names: Sequence[str], call: Callable[[Draw], Mapping[str, Found]]
+    names: Sequence[str], call: Callable[[Draw], Mapping[str, Outcome]]
 ) -> Callable[[Draw], dict[str, Any]]:
-    """Run one call that gives several items."""
+    """Run one call that returns several items."""
 
     def run(draw: Draw) -> dict[str, Any]:
         try:
-            found = call(draw)
+            outcomes = call(draw)
         except Exception as problem:
             return dict.fromkeys(names, problem)
-        absent = KeyError("not among the results")
-        return {name: found.get(name, absent) for name in names}
+        absent = KeyError("missing from the result")
+        return {name: outcomes.get(name, absent) for name in names}
 
     return run
 
@@ -146,12 +148,12 @@ def _score_interval(truth: TruthOf) -> Item:
 
 
 def _score(function: Callable[..., Any], **choices: Any) -> Call:
-    return lambda draw: Found.of(function(draw.y, draw.p, **choices))
+    return lambda draw: Outcome.of(function(draw.y, draw.p, **choices))
 
 
 def _risk(reject: float | None, **choices: Any) -> Call:
-    def call(draw: Draw) -> Found:
-        return Found.of(
+    def call(draw: Draw) -> Outcome:
+        return Outcome.of(
             pb.bayes_risk(draw.y, draw.p, Cost.zero_one(draw.p.shape[1], reject=reject), **choices)
         )
 
@@ -169,8 +171,8 @@ def _scores() -> Family:
         items[label] = _score_interval(key), call()
         items[f"{label}, normalised"] = _score_interval(f"{key} normalised"), call(normalize=True)
     words = (
-        "Means over rows and, normalised, their ratio to the base-rate forecast or to the best"
-        " constant decision."
+        "Means over rows. Normalised: divided by the score of the base-rate forecast, or by the"
+        " risk of the best constant decision."
     )
     return _family("scores", "Scores", words, items)
 
@@ -178,15 +180,15 @@ def _scores() -> Family:
 # Calibration errors.
 
 
-DRAWN: dict[str, Any] = {"interval": True, "resamples": 199}
+RESAMPLED: dict[str, Any] = {"interval": True, "resamples": 199}
 
 
 def _error(**choices: Any) -> Call:
-    return lambda draw: Found.of(pb.calibration_error(draw.y, draw.p, **DRAWN, **choices))
+    return lambda draw: Outcome.of(pb.calibration_error(draw.y, draw.p, **RESAMPLED, **choices))
 
 
 def _rms(**choices: Any) -> Call:
-    return lambda draw: Found.of(pb.rms_calibration_error(draw.y, draw.p, **DRAWN, **choices))
+    return lambda draw: Outcome.of(pb.rms_calibration_error(draw.y, draw.p, **RESAMPLED, **choices))
 
 
 def _errors() -> Family:
@@ -202,7 +204,7 @@ def _errors() -> Family:
         "RMS error": (_interval("rms"), _rms()),
     }
     words = (
-        "Top label, 15 bins. The truth is the error of the same bins in the population, not that"
+        "Top label, 15 bins. The truth is the population error in the same bins, not the error"
         " without bins."
     )
     return _family("binned errors", "Binned calibration errors", words, items)
@@ -218,26 +220,26 @@ def _class_errors() -> Family:
         "top-2 ECE": (_interval("top 2"), _error(lens=AMONG_TWO)),
     }
     words = (
-        "The mean over classes, and the event that the true class is among the two most probable."
-        " 15 bins."
+        "Classwise: the mean over classes. Top-2: the event that the true class is among the two"
+        " most probable. 15 bins."
     )
     return _family("class errors", "Classwise and top-2 errors", words, items)
 
 
 def _kernel(score: str) -> Call:
-    return lambda draw: Found.of(
+    return lambda draw: Outcome.of(
         pb.kernel_calibration_error(draw.y, draw.p, score=score, interval="percentile")
     )
 
 
-def _smooth_run(draw: Draw) -> dict[str, Found | Exception]:
+def _smooth_run(draw: Draw) -> dict[str, Outcome | Exception]:
     calls: dict[str, Call] = {
-        "SmoothECE": lambda d: Found.of(pb.smooth_calibration_error(d.y, d.p, interval=True)),
+        "SmoothECE": lambda d: Outcome.of(pb.smooth_calibration_error(d.y, d.p, interval=True)),
         "kernel error, Brier": _kernel("brier"),
         "kernel error, log": _kernel("log"),
     }
-    found = each(calls)(draw)
-    return found | {"kernel error, Brier, smoothed truth": found["kernel error, Brier"]}
+    outcomes = each(calls)(draw)
+    return outcomes | {"kernel error, Brier, smoothed truth": outcomes["kernel error, Brier"]}
 
 
 def _smooth_errors() -> Family:
@@ -249,19 +251,21 @@ def _smooth_errors() -> Family:
     }
     words = (
         "Top label. The truth of a kernel error is the mean divergence of the true frequency from"
-        " the confidence, without smoothing; for the Brier score also the value to which the"
-        " smoother itself tends (bandwidth 0.05)."
+        " the confidence, without smoothing. For the Brier score, another row has as its truth the"
+        " limit of the kernel estimate at its bandwidth of 0.05."
     )
     return Family("smooth errors", "Errors without bins", words, items, _smooth_run)
 
 
-def _line(draw: Draw) -> dict[str, Found]:
+def _line(draw: Draw) -> dict[str, Outcome]:
     line = pb.calibration_line(draw.y, draw.p)
     parts = {
         "calibration slope": (line.slope, line.slope_error),
         "calibration intercept": (line.intercept, line.intercept_error),
     }
-    return {name: Found(v, v - Z95 * error, v + Z95 * error) for name, (v, error) in parts.items()}
+    return {
+        name: Outcome(v, v - Z95 * error, v + Z95 * error) for name, (v, error) in parts.items()
+    }
 
 
 def _lines() -> Family:
@@ -270,8 +274,8 @@ def _lines() -> Family:
         "calibration intercept": _score_interval("intercept"),
     }
     words = (
-        "Cox's logistic recalibration of the second class; estimates plus and minus 1.96 standard"
-        " errors."
+        "Cox's logistic recalibration of the second class. Intervals are the estimate plus and"
+        " minus 1.96 standard errors."
     )
     return Family(
         "calibration line", "Calibration line", words, items, _together(list(items), _line)
@@ -283,10 +287,9 @@ def _lines() -> Family:
 
 @cache
 def fitted_loss(world: str, n: int) -> dict[str, Truth]:
-    """What the default calibrator gains on fresh rows if it is fitted to 4/5 of n rows, as in five
-    folds.
+    """Gain of the default calibrator on fresh rows, fitted to 4/5 of n rows as in five folds.
 
-    A mean over FITS training samples; gains are computed from the true probabilities of fresh rows.
+    The mean over FITS training samples. Gains use the true probabilities of the fresh rows.
     """
     from probaudit.calibrators import DirectionPreserving
 
@@ -307,8 +310,10 @@ def fitted_loss(world: str, n: int) -> dict[str, Truth]:
         np.hypot(values.std(axis=0, ddof=1) / math.sqrt(len(values)), rows),
     )
     names = ("log", "brier")
-    found = {name: Truth(float(m), float(e)) for name, m, e in zip(names, mean, error, strict=True)}
-    return found | {"relative": Truth(float(mean[0] / raw[0]), float(error[0] / raw[0]))}
+    truths = {
+        name: Truth(float(m), float(e)) for name, m, e in zip(names, mean, error, strict=True)
+    }
+    return truths | {"relative": Truth(float(mean[0] / raw[0]), float(error[0] / raw[0]))}
 
 
 def fresh_rows(world: str, values: int) -> Draw:
@@ -317,7 +322,7 @@ def fresh_rows(world: str, values: int) -> Draw:
 
 
 def _expected(p: np.ndarray, truth: np.ndarray) -> np.ndarray:
-    """Expected log and Brier score of each row, [n, 2]."""
+    """Expected log loss and Brier score of each row, [n, 2]."""
     brier = (p**2).sum(axis=1) - 2 * (p * truth).sum(axis=1) + 1
     return np.column_stack([-xlogy(truth, p).sum(axis=1), brier])
 
@@ -326,12 +331,12 @@ def _fitted(key: str) -> Callable[[str, int], Truth]:
     return lambda world, n: fitted_loss(world, n)[key]
 
 
-def _lost(draw: Draw) -> dict[str, Found]:
+def _lost(draw: Draw) -> dict[str, Outcome]:
     log, brier = (pb.calibration_loss(draw.y, draw.p, score=score) for score in ("log", "brier"))
     return {
-        "calibration_loss, log": Found.of(log.loss),
-        "calibration_loss, log, relative": Found.of(log.relative),
-        "calibration_loss, Brier": Found.of(brier.loss),
+        "calibration_loss, log": Outcome.of(log.loss),
+        "calibration_loss, log, relative": Outcome.of(log.relative),
+        "calibration_loss, Brier": Outcome.of(brier.loss),
     }
 
 
@@ -342,8 +347,8 @@ def _losses() -> Family:
         "calibration_loss, Brier": _interval(_fitted("brier")),
     }
     words = (
-        "Five folds, default calibrator. The truth is what that calibrator gains on fresh rows if"
-        " fitted to 4/5 of n rows; it is below 0 where there is nothing to repair."
+        "Five folds, default calibrator. The truth is the gain of that calibrator on fresh rows"
+        " when fitted to 4/5 of n rows. It is negative where there is nothing to repair."
     )
     return Family(
         "calibration loss", "Calibration loss", words, items, _together(list(items), _lost)
@@ -353,13 +358,13 @@ def _losses() -> Family:
 CANDIDATES = ("identity", "temperature", "bias_corrected_temperature", "vector")
 
 
-def _selected(draw: Draw) -> dict[str, Found]:
+def _selected(draw: Draw) -> dict[str, Outcome]:
     choice = pb.select_calibrator(draw.y, draw.p, candidates=list(CANDIDATES))
     fresh = fresh_rows(draw.world, CHOICE_VALUES)
     after = _expected(choice.calibrator.predict_proba(fresh.p), fresh.truth)[:, 0].mean()
     truth = float(1 - after / _expected(fresh.p, fresh.truth)[:, 0].mean())
-    chosen = Found(reported=float(choice.chosen != "identity"))
-    gain = Found(float(choice.gain), choice.gain.low, choice.gain.high, truth=truth)
+    chosen = Outcome(reported=float(choice.chosen != "identity"))
+    gain = Outcome(float(choice.gain), choice.gain.low, choice.gain.high, truth=truth)
     return {"select_calibrator, gain": gain, "a calibrator is chosen": chosen}
 
 
@@ -369,12 +374,12 @@ def _selection() -> Family:
         "a calibrator is chosen": Item("rate"),
     }
     words = (
-        f"{len(CANDIDATES)} candidates, five folds. The truth is what the chosen calibrator, fitted"
-        " to all n rows, gains on fresh rows, as a share of the log loss: a different number in"
-        " each replication."
+        f"{len(CANDIDATES)} candidates, five folds. The truth is the gain of the selected"
+        " calibrator, fitted to all n rows, on fresh rows, as a share of the log loss. It differs"
+        " between replications."
     )
     return Family(
-        "selection", "Choosing a calibrator", words, items, _together(list(items), _selected)
+        "selection", "Selecting a calibrator", words, items, _together(list(items), _selected)
     )
 
 
@@ -382,7 +387,7 @@ def _selection() -> Family:
 
 
 def _grouping(part: str = "lower_bound", **choices: Any) -> Call:
-    return lambda draw: Found.of(
+    return lambda draw: Outcome.of(
         getattr(pb.grouping_loss(draw.y, draw.p, draw.features, **choices), part)
     )
 
@@ -399,22 +404,23 @@ def _groupings() -> Family:
         ),
     }
     words = (
-        "Binary lens, trees of the features. A lower bound: on average below the truth, and its"
-        " interval should start below it in at least 97.5% of runs."
+        "Binary lens, regions from trees on the features. The estimate is a lower bound: on average"
+        " it is below the truth, and its interval should start below the truth in at least 97.5% of"
+        " runs."
     )
     return _family("grouping", "Grouping loss of one event", words, items)
 
 
-def _known_groups(draw: Draw) -> Found:
-    found = pb.grouping_loss(draw.y, draw.p, lens=Binary(), regions=pb.Column(draw.group))
-    return Found.of(found.lower_bound)
+def _known_groups(draw: Draw) -> Outcome:
+    loss = pb.grouping_loss(draw.y, draw.p, lens=Binary(), regions=pb.Column(draw.group))
+    return Outcome.of(loss.lower_bound)
 
 
 def _group_regions() -> Family:
     items = {"grouping_loss, given groups": (_interval("grouping known groups"), _known_groups)}
     words = (
-        "Three given groups in place of regions, so that what they explain is known exactly and the"
-        " interval two-sided."
+        "Three given groups replace the learned regions. The loss that they explain is known"
+        " exactly, so the interval is two-sided."
     )
     return _family("given groups", "Grouping loss of given groups", words, items)
 
@@ -435,8 +441,8 @@ def _class_groupings() -> Family:
         ),
     }
     words = (
-        "Summed over classes, and of the whole vector. Both are lower bounds of the joint grouping"
-        " loss."
+        "Classwise: summed over classes. Full: for the whole vector. Both are lower bounds of the"
+        " joint grouping loss."
     )
     return _family("class grouping", "Grouping loss of all classes", words, items)
 
@@ -456,24 +462,30 @@ DIFFERENCES = {
 }
 
 
-def _compared(draw: Draw, **choices: Any) -> dict[str, Found]:
-    found = pb.compare({"first": draw.p, "second": draw.other}, draw.y, repair=False, **choices)
-    return {f"compare, {name}": Found.of(x) for name, x in found.differences["second"].items()}
+def _compared(draw: Draw, **choices: Any) -> dict[str, Outcome]:
+    models = {"first": draw.p, "second": draw.other}
+    differences = pb.compare(models, draw.y, repair=False, **choices).differences["second"]
+    return {f"compare, {name}": Outcome.of(value) for name, value in differences.items()}
 
 
 def _comparisons() -> Family:
     items = {f"compare, {name}": _interval(truth, "either") for name, truth in DIFFERENCES.items()}
     words = (
-        "`compare`: differences of two models on the same rows, the second less the first. The"
-        " second has logits multiplied by 1.7; in the Gaussian world it is the calibrated one."
+        "`compare`: differences between two models on the same rows, second minus first. The logits"
+        " of the second model are multiplied by 1.7; in the Gaussian world the second model is the"
+        " calibrated one."
     )
     return Family(
-        "comparison", "Differences of two models", words, items, _together(list(items), _compared)
+        "comparison",
+        "Differences between two models",
+        words,
+        items,
+        _together(list(items), _compared),
     )
 
 
 def _divergence(score: str) -> Call:
-    return lambda draw: Found.of(pb.score_divergence(draw.truth, draw.p, score=score))
+    return lambda draw: Outcome.of(pb.score_divergence(draw.truth, draw.p, score=score))
 
 
 def _divergences() -> Family:
@@ -482,8 +494,7 @@ def _divergences() -> Family:
         "score_divergence, Brier": (_interval("joint divergence"), _divergence("brier")),
     }
     words = (
-        "Expected divergence of the outputs from reference posteriors; the references are the true"
-        " probabilities."
+        "Expected divergence of the outputs from reference posteriors, here the true probabilities."
     )
     return _family("divergence", "Divergence from reference posteriors", words, items)
 
@@ -493,18 +504,17 @@ def _divergences() -> Family:
 
 def _clustered() -> Family:
     def with_clusters(function: Callable[..., Any], **choices: Any) -> Call:
-        return lambda draw: Found.of(function(draw.y, draw.p, clusters=draw.clusters, **choices))
+        return lambda draw: Outcome.of(function(draw.y, draw.p, clusters=draw.clusters, **choices))
 
-    def loss(draw: Draw) -> Found:
-        return Found.of(pb.calibration_loss(draw.y, draw.p, clusters=draw.clusters).loss)
+    def loss(draw: Draw) -> Outcome:
+        return Outcome.of(pb.calibration_loss(draw.y, draw.p, clusters=draw.clusters).loss)
 
-    def difference(draw: Draw) -> Found:
+    def difference(draw: Draw) -> Outcome:
         return _compared(draw, clusters=draw.clusters)["compare, log_score"]
 
-    def test(draw: Draw) -> Found:
-        return Found(p_value=pb.calibration_test(draw.y, draw.p, clusters=draw.clusters).p_value)
+    def test(draw: Draw) -> Outcome:
+        return Outcome(p_value=pb.calibration_test(draw.y, draw.p, clusters=draw.clusters).p_value)
 
-    drawn: dict[str, Any] = {"interval": "percentile"}
     zero_one = Cost.zero_one(2)
     items: dict[str, tuple[Item, Call]] = {
         "log_score, clusters": (_score_interval("log"), with_clusters(pb.log_score)),
@@ -518,10 +528,10 @@ def _clustered() -> Family:
             with_clusters(pb.bayes_risk, costs=zero_one),
         ),
         "log_score, clusters ignored": (_score_interval("log"), _score(pb.log_score)),
-        "ECE, clusters": (_interval("ece"), with_clusters(pb.calibration_error, **DRAWN)),
+        "ECE, clusters": (_interval("ece"), with_clusters(pb.calibration_error, **RESAMPLED)),
         "ACE, clusters": (
             _interval("ace"),
-            with_clusters(pb.calibration_error, partition=EqualMass(15), **DRAWN),
+            with_clusters(pb.calibration_error, partition=EqualMass(15), **RESAMPLED),
         ),
         "ECE, clusters ignored": (_interval("ece"), _error()),
         "SmoothECE, clusters": (
@@ -530,7 +540,7 @@ def _clustered() -> Family:
         ),
         "kernel error, Brier, clusters": (
             _interval("kernel brier"),
-            with_clusters(pb.kernel_calibration_error, **drawn),
+            with_clusters(pb.kernel_calibration_error, interval="percentile"),
         ),
         "calibration_loss, clusters": (_interval(_fitted("log")), loss),
         "compare, log_score, clusters": (_interval("difference log", "either"), difference),
@@ -538,8 +548,8 @@ def _clustered() -> Family:
         "calibration_test, clusters ignored": (Item("test"), _p_value(pb.calibration_test)),
     }
     words = (
-        "100 clusters of 20 rows, with `clusters=`. Lines marked `clusters ignored` treat the rows"
-        " as independent, for contrast: they show what is lost."
+        "100 clusters of 20 rows, with `clusters=`. For contrast, lines marked `clusters ignored`"
+        " treat the rows as independent."
     )
     return _family("clusters", "Dependent rows", words, items)
 
@@ -548,11 +558,11 @@ def _clustered() -> Family:
 
 
 def _p_value(function: Callable[..., Any], **choices: Any) -> Call:
-    return lambda draw: Found(p_value=function(draw.y, draw.p, **choices).p_value)
+    return lambda draw: Outcome(p_value=function(draw.y, draw.p, **choices).p_value)
 
 
 def _tests(name: str, title: str, calls: Mapping[str, Call]) -> Family:
-    words = f"How often p ≤ {LEVEL:g}: false alarms where the world is calibrated, power elsewhere."
+    words = f"How often p ≤ {LEVEL:g}: false alarms in calibrated worlds, power in the others."
     return _family(name, title, words, {key: (Item("test"), call) for key, call in calls.items()})
 
 
@@ -595,21 +605,23 @@ FINDINGS: dict[str, tuple[str, Item]] = {
 }
 
 
-def _audited(draw: Draw) -> dict[str, Found]:
+def _audited(draw: Draw) -> dict[str, Outcome]:
     columns = None if draw.group is None else {"group": draw.group}
-    found = pb.audit(draw.y, draw.p, features=draw.features, columns=columns)
-    grave = {finding.rule for finding in found.findings if finding.level in ("bad", "warning")}
-    rates = {name: rule in grave if rule else bool(grave) for name, (rule, _) in FINDINGS.items()}
-    rates["audit: any group labelled"] = any(group.verdict for group in found.groups)
-    rates["audit: any region labelled"] = found.budget is not None and bool(
-        found.budget.misjudged(1)
+    audit = pb.audit(draw.y, draw.p, features=draw.features, columns=columns)
+    serious = {finding.rule for finding in audit.findings if finding.level in ("bad", "warning")}
+    rates = {
+        name: rule in serious if rule else bool(serious) for name, (rule, _) in FINDINGS.items()
+    }
+    rates["audit: any group labelled"] = any(group.verdict for group in audit.groups)
+    rates["audit: any region labelled"] = audit.budget is not None and bool(
+        audit.budget.misjudged(1)
     )
-    errors = {error.name: Found.of(error.estimate) for error in found.errors}
-    return {name: Found(reported=float(value)) for name, value in rates.items()} | {
-        "audit: accuracy": Found.of(found["accuracy"]),
-        "audit: reject risk, normalised": Found.of(found["reject_risk.normalized"]),
-        "audit: ECE": errors.get("ece", Found()),
-        "audit: classwise ECE": errors.get("classwise_ece", Found()),
+    errors = {error.name: Outcome.of(error.estimate) for error in audit.errors}
+    return {name: Outcome(reported=float(value)) for name, value in rates.items()} | {
+        "audit: accuracy": Outcome.of(audit["accuracy"]),
+        "audit: reject risk, normalised": Outcome.of(audit["reject_risk.normalized"]),
+        "audit: ECE": errors.get("ece", Outcome()),
+        "audit: classwise ECE": errors.get("classwise_ece", Outcome()),
     }
 
 
@@ -623,15 +635,15 @@ def _audits() -> Family:
         "audit: classwise ECE": _interval("classwise"),
     }
     words = (
-        "`audit` with ten groups of equal size and three features that say nothing, where the world"
-        " has them. Rates count warnings; they are false alarms where the world is calibrated."
+        "`audit`, where the world has them with ten groups of equal size and three uninformative"
+        " features. Rates count warnings, which are false alarms in calibrated worlds."
     )
     return Family("audit", "Findings of an audit", words, items, _together(list(items), _audited))
 
 
 @cache
 def families() -> dict[str, Family]:
-    found = (
+    every = (
         _scores(),
         _errors(),
         _class_errors(),
@@ -649,7 +661,7 @@ def families() -> dict[str, Family]:
         _class_tests(),
         _audits(),
     )
-    return {family.name: family for family in found}
+    return {family.name: family for family in every}
 
 
 ALL = (300, 1_000, 5_000)
@@ -660,7 +672,7 @@ def _at(family: str, names: Sequence[str], sizes: Sequence[int], share: float = 
 
 
 def wrong_in(world: str) -> frozenset[str]:
-    """What is wrong in a world: miscalibration, or groups that the outputs hide."""
+    """What is wrong in a world: miscalibration, hidden groups, or nothing."""
     if any(fnmatchcase(world, pattern) for pattern in ("*logits x*", "Gaussian mc*")):
         return CALIBRATION
     hidden = ("hidden direction", "linked scores", "three known groups", "joint, K = 3")
@@ -674,10 +686,9 @@ def _scaled(*classes: int) -> list[str]:
 
 @cache
 def cases() -> tuple[Case, ...]:
-    """Every case. Shares are chosen by cost, so that 1,000 replications take about an hour on two
-    idle cores."""
+    """All cases. Their shares make 1,000 replications take about an hour on two idle cores."""
     gaussians = [f"Gaussian {kind}" for kind in ("cal", "mcs", "mcp", "mcps")]
-    found = [
+    every = [
         *_at(
             "scores",
             ["calibrated, K = 2", "calibrated, K = 10", "logits x 1.7, K = 2", "rare positives"],
@@ -738,12 +749,11 @@ def cases() -> tuple[Case, ...]:
         *_at("audit", ["rare positives"], [1_000], 0.2),
         *_at("audit", ["no hidden groups", "hidden direction"], [5_000], 0.1),
     ]
-    return tuple(found)
+    return tuple(every)
 
 
 def truth_of(case: Case, item: Item) -> Truth | None:
-    """The truth of an item in a world, None if it has none or if it differs between
-    replications."""
+    """The truth of an item in a world; None if there is none or if it differs by replication."""
     if item.truth is None:
         return None
     return (

@@ -1,4 +1,4 @@
-"""The page docs/known-truth.md, written from results."""
+"""Write the page docs/known-truth.md from the results."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ if TYPE_CHECKING:
     from known_truth import Results, Tally
 
 LOWEST, HIGHEST = 0.93, 0.97
-MOST_ALARMS = 0.07  # 5% and two points
-LEAST_BELOW = 0.955  # of bounds: 97.5% less two points
+MOST_ALARMS = 0.07  # 5% plus two points
+LEAST_BELOW = 0.955  # for lower bounds: 97.5% minus two points
 TINY = 1e-9
-ENOUGH_FOR_SPREAD = 20  # runs from which the standard deviation of an estimate is known well enough
+ENOUGH_FOR_SPREAD = 20  # runs needed to know the standard deviation of an estimate
 HEADER = (
     "estimator",
     "world",
@@ -32,15 +32,15 @@ HEADER = (
     "note",
 )
 
-ENOUGH = 1_000  # replications of a page that may be cited
+ENOUGH = 1_000  # replications needed before the page may be cited
 FEW = """
 > **These numbers are a trial run with {asked} replications of the cheap cases. They show the
 > layout only; do not cite them.**
 """
 INTRODUCTION = """# Estimators against known truth
 
-Every interval, test and verdict of the package is run here in simulated worlds with known truth.
-`benchmarks/known_truth.py` writes the tables; anyone can run it again:
+This page evaluates every interval, test and verdict of the package in simulated worlds with known
+truth. `benchmarks/known_truth.py` writes the tables; anyone can run it again:
 {few}
 ```console
 python benchmarks/known_truth.py --replications {asked}      # resumes where it stopped
@@ -49,27 +49,30 @@ python benchmarks/known_truth.py --only 'scores / rare*'     # some cases: famil
 
 ## How to read the tables
 
-- **truth**: the population value of what is estimated. A mean over a reference sample of {blocks} x
-  {values:,} outputs, in which true probabilities replace the labels, or a closed form. Where the
-  truth is a choice, the text above the table states it. A note says where the error of the truth
-  exceeds a tenth of the standard deviation of the estimate, so that it may lower the coverage.
-- **bias**: the mean of the estimates less the truth, with its Monte Carlo standard error.
+- **truth**: the population value of the estimated quantity. It is a closed form, or a mean over a
+  reference sample of {blocks} x {values:,} outputs in which true probabilities replace the labels.
+  Where several definitions are possible, the text above the table says which one is used. A note
+  marks rows where the error of the truth exceeds a tenth of the standard deviation of the
+  estimate; it may lower the coverage there.
+- **bias**: the mean of the estimates minus the truth, with its Monte Carlo standard error.
 - **coverage**: the share of 95% intervals that contain the truth, with its Monte Carlo standard
-  error (0.7 points at 1,000 runs, 1.5 at 200). **Bold** cells lie outside 93–97% and are explained
-  below. Lower bounds have "≥" in front: the share of intervals that start below the truth; bold
-  under 95.5%.
+  error (0.7 points at 1,000 runs, 1.5 at 200). Cells outside 93–97% are **bold** and explained
+  below. For lower bounds, marked "≥", it is the share of intervals that start below the truth;
+  cells below 95.5% are bold.
 - **false alarms**: in worlds where nothing is wrong, how often an interval lies above 0, a test has
-  p ≤ {level:g}, or an audit warns. Bold above 7%.
+  p ≤ {level:g}, or an audit warns. Cells above 7% are bold.
 - **power**: the same in worlds where something is wrong.
-- **runs**: replications. Expensive cases have fewer; all cases of a world and n share their rows.
+- **runs**: the number of replications. Expensive cases have fewer. All cases with the same world
+  and n use the same rows.
 
-"Not available" means that the call failed, with the reason; "–" that a column does not apply.
+"Not available" means that the call failed; the note gives the reason. "–" means that a column does
+not apply.
 """
 
 
 @dataclass(frozen=True)
 class Row:
-    """One line of a table as numbers; what does not apply is NaN."""
+    """One row of a table as numbers. Columns that do not apply are NaN."""
 
     family: str
     item: str
@@ -109,22 +112,24 @@ class Row:
 
     @property
     def side(self) -> str:
-        """Which mark needs a reason: coverage "below" or "above" its range, or "alarms"."""
+        """What needs a reason: coverage "below" or "above" its range, or too many "alarms"."""
         if not self.coverage_marked:
             return "alarms"
         return "below" if self.coverage < LOWEST or self.kind == "bound" else "above"
 
     @property
     def within_error(self) -> bool:
-        """Whether all that is marked is within two Monte Carlo standard errors of its range."""
-        found = []
+        """Whether every marked cell is within two Monte Carlo standard errors of its range."""
+        within = []
         if self.coverage_marked:
             low = LEAST_BELOW if self.kind == "bound" else LOWEST
             gap = max(low - self.coverage, self.coverage - HIGHEST if self.kind != "bound" else 0)
-            found.append(gap <= 2 * share_error(low, self.intervals))
+            within.append(gap <= 2 * share_error(low, self.intervals))
         if self.alarms_marked:
-            found.append(self.false_alarms - MOST_ALARMS <= 2 * share_error(MOST_ALARMS, self.runs))
-        return all(found)
+            within.append(
+                self.false_alarms - MOST_ALARMS <= 2 * share_error(MOST_ALARMS, self.runs)
+            )
+        return all(within)
 
 
 def share_error(share: float, runs: int) -> float:
@@ -140,7 +145,7 @@ def rows(chosen: list[Case], found: Results) -> Iterator[Row]:
 
 
 def _wrong(case: Case, item: Item, truth: Truth | None) -> bool:
-    """Whether there is something to report."""
+    """Whether the world has what the item should report."""
     return bool(item.about & wrong_in(case.world)) if truth is None else truth.value > 1
 
 
@@ -175,7 +180,7 @@ def row_of(case: Case, name: str, item: Item, tally: Tally, truth: Truth | None)
 
 
 def _alarm(item: Item, tally: Tally, truth: float, *, per_run: bool) -> dict[str, float]:
-    """per_run : each run has a truth of its own, and nothing is wrong."""
+    """The rate of alarms. per_run : the truth differs between runs, and nothing is wrong."""
     above, below = tally.above_zero / tally.intervals, tally.below_zero / tally.intervals
     if item.alarm == "none":
         return {}
@@ -231,13 +236,13 @@ def cells(row: Row, numbers: dict[str, int]) -> tuple[str, ...]:
 
 
 UNEXPLAINED = "Not explained yet."
-CHANCE = "Within two Monte Carlo standard errors of its range."
+WITHIN_ERROR = "Within two Monte Carlo standard errors of its range."
 
 
 def _reason(row: Row) -> str:
-    """A miss that chance explains needs no other reason."""
+    """The reason for a marked row. Monte Carlo error comes first."""
     if row.within_error:
-        return CHANCE
+        return WITHIN_ERROR
     return reason_for(*row.key, row.side) or UNEXPLAINED
 
 
@@ -251,7 +256,7 @@ def _table(found: list[Row], numbers: dict[str, int]) -> list[str]:
 
 
 def _summary(found: list[Row]) -> list[str]:
-    """A line per estimator: the range of its coverage, its false alarms and its power."""
+    """One line per estimator: the ranges of coverage and power, and the most false alarms."""
     lines = [
         "| estimator | cells | coverage %, lowest to highest | cells in range | false alarms %,"
         " highest | power % |"
@@ -287,7 +292,7 @@ def _range(shares: list[float]) -> str:
 
 
 def _reasons(found: list[Row], numbers: dict[str, int]) -> list[str]:
-    """The marked cells by their reason."""
+    """The marked cells, listed by reason."""
     if not numbers:
         return ["None."]
     lines = []
@@ -299,7 +304,7 @@ def _reasons(found: list[Row], numbers: dict[str, int]) -> list[str]:
 
 
 def page(chosen: list[Case], found: Results, asked: int) -> str:
-    """The whole page."""
+    """The whole page as Markdown."""
     lines = list(rows(chosen, found))
     reasons = dict.fromkeys(_reason(row) for row in lines if row.marked)
     numbers = {text: number for number, text in enumerate(reasons, 1)}
@@ -309,7 +314,7 @@ def page(chosen: list[Case], found: Results, asked: int) -> str:
     )
     parts = [text, "## Summary", "", *_summary(lines), ""]
     parts += ["## Cells outside their range", "", *_reasons(lines, numbers), ""]
-    parts += ["## Worlds", "", "| world | what it is |", "| --- | --- |"]
+    parts += ["## Worlds", "", "| world | description |", "| --- | --- |"]
     used = {case.world for case in chosen}
     parts += [
         f"| {world.name} | {world.words} |" for world in worlds().values() if world.name in used
@@ -322,7 +327,7 @@ def page(chosen: list[Case], found: Results, asked: int) -> str:
 
 
 def text_table(chosen: list[Case], found: Results) -> str:
-    """The same rows for a terminal."""
+    """The rows as a plain table for the terminal."""
     lines = list(rows(chosen, found))
     numbers = {_reason(row): 0 for row in lines if row.marked}
     table = [HEADER, *(cells(row, numbers) for row in lines)]
@@ -334,7 +339,7 @@ def text_table(chosen: list[Case], found: Results) -> str:
 
 
 def page_keys(text: str) -> set[tuple[str, str, str]]:
-    """Item, world and n of every line of the page's tables."""
+    """Item, world and n of every row in the tables of the page."""
     split = (line.strip("| ").split(" | ") for line in text.splitlines() if line.startswith("| "))
     lines = (parts for parts in split if len(parts) >= len(HEADER) - 1)
     return {
@@ -343,7 +348,7 @@ def page_keys(text: str) -> set[tuple[str, str, str]]:
 
 
 def expected_keys() -> set[tuple[str, str, str]]:
-    """Those that the list of cases asks for."""
+    """Item, world and n of every row that the cases require."""
     known: dict[str, Family] = families()
     return {
         (item, case.world, f"{case.n:,}") for case in cases() for item in known[case.family].items

@@ -1,9 +1,8 @@
-"""Why coverage or false alarms of a case leave their range. One sentence each, by patterns of item,
-world and n.
+"""Reasons why the coverage or false alarms of some cases leave their range.
 
-A reason states a cause that holds by construction or was checked by itself. What has no such cause
-stays unexplained, and the tests of the page fail: a pattern as wide as "*" would explain away a
-defect.
+Patterns of item, world, n and side select the cases. A reason states a cause that holds by
+construction or was verified separately. Cells without such a cause stay unexplained, and the test
+of the page fails. Keep patterns narrow: a pattern as wide as "*" could hide a defect.
 """
 
 from __future__ import annotations
@@ -14,10 +13,11 @@ from fnmatch import fnmatchcase
 
 @dataclass(frozen=True)
 class Reason:
-    """item, world, n : patterns as in file names. side : coverage "below" or "above" its range, too
-    many "alarms", or any.
+    """One reason. The first reason that matches a cell is used.
 
-    text : one sentence. The first reason that matches is taken.
+    item, world, n : patterns as for file names.
+    text : the explanation on the page.
+    side : coverage "below" or "above" its range, too many "alarms", or "*" for any.
     """
 
     item: str
@@ -31,80 +31,81 @@ class Reason:
         return all(fnmatchcase(value, pattern) for value, pattern in pairs)
 
 
-IGNORED = "Rows of a cluster are dependent, and this line treats them as independent, for contrast."
+IGNORED = "Rows of a cluster are dependent. For contrast, this line treats them as independent."
 SAME = (
-    "Both models take the same decisions, so that the difference and its interval are exactly 0 in"
-    " every run."
+    "Both models make the same decisions, so the difference and its interval are exactly 0 in every"
+    " run."
 )
 BASE_RATE = (
-    "The outputs are the base rate, where the ratio has its minimum of 1 and a first-order standard"
-    " error of 0; the estimate differs from 1 only by a second-order term, which no linearised"
-    " interval describes."
+    "The outputs are the base rate. There the ratio has its minimum of 1, and its first-order"
+    " standard error is 0. The estimate differs from 1 only by a second-order term, which a"
+    " linearised interval cannot describe."
 )
 MANY_CLASSES = (
     "With 100 classes in 1,000 rows, the score of the observed class frequencies is too low by"
-    " about (K - 1) / 2n, and so the ratio to it too high; the interval reaches down by that much,"
-    " and is wider than it need be."
+    " about (K - 1) / 2n, so the ratio to it is too high. The lower limit of the interval allows"
+    " for this, which makes the interval wider than necessary."
 )
 FEW_PER_CLASS = (
-    "With ten rows of each of 100 classes, nearly all of them wrong, the lower limit of each class"
-    " is far and the upper one near: the interval is wider than it need be, below."
+    "Each of the 100 classes has ten rows, nearly all of them misclassified. The lower limit of"
+    " each class is then far from the estimate and the upper limit near it: the interval reaches"
+    " further down than necessary."
 )
 UNSEEN = (
-    "Nearly all rows are rejected, or get the same decision, so that the risk hardly varies; the"
-    " limits also allow for errors that these rows do not show."
+    "Nearly all rows are rejected or get the same decision, so the risk hardly varies. The limits"
+    " also allow for errors that do not occur in the sample."
 )
 CONSTANT = (
-    "Every row gets the best constant decision, or is rejected, so that the result hardly varies"
-    " between runs."
+    "Every row gets the best constant decision or is rejected, so the result hardly varies between"
+    " runs."
 )
-REJECTED = "Every row is rejected, so that the risk is exactly the reject cost in every run."
+REJECTED = "Every row is rejected, so the risk equals the reject cost in every run."
 ONE_SIDED = (
-    "The true error is 0 and the interval cannot start below it, so that only an interval that"
-    " excludes 0 misses: the interval is one-sided, at 97.5% or more."
+    "The true error is 0, and no interval starts below 0. Only an interval that excludes 0 misses"
+    " the truth, so the interval is one-sided, with a coverage of 97.5% or more."
 )
 SMOOTHING = (
-    "A bandwidth of 0.05 smooths the curve where it bends; the estimate tends to the smoothed"
-    " truth, which has a line of its own."
+    "A bandwidth of 0.05 smooths the curve where it bends. The estimate converges to the smoothed"
+    " truth, which has its own rows in the table."
 )
 SMOOTHED = (
-    "The kernel smooths the curve where it bends, more for the one model than for the other;"
-    " estimate and interval are of the smoothed difference."
+    "The kernel smooths the curve where it bends, more for one model than for the other. Estimate"
+    " and interval are for the smoothed difference."
 )
 TWICE = (
-    "What chance adds to a mean of squares is taken off both ends of the interval at its largest"
-    " possible size; near an error of 0 that is cautious."
+    "The interval subtracts the largest bias that sampling noise can add to a mean of squares. Near"
+    " an error of 0 this is conservative."
 )
 INFINITE = (
-    "Some outcomes had an output of 0 in floating point: the true error is infinite, and no finite"
-    " interval holds it."
+    "Some outcomes have a predicted probability of 0 in floating point. The true error is infinite,"
+    " and no finite interval contains it."
 )
 FIXED_FITS = (
-    "The interval holds the fitted calibrators fixed. How they would differ on other rows is left"
-    ' out, which matters where the gain is small or rows are few; `interval="bootstrap"` fits them'
-    " again."
+    "The interval treats the fitted calibrators as fixed and ignores that they would differ on"
+    " other rows. This matters where the gain is small or rows are few."
+    ' `interval="bootstrap"` refits them.'
 )
 FEW_POSITIVES = (
-    "Of about ten positives in 1,000 rows, two or three large losses decide the difference: its"
-    " distribution is far from normal."
+    "With about ten positives in 1,000 rows, two or three large losses determine the difference."
+    " Its distribution is far from normal."
 )
 CHOSEN = (
-    "Judged on the rows that a resample leaves out, the choice is made by fewer rows than in use,"
-    " and the corrected gain is too low; the interval is that of the chosen calibrator and leaves"
-    " out how the choice may vary."
+    "The correction repeats the selection on resamples and evaluates it on the rows they leave out."
+    " A resample has fewer distinct rows than the data, so the corrected gain is too low. The"
+    " interval is for the selected calibrator and ignores that the selection may vary."
 )
 USELESS = (
-    "Counted are warnings of any kind. In this world the outputs are little better than the base"
-    " rate, and with ten positives the audit says that it cannot show them to be better."
+    "Warnings of any kind count. In this world the outputs are little better than the base-rate"
+    " forecast. With ten positives, the audit warns that they are not clearly better."
 )
 AROUND_RATES = (
-    "The noise of a sample is simulated around the rates of the rows, and a bin whose rows are all"
-    " right has none: with confident outputs and about 20 rows in a bin the simulated errors are"
-    " too small near 0, and the interval begins too high."
+    "Sampling noise is simulated around the observed rates. A bin without a misclassified row then"
+    " has no noise. With confident outputs and about 20 rows in a bin, the simulated errors are too"
+    " small near 0, and the interval starts too high."
 )
 CAUTIOUS = (
-    "What chance adds to an error near 0 is only known to lie between two estimates, and the"
-    " interval of a difference allows for both: it is cautious."
+    "The bias that sampling noise adds to an error near 0 is only known to lie between two limits."
+    " The interval of a difference allows for both, so it is conservative."
 )
 
 REASONS: tuple[Reason, ...] = (
@@ -142,7 +143,7 @@ REASONS: tuple[Reason, ...] = (
     Reason("kernel error, Brier", "calibrated, K = 2", SMOOTHING, "below", "5000"),
     *(
         Reason("kernel error, Brier", world, SMOOTHING, "below")
-        # where the two truths differ by more than a tenth
+        # The worlds in which the two truths differ by more than a tenth.
         for world in ("Gaussian mc*", "logits x 1.7, K = 2")
     ),
     *(
@@ -167,5 +168,5 @@ REASONS: tuple[Reason, ...] = (
 
 
 def reason_for(item: str, world: str, n: int, side: str) -> str:
-    """The sentence for a marked cell; empty if none was written."""
+    """The explanation of a marked cell; empty if there is none."""
     return next((reason.text for reason in REASONS if reason.matches(item, world, n, side)), "")

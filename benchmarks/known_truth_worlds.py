@@ -1,10 +1,9 @@
-"""Worlds with known truth: rows to draw, and the population values that estimators are judged
-against.
+"""Simulated worlds and the population values against which estimators are evaluated.
 
-A world draws rows together with the true class probabilities of each. Population values are means
-over a large reference sample in which the true probabilities take the place of labels, so that they
-carry no label noise. `Truth.error` is the standard error that is left, from the spread over blocks
-of the reference sample.
+A world draws rows together with their true class probabilities. Population values are means over a
+large reference sample in which the true probabilities replace the labels, so they have no label
+noise. `Truth.error` is their remaining standard error, estimated from the spread over blocks of the
+reference sample.
 """
 
 from __future__ import annotations
@@ -21,17 +20,21 @@ from scipy.special import ndtri, xlogy
 from probaudit import simulate
 
 BINS = 15
-BLOCKS, BLOCK_VALUES = 8, 250_000  # of the reference sample: blocks, and outputs in each
+BLOCKS, BLOCK_VALUES = 8, 250_000  # blocks of the reference sample, and outputs per block
 REJECT = 0.1  # cost of the reject option
-BANDWIDTH, CELLS = 0.05, 600  # of the kernel error, and of the grid for smoothed values
+BANDWIDTH, CELLS = 0.05, 600  # bandwidth of the kernel error; cells of the grid for smoothing
 CLUSTER_ROWS, CORRELATION = 20, 0.3
-MANY_ROWS = 20_000  # beyond which fixed class counts do no harm
+MANY_ROWS = 20_000  # above this, fixed class counts do no harm
 
 
 @dataclass(frozen=True)
 class Draw:
-    """Rows: labels, outputs [n, K], the true probabilities they were drawn from, and what else a
-    world has."""
+    """Rows of a world.
+
+    y, p, truth : labels, outputs [n, K], and the true probabilities [n, K] of the labels.
+    features, group, clusters : None if the world has none.
+    other : outputs of a second model, for comparisons.
+    """
 
     y: np.ndarray
     p: np.ndarray
@@ -39,14 +42,17 @@ class Draw:
     features: np.ndarray | None = None
     group: np.ndarray | None = None
     clusters: np.ndarray | None = None
-    other: np.ndarray | None = None  # outputs of a second model, for comparisons
+    other: np.ndarray | None = None
     world: str = ""
 
 
 @dataclass(frozen=True)
 class World:
-    """A population. `words` describe it on the page; `values` are population values known in closed
-    form."""
+    """A population.
+
+    words : its description on the page.
+    values : population values known in closed form.
+    """
 
     name: str
     words: str
@@ -54,7 +60,7 @@ class World:
     values: Mapping[str, float] = field(default_factory=dict)
 
     def sample(self, n: int, replication: int) -> Draw:
-        """The rows of one replication: the same for every estimator."""
+        """The rows of one replication, the same for every estimator."""
         rng = np.random.default_rng([zlib.crc32(self.name.encode()), n, replication])
         return replace(self.draw(n, rng), world=self.name)
 
@@ -89,7 +95,7 @@ def _binary(p: np.ndarray) -> np.ndarray:
 def scaled_logits(
     classes: int, scale: float, spread: float = 2.0
 ) -> Callable[[int, np.random.Generator], Draw]:
-    """Normal logits; labels follow their softmax, outputs are the softmax of `scale` times them."""
+    """Normal logits. Labels follow their softmax; outputs are the softmax of `scale` x logits."""
 
     def draw(n: int, rng: np.random.Generator) -> Draw:
         z = spread * rng.standard_normal((n, classes))
@@ -115,9 +121,11 @@ def constant(probabilities: np.ndarray) -> Callable[[int, np.random.Generator], 
 
 
 def gaussian(kind: str) -> Callable[[int, np.random.Generator], Draw]:
-    """Posteriors of two Gaussian classes (Ferrer & Ramos 2025, Section 3). `simulate` fixes the
-    class counts; taking one row in twenty makes them nearly as random as those of independent rows.
-    The reference sample does without."""
+    """Posteriors of two Gaussian classes (Ferrer & Ramos 2025, Section 3).
+
+    `simulate` fixes the class counts. Taking one row in twenty makes them nearly as random as those
+    of independent rows. The large reference sample does not need this.
+    """
 
     def draw(n: int, rng: np.random.Generator) -> Draw:
         world = simulate.gaussian_posteriors(
@@ -144,8 +152,8 @@ def grouped(
 
 
 def joint(n: int, rng: np.random.Generator) -> Draw:
-    """Three classes: a hidden sign moves probability from class 0 to class 1, as far as the smaller
-    of the two allows."""
+    """Three classes. A hidden sign moves 80% of the smaller of two probabilities between classes 0
+    and 1."""
     p = rng.dirichlet([2, 2, 2], n)
     sign, room = rng.choice([-1.0, 1.0], n), 0.8 * p[:, :2].min(axis=1)
     truth = p + np.outer(sign * room, [1, -1, 0])
@@ -154,9 +162,11 @@ def joint(n: int, rng: np.random.Generator) -> Draw:
 
 
 def clustered(scale: float) -> Callable[[int, np.random.Generator], Draw]:
-    """Clusters that share part of their logits, and whose labels share a probit random effect. The
-    effect has variance CORRELATION of 1 in all, so that each label follows its own probability
-    exactly: calibrated, but dependent."""
+    """Clusters whose rows share part of their logits and a probit random effect of their labels.
+
+    The effect has a share CORRELATION of a total variance of 1, so each label follows its own
+    probability exactly: the rows are calibrated, but dependent.
+    """
 
     def draw(n: int, rng: np.random.Generator) -> Draw:
         cluster = np.arange(n) // CLUSTER_ROWS
@@ -182,11 +192,10 @@ def _nothing(u: np.ndarray) -> np.ndarray:
 
 
 def _unfair_values() -> dict[str, float]:
-    """The grouping loss between the three groups of `unfair_groups` within bins of equal width:
-    closed form.
+    """Grouping loss of the three groups of `unfair_groups` in bins of equal width, in closed form.
 
-    Within a bin, group g differs from the bin by its effect times the mean of min(s, 1 - s), as
-    scores are uniform in every group.
+    Scores are uniform in every group. Within a bin, a group therefore differs from the mean of the
+    bin by its effect times the mean of min(s, 1 - s).
     """
     s = (np.arange(150_000) + 0.5) / 150_000
     room = np.minimum(s, 1 - s).reshape(BINS, -1).mean(axis=1)
@@ -208,17 +217,17 @@ def worlds() -> dict[str, World]:
         )
         for k in (2, 3, 10)
     ]
-    few = "100 classes, logits 0.5 N(0, 1), labels from their softmax: outputs hardly differ"
-    found.append(World("calibrated, K = 100", few, scaled_logits(100, 1.0, 0.5)))
+    words = "100 classes, logits 0.5 N(0, 1), labels from their softmax: outputs hardly differ"
+    found.append(World("calibrated, K = 100", words, scaled_logits(100, 1.0, 0.5)))
     for scale in (1.15, 1.7):
         for k in (2, 3, 10):
-            words = f"as calibrated, K = {k}, with logits multiplied by {scale}: overconfident"
+            words = f'like "calibrated, K = {k}", with logits multiplied by {scale}: overconfident'
             found.append(World(f"logits x {scale}, K = {k}", words, scaled_logits(k, scale)))
     found.append(
         World("rare positives", "risks from Beta(0.3, 30), prevalence 1%, calibrated", rare)
     )
-    even = "100 classes, every output 0.01, labels uniform: calibrated and useless"
-    found.append(World("constant, K = 100", even, constant(np.full(100, 0.01))))
+    words = "100 classes, every output 0.01, labels uniform: calibrated and uninformative"
+    found.append(World("constant, K = 100", words, constant(np.full(100, 0.01))))
     found.append(
         World("constant, K = 2", "every output 0.3, prevalence 0.3", constant(np.array([0.7, 0.3])))
     )
@@ -241,14 +250,14 @@ def worlds() -> dict[str, World]:
         ),
         World(
             "linked scores",
-            "one feature whose sign is hidden in the score (Appendix B.1), with truth min(1, 2"
-            " score) on one side",
+            "scores that do not depend on the sign of one feature (Appendix B.1); for one sign the"
+            " truth is min(1, 2 score)",
             grouped(simulate.linked_scores, link=_half_link),
             _linked_values(simulate.linked_scores(10, _half_link)),
         ),
         World(
             "no hidden groups",
-            "hidden direction without its effect: the score is the truth",
+            '"hidden direction" without its effect: the score is the truth',
             grouped(simulate.neural_outputs, perturbation=_nothing, dimension=4),
             _linked_values(simulate.neural_outputs(10, perturbation=_nothing)),
         ),
@@ -266,8 +275,9 @@ def worlds() -> dict[str, World]:
         ),
     ]
     for name, scale in (("clustered", 1.0), ("clustered, logits x 1.7", 1.7)):
-        words = f"clusters of {CLUSTER_ROWS} rows; outputs and labels depend within clusters" + (
-            "" if scale == 1 else "; logits multiplied by 1.7"
+        words = (
+            f"clusters of {CLUSTER_ROWS} rows; outputs and labels are dependent within clusters"
+            + ("" if scale == 1 else "; logits multiplied by 1.7")
         )
         found.append(World(name, words, clustered(scale)))
     return {world.name: world for world in found}
@@ -313,7 +323,7 @@ def top_label(p: np.ndarray, truth: np.ndarray) -> tuple[np.ndarray, np.ndarray]
 
 
 def among(k: int, p: np.ndarray, truth: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """The true class is among the k most probable."""
+    """Probability that the true class is among the k most probable: predicted and true."""
     best = np.argpartition(-p, k - 1, axis=1)[:, :k]
     return np.take_along_axis(p, best, 1).sum(axis=1).clip(max=1), np.take_along_axis(
         truth, best, 1
@@ -331,7 +341,7 @@ def _mass_bins(outputs: np.ndarray, bins: int = BINS) -> np.ndarray:
 
 
 def _gaps(outputs: np.ndarray, hits: np.ndarray, cell: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Of each cell with rows: its share, and mean output less mean target."""
+    """For each cell with rows: its share, and mean output minus mean target."""
     rows, gap = np.bincount(cell), np.bincount(cell, outputs - hits)
     kept = rows > 0
     return rows[kept] / len(cell), gap[kept] / rows[kept]
@@ -348,8 +358,7 @@ def _l2(outputs: np.ndarray, hits: np.ndarray, cell: np.ndarray) -> float:
 
 
 def _smooth(outputs: np.ndarray, hits: np.ndarray) -> float:
-    """SmoothECE (Blasiok & Nakkiran 2023): the fixed point of the smoothed residual, by
-    bisection."""
+    """SmoothECE (Blasiok & Nakkiran 2023): fixed point of the smoothed residual, by bisection."""
     cell = _width_bins(outputs, CELLS)
     waves = dct(np.bincount(cell, hits - outputs, CELLS) / len(outputs), norm="ortho")
     frequency = np.pi * np.arange(CELLS)
@@ -367,31 +376,36 @@ def _smooth(outputs: np.ndarray, hits: np.ndarray) -> float:
 
 
 def _kernel_limit(outputs: np.ndarray, hits: np.ndarray) -> float:
-    """What the Nadaraya-Watson plug-in of the Brier score tends to at its fixed bandwidth."""
+    """Limit of the Nadaraya-Watson plug-in of the Brier score at its fixed bandwidth."""
     cell = _width_bins(outputs, CELLS)
-    rows, stated, right = (np.bincount(cell, w, CELLS) for w in (None, outputs, hits))
+    rows, predicted, right = (np.bincount(cell, w, CELLS) for w in (None, outputs, hits))
     x = (np.arange(CELLS) + 0.5) / CELLS
     weights = np.exp(-(((x[:, None] - x) / BANDWIDTH) ** 2) / 2)
     kept = rows > 0
-    gap = (weights @ right)[kept] / (weights @ rows)[kept] - stated[kept] / rows[kept]
+    gap = (weights @ right)[kept] / (weights @ rows)[kept] - predicted[kept] / rows[kept]
     return float((rows[kept] * gap**2).sum() / rows.sum())
 
 
 def _divergences(outputs: np.ndarray, hits: np.ndarray) -> tuple[float, float]:
-    """E d(E[target | output], output) without smoothing, by Brier and log score: cells of about 200
-    rows, soft labels."""
+    """E d(E[target | output], output) without smoothing, by Brier score and log loss.
+
+    Computed from soft labels in cells of about 200 rows.
+    """
     cell = _mass_bins(outputs, max(1, len(outputs) // 200))
     rows = np.bincount(cell)
-    stated, right = np.bincount(cell, outputs) / rows, (np.bincount(cell, hits) / rows).clip(0, 1)
+    predicted, right = (
+        np.bincount(cell, outputs) / rows,
+        (np.bincount(cell, hits) / rows).clip(0, 1),
+    )
     share = rows / len(outputs)
     divergence = sum(
-        xlogy(b, b) - xlogy(b, a) for a, b in ((stated, right), (1 - stated, 1 - right))
+        xlogy(b, b) - xlogy(b, a) for a, b in ((predicted, right), (1 - predicted, 1 - right))
     )
-    return float(share @ (stated - right) ** 2), float(share @ divergence)
+    return float(share @ (predicted - right) ** 2), float(share @ divergence)
 
 
 def _line(z: np.ndarray, hits: np.ndarray) -> tuple[float, float]:
-    """Cox intercept and slope, by Newton steps."""
+    """Cox intercept and slope, by Newton's method."""
     design, theta = np.column_stack([np.ones(len(z)), z]), np.zeros(2)
     for _ in range(15):
         mean = 1 / (1 + np.exp(-design @ theta))
@@ -402,7 +416,7 @@ def _line(z: np.ndarray, hits: np.ndarray) -> tuple[float, float]:
 
 
 def block_values(p: np.ndarray, truth: np.ndarray, other: np.ndarray | None) -> dict[str, float]:
-    """All population values that one block of the reference sample gives."""
+    """All population values, estimated from one block of the reference sample."""
     priors, found = truth.mean(axis=0), {}
     for name, score in SCORES.items():
         found[name] = score(p, truth)
@@ -474,5 +488,5 @@ def population(name: str) -> dict[str, Truth]:
 
 @cache
 def reference_rows(name: str, n: int) -> Draw:
-    """Fresh rows, to score fitted calibrators on."""
+    """Fresh rows on which fitted calibrators are evaluated."""
     return worlds()[name].draw(n, np.random.default_rng([2**31 + 999, zlib.crc32(name.encode())]))

@@ -1,4 +1,4 @@
-"""Peak memory of a pass beyond its input, each in a process of its own."""
+"""Peak memory of a pass beyond its input, measured in a separate process for each shape."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from probaudit.engines.memory import gather
 from probaudit.states import Plan
 n, classes, dtype = SHAPES[{name!r}]
 small = Predictions(*rows(100, classes, dtype)[0::2])
-gather(small, Plan.of(small))  # compiled code is loaded, and is not counted
+gather(small, Plan.of(small))  # loads the compiled code, so that it is not counted
 y, z, p = rows(n, classes, dtype)
 del z
 peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024

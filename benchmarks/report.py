@@ -1,4 +1,4 @@
-"""How long a whole report takes, audit and page, and how large the page is."""
+"""Time of a whole report (audit and page), and size of the page."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def run() -> None:
 
     rng = np.random.default_rng(0)
     y, p = rows(300, 3, rng)
-    # compiles, on a first run
+    # A first run compiles.
     pb.audit(y, p, features=rng.normal(size=(300, 2)), repair="compare").to_html()
     for n, classes, features, goal in (
         (10_000, 10, 64, 20),
@@ -39,9 +39,9 @@ def run() -> None:
         y, p = rows(n, classes, rng)
         more = {"features": rng.normal(size=(n, features)).astype(np.float32)} if features else {}
         start = time.perf_counter()
-        found = pb.audit(y, p, repair="compare", **more)
+        audit = pb.audit(y, p, repair="compare", **more)
         audited = time.perf_counter()
-        text = found.to_html()
+        text = audit.to_html()
         done = time.perf_counter()
         name = f"{n:,} x {classes:,}" + (f", {features} features" if features else "")
         line(f"{name}: audit, s", audited - start)

@@ -1,7 +1,9 @@
-"""Speed and memory as ratios, both sides measured in one run, best of several.
+"""Run the benchmarks of speed and memory. Ratios compare two measurements of the same run.
 
-make bench                          all of it
-.venv/bin/python benchmarks/run.py passes        one part; for the names see PARTS
+# all parts
+make bench
+# one part; PARTS has their names
+.venv/bin/python benchmarks/run.py passes
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The command line from a cold shell on a small file, and what the very first run costs."""
+"""Time of the command line on a small file, with compiled code cached and on a first run."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def run() -> None:
         file.write_text("label,p\n" + "\n".join(lines) + "\n")
         audit = (sys.executable, "-m", "probaudit.cli.commands", "audit", str(file), "--probs", "p")
         first = shell(*audit, NUMBA_CACHE_DIR=str(Path(folder, "cache")))
-        found = best(
+        times = best(
             {
                 "audit": lambda: shell(*audit),
                 "sklearn": lambda: shell(sys.executable, "-c", "import sklearn.metrics"),
@@ -33,12 +33,12 @@ def run() -> None:
             },
             seconds=10,
         )
-    line("audit of a small CSV, compiled code cached: seconds", found["audit"])
-    line("import sklearn.metrics: seconds", found["sklearn"])
+    line("audit of a small CSV, compiled code cached: seconds", times["audit"])
+    line("import sklearn.metrics: seconds", times["sklearn"])
     line(
         "audit / (2 x import sklearn.metrics + 1 s)",
-        found["audit"] / (2 * found["sklearn"] + 1),
+        times["audit"] / (2 * times["sklearn"] + 1),
         "goal <= 1",
     )
-    line("import probaudit: seconds", found["import"], "goal <= 0.5")
-    line("the first run ever, compiling: seconds", first)
+    line("import probaudit: seconds", times["import"], "goal <= 0.5")
+    line("first run, with compilation: seconds", first)

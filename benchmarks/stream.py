@@ -1,7 +1,8 @@
-"""Rows in files against pyarrow's own bare scan of the same columns: speed, peak memory, and growth
-with the rows.
+"""Streaming from files: speed relative to pyarrow's bare scan, peak memory, growth with the rows.
 
-python benchmarks/stream.py [folder] writes about 3.3 GB of Parquet there (once) and measures it.
+    python benchmarks/stream.py [FOLDER]
+
+writes about 3.3 GB of Parquet to FOLDER on the first run.
 """
 
 from __future__ import annotations
@@ -18,26 +19,26 @@ import numpy as np
 
 from timing import line
 
-SHAPES = {  # rows, classes, rows of a group
+SHAPES = {  # rows, classes, rows per row group
     "100,000,000 x 2": (100_000_000, 2, 1_000_000),
     "10,000,000 x 2": (10_000_000, 2, 1_000_000),
     "2,000,000 x 100": (2_000_000, 100, 100_000),
-    # too many values for a dictionary: faster to scan
+    # Too many distinct values for a dictionary, so the bare scan is faster.
     "2,000,000 x 100, large groups": (2_000_000, 100, 1_000_000),
 }
 PEAK = """
 import re, sys
-from probaudit.engines.row_source import scan
+from probaudit.engines.choosing import scan
 from probaudit.engines.stream import stream
 stream(scan(sys.argv[1]), progress=False).finalise()
-status = open("/proc/self/status").read()  # of this process, not of its parent
+status = open("/proc/self/status").read()  # ru_maxrss would include the parent process
 print(int(re.search(r"VmHWM:\\s+(\\d+)", status)[1]) / 1024)
 """
 
 
 def write(path: Path, n: int, classes: int, group: int) -> Path:
-    """Labels (int8) and probabilities (float32) of an overconfident classifier, with pyarrow's own
-    defaults."""
+    """Write labels (int8) and probabilities (float32) of an overconfident classifier, with the
+    defaults of pyarrow."""
     import pyarrow as pa
     from pyarrow import parquet
 
@@ -78,7 +79,7 @@ def seconds(job: Callable[[], object]) -> float:
 
 
 def run(folder: Path | None = None, rounds: int = 5) -> None:
-    from probaudit.engines.row_source import scan
+    from probaudit.engines.choosing import scan
     from probaudit.engines.stream import stream
 
     folder = Path(tempfile.gettempdir()) if folder is None else folder
@@ -87,7 +88,7 @@ def run(folder: Path | None = None, rounds: int = 5) -> None:
         path = write(folder / f"probaudit-{n}-{classes}-{group}.parquet", n, classes, group)
         bare, ours = [], []
         source = scan(path)
-        # in turn, so that a noisy moment hits both; the first round warms up
+        # Alternate, so that noise of the machine affects both. The first round warms up.
         for _ in range(rounds + 1):
             bare.append(seconds(lambda p=path: bare_scan(p)))
             ours.append(seconds(lambda s=source: stream(s, progress=False)))
@@ -95,7 +96,7 @@ def run(folder: Path | None = None, rounds: int = 5) -> None:
         line(f"{name}: pyarrow's bare scan, s", min(bare[1:]))
         line(f"{name}: stream, s", times[name])
         line(
-            f"{name}: speed of the stream / of the scan, best of {rounds}",
+            f"{name}: speed of the stream / speed of the scan, best of {rounds}",
             min(bare[1:]) / times[name],
             "goal >= 0.50",
         )

@@ -1,4 +1,4 @@
-"""Best of several, taken in turn, so that a noisy moment hits all sides alike."""
+"""Best-of-several timing. Jobs alternate, so that noise of the machine affects all of them."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from typing import Any
 def best(
     jobs: Mapping[str, Callable[[], Any]], seconds: float = 6.0, at_least: int = 3
 ) -> dict[str, float]:
-    """The least time of each job over rounds in which every job runs once."""
-    found = dict.fromkeys(jobs, float("inf"))
+    """The shortest time of each job, in seconds, over rounds in which every job runs once."""
+    times = dict.fromkeys(jobs, float("inf"))
     for job in jobs.values():
         job()
     end, rounds = time.perf_counter() + seconds, 0
@@ -19,9 +19,9 @@ def best(
         for name, job in jobs.items():
             start = time.perf_counter()
             job()
-            found[name] = min(found[name], time.perf_counter() - start)
+            times[name] = min(times[name], time.perf_counter() - start)
         rounds += 1
-    return found
+    return times
 
 
 def line(name: str, value: float, goal: str = "") -> None:

@@ -1,5 +1,4 @@
-"""Rows to measure on: probabilities as a classifier of middling confidence would give them, and
-labels."""
+"""Rows for the benchmarks: labels and outputs of a moderately confident classifier."""
 
 from __future__ import annotations
 

@@ -16,10 +16,9 @@ SHARED = Path(__file__).parents[1].parent / "shared"
 
 @pytest.fixture(scope="session")
 def shared() -> Path:
-    """The folder with golden numbers and real predictions, beside the repository where it
-    exists."""
+    """The folder `../shared` with reference values and real predictions; skips without it."""
     if not (SHARED / "golden").is_dir():
-        pytest.skip("the folder ../shared with golden numbers and real predictions is absent")
+        pytest.skip("the folder ../shared with reference values and real predictions is absent")
     return SHARED
 
 

@@ -1,4 +1,4 @@
-"""Imports go one way, and importing the package stays light."""
+"""Packages import in one direction, and importing probaudit stays light."""
 
 from __future__ import annotations
 
@@ -13,40 +13,18 @@ from probaudit.data.inputs import RowOptions
 
 ROOT = Path(probaudit.__file__).parent
 
-# A package may import from those before it. Only the pages of results are imported upwards, inside
-# functions.
-ORDER = [
-    *(
-        "version",
-        "errors",
-        "text",
-        "estimate",
-        "kernels",
-        "data",
-        "choices",
-        "simulate",
-        "files",
-        "states",
-    ),
-    *(
-        "engines",
-        "scoring",
-        "calibration",
-        "calibrators",
-        "grouping",
-        "diagrams",
-        "audits",
-        "comparisons",
-    ),
-    *("report", "monitoring", "cli", "__main__"),
-]
-RANK = {name: rank for rank, name in enumerate(ORDER)}
+# A package may import from those before it. The exception: a result imports its own page, inside a
+# function.
+ORDER = """
+    version errors text estimate kernels data choices simulate files states engines scoring
+    calibration calibrators grouping diagrams audits comparisons report monitoring cli __main__
+"""
+RANK = {name: rank for rank, name in enumerate(ORDER.split())}
 PAGES = {("audits", "report"), ("comparisons", "report")}
 
 
 def imports(path: Path, tree: ast.AST) -> set[str]:
-    """The modules of the package, by their first name, that are imported anywhere in the tree of a
-    file."""
+    """The packages and root modules of probaudit that a syntax tree imports anywhere."""
     parts = path.relative_to(ROOT).parts
     found = set()
     for node in ast.walk(tree):
@@ -58,7 +36,7 @@ def imports(path: Path, tree: ast.AST) -> set[str]:
 
 
 def at_top(path: Path) -> set[str]:
-    """What is imported when the file is."""
+    """The packages and root modules that a file imports when it is imported itself."""
     body = [
         node
         for node in ast.parse(path.read_text()).body
@@ -72,12 +50,12 @@ def at_top(path: Path) -> set[str]:
     return imports(path, ast.Module(body, []))
 
 
-def test_every_module_has_a_layer():
+def test_every_package_has_a_rank():
     modules = {path.relative_to(ROOT).parts[0].removesuffix(".py") for path in ROOT.rglob("*.py")}
     assert modules - {"__init__"} == set(RANK)
 
 
-def test_imports_go_one_way():
+def test_packages_import_only_from_lower_packages():
     for path in ROOT.rglob("*.py"):
         own = path.relative_to(ROOT).parts[0].removesuffix(".py")
         if own == "__init__":
@@ -89,14 +67,14 @@ def test_imports_go_one_way():
             )
 
 
-def test_the_root_shows_the_product_at_a_glance():
+def test_the_root_stays_small():
     packages = {path.parent.name for path in ROOT.glob("*/__init__.py")}
     modules = {path.stem for path in ROOT.glob("*.py")}
     assert len(packages) <= 16
     assert len(modules) < 8
 
 
-def test_no_public_name_hides_a_package():
+def test_no_public_name_shadows_a_package():
     packages = {path.parent.name for path in ROOT.glob("*/__init__.py")}
     hidden = {
         name for name in packages if not isinstance(getattr(probaudit, name, probaudit), ModuleType)
@@ -104,7 +82,7 @@ def test_no_public_name_hides_a_package():
     assert not hidden
 
 
-def test_the_facade_only_lists_names():
+def test_the_package_init_only_lists_names():
     body = ast.parse((ROOT / "__init__.py").read_text()).body
     functions = [node.name for node in body if isinstance(node, ast.FunctionDef)]
     others = [node for node in body if not isinstance(node, ast.FunctionDef)]
@@ -114,7 +92,7 @@ def test_the_facade_only_lists_names():
     assert dir(probaudit) == sorted(probaudit.__all__)
 
 
-def test_help_lists_every_option_for_rows():
+def test_docstrings_list_every_row_option():
     for function in (probaudit.audit, probaudit.compare, probaudit.log_score):
         assert all(f"{name}" in function.__doc__ for name in RowOptions.__annotations__)
 
@@ -126,20 +104,10 @@ def test_import_is_light():
             [sys.executable, "-c", code], capture_output=True, text=True, check=True
         ).stdout.split()
     )
-    heavy = {
-        "numba",
-        "scipy",
-        "sklearn",
-        "pyarrow",
-        "pandas",
-        "polars",
-        "narwhals",
-        "matplotlib",
-        "altair",
-        "dask",
-        "torch",
-    }
-    assert not loaded & (heavy | {"rich", "typer"})
+    heavy = """
+        numba scipy sklearn pyarrow pandas polars narwhals matplotlib altair dask torch rich typer
+    """
+    assert not loaded & set(heavy.split())
 
 
 def test_nothing_is_executed_from_data():
@@ -155,11 +123,11 @@ def test_nothing_is_executed_from_data():
         assert not (names | modules) & {"eval", "exec", "pickle", "joblib", "marshal", "dill"}, path
 
 
-def test_resamples_are_drawn_in_one_place():
+def test_only_one_module_resamples():
     found = {path.stem for path in ROOT.rglob("*.py") if ".multinomial(" in path.read_text()}
     assert found == {"resampling"}
 
 
-def test_isotonic_regression_is_our_own():
+def test_isotonic_regression_of_other_packages_is_not_used():
     for path in ROOT.rglob("*.py"):
         assert "isotonic_regression" not in path.read_text(), path

@@ -1,4 +1,4 @@
-"""What the documents say can be called, can be called."""
+"""The examples and links of the documentation work."""
 
 from __future__ import annotations
 
@@ -10,12 +10,16 @@ import pytest
 
 import probaudit as pb
 
-TEXT = (Path(__file__).parents[1] / "docs" / "calibration-errors.md").read_text()
-CALLS = re.findall(r"`([a-z_]+\(y, p[^`]*\))`", TEXT)
+ROOT = Path(__file__).parents[1]
+DOCS = ROOT / "docs"
+PAGES = sorted([*DOCS.glob("*.md"), *ROOT.glob("*.md")])
+CALLS = re.findall(
+    r"`([a-z_]+\(y, p[^`]*\))`", (DOCS / "calibration-errors.md").read_text(encoding="utf-8")
+)
 
 
 @pytest.mark.parametrize("call", CALLS)
-def test_calls_of_the_table(call):
+def test_calls_of_the_table_run(call):
     many, two = pb.simulate.gaussian_posteriors(300, 7), pb.simulate.gaussian_posteriors(300, 2)
     names = {name: getattr(pb, name) for name in pb.__all__}
     events = ("calibration_l", "indices", "_test(y, p)", "differences", "decomposition", "Binary")
@@ -26,5 +30,32 @@ def test_calls_of_the_table(call):
     )
 
 
-def test_there_are_calls():
+def test_the_table_has_calls():
     assert len(CALLS) > 20
+
+
+# The tests of states, monitoring and clusters run the examples of their pages.
+@pytest.mark.parametrize("page", ["comparing", "dependent-rows"])
+def test_examples_run(page, capsys):
+    blocks = re.findall(r"```python\n(.*?)```", (DOCS / f"{page}.md").read_text(), re.DOTALL)
+    assert blocks
+    for block in blocks:
+        exec(block, {})
+    promised = re.findall(r'# Prints "(.*?)"', "".join(blocks))
+    printed = capsys.readouterr().out
+    assert all(text in printed for text in promised)
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_links_lead_to_files(page):
+    links = re.findall(r"\]\(([^)#]+)\)", page.read_text(encoding="utf-8"))
+    local = [link for link in links if not link.startswith("http")]
+    assert [link for link in local if not (page.parent / link).exists()] == []
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_prose_wraps_at_100_characters(page):
+    if page.name == "known-truth.md":
+        pytest.skip("a script writes this page, with one line per reason")
+    lines = page.read_text(encoding="utf-8").splitlines()
+    assert [line for line in lines if len(line) > 100 and not line.startswith("|")] == []

@@ -1,5 +1,4 @@
-"""The benchmark of known truths: its worlds, its sums, its cases, and that its page is up to
-date."""
+"""The known-truth benchmark: its worlds, tallies and cases, and whether its page is up to date."""
 
 from __future__ import annotations
 
@@ -21,8 +20,8 @@ import known_truth_cases as ktc  # noqa: E402
 import known_truth_page as ktp  # noqa: E402
 import known_truth_worlds as ktw  # noqa: E402
 
-# One world of each family; the others differ only in what is drawn. Audits and all classes take
-# seconds each.
+# One case of each family; other worlds differ only in their rows. Expensive families take seconds
+# per run.
 EXPENSIVE = ("audit", "class grouping", "selection")
 CHEAP = [
     min((case for case in ktc.cases() if case.family == family), key=lambda case: case.n)
@@ -51,9 +50,8 @@ def test_every_family_runs(case, monkeypatch):
 
 
 @pytest.mark.parametrize("world", list(ktw.worlds()))
-def test_worlds_draw_what_they_say(world):
-    """Labels follow the stated probabilities: the total of (label - truth) is within five standard
-    deviations."""
+def test_labels_follow_the_true_probabilities(world):
+    """The sum of (label - truth) is within five standard deviations of 0."""
     draw = ktw.worlds()[world].sample(3_000, 0)
     again = ktw.worlds()[world].sample(3_000, 0)
     assert np.array_equal(draw.p, again.p)
@@ -72,7 +70,7 @@ def test_population_values_against_the_package():
     draw = ktw.worlds()["logits x 1.7, K = 3"].sample(4_000, 1)
     values = ktw.block_values(draw.p, draw.truth, None)
     y, p, weights = np.tile([0, 1, 2], 4_000), np.repeat(draw.p, 3, axis=0), draw.truth.ravel()
-    found = {
+    estimates = {
         "log": pb.log_score(y, p, sample_weight=weights),
         "brier": pb.brier_score(y, p, sample_weight=weights),
         "reject": pb.bayes_risk(y, p, pb.Cost.zero_one(3, reject=0.1), sample_weight=weights),
@@ -81,9 +79,9 @@ def test_population_values_against_the_package():
         "classwise": pb.calibration_error(y, p, sample_weight=weights, lens=pb.Classwise()),
         "top 2": pb.calibration_error(y, p, sample_weight=weights, lens=ktc.AMONG_TWO),
     }
-    for name, value in found.items():
+    for name, value in estimates.items():
         assert values[name] == pytest.approx(float(value), rel=1e-9), name
-    # Another grid.
+    # Computed on another grid, so less precise.
     assert values["smooth"] == pytest.approx(
         float(pb.smooth_calibration_error(y, p, sample_weight=weights)), rel=2e-3
     )
@@ -103,16 +101,16 @@ def test_closed_forms():
     assert 0.97 < known / pb.simulate.unfair_groups(10).grouping_loss < 1
 
 
-def test_tallies_count_what_they_should():
+def test_tallies():
     tally = kt.Tally()
     for low, high in ((0.1, 0.3), (0.25, 0.4), (-0.2, -0.1)):
-        tally.add(ktc.Found(0.2, low, high), ktw.Truth(0.2))
+        tally.add(ktc.Outcome(0.2, low, high), ktw.Truth(0.2))
     tally.add(ValueError("no"), ktw.Truth(0.2))
     assert (tally.runs, tally.failed, tally.covered, tally.starts_below) == (3, 1, 1, 2)
     assert (tally.above_zero, tally.below_zero, tally.why) == (2, 1, "ValueError: no")
     test = kt.Tally()
     for p in (0.01, 0.05, 0.06):
-        test.add(ktc.Found(p_value=p), None)
+        test.add(ktc.Outcome(p_value=p), None)
     assert (test.runs, test.alarms) == (3, 2)
     assert (tally + tally).covered == 2
 
@@ -132,7 +130,7 @@ def test_marks():
     assert row(0.95, false_alarms=0.08).marked
 
 
-def test_a_run_goes_on_where_it_stopped(tmp_path, monkeypatch):
+def test_an_interrupted_run_resumes(tmp_path, monkeypatch):
     monkeypatch.setattr(ktw, "BLOCK_VALUES", 20_000)
     ktw.population.cache_clear()
     cases = [
@@ -143,13 +141,13 @@ def test_a_run_goes_on_where_it_stopped(tmp_path, monkeypatch):
     lines = path.read_text().splitlines()
     path.write_text("\n".join(lines) + '\n{"case": "cut o')
     path.write_text(path.read_text() + "\n")
-    found = kt.run(cases, 5, path, processes=1)
+    resumed = kt.run(cases, 5, path, processes=1)
     whole = kt.run(cases, 5, tmp_path / "whole.jsonl", processes=1)
     ktw.population.cache_clear()
     name = cases[0].name
-    assert found.done[name] == set(range(5))
+    assert resumed.done[name] == set(range(5))
     for item, tally in whole.tallies[name].items():
-        other = found.tallies[name][item]
+        other = resumed.tallies[name][item]
         assert (tally.runs, tally.covered) == (other.runs, other.covered)
         assert tally.bias == pytest.approx(other.bias, abs=1e-12)
     assert kt.load(path, "another version").done == {}
@@ -161,8 +159,8 @@ def test_the_page_has_every_case():
     assert ktp.page_keys(text) == ktp.expected_keys()
 
 
-def test_the_page_explains_what_it_marks():
+def test_the_page_explains_every_marked_cell():
     text = kt.PAGE.read_text()
     if "trial run" in text:
-        pytest.skip("the page is a trial run: with few replications, marks mean nothing")
+        pytest.skip("a trial run has too few replications to explain marked cells")
     assert ktp.UNEXPLAINED not in text

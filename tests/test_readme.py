@@ -1,4 +1,4 @@
-"""What the README says is true."""
+"""The examples of the README run, and its output is current."""
 
 from __future__ import annotations
 
@@ -66,15 +66,15 @@ def test_the_commands_run(command, tmp_path, monkeypatch):
     assert result.exit_code == 0, result.output
 
 
-def test_there_are_commands():
+def test_every_command_is_found():
     assert len(COMMANDS) == 15
 
 
-def test_the_first_output_is_that_of_the_command(shared, tmp_path, monkeypatch):
-    found = np.load(shared / "data" / "ferrer_pneumoniamnist_resnet50.npz")
-    p = softmax(found["logits"].astype(np.float64), axis=1)
+def test_the_output_shown_is_current(shared, tmp_path, monkeypatch):
+    data = np.load(shared / "data" / "ferrer_pneumoniamnist_resnet50.npz")
+    p = softmax(data["logits"].astype(np.float64), axis=1)
     monkeypatch.chdir(tmp_path)
-    pd.DataFrame({"label": found["labels"], "p_0": p[:, 0], "p_1": p[:, 1]}).to_csv(
+    pd.DataFrame({"label": data["labels"], "p_0": p[:, 0], "p_1": p[:, 1]}).to_csv(
         "preds.csv", index=False
     )
     shown = CliRunner().invoke(app, ["audit", "preds.csv"], env={"COLUMNS": "100"}).output

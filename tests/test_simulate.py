@@ -1,5 +1,4 @@
-"""The simulated world of Ferrer & Ramos 2025, Appendix C, against its closed form and against
-Figure 4."""
+"""The simulated data of Ferrer & Ramos 2025, Appendix C, against closed forms and Figure 4."""
 
 from __future__ import annotations
 
@@ -24,7 +23,7 @@ from probaudit.simulate import gaussian_posteriors
         (1, 2, 0.8, [1, 0]),
     ],
 )
-def test_rows_of_each_class_are_the_closest_integer(n, classes, prior, counts):
+def test_class_counts_are_rounded_priors(n, classes, prior, counts):
     world = gaussian_posteriors(n, classes, prior=prior)
     assert np.bincount(world.y, minlength=classes).tolist() == counts
     assert world.priors == pytest.approx([prior] + [(1 - prior) / (classes - 1)] * (classes - 1))
@@ -34,7 +33,7 @@ def test_rows_of_each_class_are_the_closest_integer(n, classes, prior, counts):
         assert p.sum(axis=1) == pytest.approx(1, abs=1e-12)
 
 
-def test_a_seed_is_a_world():
+def test_the_same_seed_gives_the_same_world():
     first, same, other = (gaussian_posteriors(50, 3, seed=seed) for seed in (1, 1, 2))
     assert (first.y == same.y).all()
     assert (first.cal == same.cal).all()
@@ -42,9 +41,9 @@ def test_a_seed_is_a_world():
     assert (np.diff(first.y) != 0).sum() > 5  # rows are shuffled, not sorted by class
 
 
-def test_three_ways_to_be_miscalibrated():
-    """Appendix C, steps 5 and 6: mcp has the prior .9 for the last class; mcs and mcps are powers,
-    normalised."""
+def test_miscalibrated_posteriors():
+    """Appendix C, steps 5 and 6: mcp has the prior 0.9 for the last class; mcs and mcps are
+    normalised powers."""
     world = gaussian_posteriors(500, 4, prior=0.7, scale=3.0, seed=4)
 
     def normalised(a):
@@ -58,8 +57,7 @@ def test_three_ways_to_be_miscalibrated():
 
 @pytest.mark.parametrize("classes", [2, 3, 10])
 def test_cal_is_calibrated_and_the_others_are_not(classes):
-    """Given any function of the posterior, the share of a class is the mean posterior, to sampling
-    error."""
+    """For functions g of the posterior, (label - posterior) g has mean 0 up to sampling error."""
     world = gaussian_posteriors(100_000, classes, seed=5)
 
     def worst(p):
@@ -79,8 +77,7 @@ def test_cal_is_calibrated_and_the_others_are_not(classes):
     [(2, 0.15, 0.6, 1.0), (2, 0.19, 0.8, 1.0), (5, 0.15, 0.8, math.sqrt(2)), (5, 0.5, 0.3, 1.0)],
 )
 def test_log_odds_are_normal(classes, variance, prior, distance):
-    """Means at distance D give log-odds of two classes N(+-D^2 / 2v, D^2 / v) beside their priors'
-    log-odds."""
+    """Means at distance D give log odds N(+-D^2 / 2v, D^2 / v) plus the log odds of the priors."""
     world = gaussian_posteriors(
         40_000, classes, prior=prior, variance=variance, distance=distance, seed=6
     )
@@ -107,7 +104,7 @@ def test_log_odds_are_normal(classes, variance, prior, distance):
         ("n", -5),
     ],
 )
-def test_refused(argument, value):
+def test_invalid_arguments_raise(argument, value):
     with pytest.raises(pb.InputError) as caught:
         gaussian_posteriors(**{argument: value})
     assert caught.value.argument == argument
@@ -115,8 +112,8 @@ def test_refused(argument, value):
 
 @pytest.fixture(scope="module")
 def figure_4():
-    """The four systems of Ferrer & Ramos 2025, Section 3.1, with four times its rows, so that most
-    of the noise is the paper's."""
+    """The four systems of Ferrer & Ramos 2025, Section 3.1, with four times as many rows, so that
+    most of the noise is that of the paper."""
     n = 400_000
     under = gaussian_posteriors(n, prior=0.6, variance=0.15, scale=0.48, seed=7)
     over = gaussian_posteriors(n, prior=0.6, variance=0.15, scale=2.0, seed=7)
@@ -144,16 +141,16 @@ def test_figure_4(shared, figure_4, system):
     for name, value in found.items():
         assert float(value) == pytest.approx(golden[name], rel=0.02), name
     thresholds = np.array([0.1, 0.25, 0.5, 0.75, 0.9])
-    # The axis of the figure is the threshold on H_2, our second class: mirrored against a_1 of Eq.
-    # 34.
+    # The axis of the figure is the threshold on H_2, our second class. It is mirrored against a_1
+    # of Eq. 34.
     risks = pb.risk_curve(y, p, thresholds=thresholds).risk
     for t, risk in zip(thresholds, risks, strict=True):
         assert risk == pytest.approx(golden[f"Risk_t={t:g}"], rel=0.04), t
 
 
-def test_systems_alike_in_one_score_differ_in_another(figure_4):
-    """Section 3.1: mcs-u, mcs-o and cal-h are identical in terms of CE, not of BS; the errors of
-    the first three agree."""
+def test_systems_with_equal_log_loss_differ_in_brier_score(figure_4):
+    """Section 3.1: mcs-u, mcs-o and cal-h have the same CE, but not the same BS. The error rates of
+    the first three systems are equal."""
     nce = {name: float(pb.log_score(*rows, normalize=True)) for name, rows in figure_4.items()}
     nbs = {name: float(pb.brier_score(*rows, normalize=True)) for name, rows in figure_4.items()}
     assert [nce["mcs-o"], nce["cal-h"]] == pytest.approx([nce["mcs-u"]] * 2, rel=0.02)
@@ -171,10 +168,10 @@ def test_systems_alike_in_one_score_differ_in_another(figure_4):
     ("variance", "scale"), [(0.15, 1.0), (0.15, 0.48), (0.15, 2.0), (0.19, 1.0)]
 )
 def test_figure_4_against_its_expectation(variance, scale):
-    """The published curves are one draw of 100,000 rows, 0.5% to 1.5% below what is expected; this
-    is exact, by quadrature.
+    """The published curves come from one sample of 100,000 rows and are 0.5% to 1.5% below their
+    expectation, which is computed here by quadrature.
 
-    Given the class, log-odds are N(+-1 / 2v, 1 / v) beside those of the priors.
+    Given the class, log odds are N(+-1 / 2v, 1 / v) plus the log odds of the priors.
     """
     nodes, weights = np.polynomial.hermite_e.hermegauss(200)
     weights = weights / weights.sum()

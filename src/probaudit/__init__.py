@@ -41,14 +41,15 @@ from .choices.scores import Brier, Cost, Log, RiskWeighted
 from .choices.selections import LabelIs, Mask, OutputIn, PredictedIs, Selection
 from .comparisons.comparison import Comparison, compare
 from .data.predictions import Predictions
-from .engines.scanning import scan
+from .engines.choosing import scan
 from .errors import InputError
 from .estimate import Estimate
 from .files.reading import read
 from .grouping.budget import Budget, loss_budget
 from .grouping.loss import GroupingLoss, GroupingRates, grouping_loss, grouping_rates
 from .grouping.regions import BalancedStump, KMeansRegions, Regions, StumpRegions, TreeRegions
-from .monitoring.monitor import Alarm, Monitor
+from .monitoring.alarm import Alarm
+from .monitoring.monitor import Monitor
 from .scoring.decision_curve import BestThreshold, DecisionCurve, best_threshold, decision_curve
 from .scoring.divergence import score_divergence
 from .scoring.proper_scores import bayes_risk, brier_score, log_score

@@ -60,6 +60,17 @@ class Estimate(float):
     def interval(self) -> tuple[float, float]:
         return self.low, self.high
 
+    @property
+    def error_bar(self) -> tuple[float, float, float]:
+        """The value, and its interval extended to include it. A calibration error is biased
+        upwards and may lie outside the interval, which is for the error of the population.
+
+        >>> Estimate(0.5, low=0.1, high=0.4).error_bar
+        (0.5, 0.1, 0.5)
+        """
+        value = float(self)  # the second argument, so that NaN ends remain
+        return value, min(self.low, value), max(self.high, value)
+
     def __repr__(self) -> str:
         text = f"{float(self):.6g}"
         if math.isfinite(self.low):

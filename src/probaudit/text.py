@@ -1,8 +1,98 @@
-"""Numbers and names as text."""
+"""Numbers and names as text: one format for each kind of number, wherever it appears.
+
+Errors and scores have four decimals in tables and captions and three in sentences, shares one
+decimal of a percent in tables and none in headlines. No number has an exponent, and a negative one
+has a real minus sign.
+"""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
+from decimal import Decimal
+
+MISSING = "–"
+NOISE = 15  # decimals beyond which there is only rounding error
+
+
+def _minus(text: str) -> str:
+    """Replace hyphens by minus signs."""
+    return text.replace("-", "−")
+
+
+def number(x: float, decimals: int = 4) -> str:
+    """An error or a score.
+
+    >>> number(0.25), number(0.00002), number(-0.5), number(-1e-17), number(0.12345, 3)
+    ('0.2500', '< 0.0001', '−0.5000', '0.0000', '0.123')
+    """
+    x = round(float(x), NOISE) + 0.0
+    if math.isnan(x):
+        return MISSING
+    if math.isinf(x):
+        return "∞" if x > 0 else "−∞"
+    least = 10.0**-decimals
+    if 0 < abs(x) < least / 2:
+        return f"< {least:.{decimals}f}" if x > 0 else f"> −{least:.{decimals}f}"
+    return _minus(f"{x:.{decimals}f}")
+
+
+def short_number(x: float) -> str:
+    """An error or a score in a sentence: three decimals.
+
+    >>> short_number(0.12345), short_number(0.0002), short_number(-0.5)
+    ('0.123', '< 0.001', '−0.500')
+    """
+    return number(x, 3)
+
+
+def significant(x: float, digits: int = 3) -> str:
+    """A number of any size, with a number of significant digits.
+
+    >>> significant(0.000012345), significant(-1234.5), significant(2.0)
+    ('0.0000123', '−1,230', '2')
+    """
+    if not math.isfinite(x):
+        return number(x)
+    return _minus(f"{Decimal(f'{float(x):.{digits}g}'):,f}")
+
+
+def percent(share: float) -> str:
+    """A share in a table, to 0.1%. Rounding error in a sum never changes the text.
+
+    >>> percent(0.1234), percent(-0.014), percent(-1e-9), percent(float("nan"))
+    ('12.3%', '−1.4%', '0.0%', '–')
+    """
+    if not math.isfinite(share):
+        return number(share)
+    return _minus(f"{round(round(float(share), 12), 3) + 0.0:.1%}")
+
+
+def whole_percent(share: float) -> str:
+    """A share in a headline, in whole percent.
+
+    >>> whole_percent(-0.001), whole_percent(-0.014)
+    ('0%', '−1%')
+    """
+    return _minus(f"{round(share, 2) + 0.0:.0%}")
+
+
+def p_value(p: float) -> str:
+    """A p-value in a table.
+
+    >>> p_value(0.0321), p_value(1e-9), p_value(0.5)
+    ('0.032', '< 0.001', '0.500')
+    """
+    return MISSING if math.isnan(p) else "< 0.001" if p < 0.001 else f"{p:.3f}"
+
+
+def p_words(p: float) -> str:
+    """A p-value in a sentence.
+
+    >>> p_words(0.0321), p_words(1e-9), p_words(0.0042)
+    ('p = 0.03', 'p < 0.001', 'p = 0.004')
+    """
+    return "p < 0.001" if p < 0.001 else f"p = {p:.3f}" if p < 0.0095 else f"p = {p:.2f}"
 
 
 def counted(rows: int) -> str:
@@ -24,13 +114,13 @@ def fraction(share: float) -> str:
     return f"1/{whole}" if whole > 1 and 1 / whole == share else f"{share:g}"
 
 
-def whole_percent(share: float) -> str:
-    """A share in whole percent, never as minus zero.
+def capitalised(sentence: str) -> str:
+    """A sentence with a capital first letter; the rest is unchanged.
 
-    >>> whole_percent(-0.001), whole_percent(-0.014)
-    ('0%', '-1%')
+    >>> capitalised("the log loss of TOT")
+    'The log loss of TOT'
     """
-    return f"{round(share, 2) + 0.0:.0%}"
+    return sentence[:1].upper() + sentence[1:]
 
 
 def listed(names: Sequence[str]) -> str:

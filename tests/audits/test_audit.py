@@ -12,8 +12,8 @@ import pytest
 
 import probaudit as pb
 from probaudit import simulate
-from probaudit.audits.advice import COMMANDS, Calibrate
 from probaudit.audits.case import Case
+from probaudit.audits.finding import COMMANDS, Calibrate
 from probaudit.audits.gate import Threshold, failures
 from probaudit.audits.verdict import RULES, against_chance, hidden_groups, infinite_log_score
 from probaudit.engines.memory import evidence_of
@@ -58,7 +58,7 @@ def test_json_is_complete_and_strict(world, tmp_path):
     assert found["findings"][0].keys() == keys
 
 
-def test_what_is_infinite_is_null_in_json():
+def test_infinite_numbers_are_null_in_json():
     audit = pb.audit([0, 1, 1], [[1.0, 0.0], [1.0, 0.0], [0.2, 0.8]])
     found = json.loads(audit.to_json())["estimates"]["log_score"]
     assert found["value"] is None
@@ -96,7 +96,7 @@ def test_flat_and_frame_have_every_number(world):
     ("options", "rule"),
     [({"repair": "all"}, "compare"), ({"calibrator": "temperature"}, "fitted calibrator")],
 )
-def test_choices_are_checked_before_any_work(world, options, rule):
+def test_arguments_are_checked_before_the_pass(world, options, rule):
     with pytest.raises(pb.InputError, match=rule):
         pb.audit(world.y, world.cal, **options)
 
@@ -132,7 +132,7 @@ def test_weights_of_any_size(world):
     assert all(np.isfinite(error.estimate) for error in found.errors)
 
 
-def test_what_a_calibrator_would_gain(world):
+def test_calibration_loss_of_an_audit(world):
     audit, loss = pb.audit(world.y, world.mcs), pb.calibration_loss(world.y, world.mcs)
     assert audit["calibration_loss"] == loss.loss
     assert audit["calibration_loss.relative"] == loss.relative
@@ -153,7 +153,7 @@ def test_what_a_calibrator_would_gain(world):
     )
 
 
-def test_with_features_it_says_who_is_misjudged():
+def test_features_reveal_misjudged_regions():
     world = simulate.neural_outputs(4000, seed=1)
     audit = pb.audit(world.y, world.scores, features=world.features)
     budget = pb.loss_budget(world.y, world.scores, world.features)
@@ -170,7 +170,7 @@ def test_with_features_it_says_who_is_misjudged():
     assert "hidden_groups" not in rules(plain)
 
 
-def test_given_groups_are_found_to_be_misjudged():
+def test_misjudged_given_groups_are_reported():
     world = simulate.unfair_groups(6000)
     audit = pb.audit(world.y, world.scores, columns={"group": world.group}, regions=["group"])
     assert rules(audit)["hidden_groups"] == "warning"
@@ -267,7 +267,7 @@ FIRING = {
 }
 
 
-def test_calibration_error_is_shown_beside_chance(world):
+def test_calibration_error_is_shown_with_the_value_expected_if_calibrated(world):
     audit = pb.audit(world.y, world.cal)
     assert audit.calibration.value == pytest.approx(
         pb.calibration_error(world.y, world.cal), abs=1e-12
@@ -336,13 +336,13 @@ def test_rules_fire_and_do_not_fire(world, rule):
     assert quiet is None or rule not in rules(quiet)
 
 
-def test_few_rows_are_those_that_cannot_show_an_error_of_five_points(world):
+def test_few_rows_means_an_error_of_five_points_is_undetectable(world):
     text = next(
         finding.text
         for finding in pb.audit(world.y[:150], world.cal[:150]).findings
         if finding.rule == "few_rows"
     )
-    assert "a calibrated model has errors up to" in text
+    assert "a calibrated model would have an error of up to" in text
     rare = np.where(np.arange(len(world.y)) < 3, 2, world.y)
     thin = pb.audit(rare, np.column_stack([world.cal * 0.998, np.full(len(world.y), 0.002)]))
     assert "1 class has fewer than 10 rows" in thin.verdict
@@ -368,7 +368,7 @@ def test_infinite_rows_are_named(world):
     assert calibrated(world).findings[0].rows == ()
 
 
-def test_what_calibrator_gains_is_said(world):
+def test_the_gain_of_a_calibrator_is_reported(world):
     plain, many = pb.audit(world.y, world.mcs), pb.audit(world.y, world.mcs, repair="compare")
     assert "by bias-corrected temperature" in plain.verdict
     best = next(repair for repair in many.repairs if repair.recommended)
@@ -379,7 +379,7 @@ def test_what_calibrator_gains_is_said(world):
     assert f"{best.gain:.1%} of the log loss" in finding.text
 
 
-def test_findings_say_what_to_do_and_why(world):
+def test_findings_have_advice_and_a_reference(world):
     audit = pb.audit(1 - world.y, world.mcs, costs=[[0, 1], [1, 0]])
     for finding in audit.findings:
         assert finding.advice or finding.level in ("good", "note")
@@ -420,7 +420,7 @@ def test_against_class_frequencies_has_three_levels(world):
     )
 
 
-def test_the_gravest_finding_comes_first():
+def test_the_most_serious_finding_comes_first():
     audit = pb.audit([0, 1, 7], [[1.0, 0.0], [1.0, 0.0], [0.5, 0.5]], on_bad_rows="drop")
     assert [finding.level for finding in audit.findings] == sorted(
         (finding.level for finding in audit.findings), key=["bad", "warning", "good", "note"].index
@@ -439,19 +439,19 @@ def test_absent_classes_keep_their_column():
     ("text", "expected"),
     [("log_score=0.5", 0.5), ("accuracy=90%", 0.9), ("a.b = 1e-3", 1e-3), ("x=5 %", 0.05)],
 )
-def test_thresholds_are_read(text, expected):
+def test_thresholds_are_parsed(text, expected):
     assert Threshold.parse(text, "max").bound == pytest.approx(expected)
 
 
 @pytest.mark.parametrize(
     "text", ["log_score", "=3", "log_score=", "log_score=high", "log_score=nan"]
 )
-def test_thresholds_that_cannot_be_read(text):
+def test_invalid_thresholds_raise(text):
     with pytest.raises(pb.InputError, match="NAME=VALUE"):
         Threshold.parse(text, "max")
 
 
-def test_a_bound_holds_at_equality_and_never_for_what_is_no_number():
+def test_a_threshold_holds_at_equality_and_never_for_nan():
     values = {"a": 0.5, "b": float("nan"), "c": float("inf")}
     held = [Threshold("a", "max", 0.5), Threshold("a", "min", 0.5), Threshold("c", "min", 1)]
     broken = [
@@ -469,7 +469,7 @@ def test_columns_of_many_values_are_named(world):
     audit = pb.audit(
         world.y, world.cal, columns={"zip": np.arange(len(world.y)) % 80}, repair=False
     )
-    assert "zip has 80 values; the limit is 50 values" in audit.verdict
+    assert "zip has 80 values. A column needs one value per row and at most 50" in audit.verdict
 
 
 def test_error_rate_and_accuracy_have_one_interval(world):
@@ -482,19 +482,19 @@ def test_error_rate_and_accuracy_have_one_interval(world):
             assert 0 <= audit[name].low <= audit[name] <= audit[name].high <= 1
 
 
-def test_of_one_class_there_is_no_normalised_score():
+def test_one_class_has_no_normalised_score():
     audit = pb.audit([0] * 20, np.linspace(0.1, 0.6, 20))
     for name in ("log_score", "brier_score", "error_rate"):
         assert np.isnan(audit[f"{name}.normalized"])
         assert np.isfinite(audit[name])
 
 
-def test_a_test_that_could_see_nothing_is_no_good_news(world):
+def test_a_test_without_power_is_not_good_news(world):
     few = next(
         f for f in pb.audit(world.y[:60], world.cal[:60]).findings if f.rule == "against_chance"
     )
     assert few.level == "note"
-    assert "these rows are too few" in few.text
+    assert "there are too few rows" in few.text
     found = pb.audit(world.y, world.cal, repair=False)
     ece = found.errors[0]
     ece = replace(ece, test=replace(ece.test, p_value=0.03, null_mean=0.0))
@@ -504,7 +504,7 @@ def test_a_test_that_could_see_nothing_is_no_good_news(world):
     assert perhaps.text.startswith("Possibly miscalibrated")
 
 
-def test_errors_of_two_classes_that_cancel_in_the_most_probable_one_are_told():
+def test_class_errors_that_cancel_in_the_top_label_are_reported():
     rng = np.random.default_rng(0)
     p = rng.uniform(0.05, 0.9, 4000)
     found = next(
@@ -516,7 +516,7 @@ def test_errors_of_two_classes_that_cancel_in_the_most_probable_one_are_told():
     assert found.text.startswith("Miscalibrated: class True has a calibration error of 0.0")
 
 
-def test_two_rows_cannot_tell():
+def test_two_rows_are_undecided():
     assert "can be used: they" not in pb.audit([0, 1], [0.2, 0.8]).headline
     y, p = np.repeat([0, 1, 0, 1], [27, 3, 3, 27]), np.repeat([0.1, 0.9], 30)
     found = pb.audit(y, p, repair=False)
@@ -525,9 +525,9 @@ def test_two_rows_cannot_tell():
     assert found.headline == words
 
 
-def test_the_headline_considers_every_test(world):
-    """Errors that cancel in the most probable class: the second and third class share their
-    probability wrongly."""
+def test_the_headline_uses_every_test(world):
+    """Errors that cancel in the most probable class: probability is wrongly divided between the
+    second and third class."""
     rng = np.random.default_rng(0)
     top = rng.uniform(0.5, 0.95, 6000)
     y = np.where(rng.random(6000) < top, 0, 1 + (rng.random(6000) < 0.5))
@@ -549,10 +549,17 @@ def test_the_headline_considers_every_test(world):
             "note",
             "No hidden groups detected with these features: they cost at least 0.0%",
         ),
-        (-0.1, 0.01, 0.2, 1.0, "note", "at least 1.0% of the Brier score, a lower bound"),
+        (
+            -0.1,
+            0.01,
+            0.2,
+            1.0,
+            "note",
+            "of the Brier score (95% interval −10.0% to 20.0%), a lower bound",
+        ),
         (-0.01, -0.001, 0.01, 1.0, "note", "not ruled out"),
         (-0.01, 0.001, 0.01, 0.4, "note", "Only 40.0% of the rows were searched"),
-        (0.0, 0.0, 0.0, 0.0, "note", "Too few rows to look for hidden groups."),
+        (0.0, 0.0, 0.0, 0.0, "note", "Too few rows to search for hidden groups."),
         (0.02, 0.05, 0.08, 1.0, "warning", "at least 5.0% of the Brier score"),
     ],
 )
@@ -569,9 +576,9 @@ def test_a_lower_bound_is_never_good_news(low, share, high, searched, level, wor
     assert "up to" not in finding.text
 
 
-def test_hidden_groups_are_looked_for_in_small_bins_and_silence_is_no_good_news():
-    """Half of the Brier score is lost to one hidden group; bins of 100 rows are too few for regions
-    of 30."""
+def test_small_bins_are_searched_and_no_search_is_not_good_news():
+    """One hidden group costs half of the Brier score; bins of 100 rows are too small for regions of
+    30 rows."""
     world = simulate.linked_scores(1500, lambda s: np.minimum(1, 2 * s), seed=11)
     assert (
         rules(pb.audit(world.y, world.scores, features=world.features, repair=False))[
@@ -581,19 +588,19 @@ def test_hidden_groups_are_looked_for_in_small_bins_and_silence_is_no_good_news(
     )
     few = pb.audit(world.y[:60], world.scores[:60], features=world.features[:60], repair=False)
     assert few.budget.found.searched == 0
-    assert "Too few rows to look for hidden groups" in few.verdict
+    assert "Too few rows to search for hidden groups" in few.verdict
 
 
 @pytest.fixture(scope="module")
 def wavy():
-    """Outputs that are too low here and too high there, which no temperature repairs."""
+    """Outputs that are alternately too low and too high, which no temperature repairs."""
     rng = np.random.default_rng(0)
     p = rng.uniform(0.02, 0.98, 6000)
     y = rng.random(6000) < np.clip(p + 0.15 * np.sin(8 * np.pi * p), 0, 1)
     return y.astype(int), p
 
 
-def test_one_calibrator_that_gains_nothing_does_not_mean_that_nothing_can_be_repaired(wavy, world):
+def test_one_calibrator_without_gain_does_not_rule_out_others(wavy, world):
     y, p = wavy
     alone = pb.audit(y, p)
     said = next(finding for finding in alone.findings if finding.rule == "miscalibration_costs")
@@ -621,7 +628,7 @@ def test_one_calibrator_that_gains_nothing_does_not_mean_that_nothing_can_be_rep
 
 
 @pytest.mark.parametrize("rows", [700, 1200])  # a budget of the top label, and one of all classes
-def test_a_bin_of_outputs_is_no_group_that_is_misjudged(rows):
+def test_a_bin_of_outputs_is_not_reported_as_a_misjudged_group(rows):
     rng = np.random.default_rng(0)
     y, p = rng.integers(0, 2, rows), rng.random(rows)
     noise = np.where(np.abs(p - 0.5) > 0.25, rng.random(rows), 0)  # constant in the bins between
@@ -633,7 +640,7 @@ def test_a_bin_of_outputs_is_no_group_that_is_misjudged(rows):
     assert all("noise" in region.rule for region in found.misjudged(len(table)))
 
 
-def test_a_share_lies_within_the_interval_that_is_shown():
+def test_a_share_lies_within_its_interval():
     rng = np.random.default_rng(0)
     y = rng.integers(0, 2, 3000)
     found = pb.audit(y, np.abs(y - rng.uniform(0, 0.001, 3000)), repair=False)
@@ -642,7 +649,7 @@ def test_a_share_lies_within_the_interval_that_is_shown():
     assert 99 < low <= share <= high < 100.05
 
 
-def test_groups_are_named_as_they_were_given(world):
+def test_groups_keep_the_names_the_caller_gave(world):
     pd = pytest.importorskip("pandas")
     n = len(world.y)
     columns = pd.DataFrame(
@@ -681,10 +688,9 @@ def test_words_for_stated_confidences(world):
         1 - world.cal.max(axis=1), world.cal.argmax(axis=1) == world.y
     )
     for audit in (pb.audit(rows), pb.audit(wrong), pb.audit(rows.take(np.arange(90)))):
-        assert "always stating the mean accuracy" in audit.verdict
+        assert "the base-rate forecast" in audit.verdict
         assert "most probable class" not in audit.verdict
         assert "class frequencies" not in audit.verdict
-        assert "base-rate" not in audit.headline
     assert "the stated answer" in pb.audit(wrong).verdict
     assert (
         "All answers are right"
@@ -692,7 +698,7 @@ def test_words_for_stated_confidences(world):
     )
 
 
-def test_few_rows_do_not_show_that_a_model_is_no_better(world):
+def test_few_rows_do_not_show_that_a_model_is_hardly_better(world):
     rng = np.random.default_rng(0)
     few = pb.audit(world.y[:12], np.clip(world.cal[:12, 1] + rng.normal(0, 0.4, 12), 0.05, 0.95))
     assert few.headline.endswith(
@@ -703,18 +709,18 @@ def test_few_rows_do_not_show_that_a_model_is_no_better(world):
     assert "Only 1 row:" in pb.audit([1], [0.4]).verdict
 
 
-def test_where_nothing_is_to_be_repaired_no_repair_is_named():
+def test_no_calibrator_is_recommended_where_none_helps():
     world = simulate.gaussian_posteriors(800, 2, seed=1)
     audit = pb.audit(world.y, world.cal, repair="compare")
     assert next(repair.name for repair in audit.repairs if repair.recommended) == "identity"
     finding = next(finding for finding in audit.findings if finding.rule == "miscalibration_costs")
     assert finding.level in ("good", "note")
-    assert "calibrators helps (the best, " in finding.text
+    assert "calibrators helps. The best, " in finding.text
     assert "original" not in finding.text
     assert not finding.advice
 
 
-def test_rows_of_a_sample_are_called_so():
+def test_rows_of_a_sample_are_reported_as_a_sample():
     rows = pb.Predictions([0, 1, 1, 0, 0, 1], np.array([0.2, 0.0, 0.7, 1.0, 0.0, 0.3]))
     whole = evidence_of(rows, Plan.of(rows))
     part = replace(whole, sample=rows.take(np.array([0, 3])), places=np.array([0, 3]))

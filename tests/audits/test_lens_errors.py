@@ -1,5 +1,4 @@
-"""Errors by lens: the values of the public functions, and nulls and intervals against draws of the
-rows themselves."""
+"""Errors by lens agree with the public functions; nulls and intervals agree with simulations."""
 
 from __future__ import annotations
 
@@ -13,7 +12,7 @@ from scipy.stats import norm
 import probaudit as pb
 from probaudit.audits import groups, lens_errors
 from probaudit.audits.repairs import among
-from probaudit.calibration import gap_tails
+from probaudit.calibration import significance
 from probaudit.calibration.fine_grid import FineGrid
 from probaudit.calibration.null import BinomialNull
 from probaudit.engines.memory import evidence_of
@@ -69,7 +68,7 @@ def test_values_are_those_of_the_functions(world, found):
     )
 
 
-def test_errors_of_a_sample_say_that_they_come_from_a_grid(world, monkeypatch):
+def test_definitions_of_a_sample_mention_the_grid(world, monkeypatch):
     monkeypatch.setattr(sampling, "SAMPLE_ROWS", 500)
     audit = pb.audit(world.y, world.mcs, repair=False)
     found = {error.name: error.estimate for error in audit.errors}
@@ -91,7 +90,7 @@ def test_the_definition_says_which_error_it_is(world, found):
     assert len({error.title for error in found.values()}) == len(found)
 
 
-def test_nulls_are_those_of_labels_drawn_for_each_row(world, found):
+def test_nulls_agree_with_labels_simulated_row_by_row(world, found):
     y, p = world.y, world.mcs
     for name, lens in (("ece", pb.TopLabel()), ("topk_ece.3", among(3))):
         exact = pb.calibration_test(y, p, lens=lens)
@@ -127,7 +126,7 @@ def test_nulls_of_errors_without_bins(world):
         assert abs(found[name].null_mean - np.mean(values)) < 4 * error, name
 
 
-def test_the_simplex_is_looked_at_by_a_sample_whatever_the_order_of_rows(monkeypatch):
+def test_the_full_error_of_a_sample_is_close_to_that_of_all_rows(monkeypatch):
     world = pb.simulate.gaussian_posteriors(6000, 3, variance=0.5, seed=0)
     order = np.argsort(world.y, kind="stable")
     whole = lens_errors.full_error(evidence(pb.Predictions(world.y[order], world.mcs[order])))
@@ -148,7 +147,7 @@ def test_two_classes_mirror_each_other():
     assert found.null_high == pytest.approx(exact.null_high, rel=0.08)
 
 
-def test_of_calibrated_models_few_are_found_to_be_wrong():
+def test_few_calibrated_models_are_rejected():
     alarms = dict.fromkeys(
         ("ece", "ace", "smooth_ece", "kernel_calibration_error", "rms_error", "classwise_ece"), 0
     )
@@ -184,9 +183,9 @@ def binned_errors(rows):
 
 @pytest.mark.parametrize("seed", [0, 23])
 @pytest.mark.parametrize("logits", [False, True])
-def test_what_nearly_all_calibrated_models_would_get_has_a_p_value_of_nearly_one(seed, logits):
-    """Of 900 rows 0.007 are expected to be wrong, and none is: 99% of calibrated models have just
-    this error."""
+def test_an_error_of_nearly_all_calibrated_models_has_a_p_value_near_one(seed, logits):
+    """0.007 of 900 rows are expected to be wrong, and none is. 99% of calibrated models have this
+    error."""
     y, p = near_certain(seed)
     assert (p.argmax(axis=1) == y).all()
     found = pb.audit(y, np.log(p) if logits else p, from_logits=logits, repair=False)
@@ -203,7 +202,7 @@ def test_what_nearly_all_calibrated_models_would_get_has_a_p_value_of_nearly_one
     ("classes", "margin", "weighted"), [(2, 8.0, False), (3, 8.0, True), (10, 9.5, False)]
 )
 def test_p_values_of_near_certain_models_are_not_small(classes, margin, weighted):
-    """A few rows are wrong; p-values may be larger than uniform ones, as errors tie."""
+    """A few rows are wrong. Ties may make p-values larger than uniform ones."""
     found = {}
     for seed in range(40):
         y, p = near_certain(seed, classes, margin)
@@ -215,7 +214,7 @@ def test_p_values_of_near_certain_models_are_not_small(classes, margin, weighted
     assert min(found["classwise_ece"]) < 0.3
 
 
-def test_a_near_certain_model_that_is_wrong_too_often_is_found():
+def test_a_near_certain_model_that_is_wrong_too_often_is_detected():
     y, p = near_certain(0)
     wrong = np.arange(900) % 60 == 0  # 15 rows, where 0.007 are expected
     y = np.where(wrong, (y + 1) % 10, y)
@@ -229,8 +228,8 @@ def test_a_near_certain_model_that_is_wrong_too_often_is_found():
 
 
 @pytest.mark.parametrize(("classes", "margin"), [(2, 3.0), (4, 3.0), (4, 9.0)])
-def test_classes_are_drawn_together(classes, margin, monkeypatch):
-    """The null is that of labels drawn row by row, and without the rows it is not far from it."""
+def test_labels_of_all_classes_are_simulated_jointly(classes, margin, monkeypatch):
+    """The null agrees with labels simulated row by row, and roughly so if only sums are known."""
     y, p = near_certain(1, classes, margin)
     exact = pb.calibration_test(y, p, lens=pb.Classwise(), resamples=999)
     joint = lens_errors.class_errors(evidence(pb.Predictions(y, p)))[0]
@@ -243,7 +242,7 @@ def test_classes_are_drawn_together(classes, margin, monkeypatch):
     assert apart.p_value == pytest.approx(exact.p_value, abs=0.2)
 
 
-def test_an_error_below_what_chance_gives_on_average_is_no_finding(found):
+def test_an_error_below_its_null_mean_is_not_reported(found):
     ece = found["ece"]
     rare = replace(ece, test=replace(ece.test, p_value=0.001, null_mean=1.0))
     assert not rare.miscalibrated
@@ -252,7 +251,7 @@ def test_an_error_below_what_chance_gives_on_average_is_no_finding(found):
     assert not replace(larger, adjusted=0.02).miscalibrated
 
 
-def test_intervals_are_those_of_rows_drawn_again(world, found):
+def test_intervals_agree_with_resampled_rows(world, found):
     rng, y, p = np.random.default_rng(1), world.y, world.mcs
     draws = [rng.integers(0, len(y), len(y)) for _ in range(150)]
     for name, error in (
@@ -298,7 +297,7 @@ def test_a_stated_confidence_has_no_classes():
     assert not any("top label" in error["title"] for error in found.to_dict()["errors"])
 
 
-def test_many_classes_have_errors_of_their_own():
+def test_each_of_many_classes_has_an_error():
     rng = np.random.default_rng(0)
     p = rng.dirichlet(np.full(30, 0.2), 4000)
     y = (rng.random((len(p), 1)) > np.cumsum(p, axis=1)).sum(axis=1).clip(max=29)
@@ -333,7 +332,7 @@ def test_few_rows(n):
     assert ("rms_error" in by_name(found)) == (n == 29)
 
 
-def test_groups_say_who_is_told_the_truth():
+def test_groups_have_a_verdict():
     world = pb.simulate.unfair_groups(6000)
     columns = {"group": world.group, "number": np.arange(6000), "pair": np.zeros((6000, 2))}
     found = pb.audit(world.y, world.scores, columns=columns, repair=False)
@@ -352,7 +351,7 @@ def test_groups_say_who_is_told_the_truth():
     assert {group.error.title for group in found.groups} == {"class 1, 15 equal bins (ECE)"}
 
 
-def test_groups_of_many_classes_are_judged_by_the_most_probable(world):
+def test_groups_of_many_classes_use_the_most_probable_class(world):
     half = np.arange(len(world.y)) % 2 == 0
     mixed = np.where(half[:, None], world.cal, world.mcs)
     groups = {
@@ -374,7 +373,7 @@ def calibrated_classes(n: int, classes: int, seed: int) -> tuple[np.ndarray, np.
 
 
 @pytest.mark.parametrize(("n", "classes", "worlds"), [(30, 3, 40), (200, 3, 40), (500, 30, 15)])
-def test_of_calibrated_classes_none_is_called_wrong(n, classes, worlds):
+def test_calibrated_classes_are_not_rejected(n, classes, worlds):
     """At a level of 1% for all classes together, 3 or more alarms in 40 worlds have probability
     0.7%."""
     alarms = 0
@@ -385,7 +384,7 @@ def test_of_calibrated_classes_none_is_called_wrong(n, classes, worlds):
     assert alarms <= 2
 
 
-def test_a_wrong_class_is_seen_among_many():
+def test_one_miscalibrated_class_is_detected_among_many():
     seen = 0
     for seed in range(10):
         y, p = calibrated_classes(1000, 30, seed)
@@ -409,7 +408,7 @@ def test_no_cap_on_the_number_of_miscalibrated_classes():
     assert max(error.adjusted for error in errors) < 1e-4
 
 
-def test_exact_tails_are_those_of_many_draws():
+def test_exact_tails_agree_with_simulation():
     y, p = calibrated_classes(500, 5, 3)
     found = evidence(pb.Predictions(y, p))
     for k, sums in enumerate(found.classes):
@@ -418,7 +417,7 @@ def test_exact_tails_are_those_of_many_draws():
         for share in (0.5, 0.9, 0.99):
             value = np.quantile(draws, share)
             exact, counted = (
-                gap_tails.exceedance([chance.binomial], [value])[0],
+                significance.exceedance([chance.binomial], [value])[0],
                 (draws >= value).mean(),
             )
             # rounded up to the grid, never down
@@ -430,26 +429,26 @@ def test_exact_tails_are_those_of_many_draws():
 
 
 def test_tails_of_few_counts():
-    """By hand: two bins of one row each, and counts beyond those that are enumerated."""
+    """By hand: two bins of one row each, and counts too large to be enumerated."""
     ones = np.ones(2)
     steps = BinomialNull(np.arange(2), ones.astype(int), ones, ones, np.array([0.2, 0.9]))
-    assert gap_tails.exceedance([steps] * 4, [0.0, 0.15, 0.5, 0.85]) == pytest.approx(
+    assert significance.exceedance([steps] * 4, [0.0, 0.15, 0.5, 0.85]) == pytest.approx(
         [1, 1, 0.1, 0.02]
     )
     many = BinomialNull(
         np.zeros(1, int), np.array([10**7]), np.array([1e7]), np.array([1e7]), np.array([0.3])
     )
     sd = np.sqrt(0.3 * 0.7 / 1e7)
-    near = 1 - 1 / gap_tails.GRID  # gaps are rounded up to the grid
+    near = 1 - 1 / significance.TAIL_STEPS  # gaps are rounded up to the grid
     low, high = (2 * norm.sf(np.array([2, 5]) * factor) for factor in (1, near))
-    found = gap_tails.exceedance([many] * 2, [2 * sd, 5 * sd])
+    found = significance.exceedance([many] * 2, [2 * sd, 5 * sd])
     assert (found >= low * (1 - 1e-6)).all()
     assert (found <= high * (1 + 1e-6)).all()
 
 
 def test_tables_and_findings_of_groups_share_one_decision():
-    """Of calibrated tables of eight groups 1% flag any; raw 95% intervals flag one in 29%. Two of
-    six: 0.15%."""
+    """1% of calibrated tables of eight groups flag a group; plain 95% intervals would flag one in
+    29% of them. Two of six tables: 0.15%."""
     raw = alarms = 0
     for seed in range(6):
         rng = np.random.default_rng(seed)
@@ -489,7 +488,7 @@ def test_a_single_row_has_no_interval():
         assert math.isnan(error.estimate.high)
 
 
-def test_columns_that_are_no_groups_are_named_with_the_reason():
+def test_columns_that_cannot_be_groups_are_reported_with_the_reason():
     world = pb.simulate.gaussian_posteriors(400, 2, seed=0)
     columns = {"zip": np.arange(400) % 80, "site": np.arange(400) % 50, "place": np.zeros((400, 2))}
     sums = evidence(pb.Predictions(world.y, world.cal, columns=columns))
@@ -500,7 +499,7 @@ def test_columns_that_are_no_groups_are_named_with_the_reason():
     assert len(groups.group_errors(sums)) == 50
 
 
-def test_a_column_of_two_dimensions_is_not_skipped_in_silence():
+def test_a_two_dimensional_column_is_reported():
     world = pb.simulate.gaussian_posteriors(400, 2, seed=0)
     audit = pb.audit(world.y, world.cal, columns={"place": np.zeros((400, 2))}, repair=False)
     (finding,) = (finding for finding in audit.findings if finding.rule == "columns_not_grouped")

@@ -1,4 +1,4 @@
-"""Each pitfall, on data made to have it and on data made not to."""
+"""Each pitfall, on data that have it and on data that do not."""
 
 from __future__ import annotations
 
@@ -11,8 +11,7 @@ import pytest
 
 import probaudit as pb
 from probaudit import calibrators, simulate
-from probaudit.audits.advice import COMMANDS, as_call
-from probaudit.audits.finding import Finding
+from probaudit.audits.finding import COMMANDS, Finding, as_call
 from probaudit.audits.pitfalls import (
     PITFALLS,
     better_error_worse_score,
@@ -22,7 +21,7 @@ from probaudit.audits.pitfalls import (
 
 
 def drawn(p: np.ndarray, seed: int = 0) -> np.ndarray:
-    """Labels of a calibrated forecast."""
+    """Labels drawn from a calibrated forecast."""
     rng = np.random.default_rng(seed)
     if p.ndim == 1:
         return (rng.random(len(p)) < p).astype(int)
@@ -66,8 +65,8 @@ def equal() -> pb.Audit:
 
 
 def cancelling(shift: float) -> pb.Audit:
-    """Wrong class frequencies: what is too low for one class is too high for the other, and the top
-    label sees the mean."""
+    """Wrong class frequencies: too low for one class and too high for the other, which cancels in
+    the top label."""
     z = 2 * np.random.default_rng(0).standard_normal(20_000)
     return pb.audit(drawn(sigmoid(z + shift)), sigmoid(z))
 
@@ -79,7 +78,7 @@ def compared(outputs: str) -> pb.Audit:
 
 
 def without_knowledge() -> pb.Audit:
-    """Two outputs that say nothing: one confidence for all is better, and so is every repair."""
+    """Two uninformative outputs: one confidence for all rows is better, and so is any repair."""
     p = np.where(np.arange(2000) % 2, 0.6, 0.9)
     return pb.audit(drawn(np.full(2000, 0.7)), p, repair="compare")
 
@@ -111,8 +110,8 @@ def classes(wrong: bool) -> pb.Audit:
 
 
 def short_list() -> pb.Audit:
-    """Two classes share nearly all, and too much is the first's: a temperature repairs that, and
-    makes the others likely."""
+    """Two classes have nearly all probability, the first too much of it. A temperature repairs that
+    and makes the other classes too probable."""
     rng = np.random.default_rng(0)
     true, stated = np.full((4000, 10), 1e-7), np.full((4000, 10), 1e-7)
     first = rng.permuted(np.tile(np.arange(10), (4000, 1)), axis=1)[:, :2]
@@ -144,7 +143,7 @@ def found(audit: pb.Audit) -> dict[str, Finding]:
 
 
 @pytest.mark.parametrize("rule", CASES)
-def test_a_pitfall_is_seen_where_it_is_and_only_there(rule):
+def test_pitfalls_are_reported_only_where_they_are(rule):
     has, level, has_not = CASES[rule]
     finding = found(has())[rule]
     assert finding.level == level
@@ -193,7 +192,7 @@ def test_decisions_are_not_probabilities():
     assert finding.text.startswith("Every confidence is 1: these are decisions")
 
 
-def test_grouping_loss_of_a_miscalibrated_model_is_another_matter():
+def test_grouping_loss_of_a_miscalibrated_model_is_not_this_pitfall():
     world = simulate.neural_outputs(8000, seed=1)
     sure = sigmoid(3 * np.log(world.scores / (1 - world.scores)))
     rules = found(pb.audit(world.y, sure, features=world.features, repair=False))
@@ -201,7 +200,7 @@ def test_grouping_loss_of_a_miscalibrated_model_is_another_matter():
     assert rules["against_chance"].level == "warning"
 
 
-def test_the_raw_outputs_of_the_fit_are_not_judged_by_the_fit():
+def test_original_outputs_of_the_fitted_rows_are_no_pitfall():
     world = simulate.gaussian_posteriors(600, 3, seed=1)
     fitted = calibrators.TemperatureScaling().fit(world.mcs, world.y)
     assert "judged_on_its_own_rows" not in found(pb.audit(world.y, world.mcs, calibrator=fitted))
@@ -210,7 +209,7 @@ def test_the_raw_outputs_of_the_fit_are_not_judged_by_the_fit():
 def test_one_confidence_for_all_that_is_not_the_accuracy():
     y = np.arange(300) % 2
     finding = found(pb.audit(y, np.full(300, 0.8), repair=False))["few_confidences"]
-    assert "It is also wrong: the model is right in 50.0% of rows" in finding.text
+    assert "It is also wrong: the model is right in 50.0% of the rows" in finding.text
     honest = found(pb.audit((np.arange(300) % 5 > 0).astype(int), np.full(300, 0.8), repair=False))[
         "few_confidences"
     ]
@@ -226,14 +225,14 @@ def test_a_large_error_is_not_called_small():
         pairs=False,
     )
     (finding,) = low_error_high_loss(few)
-    assert "is what is expected if calibrated (0.090)" in finding.text
+    assert "is not larger than expected if calibrated (0.090)" in finding.text
     few.ece.p_value = 0.001
     assert not low_error_high_loss(few)
 
 
-def test_changes_that_are_noise_are_not_told():
-    """An error that fell by less than half a point, or a rank's whose interval holds what it
-    was."""
+def test_changes_within_noise_are_not_reported():
+    """An error that fell by less than half a point, or a top-k error whose interval contains the
+    original error."""
     audit = short_list()
     raw = next(repair for repair in audit.repairs if repair.name == "identity")
     told = next(
@@ -260,8 +259,8 @@ def test_changes_that_are_noise_are_not_told():
     assert not better_error_worse_score(SimpleNamespace(repairs=(hardly, near), **rest))
 
 
-def test_a_brier_score_that_is_worse_row_by_row_is_told():
-    """Its own interval overlaps with that of the outputs as they are, as rows are hard or easy for
+def test_a_brier_score_that_is_worse_in_paired_rows_is_reported():
+    """Its interval overlaps with that of the original outputs, because rows are hard or easy for
     both."""
     raw, temperature = (
         next(r for r in compared("mcs").repairs if r.name == name)
@@ -279,4 +278,4 @@ def test_a_brier_score_that_is_worse_row_by_row_is_told():
         case = SimpleNamespace(repairs=(repair,), repair=lambda name: raw)
         findings = better_error_worse_score(case)
         assert bool(findings) == told
-        assert all("a Brier score 2% worse" in finding.text for finding in findings)
+        assert all("a Brier score 2.0% higher" in finding.text for finding in findings)

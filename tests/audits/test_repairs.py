@@ -1,5 +1,5 @@
-"""Repairs compared: out of fold, by the rule of select_calibrator; and the pattern of Chidambaram &
-Ge 2024's Tables 5 and 6."""
+"""Repairs: out-of-fold comparison, the rule of select_calibrator, and the pattern of Chidambaram &
+Ge 2024, Tables 5 and 6."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import pytest
 
 import probaudit as pb
 from probaudit.audits.repairs import among, candidates, compare_repairs, group_column_of
-from probaudit.calibrators.calibration_loss import Outputs
+from probaudit.calibrators.outputs import Outputs
 from probaudit.calibrators.registry import CONTROL, METHODS, calibrator_named
 from probaudit.engines.memory import evidence_of
 from probaudit.states import Plan
@@ -32,7 +32,7 @@ def found(world):
     return compared(pb.Predictions(world.y, world.mcs))
 
 
-def test_each_is_what_calibration_loss_finds(world, found):
+def test_repairs_agree_with_calibration_loss(world, found):
     for name in ("temperature", "bias_corrected_temperature", "vector", CONTROL):
         loss = pb.calibration_loss(world.y, world.mcs, calibrator=calibrator_named(name))
         repair = found[name]
@@ -60,7 +60,7 @@ def test_each_is_what_calibration_loss_finds(world, found):
 
 
 def test_brier_scores_are_compared_row_by_row(world, found):
-    """As `compare` does, and far closer than two intervals apart would tell."""
+    """Paired differences, as in `compare`, are far more precise than two separate intervals."""
     for name in ("temperature", "histogram", CONTROL):
         after = pb.calibration_loss(
             world.y, world.mcs, calibrator=calibrator_named(name)
@@ -76,7 +76,7 @@ def test_brier_scores_are_compared_row_by_row(world, found):
     )
 
 
-def test_identity_is_the_outputs_as_they_are(world, found):
+def test_identity_keeps_the_original_outputs(world, found):
     raw = found["identity"]
     assert raw.log_score == pytest.approx(pb.log_score(world.y, world.mcs))
     assert (raw.gain, *raw.gain.interval) == (0, 0, 0)
@@ -86,7 +86,7 @@ def test_identity_is_the_outputs_as_they_are(world, found):
 
 @pytest.mark.parametrize("outputs", ["cal", "mcs", "mcp", "mcps"])
 @pytest.mark.parametrize("classes", [2, 4])
-def test_the_recommended_one_is_that_of_select_calibrator(outputs, classes):
+def test_the_recommendation_is_that_of_select_calibrator(outputs, classes):
     world = pb.simulate.gaussian_posteriors(800, classes, seed=classes)
     rows = pb.Predictions(world.y, getattr(world, outputs))
     repairs = compared(rows)
@@ -127,7 +127,7 @@ def outputs_of(classes: int) -> Outputs:
     return Outputs.of(pb.Predictions(np.arange(classes), np.full((classes, classes), 1 / classes)))
 
 
-def test_candidates_are_fewer_where_they_would_take_long():
+def test_slow_candidates_are_left_out_with_many_classes():
     few, some, many = (list(candidates(outputs_of(classes))) for classes in (5, 100, 1000))
     assert set(many) < set(some) < set(few)
     for names in (few, some, many):
@@ -138,7 +138,7 @@ def test_candidates_are_fewer_where_they_would_take_long():
         assert known == sorted(known, key=list(METHODS).index)
 
 
-def test_what_was_tried_is_not_tried_again(world, monkeypatch):
+def test_a_fitted_candidate_is_not_fitted_again(world, monkeypatch):
     from probaudit.audits import audit, repairs
 
     calls = []
@@ -188,13 +188,13 @@ def test_bad_rows_are_left_out():
     "name",
     ["ferrer_cifar10_resnet20", pytest.param("ferrer_cifar100_resnet20", marks=pytest.mark.slow)],
 )
-def test_the_pattern_of_paper_5(shared, name):
+def test_the_pattern_of_chidambaram_and_ge_2024(shared, name):
     """Chidambaram & Ge 2024, Tables 5 (CIFAR-10) and 6 (CIFAR-100), of ResNet-32; here ResNet-20,
     and five folds in place of one split.
 
-    In both: ECE is lowest for MRR; of finite NLL its is the worst, and so is its Brier score; HB
-    and IR have infinite NLL; NLL and (of the paper's five) Brier score are best for TS, which
-    leaves accuracy as it is; HB loses accuracy.
+    In both, MRR has the lowest ECE, but the worst finite NLL and the worst Brier score. HB and IR
+    have infinite NLL. TS has the best NLL and, among the five methods of the paper, the best Brier
+    score, and keeps the accuracy. HB loses accuracy.
     """
     data = np.load(shared / "data" / f"{name}.npz")
     audit = pb.audit(data["labels"], data["logits"], from_logits=True, repair="compare")
@@ -224,8 +224,8 @@ def test_the_pattern_of_paper_5(shared, name):
     assert recommended.log_score <= paper["temperature"].log_score
 
 
-def test_a_stated_confidence_is_no_class():
-    """Below one half it is still the confidence in the answer that was given."""
+def test_repairs_of_confidence_and_correctness():
+    """A confidence below one half is still that of the given answer."""
     rng = np.random.default_rng(0)
     confidence = rng.random(600) ** 2
     right = rng.random(600) < confidence**0.5
@@ -256,7 +256,7 @@ def test_words_are_those_of_the_table():
     assert not any("_" in one for one in words)
 
 
-def test_features_and_groups_are_offered_and_priced():
+def test_features_and_groups_add_candidates():
     y, p, features, hidden = hidden_groups(2000)
     rows = pb.Predictions(y, p, features=features, columns={"hidden": hidden})
     found = compared(rows)

@@ -1,4 +1,4 @@
-"""The recipe for Spark, as docs/states.md has it, against a Spark of this machine."""
+"""The Spark recipe of docs/states.md, run on a local Spark."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ def rows() -> pd.DataFrame:
 
 @pytest.fixture(scope="module")
 def frame(spark: Any, rows: pd.DataFrame, tmp_path_factory: pytest.TempPathFactory) -> Any:
-    """Files of unlike size, and more partitions than rows in one of them."""
+    """Files of different sizes, one of them with fewer rows than partitions."""
     folder = tmp_path_factory.mktemp("rows")
     for i, (first, end) in enumerate([(0, 2300), (2300, 2301), (2301, 5000)]):
         rows[first:end].to_parquet(folder / f"{i}.parquet")
@@ -83,7 +83,7 @@ def recipe(marker: str) -> str:
     return next(code for code in RECIPES if marker in code)
 
 
-def test_the_recipe_gives_the_sums_of_memory(frame, rows):
+def test_the_recipe_gives_the_same_sums_as_memory(frame, rows):
     names: dict[str, Any] = {"__name__": "__main__", "frame": frame.repartition(5)}
     exec(recipe("TaskContext"), names)
     whole, memory = names["whole"], statistics(classes=CLASSES).update(pb.read(rows))
@@ -93,7 +93,7 @@ def test_the_recipe_gives_the_sums_of_memory(frame, rows):
 
 
 @pytest.mark.parametrize("partitions", [None, 1, 7])
-def test_with_row_numbers_the_state_is_that_of_memory(frame, rows, partitions):
+def test_with_row_numbers_the_state_is_identical_to_memory(frame, rows, partitions):
     names: dict[str, Any] = {"__name__": "__main__", "frame": frame}
     exec(recipe("TaskContext").split("parts =")[0] + recipe("numbers=batch"), names)
     cut = (
@@ -108,7 +108,7 @@ def test_with_row_numbers_the_state_is_that_of_memory(frame, rows, partitions):
     assert whole.to_bytes() == statistics(classes=CLASSES).update(pb.read(rows)).to_bytes()
 
 
-def test_a_bad_row_names_itself(frame):
+def test_the_error_names_the_bad_row(frame):
     names: dict[str, Any] = {"__name__": "__main__", "frame": frame}
     exec(recipe("TaskContext").split("parts =")[0], names)
     broken = frame.selectExpr("label", "p_cat", "if(row = 4000, 0.5, p_dog) as p_dog")

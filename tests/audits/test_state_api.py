@@ -1,4 +1,4 @@
-"""pb.statistics: states through the public door."""
+"""States through the public function `pb.statistics`."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def part_of(rows: dict[str, Any], where: Any) -> dict[str, Any]:
 
 
 def memory(declared: dict[str, Any], rows: dict[str, Any]) -> bytes:
-    """The state of the rows at once, planned from the rows themselves."""
+    """The state of all rows at once, declared by the rows themselves."""
     options = {
         name: value for name, value in declared.items() if name not in ("max_weight", "costs")
     }
@@ -73,7 +73,7 @@ def memory(declared: dict[str, Any], rows: dict[str, Any]) -> bytes:
 
 
 @pytest.mark.parametrize("case", CASES)
-def test_any_way_of_counting_gives_the_state_of_memory(case):
+def test_any_split_of_the_rows_gives_the_state_of_memory(case):
     declared, rows = CASES[case]
     whole = memory(declared, rows)
     one = statistics(**declared)
@@ -106,7 +106,7 @@ def test_numbers_with_gaps():
     assert (halves[0] + halves[1]).to_bytes() == statistics(classes=3).update(Y, P).to_bytes()
 
 
-def test_parts_have_the_sums_of_the_whole():
+def test_parts_add_up_to_the_sums_of_the_whole():
     parts = [statistics(classes=3, part=i).update(Y[i::4], P[i::4]) for i in range(4)]
     both, whole = reduce(add, parts), statistics(classes=3).update(Y, P)
     assert both.sums.to_bytes() == whole.sums.to_bytes()
@@ -115,13 +115,13 @@ def test_parts_have_the_sums_of_the_whole():
     assert sorted(both.finalise().sample.probs[:, 0]) == sorted(P[:, 0])
 
 
-def test_a_part_goes_on_where_it_stood():
+def test_a_part_continues_its_row_numbers():
     once = statistics(classes=3, part=5).update(Y, P)
     twice = statistics(classes=3, part=5).update(Y[:10], P[:10]).update(Y[10:], P[10:])
     assert once.to_bytes() == twice.to_bytes()
 
 
-def test_predictions_plan_for_themselves_and_more():
+def test_a_state_of_predictions_takes_further_rows():
     rows = pb.Predictions(Y, P, sample_weight=WEIGHTS)
     assert statistics(rows).to_bytes() == memory(*CASES["weights"])
     heavier = statistics(rows, max_weight=1000)
@@ -147,7 +147,7 @@ def test_a_bad_row_adds_nothing(last):
 
 
 @pytest.mark.parametrize("numbers", [None, np.arange(1000, 1000 + 2 * N, 2)])
-def test_rows_with_other_parts_add_nothing(numbers):
+def test_rows_with_other_columns_raise_and_add_nothing(numbers):
     state = statistics(classes=3).update(Y, P, features=P[:, :2])
     before = state.to_bytes()
     with pytest.raises(pb.InputError, match="same parts"):
@@ -156,7 +156,7 @@ def test_rows_with_other_parts_add_nothing(numbers):
     assert state.update(Y, P, features=P[:, :2], numbers=numbers).finalise().summary.rows == 2 * N
 
 
-def test_a_part_is_kept():
+def test_a_part_is_saved():
     empty = State.from_bytes(statistics(classes=3, part=5).to_bytes())
     assert empty.part == 5
     rows = empty.update(Y, P)
@@ -190,7 +190,7 @@ def test_adding_changes_neither():
     assert (a.to_bytes(), b.to_bytes()) == before
 
 
-def test_kept_and_sent(tmp_path):
+def test_states_can_be_saved_and_pickled(tmp_path):
     state = statistics(classes=["x", "y", "z"], max_weight=4, costs=np.eye(3)).update(
         np.array(["x", "y", "z"])[Y],
         P,
@@ -222,7 +222,7 @@ ODD = {
 
 
 @pytest.mark.parametrize("odd", ODD)
-def test_values_of_any_kind_are_kept_as_reports_show_them(odd):
+def test_column_values_of_any_kind_are_kept_as_reports_show_them(odd):
     rows = pb.Predictions(Y, P, columns={"group": ODD[odd]})
     state = statistics(classes=3)
     for first in range(0, N, 250):
@@ -236,8 +236,8 @@ def test_values_of_any_kind_are_kept_as_reports_show_them(odd):
 @pytest.mark.parametrize(
     "content", [b"", b"PK\x03\x04 no", statistics(classes=2).to_bytes()[:-100]]
 )
-def test_damaged_bytes_are_refused(content):
-    with pytest.raises(pb.InputError, match="must be a whole file"):
+def test_damaged_bytes_raise(content):
+    with pytest.raises(pb.InputError, match="must be a complete file"):
         State.from_bytes(content)
 
 
@@ -268,7 +268,7 @@ def test_damaged_bytes_are_refused(content):
         ({"rows": pb.Predictions(Y, P), "on_bad_rows": "drop"}, "on_bad_rows"),
     ],
 )
-def test_what_cannot_be_planned(options, argument):
+def test_invalid_declarations_raise(options, argument):
     with pytest.raises(pb.InputError) as problem:
         statistics(**options)
     assert problem.value.argument == argument
@@ -293,7 +293,7 @@ def test_what_cannot_be_planned(options, argument):
         ({"y_true": Y + 5, "y_proba": P}, "y"),
     ],
 )
-def test_what_cannot_be_added(rows, argument):
+def test_invalid_updates_raise(rows, argument):
     state = statistics(classes=3)
     with pytest.raises(pb.InputError) as problem:
         state.update(**rows)
@@ -301,9 +301,9 @@ def test_what_cannot_be_added(rows, argument):
     assert state.to_bytes() == statistics(classes=3).to_bytes()
 
 
-def test_what_cannot_be_merged():
+def test_states_that_differ_cannot_be_merged():
     state = statistics(classes=3).update(Y, P)
-    with pytest.raises(pb.InputError, match="plans are equal"):
+    with pytest.raises(pb.InputError, match="same plan"):
         state + statistics(classes=2)
     with pytest.raises(pb.InputError, match="no row may be counted twice"):
         state + statistics(classes=3).update(Y, P)
@@ -311,7 +311,7 @@ def test_what_cannot_be_merged():
         state + 1
 
 
-def test_the_audit_of_a_state_is_that_of_its_rows():
+def test_a_state_gives_the_audit_of_its_rows():
     cuts = [0, 100, 101, N]  # in order, so that the sample is too
     state = reduce(
         add,
@@ -323,7 +323,7 @@ def test_the_audit_of_a_state_is_that_of_its_rows():
     assert state.audit(repair=False).to_dict() == pb.audit(Y, P, repair=False).to_dict()
 
 
-def test_the_facade_has_both_the_function_and_the_package():
+def test_statistics_is_a_public_function():
     from probaudit.states import Summary
 
     assert pb.statistics is statistics

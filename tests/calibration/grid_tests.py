@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from probaudit.calibration.cells import mean_gap
 from probaudit.calibration.fine_grid import FineGrid
-from probaudit.calibration.gaps import mean_gap
 from probaudit.calibration.significance import CalibrationTest
 from probaudit.calibration.terms import Term
 from probaudit.choices.distances import L1

@@ -1,4 +1,4 @@
-"""GoodRows that are dependent within clusters: intervals, tests and comparisons take clusters as
+"""Rows that are dependent within clusters: intervals, tests and comparisons take clusters as
 units, on every engine."""
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ from probaudit.choices.lenses import OneVsRest
 from probaudit.choices.scores import Log
 from probaudit.cli.commands import app
 from probaudit.engines import row_source
+from probaudit.engines.choosing import scan
 from probaudit.engines.good_rows import GoodRows, survey
-from probaudit.engines.row_source import scan
 from probaudit.engines.stream import stream
 from probaudit.scoring.clusters import ClusteredRows, Clusters, design_effect
 from probaudit.scoring.expected_scores import mean_score
@@ -345,7 +345,7 @@ def test_columns_of_clusters_are_checked():
         with pytest.raises(InputError, match=f"must not be the column of the {what}"):
             pb.read(frame, clusters=column, weight="w")
     frame.loc[7, "patient"] = None
-    with pytest.raises(InputError, match=r"row 7.*every row needs a cluster"):
+    with pytest.raises(InputError, match=r"every row needs a cluster.*row 7"):
         pb.read(frame, clusters="patient")
     assert pb.read(frame, clusters="ward", columns="ward").cluster_numbers is not None
 
@@ -357,7 +357,7 @@ def test_a_missing_cluster_in_a_stream_is_named_by_its_number(tmp_path, monkeypa
     frame = world()
     frame.loc[[233, 301], "patient"] = None
     frame.to_parquet(tmp_path / "x.parquet", row_group_size=120)
-    with pytest.raises(InputError, match=r"row 233.*every row needs a cluster"):
+    with pytest.raises(InputError, match=r"every row needs a cluster.*row 233"):
         stream(scan(tmp_path / "x.parquet", clusters="patient"), threads=2)
 
 

@@ -118,7 +118,7 @@ def test_isotonic_outputs_have_no_miscalibration():
 
 
 def test_indices_of_a_known_gap():
-    """Events always happen one tenth more often than stated."""
+    """Events always happen one tenth more often than predicted."""
     rng = np.random.default_rng(0)
     p = rng.uniform(0.2, 0.8, 200_000)
     y = rng.random(len(p)) < p + 0.1
@@ -141,7 +141,7 @@ def test_the_sweep_stops_where_frequencies_fall():
 
 def test_more_classes_need_a_lens():
     y, p = [0, 1, 2], np.full((3, 3), 1 / 3)
-    with pytest.raises(pb.InputError, match="say which event"):
+    with pytest.raises(pb.InputError, match="must name an event"):
         pb.cumulative_differences(y, p)
     assert pb.cumulative_differences(y, p, lens=pb.OneVsRest(2)).kuiper == pytest.approx(
         0, abs=1e-12
@@ -184,6 +184,6 @@ def test_tests_of_independent_rows_refuse_clusters(measure):
 )
 def test_measures_without_a_test_refuse_clusters_that_have_no_effect(measure):
     y, p = world(200)
-    with pytest.raises(pb.InputError, match="has no effect here"):
+    with pytest.raises(pb.InputError, match="have no effect on this measure"):
         measure(y, p, clusters=np.arange(200) // 2)
     assert measure(pb.Predictions(y, p, clusters=np.arange(200) // 2)) is not None

@@ -16,7 +16,7 @@ from probaudit.calibration.fine_grid import FineGrid
 from probaudit.calibration.kernel_regression import kernel_error
 from probaudit.calibration.resampling import sampling_units
 from probaudit.calibration.views import grids_of
-from probaudit.data.parallel import default_threads
+from probaudit.data.work import default_threads
 from probaudit.engines.good_rows import events
 from probaudit.states import CELLS, EventGrid
 from tests.calibration.grid_tests import grid_test

@@ -8,8 +8,7 @@ import pytest
 from scipy.special import expit, ndtr
 
 import probaudit as pb
-from probaudit.calibration.cells import gather_categories, gather_cells
-from probaudit.calibration.gaps import mean_gap
+from probaudit.calibration.cells import gather_categories, gather_cells, mean_gap
 from probaudit.calibration.null import SignedClusters
 from probaudit.calibration.resampling import bca, percentile
 from probaudit.calibration.significance import p_value
@@ -17,7 +16,7 @@ from probaudit.choices.lenses import View
 
 
 def world(n, seed, gap=0.15):
-    """Five stated probabilities, each too low by the same gap."""
+    """Five predicted probabilities, each too low by the same gap."""
     rng = np.random.default_rng(seed)
     p = rng.choice([0.1, 0.3, 0.45, 0.6, 0.75], n)
     return (rng.random(n) < p + gap).astype(int), p

@@ -207,7 +207,7 @@ def test_bad_input_is_named() -> None:
         (
             CalibratedModel(LogisticRegression(), cv=RepeatedKFold(n_splits=3, n_repeats=2)),
             (X, y),
-            "`cv`.*once at most",
+            "`cv`.*one test fold at most",
         ),
         (CalibratedModel(LogisticRegression()), (X, np.zeros(90)), "`y`.*two classes"),
         (CalibratedModel(LogisticRegression()), (X[:2], [0, 1]), "`y`.*two rows"),

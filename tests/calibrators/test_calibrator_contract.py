@@ -424,9 +424,9 @@ def test_bad_rows_are_named(kind):
         for from_logits in (False, True):
             bad = P.copy()
             bad[7, 1] = value
-            with pytest.raises(InputError, match="`P`, row 7"):
+            with pytest.raises(InputError, match=r"`P`: .*\(row 7: "):
                 make(kind, from_logits=from_logits).fit(bad, y)
-            with pytest.raises(InputError, match="`P`, row 7"):
+            with pytest.raises(InputError, match=r"`P`: .*\(row 7: "):
                 make(kind, from_logits=from_logits).fit(P, y).predict_proba(bad)
         labels = y.astype(float)
         labels[3] = value
@@ -447,11 +447,11 @@ def test_bad_rows_are_named(kind):
         make(kind).fit(negative, y)
     for shift in (1e-6, -1e-6):
         proper(make(kind).fit(P * (1 + shift), y).predict_proba(P * (1 + shift)), P.shape)
-    with pytest.raises(InputError, match="`P`, row 4"):
+    with pytest.raises(InputError, match=r"`P`: .*\(row 4: "):
         make(kind).fit(P, y).predict_proba(low)
     with pytest.raises(ValueError, match="features"):
         make(kind).fit(P, y).predict_proba(P[:, :2])
-    with pytest.raises(InputError, match="`P`, row 0"):
+    with pytest.raises(InputError, match=r"`P`: .*\(row 0: "):
         make(kind, from_logits=True).fit(np.array([[0.0, 2.0**21], [1.0, 0.0]]), [0, 1])
 
 
@@ -582,14 +582,14 @@ def test_a_frame_with_the_classes_in_another_order_is_refused():
     frame, y = pd.DataFrame(world.mcs, columns=names), names[world.y]
     odd, words = (
         frame[["owl", "cat", "dog"]],
-        "`P`: its columns are the classes in another order: owl, cat, dog",
+        r"`P`: columns must be in the order of the classes.* \(found: owl, cat, dog\)",
     )
     with pytest.raises(pb.InputError, match=words):
         calibrators.TemperatureScaling().fit(odd, y)
     for fitted in (calibrators.TemperatureScaling().fit(P, y) for P in (frame, world.mcs)):
         with pytest.raises(pb.InputError, match=words):
             fitted.predict_proba(odd)
-    with pytest.raises(pb.InputError, match="another order: owl, dog"):  # the first class left out
+    with pytest.raises(pb.InputError, match="found: owl, dog"):  # the first class left out
         calibrators.TemperatureScaling(classes=names).fit(frame[["owl", "dog"]], y)
     found = (
         calibrators.TemperatureScaling(classes=["owl", "cat", "dog"]).fit(odd, y).predict_proba(odd)

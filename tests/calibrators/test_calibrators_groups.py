@@ -21,7 +21,7 @@ from probaudit.calibrators import (
     VectorScaling,
 )
 from probaudit.calibrators.base import Calibrator, Sample
-from probaudit.calibrators.group_calibration import distinct, first_share
+from probaudit.calibrators.feature_rows import distinct, first_share
 from probaudit.calibrators.mixture import Mixture
 from probaudit.errors import InputError
 from tests.conftest import softmax
@@ -382,7 +382,7 @@ def test_bad_input_is_named() -> None:
     bad = x.copy()
     bad[3, 1] = np.nan
     cases = [
-        (lambda: model.fit(z, y, features=bad), "`features`, row 3"),
+        (lambda: model.fit(z, y, features=bad), r"`features`: .*\(row 3: "),
         (lambda: model.fit(z, y, features=x[:10]), "`features`.*60 rows"),
         (lambda: model.fit(z, y, features=x, grouping_rows=np.arange(60)), "`grouping_rows`"),
         (lambda: model.fit(z, y, features=x, grouping_rows=np.ones(60, bool)), "`grouping_rows`"),
@@ -398,7 +398,7 @@ def test_bad_input_is_named() -> None:
         (lambda: model.fit(z, y).predict_proba(z, features=x), "`features`: must not be given"),
         (
             lambda: model.fit(z, y, features=x).predict_proba(z, features=x[:, :4]),
-            "`features`: 4.*the 5 columns",
+            r"`features`: must have the 5 columns .*\(found: 4\)",
         ),
         (
             lambda: model.learn_groups(z, y, features=x).fit_calibrators(
@@ -409,7 +409,7 @@ def test_bad_input_is_named() -> None:
         (lambda: PerGroup(from_logits=True).fit(z, y, groups=hidden[:5]), "`groups`"),
         (
             lambda: PerGroup(from_logits=True).fit(z, y, groups=[None, *hidden[1:]]),
-            "`groups`, row 0",
+            r"`groups`: .*\(row 0: ",
         ),
         (
             lambda: PerGroup(from_logits=True).fit(z, y, groups=hidden).predict_proba(z),

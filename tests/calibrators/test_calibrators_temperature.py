@@ -26,7 +26,7 @@ from probaudit.calibrators.fitting import softmax_sums as softmax_module
 from probaudit.calibrators.fitting.newton import bounded_minimum
 from probaudit.calibrators.fitting.softmax_sums import SoftmaxRows
 from probaudit.calibrators.temperature import squared_weights
-from probaudit.kernels import tempering
+from probaudit.kernels import scaled_softmax
 from tests.conftest import softmax
 
 LOG_SCORE = [TemperatureScaling, DirectionPreserving, VectorScaling, MatrixScaling]
@@ -454,6 +454,6 @@ def test_bad_choices_are_refused():
 
 def test_keep_argmax_moves_by_a_last_digit():
     values, probs = np.array([[0.1, 0.1, np.nextafter(0.1, 1)]]), np.full((1, 3), 1 / 3)
-    tempering.keep_argmax(values, probs)
+    scaled_softmax.keep_argmax(values, probs)
     assert probs.argmax() == 2
     assert probs == pytest.approx(1 / 3, rel=1e-15)

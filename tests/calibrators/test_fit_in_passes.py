@@ -26,8 +26,8 @@ from probaudit.calibrators.fitting import streaming
 from probaudit.calibrators.fitting.streaming import fit_stream, fits_in_passes
 from probaudit.calibrators.selection import fit_calibrator
 from probaudit.cli.commands import app
-from probaudit.data.progress import Progress
-from probaudit.engines.row_source import scan
+from probaudit.data.work import Progress
+from probaudit.engines.choosing import scan
 from probaudit.states import Plan, evidence
 from tests.conftest import softmax
 

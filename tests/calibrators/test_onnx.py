@@ -255,7 +255,7 @@ def test_given_groups(dtype):
     )
     with pytest.raises(InputError, match=r"`check`: .*a pair \(P, groups\)"):
         to_onnx(fit, check=P)
-    with pytest.raises(InputError, match=r"`check`.*its groups must be of the calibrator's kind"):
+    with pytest.raises(InputError, match=r"`check`.*its groups must be of the calibrator's type"):
         to_onnx(fit, check=(P, codes if dtype is str else codes.astype(str)))
 
 
@@ -430,14 +430,16 @@ def test_a_calibrator_knows_its_own_change():
 def test_refusals(tmp_path):
     z, y = world(300, 3)
     fit = calibrators.TemperatureScaling(from_logits=True).fit(z, y)
-    with pytest.raises(InputError, match=r"`calibrator`: must be fitted .*\(found: TemperatureScaling\)"):
+    with pytest.raises(
+        InputError, match=r"`calibrator`: must be fitted .*\(found: TemperatureScaling\)"
+    ):
         to_onnx(calibrators.TemperatureScaling())
     with pytest.raises(
         InputError,
-        match=r"`calibrator`: must be a calibrator of probaudit .*`calibrator_`.*CalibratedModel",
+        match=r"`calibrator`: must be a calibrator of probaudit .*CalibratedModel.*`calibrator_`",
     ):
         to_onnx(calibrators.CalibratedModel(LogisticRegression()).fit(z, y))
-    with pytest.raises(InputError, match="`dtype`: must be .*float16"):
+    with pytest.raises(InputError, match=r"`dtype`: must be .*float16"):
         to_onnx(fit, dtype="float16")
     with pytest.raises(InputError, match=r"`path`.*its folder must exist"):
         to_onnx(fit, tmp_path / "absent" / "a.onnx")
@@ -447,7 +449,7 @@ def test_refusals(tmp_path):
     class Mine(calibrators.TemperatureScaling):
         pass
 
-    with pytest.raises(InputError, match="`calibrator`: must be a calibrator of probaudit.*Mine"):
+    with pytest.raises(InputError, match=r"`calibrator`: must be a calibrator of probaudit.*Mine"):
         to_onnx(Mine(from_logits=True).fit(z, y))
     large = calibrators.PerGroup().fit(softmax(z), y, groups=np.full(300, 2**64 - 1, np.uint64))
     with pytest.raises(InputError, match="must have groups within int64"):

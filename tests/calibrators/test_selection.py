@@ -21,15 +21,14 @@ from probaudit.calibrators import (
     TemperatureScaling,
     VectorScaling,
 )
-from probaudit.calibrators.calibration_loss import Outputs
-from probaudit.calibrators.registry import METHODS, calibrator_named
-from probaudit.calibrators.selection import (
+from probaudit.calibrators.one_standard_error import (
     choose_calibrator,
     corrected_gain,
-    default_candidates,
-    fit_calibrator,
     one_standard_error_rule,
 )
+from probaudit.calibrators.outputs import Outputs
+from probaudit.calibrators.registry import METHODS, calibrator_named
+from probaudit.calibrators.selection import default_candidates, fit_calibrator
 from probaudit.errors import InputError
 from probaudit.simulate import gaussian_posteriors
 from tests.calibrators.test_calibration_loss import hidden_groups
@@ -179,7 +178,7 @@ def test_table_and_repr(choice):
     assert sum("best" in line for line in lines[1:-2]) == 1
     assert lines[-2].startswith("temperature: ")
     words = (
-        r"temperature removes 6\d\.\d% of the log score \(95% interval \S+% to \S+%\), corrected"
+        r"temperature removes 6\d\.\d% of the log loss \(95% interval \S+% to \S+%\), corrected"
         r" for choosing among 9"
     )
     assert re.match(words, lines[-1])
@@ -334,10 +333,13 @@ def test_bad_input_is_named(sharp):
         ({"groups": [1, 2]}, "`groups`"),
         ({"clusters": [1, 2]}, "`clusters`"),
         ({"cv": KFold(3), "stratify": True}, "`stratify`"),
-        ({"candidates": FEW, "groups": np.zeros(1500)}, "`groups`.*none of the candidates"),
+        (
+            {"candidates": FEW, "groups": np.zeros(1500)},
+            "`groups`.*must be used by one of the candidates",
+        ),
         (
             {"candidates": FEW, "features": np.zeros((1500, 2))},
-            "`features`.*none of the candidates",
+            "`features`.*must be used by one of the candidates",
         ),
         ({"candidates": [*FEW, "per_group"]}, "`groups`.*PerGroup needs"),
         ({"features": np.full((1500, 1), "x", object)}, "`features`.*numbers"),

@@ -322,7 +322,7 @@ def test_output_selections_of_vectors(index, of):
     assert float(found) == float(
         pb.calibration_error(y[mask], p[mask], classes=[0, 1, 2], **options)
     )
-    with pytest.raises(pb.InputError, match="index="):
+    with pytest.raises(pb.InputError, match="requires `index`"):
         pb.calibration_error(y, p, where=pb.OutputIn(0.3, 0.6), **options)
     with pytest.raises(pb.InputError, match="0 to 2"):
         pb.calibration_error(y, p, where=pb.OutputIn(0.3, 0.6, index=3), **options)

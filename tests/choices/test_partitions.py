@@ -273,7 +273,7 @@ NOT_SELECTED = {
     "nothing left": ([False] * 4, pb.TopLabel(), "no row is left"),
     "no such label": (pb.LabelIs(7), pb.Full(), "no row is left"),
     "no such output": (pb.OutputIn(0.9), pb.TopLabel(), "no row is left"),
-    "output of several": (pb.OutputIn(0.1), pb.Full(), "index="),
+    "output of several": (pb.OutputIn(0.1), pb.Full(), "requires `index`"),
 }
 
 

@@ -15,7 +15,7 @@ from typer.testing import CliRunner
 
 import probaudit as pb
 from probaudit.cli.commands import app
-from probaudit.data import progress
+from probaudit.data import work as progress
 
 
 def run(*arguments):
@@ -124,11 +124,8 @@ def test_bad_rows_stop_or_are_dropped(file):
 @pytest.mark.parametrize(
     ("options", "words"),
     [
-        (
-            ["--label", "nope"],
-            "there is no column 'nope'; the columns are label, p_ant, p_bee, p_cat",
-        ),
-        (["--probs", "q_*"], "no column matches 'q_*'"),
+        (["--label", "nope"], "`--label`: .*label, p_ant, p_bee, p_cat.*'nope'"),
+        (["--probs", "q_*"], r"`--probs`: .*'q_\*'"),
         (["--probs", "p_*", "--logits", "p_*"], "give one kind of output"),
         (["--classes", "ant,bee"], "needs one name for each of the 3 classes"),
         (
@@ -136,16 +133,16 @@ def test_bad_rows_stop_or_are_dropped(file):
             "must be one of the classes 'ant', 'bee', 'dog'",
         ),
         (["--confidence", "p_ant"], "go together"),
-        (["--reject-cost", "2"], "must lie in [0, 1)"),
+        (["--reject-cost", "2"], r"must lie in \[0, 1\)"),
         (["--json", "no/such/folder.json"], "folder that exists"),
-        (["--label", "nope"], "`--label`: "),
-        (["--groups", "regn"], "`--groups`: no column matches 'regn'"),
-        (["--confidence", "p_ant"], "; give both `--confidence` and `--correct`"),
+        (["--groups", "regn"], "`--groups`: .*'regn'"),
+        (["--confidence", "p_ant"], r"\. \w+ both `--confidence` and `--correct`"),
         (
             ["--probs", "p_*", "--logits", "p_*"],
-            "`--logits`: 'p_*'; give one kind of output; leave out this one or `--probs`",
+            r"`--logits`: .*one kind of output \(found: 'p_\*'\)\. .*`--probs`\.",
         ),
-        (["--costs", "none.csv"], "`--costs`: must be a file that exists (found: none.csv)"),
+        (["--costs", "none.csv"], r"`--costs`: must be a file that exists \(found: none.csv\)"),
+        (["--resume"], "`--resume`: "),
         (["--reject-cost", "2"], "`--reject-cost`: "),
         (["--classes", "ant,bee"], "`--classes`: "),
     ],
@@ -153,7 +150,7 @@ def test_bad_rows_stop_or_are_dropped(file):
 def test_bad_input_exits_with_2_and_says_why(file, options, words):
     result = run("audit", file, *options)
     assert result.exit_code == 2
-    assert words in result.output
+    assert re.search(words, result.output), result.output
     assert "Traceback" not in result.output
 
 
@@ -223,11 +220,11 @@ def test_names_of_columns_are_no_options(tmp_path):
         {"label": [0, 1], "score": times, "p_a": [0.1, 0.8], "p_b": [0.9, 0.2]}
     ).to_parquet(tmp_path / "rows.parquet")
     command = ["calibrate", tmp_path / "rows.parquet", "-o", tmp_path / "cal.json"]
-    assert "`score`: has dtype datetime64" in run(*command, "--probs", "score").output
+    assert re.search("`score`: .*datetime64", run(*command, "--probs", "score").output)
     assert (
         "`--score`: " in run(*command, "--classes", "0,1", "--folds", "2", "--score", "ece").output
     )
-    assert "; pass `--classes`, the label" in run(*command).output
+    assert "Pass `--classes`" in run(*command).output
 
 
 def test_the_columns_of_a_list_stand_in_the_order_of_their_names(frame, file):

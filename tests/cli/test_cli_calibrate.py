@@ -106,7 +106,10 @@ def test_a_binary_column(tmp_path):
             ["calibrate", "{file}", "-o", "{tmp}/none/cal.json", "--method", "temperature"],
             "folder that exists",
         ),
-        (["calibrate", "{file}", "-o", "{tmp}/cal.json", "--folds", "1"], "`--folds`: 1"),
+        (
+            ["calibrate", "{file}", "-o", "{tmp}/cal.json", "--folds", "1"],
+            "`--folds`: must be at least 2",
+        ),
         (
             ["calibrate", "{file}", "-o", "{tmp}/cal.json", "--score", "ece"],
             "must be one of log, brier",

@@ -15,11 +15,11 @@ from probaudit.data.arrays import (
     BFLOAT16_SPACING,
     as_array,
     as_numbers,
-    in_class_order,
     is_missing,
     named_columns,
     spacing,
 )
+from probaudit.data.classes import in_class_order
 
 ROWS = [[0.75, 0.25], [0.5, 0.5], [0.125, 0.875]]
 MATRIX = np.array(ROWS)

@@ -168,7 +168,7 @@ def test_null_labels_are_bad_rows(y):
     ],
 )
 def test_text_needs_classes(y):
-    refused(lambda: pb.log_score(y, P3), "y_true", words="pass `classes`")
+    refused(lambda: pb.log_score(y, P3), "y_true", words="Pass `classes`")
 
 
 @pytest.mark.parametrize(
@@ -245,11 +245,15 @@ OTHER_RULES = {
     "columns list": ({"columns": [1, 2, 3]}, "columns", "mapping"),
     "columns frame": ({"columns": pd.DataFrame({"age": [1, 2]})}, "columns", "column 'age'"),
     "on_bad_rows": ({"on_bad_rows": "ignore"}, "on_bad_rows", "'ignore'"),
-    "two kinds": ({"from_logits": True, "from_log_probs": True}, "from_log_probs", "not both"),
+    "two kinds": (
+        {"from_logits": True, "from_log_probs": True},
+        "from_log_probs",
+        "together with `from_logits`",
+    ),
     "pairs of logits": (
         {"probs": P3[:, 0], "pairs": True, "from_logits": True},
         "probs",
-        "a confidence is a probability",
+        "a confidence must be a probability",
     ),
     "pairs of a matrix": ({"pairs": True}, "probs", "one number per row"),
     **{f"tolerance {t}": ({"tolerance": t}, "tolerance", "[0, 1)") for t in (-0.1, 1, np.nan, "x")},
@@ -429,7 +433,7 @@ def test_unknown_options_are_refused():
         ):
             call(weights=[1, 2])
         with pytest.raises(
-            TypeError, match="unknown option `xyz`; rows have sample_weight, clusters, classes"
+            TypeError, match="unknown option `xyz`; options are sample_weight, clusters, classes"
         ):
             call(xyz=1)
     refused(
@@ -446,34 +450,34 @@ def test_files_and_frames_are_read_first(tmp_path):
         refused(
             lambda source=source: pb.audit(source),
             "y_true",
-            words="must be read first: `read(...)`",
+            words="Load files and frames with `read(...)` first",
         )
     refused(
         lambda: pb.log_score(pb.scan(tmp_path / "x.parquet")),
         "y_true",
-        words="scanned rows go to `audit`",
+        words="scanned rows go only to audit",
     )
-    refused(lambda: pb.log_score([0, 1, 2]), "y_proba", words="is needed")
+    refused(lambda: pb.log_score([0, 1, 2]), "y_proba", words="is required")
 
 
 @pytest.mark.parametrize(
     ("probs", "words"),
     [
         ([[0.333, 0.333, 0.333]], 'raise `tolerance` or leave them out with `on_bad_rows="drop"`'),
-        ([[33.3, 33.3, 33.4]], "divide percentages by 100"),
-        ([40.0], "divide percentages by 100"),
-        ([[2.5, -1.0, 0.0]], "declare logits with `from_logits=True`"),
-        ([140.0], "declare logits with"),
+        ([[33.3, 33.3, 33.4]], "Divide percentages by 100"),
+        ([40.0], "Divide percentages by 100"),
+        ([[2.5, -1.0, 0.0]], "Declare logits with `from_logits=True`"),
+        ([140.0], "Declare logits with"),
     ],
 )
-def test_outputs_that_are_no_probabilities_are_told_with_a_way_out(probs, words):
+def test_outputs_that_are_not_probabilities_raise_with_a_way_out(probs, words):
     refused(lambda: pb.log_score([0], probs), "y_proba", 0, words)
 
 
 def test_a_gap_is_no_logit():
     with pytest.raises(InputError) as caught:
         pb.log_score([0], [[np.nan, 0.5, 0.5]])
-    assert str(caught.value).endswith("must lie between 0 and 1")
+    assert str(caught.value).endswith("must lie between 0 and 1 (row 0: nan for class 0)")
 
 
 @pytest.mark.parametrize(
@@ -484,14 +488,11 @@ def test_a_frame_with_the_classes_in_another_order_is_refused(frame_of, before):
     outputs = {"cat": [0.7, 0.1], "dog": [0.2, 0.1], "owl": [0.1, 0.8]}
     y, classes = ["cat", "owl"], list(outputs)
     frame = frame_of({f"{before}{name}": outputs[name] for name in ("owl", "cat", "dog")})
-    with pytest.raises(
-        InputError,
-        match=f"`probs`: its columns are the classes in another order: {before}owl, {before}cat",
-    ):
+    rule = f"columns must be in the order of the classes: {before}cat, {before}dog, {before}owl"
+    found = rf"\(found: {before}owl, {before}cat, {before}dog\). Reorder the columns."
+    with pytest.raises(InputError, match=f"^`probs`: {rule} {found}"):
         Predictions(y, frame, classes=classes)
-    with pytest.raises(
-        InputError, match=r"^`y_proba`: its columns are the classes in another order"
-    ):
+    with pytest.raises(InputError, match=f"^`y_proba`: {rule}"):
         pb.log_score(y, frame, classes=classes)
     expected = -np.log([0.7, 0.8]).mean()
     assert pb.log_score(y, frame, classes=["owl", "cat", "dog"]) == pytest.approx(expected)
@@ -512,9 +513,9 @@ def test_a_frame_with_the_classes_in_another_order_is_refused(frame_of, before):
 def test_a_frame_with_column_numbers_in_another_order_is_refused():
     frame = pd.DataFrame([[0.7, 0.2, 0.1], [0.1, 0.1, 0.8]])
     assert pb.log_score([0, 2], frame) == pytest.approx(-np.log([0.7, 0.8]).mean())
-    with pytest.raises(InputError, match="they must stand in the order of the classes: 0, 1, 2"):
+    with pytest.raises(InputError, match="must be in the order of the classes: 0, 1, 2"):
         pb.log_score([0, 2], frame[[2, 0, 1]])
-    with pytest.raises(InputError, match="another order: True, False"):
+    with pytest.raises(InputError, match="found: True, False"):
         Predictions([True, False], pd.DataFrame({True: [0.9, 0.1], False: [0.1, 0.9]}))
 
 
@@ -533,4 +534,8 @@ def test_clusters_are_one_value_for_each_row() -> None:
             return pb.Predictions([1, 0, 1], [0.9, 0.2, 0.4], clusters=clusters)
 
         refused(call, "clusters", row, words)
-    refused(lambda: pb.log_score(rows, clusters=[1, 2, 3]), "clusters", words="Predictions already")
+    refused(
+        lambda: pb.log_score(rows, clusters=[1, 2, 3]),
+        "clusters",
+        words="together with Predictions",
+    )

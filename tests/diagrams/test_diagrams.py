@@ -1,5 +1,4 @@
-"""Reliability, sharpness, smooth and class-wise curves, score intervals: what is drawn is what the
-estimates say."""
+"""Reliability, sharpness, smooth and classwise curves, and score intervals show the estimates."""
 
 import json
 import math
@@ -78,7 +77,7 @@ def test_reliability_has_the_null_of_the_test(rows):
         )
 
 
-def test_a_number_of_bins_is_equal_width(rows):
+def test_a_number_of_bins_means_equal_width(rows):
     found = diagrams.reliability_diagram(*rows, bins=10)
     assert found.error == float(pb.calibration_error(*rows, partition=pb.EqualWidth(10)))
     assert np.allclose(found.right - found.left, 0.1)
@@ -117,7 +116,7 @@ def test_reliability_of_a_grid_is_that_of_the_rows(bins, weighted):
         )
 
 
-def test_a_grid_without_squared_weights_is_refused(rows):
+def test_a_grid_without_squared_weights_raises(rows):
     y, p = rows
     grid = survey(pb.Predictions(y, p, sample_weight=np.linspace(0.1, 1, len(y)))).summary.grid
     with pytest.raises(pb.InputError, match="squared weights"):
@@ -148,9 +147,9 @@ def test_corp_is_isotonic_regression(rows, lens):
 
 
 @pytest.mark.parametrize("bins", [10, pb.EqualMass(10), "corp"], ids=repr)
-def test_chance_is_right_about_calibrated_models(bins):
-    """Labels drawn from the outputs: nearly all bins lie within their range, and the p-value is not
-    extreme."""
+def test_calibrated_models_stay_within_the_limits(bins):
+    """Labels are drawn from the outputs: nearly all bins lie within their limits, and p-values are
+    not extreme."""
     rng, outside, total, small = np.random.default_rng(5), 0, 0, 0
     for _ in range(40):
         p = rng.beta(1, 2, 800)
@@ -164,7 +163,7 @@ def test_chance_is_right_about_calibrated_models(bins):
     assert small <= 8  # of 40 at 5%: more has probability 3e-4
 
 
-def test_corp_knows_chance_among_many_different_outputs():
+def test_corp_null_with_many_distinct_outputs():
     rng, small = np.random.default_rng(6), 0
     for _ in range(8):
         p = rng.beta(0.5, 0.5, 40_000)
@@ -175,7 +174,7 @@ def test_corp_knows_chance_among_many_different_outputs():
     assert small <= 3  # more of 8 at 5% has probability 4e-4
 
 
-def test_wrong_outputs_are_found(rows):
+def test_miscalibrated_outputs_are_detected(rows):
     y, p = rows  # overconfident
     found = diagrams.reliability_diagram(y, p)
     assert "high" in found.verdict
@@ -246,16 +245,15 @@ FUNCTIONS = {
 @pytest.mark.parametrize("case", EDGES)
 @pytest.mark.parametrize("name", FUNCTIONS)
 def test_edges(name, case):
-    """Every diagram of every edge case can be drawn, and its numbers are finite where they must
-    be."""
+    """Every diagram can be drawn for every edge case, and its numbers are finite where required."""
     y, p, options = EDGES[case]
     found = FUNCTIONS[name](y, p, **options)
     columns = found.columns()
     assert len({len(column) for column in columns.values()}) == 1
     if "rows" in columns:
         assert (columns["rows"] >= 0).all()
-    if "stated" in columns:
-        assert np.isfinite(columns["stated"]).all()
+    if "predicted" in columns:
+        assert np.isfinite(columns["predicted"]).all()
         assert np.isfinite(columns["observed"]).all()
     assert found.picture().description
     found.plot()
@@ -274,7 +272,7 @@ def test_bad_rows_raise(name):
             FUNCTIONS[name](y, p)
 
 
-def test_bad_choices_raise(rows):
+def test_invalid_arguments_raise(rows):
     bad = [
         lambda: diagrams.reliability_diagram(*rows, bins="isotonic"),
         lambda: diagrams.reliability_diagram(*rows, bins=0),
@@ -349,8 +347,8 @@ def test_sharpness_against_the_reference(shared):
         assert f"Expected CAL if calibrated: {found.expected:.4f}" in found.picture().caption
 
 
-def test_panels_side_by_side_name_all_that_any_of_them_shows():
-    """The first model is stated too high everywhere, the second too low."""
+def test_aligned_panels_name_every_mark():
+    """The outputs of the first model are too high everywhere, those of the second too low."""
     p = np.linspace(0.6, 0.9, 4000)
     rng = np.random.default_rng(0)
     rows = [
@@ -365,7 +363,7 @@ def test_panels_side_by_side_name_all_that_any_of_them_shows():
     assert "of the stated answer" in picture.description
 
 
-def test_a_budget_shows_no_rounding():
+def test_a_budget_shows_no_rounding_errors():
     part = pb.Estimate(1e-33, low=-1e-18, high=1e-18)
     total = pb.Estimate(0.1, low=0.09, high=0.11)
     known = {"score_words": lambda pairs: "Brier score of the stated confidence", "after": None}
@@ -374,11 +372,11 @@ def test_a_budget_shows_no_rounding():
     )
     picture = diagrams.LossBudget.of_budget(budget, pairs=True).picture()
     shown = [mark.text for panel in picture.panels for mark in panel.marks if hasattr(mark, "text")]
-    assert shown == ["0.1", "0 · 0%", "0 · 0%", "0.1 · 100%"]
+    assert shown == ["0.100", "0.000 · 0%", "0.000 · 0%", "0.100 · 100%"]
     assert "Brier score of the stated confidence" in picture.caption
 
 
-def test_an_infinite_log_score_is_said():
+def test_an_infinite_log_score_is_reported():
     found = diagrams.calibration_sharpness_diagram(
         [0, 1, 1], [[0, 1], [0.1, 0.9], [0.4, 0.6]], score="log"
     )
@@ -413,8 +411,8 @@ def test_smooth_curve_is_the_kernel_regression_at_the_width_of_smooth_ece(rows, 
 
 
 def test_smooth_band_covers_the_truth():
-    """A pointwise 95% band of a calibrated model holds the diagonal for about 95% of the curve;
-    smoothing adds no bias here."""
+    """The pointwise 95% band of a calibrated model contains the diagonal on about 95% of the curve.
+    Smoothing adds no bias here."""
     rng, share = np.random.default_rng(7), []
     for seed in range(30):
         p = rng.uniform(0.2, 0.8, 1000)
@@ -479,7 +477,7 @@ def test_score_intervals_are_the_scores(rows):
     assert np.isnan(own.normalised).all()
 
 
-def test_stated_confidence():
+def test_confidence_and_correctness():
     rng = np.random.default_rng(0)
     confidence = rng.random(300)
     pairs = pb.Predictions.from_confidence(confidence, rng.random(300) < confidence)

@@ -1,5 +1,5 @@
-"""Budget, grouping, risk, decisions, top k, groups, intervals, sweeps, learned groups: what is
-drawn is what was estimated."""
+"""Diagrams of budgets, grouping, risks, decisions, top k, groups, intervals, sweeps and learned
+groups show the estimates."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ import probaudit as pb
 from probaudit import diagrams
 from probaudit.calibrators import GroupCalibration
 from probaudit.diagrams.decisions import decision_intervals
-from probaudit.diagrams.group_errors import draw_labels, error_interval
+from probaudit.diagrams.label_nulls import draw_labels
 from probaudit.diagrams.picture import Bars, Line, Panel, Points, Rule, Text
 from probaudit.diagrams.vega_drawer import spec
 from probaudit.engines.memory import summary
@@ -76,7 +76,7 @@ def test_a_waterfall_leads_from_the_total_to_the_rest(budget):
     assert found.share[found.part == "total"].tolist() == [1, 1]
 
 
-def test_the_waterfall_is_drawn_as_it_is_found(budget):
+def test_the_waterfall_picture_shows_its_numbers(budget):
     found = diagrams.LossBudget.of_budget(budget)
     first, second = found.picture().panels
     assert (first.title, second.title) == ("original", "after calibration")
@@ -93,14 +93,14 @@ def test_the_waterfall_is_drawn_as_it_is_found(budget):
     assert first.x == second.x
 
 
-def test_a_budget_without_end_still_has_a_picture(grouped):
+def test_an_infinite_budget_has_a_picture(grouped):
     scores = np.where(np.arange(4000) == 7, 1.0 - grouped.y, grouped.scores)
     found = diagrams.loss_budget_diagram(
         grouped.y, scores, grouped.features, score="log", lens=pb.Binary(), calibrator="none", **FEW
     )
     assert math.isinf(found.value[0])
     (panel,) = found.picture().panels
-    assert next(text.text for text in marks(panel, Text)) == "inf"
+    assert next(text.text for text in marks(panel, Text)) == "∞"
     assert all(np.isfinite(bar.right).all() for bar in marks(panel, Bars))
 
 
@@ -154,7 +154,7 @@ def test_known_groups_make_up_their_bins(grouped):
         ([9, 7], [5, 4, 4, 3], ""),  # all are thin, and all are drawn
     ],
 )
-def test_the_caption_of_a_grouping_diagram_is_about_what_is_drawn(rows, region_rows, left_out):
+def test_the_caption_of_a_grouping_diagram_counts_what_is_left_out(rows, region_rows, left_out):
     stated, counts = np.array([0.2, 0.7]), np.array(region_rows)
     region_bin, observed = np.array([0, 0, 1, 1]), np.array([0.1, 0.3, 0.6, 0.8])
     found = diagrams.GroupingDiagram(
@@ -202,9 +202,9 @@ def test_a_grouping_diagram_shows_every_thick_region_once(grouped):
         ]
         np.testing.assert_array_equal(mark.size, found.region_rows[rows])
         np.testing.assert_array_equal(mark.low, found.region_low[rows])
-        assert (found.region_differs[rows] == (mark.role != "chance")).all()
+        assert (found.region_differs[rows] == (mark.role != "null")).all()
         side = found.region_observed[rows] - found.observed[found.region_bin[rows]]
-        assert mark.role == "chance" or ((side > 0) == (mark.role == "under")).all()
+        assert mark.role == "null" or ((side > 0) == (mark.role == "under")).all()
     np.testing.assert_allclose(below.marks[0].top, found.rows[found.rows >= 10] / found.rows.sum())
 
 
@@ -229,9 +229,9 @@ def test_risk_curves_are_those_of_the_metric(binary):
     assert calibrated.role == "calibration"
 
 
-def test_figure_4_of_paper_2():
-    """Ferrer & Ramos 2025, Section 3.1: systems that differ by a scale of the log posteriors share
-    the risk at 1/2; areas are scores."""
+def test_figure_4_of_ferrer_and_ramos_2025():
+    """Section 3.1: systems that differ by a scale of the log posteriors have the same risk at 1/2.
+    Areas are scores."""
     world = gaussian_posteriors(20_000, 2, prior=0.6, variance=0.15)
     log_odds = np.log(world.cal[:, 1]) - np.log(world.cal[:, 0])
     others = {"mcs-u": 1 / (1 + np.exp(-0.48 * log_odds)), "mcs-o": 1 / (1 + np.exp(-2 * log_odds))}
@@ -264,7 +264,7 @@ def test_figure_4_of_paper_2():
     assert (found.scores[1:] > 1.1 * found.scores[0]).all()
 
 
-def test_risk_curves_refuse_what_has_no_meaning(binary):
+def test_invalid_risk_curves_raise(binary):
     y, p = binary.y, binary.mcs[:, 1]
     with pytest.raises(pb.InputError, match="`normalize`"):
         diagrams.risk_curve_diagram(np.ones(20, int), np.linspace(0.1, 0.9, 20), calibrator="none")
@@ -372,7 +372,7 @@ def test_decisions_have_names():
         diagrams.decision_regions_diagram(y, p, classes=["well", "sick"])
 
 
-def test_of_many_classes_the_dearest_are_shown():
+def test_the_most_costly_of_many_classes_are_shown():
     rng = np.random.default_rng(0)
     p = rng.dirichlet(np.full(30, 0.1), 500)
     y = (rng.random((500, 1)) > p.cumsum(axis=1)).sum(axis=1).clip(max=29)
@@ -413,7 +413,7 @@ def test_top_k_confidence_and_accuracy(world):
                 found.error[s, k - 1],
                 found.low[s, k - 1],
                 found.high[s, k - 1],
-            ) == error_interval(error)
+            ) == error.error_bar
             test = pb.calibration_test(world.y, p, lens=pb.TopK(k), **choices, **FEW)
             assert found.null[s, k - 1] == test.null_mean
     errors, sums, changes = found.picture().panels
@@ -424,7 +424,7 @@ def test_top_k_confidence_and_accuracy(world):
 
 
 @pytest.mark.parametrize("ks", [[0], [4], [2, 2], [1.5], [], [[1]]])
-def test_bad_ks(world, ks):
+def test_invalid_ks_raise(world, ks):
     with pytest.raises(pb.InputError, match="`ks`"):
         diagrams.top_k_diagram(world.y, world.mcs, ks=ks)
 
@@ -474,14 +474,14 @@ def test_group_errors_are_the_errors_of_their_rows(world):
     np.testing.assert_array_equal(by_array.error, found.error)
     (panel,) = found.picture().panels
     np.testing.assert_array_equal(marks(panel, Bars, "observed")[0].right, found.error)
-    np.testing.assert_array_equal(marks(panel, Bars, "chance")[0].right, found.null_high)
+    np.testing.assert_array_equal(marks(panel, Bars, "null")[0].right, found.null_high)
     assert marks(panel, Rule)[0].x == found.overall
     assert panel.y.categories[0] == f"{found.name[0]} ({found.rows[0]:,})"
 
 
-def test_rows_chosen_by_label_are_not_calibrated_even_if_the_model_is():
-    """The error of a class's rows is large; the null, which chooses rows by labels drawn from the
-    forecasts, is as large."""
+def test_rows_selected_by_label_have_a_matching_null():
+    """The error of the rows of one class is large. So is its null, which selects rows by labels
+    drawn from the forecasts."""
     world = gaussian_posteriors(20_000, 3, seed=5)
     found = diagrams.group_errors_diagram(world.y, world.cal, lens=pb.TopLabel(), resamples=60)
     assert found.by == "true class"
@@ -494,7 +494,7 @@ def test_rows_chosen_by_label_are_not_calibrated_even_if_the_model_is():
     assert (np.abs(worse.error - worse.null) > 0.03).any()
 
 
-def test_labels_are_drawn_from_the_forecasts():
+def test_null_labels_follow_the_forecasts():
     p = np.array([[0.2, 0.0, 0.8], [0.0, 1.0, 0.0], [0.5, 0.3, 0.2]])
     drawn = draw_labels(np.random.default_rng(0), p, 20_000)
     rates = np.stack([np.bincount(column, minlength=3) for column in drawn.T]) / 20_000
@@ -506,7 +506,7 @@ def test_labels_are_drawn_from_the_forecasts():
 
 
 def test_logits_with_bad_rows_and_a_column_of_cells(world):
-    """Rows that are left out take their groups and cells with them."""
+    """Dropped rows are also dropped from groups and cells."""
     n, cells = len(world.y), np.arange(len(world.y)) % 5
     logits, group = np.log(world.mcs), np.arange(n) % 3
     logits[::10] = np.nan
@@ -559,7 +559,7 @@ def test_the_largest_groups_are_shown(world):
 # Intervals
 
 
-def test_errors_of_intervals_make_up_the_error_of_all_rows(binary):
+def test_interval_errors_add_up_to_the_error_of_all_rows(binary):
     weights = np.random.default_rng(0).random(len(binary.y))
     found = diagrams.interval_wise_diagram(binary.y, binary.mcs, sample_weight=weights, **FEW)
     whole = pb.calibration_error(binary.y, binary.mcs, lens=pb.Binary(), sample_weight=weights)
@@ -665,7 +665,7 @@ def test_groups_by_class(world):
 
 
 def hidden_groups(n=4000):
-    """Rows of which a hidden half is too sure, in three classes; the features show which."""
+    """Three classes; a hidden half of the rows, which the features reveal, is overconfident."""
     rng = np.random.default_rng(0)
     hidden, z = rng.integers(0, 2, n), rng.normal(0, 2, (n, 3))
     p = np.exp(z * np.where(hidden, 2.5, 0.4)[:, None])
@@ -740,7 +740,7 @@ def test_regions_of_a_grouping_loss(grouped):
         diagrams.partition_composition_diagram(rows)
 
 
-def test_many_classes_are_told_apart_by_what_differs():
+def test_many_classes_are_shown_as_seven_and_others():
     rng = np.random.default_rng(0)
     p = rng.dirichlet(np.ones(20), 600)
     y = (rng.random((600, 1)) > p.cumsum(axis=1)).sum(axis=1).clip(max=19)
@@ -804,7 +804,7 @@ def test_edges(function, edge):
     "function", [name for name in MAKERS if name not in ("loss_budget_diagram", "grouping_diagram")]
 )
 # halves, from which regions are learned, are of all rows
-def test_weights_of_zero_are_rows_left_out(function):
+def test_rows_of_weight_zero_are_left_out(function):
     rng = np.random.default_rng(0)
     p = rng.random(300)
     y = (rng.random(300) < p).astype(int)
@@ -817,7 +817,7 @@ def test_weights_of_zero_are_rows_left_out(function):
     part = diagrams.named(function)(y[kept], p[kept], **some)
     names = {
         "share",
-        "stated",
+        "predicted",
         "observed",
         "confidence",
         "accuracy",

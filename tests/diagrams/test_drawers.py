@@ -1,5 +1,4 @@
-"""Both drawers draw what the pictures say: recorded marks, not pixels. Every diagram of the package
-goes through both."""
+"""Both drawers draw every diagram of the package; tests compare marks, not pixels."""
 
 import json
 import subprocess
@@ -13,7 +12,7 @@ from matplotlib.figure import Figure
 
 import probaudit as pb
 from probaudit import diagrams
-from probaudit.diagrams import extents, palette, picture, vega_drawer
+from probaudit.diagrams import palette, picture, vega_drawer
 from probaudit.diagrams.matplotlib_drawer import draw
 from probaudit.diagrams.picture import Axis, Band, Bars, Line, Panel, Picture, Points, Rule, Text
 
@@ -45,7 +44,7 @@ EVERYTHING = Picture(
     (
         Panel(
             (
-                Band(X, Y - 0.1, Y + 0.1, role="chance", name="range"),
+                Band(X, Y - 0.1, Y + 0.1, role="null", name="range"),
                 Line(
                     X,
                     Y,
@@ -97,7 +96,7 @@ EVERYTHING = Picture(
 
 @dataclass(frozen=True, eq=False)
 class Given(diagrams.Diagram):
-    """A diagram of a picture at hand."""
+    """A diagram that shows a given picture."""
 
     given: Picture
 
@@ -114,7 +113,7 @@ def found(request):
     return Given(EVERYTHING) if name == "everything" else CALLS[name](diagrams.named(name))
 
 
-def test_every_diagram_is_here():
+def test_every_diagram_is_tested():
     assert set(CALLS) == set(diagrams.DIAGRAMS)
 
 
@@ -153,7 +152,7 @@ def test_matplotlib_draws_the_marks(found):
                 assert (line.get_drawstyle() == "steps-post") == mark.step
             elif isinstance(mark, Rule):
                 line = next(lines)
-                ends = extents.diagonal(panel)
+                ends = panel.diagonal()
                 same(
                     line.get_xdata(),
                     [mark.x] * 2 if mark.x is not None else [0, 1] if mark.y is not None else ends,
@@ -194,8 +193,8 @@ def test_matplotlib_draws_the_marks(found):
                 assert text.get_position() == (mark.x, mark.y)
                 assert text.get_text().replace(r"\$", "$") == mark.text
         assert all(next(left, None) is None for left in (lines, collections, patches, texts))
-        same(sorted(ax.get_xlim()), extents.extent(panel, "x"))
-        same(sorted(ax.get_ylim()), extents.extent(panel, "y"))
+        same(sorted(ax.get_xlim()), panel.extent("x"))
+        same(sorted(ax.get_ylim()), panel.extent("y"))
     assert drawing._repr_png_().startswith(b"\x89PNG")
 
 
@@ -263,7 +262,7 @@ def test_vega_draws_the_marks(found):
                 )
         assert next(layers, None) is None
         for side in ("x", "y"):
-            same(drawn["encoding"][side]["scale"]["domain"], extents.extent(panel, side))
+            same(drawn["encoding"][side]["scale"]["domain"], panel.extent(side))
     assert whole["description"] == shown.description
 
 
@@ -271,7 +270,7 @@ def has_legend(shown):
     return any(mark.name for panel in shown.panels for mark in panel.marks)
 
 
-def test_altair_accepts_it():
+def test_altair_accepts_the_specification():
     """`from_dict` validates against the schema of Vega-Lite."""
     import altair as alt
 
@@ -285,7 +284,7 @@ def test_altair_accepts_it():
 
 
 def test_svg_has_text_and_marks(found):
-    """Vega itself compiles and runs the specification: titles, names and axes are there as text."""
+    """Vega compiles and runs the specification; titles, names and axes appear as text."""
     svg = vega_drawer.image(found.picture(), "svg").decode()
     shown = found.picture()
     words = "".join(part.split("<")[0] for part in svg.split(">"))
@@ -312,7 +311,7 @@ def test_names_are_text():
     assert names == [name.replace("$", r"\$") for name in EVERYTHING.panels[2].y.categories]
 
 
-def test_first_name_is_on_top():
+def test_the_first_category_is_on_top():
     drawing = draw(EVERYTHING)
     low, high = drawing.axes_[2].get_ylim()
     assert low > high
@@ -376,7 +375,7 @@ def test_specifications_are_small():
     assert max(sizes.values()) < 64_000, sizes
 
 
-def test_given_axes_are_drawn_into():
+def test_drawing_into_given_axes():
     one = Picture(EVERYTHING.panels[1:2], "Rows", "rows")
     ax = Figure().subplots()
     drawing = draw(one, ax)

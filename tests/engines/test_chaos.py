@@ -32,8 +32,8 @@ distributed = pytest.importorskip("distributed")
 
 from probaudit.calibrators.fitting.distributed import fit_on_cluster  # noqa: E402
 from probaudit.engines import cluster as engine  # noqa: E402
+from probaudit.engines.choosing import scan  # noqa: E402
 from probaudit.engines.dask_rows import FileRows  # noqa: E402
-from probaudit.engines.row_source import scan  # noqa: E402
 from probaudit.engines.stream import stream as stream_rows  # noqa: E402
 
 pytestmark = [
@@ -245,7 +245,7 @@ def test_rows_that_no_worker_survives(folder):
     source = scan(folder)
     with local_cluster() as cluster, distributed.Client(cluster, set_as_default=False) as client:
         begin = time.monotonic()
-        with pytest.raises(engine.ClusterError, match="workers died again and again"):
+        with pytest.raises(engine.ClusterError, match="workers died repeatedly"):
             engine.gather(Deadly(FileRows(source)), source.plan(), client=client)
         assert time.monotonic() - begin < SOON
 
@@ -321,7 +321,8 @@ def test_a_disk_that_is_full_leaves_the_old_file(expected, tmp_path):
 INTERRUPTED = """
 import sys, time
 from pathlib import Path
-from probaudit.engines.row_source import RowSource, scan
+from probaudit.engines.choosing import scan
+from probaudit.engines.row_source import RowSource
 from probaudit.engines.stream import stream
 
 folder, out = Path(sys.argv[1]), Path(sys.argv[2])

@@ -29,8 +29,8 @@ from probaudit.audits.audit import audit_evidence, audit_rows  # noqa: E402
 from probaudit.calibrators.fitting.distributed import fit_on_cluster  # noqa: E402
 from probaudit.calibrators.fitting.streaming import fit_stream  # noqa: E402
 from probaudit.engines import cluster as engine  # noqa: E402
+from probaudit.engines.choosing import scan  # noqa: E402
 from probaudit.engines.dask_rows import DaskRows, FileRows  # noqa: E402
-from probaudit.engines.row_source import scan  # noqa: E402
 from probaudit.engines.stream import stream  # noqa: E402
 
 N, K = 3_000, 3
@@ -356,7 +356,7 @@ def test_arrays_must_fit_together(client):
 
 
 def test_a_scheduler_that_does_not_answer(monkeypatch):
-    monkeypatch.setattr(engine, "ANSWER", 1.0)
+    monkeypatch.setattr(engine, "CONNECT_TIMEOUT", 1.0)
     with (
         pytest.raises(InputError, match="scheduler"),
         engine.connected(scheduler="tcp://127.0.0.1:1"),
@@ -375,7 +375,7 @@ def test_a_worker_of_another_version_is_refused(client, frame, monkeypatch):
 def test_the_code_of_the_document_runs(tmp_path):
     text = (Path(__file__).parents[2] / "docs" / "large-data.md").read_text()
     blocks = re.findall(r"```python\n(.*?)```", text, re.DOTALL)
-    assert len(blocks) == 2
+    assert len(blocks) == 3
     (tmp_path / "code.py").write_text("\n".join(blocks))
     subprocess.run([sys.executable, "-W", "error", tmp_path / "code.py"], check=True, timeout=100)
 
@@ -407,5 +407,5 @@ def test_dask_collections_are_audited_as_they_are(client, frame):
         y = da.from_array(np.array(frame["label"].tolist()), chunks=900)
         p = da.from_array(frame[names].to_numpy(), chunks=(900, 3))
         assert pb.audit(y, p, repair=False, classes=["ash", "elm", "oak"]).to_dict() == expected
-        with pytest.raises(InputError, match="in itself"):
+        with pytest.raises(InputError, match="must be passed alone"):
             pb.audit(pb.scan(parts), p)

@@ -110,7 +110,8 @@ def test_labels_of_other_batches_than_outputs(tmp_path, monkeypatch, columns, th
     rows = read(tmp_path / "x.parquet")
     whole = AuditState.empty(Plan.of(rows)).update(rows).to_bytes()
     assert (
-        stream.stream(row_source.scan(tmp_path / "x.parquet"), threads=threads).to_bytes() == whole
+        stream.stream(row_source.scan_files(tmp_path / "x.parquet"), threads=threads).to_bytes()
+        == whole
     )
 
 
@@ -134,7 +135,7 @@ def test_a_bad_row_before_a_damaged_column_is_told_first(tmp_path, monkeypatch, 
         y[bad] = 77
         table = pa.table({"label": y} | {f"p_{k}": p[:, k] for k in range(40)})
         parquet.write_table(table, tmp_path / "x.parquet", row_group_size=90)
-        source = row_source.scan(tmp_path / "x.parquet")
+        source = row_source.scan_files(tmp_path / "x.parquet")
         with monkeypatch.context() as patch:
             patch.setattr(row_source.RowSource, "batches", broken)
             with pytest.raises(pb.InputError) as caught:
@@ -152,7 +153,7 @@ def test_what_fails_between_rows_is_told(tmp_path, monkeypatch, threads):
         pa.table({"label": np.zeros(600, int), "p_0": np.full(600, 0.5), "p_1": np.full(600, 0.5)}),
         tmp_path / "x.parquet",
     )
-    source, join, calls = row_source.scan(tmp_path / "x.parquet"), ColumnReaders._join, []
+    source, join, calls = row_source.scan_files(tmp_path / "x.parquet"), ColumnReaders._join, []
 
     def failing(self):
         calls.append(1)

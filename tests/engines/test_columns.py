@@ -15,12 +15,11 @@ from probaudit.engines import row_source, stream
 from probaudit.files.reading import read
 from probaudit.files.row_files import parts_of
 from probaudit.kernels import wide_columns
-from probaudit.kernels.gridding import SLACK
+from probaudit.kernels.grid_cells import SLACK
 from probaudit.states import AuditState, Plan, audit_state, row_sample
 from probaudit.states.evidence import EvidenceState
-from probaudit.states.row_sample import NUMBERS, RowSample
+from probaudit.states.row_sample import NUMBERS, RowSample, Seats
 from probaudit.states.sampling import drawn, likely_bound, priority
-from probaudit.states.seats import Seats
 
 TOLERANCE = 0.02
 KINDS = ("plain", "sharp", "rounded", "zeros of both signs", "above one", "at edges", "bad")
@@ -286,8 +285,8 @@ def test_lists_are_not_read_in_larger_batches(tmp_path):
     parquet.write_table(
         pa.table({"label": np.zeros(4_000, int), "probs": lists}), tmp_path / "x.parquet"
     )
-    source = row_source.scan(tmp_path / "x.parquet", probs="probs")
-    assert source.apart(1, 1) is source
+    source = row_source.scan_files(tmp_path / "x.parquet", probs="probs")
+    assert source.read_in_place(1, 1) is source
 
 
 def test_a_group_without_rows_and_columns_nobody_asked_for(tmp_path):
@@ -304,7 +303,7 @@ def test_a_group_without_rows_and_columns_nobody_asked_for(tmp_path):
         pa.ipc.new_stream(sink, rows.schema) as writer,
     ):
         writer.write_table(rows)
-    assert stream.stream(row_source.scan(tmp_path / "x.arrow")).rows == 1
+    assert stream.stream(row_source.scan_files(tmp_path / "x.arrow")).rows == 1
 
 
 @pytest.mark.parametrize("threads", [1, 3])
@@ -323,9 +322,12 @@ def test_a_stream_of_many_classes_leaves_the_bytes_of_memory(
     options = {"on_bad_rows": "drop"}
     rows = read(tmp_path, **options)
     whole = AuditState.empty(Plan.of(rows)).update(rows).to_bytes()
-    assert stream.stream(row_source.scan(tmp_path, **options), threads=threads).to_bytes() == whole
+    assert (
+        stream.stream(row_source.scan_files(tmp_path, **options), threads=threads).to_bytes()
+        == whole
+    )
     with pytest.raises(pb.InputError) as caught:
-        stream.stream(row_source.scan(tmp_path), threads=threads)
+        stream.stream(row_source.scan_files(tmp_path), threads=threads)
     with pytest.raises(pb.InputError) as in_memory:
         pb.audit(read(tmp_path))
     assert str(caught.value) == str(in_memory.value)
@@ -340,7 +342,7 @@ def test_columns_of_several_types_are_put_side_by_side(tmp_path):
     parquet.write_table(table, tmp_path / "x.parquet")
     rows = read(tmp_path / "x.parquet")
     whole = AuditState.empty(Plan.of(rows)).update(rows).to_bytes()
-    assert stream.stream(row_source.scan(tmp_path / "x.parquet")).to_bytes() == whole
+    assert stream.stream(row_source.scan_files(tmp_path / "x.parquet")).to_bytes() == whole
 
 
 def test_batches_of_a_group_are_few_and_equal(tmp_path, monkeypatch):
@@ -350,9 +352,9 @@ def test_batches_of_a_group_are_few_and_equal(tmp_path, monkeypatch):
         {"label": np.zeros(250, int), "p_0": np.full(250, 0.5), "p_1": np.full(250, 0.5)}
     )
     parquet.write_table(table, tmp_path / "x.parquet", row_group_size=200)
-    source = row_source.scan(tmp_path / "x.parquet")
+    source = row_source.scan_files(tmp_path / "x.parquet")
     assert [len(rows) for _, rows in source.blocks()] == [67, 67, 66, 50]
-    assert source.apart(2, 2).batch_rows == 90
+    assert source.read_in_place(2, 2).batch_rows == 90
 
 
 @pytest.mark.parametrize("threads", [1, 2, 5])
@@ -370,7 +372,7 @@ def test_threads_that_share_a_reader_tell_the_first_bad_row(
         rows = read(tmp_path / "x.parquet")
         whole = AuditState.empty(Plan.of(rows)).update(rows).to_bytes()
         assert (
-            stream.stream(row_source.scan(tmp_path / "x.parquet"), threads=threads).to_bytes()
+            stream.stream(row_source.scan_files(tmp_path / "x.parquet"), threads=threads).to_bytes()
             == whole
         )
         for bad in ([599], [0, 21], [130, 155, 300], list(range(77, 600, 20))):
@@ -379,7 +381,7 @@ def test_threads_that_share_a_reader_tell_the_first_bad_row(
             table = good.set_column(0, "label", pa.array(y_bad))
             parquet.write_table(table, tmp_path / "x.parquet", row_group_size=group)
             with pytest.raises(pb.InputError) as caught:
-                stream.stream(row_source.scan(tmp_path / "x.parquet"), threads=threads)
+                stream.stream(row_source.scan_files(tmp_path / "x.parquet"), threads=threads)
             assert caught.value.row == bad[0]
 
 
@@ -402,7 +404,7 @@ def test_a_bad_row_before_damage_is_told_first(tmp_path, monkeypatch):
         if bad is not None:
             y_bad[bad] = 7
         parquet.write_table(table.set_column(0, "label", pa.array(y_bad)), tmp_path / "x.parquet")
-        source = row_source.scan(tmp_path / "x.parquet")
+        source = row_source.scan_files(tmp_path / "x.parquet")
         source.plan()
         with monkeypatch.context() as patch:
             patch.setattr(row_source.RowSource, "batches", damaged)
@@ -418,11 +420,11 @@ def test_readers_of_many_columns_are_heavy(tmp_path):
         | {"p_0": rng.random(300_000)}
     )
     parquet.write_table(table.append_column("p_1", table["p_0"]), tmp_path / "x.parquet")
-    source = row_source.scan(tmp_path / "x.parquet", tolerance=0.999)
+    source = row_source.scan_files(tmp_path / "x.parquet", tolerance=0.999)
     # two columns of 2.4 MB, and labels that take next to nothing
     assert 4 * 2**20 < source.held_bytes < 5 * 2**20
     assert (
-        row_source.scan(tmp_path / "x.parquet", probs="p_1", classes=[0, 1]).held_bytes
+        row_source.scan_files(tmp_path / "x.parquet", probs="p_1", classes=[0, 1]).held_bytes
         < 2.5 * 2**20
     )
 

@@ -179,7 +179,7 @@ import json, resource, sys
 from typer.testing import CliRunner
 from probaudit import InputError, Predictions, audit, read
 from probaudit.cli.commands import app
-from probaudit.engines.row_source import scan
+from probaudit.engines.choosing import scan
 from probaudit.engines.stream import stream
 # Whatever is compiled and imported first is not counted.
 audit(Predictions([0, 1] * 9, [[0.5, 0.5], [0.2, 0.8]] * 9))

@@ -102,7 +102,9 @@ def test_text_files_in_folders_may_be_of_numbers_alone(tmp_path):
 def test_an_npz_has_no_columns_of_folders(tmp_path):
     (tmp_path / "day=1").mkdir()
     (tmp_path / "day=1" / "x.npz").touch()
-    with pytest.raises(InputError, match=r"an \.npz file has no column 'day'; give its own path"):
+    with pytest.raises(
+        InputError, match=r"an \.npz file cannot have a column 'day' from its folder"
+    ):
         pb.read(tmp_path)
 
 

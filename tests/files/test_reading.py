@@ -257,7 +257,7 @@ def test_the_kind_is_what_was_declared(option, kind):
 
 
 REQUESTS = {
-    "no such label": ({"label": "nope"}, "label", "no column 'nope'; the columns are label, p_0"),
+    "no such label": ({"label": "nope"}, "label", "must be one of the columns label, p_0"),
     "label None": ({"label": None}, "label", "no column None"),
     "no such outputs": ({"probs": "nope*"}, "probs", "no column matches 'nope*'"),
     "no outputs": ({"probs": []}, "probs", "at least one column"),
@@ -266,11 +266,11 @@ REQUESTS = {
     "two kinds": ({"probs": "p_*", "logits": "p_*"}, "logits", "one kind of output"),
     "confidence alone": ({"confidence": "conf"}, "correct", "go together"),
     "correct alone": ({"correct": "ok"}, "correct", "go together"),
-    "names of no class": ({"probs": "p_0,p_1"}, "label", "pass `classes`"),
+    "names of no class": ({"probs": "p_0,p_1"}, "label", "Pass `classes`"),
     "classes": ({"classes": 3}, "classes", "sequence"),
     "classes twice": ({"classes": [1, 1]}, "classes", "must not repeat"),
     "too few classes": ({"classes": [1]}, "classes", "each of the 2"),
-    "correct is text": ({"confidence": "conf", "correct": "g"}, "g", "pass `classes`"),
+    "correct is text": ({"confidence": "conf", "correct": "g"}, "g", "Pass `classes`"),
     "on_bad_rows": ({"on_bad_rows": "skip"}, "on_bad_rows", "'skip'"),
 }
 
@@ -416,9 +416,7 @@ def test_dates_are_classes_only_of_the_same_moment(tmp_path):
     refused(lambda: judged(frame), "label", 0, "label '2024-01-01T00:01")
     refused(lambda: judged(frame.iloc[1:]), "label", 0, "label is missing")
     names = frame.set_axis(["label", "p_a", "p_b"], axis=1)
-    refused(
-        lambda: read(names), "label", words="classes are named a, b; labels must be the classes"
-    )
+    refused(lambda: read(names), "label", words="but classes are named a, b). Pass `classes`")
 
 
 @pytest.mark.parametrize(

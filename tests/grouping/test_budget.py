@@ -1,4 +1,4 @@
-"""The loss budget: it adds up, and its parts are what is known of the world."""
+"""The loss budget adds up, and its parts agree with the known truth of simulated data."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def parts(budget):
 
 @pytest.mark.parametrize("score", ["brier", "log"])
 @pytest.mark.parametrize("lens", [pb.Binary(), pb.TopLabel(), pb.Classwise(), None])
-def test_it_adds_up(score, lens):
+def test_parts_add_up_to_the_total(score, lens):
     world = simulate.neural_outputs(3000)
     found = loss_budget(world.y, world.scores, world.features, score=score, lens=lens, resamples=20)
     for budget in (found, found.after):
@@ -42,7 +42,7 @@ def test_over_all_classes_the_total_is_the_score():
 
 
 def test_a_calibrated_world_with_grouping_loss():
-    """Appendix B.2: no calibration loss, and a grouping loss that is known."""
+    """Perez-Lebel et al. 2023, Appendix B.2: no calibration loss, and a known grouping loss."""
     world = simulate.neural_outputs(20_000, seed=1)
     found = loss_budget(
         world.y, world.scores, world.features, lens=pb.Binary(), region_ratio=12, resamples=50
@@ -55,7 +55,7 @@ def test_a_calibrated_world_with_grouping_loss():
     assert found.after.grouping == pytest.approx(found.grouping, rel=0.15)
 
 
-def test_calibration_goes_and_grouping_stays():
+def test_recalibration_removes_calibration_loss_but_not_grouping_loss():
     world = simulate.neural_outputs(20_000, seed=2)
     odds = world.scores / (1 - world.scores)
     sure = odds**2 / (1 + odds**2)
@@ -79,7 +79,7 @@ def shifted_world(n, seed=0):
     return y, outputs / outputs.sum(axis=1, keepdims=True), truth
 
 
-def test_repairable_miscalibration_of_several_classes_is_no_grouping_loss():
+def test_removable_miscalibration_of_several_classes_is_no_grouping_loss():
     y, outputs, truth = shifted_world(8000)
     found = loss_budget(y, outputs, np.log(outputs), resamples=50)
     known = float(((outputs - truth) ** 2).sum(axis=1).mean())
@@ -106,7 +106,7 @@ def test_the_event_of_a_top_label_budget_stays_the_original_one():
         )
 
 
-def test_a_calibration_loss_at_hand_is_not_fitted_again():
+def test_a_given_calibration_loss_is_not_fitted_again():
     y, outputs, _ = shifted_world(1500, seed=2)
     repaired = pb.calibration_loss(y, outputs, calibrator=pb.calibrators.VectorScaling())
     found = loss_budget(y, outputs, np.log(outputs), calibrator=repaired, resamples=20)
@@ -138,7 +138,7 @@ def test_groups_as_regions():
     assert found.after.grouping == pytest.approx(float(found.grouping), rel=0.2)
 
 
-def test_which_lens():
+def test_default_lens():
     few, many = simulate.gaussian_posteriors(300, 3), simulate.gaussian_posteriors(3000, 3)
     assert budget_lens(pb.Predictions(few.y, few.cal)) == pb.TopLabel()
     assert budget_lens(pb.Predictions(many.y, many.cal)) == pb.Classwise()
@@ -146,7 +146,7 @@ def test_which_lens():
     assert budget_lens(pairs) == pb.TopLabel()
 
 
-def test_it_can_be_read_and_written():
+def test_repr_and_to_dict():
     world = simulate.neural_outputs(2000)
     found = loss_budget(world.y, world.scores, world.features, resamples=20)
     text = repr(found)
@@ -179,7 +179,7 @@ def test_dropped_rows_and_weights():
         ({"features": None}, "`features`"),
     ],
 )
-def test_refusals(options, words):
+def test_invalid_arguments_raise(options, words):
     world = simulate.neural_outputs(200)
     with pytest.raises(pb.InputError, match=words):
         loss_budget(world.y, world.scores, **({"features": world.features} | options))
@@ -187,7 +187,7 @@ def test_refusals(options, words):
 
 def test_a_calibrator_that_takes_features_is_refused():
     world = pb.simulate.neural_outputs(1000)
-    with pytest.raises(pb.InputError, match="must not take features"):
+    with pytest.raises(pb.InputError, match="must not use features"):
         pb.loss_budget(
             world.y, world.scores, world.features, calibrator=pb.calibrators.GroupCalibration()
         )
@@ -200,7 +200,7 @@ def test_a_calibrator_that_takes_features_is_refused():
     )
 
 
-def test_features_of_any_form():
+def test_features_of_any_type():
     import pyarrow as pa
 
     world = pb.simulate.neural_outputs(1000)
@@ -218,7 +218,7 @@ def test_features_of_any_form():
     assert len({float(one.grouping) for one in found}) == 1
 
 
-def test_nothing_lost_is_nothing_to_split():
+def test_an_audit_without_loss_has_no_budget():
     y = np.arange(400) % 2
     found = pb.audit(y, y.astype(float), features=np.arange(400.0)[:, None], repair=False)
     assert found.budget is None

@@ -84,7 +84,7 @@ def test_stored_region_counts(shared, golden, seed):
 
 
 @pytest.mark.parametrize("seed", range(3))
-def test_the_stored_split_is_understood(shared, seed):
+def test_the_reference_split_is_the_stored_one(shared, seed):
     rows = np.load(shared / "golden" / f"b_fig4_seed{seed}.npz")
     assert np.array_equal(
         np.flatnonzero(reference_split(EqualWidth(15).cells(rows["scores"]))),
@@ -139,7 +139,7 @@ def test_the_balanced_stump_of_the_paper(shared, golden, regions):
 
 
 @pytest.mark.parametrize("name", [name for name in TREES if name.endswith("nspcb30")])
-def test_our_own_way_is_within_sampling_error(shared, golden, name):
+def test_cross_fitting_agrees_within_sampling_error(shared, golden, name):
     """The reference rates with half our rows, and has about twice our variance; three standard
     errors of the difference."""
     y, outputs, features, lens = case(shared, name)
@@ -156,7 +156,7 @@ def test_our_own_way_is_within_sampling_error(shared, golden, name):
     assert abs(found.induced_by_bins - expected["GL_ind"]) < 0.35 * expected["GL_ind"] + 3 * error
 
 
-def test_two_clusters_are_within_sampling_error(shared, golden):
+def test_two_clusters_agree_within_sampling_error(shared, golden):
     y, outputs, features, lens = case(shared, "fig4_seed0")
     expected = golden["cases"]["fig4_seed0_uniform15_kmeans2"]
     found = grouping_loss(y, outputs, features, lens=lens, regions="kmeans")
@@ -166,7 +166,7 @@ def test_two_clusters_are_within_sampling_error(shared, golden):
     assert found.bias == pytest.approx(expected["bias"], rel=0.1)
 
 
-def test_the_true_loss_of_the_world(golden):
+def test_the_true_loss_of_the_simulation(golden):
     """`fig4_true_GL_N1e7_seed0` is a mean over ten million rows; ours an integral. Var[(Q - S)^2]
     is about (0.011)^2."""
     from probaudit.simulate import neural_outputs

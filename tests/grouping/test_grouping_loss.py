@@ -9,6 +9,7 @@ import pytest
 from sklearn.tree import DecisionTreeRegressor
 
 import probaudit as pb
+from probaudit.grouping.assignment import halves
 from probaudit.grouping.calibration_curve import CurvePoints, local_regression, nearest_neighbours
 from probaudit.grouping.features import Features
 from probaudit.grouping.loss import grouping_loss, grouping_rates
@@ -20,9 +21,10 @@ from probaudit.grouping.lower_bound import (
     RegionCounts,
     explained_loss,
 )
-from probaudit.grouping.region_table import binomial_test, clopper_pearson, false_discovery
-from probaudit.grouping.regions import KMeansRegions, TreeRegions, halves
+from probaudit.grouping.region_table import binomial_test, false_discovery
+from probaudit.grouping.regions import KMeansRegions, TreeRegions
 from probaudit.kernels.regions import find_leaves, grow_tree
+from probaudit.scoring.intervals import clopper_pearson
 from probaudit.simulate import linked_scores, neural_outputs, swapped_classes, unfair_groups
 
 SEEDS = range(20)
@@ -72,7 +74,7 @@ def test_figure_4b_bins(figure_4):
 
 
 @pytest.mark.parametrize("dimension", [2, 8, 64])
-def test_nothing_is_found_where_nothing_is(dimension):
+def test_no_grouping_loss_is_reported_where_there_is_none(dimension):
     worlds = [
         neural_outputs(10_000, dimension, perturbation=np.zeros_like, seed=seed) for seed in SEEDS
     ]
@@ -81,7 +83,7 @@ def test_nothing_is_found_where_nothing_is(dimension):
     assert abs(lower.mean()) < 2 * lower.std(ddof=1) / np.sqrt(len(lower))
 
 
-def test_the_papers_bound_is_below_zero_without_grouping_loss():
+def test_the_bound_of_the_paper_is_below_zero_without_grouping_loss():
     """It takes off all of E V[C | S_B], about 1 / (12 bins^2), and the regions explain only a part
     of it."""
     worlds = [neural_outputs(10_000, 8, perturbation=np.zeros_like, seed=seed) for seed in SEEDS]
@@ -155,7 +157,7 @@ def test_debiased_on_average(rule):
     assert abs(found.debiased.mean() - truth) < (4 * error if rule is BRIER else 0.1 * excess)
 
 
-def test_thin_regions_are_left_out_and_said():
+def test_thin_regions_are_left_out_and_counted():
     rates, counts = np.array([[0.2, 0.6, 1.0]]), np.array([[10, 10, 1]])
     found = explained_loss(RegionCounts.of_counts(rates, counts), BRIER)
     without = explained_loss(RegionCounts.of_counts(rates[:, :2], counts[:, :2]), BRIER)
@@ -211,7 +213,7 @@ def test_the_curve_of_nearest_neighbours():
     assert nearest_neighbours(x, y, np.ones(300)) == pytest.approx(y[near].mean(axis=1), abs=1e-12)
 
 
-def test_points_part_no_ties_and_keep_all_weight():
+def test_curve_points_keep_ties_together_and_all_weight():
     rng = np.random.default_rng(0)
     outputs = np.round(rng.random(5000), 2)
     weights, hits = rng.random(5000), rng.integers(0, 2, 5000).astype(float)
@@ -249,7 +251,7 @@ def test_trees_are_as_good_as_those_of_scikit_learn():
     assert np.mean((y - mean) ** 2) == pytest.approx(np.mean((y - theirs) ** 2), rel=0.01)
 
 
-def test_halves_are_halves_of_every_bin():
+def test_every_bin_is_split_into_halves():
     bins = np.random.default_rng(0).integers(0, 7, 1001)
     half = halves(bins, 3)
     for number in range(7):
@@ -258,7 +260,7 @@ def test_halves_are_halves_of_every_bin():
 
 
 def obeys(rule, columns):
-    """The rows that a rule in words speaks of."""
+    """The rows that a rule in words describes."""
     found = np.ones(len(next(iter(columns.values()))), bool)
     for part in rule.split(" and "):
         if part == "all":
@@ -276,7 +278,7 @@ def obeys(rule, columns):
     return found
 
 
-def test_rules_say_what_makes_a_region():
+def test_rules_describe_their_regions():
     rng = np.random.default_rng(0)
     columns = {
         "size": rng.integers(0, 50, 4000).astype(float),
@@ -295,7 +297,7 @@ def test_rules_say_what_makes_a_region():
     assert (np.diff(f.regions.share) <= 0).all()
 
 
-def test_features_in_any_form():
+def test_features_of_any_type():
     w = neural_outputs(2000, 3)
     x = w.features.astype(np.float16)
 
@@ -434,7 +436,7 @@ def patients(seed, number=40, visits=20):
 
 
 @pytest.mark.parametrize("score", ["brier", "log"])
-def test_patients_are_no_hidden_groups(score):
+def test_clusters_are_not_reported_as_hidden_groups(score):
     found = {name: [] for name in ("alone", "together")}
     for seed in range(30):
         y, p, x, patient = patients(seed)
@@ -484,7 +486,7 @@ def test_log_score_of_known_groups():
     assert same.lower_bound == f.lower_bound
 
 
-def test_without_grouping_loss_the_log_score_finds_none():
+def test_no_grouping_loss_by_the_log_score_where_there_is_none():
     worlds = [
         neural_outputs(10_000, 4, perturbation=np.zeros_like, spread=1.0, seed=seed)
         for seed in SEEDS
@@ -537,8 +539,8 @@ def labels_of(rng, truth):
     )
 
 
-def test_joint_loss_of_classes_that_are_swapped():
-    """The top label sees nothing of it; boxes of all outputs see more than bins of each."""
+def test_joint_loss_of_swapped_classes():
+    """The top label does not show it; boxes of all outputs show more than bins of each output."""
     w = swapped_classes(6000, effect=0.8544)
     assert w.grouping_loss == pytest.approx(0.0270, abs=1e-4)
     assert np.mean(((w.truth - w.scores) ** 2).sum(axis=1)) == pytest.approx(
@@ -563,7 +565,7 @@ def test_joint_loss_of_classes_that_are_swapped():
 
 
 @pytest.mark.parametrize("kind", ["noise", "outputs", "shifted"])
-def test_joint_loss_is_not_above_zero_where_there_is_none(kind):
+def test_joint_loss_is_not_above_zero_without_grouping_loss(kind):
     """Noise features; features that tell the outputs; and outputs with a shift, of which the truth
     is a function."""
     found, calibration = [], []
@@ -617,7 +619,7 @@ def test_joint_loss_with_weights_clusters_and_other_regions():
     for options, words in (
         ({"score": "log"}, "Classwise"),
         ({"curve": "knn"}, "local"),
-        ({"recalibrate": True}, "isotonic"),
+        ({"recalibrate": True}, "must be False"),
         ({"bins": pb.EqualWidth(5)}, "KDTree"),
         ({"bins": 0}, "at least 1"),
     ):
@@ -647,7 +649,7 @@ def test_log_score_of_several_classes_is_not_above_zero_where_there_is_no_loss(c
     assert np.mean(found) < 2 * np.std(found, ddof=1) / np.sqrt(len(found))
 
 
-def test_small_bins_are_searched_and_it_is_said_which():
+def test_small_bins_are_split_once_and_counted_as_searched():
     w = linked_scores(1500, lambda s: np.minimum(1, 2 * s), seed=11)
     found = grouping_loss(w.y, w.scores, w.features, lens=pb.Binary())
     assert found.searched == 1
@@ -667,7 +669,7 @@ def test_small_bins_are_searched_and_it_is_said_which():
 
 
 @pytest.mark.parametrize("share", [0.1, 0.2])
-def test_a_small_group_is_found_where_no_feature_has_a_cut_near_its_median(share):
+def test_a_small_group_is_detected_by_a_rare_binary_feature(share):
     """A group of a tenth or a fifth of the rows, told by a column of 0 and 1: no bin was split, and
     0 reported."""
 
@@ -690,7 +692,7 @@ def test_a_small_group_is_found_where_no_feature_has_a_cut_near_its_median(share
         assert repr(none).startswith("too few rows")
 
 
-def test_small_bins_show_nothing_where_nothing_is():
+def test_small_bins_show_no_grouping_loss_where_there_is_none():
     worlds = [linked_scores(600, lambda s: s, dimension=3, seed=seed) for seed in range(40)]
     found = [
         grouping_loss(w.y, w.scores, w.features, lens=pb.Binary(), resamples=50).lower_bound
@@ -733,7 +735,7 @@ def test_weights():
     assert a.lower_bound.low < w.grouping_loss
 
 
-def test_same_seed_same_answer():
+def test_the_same_seed_gives_the_same_result():
     w = neural_outputs(2000)
     first, again, other = (
         grouping_loss(w.y, w.scores, w.features, lens=pb.Binary(), seed=seed) for seed in (0, 0, 1)
@@ -745,7 +747,7 @@ def test_same_seed_same_answer():
     assert first.lower_bound != other.lower_bound
 
 
-def test_one_way_or_both():
+def test_half_split_and_cross_fitting():
     w = neural_outputs(4000)
     lens = pb.Binary()
     half = grouping_loss(w.y, w.scores, w.features, lens=lens, split="half")
@@ -763,7 +765,7 @@ def test_one_way_or_both():
     )
 
 
-def test_rows_as_they_come():
+def test_rows_of_any_kind():
     w = neural_outputs(3000, seed=5)
     lens, x = pb.Binary(), w.features
     plain = grouping_loss(w.y, w.scores, x, lens=lens, interval=None)
@@ -822,7 +824,7 @@ def test_grouping_rates():
         unfair_groups(200_000, {"x": 0.3, "y": -0.9}, shares=[0.75, 0.25]),
     ],
 )
-def test_worlds_are_calibrated_and_know_their_loss(world):
+def test_simulated_worlds_are_calibrated_and_have_the_loss_they_state(world):
     squares = (world.truth - world.scores) ** 2
     assert squares.mean() == pytest.approx(
         world.grouping_loss, abs=4 * squares.std() / np.sqrt(len(squares))
@@ -857,7 +859,7 @@ def test_accurate_worlds_decide_as_the_truth_does():
         (lambda: swapped_classes(10, effect=2), "effect"),
     ],
 )
-def test_worlds_refuse(call, words):
+def test_simulated_worlds_check_their_arguments(call, words):
     with pytest.raises(pb.InputError, match=words):
         call()
 
@@ -902,7 +904,7 @@ def test_edges(y, p, score):
             assert len(f.regions.to_dict()["rule"]) == len(f.regions)
 
 
-def test_a_certain_mistake_is_infinite_only_in_the_log_score():
+def test_a_certain_error_is_infinite_only_by_the_log_score():
     y, p = [1, 0, 1, 1] * 10, [0.0, 1.0, 1.0, 0.3] * 10
     assert (
         grouping_loss(y, p, regions=pb.Whole(), lens=pb.Binary(), score="log").calibration_loss
@@ -939,7 +941,7 @@ def test_a_certain_mistake_is_infinite_only_in_the_log_score():
         ({"regions": pb.Column([1, 2])}, "values"),
     ],
 )
-def test_refusals(options, words):
+def test_invalid_arguments_raise(options, words):
     given = {"features": np.ones((4, 2))} | options
     with pytest.raises(pb.InputError, match=words):
         grouping_loss([0, 1, 0, 1], [0.2, 0.8, 0.3, 0.6], **given)
@@ -976,14 +978,14 @@ def test_grouping_loss_grows_under_shift(shared):
 
 
 @pytest.mark.parametrize("name", ["own_spambase_mlp_test", "own_digits_mlp_test"])
-def test_small_sets_at_home_show_no_clear_grouping_loss(shared, name):
+def test_small_data_sets_without_shift_show_no_clear_grouping_loss(shared, name):
     found = real(shared, name)
     for each in (found, found.recalibrated):
         assert each.lower_bound.low < 0.0005
         assert each.lower_bound.high < 0.005
 
 
-def test_the_table_finds_the_corruptions(shared):
+def test_the_table_of_regions_detects_corruptions(shared):
     """Accuracy less confidence is -.41 for noise, -.34 for rotation, -.22 for blur, -.07 for
     darkening. The tree saw features of the network only."""
     rows = np.load(shared / "data" / "fashion_cnn_shift.npz")

@@ -1,4 +1,4 @@
-"""The monitor: what it measures is right, it seldom cries wolf, and it notices what has changed."""
+"""The monitor: correct measures, few false alarms, and detection of drift."""
 
 from __future__ import annotations
 
@@ -14,7 +14,8 @@ from scipy.stats import binom
 
 import probaudit as pb
 from probaudit.audits.state import statistics
-from probaudit.monitoring.drift import Moments, chance, mean_p_value, score_moments, share_change
+from probaudit.monitoring.drift import share_change
+from probaudit.monitoring.moments import Moments, mean_p_value, score_moments, two_sided_p
 from probaudit.monitoring.monitor import Monitor
 
 DOCS = Path(__file__).parents[2] / "docs" / "monitoring.md"
@@ -23,8 +24,8 @@ DOCS = Path(__file__).parents[2] / "docs" / "monitoring.md"
 def world(
     n: int, seed: int, *, bias: float = 0.0, scale: float = 1.0, spread: float = 2.0
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Labels drawn from logits, and probabilities of these logits; `bias` moves the labels only,
-    `scale` the outputs only."""
+    """Labels drawn from logits, and their probabilities. `bias` changes only the labels, `scale`
+    only the outputs."""
     rng = np.random.default_rng(seed)
     z = rng.normal(0, spread, n)
     y = (rng.random(n) < 1 / (1 + np.exp(-z - bias))).astype(int)
@@ -39,7 +40,7 @@ def last(monitor: Monitor) -> dict[str, Any]:
     return {change.measure: change for change in monitor.checks[-1].changes}
 
 
-def test_what_is_measured():
+def test_measures_agree_with_the_functions():
     reference, recent = rows(5000, 0), rows(2000, 1, bias=0.5)
     monitor = Monitor(reference, window=2000, every=2000)
     monitor.update(recent)
@@ -76,9 +77,8 @@ def test_moments_of_a_binary_score_are_those_of_its_rows(score):
 
 @pytest.mark.parametrize("expected", [0.5, 2, 10, 100])
 @pytest.mark.parametrize("level", [1e-2, 1e-4, 1e-6])
-def test_tails_of_rare_events_are_not_underrated(expected, level):
-    """Against the binomial: the chance of this many errors or more in 1,000 rows of a known
-    rate."""
+def test_tails_of_rare_events_are_not_underestimated(expected, level):
+    """Against the binomial probability of this many errors or more in 1,000 rows."""
     share = expected / 1000
     count = int(binom.isf(level, 1000, share)) + 1
     truth = 2 * binom.sf(count - 1, 1000, share)
@@ -86,12 +86,13 @@ def test_tails_of_rare_events_are_not_underrated(expected, level):
     assert truth < share_change("errors", recent, reference).p_value < 15 * truth
 
 
-def test_chance_is_two_sided_and_never_above_one():
-    assert chance(0.0, 0.5) == 1
-    assert chance(-3.0, -0.8) == chance(3.0, 0.8) > chance(3.0, 0.0) == chance(-3.0, 0.8)
+def test_p_values_are_two_sided_and_at_most_one():
+    assert two_sided_p(0.0, 0.5) == 1
+    assert two_sided_p(-3.0, -0.8) == two_sided_p(3.0, 0.8)
+    assert two_sided_p(3.0, 0.8) > two_sided_p(3.0, 0.0) == two_sided_p(-3.0, 0.8)
 
 
-def test_pooling_is_that_of_the_rows():
+def test_pooled_moments_are_those_of_the_rows():
     a, b = np.random.default_rng(0).gamma(2, size=300), np.random.default_rng(1).gamma(3, size=500)
     one = np.ones
     found = Moments.of_values(a, one(300), one(300)).pooled(
@@ -120,7 +121,7 @@ def test_p_values_of_means_are_uniform_if_nothing_changed():
 
 
 def stationary(streams: int, first: int = 0) -> list[list[float]]:
-    """Streams of 8 overlapping checks in which nothing changes: the p-values of each."""
+    """The p-values of streams of 8 overlapping checks in which nothing changes."""
     found = []
     for seed in range(first, first + streams):
         monitor = Monitor(rows(2000, 1000 + seed), window=600, every=300)
@@ -135,8 +136,8 @@ def alarms(streams: list[list[float]], level: float) -> int:
 
 
 def test_false_alarms_are_as_rare_as_stated():
-    """At alpha = 20% over 8 checks at 8 measures. Without the rule, at 5% each, there would be one
-    in most streams."""
+    """alpha = 20% over 8 checks of 8 measures. Tests at 5% each would raise a false alarm in most
+    streams."""
     found = stationary(12)
     assert alarms(found, 0.2 / (8 * 8)) <= binom.isf(1e-3, 12, 0.2)
     assert alarms(found, 0.05) >= 6
@@ -179,7 +180,7 @@ def test_the_level_of_a_test():
         ({"spread": 5.0}, {"log_score": "better", "accuracy": "better", "confidence": "changed"}),
     ],
 )
-def test_drift_is_noticed_and_named(drift, expected):
+def test_drift_is_detected_and_named(drift, expected):
     for seed in range(3):
         monitor = Monitor(rows(5000, seed), window=2000, every=1000)
         assert monitor.update(rows(4000, 100 + seed)) == []
@@ -195,9 +196,9 @@ def test_drift_is_noticed_and_named(drift, expected):
 def test_words():
     monitor = Monitor(rows(5000, 0), window=2000, every=1000)
     alarms = {alarm.measure: str(alarm) for alarm in monitor.update(rows(2000, 1, bias=1.5))}
-    share = r"-?\d+\.\d\d%"
+    share = r"−?\d+\.\d%"
     moved = (
-        rf"Accuracy fell from 78\.22% to 71\.95% \(a change of {share}, 95% interval {share} to"
+        rf"Accuracy fell from 78\.2% to 72\.0% \(a change of {share}, 95% interval {share} to"
         rf" {share}\)"
     )
     where = r" in rows 0 to 1,999, against the reference: worse\."
@@ -212,7 +213,7 @@ def test_words():
     assert "No window is full yet" in Monitor(rows(50, 0)).report()
 
 
-def test_an_alarm_is_raised_once_and_again_after_it_has_passed():
+def test_an_alarm_is_raised_again_only_after_it_has_passed():
     monitor = Monitor(rows(5000, 0), window=1000, every=500)
     found = []
     for i, bias in enumerate([0, 0, 2, 2, 2, 2, 0, 0, 0, 2, 2]):
@@ -221,7 +222,7 @@ def test_an_alarm_is_raised_once_and_again_after_it_has_passed():
     assert len([alarm for alarm in monitor.alarms if alarm.measure == "accuracy"]) == 2
 
 
-def test_any_cutting_gives_the_same_looks():
+def test_checks_do_not_depend_on_blocks():
     stream = rows(2600, 3, bias=0.7)
     found = []
     for size in (41, 1000, 2600):
@@ -261,7 +262,7 @@ def test_differences_that_do_not_matter():
     assert last(lenient)["accuracy"].difference == last(strict)["accuracy"].difference
 
 
-def test_the_impossible_happens():
+def test_probability_zero_for_the_true_class():
     y, p = world(2000, 1)
     p[:8], y[:8] = 0.0, 1
     found = {
@@ -269,7 +270,7 @@ def test_the_impossible_happens():
         for alarm in Monitor(rows(20_000, 0), window=2000, every=2000).update(y, p)
     }
     assert (
-        "The share of rows whose true class was held impossible rose from 0.00% to 0.40%"
+        "The share of rows whose true class was given probability 0 rose from 0.0% to 0.4%"
         in found["infinite_rows"]
     )
     assert "log_score" not in found
@@ -292,7 +293,7 @@ def test_bad_rows():
     assert dropping.checks[-1].changes[0].recent == 1
 
 
-def test_equal_weights_are_none():
+def test_equal_weights_change_nothing():
     y, p = world(1000, 1)
     plain = Monitor(rows(2000, 0), window=1000, every=1000)
     weighted = Monitor(
@@ -309,7 +310,7 @@ def test_equal_weights_are_none():
         assert a.p_value == pytest.approx(b.p_value, rel=1e-5)
 
 
-def test_kept_in_a_file_it_goes_on(tmp_path):
+def test_a_saved_monitor_continues(tmp_path):
     path = tmp_path / "monitor.npz"
     one, other = (
         Monitor(rows(2000, 0), window=1000, every=500, ignore={"accuracy": 0.01}, history=7)
@@ -361,7 +362,7 @@ def test_the_window_is_a_state():
     assert len(window.finalise().sample) == 1000
 
 
-def test_many_classes_and_kinds():
+def test_many_classes_and_kinds_of_outputs():
     world_of_many = pb.simulate.gaussian_posteriors(3000, 12, seed=0)
     logits = Monitor(
         pb.Predictions(world_of_many.y, np.log(world_of_many.cal), from_logits=True),
@@ -397,7 +398,7 @@ def test_constant_streams_raise_no_alarm(y, p):
     )
 
 
-def test_a_frame_of_looks():
+def test_history_as_a_frame():
     monitor = Monitor(rows(2000, 0), window=1000, every=500)
     assert len(monitor.to_frame()) == 0
     monitor.update(rows(2000, 1))
@@ -425,13 +426,13 @@ def test_a_frame_of_looks():
         ({"reference": statistics(classes=2)}, "probs"),
     ],
 )
-def test_bad_choices(options, argument):
+def test_invalid_arguments_raise(options, argument):
     with pytest.raises(pb.InputError) as problem:
         Monitor(**({"reference": rows(20, 0)} | options))
     assert problem.value.argument == argument
 
 
-def test_rows_of_another_kind_are_refused():
+def test_rows_of_another_kind_raise():
     monitor = Monitor(rows(100, 0))
     for block in (
         pb.Predictions([0], [[0.2, 0.3, 0.5]]),
@@ -442,7 +443,7 @@ def test_rows_of_another_kind_are_refused():
     assert monitor.rows == 0
 
 
-def test_rows_with_other_parts_add_nothing():
+def test_rows_with_other_columns_raise_and_add_nothing():
     monitor, same = (
         Monitor(rows(2000, 0), window=500, every=500),
         Monitor(rows(2000, 0), window=500, every=500),

@@ -1,4 +1,4 @@
-"""The pages of audits and comparisons say what the audits and comparisons found."""
+"""The pages of audits and comparisons show their results."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ import pytest
 import probaudit as pb
 from probaudit.audits.finding import percent
 from probaudit.comparisons import comparison
-from probaudit.data.progress import Progress
+from probaudit.data.work import Progress
 from probaudit.report import audit_page as audit_page_module
 from probaudit.report.audit_page import audit_page
 from probaudit.report.comparison_page import comparison_page
 from probaudit.report.page import Figure, FindingList, Page, Section, Table, Words, as_html
-from probaudit.report.terminal import number
+from probaudit.text import number
 
 SECTIONS = [
     "verdict",
@@ -71,7 +71,7 @@ def figures(page: Page) -> dict[str, Figure]:
     }
 
 
-def test_every_section_and_every_finding(found):
+def test_the_page_has_every_section_and_finding(found):
     page = audit_page(found)
     assert [part.name for part in page.sections] == SECTIONS
     assert page.title == "a title"
@@ -83,7 +83,7 @@ def test_every_section_and_every_finding(found):
     assert sorted(said, key=repr) == sorted(found.findings, key=repr)
 
 
-def test_tables_hold_the_numbers_of_the_audit(found):
+def test_tables_show_the_numbers_of_the_audit(found):
     page = audit_page(found)
     scores = {row[0]: row[1] for row in table(page, "scores").rows}
     assert scores["log loss"] == number(found["log_score"])
@@ -112,7 +112,7 @@ def test_the_diagrams_are_those_of_the_evidence(found, world):
 @pytest.mark.parametrize(
     "kind", ["one column", "pairs", "one class", "few rows", "sure", "weights", "many classes"]
 )
-def test_a_page_of_anything(kind):
+def test_pages_of_edge_cases(kind):
     rng = np.random.default_rng(0)
     n = {"few rows": 3, "many classes": 400}.get(kind, 60)
     p, more = rng.random(n), {}
@@ -156,7 +156,7 @@ def test_a_comparison_page(world):
 
 
 def stated(groups: bool = False) -> pb.Predictions:
-    """Confidences that are right but for those of one site, who are told too much."""
+    """Confidences that are calibrated except at one site, where they are too high."""
     rng = np.random.default_rng(0)
     confidence, site = rng.beta(5, 2, 3000), np.array(["north", "south"])[np.arange(3000) % 2]
     correct = rng.random(3000) < np.where(site == "south", confidence**2, confidence)
@@ -166,13 +166,13 @@ def stated(groups: bool = False) -> pb.Predictions:
 
 
 def texts(page: Page) -> str:
-    """All that is to be read, without markup, scripts and the program's own names."""
+    """All visible text, without markup, scripts and names of the program."""
     text = re.sub(r"<(script|style|code)\b.*?</\1>", "", as_html(page), flags=re.DOTALL)
     text += "".join(re.findall(r'aria-label="([^"]*)"', text))
     return html.unescape(re.sub(r"<[^>]*>", "\n", text))
 
 
-def test_no_code_is_left_where_people_read(found, world):
+def test_texts_contain_no_code(found, world):
     compared = pb.compare(
         {"a": world.mcs, "b": world.cal}, world.y, features=np.c_[world.y], resamples=50
     )
@@ -187,7 +187,7 @@ def test_no_code_is_left_where_people_read(found, world):
         assert "Brier score" in text
 
 
-def test_a_stated_confidence_is_not_called_a_class(found):
+def test_a_confidence_is_not_called_a_class(found):
     audit = pb.audit(stated(groups=True), regions=["site"], repair="compare")
     lines = [
         line
@@ -201,7 +201,7 @@ def test_a_stated_confidence_is_not_called_a_class(found):
     assert "probable class" not in texts(comparison_page(compared))
 
 
-def test_groups_that_were_given_are_not_called_regions():
+def test_given_groups_are_not_called_regions():
     audit = pb.audit(stated(groups=True), regions=["site"], repair=False)
     page = audit_page(audit)
     served = table(page, "groups", 1)
@@ -236,22 +236,22 @@ def test_groups_that_were_given_are_not_called_regions():
     assert "none detected" in repr(fair)
 
 
-def test_shares_say_of_what(found, world):
-    """Over all classes a budget splits the Brier score that is shown; of the top label, another."""
+def test_shares_name_their_total(found, world):
+    """A budget of all classes splits the Brier score shown, a top-label budget another one."""
     few = slice(0, 900)  # too few for a budget over all classes
     top = pb.audit(world.y[few], world.mcs[few], features=np.c_[world.y[few]], repair=False)
     assert "of the Brier score of the most probable class" in top.verdict
-    assert "Brier score of the most probable class: (p - y)², counted once" in " ".join(
+    assert "Brier score of the most probable class: (p − y)², not summed over" in " ".join(
         repr(top).split()
     )
     (tile,) = (tile for tile in audit_page(top).tiles if "hidden groups" in tile.name)
     assert tile.span.startswith("of the Brier score of the most probable class, 95% interval")
     whole = pb.audit(world.y, world.mcs, features=np.c_[world.y], repair=False)
     assert "% of the Brier score (95%" in whole.verdict
-    assert "counted once" not in repr(whole)
+    assert "not summed over" not in repr(whole)
 
 
-def test_two_numbers_for_miscalibration_come_with_the_reason(found):
+def test_the_page_explains_why_two_miscalibration_numbers_differ(found):
     shown = " ".join(repr(found).split())
     loss = found["calibration_loss.relative"]
     assert (
@@ -263,7 +263,7 @@ def test_two_numbers_for_miscalibration_come_with_the_reason(found):
     assert why in texts(audit_page(found))
 
 
-def test_wide_tables_of_models_are_two(world):
+def test_wide_tables_are_split(world):
     compared = pb.compare(
         {"a": world.mcs, "b": world.cal}, world.y, features=np.c_[world.y], resamples=50
     )
@@ -274,13 +274,13 @@ def test_wide_tables_of_models_are_two(world):
     assert "hidden groups cost of the Brier score" in repr(compared)
 
 
-def test_the_same_number_is_rounded_alike_everywhere():
+def test_the_same_number_has_one_format_everywhere():
     assert percent(0.6515) == percent(0.6515 + 1e-16) == percent(np.nextafter(0.6515, 1))
     assert percent(-1e-9) == "0.0%"
     assert number(-1.96e-18) == number(1.66e-33) == "0.0000"
 
 
-def test_those_who_wait_see_what_is_done(found, world, monkeypatch):
+def test_progress_names_the_current_step(found, world, monkeypatch):
     bars = []
 
     class Bar(Progress):

@@ -1,5 +1,4 @@
-"""Pages: text stays text, nothing is loaded, and what stands in the page is what the diagrams
-say."""
+"""Pages: text stays text, nothing is loaded, and figures show the numbers of their diagrams."""
 
 from __future__ import annotations
 
@@ -108,7 +107,7 @@ def page(text: str) -> Page:
 
 
 class Elements(HTMLParser):
-    """Every start tag with the names of its attributes, and the text inside."""
+    """Every start tag with the names of its attributes, and all text."""
 
     def __init__(self) -> None:
         super().__init__(convert_charrefs=True)
@@ -140,7 +139,7 @@ def test_text_adds_no_element(payload, harmless):
     assert payload in found.text
 
 
-def test_nothing_may_be_loaded_and_only_what_stands_in_the_page_may_run():
+def test_the_policy_allows_only_inline_content_of_the_page():
     text = as_html(page("plain words"))
     (policy,) = re.findall(r'http-equiv="Content-Security-Policy" content="([^"]*)"', text)
     policy = policy.replace("&#39;", "'")
@@ -159,7 +158,7 @@ def test_nothing_may_be_loaded_and_only_what_stands_in_the_page_may_run():
     assert not re.search(r'(src|href)="(?!#)', markup)
 
 
-def test_the_figures_of_a_page_are_those_of_its_diagrams():
+def test_figures_show_their_diagrams():
     text = as_html(page("plain words"))
     (data,) = re.findall(
         r'<script type="application/json" id="figures">(.*?)</script>', text, re.DOTALL

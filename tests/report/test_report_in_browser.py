@@ -1,4 +1,4 @@
-"""The report in a real browser: it works offline, says no error, and can be read by everyone."""
+"""The report in a real browser: it works offline, without errors, and is accessible."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ def report(tmp_path_factory) -> Path:
 
 
 class Opened:
-    """A page, and what it said and asked for."""
+    """A page with its console messages and requests."""
 
     def __init__(self, browser, path: Path, **choices) -> None:
         self.page = browser.new_context(
@@ -107,7 +107,7 @@ def test_no_error_and_no_request(opened, report):
     assert opened.asked == [report.as_uri()]
 
 
-def test_every_section_is_there_and_says_something(opened):
+def test_no_section_is_empty(opened):
     assert [
         section.get_attribute("id") for section in opened.page.locator("main section").all()
     ] == SECTIONS
@@ -115,7 +115,7 @@ def test_every_section_is_there_and_says_something(opened):
         assert len(section.inner_text()) > 80
 
 
-def test_hostile_names_are_shown_and_add_nothing(opened):
+def test_hostile_names_are_shown_as_text(opened):
     page = opened.page
     assert page.locator("script").count() == 3
     assert (
@@ -154,7 +154,7 @@ def test_controls_change_the_chart_and_its_table(opened):
     assert opened.said == []
 
 
-def test_the_keyboard_is_enough(opened):
+def test_controls_work_by_keyboard(opened):
     page = opened.page
     page.keyboard.press("Tab")
     assert page.evaluate("document.activeElement.textContent") == "Skip to the content"
@@ -178,7 +178,7 @@ def background(opened: Opened) -> str:
     return opened.page.evaluate("getComputedStyle(document.body).backgroundColor")
 
 
-def test_dark_follows_the_system_and_the_button(browser, report):
+def test_dark_mode_follows_the_system_and_the_button(browser, report):
     dark, light = (
         Opened(browser, report, color_scheme="dark"),
         Opened(browser, report, color_scheme="light"),
@@ -201,7 +201,7 @@ def test_a_phone_shows_everything_without_scrolling_sideways(browser, report):
     assert phone.said == []
 
 
-def test_it_prints(opened):
+def test_printing(opened):
     pdf = opened.page.pdf(format="A4")
     assert pdf.startswith(b"%PDF")
     assert len(pdf) > 50_000

@@ -304,13 +304,13 @@ def test_rows_with_other_parts_leave_no_trace(odd, rows_held):
 def test_rows_of_another_plan_are_refused():
     rows = make(3)
     state = AuditState.empty(Plan.of(rows))
-    with pytest.raises(InputError, match="planned for probabilities"):
+    with pytest.raises(InputError, match="probabilities, which the state is planned for"):
         state.update(make(3, kind="logits"))
-    with pytest.raises(InputError, match=r"planned for \(0, 1, 2\)"):
+    with pytest.raises(InputError, match=r"\(0, 1, 2\), which the state is planned for"):
         state.update(make(4))
     with pytest.raises(InputError, match="weights, or none"):
         state.update(make(3, weighted=True))
-    with pytest.raises(InputError, match="plans are equal"):
+    with pytest.raises(InputError, match="same plan"):
         state.merge(AuditState.empty(Plan.of(rows, reject_cost=0.2)))
     state.update(rows.take(slice(0, 10)))
     bare = Predictions(rows.y, rows.probs, on_bad_rows="drop", tolerance=1e-4)
@@ -344,7 +344,7 @@ def test_damaged_states_are_refused(tmp_path):
         with pytest.raises(InputError) as caught:
             AuditState.from_bytes(spoilt)
         assert caught.value.argument == "state", name
-    with pytest.raises(InputError, match="can be read"):
+    with pytest.raises(InputError, match="readable file"):
         AuditState.load(tmp_path / "missing.npz")
     arrays = dict(np.load(io.BytesIO(content)))
 
@@ -359,27 +359,30 @@ def test_damaged_states_are_refused(tmp_path):
 
     assert AuditState.load(changed()).to_bytes() == content
     for path, words in (
-        (lambda: with_header(schema="probaudit.state/99"), "must be of the form probaudit.state/2"),
-        (lambda: with_header(plan={}), "whole file"),
+        (
+            lambda: with_header(schema="probaudit.state/99"),
+            "must be in the format probaudit.state/2",
+        ),
+        (lambda: with_header(plan={}), "complete file"),
         (lambda: with_header(covered=[[5, 3]]), "row numbers"),
         (lambda: with_header(covered=[[0, 5], [3, 9]]), "counted twice"),
         (lambda: with_header(sample_rows=-1), "at least 1"),
-        (lambda: changed(sums=np.zeros((2, 8), np.int64)), "another form"),
-        (lambda: changed(sums=arrays["sums"].astype(np.float64)), "another form"),
-        (lambda: changed(**{"sample.codes": np.zeros(3)}), "one length"),
+        (lambda: changed(sums=np.zeros((2, 8), np.int64)), "another type or shape"),
+        (lambda: changed(sums=arrays["sums"].astype(np.float64)), "another type or shape"),
+        (lambda: changed(**{"sample.codes": np.zeros(3)}), "same length"),
         (lambda: changed(**{"sample.codes": np.zeros(SAMPLE)}), "labels and outputs"),
-        (lambda: changed(sums=np.array([None, {}], object)), "whole file"),
-        (lambda: with_header(plan=7), "whole file"),
-        (lambda: with_header(plan=header["plan"] | {"kind": "guesses"}), "plan that can be"),
-        (lambda: with_header(plan=header["plan"] | {"tolerance": "wide"}), "plan that can be"),
+        (lambda: changed(sums=np.array([None, {}], object)), "complete file"),
+        (lambda: with_header(plan=7), "complete file"),
+        (lambda: with_header(plan=header["plan"] | {"kind": "guesses"}), "valid plan"),
+        (lambda: with_header(plan=header["plan"] | {"tolerance": "wide"}), "valid plan"),
         (
             lambda: with_header(plan=header["plan"] | {"classes": [[0], [1], [2]]}),
-            "plan that can be",
+            "valid plan",
         ),
-        (lambda: with_header(plan=header["plan"] | {"weight_exponent": 0.5}), "whole file"),
-        (lambda: with_header(covered=[3]), "whole file"),
-        (lambda: with_header(sample_rows="many"), "whole file"),
-        (lambda: with_header(schema=None), "whole file"),
+        (lambda: with_header(plan=header["plan"] | {"weight_exponent": 0.5}), "complete file"),
+        (lambda: with_header(covered=[3]), "complete file"),
+        (lambda: with_header(sample_rows="many"), "complete file"),
+        (lambda: with_header(schema=None), "complete file"),
     ):
         with pytest.raises(InputError, match=words) as caught:
             AuditState.load(path())
@@ -388,7 +391,7 @@ def test_damaged_states_are_refused(tmp_path):
         assert "unsafe" not in str(caught.value)
     with zipfile.ZipFile(tmp_path / "x.npz", "w") as archive:
         archive.writestr("json.npy", "text")
-    with pytest.raises(InputError, match="whole file"):
+    with pytest.raises(InputError, match="complete file"):
         AuditState.load(tmp_path / "x.npz")
 
 

@@ -10,7 +10,7 @@ import pytest
 
 from probaudit import Cost, InputError, Predictions
 from probaudit.engines.memory import gather
-from probaudit.kernels.gridding import cells_of_one
+from probaudit.kernels.grid_cells import cells_of_one
 from probaudit.states import CELLS, Plan, Statistics
 from probaudit.states.evidence import EvidenceState
 from tests.conftest import softmax
@@ -107,7 +107,7 @@ def test_an_empty_block_changes_nothing():
 
 def test_states_of_different_plans_do_not_merge():
     rows = make(3, np.float64, "probs", False)
-    with pytest.raises(InputError, match="plans are equal"):
+    with pytest.raises(InputError, match="same plan"):
         Statistics.empty(Plan.of(rows)).merge(Statistics.empty(Plan.of(rows, reject_cost=0.2)))
 
 

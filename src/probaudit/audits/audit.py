@@ -9,18 +9,14 @@ from typing import TYPE_CHECKING, Any, Literal, Unpack
 
 import numpy as np
 
-from ..audits import lens_errors
 from ..calibration.fine_grid import FineGrid
+from ..calibration.resampling import RESAMPLES
 from ..calibration.significance import CalibrationTest
-from ..calibrators.calibration_loss import (
-    FOLDS,
-    CalibrationLoss,
-    calibration_loss,
-    default_calibrator,
-)
+from ..calibrators.calibration_loss import CalibrationLoss, calibration_loss, default_calibrator
+from ..calibrators.folds import FOLDS
 from ..calibrators.registry import calibrator_named
-from ..choices.scores import Brier, Cost, Log
-from ..data.arrays import as_array, named_columns
+from ..choices.scores import Cost
+from ..data.arrays import named_columns
 from ..data.inputs import RowOptions, documents_row_options, rows_of
 from ..data.predictions import Predictions
 from ..engines.choosing import Passing, as_source
@@ -28,20 +24,26 @@ from ..engines.memory import evidence_of
 from ..errors import InputError
 from ..estimate import Estimate
 from ..grouping.budget import Budget, loss_budget
-from ..scoring import expected_scores as scores
 from ..scoring.clusters import ClusteredRows
 from ..states import AuditState, Plan, Summary
 from ..states.evidence import Evidence
 from ..version import __version__
+from . import lens_errors
 from .case import Case
 from .dependence import cluster_words, clustered_rows
+from .estimates import (
+    calibration_loss_estimates,
+    grouping_loss_estimates,
+    named_costs,
+    score_estimates,
+    too_few_to_calibrate,
+)
 from .finding import Finding
 from .groups import Group, group_errors
-from .lens_errors import LensError
+from .lens_error import BINS, LensError
 from .pitfalls import PITFALLS
-from .plain import plain
-from .repairs import Repair, compare_repairs, too_few
-from .result import Result
+from .repairs import Repair, compare_repairs
+from .result import Result, plain
 from .verdict import headline, judge
 
 if TYPE_CHECKING:
@@ -63,7 +65,7 @@ class Audit(Result):
 
     estimates : scores and losses by name, with 95% intervals.
     errors, class_errors : the calibration error under each lens, and of each class, each with its
-        distribution if calibrated.
+        test against a calibrated model.
     groups : accuracy and calibration error of each group, for each value of each column.
     repairs : the calibrators that were compared, with `repair="compare"`.
     budget : the loss budget, if there are features or groups.
@@ -101,7 +103,7 @@ class Audit(Result):
 
     @property
     def clusters(self) -> int | None:
-        """The number of clusters (in the sample, if there is one); None if rows are
+        """The number of clusters (of the sample, if there is one); None if rows are
         independent."""
         rows = clustered_rows(self.evidence)
         return None if rows is None else rows.clusters.count
@@ -123,7 +125,7 @@ class Audit(Result):
 
     @property
     def pitfall_rules(self) -> dict[str, str]:
-        """The rules for pitfalls, and what each looks for."""
+        """What each rule for a pitfall looks for, by the name of the rule."""
         return {rule.name: rule.looks_for for rule in PITFALLS}
 
     def __getitem__(self, name: str) -> Estimate:
@@ -139,14 +141,13 @@ class Audit(Result):
     def flat(self) -> dict[str, float]:
         """Every estimate and calibration error by name, and counts of rows, for `check` or an
         experiment tracker."""
-        found = {name: float(value) for name, value in self.estimates.items()}
+        values = {name: float(value) for name, value in self.estimates.items()}
         for error in self.errors:
-            found |= {error.name: float(error.estimate), f"{error.name}.p_value": error.p_value}
-        infinite = int(self.summary.log.infinite.sum())
-        return found | {
+            values |= {error.name: float(error.estimate), f"{error.name}.p_value": error.p_value}
+        return values | {
             "rows": self.summary.rows,
             "dropped_rows": self.summary.dropped,
-            "infinite_rows": infinite,
+            "infinite_rows": int(self.summary.log.infinite.sum()),
         }
 
     def to_frame(self) -> Any:
@@ -184,7 +185,7 @@ class Audit(Result):
                 name: _number(getattr(self.calibration, name))
                 for name in ("value", "null_mean", "null_high", "p_value")
             }
-            | {"bins": lens_errors.BINS},
+            | {"bins": BINS},
             "estimates": {name: estimate.to_dict() for name, estimate in self.estimates.items()},
             "errors": [error.to_dict() for error in self.errors],
             "class_errors": [error.to_dict() for error in worst],
@@ -213,7 +214,7 @@ class Audit(Result):
         for others."""
         from ..diagrams.reliability import Reliability
 
-        return Reliability.of_grid(FineGrid.of_event(self.evidence.top), lens_errors.BINS).plot(ax)
+        return Reliability.of_grid(FineGrid.of_event(self.evidence.top), BINS).plot(ax)
 
 
 def _regions(budget: Budget) -> list[dict[str, Any]]:
@@ -270,29 +271,21 @@ def audit(
     (0.75, 4)
     """
     choices: dict[str, Any] = {
-        "costs": costs,
-        "reject_cost": reject_cost,
         "repair": repair,
         "regions": regions,
+        "calibrator": calibrator,
+        "title": title,
     }
-    choices |= {"calibrator": calibrator, "title": title}
     if isinstance(y_true, AuditState):
         if y_proba is not None:
             raise InputError("y_proba", "must not be given with a state, which has its own rows")
-        return audit_evidence(
-            y_true.finalise(), repair=repair, regions=regions, calibrator=calibrator, title=title
-        )
-    if (
-        source := as_source(y_true, y_proba, features=features, columns=columns, **options)
-    ) is not None:
+        return audit_evidence(y_true.finalise(), **choices)
+    choices |= {"costs": costs, "reject_cost": reject_cost}
+    given: Any = {"features": features, "columns": columns, **options}
+    if (source := as_source(y_true, y_proba, **given)) is not None:
         return audit_source(source, passing=Passing(threads=threads), **choices)
-    rows = rows_of(y_true, y_proba, features=features, columns=columns, **options)
-    return audit_rows(
-        rows,
-        features=features,
-        threads=threads,
-        **choices,
-    )
+    rows = rows_of(y_true, y_proba, **given)
+    return audit_rows(rows, features=features, threads=threads, **choices)
 
 
 def audit_rows(
@@ -308,11 +301,12 @@ def audit_rows(
     threads: int | None = None,
     progress: bool | None = None,
 ) -> Audit:
-    """As `audit`, for `Predictions`; `features` only names those of the rows."""
+    """As `audit`, for `Predictions`. `features`, if a frame or mapping, replaces those of the
+    rows."""
     _check_choices(repair, calibrator)
     if features is not None and (named := named_columns(features, "features")) is not None:
         rows = replace(rows, features=named, feature_names=None)
-    plan = Plan.of(rows, _costs(costs), reject_cost)
+    plan = Plan.of(rows, named_costs(costs), reject_cost)
     evidence = evidence_of(rows, plan, threads=threads, progress=progress)
     return audit_evidence(
         evidence,
@@ -337,16 +331,10 @@ def audit_source(
 ) -> Audit:
     """As `audit`, for rows in files or on a Dask cluster (`scan`); results are identical."""
     _check_choices(repair, calibrator)
-    evidence = (passing or Passing()).evidence(source, _costs(costs), reject_cost)
+    evidence = (passing or Passing()).evidence(source, named_costs(costs), reject_cost)
     return audit_evidence(
         evidence, repair=repair, regions=regions, calibrator=calibrator, title=title
     )
-
-
-def _costs(costs: Any) -> dict[str, Cost]:
-    if costs is None:
-        return {}
-    return {"costs": costs if isinstance(costs, Cost) else Cost(as_array(costs, "costs"))}
 
 
 def audit_evidence(
@@ -358,66 +346,37 @@ def audit_evidence(
     title: str = "",
     progress: bool | None = None,
 ) -> Audit:
-    """The audit of the evidence of a pass; its plan has the costs."""
+    """As `audit`, for the evidence of a pass, whose plan has the costs."""
     _check_choices(repair, calibrator)
-    summary, sample = evidence.summary, evidence.sample
     clustered = clustered_rows(evidence)
-    estimates = _estimates(summary, clustered)
-    # squares of weights much smaller than the largest underflow
-    with np.errstate(divide="ignore"):
-        classwise, class_errors = lens_errors.class_errors(evidence)
-        errors = [
-            *lens_errors.top_label_errors(evidence),
-            classwise,
-            *lens_errors.rank_errors(evidence),
-        ]
-        errors.append(lens_errors.full_error(evidence))
-        groups = group_errors(evidence) if sample.columns else ()
-    tried, tried_words = _default_calibration_loss(evidence, repair)
-    estimates |= _calibration_loss_estimates(tried, evidence.sample_words)
+    with np.errstate(divide="ignore"):  # squares of very small weights underflow
+        errors, class_errors = _calibration_errors(evidence)
+        groups = group_errors(evidence) if evidence.sample.columns else ()
+    loss, loss_words = _default_calibration_loss(evidence, repair)
     repairs: tuple[Repair, ...] = ()
-    if repair == "compare" and tried is not None:
-        repairs = compare_repairs(evidence, tried, regions=regions, progress=progress)
-    budget = None
-    one_cluster = clustered is not None and clustered.clusters.count < 2
-    if (sample.features is not None or regions is not None) and not one_cluster:
-        recalibration = _recalibration(sample, tried, repairs)
-        others = evidence.others if recalibration == "none" else None
-        chosen = "tree" if regions is None else regions
-        budget = loss_budget(sample, regions=chosen, calibrator=recalibration, others=others)
-        budget = budget if budget.total > 0 else None  # there is no loss to split
-    if budget is not None:
-        estimates |= _grouping_loss_estimates(budget, evidence.sample_words)
+    if repair == "compare" and loss is not None:
+        repairs = compare_repairs(evidence, loss, regions=regions, progress=progress)
+    budget = _budget(evidence, regions, loss, repairs)
+    estimates = score_estimates(evidence.summary, clustered)
+    estimates |= calibration_loss_estimates(loss, evidence.sample_words)
+    estimates |= grouping_loss_estimates(budget, evidence.sample_words)
     evidence = replace(evidence, total=None)  # release the rows
     case = Case(
         evidence=evidence,
         estimates=estimates,
-        errors=tuple(error for error in errors if error is not None),
+        errors=errors,
         class_errors=class_errors,
         groups=groups,
         repairs=repairs,
         budget=budget,
         calibrator=calibrator,
     )
-    event = "stated-confidence" if sample.pairs else "top-label"
-    settings = {
-        "calibration_loss": tried_words,
-        "reject_cost": summary.plan.reject_cost,
-        "on_bad_rows": summary.plan.on_bad_rows,
-        "row_sum_tolerance": summary.plan.tolerance,
-        "interval": _interval_words(clustered),
-        "calibration": f"{event} ECE, {lens_errors.BINS} equal bins, "
-        f"{lens_errors.RESAMPLES} consistency resamples"
-        + (", seed 0" if clustered is None else " and signs of clusters, seed 0"),
-        "sample": f"{len(sample):,} rows, by row number" if evidence.sampled else "all rows",
-    }
-    settings |= {} if clustered is None else {"clusters": cluster_words(evidence)}
     return Audit(
         estimates=estimates,
-        errors=case.errors,
+        errors=errors,
         findings=judge(case),
         evidence=evidence,
-        settings=settings,
+        settings=_settings(evidence, clustered, loss_words),
         class_errors=class_errors,
         groups=groups,
         repairs=repairs,
@@ -425,6 +384,58 @@ def audit_evidence(
         title=title,
         choices={} if regions is None else {"regions": regions},
     )
+
+
+def _calibration_errors(
+    evidence: Evidence,
+) -> tuple[tuple[LensError, ...], tuple[LensError, ...]]:
+    """The errors under all lenses, and those of single classes."""
+    classwise, class_errors = lens_errors.class_errors(evidence)
+    errors = (
+        *lens_errors.top_label_errors(evidence),
+        classwise,
+        *lens_errors.rank_errors(evidence),
+        lens_errors.full_error(evidence),
+    )
+    return tuple(error for error in errors if error is not None), class_errors
+
+
+def _budget(
+    evidence: Evidence, regions: Any, loss: CalibrationLoss | None, repairs: tuple[Repair, ...]
+) -> Budget | None:
+    """The loss budget; None without features and regions, for a single cluster, or without loss."""
+    sample, clustered = evidence.sample, clustered_rows(evidence)
+    if sample.features is None and regions is None:
+        return None
+    if clustered is not None and clustered.clusters.count < 2:
+        return None
+    recalibration = _recalibration(sample, loss, repairs)
+    budget = loss_budget(
+        sample,
+        regions="tree" if regions is None else regions,
+        calibrator=recalibration,
+        others=evidence.others if recalibration == "none" else None,
+    )
+    return budget if budget.total > 0 else None
+
+
+def _settings(
+    evidence: Evidence, clustered: ClusteredRows | None, loss_words: str
+) -> dict[str, Any]:
+    """How the numbers were made, for the report."""
+    sample, plan = evidence.sample, evidence.summary.plan
+    event = "stated-confidence" if sample.pairs else "top-label"
+    settings = {
+        "calibration_loss": loss_words,
+        "reject_cost": plan.reject_cost,
+        "on_bad_rows": plan.on_bad_rows,
+        "row_sum_tolerance": plan.tolerance,
+        "interval": _interval_words(clustered),
+        "calibration": f"{event} ECE, {BINS} equal bins, {RESAMPLES} consistency resamples"
+        + (", seed 0" if clustered is None else " and signs of clusters, seed 0"),
+        "sample": f"{len(sample):,} rows, by row number" if evidence.sampled else "all rows",
+    }
+    return settings | ({} if clustered is None else {"clusters": cluster_words(evidence)})
 
 
 def _interval_words(clustered: ClusteredRows | None) -> str:
@@ -449,115 +460,31 @@ def _check_choices(repair: Any, calibrator: Any) -> None:
 def _default_calibration_loss(
     evidence: Evidence, requested: Repairing
 ) -> tuple[CalibrationLoss | None, str]:
-    """The calibration loss of the default calibrator on the sample, and its definition; or why it
-    was not tried."""
-    summary, sample = evidence.summary, evidence.sample
+    """The calibration loss of the default calibrator on the sample, and its definition; or None
+    and the reason."""
     if requested is False:
         return None, "not requested"
-    if why := too_few(summary.log.rows):
+    if why := too_few_to_calibrate(evidence.summary.log.rows):
         return None, why
     try:
-        found = calibration_loss(sample, cv=FOLDS)
+        loss = calibration_loss(evidence.sample, cv=FOLDS)
     except InputError as problem:
         return None, f"not tried: {problem.rule}"
-    return found, found.definition + evidence.sample_words
+    return loss, loss.definition + evidence.sample_words
 
 
 def _recalibration(
-    sample: Predictions, tried: CalibrationLoss | None, repairs: tuple[Repair, ...]
+    sample: Predictions, loss: CalibrationLoss | None, repairs: tuple[Repair, ...]
 ) -> CalibrationLoss | Literal["none"] | None:
-    """The recalibration of the loss budget: the recommended calibrator, or the default one.
+    """The recalibration of the loss budget: by the recommended calibrator, or by the default one
+    if the recommended one uses features or groups and would remove more than miscalibration.
 
-    A calibrator that uses features or groups would remove more than miscalibration.
+    loss : that of the default calibrator.
     """
     name = next((repair.name for repair in repairs if repair.recommended), "")
     if name == "identity":
         return "none"
     calibrator = calibrator_named(name) if name else default_calibrator()
     if calibrator.takes is not None or type(calibrator) is type(default_calibrator()):
-        return tried
+        return loss
     return calibration_loss(sample, calibrator=calibrator, cv=FOLDS, interval=None)
-
-
-def _calibration_loss_estimates(
-    found: CalibrationLoss | None, sample_words: str
-) -> dict[str, Estimate]:
-    if found is None:
-        return {}
-    estimates = {"log_score.calibrated": found.calibrated}
-    if math.isfinite(found.raw):  # an infinite score has no shares
-        estimates |= {"calibration_loss": found.loss, "calibration_loss.relative": found.relative}
-    return {
-        name: _with_definition(estimate, estimate.definition + sample_words)
-        for name, estimate in estimates.items()
-    }
-
-
-def _grouping_loss_estimates(budget: Budget, sample_words: str) -> dict[str, Estimate]:
-    """The grouping loss, and its share of the score."""
-    x = _with_definition(budget.grouping, budget.grouping.definition + sample_words)
-    low, high = (end / budget.total for end in x.interval)
-    share = Estimate(
-        x / budget.total,
-        low=low,
-        high=high,
-        n=x.n,
-        definition="share of the Brier score, " + x.definition,
-    )
-    return {"grouping_loss": x, "grouping_loss.relative": share}
-
-
-def _with_definition(x: Estimate, words: str) -> Estimate:
-    """The estimate with another definition."""
-    return Estimate(x, low=x.low, high=x.high, n=x.n, definition=words, per_class=x.per_class)
-
-
-def _estimates(summary: Summary, clustered: ClusteredRows | None) -> dict[str, Estimate]:
-    right, cost = scores.accuracy(summary, clustered), summary.plan.costs.get("costs")
-    found = {"accuracy": right}
-    of_rows: Any = {"clustered": clustered}
-    for name, score in (("log_score", Log()), ("brier_score", Brier())):
-        found[name] = scores.estimate_score(summary, score, **of_rows)
-        found[f"{name}.normalized"] = scores.estimate_score(
-            summary, score, normalize=True, **of_rows
-        )
-    # for a confidence, the decision is already made
-    if summary.plan.kind != "pairs":
-        found["error_rate"] = _with_interval(
-            scores.zero_one(summary, **of_rows), 1 - right.high, 1 - right.low
-        )
-        found["error_rate.normalized"] = scores.zero_one(summary, normalize=True, **of_rows)
-        found["reject_risk"] = _clipped(scores.zero_one_reject(summary, **of_rows), 0, 1)
-        found["reject_risk.normalized"] = scores.zero_one_reject(summary, normalize=True, **of_rows)
-    if cost is not None:
-        risk = scores.estimate_score(summary, cost, **of_rows)
-        found["cost_risk"] = _clipped(risk, cost.matrix.min(), cost.matrix.max())
-        found["cost_risk.normalized"] = scores.estimate_score(
-            summary, cost, normalize=True, **of_rows
-        )
-    return {
-        name: _undefined_ratio(x) if name.endswith(".normalized") and x.naive == 0 else x
-        for name, x in found.items()
-    }
-
-
-def _with_interval(x: Estimate, low: float, high: float) -> Estimate:
-    """The estimate with another interval."""
-    more: dict[str, Any] = {
-        "per_class": x.per_class,
-        "naive": x.naive,
-        "infinite_rows": x.infinite_rows,
-    }
-    return Estimate(x, low=low, high=high, n=x.n, definition=x.definition, **more)
-
-
-def _clipped(x: Estimate, least: float, most: float) -> Estimate:
-    """The estimate with its interval clipped to the possible range."""
-    return _with_interval(x, *(float(np.clip(end, least, most)) for end in x.interval))
-
-
-def _undefined_ratio(x: Estimate) -> Estimate:
-    """NaN: a ratio to a base-rate forecast without loss, as if all rows are of one class."""
-    return Estimate(
-        math.nan, n=x.n, definition=x.definition, naive=x.naive, infinite_rows=x.infinite_rows
-    )

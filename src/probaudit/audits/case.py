@@ -10,20 +10,41 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from ..calibration.significance import holm
+from ..data.predictions import Predictions
+from ..engines.good_rows import survey
 from ..estimate import Estimate
 from ..grouping.budget import Budget
 from ..states import Summary
 from ..states.evidence import Evidence
 from .groups import Group
-from .lens_errors import LensError
+from .lens_error import LensError
 from .repairs import Repair
-from .row_rules import SHOWN_ROWS, InfiniteRows, impossible_rows
 
 if TYPE_CHECKING:
     from ..calibrators.base import Calibrator
 
-# errors whose tests decide; the others judge the same events
+SHOWN_ROWS = 5
+# the errors whose tests decide; the other errors judge the same events
 DECIDING = ("ece", "ace", "classwise_ece", "topk_ece", "full_ece")
+
+
+@dataclass(frozen=True)
+class InfiniteRows:
+    """Rows whose true class has probability 0: their count, and the numbers of some."""
+
+    count: int
+    numbers: tuple[int, ...] = ()
+    sampled: bool = False
+
+    @property
+    def words(self) -> str:
+        """The row numbers in parentheses, if there are any."""
+        if not self.numbers:
+            return ""
+        some = "the first of the sample: " if self.sampled else "the first: "
+        first = "" if len(self.numbers) == self.count else some
+        rows = "row" if len(self.numbers) == 1 else "rows"
+        return f" ({first}{rows} {', '.join(map(str, self.numbers))}, counted from 0)"
 
 
 @dataclass(frozen=True, eq=False)
@@ -49,7 +70,7 @@ class Case:
 
     @property
     def pairs(self) -> bool:
-        """Whether a confidence and its correctness are judged, in place of class probabilities."""
+        """Whether confidences and their correctness are judged, not class probabilities."""
         return self.summary.plan.kind == "pairs"
 
     @property
@@ -58,7 +79,7 @@ class Case:
 
     @property
     def dropped(self) -> Mapping[str, Mapping[str, int]]:
-        """Invalid rows by model, here the only one, and rule."""
+        """Invalid rows by model (an audit has one, "") and rule."""
         return {"": self.summary.bad}
 
     @property
@@ -90,35 +111,47 @@ class Case:
 
     @cached_property
     def tests(self) -> tuple[AdjustedTest, ...]:
-        """The tests of calibration that decide: one for each event (ECE over equal bins and over
-        bins of equal mass stand for the most probable class), the mean over classes, all classes
+        """The tests of calibration that decide: one for each event (two for the most probable
+        class, with equal bins and with bins of equal mass), the mean over classes, all classes
         together, the worst class and the worst group. p-values are adjusted for all of them (Holm
         1979)."""
-        found = [
+        tested = [
             (error, error.p_value)
             for error in self.errors
             if error.name.partition(".")[0] in DECIDING
         ]
-        two = len(self.class_errors) == 2  # which mirror each other
+        two = len(self.class_errors) == 2  # two classes mirror each other
         families = [
             self.class_errors[1:] if two else self.class_errors,
             tuple(group.error for group in self.groups),
         ]
         for family in filter(None, families):
             worst = min(family, key=lambda error: (error.adjusted, -error.excess))
-            found.append(
+            tested.append(
                 (worst, worst.p_value if two and family is families[0] else worst.adjusted)
             )
-        p_values = np.array([p if error.excess > 0 else 1.0 for error, p in found])
+        p_values = np.array([p if error.excess > 0 else 1.0 for error, p in tested])
         return tuple(
             AdjustedTest(error, p)
-            for (error, _), p in zip(found, holm(p_values).tolist(), strict=True)
+            for (error, _), p in zip(tested, holm(p_values).tolist(), strict=True)
         )
 
 
 @dataclass(frozen=True)
 class AdjustedTest:
-    """A calibration error, and its p-value adjusted for all tests of the audit."""
+    """A calibration error, with its p-value adjusted for all tests of the audit."""
 
     error: LensError
     p_value: float
+
+
+def impossible_rows(sample: Predictions) -> np.ndarray:
+    """The rows whose true class has probability 0, in order."""
+    good = survey(sample).good
+    values, codes = sample.block(0, len(sample)).values[good], sample.codes[good]
+    if values.shape[1] == 1:
+        values = np.column_stack(
+            [np.zeros(len(values)) if sample.from_logits else 1 - values[:, 0], values[:, 0]]
+        )
+    true = values[np.arange(len(codes)), codes]
+    return good[true == (-np.inf if sample.kind in ("logits", "log_probabilities") else 0)]

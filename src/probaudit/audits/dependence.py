@@ -1,4 +1,4 @@
-"""The clusters of an audit's rows, from its sample, and how the report names them."""
+"""The clusters of an audit's rows: for the null models of its events, and in words."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ def clustered_rows(evidence: Evidence) -> ClusteredRows | None:
     fraction = len(good) / evidence.summary.rows if evidence.sampled else 1.0
     if ("clustered", fraction) not in sample.memo:
         sample.memo["clustered", fraction] = ClusteredRows(sample, good, fraction)
-    found: ClusteredRows = sample.memo["clustered", fraction]
-    return found
+    clustered: ClusteredRows = sample.memo["clustered", fraction]
+    return clustered
 
 
 def dependent_event(evidence: Evidence, view: Callable[[], View]) -> DependentEvent | None:
-    """The rows of the sample with their clusters, for an event; None without clusters."""
+    """An event of the sample's rows with their clusters; None without clusters."""
     rows = clustered_rows(evidence)
     return None if rows is None else DependentEvent(view(), rows.clusters)
 
@@ -45,7 +45,7 @@ def class_event(evidence: Evidence, k: int) -> DependentEvent | None:
 
 
 def cluster_words(evidence: Evidence) -> str:
-    """How many clusters the rows are in, and by which column, if that has a name."""
+    """The number of clusters, and the name of their column, if it has one."""
     rows, name = clustered_rows(evidence), evidence.sample.name("clusters")
     if rows is None:
         return ""
@@ -53,7 +53,7 @@ def cluster_words(evidence: Evidence) -> str:
 
 
 def rows_words(evidence: Evidence) -> str:
-    """How many rows were judged, and in how many clusters.
+    """The number of rows, and of their clusters.
 
     >>> from probaudit import Predictions, audit
     >>> rows = Predictions([1, 0, 1], [0.9, 0.2, 0.7], clusters=["a", "b", "b"])

@@ -1,29 +1,140 @@
-"""Findings, the rules that make them, and numbers as their sentences report them."""
+"""Findings: conclusions in words, with their numbers and what to do next.
+
+What to do next is data: text and actions. The terminal and the page write an action as a command,
+Python writes it as a call. `number`, `percent` and `p_words` format the numbers of sentences.
+"""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from typing import Any, Generic, Literal, TypeVar
+import shlex
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
+from typing import Any, ClassVar, Generic, Literal, TypeVar
 
 from ..estimate import Estimate
-from .advice import COMMANDS, Advice, Spelling, spelled, to_list
+from ..text import percent, short_number
 
 Level = Literal["bad", "warning", "good", "note"]
 LEVELS: tuple[Level, ...] = ("bad", "warning", "good", "note")
 Judged = TypeVar("Judged", contravariant=True)
+CALIBRATOR_FILE, CALIBRATED_FILE = "calibrator.json", "calibrated.parquet"
+
+
+@dataclass(frozen=True)
+class Calibrate:
+    """Fit a calibrator: the best of many, or the one that `method` names.
+
+    uses : the columns that the calibrator needs besides the outputs, if any.
+    """
+
+    kind: ClassVar[str] = "calibrate"
+    method: str = "auto"
+    uses: Literal["", "groups", "features"] = ""
+
+
+@dataclass(frozen=True)
+class ApplyCalibrator:
+    """Replace the outputs by calibrated ones."""
+
+    kind: ClassVar[str] = "apply"
+
+
+@dataclass(frozen=True)
+class NameGroups:
+    """Give columns whose values are the groups to judge."""
+
+    kind: ClassVar[str] = "name_groups"
+
+
+Action = Calibrate | ApplyCalibrator | NameGroups
+Advice = tuple[str | Action, ...]
+Spelling = Callable[[Action], str]
+
+
+@dataclass(frozen=True)
+class Commands:
+    """Writes actions as commands.
+
+    file : the audited file.
+    rows, outputs : options that `calibrate` and `apply` need to read it.
+    groups, features : the columns of the audit.
+
+    >>> Commands("rows.csv", rows=("--label", "y"))(Calibrate("temperature"))
+    'probaudit calibrate rows.csv --label y -o calibrator.json --method temperature'
+    """
+
+    file: str = "FILE"
+    rows: tuple[str, ...] = ()
+    outputs: tuple[str, ...] = ()
+    groups: str = "COLUMN"
+    features: str = "COLUMNS"
+
+    def __call__(self, action: Action) -> str:
+        if isinstance(action, NameGroups):
+            return f"--groups {self.groups}"
+        if isinstance(action, ApplyCalibrator):
+            return _line("apply", CALIBRATOR_FILE, self.file, *self.outputs, "-o", CALIBRATED_FILE)
+        method = [] if action.method == "auto" else ["--method", action.method]
+        columns = {"groups": self.groups, "features": self.features}
+        uses = [f"--{action.uses}", columns[action.uses]] if action.uses else []
+        return _line("calibrate", self.file, *self.rows, "-o", CALIBRATOR_FILE, *method, *uses)
+
+
+COMMANDS = Commands()  # for an unknown file
+
+
+def _line(*words: str) -> str:
+    return shlex.join(["probaudit", *words])
+
+
+def as_call(action: Action) -> str:
+    """The action as a call in Python.
+
+    >>> as_call(Calibrate("isotonic"))
+    'calibrators.IsotonicCalibration(finite=True).fit(y_proba, y_true)'
+    """
+    from ..calibrators.registry import calibrator_named
+
+    if isinstance(action, NameGroups):
+        return "audit(..., columns={name: values}, regions=[name])"
+    if isinstance(action, ApplyCalibrator):
+        return "calibrator.predict_proba(y_proba)"
+    if action.method == "auto":
+        return "select_calibrator(y_true, y_proba).calibrator"
+    rows = f"y_proba, y_true, {action.uses}={action.uses}" if action.uses else "y_proba, y_true"
+    return f"calibrators.{calibrator_named(action.method)!r}.fit({rows})"
+
+
+def parts(advice: Advice, spell: Spelling) -> Iterator[tuple[bool, str]]:
+    """Each part of the advice as text, and whether it is code."""
+    for part in advice:
+        yield (False, part) if isinstance(part, str) else (True, spell(part))
+
+
+def spelled(advice: Advice, spell: Spelling) -> str:
+    """The advice as one text, code between backticks.
+
+    >>> spelled(("Run ", Calibrate(), "."), Commands())
+    'Run `probaudit calibrate FILE -o calibrator.json`.'
+    """
+    return "".join(f"`{text}`" if code else text for code, text in parts(advice, spell))
+
+
+def to_list(advice: Advice) -> list[dict[str, Any]]:
+    """The actions of the advice as plain values for JSON."""
+    return [{"kind": part.kind} | asdict(part) for part in advice if not isinstance(part, str)]
 
 
 @dataclass(frozen=True)
 class Finding:
     """One conclusion of an audit or a comparison.
 
-    clause : the same in a few words, to follow a colon in the headline; the text unless given.
+    clause : a short form that follows a colon in the headline; the text unless given.
     advice : what to do next, as text and actions.
     numbers : the numbers that the text reports, by name.
-    rows : numbers of some rows that it is about.
-    rule, reference : the rule that found it, and where that rule is explained.
+    rows : the numbers of some rows that the finding is about.
+    rule, reference : the rule behind the finding, and where the literature explains it.
     """
 
     level: Level
@@ -58,10 +169,10 @@ class Finding:
 
 @dataclass(frozen=True)
 class VerdictRule(Generic[Judged]):
-    """A rule of a verdict: a function from what is judged to its findings, each of which gets the
-    rule's name and reference.
+    """A rule of a verdict: a function from the judged numbers to findings. Each finding gets the
+    name and the reference of the rule.
 
-    looks_for : of a pitfall, what it looks for.
+    looks_for : what a rule for a pitfall looks for, in words.
     """
 
     function: Callable[[Judged], Finding | Sequence[Finding] | None]
@@ -73,24 +184,24 @@ class VerdictRule(Generic[Judged]):
         return self.function.__name__
 
     def __call__(self, judged: Judged) -> tuple[Finding, ...]:
-        found = self.function(judged)
-        several = (found,) if isinstance(found, Finding) else found or ()
+        result = self.function(judged)
+        findings = (result,) if isinstance(result, Finding) else result or ()
         return tuple(
-            replace(finding, rule=self.name, reference=self.reference) for finding in several
+            replace(finding, rule=self.name, reference=self.reference) for finding in findings
         )
 
 
 def rule(
     reference: str = "", *, looks_for: str = ""
 ) -> Callable[[Callable[[Judged], Finding | Sequence[Finding] | None]], VerdictRule[Judged]]:
-    """Make a function a rule."""
+    """The decorator that makes a function a rule."""
     return lambda function: VerdictRule(function, reference, looks_for)
 
 
 def apply_rules(rules: Sequence[VerdictRule[Judged]], judged: Judged) -> tuple[Finding, ...]:
     """All findings, the most serious first."""
-    found = [finding for rule in rules for finding in rule(judged)]
-    return tuple(sorted(found, key=lambda finding: LEVELS.index(finding.level)))
+    findings = [finding for rule in rules for finding in rule(judged)]
+    return tuple(sorted(findings, key=lambda finding: LEVELS.index(finding.level)))
 
 
 def interval_numbers(x: Estimate) -> dict[str, float]:
@@ -98,44 +209,19 @@ def interval_numbers(x: Estimate) -> dict[str, float]:
     return {"value": float(x), "low": x.low, "high": x.high}
 
 
-def number(x: float) -> str:
-    """An error or a score in a sentence.
-
-    >>> number(0.12345), number(0.0002), number(0.0)
-    ('0.123', '< 0.001', '0.000')
-    """
-    if 0 < abs(x) < 0.0005:
-        return "< 0.001" if x > 0 else "> \u22120.001"
-    return f"{x:.3f}".replace("-", "\u2212")
-
-
-def p_words(p: float) -> str:
-    """A p-value in a sentence.
-
-    >>> p_words(0.0321), p_words(1e-9), p_words(0.0042)
-    ('p = 0.03', 'p < 0.001', 'p = 0.004')
-    """
-    return "p < 0.001" if p < 0.001 else f"p = {p:.3f}" if p < 0.0095 else f"p = {p:.2f}"
-
-
 def between(estimate: Estimate) -> str:
     """The interval in words.
 
     >>> between(Estimate(0.5, low=0.25, high=0.75))
-    '95% interval 0.25 to 0.75'
+    '95% interval 0.250 to 0.750'
     """
-    return f"95% interval {estimate.low:.3g} to {estimate.high:.3g}"
+    return f"95% interval {short_number(estimate.low)} to {short_number(estimate.high)}"
 
 
 def between_shares(low: float, high: float) -> str:
-    """The same as percentages.
+    """An interval of shares in words.
 
     >>> between_shares(-1e-9, 0.25)
     '95% interval 0.0% to 25.0%'
     """
     return f"95% interval {percent(low)} to {percent(high)}"
-
-
-def percent(x: float) -> str:
-    """With one place, and without the sign of nothing; sums in another order are shown alike."""
-    return f"{round(round(float(x), 12), 3) + 0.0:.1%}"

@@ -9,25 +9,26 @@ import numpy as np
 
 from ..calibration.dependent_event import DependentEvent
 from ..calibration.fine_grid import FineGrid
-from ..calibration.views import lens_rows
-from ..choices.lenses import Binary, TopLabel, View
+from ..calibration.resampling import FEWER_RESAMPLES
+from ..calibration.views import LensRows, lens_rows
+from ..choices.lenses import Binary, Lens, TopLabel, View
 from ..data.arrays import value_names
 from ..estimate import Estimate
+from ..scoring.clusters import Clusters
 from ..scoring.intervals import wilson
 from ..states.evidence import Evidence
 from .dependence import clustered_rows
-from .lens_errors import (
-    FEWER_RESAMPLES,
+from .lens_error import (
     WIDTH,
     LensError,
     NullModel,
     binned_error,
     definition_of,
-    event_words,
     holm_adjusted,
 )
+from .lens_errors import event_words
 
-MOST_GROUPS = 50  # values of a column beyond which it does not split the rows into groups
+MOST_GROUPS = 50  # a column with more values does not split the rows into groups
 
 
 @dataclass(frozen=True)
@@ -67,67 +68,108 @@ class Group:
 
 def group_errors(evidence: Evidence) -> tuple[Group, ...]:
     """Predicted and observed accuracy and the calibration error of each group, for each column of
-    at most 50 values. With two classes the error is that of the second class: in the most probable
-    class, errors of both classes can cancel."""
-    (shown,), found, nulls = lens_rows(evidence.sample, TopLabel()), [], []
-    two = evidence.sample.n_classes == 2 and not evidence.sample.pairs
-    (judged,) = lens_rows(evidence.sample, Binary()) if two else (shown,)
-    event = f"class {evidence.summary.plan.classes[1]}" if two else event_words(evidence)
-    rows = clustered_rows(evidence)
+    at most 50 values. With two classes the error is that of the second class, because the errors of
+    both classes can cancel in the most probable class."""
+    groups, nulls, rows = [], [], _GroupedRows.of(evidence)
     for name, column in (evidence.sample.columns or {}).items():
-        values, of_row = _column_groups(column[shown.rows])
+        values, of_row = _column_groups(column[rows.shown.rows])
         for number, value in enumerate(values if len(values) <= MOST_GROUPS else ()):
-            inside = np.flatnonzero(of_row == number)
-            weights, where = shown.weights[inside], f"where {name} = {value}{evidence.sample_words}"
-            share = weights / weights.sum()
-            observed, stated = (
-                float(share @ shown.view.labels[inside]),
-                float(share @ shown.view.outputs[inside]),
-            )
-            clusters = None if rows is None else rows.clusters.part(inside)
-            wider = (
-                1.0 if clusters is None else clusters.widening(shown.view.labels[inside] - observed)
-            )
-            low, high = wilson(observed, 1 / float(share @ share) / wider**2)
-            right = "whose most probable class is the true one"
-            right = "stated correct" if evidence.sample.pairs else right
-            words = f"share of rows {right}, {where}"
-            view = View(judged.view.outputs[inside], judged.view.labels[inside])
-            grid, dependent = FineGrid.of_view(view, weights), None
-            if clusters is not None:
-                words, dependent = (
-                    f"{words}, {clusters.count:,} clusters",
-                    DependentEvent(view, clusters),
-                )
-            definition = definition_of(Binary() if two else TopLabel()) + f", {where}"
-            nulls.append(NullModel.of_coarse_grid(grid, dependent))
-            error = binned_error(
-                "ece", grid, WIDTH, definition, resamples=FEWER_RESAMPLES, event=dependent
-            )
-            error = replace(error, event=event)
-            rate = Estimate(observed, low=low, high=high, n=len(inside), definition=words)
-            found.append(Group(name, value, len(inside), stated, rate, error))
-    errors = holm_adjusted([group.error for group in found], nulls)
-    return tuple(replace(group, error=error) for group, error in zip(found, errors, strict=True))
+            group, null = rows.group(name, value, np.flatnonzero(of_row == number))
+            groups.append(group)
+            nulls.append(null)
+    errors = holm_adjusted([group.error for group in groups], nulls)
+    return tuple(replace(group, error=error) for group, error in zip(groups, errors, strict=True))
+
+
+@dataclass(frozen=True, eq=False)
+class _GroupedRows:
+    """The rows that groups are taken from.
+
+    shown : the event of the most probable class, for accuracy and confidence.
+    judged : the event of the calibration error; `lens` and `event` describe it.
+    clusters : of the rows, if they are dependent.
+    """
+
+    evidence: Evidence
+    shown: LensRows
+    judged: LensRows
+    lens: Lens
+    event: str
+    clusters: Clusters | None
+
+    @classmethod
+    def of(cls, evidence: Evidence) -> _GroupedRows:
+        sample, clustered = evidence.sample, clustered_rows(evidence)
+        two = sample.n_classes == 2 and not sample.pairs
+        (shown,) = lens_rows(sample, TopLabel())
+        (judged,) = lens_rows(sample, Binary()) if two else (shown,)
+        return cls(
+            evidence=evidence,
+            shown=shown,
+            judged=judged,
+            lens=Binary() if two else TopLabel(),
+            event=f"class {evidence.summary.plan.classes[1]}" if two else event_words(evidence),
+            clusters=None if clustered is None else clustered.clusters,
+        )
+
+    def group(self, name: str, value: str, inside: np.ndarray) -> tuple[Group, NullModel]:
+        """The group of the rows `inside`, and the null model of its calibration error."""
+        where = f"where {name} = {value}{self.evidence.sample_words}"
+        clusters = None if self.clusters is None else self.clusters.part(inside)
+        view = View(self.judged.view.outputs[inside], self.judged.view.labels[inside])
+        event = None if clusters is None else DependentEvent(view, clusters)
+        grid = FineGrid.of_view(view, self.shown.weights[inside])
+        error = binned_error(
+            "ece",
+            grid,
+            WIDTH,
+            definition_of(self.lens) + f", {where}",
+            resamples=FEWER_RESAMPLES,
+            event=event,
+        )
+        group = Group(
+            column=name,
+            value=value,
+            rows=len(inside),
+            stated=float(self._share(inside) @ self.shown.view.outputs[inside]),
+            observed=self._accuracy(inside, clusters, where),
+            error=replace(error, event=self.event),
+        )
+        return group, NullModel.of_coarse_grid(grid, event)
+
+    def _share(self, inside: np.ndarray) -> np.ndarray:
+        weights = self.shown.weights[inside]
+        return np.asarray(weights / weights.sum())
+
+    def _accuracy(self, inside: np.ndarray, clusters: Clusters | None, where: str) -> Estimate:
+        share, right = self._share(inside), self.shown.view.labels[inside]
+        value = float(share @ right)
+        widening = 1.0 if clusters is None else clusters.widening(right - value)
+        low, high = wilson(value, 1 / float(share @ share) / widening**2)
+        what = "whose most probable class is the true one"
+        what = "stated correct" if self.evidence.sample.pairs else what
+        words = f"share of rows {what}, {where}"
+        words += "" if clusters is None else f", {clusters.count:,} clusters"
+        return Estimate(value, low=low, high=high, n=len(inside), definition=words)
 
 
 def ungrouped_columns(evidence: Evidence) -> dict[str, str]:
     """The columns that `group_errors` leaves out, and why: more than 50 groups, or several values
     in each row."""
-    found = {}
+    left_out = {}
     for name, column in (evidence.sample.columns or {}).items():
         if column.ndim != 1:
-            found[name] = (
+            left_out[name] = (
                 f"has {' x '.join(f'{size:,}' for size in column.shape[1:])} values in each row"
             )
         elif (count := len(_column_groups(column)[0])) > MOST_GROUPS:
-            found[name] = f"has {count:,} values"
-    return found
+            left_out[name] = f"has {count:,} values"
+    return left_out
 
 
 def _column_groups(column: np.ndarray) -> tuple[list[str], np.ndarray]:
-    """The values of a column as text, and the group of each row. Columns of several values in each
-    row have none."""
+    """The values of a column as text, and the group of each row. A column with several values in
+    each row has no groups."""
     if column.ndim != 1:
         return [], np.empty(0, np.int64)
     values, of_row = np.unique(value_names(column), return_inverse=True)

@@ -1,4 +1,5 @@
-"""Pitfalls: numbers, or repairs, that look good for the wrong reason."""
+"""Pitfalls: numbers or repairs that look good for the wrong reason. To add one, write a rule and
+list it in `PITFALLS` at the end of this file."""
 
 from __future__ import annotations
 
@@ -8,20 +9,19 @@ import numpy as np
 
 from ..calibration.views import lens_rows
 from ..choices.lenses import TopLabel
-from ..text import counted
-from .advice import Calibrate
+from ..text import counted, percent, short_number
 from .case import Case
-from .finding import Finding, VerdictRule, between_shares, number, percent, rule
+from .finding import Calibrate, Finding, VerdictRule, between_shares, rule
 from .repairs import Repair
 
 LOW_ECE = 0.02
-LARGE_LOSS = 0.02  # share of a score, at the lower limit, that is a large loss
-CLEAR_LOSS = 0.005  # share of a score, at the lower limit, that is a loss at all
+# the lower limit of a loss, as a share of a score, above which the loss is large, or clear
+LARGE_LOSS, CLEAR_LOSS = 0.02, 0.005
 FEW_VALUES = 20
 ENOUGH_ROWS = 100
-MATERIAL = 0.005  # the least change of a calibration error that counts
-NOT_REFUTED = 0.05  # the p-value from which a claim of calibration stands
-# relative difference of two mean log scores of the same rows, one of them kept in float32
+MATERIAL = 0.005  # smaller changes of a calibration error are ignored
+NOT_REFUTED = 0.05  # from this p-value on, calibration is not rejected
+# largest relative difference between two mean log losses of the same rows, one stored as float32
 SAME_SCORE = 1e-7
 
 
@@ -35,9 +35,9 @@ def judged_event(case: Case) -> str:
     looks_for="a calibrator judged on the rows that fitted it",
 )
 def judged_on_its_own_rows(case: Case) -> Finding | None:
-    """A calibrator looks better than it is on the rows that fitted it (Ferrer & Ramos 2025,
-    Sections 2.4.2 and 2.5.2). The fit keeps the number of its rows and their mean log score; other
-    rows do not have both the same."""
+    """On the rows that fitted it, a calibrator looks better than it is (Ferrer & Ramos 2025,
+    Sections 2.4.2 and 2.5.2). The fit stores its number of rows and their mean log loss; other
+    rows will not match both."""
     if case.calibrator is None:
         return None
     report, score = case.calibrator.fit_report_, float(case.estimates["log_score"])
@@ -46,11 +46,11 @@ def judged_on_its_own_rows(case: Case) -> Finding | None:
     return Finding(
         "bad",
         "The calibrator is judged on the rows that fitted it: the same "
-        f"{report.n:,} rows, the same log loss of {score:.4f}. Its gain here may not hold for "
-        "other rows.",
+        f"{report.n:,} rows, the same log loss of {short_number(score)}. Its gain here may not "
+        "hold for other rows.",
         clause="the calibrator is judged on the rows that fitted it",
         advice=(
-            "Audit rows that did not fit the calibrator; or audit the original outputs, whose "
+            "Audit rows that did not fit the calibrator, or audit the original outputs: their "
             "calibration loss is cross-validated.",
         ),
         numbers={"rows": report.n, "log_score": score},
@@ -72,13 +72,12 @@ def calibrated_but_not_for_all(case: Case) -> Finding | None:
     score = case.budget.score_words(pairs=case.pairs)
     return Finding(
         "warning",
-        "Right on average, wrong for some: the calibration error is what is expected if "
-        "calibrated, but hidden groups with the same prediction have different outcomes (at least "
-        f"{percent(low)} of the {score}). Recalibration cannot repair this.",
+        "Right on average, wrong for some: no overall miscalibration is detected, but hidden "
+        f"groups cost at least {percent(low)} of the {score}. Recalibration cannot repair this.",
         clause="right on average, wrong for some",
         advice=(
-            "See the groups the model misjudges; calibrate by group, or give the model the "
-            "features that set them apart.",
+            "See the groups the model misjudges. Calibrate by group, or give the model the "
+            "features that distinguish them.",
         ),
         numbers={"low": low},
     )
@@ -89,20 +88,21 @@ def calibrated_but_not_for_all(case: Case) -> Finding | None:
     looks_for="a low calibration error beside a high calibration loss",
 )
 def low_error_high_loss(case: Case) -> Finding | None:
-    """The ECE reads one number of each forecast and is no proper score, so it can be small where
-    a calibrator gains much (Ferrer & Ramos 2025, Section 2.5.2)."""
+    """The ECE reads only the confidence of each forecast and is not a proper score, so it can be
+    small even if a calibrator gains much (Ferrer & Ramos 2025, Section 2.5.2)."""
     x, ece = case.estimates.get("calibration_loss.relative"), case.ece
     small = ece.estimate < LOW_ECE
     if x is None or not ((small or ece.p_value >= 0.01) and x.low > LARGE_LOSS):
         return None
-    size = "is small" if small else "is what is expected if calibrated"
+    size = "is small" if small else "is not larger than expected if calibrated"
     blind = "compares only the means of bins" if case.pairs else "reads only the top class"
     return Finding(
         "warning",
-        f"The ECE {size} ({number(ece.estimate)}), but recalibration (bias-corrected temperature) "
-        f"removes {percent(x)} of the log loss ({between_shares(x.low, x.high)}): the ECE {blind}.",
+        f"The ECE {size} ({short_number(ece.estimate)}), but recalibration (bias-corrected "
+        f"temperature) removes {percent(x)} of the log loss ({between_shares(x.low, x.high)}): the "
+        f"ECE {blind}.",
         clause=f"the ECE {size}, but recalibration removes {x:.0%} of the log loss",
-        advice=("Judge by the calibration loss; see the errors of each class and of the ranks.",),
+        advice=("Judge by the calibration loss. See also the errors of each class and rank.",),
         numbers={"ece": float(ece.estimate), "value": float(x), "low": x.low, "high": x.high},
     )
 
@@ -112,8 +112,8 @@ def low_error_high_loss(case: Case) -> Finding | None:
     looks_for="temperature scaling that misses a shift of the class frequencies",
 )
 def blind_temperature(case: Case) -> Finding | None:
-    """A temperature scales all log-probabilities alike and cannot correct wrong priors; a bias can
-    (Ferrer & Ramos 2025, Section 2.4.2)."""
+    """A temperature scales the log-probabilities of all classes by the same factor and cannot
+    correct wrong priors; a bias can (Ferrer & Ramos 2025, Section 2.4.2)."""
     plain, corrected = case.repair("temperature"), case.repair("bias_corrected_temperature")
     if plain is None or corrected is None:
         return None
@@ -125,12 +125,12 @@ def blind_temperature(case: Case) -> Finding | None:
     return Finding(
         "warning",
         f"Temperature scaling misses a shift of the {shifted}: it leaves a log loss of "
-        f"{number(plain.log_score)}, bias correction {number(corrected.log_score)}.",
+        f"{short_number(plain.log_score)}, bias correction {short_number(corrected.log_score)}.",
         clause=f"temperature scaling misses a shift of the {shifted}",
         advice=(
             "Fit a bias too: ",
             Calibrate("bias_corrected_temperature"),
-            ". If the class frequencies in use are known, correct for them "
+            ". If you know the class frequencies in production, correct for them "
             "(calibrators.PriorCorrection).",
         ),
         numbers={
@@ -147,8 +147,8 @@ def blind_temperature(case: Case) -> Finding | None:
 def few_confidences(case: Case) -> Finding | None:
     """One confidence for all rows (mean replacement), or a few (histogram binning), can be
     calibrated but is not sharp (Chidambaram & Ge 2024, Section 3)."""
-    (seen,) = lens_rows(case.evidence.sample, TopLabel())
-    n, values = len(seen.rows), np.unique(seen.view.outputs.astype(np.float32))
+    (shown,) = lens_rows(case.evidence.sample, TopLabel())
+    n, values = len(shown.rows), np.unique(shown.view.outputs.astype(np.float32))
     if n < ENOUGH_ROWS or len(values) > min(FEW_VALUES, n // 10):
         return None
     numbers = {"confidences": len(values), "rows": n}
@@ -170,16 +170,18 @@ def few_confidences(case: Case) -> Finding | None:
             numbers=numbers,
         )
     calibrated = case.ece.p_value >= NOT_REFUTED
-    text = f"Every row has the same confidence, {values[0]:.3g}, which tells no rows apart. "
+    same = f"every row has the same confidence, {short_number(values[0])}"
+    text = f"{same[0].upper()}{same[1:]}, which does not separate right from wrong. "
     text += (
         "No calibration error can detect that."
         if calibrated
-        else f"It is also wrong: the model is right in {case.estimates['accuracy']:.1%} of rows."
+        else "It is also wrong: the model is right in "
+        f"{percent(case.estimates['accuracy'])} of the rows."
     )
     return Finding(
         "warning",
         text,
-        clause=f"every row has the same confidence, {values[0]:.3g}",
+        clause=same,
         advice=("Audit the original outputs of the model.",),
         numbers=numbers,
     )
@@ -187,8 +189,8 @@ def few_confidences(case: Case) -> Finding | None:
 
 @rule("Yang, Zhan & Gan 2023, Section 3", looks_for="groups the model misjudges")
 def miscalibrated_group(case: Case) -> Finding | None:
-    """Calibration within each group of rows: a model calibrated over all rows can be wrong in each
-    group (Yang et al. 2023, Section 3)."""
+    """A model that is calibrated over all rows can be miscalibrated in every group (Yang et al.
+    2023, Section 3)."""
     wrong = [group for group in case.groups if group.error.miscalibrated]
     if not wrong:
         return None
@@ -196,8 +198,8 @@ def miscalibrated_group(case: Case) -> Finding | None:
     group, error = f"{worst.column} = {worst.value}", worst.error
     if worst.verdict == "miscalibrated":
         how = (
-            f"calibration error {number(error.estimate)}, {number(error.null_mean)} expected if "
-            "calibrated"
+            f"calibration error {short_number(error.estimate)}, {short_number(error.null_mean)} "
+            "expected if calibrated"
         )
     else:
         how = f"{worst.verdict}, predicts {worst.stated:.0%}, right {worst.observed:.0%}"
@@ -211,7 +213,7 @@ def miscalibrated_group(case: Case) -> Finding | None:
         if worst.verdict != "miscalibrated"
         else f"the worst group is {group}, {how}",
         advice=(
-            "Calibrate each group by itself, and audit the groups again: ",
+            "Calibrate each group separately, then audit the groups again: ",
             Calibrate("per_group", uses="groups"),
             ".",
         ),
@@ -229,7 +231,7 @@ def miscalibrated_group(case: Case) -> Finding | None:
     looks_for="miscalibrated classes that a mean over classes hides",
 )
 def miscalibrated_class(case: Case) -> Finding | None:
-    """Each class against the others; a mean over classes hides the worst (Yang et al. 2023,
+    """Each class against the others: a mean over classes hides the worst class (Yang et al. 2023,
     Example 2; Kirchenbauer et al. 2022, Appendix A.1)."""
     K = len(case.class_errors)
     wrong = [error for error in case.class_errors if error.miscalibrated]
@@ -241,12 +243,13 @@ def miscalibrated_class(case: Case) -> Finding | None:
         which = f"{len(wrong)} of the {K} classes are miscalibrated, {worst.title} most"
     return Finding(
         "warning",
-        f"{which}: its calibration error is {number(worst.estimate)}, {number(worst.null_mean)} "
-        "expected if calibrated (Holm's correction, family-wise level 1%).",
+        f"{which}: its calibration error is {short_number(worst.estimate)}, "
+        f"{short_number(worst.null_mean)} expected if calibrated (Holm's correction, "
+        "family-wise level 1%).",
         clause=which,
         advice=(
-            "See its reliability diagram; vector scaling and Dirichlet calibration correct single "
-            "classes.",
+            "See its reliability diagram. Vector scaling and Dirichlet calibration can correct "
+            "single classes.",
         ),
         numbers={"classes": len(wrong), "value": float(worst.estimate)},
     )
@@ -257,9 +260,9 @@ def miscalibrated_class(case: Case) -> Finding | None:
     looks_for="repairs that lower the calibration error and worsen the score",
 )
 def better_error_worse_score(case: Case) -> Finding | None:
-    """Mean replacement has the lowest ECE and the worst scores; histogram binning and isotonic
-    regression lower the ECE at an infinite log loss (Chidambaram & Ge 2024, Section 3 and Tables
-    1 to 6)."""
+    """Mean replacement has the lowest ECE and the worst scores. Histogram binning and isotonic
+    regression can lower the ECE and make the log loss infinite (Chidambaram & Ge 2024, Section 3
+    and Tables 1 to 6)."""
     raw = case.repair("identity")
     if raw is None:
         return None
@@ -271,7 +274,8 @@ def better_error_worse_score(case: Case) -> Finding | None:
     if not worse:
         return None
     listed = "; ".join(
-        f"{repair.title}: ECE {number(repair.ece)} instead of {number(raw.ece)}, but {words}"
+        f"{repair.title}: ECE {short_number(repair.ece)} instead of {short_number(raw.ece)}, but "
+        f"{words}"
         for repair, words in worse.items()
     )
     return Finding(
@@ -279,9 +283,7 @@ def better_error_worse_score(case: Case) -> Finding | None:
         "Some repairs lower the calibration error and worsen the probabilities. "
         f"{listed[0].upper()}{listed[1:]}.",
         clause="some repairs lower the calibration error and worsen the probabilities",
-        advice=(
-            "Choose repairs by a proper score, never by calibration error and accuracy alone.",
-        ),
+        advice=("Choose repairs by a proper score, not by calibration error and accuracy alone.",),
         numbers={"repairs": len(worse)},
     )
 
@@ -291,9 +293,9 @@ def _worse_score(repair: Repair, raw: Repair) -> str:
     if math.isinf(repair.log_score) and math.isfinite(raw.log_score):
         return "an infinite log loss"
     if repair.gain.high < -CLEAR_LOSS:  # a mean of paired differences from the original outputs
-        return f"a log loss {repair.log_score / raw.log_score - 1:.0%} worse"
+        return f"a log loss {percent(repair.log_score / raw.log_score - 1)} higher"
     if repair.brier_change.low > CLEAR_LOSS * raw.brier_score:  # paired too
-        return f"a Brier score {repair.brier_score / raw.brier_score - 1:.0%} worse"
+        return f"a Brier score {percent(repair.brier_score / raw.brier_score - 1)} higher"
     return ""
 
 
@@ -302,33 +304,33 @@ def _worse_score(repair: Repair, raw: Repair) -> str:
     looks_for="repairs that help the top class and harm the next ones",
 )
 def top_better_rest_worse(case: Case) -> Finding | None:
-    """Repairs that lower the top-1 error can leave, or make, other ranks miscalibrated
+    """Repairs that lower the top-1 error can leave other ranks miscalibrated, or make them so
     (Kirchenbauer et al. 2022, Section 5.1 and Figure 1)."""
     raw = case.repair("identity")
     if raw is None or not raw.ece > raw.ece_chance:
         return None
-    found = [
+    harmful = [
         repair
         for repair in case.repairs
         if repair.ece < raw.ece - MATERIAL and _lower_ranks_worse(repair, raw)
     ]
-    if not found:
+    if not harmful:
         return None
     listed = "; ".join(
-        f"{repair.title}: {number(repair.ece)} instead of {number(raw.ece)} for the most probable "
-        f"class, but {number(repair.topk_ece)} instead of {number(raw.topk_ece)} for the most "
-        "probable few"
-        for repair in found
+        f"{repair.title}: {short_number(repair.ece)} instead of {short_number(raw.ece)} for the "
+        f"most probable class, but {short_number(repair.topk_ece)} instead of "
+        f"{short_number(raw.topk_ece)} for the most probable few"
+        for repair in harmful
     )
     return Finding(
-        "warning" if any(repair.recommended for repair in found) else "note",
+        "warning" if any(repair.recommended for repair in harmful) else "note",
         f"Some repairs help the top class and harm the next ones. {listed[0].upper()}{listed[1:]}.",
         clause="some repairs help the top class and harm the next ones",
         advice=(
-            "If you use more than the most probable class (a short list, a ranking), compare the "
-            "errors of the ranks too.",
+            "If you use more than the most probable class, as for a short list or a ranking, "
+            "compare the errors of the ranks too.",
         ),
-        numbers={"repairs": len(found)},
+        numbers={"repairs": len(harmful)},
     )
 
 

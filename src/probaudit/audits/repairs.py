@@ -1,5 +1,4 @@
-"""Repairs compared: what each calibrator makes of rows it did not see, by proper scores and by
-calibration errors."""
+"""Repairs: calibrators compared out of fold, by proper scores and by calibration errors."""
 
 from __future__ import annotations
 
@@ -10,31 +9,33 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ..calibration import paired
 from ..calibration.dependent_event import DependentEvent
 from ..calibration.errors import calibration_error
 from ..calibration.fine_grid import FineGrid
-from ..calibrators.calibration_loss import (
-    FOLDS,
-    CalibrationLoss,
-    Outputs,
-    calibration_loss,
-    default_calibrator,
-    shares,
+from ..calibration.resampling import (
+    FEWER_RESAMPLES,
+    half_width,
+    mean_influence,
+    quantile,
+    unit_terms,
 )
+from ..calibrators.calibration_loss import CalibrationLoss, calibration_loss, default_calibrator
+from ..calibrators.folds import FOLDS
+from ..calibrators.one_standard_error import choose_calibrator, correction_words
+from ..calibrators.outputs import Outputs, shares
 from ..calibrators.registry import CONTROL, METHODS, calibrator_named
-from ..calibrators.selection import choose_calibrator, correction_words, default_candidates
+from ..calibrators.selection import default_candidates
 from ..choices.lenses import Binary, Classwise, Groups, Lens, TopK, TopLabel
 from ..choices.scores import Brier, Log
 from ..data.predictions import Predictions
-from ..data.progress import Progress
+from ..data.work import Progress
 from ..estimate import Estimate
 from ..scoring.clusters import ClusteredRows, Clusters
 from ..scoring.intervals import wilson
 from ..scoring.proper_scores import brier_score
 from ..states.evidence import RANKS, Evidence
 from ..text import counted
-from .lens_errors import FEWER_RESAMPLES, WIDTH, LensError, binned_error, definition_of
+from .lens_error import WIDTH, LensError, binned_error, definition_of
 
 if TYPE_CHECKING:
     from ..calibrators.base import Calibrator
@@ -45,21 +46,20 @@ ROUNDING = 1e-12
 
 @dataclass(frozen=True, eq=False)
 class Repair:
-    """A calibrator as its out-of-fold probabilities show it; "identity" leaves the outputs
-    uncalibrated.
+    """The out-of-fold performance of a calibrator; "identity" leaves the outputs uncalibrated.
 
-    gain : the share of the log loss that it removes. That of the recommended one is corrected for
-        the choice (see `calibrators.selection.corrected_gain`), unless it is "identity", which
-        gains nothing.
-    worse_by : the log score less that of the best, for paired rows. brier_change : the Brier score
-        less that of the uncalibrated outputs, likewise.
-    ece, topk_ece : of the top label, and of the true class being among the k most probable (5, or 2
-        where there are few classes), with 15 equal bins; `ece_chance`, `topk_chance` the 95% point
-        of the same for a calibrated model.
-    recommended : by the rule of `select_calibrator`: the simplest whose log score is within one
-        standard error of the best.
-    control : mean replacement, which is shown as a warning and never recommended.
-    words : what is to be said about it.
+    gain : the share of the log loss that it removes. The gain of the recommended calibrator is
+        corrected for the choice (see `one_standard_error.corrected_gain`), unless it is
+        "identity", which gains nothing.
+    worse_by : the log loss minus that of the best calibrator, for paired rows.
+    brier_change : the Brier score minus that of the uncalibrated outputs, for paired rows.
+    ece, topk_ece : the calibration errors of the top label, and of the event that the true class is
+        among the k most probable (k = 5, or 2 with few classes), with 15 equal bins.
+    ece_chance, topk_chance : the 95% points of these errors for a calibrated model.
+    recommended : by the rule of `select_calibrator`: the simplest calibrator whose log loss is
+        within one standard error of the best.
+    control : mean replacement, shown as a warning and never recommended.
+    words : a comment for the report.
     """
 
     name: str
@@ -84,12 +84,13 @@ class Repair:
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values for JSON."""
-        found: dict[str, Any] = {
+        values: dict[str, Any] = {
             "name": self.name,
             "title": self.title,
             "recommended": self.recommended,
+            "control": self.control,
+            "words": self.words,
         }
-        found |= {"control": self.control, "words": self.words}
         names = (
             "log_score",
             "brier_score",
@@ -100,15 +101,15 @@ class Repair:
             "classwise_ece",
             "topk_ece",
         )
-        found |= {name: getattr(self, name).to_dict() for name in names}
-        chance = {"ece_chance": self.ece_chance, "topk_chance": self.topk_chance}
-        return found | {
-            name: value if math.isfinite(value) else None for name, value in chance.items()
+        values |= {name: getattr(self, name).to_dict() for name in names}
+        limits = {"ece_chance": self.ece_chance, "topk_chance": self.topk_chance}
+        return values | {
+            name: value if math.isfinite(value) else None for name, value in limits.items()
         }
 
 
 def title_of(name: str) -> str:
-    """What a calibrator is called in a sentence.
+    """The name of a calibrator in a sentence.
 
     >>> title_of("bias_corrected_temperature")
     'bias-corrected temperature'
@@ -118,35 +119,26 @@ def title_of(name: str) -> str:
 
 
 def candidates(outputs: Outputs, *, pairs: bool = False) -> dict[str, Calibrator]:
-    """The calibrators that are compared, from the simplest to the most flexible: the candidates of
-    `select_calibrator`, and isotonic regression that may reach 0 and 1.
+    """The calibrators to compare, from the simplest to the most flexible: the candidates of
+    `select_calibrator`, isotonic regression that may reach 0 and 1, and the control.
 
-    pairs : of a stated confidence; to replace it by the mean accuracy is then to put all rows into
-        one bin.
+    pairs : whether outputs are confidences. Mean replacement then puts all rows into one bin.
     """
     from ..calibrators.binning import HistogramBinning
 
     names = default_candidates(outputs, comparisons=True)
-    found = {name: calibrator_named(name) for name in names}
-    return found | ({CONTROL: HistogramBinning(bins=1)} if pairs else {})
-
-
-def too_few(rows_by_class: np.ndarray) -> str:
-    """Why rows are too few to try a calibrator on them; nothing if they are enough.
-
-    >>> too_few(np.array([7, 1])), too_few(np.array([7, 2]))
-    ('not tried: it needs two classes of two rows or more, one of them of five', '')
-    """
-    enough = (rows_by_class >= 2).sum() >= 2 and rows_by_class.max() >= FOLDS
-    return (
-        "" if enough else "not tried: it needs two classes of two rows or more, one of them of five"
-    )
+    chosen = {name: calibrator_named(name) for name in names}
+    return chosen | ({CONTROL: HistogramBinning(bins=1)} if pairs else {})
 
 
 @dataclass(frozen=True, eq=False)
 class Trial:
-    """What a calibrator made of the sample: its log and Brier scores row by row, the share of each
-    row, their clusters if they have any, and all but a comparison."""
+    """One calibrator on the sample, out of fold.
+
+    log, brier : the scores of each row. share : the share of each row in a mean.
+    clusters : of the rows, if they are dependent.
+    numbers : the fields of `Repair` that need no comparison with other calibrators.
+    """
 
     log: np.ndarray
     brier: np.ndarray
@@ -156,8 +148,8 @@ class Trial:
 
 
 def group_column_of(sample: Predictions, regions: Any = None) -> str | None:
-    """The column whose groups may have calibrators of their own: the one that `regions` names, or
-    the only one there is."""
+    """The column whose groups may get their own calibrators: the one that `regions` names, or the
+    only column."""
     columns = list(sample.columns or ())
     named = (
         [regions]
@@ -172,16 +164,16 @@ def group_column_of(sample: Predictions, regions: Any = None) -> str | None:
 
 def compare_repairs(
     evidence: Evidence,
-    tried: CalibrationLoss | None = None,
+    default_loss: CalibrationLoss | None = None,
     *,
     regions: Any = None,
     progress: bool | None = None,
 ) -> tuple[Repair, ...]:
-    """All candidates on the sample, out of the same folds. `tried` is what the usual calibrator has
-    shown already.
+    """All candidates on the sample, with the same folds.
 
-    regions : as in `audit`; a single column, named there or the only one of the rows, offers a
-        calibrator for each of its groups. Features of the rows offer group calibration.
+    default_loss : the calibration loss of the default calibrator, if already known.
+    regions : as in `audit`. A single column, named here or the only one of the rows, adds a
+        calibrator for each of its groups. Features of the rows add group calibration.
     """
     sample, groups = evidence.sample, group_column_of(evidence.sample, regions)
     chosen = candidates(Outputs.of(sample, groups), pairs=sample.pairs)
@@ -189,142 +181,148 @@ def compare_repairs(
     trials = {}
     with Progress(len(chosen), progress, unit="calibrators") as bar:
         for name, calibrator in chosen.items():
-            own = groups if calibrator.takes == "groups" else None
-            trials[name] = _trial(sample, calibrator, own, tried, where)
+            known = default_loss if type(calibrator) is type(default_calibrator()) else None
+            loss = _out_of_fold(sample, calibrator, groups) if known is None else known
+            trials[name] = _trial(sample, loss, where)
             bar.advance(1)
-    first, best = _choose(trials, where)
-    raw, words = (
-        trials["identity"].brier,
-        f"Brier score less that of the uncalibrated outputs, paired rows, {where}",
-    )
-    changes = {name: _gap(trial.brier, raw, trial, words) for name, trial in trials.items()}
-    lowest, words = (
-        trials[best or "identity"].log,
-        f"log score less that of the best repair, paired rows, {where}",
-    )
-    gaps = {name: _gap(trial.log, lowest, trial, words) for name, trial in trials.items()}
-    found = []
+    recommended, best = _choose(trials, where)
+    raw, lowest = trials["identity"].brier, trials[best or "identity"].log
+    brier_words = f"Brier score less that of the uncalibrated outputs, paired rows, {where}"
+    log_words = f"log score less that of the best repair, paired rows, {where}"
+    repairs = []
     for name, trial in trials.items():
-        control = name == CONTROL
-        words = _words(
-            name, first, best, gaps[name], trial.numbers["log_score"].infinite_rows, control
+        worse_by = _gap(trial.log, lowest, trial, log_words)
+        comment = _comment(
+            name,
+            recommended=recommended,
+            best=best,
+            worse_by=worse_by,
+            infinite_rows=trial.numbers["log_score"].infinite_rows,
         )
-        more: Any = {"recommended": name == first, "control": control, "words": words}
-        found.append(
+        repairs.append(
             Repair(
-                name=name, **trial.numbers, worse_by=gaps[name], brier_change=changes[name], **more
+                name=name,
+                **trial.numbers,
+                worse_by=worse_by,
+                brier_change=_gap(trial.brier, raw, trial, brier_words),
+                recommended=name == recommended,
+                control=name == CONTROL,
+                words=comment,
             )
         )
-    return tuple(found)
+    return tuple(repairs)
 
 
 def _fold_words(sample: Predictions) -> str:
-    from ..calibrators.fitting.folding import fold_words
+    from ..calibrators.folds import fold_words
 
     return fold_words(FOLDS, clustered=sample.clusters is not None, stratify=False)
 
 
 def _choose(trials: dict[str, Trial], where: str) -> tuple[str, str]:
-    """The names of the recommended and of the best one, by the rule of `select_calibrator`;
-    corrects the gain of the former."""
+    """The names of the recommended calibrator, by the rule of `select_calibrator`, and of the best.
+    Corrects the gain of the former."""
     names = [name for name in trials if METHODS[name][1].role == "candidate"]
     raw = trials["identity"]
     clusters = None if raw.clusters is None else raw.clusters.number
     losses = {name: trials[name].log for name in names}
-    found = choose_calibrator(losses, raw.log, raw.share, clusters, eligible=names)
-    if found is None:
+    choice = choose_calibrator(losses, raw.log, raw.share, clusters, eligible=names)
+    if choice is None:
         return "", ""
-    first, (value, low, high) = found.chosen, found.gain
+    first, (value, low, high) = choice.chosen, choice.gain
     if first != "identity" and math.isfinite(value):
         removed = f"share of the log score removed by {title_of(first)}, {where}"
         words = f"{removed}, {correction_words(len(names))}"
         gain = Estimate(value, low=low, high=high, n=len(raw.log), definition=words)
         trials[first].numbers["gain"] = gain
-    return first, found.best
+    return first, choice.best
 
 
-def _trial(
-    sample: Predictions,
-    calibrator: Calibrator,
-    groups: str | None,
-    tried: CalibrationLoss | None,
-    where: str,
-) -> Trial:
-    """Large arrays are let go of before the next is tried."""
-    known = tried if type(calibrator) is type(default_calibrator()) else None
+def _out_of_fold(
+    sample: Predictions, calibrator: Calibrator, groups: str | None
+) -> CalibrationLoss:
+    groups = groups if calibrator.takes == "groups" else None
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # what becomes of a fit is seen in its scores
-        found = (
-            calibration_loss(sample, calibrator=calibrator, groups=groups, cv=FOLDS)
-            if known is None
-            else known
-        )
-    weights = None if sample.sample_weight is None else sample.sample_weight[found.rows]
-    seen = Predictions(
-        sample.codes[found.rows],
-        np.clip(found.posteriors, 0, 1),
+        warnings.simplefilter("ignore")  # the scores show whether a fit failed
+        return calibration_loss(sample, calibrator=calibrator, groups=groups, cv=FOLDS)
+
+
+def _trial(sample: Predictions, loss: CalibrationLoss, where: str) -> Trial:
+    """The scores of each row and the estimates of one calibrator. `where` ends the definitions."""
+    weights = None if sample.sample_weight is None else sample.sample_weight[loss.rows]
+    calibrated = Predictions(
+        sample.codes[loss.rows],
+        np.clip(loss.posteriors, 0, 1),
         sample_weight=weights,
-        clusters=None if sample.clusters is None else sample.clusters[found.rows],
+        clusters=None if sample.clusters is None else sample.clusters[loss.rows],
         tolerance=1e-6,
     )
-    share = shares(np.ones(len(seen)) if weights is None else weights)
-    clusters = None if seen.clusters is None else ClusteredRows(seen, np.arange(len(seen))).clusters
-    log, brier = (rule.score(seen.probs, seen.codes) for rule in (Log(), Brier()))
-    numbers = _numbers(seen, share, log, brier, found, where, clusters, pairs=sample.pairs)
+    n = len(calibrated)
+    share = shares(np.ones(n) if weights is None else weights)
+    clusters = None
+    if calibrated.clusters is not None:
+        clusters = ClusteredRows(calibrated, np.arange(n)).clusters
+    log, brier = (rule.score(calibrated.probs, calibrated.codes) for rule in (Log(), Brier()))
+    brier_words = f"mean Brier score, summed over classes, {where}"
+    numbers = {
+        "log_score": Estimate(
+            loss.calibrated,
+            low=loss.calibrated.low,
+            high=loss.calibrated.high,
+            n=n,
+            definition=f"mean log score, {where}",
+            infinite_rows=int(np.isinf(log).sum()),
+        ),
+        "brier_score": _tidy(brier_score(calibrated), brier_words),
+        "accuracy": _accuracy(calibrated, share, clusters, where, pairs=sample.pairs),
+        "gain": _tidy(loss.relative, f"share of the log score removed, {where}"),
+        **_errors(calibrated, clusters, where, pairs=sample.pairs),
+    }
     return Trial(log, brier, share, clusters, numbers)
 
 
-def _numbers(
-    seen: Predictions,
+def _accuracy(
+    calibrated: Predictions,
     share: np.ndarray,
-    log: np.ndarray,
-    brier: np.ndarray,
-    found: CalibrationLoss,
-    where: str,
     clusters: Clusters | None,
+    where: str,
     *,
     pairs: bool,
+) -> Estimate:
+    """pairs : whether outputs are confidences. Recalibration does not change whether an answer is
+    right."""
+    right = calibrated.codes == 1 if pairs else calibrated.probs.argmax(axis=1) == calibrated.codes
+    value = float(share @ right)
+    low, high = wilson(value, 1 / float(share @ share) / _widening(clusters, right - value) ** 2)
+    what = "share of rows whose most probable class is the true one"
+    words = f"{'share of rows stated correct' if pairs else what}, {where}"
+    return Estimate(value, low=low, high=high, n=len(calibrated), definition=words)
+
+
+def _errors(
+    calibrated: Predictions, clusters: Clusters | None, where: str, *, pairs: bool
 ) -> dict[str, Any]:
-    """pairs : of a stated confidence, whose answer is right or wrong whatever becomes of the
-    confidence."""
-    n, k = len(seen), _rank(seen.n_classes)
-    after, infinite = found.calibrated, int(np.isinf(log).sum())
-    in_rows = seen.codes == 1 if pairs else seen.probs.argmax(axis=1) == seen.codes
-    hits = float(share @ in_rows)
-    right = "share of rows whose most probable class is the true one"
-    right = "share of rows stated correct" if pairs else right
-    low, high = wilson(hits, 1 / float(share @ share) / _widening(clusters, in_rows - hits) ** 2)
-    top = _error(
-        seen, Binary() if pairs else TopLabel(), definition_of(TopLabel()) + f", {where}", clusters
-    )
-    words = definition_of(f"true class among the {k} most probable") + f", {where}"
-    rank = _error(seen, among(k), words, clusters) if k else None
-    classwise = math.nan if pairs else float(calibration_error(seen, lens=Classwise()))
+    """The calibration errors of the top label, of each class on average, and of the k most probable
+    classes."""
+    k = _rank(calibrated.n_classes)
+    top_lens: Lens = Binary() if pairs else TopLabel()
+    top = _error(calibrated, top_lens, definition_of(TopLabel()) + f", {where}", clusters)
+    rank_words = definition_of(f"true class among the {k} most probable") + f", {where}"
+    rank = _error(calibrated, among(k), rank_words, clusters) if k else None
+    classwise = math.nan if pairs else float(calibration_error(calibrated, lens=Classwise()))
+    classwise_words = definition_of(Classwise()) + f", {where}"
     return {
-        "log_score": Estimate(
-            after,
-            low=after.low,
-            high=after.high,
-            n=n,
-            definition=f"mean log score, {where}",
-            infinite_rows=infinite,
-        ),
-        "brier_score": _tidy(brier_score(seen), f"mean Brier score, summed over classes, {where}"),
-        "accuracy": Estimate(hits, low=low, high=high, n=n, definition=f"{right}, {where}"),
-        "gain": _tidy(found.relative, f"share of the log score removed, {where}"),
         "ece": _tidy(top.estimate, top.estimate.definition),
         "ece_chance": top.null_high,
-        "classwise_ece": Estimate(
-            classwise, n=n, definition=definition_of(Classwise()) + f", {where}"
-        ),
+        "classwise_ece": Estimate(classwise, n=len(calibrated), definition=classwise_words),
         "topk_ece": Estimate(math.nan) if rank is None else rank.estimate,
         "topk_chance": math.nan if rank is None else rank.null_high,
     }
 
 
 def _tidy(x: Estimate, words: str) -> Estimate:
-    """The same without rounding errors: of outputs that are as they were, or of one confidence for
-    all."""
+    """The estimate without rounding errors, which occur for unchanged outputs and for a constant
+    confidence."""
     value, low, high = (0.0 if abs(part) < ROUNDING else part for part in (float(x), x.low, x.high))
     return Estimate(value, low=low, high=high, n=x.n, definition=words)
 
@@ -334,52 +332,54 @@ def _widening(clusters: Clusters | None, influence: np.ndarray) -> float:
 
 
 def _gap(scores: np.ndarray, others: np.ndarray, trial: Trial, words: str) -> Estimate:
-    """The mean of paired differences; infinite scores have no interval."""
+    """The mean of paired differences. Infinite scores have no interval."""
     share, number = trial.share, None if trial.clusters is None else trial.clusters.number
     with np.errstate(invalid="ignore"):
         value = float(share @ scores) - float(share @ others)
-        terms = paired.unit_terms(paired.mean_influence(scores - others, share), share, number)
-        half = paired.half_width(terms, paired.quantile(number))
+        terms = unit_terms(mean_influence(scores - others, share), share, number)
+        half = half_width(terms, quantile(number))
     return Estimate(value, low=value - half, high=value + half, n=len(scores), definition=words)
 
 
-def _words(name: str, chosen: str, best: str, gap: Estimate, infinite: int, control: bool) -> str:
-    if control:
+def _comment(
+    name: str, *, recommended: str, best: str, worse_by: Estimate, infinite_rows: int
+) -> str:
+    """The comment on a calibrator in the report."""
+    if name == CONTROL:
         return (
-            "control: everybody gets the same confidence, which no calibration error punishes;"
+            "control: gives every row the same confidence, which no calibration error detects;"
             " never recommended"
         )
-    if name == chosen:
+    if name == recommended:
         return (
             "recommended: the best log loss"
             if name == best
-            else f"recommended: simpler than {title_of(best)}, and as good"
+            else f"recommended: simpler than {title_of(best)}, and within one standard error of it"
         )
-    if infinite:
-        rows = counted(infinite)
-        return f"in {rows} what happened has probability 0: an infinite log loss"
+    if infinite_rows:
+        return f"infinite log loss: in {counted(infinite_rows)} the outcome has probability 0"
     if name == best:
         return "the best log loss, but tied with a simpler one"
-    return "tied with the best" if gap.low <= 0 else "worse than the best"
+    return "tied with the best" if worse_by.low <= 0 else "worse than the best"
 
 
 def _rank(classes: int) -> int:
-    """The k whose error is shown; 0 for two classes, where there is none."""
+    """The k whose error is shown; 0 for two classes, for which there is none."""
     return 0 if classes <= RANKS[0] else SHOWN_RANK if classes > SHOWN_RANK else RANKS[0]
 
 
 def among(k: int) -> Lens:
-    """Whether the true class is among the k most probable, as one event (Kirchenbauer et al. 2022,
-    Eq. 4 and 5)."""
+    """The event that the true class is among the k most probable (Kirchenbauer et al. 2022, Eq. 4
+    and 5)."""
     return TopK(k) | Groups([[k], list(range(k))]) | Binary()
 
 
-def _error(seen: Predictions, lens: Lens, words: str, clusters: Clusters | None) -> LensError:
-    (view,) = lens.views(seen.probs, seen.codes)
+def _error(calibrated: Predictions, lens: Lens, words: str, clusters: Clusters | None) -> LensError:
+    (view,) = lens.views(calibrated.probs, calibrated.codes)
     weights = (
-        np.ones(len(seen))
-        if seen.sample_weight is None
-        else seen.sample_weight / seen.sample_weight.max()
+        np.ones(len(calibrated))
+        if calibrated.sample_weight is None
+        else calibrated.sample_weight / calibrated.sample_weight.max()
     )
     event = None if clusters is None else DependentEvent(view, clusters)
     return binned_error(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from abc import ABC, abstractmethod
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -50,3 +51,17 @@ def _written(text: str, path: str | Path | None) -> str:
     if path is not None:
         write_text(Path(path), text)
     return text
+
+
+def plain(value: Any) -> Any:
+    """The value if JSON can represent it, else its text. Names of classes may be any object.
+
+    >>> plain("cat"), plain(3), plain(float("nan")), plain((1, 2))
+    ('cat', 3, 'nan', '(1, 2)')
+    """
+    return (
+        value
+        if isinstance(value, (str, int, bool))
+        or (isinstance(value, float) and math.isfinite(value))
+        else str(value)
+    )

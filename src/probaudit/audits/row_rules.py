@@ -1,22 +1,22 @@
-"""Rules about the rows that were judged, shared by audits and comparisons."""
+"""Rules about the rows: which were left out, and whether they are enough. Audits and comparisons
+share those that read `JudgedRows`."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Protocol
 
-import numpy as np
-
-from ..data.predictions import Predictions
-from ..engines.good_rows import survey
-from ..text import counted
-from .advice import Calibrate
-from .finding import Finding, number, rule
+from ..scoring.clusters import FEW_CLUSTERS
+from ..text import counted, short_number
+from .case import Case, InfiniteRows
+from .dependence import clustered_rows
+from .finding import Calibrate, Finding, rule
+from .groups import MOST_GROUPS, ungrouped_columns
 
 FEW_ROWS = 100
-SHOWN_ROWS = 5
-UNDETECTED_ERROR = 0.05  # 95% limit of a calibrated model's error above which nothing is claimed
+FEW_OF_A_CLASS = 10
+# if the 95% limit of a calibrated model's error is larger, the rows are too few for a claim
+UNDETECTED_ERROR = 0.05
 BAD_ROWS = {
     "label": "with an unknown label",
     "weight": "with an invalid weight",
@@ -25,27 +25,8 @@ BAD_ROWS = {
 }
 
 
-@dataclass(frozen=True)
-class InfiniteRows:
-    """Rows whose true class has probability 0: their count, and the numbers of some."""
-
-    count: int
-    numbers: tuple[int, ...] = ()
-    sampled: bool = False
-
-    @property
-    def words(self) -> str:
-        """The row numbers in parentheses, if there are any."""
-        if not self.numbers:
-            return ""
-        some = "the first of the sample: " if self.sampled else "the first: "
-        first = "" if len(self.numbers) == self.count else some
-        rows = "row" if len(self.numbers) == 1 else "rows"
-        return f" ({first}{rows} {', '.join(map(str, self.numbers))}, counted from 0)"
-
-
 class JudgedRows(Protocol):
-    """What these rules read. Models are keyed by name; the one of an audit has the name ""."""
+    """The counts that the shared rules read. Models are keyed by name; that of an audit is ""."""
 
     @property
     def rows(self) -> int: ...
@@ -66,18 +47,6 @@ class JudgedRows(Protocol):
     def error_limit(self) -> float: ...
 
 
-def impossible_rows(sample: Predictions) -> np.ndarray:
-    """The rows whose true class has probability 0, in order."""
-    good = survey(sample).good
-    values, codes = sample.block(0, len(sample)).values[good], sample.codes[good]
-    if values.shape[1] == 1:
-        values = np.column_stack(
-            [np.zeros(len(values)) if sample.from_logits else 1 - values[:, 0], values[:, 0]]
-        )
-    true = values[np.arange(len(codes)), codes]
-    return good[true == (-np.inf if sample.kind in ("logits", "log_probabilities") else 0)]
-
-
 @rule("Ferrer & Ramos 2025, Section 2.3.2")
 def infinite_log_score(judged: JudgedRows) -> list[Finding]:
     """The log loss of a row is -log p, which is infinite where the true class has probability 0.
@@ -89,12 +58,12 @@ def infinite_log_score(judged: JudgedRows) -> list[Finding]:
             f"{repr(model) if model else 'The model'} gave {outcome} probability 0 in "
             f"{counted(infinite.count)} of {judged.rows:,}{infinite.words}: its log loss is "
             "infinite.",
-            clause=f"in {counted(infinite.count)} {outcome} had probability 0",
+            clause=f"{outcome} had probability 0 in {counted(infinite.count)}",
             advice=(
                 "Predict exactly 0 only for what is impossible. If probabilities were rounded, use "
-                "the logits instead; ",
+                "the logits instead. To make the log loss finite: ",
                 Calibrate(),
-                " makes the log loss finite.",
+                ".",
             ),
             numbers={"infinite_rows": infinite.count, "rows": judged.rows},
             rows=infinite.numbers,
@@ -121,14 +90,14 @@ def rows_set_aside(judged: JudgedRows) -> Finding | None:
         "warning",
         f"{left_out}: {', '.join(parts)}.",
         clause=f"{left_out} as invalid",
-        advice=("Find out where they come from: in use, they need a decision too.",),
+        advice=("Find out where they come from: in production, they need a decision too.",),
         numbers={"dropped_rows": judged.dropped_rows, "rows": judged.rows},
     )
 
 
 @rule("Chidambaram & Ge 2024, Proposition 4.5")
 def only_confidence(judged: JudgedRows) -> Finding | None:
-    """The loss of the confidence alone can be small for a predictor that is always wrong."""
+    """A predictor that is always wrong can have a small loss if only its confidence is judged."""
     if not judged.pairs:
         return None
     return Finding(
@@ -141,7 +110,7 @@ def only_confidence(judged: JudgedRows) -> Finding | None:
 
 @rule()
 def few_rows(judged: JudgedRows) -> Finding | None:
-    """Too few rows for a claim: in all, or to tell a calibrated model from one that is wrong by
+    """Fewer than 100 rows, or too few to distinguish a calibrated model from one that is wrong by
     five percentage points."""
     advice = ("Collect more labelled rows before you draw conclusions or recalibrate.",)
     numbers = {"rows": judged.rows, "null_high": judged.error_limit}
@@ -151,11 +120,108 @@ def few_rows(judged: JudgedRows) -> Finding | None:
         return Finding("note", text, clause=rows, advice=advice, numbers=numbers)
     if not judged.error_limit > UNDETECTED_ERROR:
         return None
-    limit = f"a calibrated model has errors up to {number(judged.error_limit)} here"
+    limit = f"a calibrated model would have an error of up to {short_number(judged.error_limit)}"
     return Finding(
         "note",
         f"Too few rows to detect small calibration errors: {limit} (95% limit).",
-        clause=f"{counted(judged.rows)} are too few, {limit}",
+        clause=f"{counted(judged.rows)} are too few, {limit} on them",
         advice=advice,
         numbers=numbers,
+    )
+
+
+@rule()
+def one_class(case: Case) -> Finding | None:
+    """With a single class the base-rate forecast has loss 0, and normalised scores are undefined
+    (Ferrer & Ramos 2025, Section 2.3.2)."""
+    if (case.summary.log.rows > 0).sum() > 1:
+        return None
+    if case.pairs:
+        right = "right" if case.estimates["accuracy"] > 0 else "wrong"
+        return Finding(
+            "warning",
+            f"All answers are {right}: a confidence has nothing to predict.",
+            clause=f"all answers are {right}",
+            advice=("Audit right and wrong answers in the proportion of production.",),
+        )
+    return Finding(
+        "warning",
+        "All rows belong to one class: scores cannot be compared with the base-rate forecast.",
+        clause="all rows belong to one class",
+        advice=("Audit rows of all classes in the proportion of production.",),
+    )
+
+
+@rule("Cameron, Gelbach & Miller 2008")
+def few_clusters(case: Case) -> Finding | None:
+    """Intervals of dependent rows depend on the number of clusters, not of rows."""
+    rows = clustered_rows(case.evidence)
+    if rows is None or rows.clusters.count >= FEW_CLUSTERS:
+        return None
+    count, advice = rows.clusters.count, ("Add rows of other clusters.",)
+    if count == 1:
+        return Finding(
+            "warning",
+            "All rows are in one cluster: they are not independent, and there are no intervals.",
+            clause="all rows are in one cluster",
+            advice=advice,
+            numbers={"clusters": count},
+        )
+    return Finding(
+        "note",
+        f"The rows are in only {count} clusters: below {FEW_CLUSTERS}, intervals (Student's t with "
+        f"{count - 1} degrees of freedom) and tests of calibration are approximate.",
+        clause=f"the rows are in only {count} clusters",
+        advice=advice,
+        numbers={"clusters": count},
+    )
+
+
+@rule()
+def few_of_a_class(case: Case) -> Finding | None:
+    """Classes with too few rows for any conclusion about them."""
+    counts = case.summary.log.rows
+    present = counts[counts > 0]
+    if len(present) < 2 or present.min() >= FEW_OF_A_CLASS:
+        return None
+    if case.pairs:
+        kind = "right" if counts[1] < counts[0] else "wrong"
+        text = f"Fewer than {FEW_OF_A_CLASS} answers are {kind}."
+        return Finding("note", text, advice=("Collect more labelled rows.",))
+    thin = int((present < FEW_OF_A_CLASS).sum())
+    classes = "1 class has" if thin == 1 else f"{thin} classes have"
+    return Finding(
+        "note",
+        f"{classes} fewer than {FEW_OF_A_CLASS} rows.",
+        advice=("Collect more labelled rows of these classes before you judge them.",),
+        numbers={"classes": thin},
+    )
+
+
+@rule()
+def absent_classes(case: Case) -> Finding | None:
+    """A class without rows cannot be judged."""
+    summary = case.summary
+    absent = [
+        repr(c) for c, rows in zip(summary.plan.classes, summary.log.rows, strict=True) if rows == 0
+    ]
+    if not absent or len(absent) == len(summary.plan.classes) - 1:
+        return None
+    shown = ", ".join(absent[:5]) + (f" and {len(absent) - 5} more" if len(absent) > 5 else "")
+    return Finding("note", f"No row belongs to {shown}.", numbers={"classes": len(absent)})
+
+
+@rule()
+def columns_not_grouped(case: Case) -> Finding | None:
+    """Columns that could not be used as groups, and why."""
+    left_out = ungrouped_columns(case.evidence) if case.evidence.sample.columns else {}
+    if not left_out:
+        return None
+    reasons = ", ".join(f"{name} {why}" for name, why in left_out.items())
+    return Finding(
+        "note",
+        f"Some columns were not used as groups: {reasons}. A column needs one value per row and at "
+        f"most {MOST_GROUPS} different values.",
+        clause="some columns were not used as groups",
+        advice=("Merge similar values and audit again.",),
     )

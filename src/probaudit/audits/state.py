@@ -9,14 +9,15 @@ from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
-from ..choices.scores import Cost
 from ..data.arrays import as_array
-from ..data.predictions import OnBadRows, Predictions, class_list
+from ..data.classes import class_list
+from ..data.predictions import OnBadRows, Predictions
 from ..engines.good_rows import good_of_block
 from ..errors import InputError
 from ..states import AuditState, Plan, weight_exponent
 from ..states.covered import Covered
 from ..text import counted
+from .estimates import named_costs
 
 if TYPE_CHECKING:
     from .audit import Audit
@@ -26,7 +27,7 @@ PART_BITS = 33
 
 
 class State(AuditState):
-    """A mergeable summary of rows: exact sums, grids and a sample. `statistics` makes one.
+    """A mergeable summary of rows: exact sums, grids and a sample. `statistics` creates one.
 
     `update` adds rows, `+` adds another state (`merge` in place), and `audit` audits all of them.
     `save`, `load`, `to_bytes` and `from_bytes` store and send it. The sums are identical, bit for
@@ -86,11 +87,11 @@ class State(AuditState):
 
     def _update_numbered(self, rows: Predictions, numbers: Any, start: int | None) -> State:
         if start is not None:
-            raise InputError("numbers", "must not be given together with start")
+            raise InputError("numbers", "must not be given together with `start`")
         given = as_array(numbers, "numbers")
         if given.shape != (len(rows),) or given.dtype.kind not in "iu":
             rule = f"must be one whole number for each of {len(rows)} rows"
-            raise InputError("numbers", rule, f"has shape {given.shape}, {given.dtype}")
+            raise InputError("numbers", rule, f"shape {given.shape}, {given.dtype}")
         order = np.argsort(given, kind="stable")
         given = given[order].astype(np.int64)
         runs = np.split(order, np.flatnonzero(np.diff(given) != 1) + 1)
@@ -104,8 +105,8 @@ class State(AuditState):
         return self
 
     def _about(self) -> dict[str, Any]:
-        """The part, while there are no rows whose numbers imply it. States of the same rows have
-        the same bytes."""
+        """The part of an empty state. Otherwise the row numbers imply it, and states of the same
+        rows have the same bytes."""
         return {"part": self.part} if self.part and not self.rows else {}
 
     @classmethod
@@ -168,7 +169,7 @@ def rows_for(plan: Plan, y_true: Any, y_proba: Any = None, **rest: Any) -> Predi
 
 
 def check_rows(plan: Plan, rows: Predictions, start: int) -> None:
-    """Raise at the first invalid row, unless invalid rows are dropped, before any is added."""
+    """Raise at the first invalid row, before any row is added, unless invalid rows are dropped."""
     if plan.on_bad_rows == "error" and rows.kind == plan.kind and rows.class_order == plan.classes:
         good_of_block(plan, rows.block(0, len(rows))._replace(first_row=start))
 
@@ -210,13 +211,6 @@ def statistics(
     >>> reduce(add, map(State.from_bytes, map(count, range(3))))
     State(5 rows, 2 classes, probabilities)
     """
-    cost = (
-        None
-        if costs is None
-        else costs
-        if isinstance(costs, Cost)
-        else Cost(as_array(costs, "costs"))
-    )
     if rows is None:
         shape = _declared_row(
             classes,
@@ -228,9 +222,8 @@ def statistics(
             tolerance=tolerance,
         )
     elif not isinstance(rows, Predictions):
-        raise InputError(
-            "rows", "must be Predictions; pass labels and outputs to update", type(rows).__name__
-        )
+        way_out = ("pass labels and outputs to `update` of the state",)
+        raise InputError("rows", "must be Predictions", type(rows).__name__, way_out=way_out)
     else:
         kinds = {"from_logits": from_logits, "from_log_probs": from_log_probs, "pairs": pairs}
         declared = {
@@ -242,7 +235,7 @@ def statistics(
         if twice is not None:
             raise InputError(twice, "must not be given with Predictions, which declare it")
         shape = rows
-    plan = Plan.of(shape, {} if cost is None else {"costs": cost}, reject_cost)
+    plan = Plan.of(shape, named_costs(costs), reject_cost)
     if max_weight is not None and rows is not None:
         plan = replace(plan, weight_exponent=weight_exponent(np.array([_weight(max_weight)])))
     state = State(plan, sample_rows=sample_rows, part=part)
@@ -263,10 +256,8 @@ def _declared_row(
     if classes is None and pairs:
         classes = (False, True)
     if classes is None:
-        raise InputError(
-            "classes",
-            "an empty state requires the class of each output column, in order, or their number",
-        )
+        rule = "is required for an empty state: the class of each output column, or their number"
+        raise InputError("classes", rule)
     many = isinstance(classes, int) and not isinstance(classes, bool)
     listed = class_list(tuple(range(classes)) if many else classes, "classes")  # type: ignore[arg-type]
     if len(listed) < 2:

@@ -1,53 +1,61 @@
-"""The verdict of an audit: rules that read its numbers and draw conclusions in plain words."""
+"""The verdict of an audit: rules that read its numbers and report findings in plain words.
+
+To add a rule, write a function from a `Case` to its findings, decorate it with `rule`, and list it
+in `RULES` at the end of this file (`PITFALLS` in pitfalls.py for a pitfall). Nothing else needs to
+know it. Rules about the rows themselves are in row_rules.py.
+"""
 
 from __future__ import annotations
 
 import math
 
 from ..estimate import Estimate
-from ..scoring.clusters import FEW_CLUSTERS
-from .advice import ApplyCalibrator, Calibrate, NameGroups
+from ..grouping.budget import Budget
+from ..text import p_words, percent, short_number
 from .case import Case
-from .dependence import clustered_rows
 from .finding import (
+    ApplyCalibrator,
+    Calibrate,
     Finding,
     Level,
+    NameGroups,
     VerdictRule,
     apply_rules,
     between,
     between_shares,
     interval_numbers,
-    number,
-    p_words,
-    percent,
     rule,
 )
-from .groups import MOST_GROUPS, ungrouped_columns
-from .lens_errors import LensError
+from .lens_error import LensError
 from .pitfalls import PITFALLS, judged_event, miscalibrated_class, miscalibrated_group
 from .row_rules import (
     FEW_ROWS,
     UNDETECTED_ERROR,
+    absent_classes,
+    columns_not_grouped,
+    few_clusters,
+    few_of_a_class,
     few_rows,
     infinite_log_score,
+    one_class,
     only_confidence,
     rows_set_aside,
 )
 
-FEW_OF_A_CLASS = 10
-DETECTED, POSSIBLE = 0.01, 0.05  # p-values below which an error is reported, or called possible
-WORTH_REPAIRING = 0.005  # the least share of a score, at the lower limit, that a calibrator gains
-SMALL_LOSS = 0.05  # the largest share of a score, at the upper limit, to report no loss
-# a normalised score that the interval must exclude before a model is called hardly better
+DETECTED, POSSIBLE = 0.01, 0.05  # p-values below which miscalibration is detected, or possible
+# shares of a score: a loss is reported if the lower limit of its interval is above the first, and
+# ruled out if the upper limit is below the second
+WORTH_REPAIRING, SMALL_LOSS = 0.005, 0.05
+# if the interval contains this normalised score, the rows are too few to call a model poor
 PLAUSIBLE_GAIN = 0.9
-# a search for hidden groups in a smaller share of the rows is reported with its share
+# if fewer of the rows were searched for hidden groups, the finding reports the share
 MOST_ROWS = 0.9
 METHOD = "bias-corrected temperature"  # the calibrator of the calibration loss
 OPENINGS: dict[Level, str] = {
     "bad": "Do not use these probabilities",
     "warning": "Use these probabilities with care",
     "good": "As far as these rows show, these probabilities can be used",
-    "note": "These rows say little",
+    "note": "No verdict from these rows",
 }
 UNDECIDED = "Cannot tell from these rows whether these probabilities can be used"
 
@@ -58,8 +66,8 @@ def judge(case: Case) -> tuple[Finding, ...]:
 
 
 def headline(findings: tuple[Finding, ...]) -> str:
-    """The decision and its main reason, in one sentence. Good news from rows that could not have
-    shown a problem is no news."""
+    """The decision and its main reason, in one sentence. If the rows are too few to reveal a
+    problem, there is no good news."""
     first = findings[0]
     few = next((finding for finding in findings if finding.rule == few_rows.name), None)
     opening, reason = OPENINGS[first.level], first
@@ -78,8 +86,8 @@ def against_class_frequencies(case: Case) -> Finding | None:
     x = case.estimates[name]
     if math.isnan(x) or math.isnan(x.low):
         return None
-    base = "always stating the mean accuracy" if case.pairs else "the base-rate forecast"
-    times = f"the {words} is {x:.3g} times as large ({between(x)})"
+    base = "the base-rate forecast"
+    times = f"the {words} is {short_number(x)} times as large ({between(x)})"
     if x.low > 1:
         check = "confidences and answers" if case.pairs else "labels, classes and columns"
         outputs = "confidences are probabilities" if case.pairs else "outputs are logits"
@@ -87,7 +95,7 @@ def against_class_frequencies(case: Case) -> Finding | None:
             "bad",
             f"Worse than {base}: {times}.",
             clause=f"they are worse than {base}",
-            advice=(f"Check whether {check} match, and whether {outputs}; then recalibrate.",),
+            advice=(f"Check whether {check} match, and whether {outputs}. Then recalibrate.",),
             numbers=interval_numbers(x),
         )
     if x.high >= 1:
@@ -127,16 +135,16 @@ def worse_than_constant_decision(case: Case) -> Finding | None:
     return Finding(
         level,
         f"Under your costs, decisions by these probabilities are {words} than the best constant "
-        f"decision: they cost {x:.3g} times as much ({between(x)}).",
+        f"decision: they cost {short_number(x)} times as much ({between(x)}).",
         clause=clause,
-        advice=("Recalibrate, and audit the calibrated probabilities under the same costs.",),
+        advice=("Recalibrate, then audit the calibrated probabilities under the same costs.",),
         numbers=interval_numbers(x),
     )
 
 
 @rule("Ferrer & Ramos 2025, Section 2.5.3")
 def miscalibration_costs(case: Case) -> Finding | None:
-    """What a calibrator removes out of fold is what miscalibration costs."""
+    """The cost of miscalibration is the loss that a calibrator removes out of fold."""
     best = case.recommended
     if best is not None and best.name == "identity":
         return _no_calibrator_helps(case)
@@ -152,15 +160,15 @@ def miscalibration_costs(case: Case) -> Finding | None:
     if x is None and after is not None and math.isfinite(after):
         return Finding(
             "warning",
-            f"A calibrator ({method}) lowers the log loss from infinity to {number(after)}.",
+            f"A calibrator ({method}) lowers the log loss from infinity to {short_number(after)}.",
             clause="their log loss is infinite, and a calibrator makes it finite",
             advice=advice,
             numbers={"log_score.calibrated": float(after)},
         )
     if x is None or not math.isfinite(x.low):
         return None
-    span = between_shares(x.low, x.high)
     if x.low > WORTH_REPAIRING:
+        span = between_shares(x.low, x.high)
         return Finding(
             "warning",
             f"Miscalibration costs {percent(x)} of the log loss ({span}), removable by {method}.",
@@ -171,22 +179,25 @@ def miscalibration_costs(case: Case) -> Finding | None:
     if best is not None:
         return Finding(
             _level_of_no_gain(case, x),
-            f"No recalibration needed: {method} {_gain(x)} of the log loss ({span}).",
+            f"No recalibration needed: {method} {_gain(x)}.",
             clause="no calibrator helps",
             numbers=interval_numbers(x),
         )
     return Finding(
         _level_of_no_gain(case, x),
-        f"{method[0].upper()}{method[1:]} does not help: it {_gain(x)} of the log loss ({span}). "
-        "Other calibrators were not tried.",
+        f"{method[0].upper()}{method[1:]} does not help: it {_gain(x)}. Other calibrators were not "
+        "tried.",
         clause=f"{method} does not help",
         advice=("To compare other calibrators: ", Calibrate(), "."),
         numbers=interval_numbers(x),
     )
 
 
-def _gain(x: Estimate) -> str:
-    return f"removes {percent(x)}" if x > 0 else f"adds {percent(-x)}"
+def _gain(x: Estimate, more: str = "") -> str:
+    """The change of the log loss, with its interval in the same direction."""
+    if x > 0:
+        return f"removes {percent(x)} of the log loss ({between_shares(x.low, x.high)}{more})"
+    return f"adds {percent(-x)} to the log loss ({between_shares(-x.high, -x.low)}{more})"
 
 
 def _miscalibrated(case: Case) -> bool:
@@ -204,7 +215,7 @@ def _tests(case: Case) -> str:
 
 
 def _level_of_no_gain(case: Case, gain: Estimate) -> Level:
-    """That a calibrator gains nothing is good news only if the interval is narrow and no test
+    """A calibrator that gains nothing is good news only if the interval is narrow and no test
     detects miscalibration."""
     return "good" if gain.high < SMALL_LOSS and not _miscalibrated(case) else "note"
 
@@ -216,9 +227,8 @@ def _no_calibrator_helps(case: Case) -> Finding:
     x = best.gain
     return Finding(
         _level_of_no_gain(case, x),
-        f"No recalibration needed: none of {len(others)} calibrators helps (the best, "
-        f"{best.title}, {_gain(x)} of the log loss, {between_shares(x.low, x.high)}, not corrected "
-        "for being the best of several).",
+        f"No recalibration needed: none of {len(others)} calibrators helps. The best, "
+        f"{best.title}, {_gain(x, ', not corrected for the choice of the best')}.",
         clause=f"none of {len(others)} calibrators helps",
         numbers=interval_numbers(x),
     )
@@ -226,7 +236,7 @@ def _no_calibrator_helps(case: Case) -> Finding:
 
 @rule("Ferrer & Ramos 2025, Section 3.2")
 def good_decisions_bad_probabilities(case: Case) -> Finding | None:
-    """Argmax decisions do not depend on a miscalibration that ruins the probabilities."""
+    """Miscalibration can ruin the probabilities and leave argmax decisions intact."""
     if "error_rate.normalized" not in case.estimates:
         return None
     decisions = case.estimates["error_rate.normalized"]
@@ -245,47 +255,25 @@ def good_decisions_bad_probabilities(case: Case) -> Finding | None:
 
 @rule("Ferrer & Ramos 2025, Section 3.2")
 def rejecting_all_is_better(case: Case) -> Finding | None:
-    """Overconfident probabilities accept what they should reject (Table 2)."""
+    """Overconfident probabilities accept rows that they should reject (Table 2)."""
     x = case.estimates.get("reject_risk.normalized")
     if x is None or math.isnan(x.low) or x.low <= 1:
         return None
     return Finding(
         "warning",
         f"Overconfident for a reject option at {case.summary.plan.reject_cost:g} of the cost of an "
-        f"error: decisions cost {x:.3g} times as much as the best constant decision "
+        f"error: decisions cost {short_number(x)} times as much as the best constant decision "
         f"({between(x)}).",
         clause="they are overconfident for decisions with a reject option",
-        advice=("Recalibrate before these probabilities select the cases that a person reviews.",),
+        advice=("Recalibrate before these probabilities decide which cases a person reviews.",),
         numbers=interval_numbers(x),
-    )
-
-
-@rule()
-def one_class(case: Case) -> Finding | None:
-    """The base-rate forecast of a single class has loss 0, so there is nothing to divide by
-    (Ferrer & Ramos 2025, Section 2.3.2)."""
-    if (case.summary.log.rows > 0).sum() > 1:
-        return None
-    if case.pairs:
-        right = "right" if case.estimates["accuracy"] > 0 else "wrong"
-        return Finding(
-            "warning",
-            f"All answers are {right}: there is nothing for a confidence to predict.",
-            clause=f"all answers are {right}",
-            advice=("Audit both right and wrong answers, as they occur in use.",),
-        )
-    return Finding(
-        "warning",
-        "All rows belong to one class: there is nothing to compare the forecasts with.",
-        clause="all rows belong to one class",
-        advice=("Audit rows of all classes, as they occur in use.",),
     )
 
 
 @rule("Bröcker & Smith 2007 (consistency resampling); Vaicenavicius et al. 2019")
 def against_chance(case: Case) -> Finding | None:
-    """Compares the calibration errors with those of a calibrated model on the same outputs. All
-    tests of the audit decide together."""
+    """Calibration errors against those of a calibrated model with the same outputs; p-values are
+    corrected for all tests of the audit."""
     if math.isnan(case.ece.p_value):
         return None
     worst = next(
@@ -305,7 +293,7 @@ def against_chance(case: Case) -> Finding | None:
             "warning",
             f"Miscalibrated: {event} has a calibration error of {size} ({p}).",
             clause=f"{event} has a calibration error of {size}",
-            advice=("See the reliability diagrams for where, and the calibration loss for cost.",),
+            advice=("See the reliability diagrams for where, the calibration loss for how much.",),
             numbers=numbers,
         )
     if worst.p_value < POSSIBLE:
@@ -320,9 +308,9 @@ def against_chance(case: Case) -> Finding | None:
     if case.rows < FEW_ROWS or case.error_limit > UNDETECTED_ERROR:
         return Finding(
             "note",
-            f"No miscalibration detected, but these rows are too few: {event} has a calibration "
-            f"error of {size} (95% limit {number(case.error_limit)}).",
-            clause="no miscalibration is detected, but these rows are too few",
+            f"No miscalibration detected, but there are too few rows: {event} has a calibration "
+            f"error of {size} (95% limit {short_number(case.error_limit)}).",
+            clause="no miscalibration is detected, but there are too few rows",
             numbers=numbers,
         )
     return Finding(
@@ -334,7 +322,7 @@ def against_chance(case: Case) -> Finding | None:
 
 
 def _size(error: LensError) -> str:
-    return f"{number(error.estimate)}, {number(error.null_mean)} expected if calibrated"
+    return f"{short_number(error.estimate)}, {short_number(error.null_mean)} expected if calibrated"
 
 
 def _event(case: Case, error: LensError) -> str:
@@ -352,15 +340,15 @@ def _event(case: Case, error: LensError) -> str:
 
 @rule("Perez-Lebel, Le Morvan & Varoquaux 2023, Section 4")
 def hidden_groups(case: Case) -> Finding | None:
-    """Rows with the same prediction and different outcomes. The estimate is a lower bound, so its
-    interval never shows that there are none."""
+    """Rows with the same prediction and different outcomes. The estimate is a lower bound, so it
+    cannot rule hidden groups out."""
     budget = case.budget
     if budget is None:
         return None
     if not budget.found.searched:
         return Finding(
             "note",
-            "Too few rows to look for hidden groups.",
+            "Too few rows to search for hidden groups.",
             advice=("Use more rows, fewer bins, or known groups (", NameGroups(), ")."),
         )
     share, low, high = (
@@ -369,32 +357,13 @@ def hidden_groups(case: Case) -> Finding | None:
     score, span = budget.score_words(pairs=case.pairs), between_shares(low, high)
     numbers = {"value": share, "low": low, "high": high}
     if low <= WORTH_REPAIRING:
-        text = (
-            "No hidden groups detected with these features: they cost at least "
-            f"{percent(max(share, 0.0))} of the {score}, a lower bound ({span}). Groups that these "
-            "features do not show are not ruled out."
-        )
-        if budget.found.searched < MOST_ROWS:
-            text += (
-                f" Only {percent(budget.found.searched)} of the rows were searched: the other bins "
-                "have too few."
-            )
         return Finding(
             "note",
-            text,
+            "No hidden groups detected with these features: they cost at least "
+            f"{percent(max(share, 0.0))} of the {score} ({span}), a lower bound. Groups that these "
+            f"features do not reveal are not ruled out.{_partial_search(budget)}",
             clause="no hidden groups are detected with these features",
             numbers=numbers,
-        )
-    text = (
-        "Hidden groups, with the same prediction but different outcomes, cost at least "
-        f"{percent(share)} of the {score} ({span})."
-    )
-    worst = next(iter(budget.misjudged(1)), None)
-    if worst is not None:
-        after = " after calibration" if budget.calibrator else ""
-        text += (
-            f" Among the most misjudged are {worst.rows:,} rows ({worst.rule}): predicted "
-            f"{worst.stated:.2f}{after}, observed {worst.observed:.2f}."
         )
     known = budget.found.given_groups
     better = "know what sets these groups apart" if known else "use these features"
@@ -405,85 +374,29 @@ def hidden_groups(case: Case) -> Finding | None:
     )
     return Finding(
         "warning",
-        text,
+        "Hidden groups, with the same prediction but different outcomes, cost at least "
+        f"{percent(share)} of the {score} ({span}).{_worst_region(budget)}",
         clause="rows with the same prediction have different outcomes",
         advice=(f"A better model would {better}; until then, calibrate by group: ", per_group, "."),
         numbers=numbers,
     )
 
 
-@rule("Cameron, Gelbach & Miller 2008")
-def few_clusters(case: Case) -> Finding | None:
-    """Intervals of dependent rows rest on the number of clusters, not of rows."""
-    rows = clustered_rows(case.evidence)
-    if rows is None or rows.clusters.count >= FEW_CLUSTERS:
-        return None
-    count, advice = rows.clusters.count, ("Add rows of other clusters.",)
-    if count == 1:
-        return Finding(
-            "warning",
-            "All rows are in one cluster: they are not independent, and there are no intervals.",
-            clause="all rows are in one cluster",
-            advice=advice,
-            numbers={"clusters": count},
-        )
-    return Finding(
-        "note",
-        f"The rows are in only {count} clusters: intervals (Student's t with {count - 1} degrees "
-        f"of freedom) and tests of calibration are approximate below {FEW_CLUSTERS}.",
-        clause=f"the rows are in only {count} clusters",
-        advice=advice,
-        numbers={"clusters": count},
-    )
+def _partial_search(budget: Budget) -> str:
+    if budget.found.searched >= MOST_ROWS:
+        return ""
+    searched = percent(budget.found.searched)
+    return f" Only {searched} of the rows were searched: the other bins have too few."
 
 
-@rule()
-def few_of_a_class(case: Case) -> Finding | None:
-    """Classes with too few rows for any conclusion about them."""
-    counts = case.summary.log.rows
-    present = counts[counts > 0]
-    if len(present) < 2 or present.min() >= FEW_OF_A_CLASS:
-        return None
-    if case.pairs:
-        kind = "right" if counts[1] < counts[0] else "wrong"
-        text = f"Fewer than {FEW_OF_A_CLASS} answers are {kind}."
-        return Finding("note", text, advice=("Collect more labelled rows.",))
-    thin = int((present < FEW_OF_A_CLASS).sum())
-    classes = "1 class has" if thin == 1 else f"{thin} classes have"
-    return Finding(
-        "note",
-        f"{classes} fewer than {FEW_OF_A_CLASS} rows.",
-        advice=("Collect more labelled rows of these classes before you judge them.",),
-        numbers={"classes": thin},
-    )
-
-
-@rule()
-def absent_classes(case: Case) -> Finding | None:
-    """A class without rows cannot be judged."""
-    summary = case.summary
-    absent = [
-        repr(c) for c, rows in zip(summary.plan.classes, summary.log.rows, strict=True) if rows == 0
-    ]
-    if not absent or len(absent) == len(summary.plan.classes) - 1:
-        return None
-    shown = ", ".join(absent[:5]) + (f" and {len(absent) - 5} more" if len(absent) > 5 else "")
-    return Finding("note", f"No row belongs to {shown}.", numbers={"classes": len(absent)})
-
-
-@rule()
-def columns_not_grouped(case: Case) -> Finding | None:
-    """Names each given column that could not serve as groups."""
-    left_out = ungrouped_columns(case.evidence) if case.evidence.sample.columns else {}
-    if not left_out:
-        return None
-    reasons = ", ".join(f"{name} {why}" for name, why in left_out.items())
-    return Finding(
-        "note",
-        f"Some columns were not used as groups: {reasons}; the limit is {MOST_GROUPS} values, one "
-        "in each row.",
-        clause="some columns were not used as groups",
-        advice=("Merge similar values, and audit again.",),
+def _worst_region(budget: Budget) -> str:
+    worst = next(iter(budget.misjudged(1)), None)
+    if worst is None:
+        return ""
+    after = " after calibration" if budget.calibrator else ""
+    return (
+        f" Among the most misjudged are {worst.rows:,} rows ({worst.rule}): predicted "
+        f"{short_number(worst.stated)}{after}, observed {short_number(worst.observed)}."
     )
 
 

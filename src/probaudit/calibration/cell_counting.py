@@ -1,4 +1,5 @@
-"""Cells of rows that stay in their files: a sample decides the cells, one pass counts all rows."""
+"""Cells of rows that are not in memory: a sample determines the cells, and one pass counts all
+rows in them."""
 
 from __future__ import annotations
 
@@ -14,17 +15,19 @@ from ..engines.totals import from_ticks, in_ticks
 from ..errors import InputError
 from ..states import Plan
 from ..states.evidence import Evidence
-from .cells import Categories, Cells, effective_rows
+from .cells import Categories, Cells
 from .null import BinomialNull
+from .resampling import effective_rows
 from .terms import Term
 from .views import lens_rows, views_of_block
 
 
 @dataclass(frozen=True, eq=False)
 class CellCounting:
-    """The job for a block: for each view of a lens, the sums over rows of each cell and label.
+    """Counts a block of rows: for each view of a lens, sums over the rows of each cell and label.
 
-    partitions : as the sample has placed them. labels : how many there are in each view.
+    partitions, labels, outputs : for each view, the partition placed by the sample, the number of
+        labels, and the number of outputs of a row.
     """
 
     plan: Plan
@@ -44,7 +47,7 @@ class CellCounting:
                 np.zeros((size, 5 + 2 * outputs), np.int64)
                 for size, outputs in zip(sizes, self.outputs, strict=True)
             ]
-        found = []
+        sums = []
         for view, partition, labels, size in zip(
             views, self.partitions, self.labels, sizes, strict=True
         ):
@@ -54,7 +57,7 @@ class CellCounting:
                 weights**2,
                 *(weights * column for column in view.outputs.reshape(len(code), -1).T),
             )
-            found.append(
+            sums.append(
                 np.column_stack(
                     [
                         np.bincount(code, minlength=size),
@@ -62,31 +65,33 @@ class CellCounting:
                     ]
                 )
             )
-        return found
+        return sums
 
 
 def counted_terms(evidence: Evidence, lens: Lens, partition: Partition) -> tuple[list[Term], bool]:
-    """A term for each view of a lens, with all rows counted in the cells that the sample decided;
-    and whether these cells depend on the sample."""
+    """A term for each view of a lens, with all rows counted in cells determined by the sample; and
+    whether these cells depend on the sample."""
     if evidence.total is None:
-        raise InputError("y_true", "a saved state has no rows; pass the original data")
+        raise InputError(
+            "y_true", "must have rows", "a saved state", way_out=("pass the original data",)
+        )
     views = [shown.view for shown in lens_rows(evidence.sample, lens)]
     widths = tuple(1 if view.outputs.ndim == 1 else view.outputs.shape[1] for view in views)
     labels = tuple(max(2, width) for width in widths)
     placed = tuple(partition.placed(view.outputs) for view in views)
     totals = evidence.total(CellCounting(evidence.summary.plan, lens, placed, labels, widths))
-    found = []
+    terms = []
     for total, number in zip(totals, labels, strict=True):
         cells = _cells(total, number)
         nulls = (partial(BinomialNull.of_cells, cells),) if cells.outputs.ndim == 1 else ()
-        found.append(
+        terms.append(
             Term(cells, 1 / len(totals), (partial(_categories, total, number),), nulls=nulls)
         )
-    return found, any(one is not partition for one in placed)
+    return terms, any(one is not partition for one in placed)
 
 
 def _categories(total: np.ndarray, labels: int) -> Categories:
-    """Rows of one cell and label as one."""
+    """The categories of rows that share a cell and a label."""
     sums = from_ticks(total[:, 1:])
     code = np.flatnonzero(sums[:, 0])
     counts, sums = total[code, 0], sums[code]
@@ -96,7 +101,7 @@ def _categories(total: np.ndarray, labels: int) -> Categories:
 
 
 def _cells(total: np.ndarray, labels: int) -> Cells:
-    """The cells that have any weight."""
+    """The cells that have weight."""
     table = total.reshape(-1, labels, total.shape[1])
     number = np.flatnonzero(table[:, :, 1:3].any(axis=(1, 2)))
     rows, sums = table[number, :, 0].sum(axis=1), from_ticks(table[number, :, 1:].sum(axis=1))

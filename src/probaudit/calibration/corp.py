@@ -1,7 +1,7 @@
 """CORP: reliability by isotonic regression, without bins (Dimitriadis, Gneiting & Jordan 2021).
 
-The regression is fitted to rows of equal output (`OutputLevels`). What it removes from a proper
-score is the miscalibration; a calibrated model's is drawn by consistency resampling.
+The regression is fitted to levels of equal output (`OutputLevels`). The miscalibration is what it
+removes from a proper score. Its null distribution comes from consistency resampling.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ from .null import draw_hits
 
 @dataclass(frozen=True)
 class OutputLevels:
-    """Rows of equal output as one level, in rising order: output, rows, and sums of weights,
-    squared weights and hits."""
+    """Levels of equal output, in increasing order: output, rows, and sums of weights, squared
+    weights and hits."""
 
     output: np.ndarray
     rows: np.ndarray
@@ -36,12 +36,12 @@ class OutputLevels:
         return isotonic(self.hits, self.weight)
 
     def miscalibration(self, fitted: np.ndarray) -> float:
-        """What the fit removes from the mean Brier score 2 (p - y)^2."""
+        """By how much the fit lowers the mean Brier score 2 (p - y)^2."""
         return _miscalibration(self.output, self.weight, self.hits, fitted)
 
     def null(self, at: np.ndarray, resamples: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
-        """Of calibrated models: their fits at some of the levels, [resamples, at], and their
-        miscalibrations, [resamples]."""
+        """The null distribution: fits of calibrated models at some levels, [resamples, at], and
+        their miscalibrations, [resamples]."""
         rng, p = np.random.default_rng(seed), np.clip(self.output, 0, 1)
         fits, null = np.empty((resamples, len(at))), np.empty(resamples)
         for i in range(resamples):
@@ -68,12 +68,12 @@ class OutputLevels:
 
 
 def isotonic(hits: np.ndarray, weight: np.ndarray) -> np.ndarray:
-    """The non-decreasing rates nearest to hits / weight, by pooling adjacent violators.
+    """The isotonic regression of hits / weight, by the pool-adjacent-violators algorithm.
 
     >>> isotonic(np.array([1.0, 0.0, 2.0]), np.array([1.0, 1.0, 2.0]))
     array([0.5, 0.5, 1. ])
     """
-    from ..kernels.pooling import pool_adjacent_violators
+    from ..kernels.isotonic import pool_adjacent_violators
 
     place = np.arange(len(hits), dtype=np.float64)
     knots, rates = pool_adjacent_violators(place, np.asarray(hits, np.float64), weight)
@@ -83,7 +83,7 @@ def isotonic(hits: np.ndarray, weight: np.ndarray) -> np.ndarray:
 def _miscalibration(
     output: np.ndarray, weight: np.ndarray, hits: np.ndarray, fitted: np.ndarray
 ) -> float:
-    """What the fit removes from the mean of 2 (p - y)^2, from sums over levels."""
+    """By how much the fit lowers the mean of 2 (p - y)^2, from sums over levels."""
     removed = weight * (output**2 - fitted**2) - 2 * hits * (output - fitted)
     return float(2 * removed.sum() / weight.sum())
 
@@ -114,8 +114,8 @@ def score_decomposition(
 
     The score is that of the event and its complement: "brier" is 2 (p - y)^2.
 
-    >>> found = score_decomposition([0, 1, 0, 1], [0.1, 0.4, 0.6, 0.9])
-    >>> round(found.miscalibration - found.discrimination + found.uncertainty - found.score, 12)
+    >>> parts = score_decomposition([0, 1, 0, 1], [0.1, 0.4, 0.6, 0.9])
+    >>> round(parts.miscalibration - parts.discrimination + parts.uncertainty - parts.score, 12)
     0.0
     """
     rule = as_score(score)

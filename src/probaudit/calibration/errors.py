@@ -1,4 +1,5 @@
-"""Binned calibration errors of any lens, selection, partition and distance (ECE and its family)."""
+"""Binned calibration errors (ECE and its family) for any lens, selection, partition and
+distance."""
 
 from __future__ import annotations
 
@@ -19,22 +20,24 @@ from ..data.inputs import RowOptions, documents_row_options, rows_of
 from ..data.predictions import Predictions
 from ..engines.choosing import Passing, as_source
 from ..engines.good_rows import survey
-from ..errors import InputError
+from ..errors import Argument, InputError
 from ..estimate import Estimate
+from ..scoring.clusters import clusters_unused
 from ..states import Summary
 from ..states.evidence import Evidence
 from .cell_counting import counted_terms
-from .cells import Cells
-from .gaps import debiased_gap, mean_gap, single_row_cells, worst_gap
-from .intervals import check_resamples, population_of
-from .population import RESAMPLES, Population
+from .cells import Cells, debiased_gap, mean_gap, single_row_cells, worst_gap
+from .intervals import population_of
+from .population import Population
+from .resampling import RESAMPLES, check_resamples
 from .terms import Term, even, grid_terms, row_terms, thinned_terms, with_class_shares
 
 INTERVAL = "interval for the error of the population"
+IN_MEMORY = ("load them with `read`",)
 
 
 class CalibrationError(Estimate):
-    """An estimate that keeps the cells it was summed over, for each view of the lens."""
+    """An estimate with the cells that it was summed over, for each view of the lens."""
 
     gathered: tuple[Cells, ...] = ()
     class_shares: tuple[float, ...] = ()  # if they were given
@@ -50,13 +53,13 @@ class CalibrationError(Estimate):
 def _as_error(
     value: float,
     definition: list[str | Described],
-    n: int,
-    cells: Sequence[Cells] = (),
+    cells: Sequence[Cells],
     per_class: dict[Any, float] | None = None,
 ) -> CalibrationError:
-    found = CalibrationError(value, n=n, definition=Definition(*definition), per_class=per_class)
-    found.gathered = tuple(cells)
-    return found
+    words, n = Definition(*definition), _largest_n(cells)
+    error = CalibrationError(value, n=n, definition=words, per_class=per_class)
+    error.gathered = tuple(cells)
+    return error
 
 
 @documents_row_options
@@ -79,25 +82,25 @@ def calibration_error(
     """The mean distance between predicted and observed frequencies, over cells of rows
     (Kirchenbauer et al. 2022, Eq. 3). The default is the usual ECE of the top label.
 
-    y_true, y_proba : as in `log_score`; or what `scan` makes of files or of a dask DataFrame, or
-        dask arrays. Then a sample of the rows decides the cells (the boxes of a `KDTree`, the bins
-        of `EqualMass`), and one pass counts all rows.
+    y_true, y_proba : as in `log_score`; or rows from `scan` (files, or a dask DataFrame), or dask
+        arrays. A sample of these rows then determines the cells (the boxes of a `KDTree`, the bins
+        of `EqualMass`), and one pass counts all rows in them.
     lens : which probabilities are compared with which outcomes; `TopLabel()` by default.
         `Classwise()` averages over classes, evenly or by weights, and reports each in `per_class`.
     partition : how rows are split into cells; `EqualWidth(15)` by default.
     distance : "l1", "tvd", "l2", "squared", "max", "brier", "log" or a Distance.
     where : which rows count: a boolean mask or a Selection. Selections compose by `&`, `|` and `~`.
     debias : subtract the bias due to sampling noise (distance "squared"; or "l1" of a single
-        event). The result may be negative. In `clusters`, the rows of each cell are divided by its
-        design effect (Kish 1965).
-    worst : the largest distance of any cell in place of the mean.
-    exact : with False, one pass counts rows on a fine grid of probabilities and keeps none of them,
-        as for data that does not fit into memory. For single events. Bins then begin and end at
-        cells of the grid.
-    interval : with True, a 95% interval for the error of the population in the same cells, and a
-        bias-corrected estimate of it in `debiased` (see `calibration.population`). Sampling noise
-        raises the error of a sample, so it may lie above the interval. Rows in `clusters` are
-        resampled by cluster.
+        event). The result may be negative. With `clusters`, the rows of each cell are divided by
+        its design effect (Kish 1965).
+    worst : the largest distance in any cell instead of the mean.
+    exact : if False, count rows on a fine grid of probabilities in one pass and keep none, as for
+        data that does not fit into memory. For single events only. Bin edges are then rounded to
+        the grid.
+    interval : if True, compute a 95% interval for the error of the population in the same cells,
+        and a bias-corrected estimate in `debiased` (see `calibration.population`). Sampling noise
+        raises the error of a sample, so it may lie above the interval. With `clusters`, whole
+        clusters are resampled.
     resamples, seed : of the interval.
 
     >>> round(calibration_error([1, 0, 1, 1], [0.8, 0.7, 0.6, 0.9]), 4)
@@ -113,45 +116,41 @@ def calibration_error(
     metric = as_distance(distance)
     if debias and worst:
         raise InputError("worst", "the largest of several cells cannot be debiased")
-    _check_interval(interval, resamples)
-    if options.get("clusters") is not None and not interval and not debias:
-        raise InputError(
-            "clusters",
-            "have no effect on the value of a plain error; add `interval=True`, or leave them out",
-        )
+    _check_interval(interval, resamples, options, needed=not debias)
     rows = _Source.of(y_true, y_proba, where, options)
-    terms, sample_words = rows.terms(lens, partition, exact=exact, debias=debias, interval=interval)
-    terms = with_class_shares(terms, lens, rows.summary.priors)
-    error = partial(debiased_gap if debias else worst_gap if worst else mean_gap, distance=metric)
-    errors = [error(term.cells) for term in terms]
-    values = np.concatenate([np.atleast_1d(one) for one in errors]).tolist()
+    terms, origin = rows.terms(lens, partition, exact=exact, debias=debias, interval=interval)
+    terms = with_class_shares(terms, lens, lambda: rows.summary.priors)
+    measure = partial(debiased_gap if debias else worst_gap if worst else mean_gap, distance=metric)
+    errors = [measure(term.cells) for term in terms]
+    value = math.fsum(term.share * term.mean(one) for term, one in zip(terms, errors, strict=True))
     cells = [term.cells for term in terms]
     words: list[str | Described] = ["calibration error", lens, partition, metric]
     words += _option_words(cells, partition, debias=debias, worst=worst, where=where)
-    words += [sample_words] if sample_words else []
-    if not exact and terms[0].grid_cells:
-        words.append(f"from a grid of {terms[0].grid_cells:,} cells")
-    words += [INTERVAL] if interval else []
-    classwise = isinstance(lens, Classwise)
-    per_class = dict(zip(rows.predictions.class_order, values, strict=True)) if classwise else None
-    value = math.fsum(term.share * term.mean(one) for term, one in zip(terms, errors, strict=True))
-    found = _as_error(value, words, _largest_n(cells), cells, per_class)
-    if isinstance(lens, Classwise) and lens.weights is not None:
-        found.class_shares = tuple(np.asarray(lens.shares(rows.summary.priors)).tolist())
+    words += [*origin, INTERVAL] if interval else origin
+    if isinstance(lens, Classwise):
+        values = np.concatenate([np.atleast_1d(one) for one in errors]).tolist()
+        per_class = dict(zip(rows.predictions.class_order, values, strict=True))
+        error = _as_error(value, words, cells, per_class)
+        if lens.weights is not None:
+            error.class_shares = _class_shares(lens, rows.summary.priors)
+    else:
+        error = _as_error(value, words, cells)
     if interval:
         clusters = rows.predictions.cluster_numbers
-        _set_interval(
-            found,
-            population_of(
-                terms, metric, clusters=clusters, resamples=resamples, seed=seed, worst=worst
-            ),
+        known = population_of(
+            terms, metric, clusters=clusters, resamples=resamples, seed=seed, worst=worst
         )
-    return found
+        _set_interval(error, known)
+    return error
+
+
+def _class_shares(lens: Classwise, priors: np.ndarray) -> tuple[float, ...]:
+    return () if lens.weights is None else tuple(np.asarray(lens.shares(priors)).tolist())
 
 
 @dataclass(frozen=True, eq=False)
 class _Source:
-    """The rows of a calibration error: in memory, or in files of which a sample is in memory."""
+    """The rows of a calibration error: all in memory, or in files with a sample in memory."""
 
     predictions: Predictions
     evidence: Evidence | None
@@ -162,7 +161,7 @@ class _Source:
         if (source := as_source(y_true, y_proba, **options)) is None:
             return cls(rows_of(y_true, y_proba, **options), None, where)
         if where is not None:
-            raise InputError("where", "requires rows in memory; load them with `read`")
+            raise InputError("where", "requires rows in memory", way_out=IN_MEMORY)
         evidence = Passing().evidence(source)
         return cls(evidence.sample, evidence, None)
 
@@ -176,31 +175,32 @@ class _Source:
 
     def terms(
         self, lens: Lens, partition: Partition, *, exact: bool, debias: bool, interval: bool
-    ) -> tuple[list[Term], str]:
-        """A term for each view of the lens; and how a sample decided the cells, if one did."""
-        rows, words = self.predictions, ""
+    ) -> tuple[list[Term], list[str]]:
+        """A term for each view of the lens; and where its cells come from, for the definition."""
+        rows, origin = self.predictions, []
         if self.evidence is not None and self.sampled:
             terms, decided = counted_terms(self.evidence, even(lens), partition)
             if interval and (len(terms) > 1 or rows.clusters is not None):
                 rule = "of several events, or of rows in clusters, requires rows in memory"
-                raise InputError("interval", rule)
-            words = f"cells of a sample of {len(rows):,} rows" if decided else ""
+                raise InputError("interval", rule, way_out=IN_MEMORY)
+            origin = [f"cells of a sample of {len(rows):,} rows"] if decided else []
         elif exact:
             terms = row_terms(rows, lens, partition, self.where)
         else:
             terms = grid_terms(rows, lens, partition, self.where)
+            origin = [f"from a grid of {terms[0].grid_cells:,} cells"]
         if debias and rows.clusters is not None:
             if not exact or self.sampled:
                 rule = "of rows in clusters requires rows in memory and `exact=True`"
                 raise InputError("debias", rule)
             terms = thinned_terms(rows, lens, partition, self.where)
-        return terms, words
+        return terms, origin
 
 
 def _option_words(
     cells: Sequence[Cells], partition: Partition, *, debias: bool, worst: bool, where: Any
 ) -> list[str | Described]:
-    """What the options add to the definition of an error."""
+    """The options, for the definition of an error."""
     words: list[str | Described] = []
     if debias:
         few = sum(int(single_row_cells(c).sum()) for c in cells)
@@ -214,18 +214,23 @@ def _option_words(
 
 
 def _largest_n(cells: Sequence[Cells]) -> int:
-    """The rows of the error that has most."""
+    """The largest number of rows of any view."""
     return max(int(c.rows.sum(axis=-1).max()) for c in cells)
 
 
-def _check_interval(interval: bool, resamples: int) -> None:
+def _check_interval(
+    interval: bool, resamples: int, options: RowOptions, *, needed: bool = True
+) -> None:
+    """`needed` : whether clusters have no effect without an interval."""
     if not isinstance(interval, bool):
         raise InputError("interval", "must be True or False", repr(interval))
     check_resamples(resamples)
+    if needed and not interval and options.get("clusters") is not None:
+        raise clusters_unused("the value", "pass ", Argument("interval", "True"), ", or ")
 
 
-def _set_interval(found: CalibrationError, population: Population) -> None:
-    found.debiased, found.low, found.high = population.debiased, population.low, population.high
+def _set_interval(error: CalibrationError, population: Population) -> None:
+    error.debiased, error.low, error.high = population.debiased, population.low, population.high
 
 
 @documents_row_options
@@ -249,50 +254,45 @@ def partitioned_calibration_error(
     partitions : one partition, or several.
     weights : of the partitions, summing to 1; equal by default.
 
-    `Whole()` gives the distance of the marginals (Example 5), `Each()` the mean distance of every
-    row from its label (Example 4), which for "brier" is the Brier score itself. Intervals as in
-    `calibration_error`.
+    `Whole()` gives the distance between the marginals (Example 5), `Each()` the mean distance
+    between each output and its label (Example 4), which for "brier" is the Brier score. Intervals
+    as in `calibration_error`.
     """
     chosen = [partitions] if isinstance(partitions, Partition) else list(partitions)
-    if not chosen:
-        raise InputError("partitions", "must contain at least one partition")
-    shares = (
-        np.full(len(chosen), 1 / len(chosen))
-        if weights is None
-        else np.asarray(weights, np.float64)
-    )
-    if (
-        shares.shape != (len(chosen),)
-        or not (shares >= 0).all()
-        or not abs(shares.sum() - 1) < 1e-9
-    ):
-        raise InputError(
-            "weights", f"must be {len(chosen)} probabilities that sum to 1", shares.tolist()
-        )
-    _check_interval(interval, resamples)
-    if options.get("clusters") is not None and not interval:
-        rule = "have no effect on the value; add `interval=True`, or leave them out"
-        raise InputError("clusters", rule)
+    shares = _partition_shares(len(chosen), weights)
+    _check_interval(interval, resamples, options)
     lens, metric = TopLabel() if lens is None else lens, as_distance(distance)
     predictions = rows_of(y_true, y_proba, **options)
-    priors = survey(predictions).summary.priors
+
+    def priors() -> np.ndarray:
+        return survey(predictions).summary.priors
+
     terms = [
         replace(term, share=share * term.share)
         for partition, share in zip(chosen, shares, strict=True)
         for term in with_class_shares(row_terms(predictions, lens, partition, where), lens, priors)
     ]
-    cells = [term.cells for term in terms]
     words: list[str | Described] = ["partitioned calibration error", lens]
     words += [f"{len(chosen)} partitions", metric]
     words += [INTERVAL] if interval else []
     value = math.fsum(term.share * term.mean(mean_gap(term.cells, metric)) for term in terms)
-    found = _as_error(value, words, _largest_n(cells), cells)
+    error = _as_error(value, words, [term.cells for term in terms])
     if interval:
         clusters = predictions.cluster_numbers
         _set_interval(
-            found, population_of(terms, metric, clusters=clusters, resamples=resamples, seed=seed)
+            error, population_of(terms, metric, clusters=clusters, resamples=resamples, seed=seed)
         )
-    return found
+    return error
+
+
+def _partition_shares(count: int, weights: Sequence[float] | None) -> np.ndarray:
+    if not count:
+        raise InputError("partitions", "must contain at least one partition")
+    shares = np.full(count, 1 / count) if weights is None else np.asarray(weights, np.float64)
+    valid = shares.shape == (count,) and (shares >= 0).all() and abs(shares.sum() - 1) < 1e-9
+    if not valid:
+        raise InputError("weights", f"must be {count} probabilities that sum to 1", shares.tolist())
+    return shares
 
 
 @documents_row_options
@@ -312,10 +312,10 @@ def rms_calibration_error(
 ) -> CalibrationError:
     """The root mean squared calibration error, debiased by default (Kumar et al. 2019).
 
-    A debiased mean square below 0 counts as 0; with `Classwise()`, class by class. The ends of the
-    interval are the roots of those of the mean square. `partition` is `EqualMass(15)` by default.
-    Other arguments as in `calibration_error`."""
-    found = calibration_error(
+    A negative debiased mean square counts as 0 (with `Classwise()`, in each class). The limits of
+    the interval are the roots of those of the mean square. `partition` is `EqualMass(15)` by
+    default. Other arguments as in `calibration_error`."""
+    mean = calibration_error(
         y_true,
         y_proba,
         lens=lens,
@@ -329,14 +329,9 @@ def rms_calibration_error(
         seed=seed,
         **options,
     )
-    squares, shares = (
-        [max(0.0, value) for value in found.per_class.values() or [float(found)]],
-        found.class_shares,
-    )
-    mean = math.fsum(
-        square * share
-        for square, share in zip(squares, shares or [1 / len(squares)] * len(squares), strict=True)
-    )
-    root = _as_error(math.sqrt(mean), ["root of " + found.definition], found.n, found.gathered)
-    _set_interval(root, Population(found.debiased, found.low, found.high).root())
+    squares = [max(0.0, value) for value in mean.per_class.values() or [float(mean)]]
+    shares = mean.class_shares or [1 / len(squares)] * len(squares)
+    square = math.fsum(value * share for value, share in zip(squares, shares, strict=True))
+    root = _as_error(math.sqrt(square), ["root of " + mean.definition], mean.gathered)
+    _set_interval(root, Population(mean.debiased, mean.low, mean.high).root())
     return root

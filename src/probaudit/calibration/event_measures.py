@@ -1,5 +1,5 @@
-"""Measures of a single event's probabilities that other fields use: cumulative differences, Cox's
-calibration line, ICI, E50 and E90. For binary problems, or through any lens of one event."""
+"""Calibration measures of a single event: cumulative differences, Cox's calibration line, ICI, E50
+and E90. For binary problems, or any lens of a single event."""
 
 from __future__ import annotations
 
@@ -15,8 +15,9 @@ from ..choices.distances import L1
 from ..choices.lenses import Binary, Lens, View
 from ..data.inputs import RowOptions, documents_row_options, rows_of
 from ..data.predictions import Predictions
-from ..errors import Argument, InputError
+from ..errors import InputError
 from ..estimate import Estimate
+from ..scoring.clusters import clusters_unused
 from ..scoring.events import Event
 from ..scoring.intervals import Z95
 from ..states import CELLS
@@ -26,14 +27,15 @@ from .fine_grid import FineGrid, grid_sums
 from .intervals import population_of
 from .kernel_regression import smoothed
 from .population import Population
+from .resampling import FEWER_RESAMPLES
 from .smooth import smooth_population
 from .terms import whole_grid_term
 from .views import LensRows, dependent_events, event_rows
 
-# a kernel's width in cells of the grid; finer ones would not change a sixth digit
-CELLS_A_WIDTH = 100
-INTERVAL_CELLS, INTERVAL_RESAMPLES = 105, 199
-INDICES = {"ici": "mean", "e50": "median", "e90": "90% point", "emax": "largest value"}
+# grid cells per bandwidth; finer cells do not change the first six digits
+CELLS_PER_WIDTH = 100
+INTERVAL_CELLS = 105
+INDICES = {"ici": "mean", "e50": "median", "e90": "90% quantile", "emax": "largest value"}
 QUANTILES = {"e50": 0.5, "e90": 0.9}
 
 
@@ -61,27 +63,24 @@ class EventOutcomes:
         weighted: bool = True,
         independent: str = "",
     ) -> EventOutcomes:
-        """The event that a lens shows. `independent` names a test or a standard error that is
-        valid for independent rows only."""
+        """The event of a lens. `independent` : the name of a test or standard error that is valid
+        for independent rows only."""
         if not weighted and options.get("sample_weight") is not None:
             raise InputError("sample_weight", "this measure is defined for rows of equal weight")
         predictions = rows_of(y_true, y_proba, **options)
         if independent and predictions.cluster_numbers is not None:
-            rule = f"{independent} needs independent rows; `calibration_test` takes clusters"
-            raise InputError("clusters", rule)
+            way_out = ("use `calibration_test` for clusters",)
+            raise InputError("clusters", f"{independent} needs independent rows", way_out=way_out)
         if not independent and options.get("clusters") is not None:
-            raise InputError(
-                "clusters",
-                "has no effect here: this measure has no interval and no test; leave it out",
-            )
+            raise clusters_unused("this measure, which has no interval and no test")
         shown = event_rows(predictions, _event_lens(predictions, lens))
         return cls(np.clip(shown.view.outputs, 0, 1), shown.view.labels, shown.weights, shown)
 
 
 @dataclass(frozen=True)
 class CumulativeDifferences:
-    """The walk of sum (y - p) / n over rows in order of p: its largest distance from 0, and its
-    range."""
+    """Cumulative sums of (y - p) / n over rows in order of p (`walk`): the largest distance from 0
+    (Kolmogorov-Smirnov) and the range (Kuiper)."""
 
     kolmogorov_smirnov: float
     kuiper: float
@@ -94,11 +93,8 @@ class CumulativeDifferences:
 def cumulative_differences(
     y_true: Any, y_proba: Any = None, *, lens: Lens | None = None, **options: Unpack[RowOptions]
 ) -> CumulativeDifferences:
-    """The cumulated difference of events and probabilities (ECCE), with its Kolmogorov-Smirnov and
-    Kuiper measures.
-
-    No bins are needed (Arrieta-Ibarra et al. 2022).
-    """
+    """Cumulative differences between events and probabilities (ECCE), with their Kolmogorov-Smirnov
+    and Kuiper statistics, without bins (Arrieta-Ibarra et al. 2022)."""
     rows = EventOutcomes.of(y_true, y_proba, lens, options)
     return _walk(rows.p, rows.y, rows.w, rows.order)
 
@@ -165,9 +161,9 @@ def line_of(event: Event) -> CalibrationLine:
     z = np.log(p) - np.log1p(-p)
     features = np.repeat(np.stack([np.ones_like(z), z]), 2, axis=1)
     happened = np.tile([0, 1], len(z))
-    with ThreadPoolExecutor(2) as pool:  # their loops do not hold the interpreter's lock
+    with ThreadPoolExecutor(2) as pool:  # the kernel releases the GIL
         both = pool.map(partial(_logistic, features, happened, weight.reshape(-1)), (2, 1))
-    (line, covariance, converged), (offset, variance, settled) = both
+    (line, covariance, converged), (offset, variance, offset_converged) = both
     outside = float(event.weight[~inside].sum() / event.weight.sum())
     left_out = round(outside * event.n)
     words = f", {left_out:,} rows with output 0 or 1 left out" if left_out else ""
@@ -200,7 +196,7 @@ def line_of(event: Event) -> CalibrationLine:
         slope_error=slope_error,
         intercept_error=intercept_error,
         offset_error=large_error,
-        converged=converged and settled,
+        converged=converged and offset_converged,
         left_out=left_out,
         n=event.n,
     )
@@ -209,11 +205,12 @@ def line_of(event: Event) -> CalibrationLine:
 def _logistic(
     features: np.ndarray, y: np.ndarray, w: np.ndarray, free: int
 ) -> tuple[np.ndarray, np.ndarray, bool]:
-    """(intercept, slope) of a logistic regression, the first so many of them free and the rest held
-    at (0, 1); the covariance of the free ones, and whether Newton's method converged.
+    """Logistic regression by Newton's method: (intercept, slope), the covariance of the free
+    coefficients, and whether it converged. The first `free` coefficients are fitted, the others
+    fixed at (0, 1).
 
-    The loss is convex; a step that would raise it is halved. Outcomes that the outputs separate
-    have no finite solution.
+    The loss is convex; a step that raises it is halved. If the outputs separate the outcomes, there
+    is no finite solution.
     """
     from ..kernels.logistic import logistic_sums
 
@@ -239,9 +236,9 @@ def _logistic(
 
 @dataclass(frozen=True)
 class CalibrationIndices:
-    """Mean, median, 90% point and largest value of |E[y | p] - p| over rows: ICI, E50, E90 and Emax
-    (Austin & Steyerberg 2019; Harrell 2015). Each is an `Estimate`; with `interval=True`, it has a
-    95% interval for the population and a debiased value."""
+    """ICI, E50, E90 and Emax: the mean, median, 90% quantile and largest value of |E[y | p] - p|
+    over rows (Austin & Steyerberg 2019; Harrell 2015). Each is an `Estimate`; with `interval=True`,
+    it has a 95% interval for the population and a debiased value."""
 
     ici: Estimate
     e50: Estimate
@@ -261,20 +258,16 @@ def calibration_indices(
     interval: bool = False,
     **options: Unpack[RowOptions],
 ) -> CalibrationIndices:
-    """ICI, E50, E90 and Emax, with E[y | p] by kernel regression on the fine grid, mirrored at 0
-    and 1.
+    """ICI, E50, E90 and Emax (Austin & Steyerberg 2019), with E[y | p] from a kernel regression on
+    the fine grid, mirrored at 0 and 1.
 
     interval : adds 95% intervals and debiased values, simulated as those of binned errors.
 
-    The authors use a loess curve; any smooth curve serves, and this one needs no sample of the
+    The authors use loess. Any smooth curve can be used, and this one does not need a sample of the
     rows.
     """
     if options.get("clusters") is not None and not interval:
-        raise InputError(
-            "clusters",
-            "have no effect without an interval",
-            way_out=("add ", Argument("interval", "True"), " or leave them out"),
-        )
+        raise clusters_unused("the indices without `interval=True`")
     predictions = rows_of(y_true, y_proba, **options)
     shown = _event_lens(predictions, lens)
     view = event_rows(predictions, shown)
@@ -293,7 +286,7 @@ def indices_of(
     event: DependentEvent | None = None,
 ) -> CalibrationIndices:
     """The indices of an event on its grid; `event` : the rows, if they are in clusters."""
-    fine = grid.coarse(int(min(CELLS, CELLS_A_WIDTH / bandwidth)))
+    fine = grid.coarse(int(min(CELLS, CELLS_PER_WIDTH / bandwidth)))
     words = f"|E[y | p] - p|, Gaussian kernel of width {bandwidth:g}, mirrored"
     n, found = int(grid.rows.sum()), {}
     for name in INDICES:
@@ -355,16 +348,16 @@ def _index_population(
         return _index(name, bandwidth, *grid_sums(cells, len(coarse.rows)))
 
     if event is not None:
-        return smooth_population([coarse], [event], error, INTERVAL_RESAMPLES, 0)
+        return smooth_population([coarse], [event], error, FEWER_RESAMPLES, 0)
     terms = [whole_grid_term(coarse)]
-    return population_of(
-        terms, L1(), clusters=None, resamples=INTERVAL_RESAMPLES, seed=0, error=error
-    )
+    return population_of(terms, L1(), clusters=None, resamples=FEWER_RESAMPLES, seed=0, error=error)
 
 
 def _event_lens(predictions: Predictions, lens: Lens | None) -> Lens:
     if lens is None and predictions.n_classes != 2:
         raise InputError(
-            "lens", "with more than two classes, say which event: TopLabel() or OneVsRest(k)"
+            "lens",
+            "must name an event if there are more than two classes",
+            way_out=("pass TopLabel() or OneVsRest(k)",),
         )
     return Binary() if lens is None else lens

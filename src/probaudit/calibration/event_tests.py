@@ -1,4 +1,4 @@
-"""Classical tests of a single event's calibration: Spiegelhalter, and Hosmer & Lemeshow."""
+"""Classical tests of a single event's calibration: Spiegelhalter's and Hosmer & Lemeshow's."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ from ..data.inputs import RowOptions, documents_row_options
 from ..errors import InputError
 from .event_measures import EventOutcomes
 
-# events, and non-events, of a group whose squared deviation counts as chi-squared
+# least expected events, and non-events, for a group's squared deviation to be chi-squared
 FEWEST_EXPECTED = 5
 RARE_RESAMPLES = 9_999
-RARE_COUNTS = 64  # counts of fewer than five expected events hardly ever reach this
+RARE_COUNTS = 64  # upper bound of a count with fewer than five expected events
 
 
 @dataclass(frozen=True)
 class EventTest:
-    """A test statistic and the probability of one as extreme if the outputs were calibrated."""
+    """A test statistic and its p-value under calibration."""
 
-    __test__ = False  # not a test case
+    __test__ = False  # pytest must not collect it
 
     statistic: float
     p_value: float
@@ -36,7 +36,7 @@ class EventTest:
 def spiegelhalter_test(
     y_true: Any, y_proba: Any = None, *, lens: Lens | None = None, **options: Unpack[RowOptions]
 ) -> EventTest:
-    """Spiegelhalter's Z test (1986): is the Brier score what a calibrated model would have?
+    """Spiegelhalter's Z test (1986): does the Brier score differ from that of a calibrated model?
 
     >>> rng = np.random.default_rng(0)
     >>> p = rng.random(1000)
@@ -58,9 +58,9 @@ def hosmer_lemeshow_test(
     lens: Lens | None = None,
     **options: Unpack[RowOptions],
 ) -> EventTest:
-    """Observed against expected events in groups of equally many rows (Hosmer & Lemeshow 1980).
+    """Hosmer & Lemeshow's test (1980) of observed against expected events in groups of equal size.
 
-    Counts of groups with fewer than five expected events, or non-events, are resampled from their
+    Counts of groups with fewer than five expected events, or non-events, are simulated from their
     exact distribution.
 
     >>> rng = np.random.default_rng(0)
@@ -75,7 +75,7 @@ def hosmer_lemeshow_test(
 
 
 def _spiegelhalter(p: np.ndarray, y: np.ndarray) -> EventTest:
-    """Spiegelhalter's Z (1986): the Brier score against its expectation if p were true."""
+    """The Brier score less its expectation if calibrated, divided by its standard deviation."""
     variance = float(((1 - 2 * p) ** 2 * p * (1 - p)).sum())
     excess = float(((y - p) * (1 - 2 * p)).sum())
     if variance <= 0:
@@ -85,13 +85,14 @@ def _spiegelhalter(p: np.ndarray, y: np.ndarray) -> EventTest:
 
 
 def _hosmer_lemeshow(p: np.ndarray, y: np.ndarray, cell: np.ndarray, *, seed: int = 0) -> EventTest:
-    """Sum over groups of (observed - expected)^2 / (expected (1 - expected / n)), chi-squared with
-    as many degrees of freedom as groups: the outputs were not fitted to these rows.
+    """The sum over groups of (observed - expected)^2 / (expected (1 - expected / n)). It is
+    chi-squared with one degree of freedom for each group, as the outputs were not fitted to these
+    rows.
 
     In a group with fewer than five expected events, or non-events, the deviation is far from
-    normal: confident outputs of a calibrated model (log-odds of standard deviation 5, n = 1000)
-    would be rejected in 7.5% of tests at level 1%. The counts of such groups are resampled from
-    their exact distribution (Hong 2013), and the other groups are chi-squared given these.
+    normal: with confident outputs of a calibrated model (log odds of standard deviation 5,
+    n = 1000), a test at level 1% would reject 7.5%. The counts of such groups are simulated from
+    their exact distribution (Hong 2013); the other groups are chi-squared.
     """
     from scipy.special import chdtrc
 
@@ -110,8 +111,9 @@ def _hosmer_lemeshow(p: np.ndarray, y: np.ndarray, cell: np.ndarray, *, seed: in
     for group in rare[variance[rare] > 0].tolist():
         outputs = p[cell == group]
         outputs = outputs if 2 * expected[group] <= n[group] else 1 - outputs
-        chances = _rare_counts(outputs)
-        counts = rng.choice(RARE_COUNTS, RARE_RESAMPLES, p=chances / chances.sum())
+        probabilities = _rare_counts(outputs)
+        probabilities /= probabilities.sum()
+        counts = rng.choice(RARE_COUNTS, RARE_RESAMPLES, p=probabilities)
         drawn += (counts - outputs.sum()) ** 2 / variance[group]
     left, rest = groups - len(rare), statistic * (1 - 1e-12) - drawn
     tails = chdtrc(left, np.maximum(rest, 0.0)) if left else (rest <= 0) * 1.0
@@ -120,8 +122,8 @@ def _hosmer_lemeshow(p: np.ndarray, y: np.ndarray, cell: np.ndarray, *, seed: in
 
 
 def _rare_counts(p: np.ndarray) -> np.ndarray:
-    """The probabilities of 0, 1, ... events among independent rows with few of them expected, from
-    the characteristic function.
+    """The probabilities of 0, 1, ... events among independent rows if few are expected, from the
+    characteristic function.
 
     >>> _rare_counts(np.array([0.5, 0.5]))[:3].round(6)
     array([0.25, 0.5 , 0.25])

@@ -1,5 +1,5 @@
-"""A single event on a fine grid: the sums from which curves and kernel estimates come, whatever the
-number of rows."""
+"""A single event on a fine grid: sums from which curves and kernel estimates are computed, at a
+cost that does not depend on the number of rows."""
 
 from __future__ import annotations
 
@@ -9,15 +9,16 @@ import numpy as np
 
 from ..choices.lenses import View
 from ..states import CELLS, EventGrid, EventSums, Grid
-from .cells import Categories, Cells, effective_rows
+from .cells import Categories, Cells
+from .resampling import effective_rows
 
-DRAWN_CELLS = 105  # outputs within such a part of [0, 1] count as equal when rows are resampled
+DRAWN_CELLS = 105  # bins of [0, 1] within which outputs count as equal when rows are resampled
 
 
 @dataclass(frozen=True)
 class FineGrid:
-    """Per cell of [0, 1]: rows, rows where the event happened, and sums of weights, squared
-    weights, outputs, targets and (if known) of a loss. Arrays [G], or [B, G] for B resamples."""
+    """For each cell of [0, 1]: rows, rows in which the event happened, and sums of weights, squared
+    weights, outputs, targets and (if known) a loss. Arrays [G], or [B, G] for B resamples."""
 
     rows: np.ndarray
     hit_rows: np.ndarray
@@ -49,8 +50,8 @@ class FineGrid:
 
     @classmethod
     def of_summary(cls, grid: Grid, loss: str = "brier") -> FineGrid:
-        """The grid of the top label that a pass has gathered; of weighted rows it knows no squared
-        weights."""
+        """The grid of the top label from the summary of a pass. For weighted rows, squared weights
+        are unknown (NaN)."""
         weighted = not np.array_equal(grid.weight, grid.rows)
         squared = np.full(len(grid.rows), np.nan) if weighted else grid.weight
         return cls(
@@ -69,7 +70,7 @@ class FineGrid:
 
     @property
     def place(self) -> np.ndarray:
-        """Where the rows of each cell that has any lie, on average."""
+        """The mean output of each kept cell."""
         return self.outputs[self.kept] / self.weight[self.kept]
 
     @property
@@ -77,14 +78,14 @@ class FineGrid:
         return self.weight[self.kept] / self.weight.sum()
 
     def coarse(self, least: int) -> FineGrid:
-        """The same with fewer cells, but at least so many (if there are)."""
+        """The same with fewer cells: at least `least`, if there are as many."""
         size = len(self.rows)
         step = next(step for step in range(max(1, size // least), 0, -1) if size % step == 0)
         return FineGrid(*(field.reshape(-1, step).sum(axis=1) for field in self._fields()))
 
     def cells(self, cell: np.ndarray) -> Cells:
-        """The cells of a partition, given the number of the one that each kept grid cell lies
-        in."""
+        """The cells of a partition. `cell` : the cell of the partition for each kept cell of the
+        grid."""
         rows, _, weight, squared, outputs, targets, _ = (
             np.bincount(cell, field[self.kept]) for field in self._fields()
         )
@@ -115,8 +116,8 @@ class FineGrid:
         )
 
     def categories(self, cell: np.ndarray) -> Categories:
-        """Rows of the same cell of a partition, label and nearly the same output as one. `cell`
-        numbers kept cells, rising."""
+        """Categories of rows with the same cell of a partition, the same label and nearly the same
+        output. `cell` as in `cells`, in increasing order."""
         kept = np.flatnonzero(self.kept)
         near = kept * DRAWN_CELLS // len(self.rows)
         starts = np.flatnonzero(np.r_[True, (np.diff(cell) > 0) | (np.diff(near) > 0)])
@@ -137,13 +138,13 @@ class FineGrid:
 
 
 def grid_sums(cells: Cells, size: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Sums of weights, weighted outputs and weighted targets on a whole grid, [..., size], given
-    those of its cells that have rows."""
+    """Sums of weights, weighted outputs and weighted targets on the whole grid, [..., size], from
+    the cells that have rows."""
 
     def on_grid(values: np.ndarray) -> np.ndarray:
-        found = np.zeros((*values.shape[:-1], size))
-        found[..., cells.number] = values
-        return found
+        grid = np.zeros((*values.shape[:-1], size))
+        grid[..., cells.number] = values
+        return grid
 
     weight = cells.weight
     return on_grid(weight), on_grid(weight * cells.outputs), on_grid(weight * cells.targets)

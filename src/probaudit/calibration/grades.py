@@ -13,7 +13,7 @@ import numpy as np
 
 from ..data.arrays import as_array, as_numbers
 from ..data.inputs import RowOptions, documents_row_options, rows_of
-from ..data.populations import grouping
+from ..data.populations import MOST_NUMBERS, grouping
 from ..errors import InputError
 from ..estimate import Estimate
 from ..scoring.events import Event
@@ -130,11 +130,11 @@ def _grades_of(
         column = as_array(grades, "grades")
         if len(column) != rows or len(p) != rows:
             raise InputError("grades", f"must have one value for each of {len(p):,} rows", rows)
-        names, number = np.unique(column.astype(str), return_inverse=True)
-        found = grouping("grades", column) if len(names) <= 20 else None
-        if found is not None:
-            return found.values, found.number
-        return tuple(names.tolist()), number.reshape(-1)
+        known, number = np.unique(column.astype(str), return_inverse=True)
+        if len(known) > MOST_NUMBERS:  # many numbers would be cut into ranges
+            return tuple(known.tolist()), number.reshape(-1)
+        found = grouping("grades", column)
+        return found.values, found.number
     limits = np.atleast_1d(as_numbers(scale, "scale"))
     if not len(limits) or not (np.diff(limits) > 0).all() or limits[0] <= 0 or limits[-1] >= 1:
         raise InputError("scale", "must be rising limits inside (0, 1)", limits.tolist())

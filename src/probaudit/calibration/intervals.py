@@ -1,5 +1,5 @@
-"""95% intervals of calibration errors that are sums over cells: by the bootstrap, or for the error
-of the population."""
+"""95% intervals of calibration errors over cells: by the bootstrap, or for the error of the
+population."""
 
 from __future__ import annotations
 
@@ -14,26 +14,26 @@ import numpy as np
 from ..choices.distances import Distance
 from ..errors import InputError
 from ..scoring.intervals import Z95, t95
-from .cells import Categories, CellError, Cells
-from .gaps import mean_gap, worst_gap
+from .cells import Categories, CellError, Cells, mean_gap, worst_gap
 from .population import ErrorPart, Noise, Population, population_error
 from .resampling import (
     Method,
     Statistic,
     bootstrap,
+    check_resamples,
     draw_units,
     sampling_units,
     unit_table,
 )
 from .terms import Term
 
-DEPENDENCE_RESAMPLES = 400  # for how much errors of several events vary together
+DEPENDENCE_RESAMPLES = 400  # from which the dependence of several errors is estimated
 
 
 @dataclass(frozen=True)
 class Bootstrap:
-    """A bootstrap interval: its method, the number of resamples, and the clusters to resample, if
-    any."""
+    """A bootstrap interval: its method, the clusters to resample (if any), and the number of
+    resamples. `bias_removed` as in `bootstrap`."""
 
     method: Method
     clusters: np.ndarray | None
@@ -62,9 +62,8 @@ class Bootstrap:
     def interval(
         self, value: float, terms: Sequence[Term], error: Callable[[Cells], np.ndarray]
     ) -> tuple[float, float]:
-        """For the sum of share x error over terms. One term is resampled by categories of rows;
-        several are dependent, so that units of rows are resampled."""
-
+        """The interval of the sum of share x error over terms. The categories of a single term are
+        resampled; several terms are dependent, so units of rows are resampled."""
         parts = [
             (term, make, term.share / len(term.categories))
             for term in terms
@@ -72,27 +71,23 @@ class Bootstrap:
         ]
         if len(parts) == 1 and self.clusters is None:
             categories = parts[0][1]()
-            return self._found(value, categories.counts, partial(categories.errors, error=error))
+            errors = partial(categories.errors, error=error)
+            return self._bootstrap(value, categories.counts, errors)
         units = units_of(terms, self.clusters, self.seed)
-        size = int(units.max()) + 1
 
         def statistic(counts: np.ndarray) -> np.ndarray:
             total = np.zeros(len(counts))
             for term, make, share in parts:
                 categories = make()
-                table = unit_table(
-                    units[term.rows], categories.of_row, size, len(categories.counts)
-                )
-                total += share * categories.errors(counts @ table, error)
+                drawn = _category_counts(term, categories, units, counts)
+                total += share * categories.errors(drawn, error)
             return total
 
-        return self._found(value, np.ones(size), statistic)
+        return self._bootstrap(value, np.ones(int(units.max()) + 1), statistic)
 
-    def units(self, total: int) -> np.ndarray:
-        """The unit of each of all rows."""
-        return sampling_units(total, self.seed, self.clusters)
-
-    def _found(self, value: float, counts: np.ndarray, statistic: Statistic) -> tuple[float, float]:
+    def _bootstrap(
+        self, value: float, counts: np.ndarray, statistic: Statistic
+    ) -> tuple[float, float]:
         wider = 1.0 if self.clusters is None else few_clusters(len(counts))
         if math.isnan(wider):
             return math.nan, math.nan
@@ -113,8 +108,9 @@ class Bootstrap:
 
 
 def few_clusters(count: int) -> float:
-    """How much wider an interval of resampled clusters must be if they are few: by the
-    correction G / (G - 1) of a variance and by Student's quantile. NaN for a single cluster.
+    """The factor that widens an interval from few resampled clusters: the root of the variance
+    correction G / (G - 1), times the ratio of Student's quantile to the normal one. NaN for a
+    single cluster.
 
     >>> round(few_clusters(5), 2), round(few_clusters(1000), 3)
     (1.58, 1.002)
@@ -122,21 +118,24 @@ def few_clusters(count: int) -> float:
     return math.sqrt(count / (count - 1)) * t95(count - 1) / Z95 if count > 1 else math.nan
 
 
-def check_resamples(resamples: int) -> None:
-    if resamples < 1:
-        raise InputError("resamples", "must be at least 1", resamples)
-
-
 def units_of(terms: Sequence[Term], clusters: np.ndarray | None, seed: int) -> np.ndarray:
-    """The unit of each of all rows; only those that count are merged into units."""
+    """The unit of each of all rows. Only the rows of the terms are merged into units."""
     places = [term.rows for term in terms if term.rows is not None]
     if len(places) < len(terms):
         raise InputError(
             "exact", "must be True for an interval of several events, or of rows in clusters"
         )
-    rows, found = np.unique(np.concatenate(places)), np.zeros(terms[0].total, np.int64)
-    found[rows] = sampling_units(len(rows), seed, None if clusters is None else clusters[rows])
-    return found
+    rows, units = np.unique(np.concatenate(places)), np.zeros(terms[0].total, np.int64)
+    units[rows] = sampling_units(len(rows), seed, None if clusters is None else clusters[rows])
+    return units
+
+
+def _category_counts(
+    term: Term, categories: Categories, units: np.ndarray, counts: np.ndarray
+) -> np.ndarray:
+    """Counts [B, categories] of a term, from counts [B, units]."""
+    table = unit_table(units[term.rows], categories.of_row, counts.shape[1], len(categories.counts))
+    return np.asarray(counts @ table)
 
 
 def population_of(
@@ -149,12 +148,11 @@ def population_of(
     worst: bool = False,
     error: CellError | None = None,
 ) -> Population:
-    """The error of the population for the sum of share x error over terms; see
-    `calibration.population`.
+    """The population's value of the sum of share x error over terms; see `calibration.population`.
 
-    Of independent rows the targets of a single event are simulated; vectors and rows in clusters
-    are resampled. Several events of the same rows are dependent: how much more, or less, their sum
-    varies is found by resampling rows.
+    For a single event of independent rows, targets are simulated; for vectors and for rows in
+    clusters, rows are resampled. Several events of the same rows are dependent: resampling shows
+    how their sum varies compared with independent ones.
     """
     each = [(term, *parts) for term in terms for parts in term.each]
     counts, units, widened = np.zeros((0, 0)), np.zeros(0, np.int64), 1.0
@@ -177,9 +175,7 @@ def population_of(
         if clusters is None:
             drawn = categories.draw(resamples, seed)
         else:
-            drawn = counts @ unit_table(
-                units[term.rows], categories.of_row, counts.shape[1], len(categories.counts)
-            )
+            drawn = _category_counts(term, categories, units, counts)
         return np.concatenate([_deviations(c, cells) for c in categories.resampled(drawn)])
 
     parts = [
@@ -192,7 +188,7 @@ def population_of(
 
 
 def _deviations(resampled: Cells, cells: Cells) -> np.ndarray:
-    """Of the gaps of resamples from those of the rows; 0 in a cell without rows."""
+    """Deviations of the resamples' gaps from those of the sample; 0 in cells without rows."""
     empty = resampled.weight == 0
     gap = resampled.outputs - resampled.targets - (cells.outputs - cells.targets)
     return np.where(empty if gap.ndim == 2 else empty[..., None], 0.0, gap)
@@ -210,23 +206,21 @@ def dependence(
     worst: bool = False,
     error: CellError | None = None,
 ) -> float:
-    """The standard deviation of a sum of share x error over several events of the same rows, beside
-    what it would be if the errors were independent."""
+    """The standard deviation of a sum of share x error over several events of the same rows,
+    divided by what it would be if the errors were independent."""
     units = units_of(terms, None, seed)
     measure = (
         partial(worst_gap if worst else mean_gap, distance=distance) if error is None else error
     )
     counts = _unit_counts(units, DEPENDENCE_RESAMPLES, seed)
-    found = []
+    errors = []
     for term in terms:
         for _, share, make, _ in term.each:
             categories = make()
-            table = unit_table(
-                units[term.rows], categories.of_row, counts.shape[1], len(categories.counts)
-            )
+            drawn = _category_counts(term, categories, units, counts)
             with np.errstate(invalid="ignore"):  # an event without rows in a resample
-                found.append(share * categories.errors(counts @ table, measure))
-    draws = np.array(found)
+                errors.append(share * categories.errors(drawn, measure))
+    draws = np.array(errors)
     draws = draws[:, np.isfinite(draws).all(axis=0)]
-    apart = float(draws.var(axis=1).sum()) if draws.shape[1] > 1 else 0.0
-    return float(draws.sum(axis=0).std() / np.sqrt(apart)) if apart > 0 else 1.0
+    independent = float(draws.var(axis=1).sum()) if draws.shape[1] > 1 else 0.0
+    return float(draws.sum(axis=0).std() / np.sqrt(independent)) if independent > 0 else 1.0

@@ -15,8 +15,9 @@ from ..data.arrays import as_numbers
 from ..data.inputs import RowOptions, documents_row_options, rows_of
 from ..data.predictions import Predictions
 from ..engines.good_rows import survey
-from ..errors import InputError
+from ..errors import Argument, InputError
 from ..estimate import Estimate
+from ..scoring.clusters import clusters_unused
 from .cells import Cells
 from .fine_grid import FineGrid, grid_sums
 from .intervals import Bootstrap
@@ -29,13 +30,13 @@ from .kernel_regression import (
 )
 from .local_logistic import NARROWEST
 from .log_kernel import log_calibration, log_estimate, log_sharpness
-from .resampling import Method
+from .resampling import BOOTSTRAP_RESAMPLES, Method
 from .terms import Term, terms_on_grid, whole_grid_term
 from .views import grids_of
 
-STEPS = 5  # cells within the width of a kernel, for resamples
+STEPS = 5  # grid cells per bandwidth, for resamples
 
-# of sums of weights, outputs and targets, [..., G]
+# an error as a function of the grid's sums of weights, outputs and targets, [..., G]
 GridError = Callable[[np.ndarray, np.ndarray, np.ndarray], np.ndarray]
 
 
@@ -50,28 +51,28 @@ def kernel_calibration_error(
     lens: Lens | None = None,
     reflect: bool = False,
     interval: Method | None = None,
-    resamples: int = 1000,
+    resamples: int = BOOTSTRAP_RESAMPLES,
     seed: int = 0,
     **options: Unpack[RowOptions],
 ) -> Estimate:
     """The mean divergence of E[target | output] from the output, by kernel regression (Chidambaram
     & Ge 2024, Theorem C.4).
 
-    score : "brier" for squared differences, by Nadaraya-Watson regression as in the authors'
-        code. It is never negative, and positive on average for a calibrated model (the audit
-        prints the value expected if calibrated beside it). Outputs and targets are smoothed alike;
-        if most outputs lie within a bandwidth of 1, the true error can be twice as large. "log" for
-        the binary Kullback-Leibler divergence: the log loss of the outputs less that of a local
-        logistic regression, for rows left out of its fit, less the noise of the fit (see
-        `calibration.local_logistic`). With a Nadaraya-Watson regression, Eq. C.3 is too low by a
-        quarter or more on simulated data of known truth, and the plug-in too high. The error is
-        zero on average for a calibrated model, so it may be slightly negative. It is infinite if
-        an outcome had probability 0.
-    kernel, bandwidth : of the window, on the scale of the outputs.
+    score : "brier" for squared differences, by Nadaraya-Watson regression as in the authors' code.
+        This error is never negative, and positive on average for a calibrated model (the audit
+        prints the value expected if calibrated). Smoothing hides part of the error: if most
+        outputs lie within a bandwidth of 1, the true error can be twice as large.
+        "log" for the binary Kullback-Leibler divergence: the log loss of the outputs less the
+        leave-one-out log loss of a local logistic regression, corrected for the noise of the fit
+        (see `calibration.local_logistic`). With a Nadaraya-Watson regression, Eq. C.3 is too low by
+        a quarter or more on simulated data, and the plug-in too high. This error is zero on average
+        for a calibrated model, so it may be slightly negative. It is infinite if an outcome had
+        probability 0.
+    kernel, bandwidth : "gaussian" or "epanechnikov", and its width on the scale of the outputs.
     reflect : mirror the kernel at 0 and 1.
-    interval : "percentile" or "bca", from `resamples` of the rows or of whole clusters; no interval
-        by default. Sampling noise raises the error by the Brier score, and again in each resample.
-        The ends of the interval are corrected for both; the error itself is not.
+    interval : "percentile" or "bca", from `resamples` of rows or of whole clusters; no interval by
+        default. Sampling noise raises the error by the Brier score, and raises it again in each
+        resample. The limits of the interval are corrected for both; the error itself is not.
 
     >>> round(kernel_calibration_error([1, 1, 0, 0], [0.5, 0.5, 0.5, 0.5]), 6)
     0.0
@@ -90,8 +91,8 @@ def kernel_calibration_error(
     bootstrap = _bootstrap(interval, predictions, options, resamples, seed, bias_removed=2)
     grids = grids_of(predictions, lens)
     error = partial(kernel_error, kernel=kernel, bandwidth=bandwidth, reflect=reflect)
-    found = [float(error(grid.weight, grid.outputs, grid.targets)) for grid in grids]
-    value = math.fsum(found) / len(found)
+    errors = [float(error(grid.weight, grid.outputs, grid.targets)) for grid in grids]
+    value = math.fsum(errors) / len(errors)
     estimate = Estimate(value, n=max(int(grid.rows.sum()) for grid in grids), definition=words)
     if bootstrap is not None:
         cells = int(min(len(grids[0].rows), STEPS / max(bandwidth, 1e-9)))
@@ -106,7 +107,8 @@ def kernel_calibration_error(
 def _set_interval(
     estimate: Estimate, terms: list[Term], bootstrap: Bootstrap, error: GridError, size: int
 ) -> None:
-    """The interval from resamples of a grid of `size` cells, which are narrow beside the kernel."""
+    """Set the interval from resamples of a grid whose `size` cells are narrow compared with the
+    kernel."""
 
     def cells_error(cells: Cells) -> np.ndarray:
         return error(*grid_sums(cells, size))
@@ -134,9 +136,9 @@ def kernel_calibration_curve(
     regression (Chidambaram & Ge 2024, Eq. 4.7).
 
     x : confidences at which to evaluate; 101 equal steps from 0 to 1 by default.
-    score : "brier" or "log": the loss, over all classes, and the divergence. The sharpness gap by
-        the log score is the regression of the loss of each row less its part of
-        `kernel_calibration_error`, so that it is finite and not negative (Proposition 4.8); rows
+    score : "brier" or "log": the loss (over all classes) and the divergence. For "log", the
+        sharpness gap is the regression of each row's loss less its part of
+        `kernel_calibration_error`, so that it is finite and not negative (Proposition 4.8). Rows
         with an infinite loss are left out.
 
     >>> curve = kernel_calibration_curve([1, 0, 1, 1], [0.8, 0.7, 0.6, 0.9], x=[0.7])
@@ -145,8 +147,7 @@ def kernel_calibration_curve(
     """
     check_kernel(score, kernel, bandwidth)
     if options.get("clusters") is not None and score == "brier":
-        rule = "have no effect on this curve, which has no interval; leave them out"
-        raise InputError("clusters", rule)
+        raise clusters_unused("this curve, which has no interval")
     at = (
         np.linspace(0, 1, 101)
         if x is None
@@ -177,9 +178,9 @@ def _bootstrap(
     *,
     bias_removed: int,
 ) -> Bootstrap | None:
-    """The bootstrap of the interval, by clusters if there are any. Raises if clusters would have no
-    effect."""
+    """The bootstrap of the interval, by clusters if there are any. Raises an error if clusters
+    would have no effect."""
     if interval is None and options.get("clusters") is not None:
-        raise InputError("clusters", 'requires interval="percentile" or "bca"')
+        raise clusters_unused("the value", "pass ", Argument("interval", '"percentile"'), ", or ")
     clusters = None if interval is None else predictions.cluster_numbers
     return Bootstrap.of(interval, clusters, resamples, seed, bias_removed=bias_removed)

@@ -41,7 +41,7 @@ def kernel_function(name: str) -> Callable[[np.ndarray], np.ndarray]:
 @dataclass(frozen=True)
 class KernelCurve:
     """At each x: E[target | output = x], E[loss | output = x], the density of outputs, and the
-    pointwise sharpness gap times that density. NaN where the kernel finds no row."""
+    pointwise sharpness gap times that density. NaN if no row lies within the kernel."""
 
     x: np.ndarray
     regression: np.ndarray
@@ -53,8 +53,8 @@ class KernelCurve:
 def smoothed(
     values: np.ndarray, kernel: str, bandwidth: float, *, reflect: bool = False, power: int = 1
 ) -> np.ndarray:
-    """sum_j K((x_i - x_j) / bandwidth)^power values_j at the middles x of the cells [..., G], by
-    FFT; with `reflect`, the values are mirrored at 0 and 1."""
+    """sum_j K((x_i - x_j) / bandwidth)^power values_j at the midpoints x of the cells [..., G], by
+    FFT. With `reflect`, values are mirrored at 0 and 1."""
     from scipy.fft import irfft, next_fast_len, rfft
 
     n = values.shape[-1]
@@ -81,12 +81,14 @@ def kernel_error(
     bandwidth: float = 0.05,
     reflect: bool = False,
 ) -> np.ndarray:
-    """The mean square of E[target | output] - output, with the regression by Nadaraya-Watson on the
-    grid, as the reference of Chidambaram & Ge 2024 computes it: its Theorem C.4 with m in the third
-    term of Eq. C.3 where the theorem has the label.
+    """The mean square of E[target | output] - output, by Nadaraya-Watson regression on the grid, as
+    in the code of Chidambaram & Ge 2024: Theorem C.4, with the regression instead of the label in
+    the third term of Eq. C.3.
 
-    Sums over the cells, [..., G]. The regression includes the point itself, as the reference does.
-    For the log score this plug-in is biased by outputs near 0 and 1: see `local_logistic`.
+    weight, outputs, targets : sums over the cells, [..., G]. The regression at a row includes the
+        row itself, as in the authors' code.
+
+    For log loss this plug-in estimate is biased by outputs near 0 and 1; see `local_logistic`.
     """
     kept = weight > 0
     mass = np.where(kept, smoothed(weight, kernel, bandwidth, reflect=reflect), 1.0)
@@ -99,8 +101,8 @@ def kernel_error(
 def expected_if_calibrated(
     grid: FineGrid, *, kernel: str = "gaussian", bandwidth: float = 0.05
 ) -> float:
-    """The mean of `kernel_error` over labels drawn from the outputs: squared bias plus variance of
-    the regression. NaN if the squared weights are not known."""
+    """The mean of `kernel_error` for a calibrated model: squared bias plus variance of the
+    regression. NaN if the squared weights are unknown."""
     kept = grid.kept
     mass = smoothed(grid.weight, kernel, bandwidth)[kept]
     bias = smoothed(grid.outputs, kernel, bandwidth)[kept] / mass - grid.place
@@ -118,14 +120,14 @@ def kernel_curve(
     bandwidth: float = 0.05,
     unexplained: FineGrid | None = None,
 ) -> KernelCurve:
-    """The curve at given places, each summed directly, so that it is right where there are hardly
-    any rows.
+    """The curve at given points, without FFT, so that it is accurate where rows are few.
 
-    The sharpness gap is (E[loss | x] - d(E[target | x], x)) times the density (Chidambaram & Ge
-    2024, Eq. 4.7, as drawn in its diagrams), by the Brier score.
-    unexplained : the loss of each row less its part of the calibration error, whose regression then
-        is the gap. (By the log score d is infinite at 0 and 1, while the losses under a kernel
-        there are those of neighbours.)
+    The sharpness gap is (E[loss | x] - d(E[target | x], x)) times the density, by the Brier score
+    (Chidambaram & Ge 2024, Eq. 4.7, as in their figures).
+
+    unexplained : the loss of each row less its part of the calibration error; the gap is then its
+        regression. (For log loss, d is infinite at 0 and 1, but the kernel there averages the
+        finite losses of neighbours.)
     """
     mass, regression, loss = _regression(grid, x, kernel, bandwidth, grid.targets, grid.loss)
     density = mass / (grid.weight.sum() * bandwidth)
@@ -133,14 +135,14 @@ def kernel_curve(
         gap = loss - (np.clip(regression, 0, 1) - x) ** 2
     else:
         _, gap = _regression(unexplained, x, kernel, bandwidth, unexplained.loss)
-        gap = np.maximum(gap, 0.0)  # below 0 by the noise that was taken off the fit, at most
+        gap = np.maximum(gap, 0.0)  # the correction for noise can make it slightly negative
     return KernelCurve(x, regression, loss, density, gap * density)
 
 
 def _regression(
     grid: FineGrid, x: np.ndarray, kernel: str, bandwidth: float, *sums: np.ndarray
 ) -> tuple[np.ndarray, ...]:
-    """The weight under the kernel at each x, and the means of sums there."""
+    """The total weight under the kernel at each x, and the kernel means of the given sums."""
     kept = grid.kept
     weights = kernel_function(kernel)((x[:, None] - grid.place[None, :]) / bandwidth)
     mass = weights @ grid.weight[kept]

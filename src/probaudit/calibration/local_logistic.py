@@ -1,21 +1,21 @@
-"""The calibration error of a single event by the log score: local logistic regression on the log
-odds of the outputs.
+"""The calibration error of a single event by log loss: local logistic regression on the log odds
+of the outputs.
 
-Chidambaram & Ge 2024 (Theorem C.4) estimates E d(E[target | output], output) from a kernel
-regression m of the targets. For the log score
+Chidambaram & Ge 2024 (Theorem C.4) estimate E d(E[target | output], output) from a kernel
+regression m of the targets. For log loss
 
     E d(m(p), p) = E[loss of p] - E[loss of m(p)],
 
     loss of p = -log p if the event happened, else -log(1 - p),
 
-where the first mean needs no regression at all. Its Eq. C.3 takes the second as the mean entropy of
-m. With the Nadaraya-Watson regression of the reference this is biased: a kernel of width 0.05 mixes
-outputs near 0 and 1, whose losses differ most.
+where the first mean needs no regression. Their Eq. C.3 takes the second as the mean entropy of m.
+With the Nadaraya-Watson regression of their code this is biased: a kernel of width 0.05 mixes
+outputs near 0 or near 1, where the losses differ most.
 
-Here log odds of targets are a line in log odds of outputs within each kernel (local likelihood,
-Loader 1999), so that a calibrated model, a wrong temperature and wrong priors are fitted without
-bias. The loss of m is that of rows left out of its fit; what the noise of m adds to it is then
-taken off, to first order.
+Here the log odds of the targets are linear in the log odds of the outputs within each kernel window
+(local likelihood; Loader 1999), so that a calibrated model, a wrong temperature and wrong priors
+are fitted without bias. The loss of m is a leave-one-out loss, minus what the noise of m adds to
+it, to first order.
 """
 
 from __future__ import annotations
@@ -27,25 +27,28 @@ import numpy as np
 
 from .cells import BATCH, Cells
 
-# rows that pull each line to no change of the outputs: a window without misses stays finite
+# weight, in rows, of a penalty that pulls each line towards the outputs: a window without misses
+# then has a finite fit
 RIDGE = 0.03
-LARGEST = 40.0  # log odds beyond which outputs count as equal
-CELLS_PER_WIDTH = 2  # of a kernel; a cell at log odds t is 1 + |t| times as wide as one at 0
-WIDEST = 0.05  # kernel for which cells are made
-NARROWEST = 0.01  # kernel for which cells are narrow enough
-STEP = 3.0  # of Newton's method, at most; halved where it is too long
-ALONE = 0.5  # of a single step, which is not checked: resamples then agree with full fits
+LARGEST = 40.0  # log odds are clipped to +-LARGEST
+CELLS_PER_WIDTH = (
+    2  # cells within a kernel's width at log odds 0; at t they are 1 + |t| times wider
+)
+WIDEST = 0.05  # cells do not get wider for wider kernels
+NARROWEST = 0.01  # bandwidth: for narrower kernels the cells would be too wide
+STEP = 3.0  # longest step of Newton's method; halved if it raises the loss
+ALONE = 0.5  # longest single step, which is not checked; resamples then agree with full fits
 STEPS = 100
 HALVINGS = 30
 PRECISION = 1e-9
 ROUNDING = 1e-12
-LEAST_LEFT = 0.05  # of the information of a window, when a row is left out
+LEAST_LEFT = 0.05  # least share of a window's information that is left without a row
 
 
 @dataclass(frozen=True)
 class EventOdds:
-    """Rows of one event: the outputs and their log odds, the loss -log of what the outcome was
-    given, labels 0 or 1, weights (positive, at most 1), and the places of the rows among all
+    """Rows of one event: outputs, their log odds, the loss (-log of the probability of what
+    happened), labels 0 or 1, weights (positive, at most 1), and the places of the rows among all
     `total`."""
 
     outputs: np.ndarray
@@ -66,8 +69,8 @@ class EventOdds:
         places: np.ndarray,
         total: int,
     ) -> EventOdds:
-        """From the probabilities that the event happens and that it does not: 1 - p would lose the
-        smallest ones."""
+        """From the probabilities of the event and of its complement, because 1 - p loses small
+        ones."""
         with np.errstate(divide="ignore"):
             happens, fails = np.log(outputs), np.log(others)
         some = weights > 0
@@ -86,8 +89,8 @@ class EventOdds:
         return int(np.isinf(self.loss).sum())
 
     def cell_numbers(self, bandwidth: float) -> np.ndarray:
-        """The cell of each row, numbered from 0 without gaps: equal steps of sign(t) log(1 +
-        |t|)."""
+        """The cell of each row, numbered from 0 without gaps. Cells are equal steps of sign(t)
+        log(1 + |t|) for log odds t."""
         scale = np.sign(self.log_odds) * np.log1p(np.abs(self.log_odds))
         cell = np.floor(scale * CELLS_PER_WIDTH / min(bandwidth, WIDEST)).astype(np.int64)
         return np.asarray(np.unique(cell, return_inverse=True)[1]).reshape(-1)
@@ -95,8 +98,8 @@ class EventOdds:
 
 @dataclass(frozen=True)
 class Sums:
-    """Over the rows of each cell: weights, weights where the event happened, and squared weights.
-    Arrays [..., G]."""
+    """Sums over the rows of each cell: weights, weights of rows in which the event happened, and
+    squared weights. Arrays [..., G]."""
 
     weight: np.ndarray
     hits: np.ndarray
@@ -104,22 +107,17 @@ class Sums:
 
     @classmethod
     def of_cells(cls, cells: Cells) -> Sums:
-        squared = np.divide(
-            cells.weight**2,
-            cells.effective,
-            out=np.zeros_like(cells.weight),
-            where=cells.effective > 0,
-        )
-        return cls(cells.weight, cells.weight * cells.targets, squared)
+        return cls(cells.weight, cells.weight * cells.targets, cells.weight_squared)
 
 
 @dataclass(frozen=True)
 class LocalLogistic:
-    """In the window around each of G cells: target log odds = output log odds + level + slope x
-    distance in log odds.
+    """Local logistic regression in a window around each of G cells: target log odds = output log
+    odds + level + slope x distance.
 
-    fitted, spread : K p and K p (1 - p) in the window of a row [G], at each cell [G]. distance : on
-        the scale of the window.
+    near : the kernel K between windows and cells, [G, G], as are the next three.
+    distance : in log odds, divided by its standard deviation in the window.
+    fitted, spread : K p and K p (1 - p) with the fitted probability p.
     """
 
     log_odds: np.ndarray
@@ -133,26 +131,26 @@ class LocalLogistic:
 
     @classmethod
     def fit(cls, log_odds: np.ndarray, sums: Sums, near: np.ndarray) -> LocalLogistic:
-        """near : the kernel between cells, 1 at its peak."""
+        """near : the kernel between windows and cells, 1 at its peak."""
         gap = log_odds - log_odds[:, None]
         width = np.sqrt((near * sums.weight * gap**2).sum(axis=1) / (near @ sums.weight))
         distance = gap / np.where(width > 0, width, 1.0)[:, None]
         ridge = RIDGE * float(sums.squared.sum() / sums.weight.sum())
         none = np.zeros(len(log_odds))
-        found = cls._at(log_odds, none, none, near, distance, ridge)
+        fit = cls._at(log_odds, none, none, near, distance, ridge)
         for _ in range(STEPS):
-            level, slope, _ = found._step(sums, STEP)
-            move = level - found.level, slope - found.slope
+            level, slope, _ = fit._step(sums, STEP)
+            move = level - fit.level, slope - fit.slope
             if max(np.abs(move).max(axis=1)) <= PRECISION:
                 break
-            found = found._moved(sums, *move)
-        return found
+            fit = fit._moved(sums, *move)
+        return fit
 
     def _moved(self, sums: Sums, level: np.ndarray, slope: np.ndarray) -> LocalLogistic:
         """A step, halved in windows where it would raise the loss."""
         before, share = self._objective(sums), np.ones(len(level))
         for _ in range(HALVINGS):
-            found = self._at(
+            moved = self._at(
                 self.log_odds,
                 self.level + share * level,
                 self.slope + share * slope,
@@ -160,11 +158,11 @@ class LocalLogistic:
                 self.distance,
                 self.ridge,
             )
-            worse = found._objective(sums) > before * (1 + ROUNDING)
+            worse = moved._objective(sums) > before * (1 + ROUNDING)
             if not worse.any():
                 break
             share[worse] /= 2
-        return found
+        return moved
 
     def _objective(self, sums: Sums) -> np.ndarray:
         """The penalised loss in each window."""
@@ -191,8 +189,8 @@ class LocalLogistic:
     def _step(
         self, sums: Sums, longest: float = ALONE
     ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Level and slope after one step of Newton's method on other sums of the same cells, [...,
-        G], and how far a unit of residual at the middle of a window moves its level."""
+        """Level and slope after one Newton step for other sums [..., G] of the same cells, and how
+        far a unit residual at the centre of a window moves its level."""
         near, x = self.near, self.distance
         score = sums.hits @ near.T - sums.weight @ self.fitted.T - self.ridge * self.level
         tilt = (
@@ -206,8 +204,8 @@ class LocalLogistic:
         return self.level + level / far, self.slope + slope / far, c / scale
 
     def left_out_losses(self, sums: Sums) -> tuple[np.ndarray, np.ndarray]:
-        """The loss of a row of each cell if the event fails, and if it happens, by a fit without
-        the row: one step of Newton's method from the fit with it."""
+        """The leave-one-out loss of a row in each cell if the event does not happen, and if it
+        does. The fit without the row is one Newton step from the fit with it."""
         level, _, influence = self._step(sums)
         odds = self.log_odds + level
         p = logistic(odds)
@@ -219,8 +217,8 @@ class LocalLogistic:
         return softplus(odds + influence * p), softplus(influence * (1 - p) - odds)
 
     def noise(self, sums: Sums) -> np.ndarray:
-        """By how much the noise of the fit raises the loss of rows left out: half of p (1 - p)
-        times its variance."""
+        """By how much the noise of the fit raises the leave-one-out loss: its variance times
+        p (1 - p) / 2."""
         x, spread = self.distance, self.near * self.spread
         _, _, first = self._step(sums)
         second = (
@@ -236,8 +234,8 @@ class LocalLogistic:
         return np.asarray(p * (1 - p) * variance / 2)
 
     def without_clusters(self, sums: Sums, part: Callable[[slice], Sums], clusters: int) -> float:
-        """The mean loss of rows left out, less the noise of the fit, where the rows of a cluster
-        are left out together. `part` gives the sums of some clusters, [C, G]."""
+        """The mean loss, less the noise of the fit, if whole clusters are left out. `part` returns
+        the sums [C, G] of some clusters."""
         loss, variance = 0.0, np.zeros(len(self.level))
         step = max(1, BATCH // len(self.level))
         for first in range(0, clusters, step):
@@ -254,11 +252,11 @@ class LocalLogistic:
 
 @dataclass(frozen=True)
 class LogCalibration:
-    """The calibration error of an event by the log score; it may be negative by chance, as no noise
-    is left in it.
+    """The calibration error of an event by log loss. It is debiased, so it may be negative.
 
-    cell : of each row. refined : the loss of each row by a fit without it, less the noise of the
-        fit.
+    cell : the cell of each row.
+    refined : the leave-one-out loss of each row, less the noise of the fit.
+    losses : [G, 2], mean losses of rows in which the event did not happen, and in which it did.
     """
 
     value: float
@@ -266,7 +264,7 @@ class LogCalibration:
     cell: np.ndarray
     refined: np.ndarray
     fit: LocalLogistic
-    losses: np.ndarray  # [G, 2] mean losses of rows where the event failed and where it happened
+    losses: np.ndarray
 
     @classmethod
     def of(
@@ -278,7 +276,7 @@ class LogCalibration:
         reflect: bool = False,
         clusters: np.ndarray | None = None,
     ) -> LogCalibration:
-        """clusters : of each of all rows; rows of a cluster are left out together."""
+        """clusters : the cluster of each of all rows; rows of a cluster are left out together."""
         cell = odds.cell_numbers(bandwidth)
         size = int(cell.max()) + 1
 
@@ -308,8 +306,8 @@ class LogCalibration:
         return cls(value, odds, cell, refined, fit, losses)
 
     def of_resample(self, cells: Cells) -> np.ndarray:
-        """The error, but for the noise of the fit, of other rows of the same cells: one step of
-        Newton's method away."""
+        """The error in resamples of the rows, without the correction for the noise of the fit. Each
+        fit is one Newton step from the original one."""
         sums = Sums.of_cells(cells)
         fails, happens = self.fit.left_out_losses(sums)
         before = sums.hits * self.losses[:, 1] + (sums.weight - sums.hits) * self.losses[:, 0]

@@ -1,4 +1,4 @@
-"""The kernel calibration error by log loss, by local logistic regression (see `local_logistic`)."""
+"""The kernel calibration error by log loss, from local logistic regression (`local_logistic`)."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from .fine_grid import FineGrid
 from .intervals import Bootstrap
 from .kernel_regression import kernel_definition, kernel_function
 from .local_logistic import EventOdds, LogCalibration
-from .resampling import Method
+from .resampling import BOOTSTRAP_RESAMPLES, Method
 from .terms import Term
 from .views import lens_of, lens_rows
 
@@ -31,12 +31,12 @@ def log_sharpness(
     bandwidth: float,
     *,
     interval: Method | None = None,
-    resamples: int = 1000,
+    resamples: int = BOOTSTRAP_RESAMPLES,
 ) -> tuple[Estimate, FineGrid]:
-    """The calibration error of the most probable class by the log score, and on the grid of
-    confidences what it leaves of the loss of each row: what the recalibrated confidence loses, and
-    what is lost among the other classes."""
-    (found,) = log_calibration(predictions, TopLabel(), kernel, bandwidth)
+    """The calibration error of the most probable class by log loss, and the rest of each row's loss
+    on the grid of confidences: the loss of the recalibrated confidence plus the loss among the
+    other classes."""
+    (event,) = log_calibration(predictions, TopLabel(), kernel, bandwidth)
     bootstrap = Bootstrap.of(
         interval,
         None if interval is None else predictions.cluster_numbers,
@@ -45,7 +45,7 @@ def log_sharpness(
         bias_removed=1,
     )
     words = kernel_definition(TopLabel(), "log", kernel, bandwidth)
-    return log_estimate([found], words, bootstrap), _unexplained_loss(predictions, found)
+    return log_estimate([event], words, bootstrap), _unexplained_loss(predictions, event)
 
 
 def log_calibration(
@@ -56,7 +56,7 @@ def log_calibration(
     *,
     reflect: bool = False,
 ) -> list[LogCalibration]:
-    """The calibration error by the log score of each event that a lens shows."""
+    """The calibration error of each event of a lens by log loss."""
     function, clusters = kernel_function(kernel), predictions.cluster_numbers
     return [
         LogCalibration.of(odds, function, bandwidth, reflect=reflect, clusters=clusters)
@@ -64,17 +64,17 @@ def log_calibration(
     ]
 
 
-def _unexplained_loss(predictions: Predictions, found: LogCalibration) -> FineGrid:
+def _unexplained_loss(predictions: Predictions, event: LogCalibration) -> FineGrid:
     """The log loss of each row over all classes, less its part of the calibration error of the most
     probable class."""
-    from ..kernels.gridding import cells_of_one
+    from ..kernels.grid_cells import cells_of_one
 
     rows = GoodRows.of(predictions)
-    place = np.searchsorted(rows.places, found.odds.places)
+    place = np.searchsorted(rows.places, event.odds.places)
     with np.errstate(divide="ignore"):
         loss = -np.log(rows.probs[place, rows.labels[place]].astype(np.float64))
-    some, weights, top = np.isfinite(loss), found.odds.weights, found.odds.outputs
-    rest = np.where(some, loss - np.where(some, found.odds.loss, 0.0), 0.0) + found.refined
+    some, weights, top = np.isfinite(loss), event.odds.weights, event.odds.outputs
+    rest = np.where(some, loss - np.where(some, event.odds.loss, 0.0), 0.0) + event.refined
     cell = np.minimum((np.clip(top, 0, 1) * cells_of_one(CELLS)).astype(np.int64), CELLS - 1)[some]
 
     def total(values: np.ndarray) -> np.ndarray:
@@ -88,56 +88,54 @@ def _unexplained_loss(predictions: Predictions, found: LogCalibration) -> FineGr
 
 
 def _event_odds(predictions: Predictions, lens: Lens) -> list[EventOdds]:
-    """Rows of each event with the odds that they were given."""
+    """The rows of each event of a lens, with their log odds."""
     lens, rows = lens_of(predictions, lens), GoodRows.of(predictions)
     if not len(rows.labels) or not rows.weights.any():
         raise InputError(predictions.name("probs"), "no row is left to judge")
-    found = []
+    events = []
     for number, shown in enumerate(lens_rows(predictions, lens)):
         outputs = shown.view.outputs
         if outputs.ndim != 1:
             raise InputError("lens", "must show a single event", repr(lens))
         others = _complement(rows.probs, lens, number, outputs)
-        found.append(
+        events.append(
             EventOdds.of(outputs, others, shown.view.labels, shown.weights, shown.rows, shown.total)
         )
-    return found
+    return events
 
 
 def _complement(probs: np.ndarray, lens: Lens, number: int, outputs: np.ndarray) -> np.ndarray:
-    """The probability that an event does not happen: the sum of the other classes where they are
-    known, as 1 - p loses the smallest probabilities."""
+    """The probability that an event does not happen: the sum over the other classes if they are
+    known, because 1 - p loses small probabilities."""
     if type(lens) not in (TopLabel, Binary, OneVsRest, Classwise):
         return np.clip(1 - outputs, 0, 1)
     column = {Binary: 1, Classwise: number}.get(type(lens), getattr(lens, "index", None))
-    found, step = np.empty(len(probs)), max(1, CHUNK_VALUES // probs.shape[1])
+    rest, step = np.empty(len(probs)), max(1, CHUNK_VALUES // probs.shape[1])
     for first in range(0, len(probs), step):
         some = probs[first : first + step].astype(np.float64)
         some[np.arange(len(some)), some.argmax(axis=1) if column is None else column] = 0.0
-        found[first : first + step] = some.sum(axis=1)
-    return found
+        rest[first : first + step] = some.sum(axis=1)
+    return rest
 
 
-def log_estimate(found: list[LogCalibration], words: str, bootstrap: Bootstrap | None) -> Estimate:
-    """The mean over events; its interval from resamples of the cells of log odds."""
-    value = math.fsum(event.value for event in found) / len(found)
-    n, infinite = (
-        max(len(event.cell) for event in found),
-        max(event.odds.infinite_rows for event in found),
-    )
+def log_estimate(events: list[LogCalibration], words: str, bootstrap: Bootstrap | None) -> Estimate:
+    """The mean over events, with an interval from resamples of the cells of log odds."""
+    value = math.fsum(event.value for event in events) / len(events)
+    n = max(len(event.cell) for event in events)
+    infinite = max(event.odds.infinite_rows for event in events)
     words += ", local logistic regression, debiased"
     estimate = Estimate(value, n=n, definition=words, infinite_rows=infinite)
     if bootstrap is None or infinite:
         return estimate
-    # cells of all events are numbered on
-    starts = np.cumsum([0] + [int(event.cell.max()) + 1 for event in found])
+    # cells are numbered consecutively across events, so that a cell identifies its event
+    starts = np.cumsum([0] + [int(event.cell.max()) + 1 for event in events])
     terms = [
-        _odds_term(event, int(start), 1 / len(found))
-        for event, start in zip(found, starts, strict=False)
+        _odds_term(event, int(start), 1 / len(events))
+        for event, start in zip(events, starts, strict=False)
     ]
 
     def error(cells: Cells) -> np.ndarray:
-        return found[int(np.searchsorted(starts, cells.number[0], "right")) - 1].of_resample(cells)
+        return events[int(np.searchsorted(starts, cells.number[0], "right")) - 1].of_resample(cells)
 
     noisy = math.fsum(term.share * float(error(term.cells)) for term in terms)
     low, high = bootstrap.interval(noisy, terms, error)

@@ -1,4 +1,5 @@
-"""Calibration errors as norms in a kernel space, without bins: MMCE and SKCE."""
+"""Calibration errors as norms in a reproducing kernel Hilbert space, without bins: MMCE and
+SKCE."""
 
 from __future__ import annotations
 
@@ -13,17 +14,19 @@ from ..choices.lenses import Full, Lens, TopLabel, View
 from ..data.inputs import RowOptions, documents_row_options, rows_of
 from ..errors import InputError
 from ..estimate import Estimate
+from ..scoring.clusters import clusters_unused
 from .views import event_rows, lens_rows
 
 
 @dataclass(frozen=True)
 class KernelTest:
-    """The squared kernel calibration error, unbiased, and the probability of one as large under
+    """An unbiased estimate of the squared kernel calibration error, and its p-value under
     calibration.
 
-    value : mean over all pairs of rows (SKCE_uq), or over disjoint ones (SKCE_ul); may be negative.
-    p_value : from the means over disjoint blocks of about sqrt(n) rows, or from the pairs, which
-        are nearly normal.
+    value : the mean over all pairs of rows (SKCE_uq) or over disjoint pairs (SKCE_ul). It may be
+        negative.
+    p_value : from a t test of the means of disjoint blocks of about sqrt(n) rows, or from a normal
+        approximation for disjoint pairs.
     """
 
     value: float
@@ -49,15 +52,14 @@ def maximum_mean_calibration_error(
     """MMCE (Kumar et al. 2018): the norm of the mean residual in the space of the kernel exp(-|p -
     q| / width).
 
-    Sampling noise biases it upwards, as it does every plain error.
+    Sampling noise biases it upwards, as with every plain calibration error.
 
     >>> round(maximum_mean_calibration_error([1, 0], [0.5, 0.5]), 12)
     0.0
     """
     _check_width(width)
     if options.get("clusters") is not None:
-        rule = "have no effect on MMCE, which has no interval; leave them out"
-        raise InputError("clusters", rule)
+        raise clusters_unused("MMCE, which has no interval")
     lens = TopLabel() if lens is None else lens
     shown = event_rows(rows_of(y_true, y_proba, **options), lens)
     value = mmce(shown.view.outputs, shown.view.labels, shown.weights, shown.order, width)
@@ -78,12 +80,13 @@ def kernel_calibration_test(
     lens: Lens | None = None,
     **options: Unpack[RowOptions],
 ) -> KernelTest:
-    """The squared kernel calibration error SKCE, without bias, and a test of calibration (Widmann
-    et al. 2019).
+    """The unbiased squared kernel calibration error (SKCE) and a test of calibration (Widmann et
+    al. 2019).
 
-    pairs : "all", whose time grows with the square of the rows, or "disjoint" for many rows.
-    lens : `Full()` unless given, so all classes are tested together. The test takes rows in blocks
-        as they come, so they must be in no particular order.
+    pairs : "all" (quadratic in the rows) or "disjoint" (linear, for many rows).
+    lens : `Full()` by default, which tests all classes together.
+
+    The test splits rows into blocks in the given order, so the order must be random.
     """
     _check_width(width)
     if pairs not in ("all", "disjoint"):
@@ -94,7 +97,8 @@ def kernel_calibration_test(
     if predictions.clusters is not None:
         raise InputError(
             "clusters",
-            "this test needs independent rows; `calibration_test` and `audit` take clusters",
+            "this test needs independent rows",
+            way_out=("use `calibration_test` or `audit` for clusters",),
         )
     (shown,) = lens_rows(predictions, Full() if lens is None else lens)
     return skce(shown.view, width) if pairs == "all" else linear_skce(shown.view, width)
@@ -103,21 +107,21 @@ def kernel_calibration_test(
 def mmce(
     p: np.ndarray, y: np.ndarray, w: np.ndarray, order: np.ndarray, width: float = 0.4
 ) -> float:
-    """Maximum mean calibration error (Kumar et al. 2018): the root of the mean of r_i r_j exp(-|p_i
-    - p_j| / width), r = y - p.
+    """MMCE: the root of the mean of r_i r_j exp(-|p_i - p_j| / width) over all pairs, with
+    r = y - p.
 
-    The kernel decays exponentially, so over sorted outputs the double sum is one pass in each
+    Because the kernel is exponential, the double sum over sorted outputs is one pass in each
     direction.
     """
-    from ..kernels.events import decayed_products
+    from ..kernels.laplace_kernel import decayed_products
 
     r = (w * (y - p))[order] / w.sum()
     return math.sqrt(max(0.0, decayed_products(r, p[order], width)))
 
 
 def skce(view: View, width: float = 1.0, block: int = 1024) -> KernelTest:
-    """Squared kernel calibration error (Widmann et al. 2019), with the kernel exp(-total variation
-    / width) times identity."""
+    """SKCE over all pairs, with the kernel exp(-(total variation distance) / width) times the
+    identity matrix."""
     outputs = (
         view.outputs
         if view.outputs.ndim == 2
@@ -138,8 +142,8 @@ def skce(view: View, width: float = 1.0, block: int = 1024) -> KernelTest:
 
 
 def linear_skce(view: View, width: float = 1.0, block: int = 4096) -> KernelTest:
-    """The same from disjoint pairs of rows, in the order given (SKCE_ul): linear in the rows, but
-    less sharp."""
+    """SKCE over disjoint pairs of consecutive rows (SKCE_ul): linear in the rows, but with less
+    power."""
     outputs = (
         view.outputs
         if view.outputs.ndim == 2
@@ -151,7 +155,7 @@ def linear_skce(view: View, width: float = 1.0, block: int = 4096) -> KernelTest
         rows = slice(2 * start, 2 * min(start + block, pairs))
         (g, h), (a, b) = ((part[rows][0::2], part[rows][1::2]) for part in (outputs, view.labels))
         at = np.arange(len(a))
-        # <e_a - g, e_b - h> without the residuals themselves
+        # <e_a - g, e_b - h>, without computing the residuals
         products = (
             (a == b)
             - h[at, a].astype(np.float64)
@@ -159,16 +163,16 @@ def linear_skce(view: View, width: float = 1.0, block: int = 4096) -> KernelTest
             + np.einsum("ik,ik->i", g, h, dtype=np.float64)
         )
         terms.append(np.exp(-np.abs(g - h).sum(axis=1, dtype=np.float64) / (2 * width)) * products)
-    found = np.concatenate(terms) if terms else np.empty(0)
-    value = float(found.mean()) if pairs else math.nan
-    spread = float(found.std(ddof=1)) / math.sqrt(pairs) if pairs > 1 else 0.0
+    values = np.concatenate(terms) if terms else np.empty(0)
+    value = float(values.mean()) if pairs else math.nan
+    spread = float(values.std(ddof=1)) / math.sqrt(pairs) if pairs > 1 else 0.0
     p_value = math.erfc(value / spread / math.sqrt(2)) / 2 if spread > 0 else math.nan
     words = f"SKCE from pairs of rows, exponential kernel of total variation, width {width:g}"
     return KernelTest(value, p_value, len(outputs), words)
 
 
 def _block_test(outputs: np.ndarray, residual: np.ndarray, width: float) -> float:
-    """One-sided t test of the unbiased errors of blocks of rows (a B-test)."""
+    """The p-value of a one-sided t test of the blocks' unbiased errors (a B-test)."""
     from scipy.special import stdtr
 
     size = math.isqrt(len(outputs))

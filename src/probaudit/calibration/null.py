@@ -1,9 +1,9 @@
 """Null distributions: calibration errors of a calibrated model with the same outputs.
 
-Labels of independent rows are simulated from the forecasts (consistency resampling). Those of
-dependent rows cannot be, as their joint distribution is unknown: there the residuals of whole
-clusters change sign (`SignedClusters`), and an error counts as large if it is so by both
-(`significance.least_favourable`), as few residuals show nothing of rare events.
+Labels of independent rows are simulated from the forecasts (consistency resampling). The joint
+distribution of dependent labels is unknown, so for clusters there is a second null, a wild cluster
+bootstrap (`SignedClusters`). As a few residuals do not show rare events, an error must be large
+under both (`least_favourable`). p-values are in `significance`.
 """
 
 from __future__ import annotations
@@ -20,24 +20,23 @@ from ..choices.partitions import EqualWidth
 from ..data.predictions import Predictions
 from ..engines.good_rows import GoodRows
 from ..errors import InputError
-from .cells import Cells, compact, effective_rows, exact_sums
+from .cells import Cells, compact, exact_sums, mean_gap
 from .fine_grid import FineGrid
-from .gaps import mean_gap
-from .resampling import sampling_units
+from .resampling import effective_rows, sampling_units
 
 if TYPE_CHECKING:
     from .views import LensRows
 
-# parts of [0, 1] in which all rows of a cell count as equally probable when labels are drawn anew
+# bins of [0, 1] within which all rows of a cell get the same probability when labels are simulated
 OUTPUT_LEVELS = 840
-# errors of outputs and sums of about 1, added in another order
+# rounding errors of outputs, and of sums of about 1 added in another order
 ROUNDING, RELATIVE_ROUNDING = 1e-13, 1e-9
 
 
 @dataclass(frozen=True)
 class BinomialNull:
-    """Rows of the same cell and nearly the same output as one: cell in rising order, rows, sums of
-    w and w^2, mean output."""
+    """Consistency resampling of a single event. Rows of the same cell and nearly the same output
+    form a step: its cell (in increasing order), rows, sums of w and w^2, and mean output."""
 
     cell: np.ndarray
     rows: np.ndarray
@@ -49,7 +48,7 @@ class BinomialNull:
     def of_view(
         cls, view: View, cell: np.ndarray, weights: np.ndarray | None = None
     ) -> BinomialNull:
-        """Of a single event."""
+        """From the rows of a single event."""
         codes, of_row = compact(
             cell * OUTPUT_LEVELS + EqualWidth(OUTPUT_LEVELS).cells(np.clip(view.outputs, 0, 1))
         )
@@ -71,18 +70,12 @@ class BinomialNull:
 
     @classmethod
     def of_cells(cls, cells: Cells) -> BinomialNull:
-        """With all rows of a cell as equally probable."""
-        squared = np.divide(
-            cells.weight**2,
-            cells.effective,
-            out=np.zeros(len(cells.weight)),
-            where=cells.effective > 0,
-        )
-        return cls(cells.number, cells.rows, cells.weight, squared, cells.outputs)
+        """From cells, all rows of a cell having the same probability."""
+        return cls(cells.number, cells.rows, cells.weight, cells.weight_squared, cells.outputs)
 
     @classmethod
     def of_grid(cls, grid: FineGrid, cell: np.ndarray) -> BinomialNull:
-        """`cell` numbers the grid's kept cells."""
+        """From a fine grid. `cell` : the cell of the partition for each kept cell of the grid."""
         kept = np.flatnonzero(grid.kept)
         step = kept * OUTPUT_LEVELS // len(grid.rows)
         starts = np.flatnonzero(np.r_[True, (np.diff(cell) > 0) | (np.diff(step) > 0)])
@@ -91,10 +84,9 @@ class BinomialNull:
         return cls(cell[starts], rows, weight, squared, outputs / weight)
 
     def calibrated(self, resamples: int, seed: int = 0, shared: np.ndarray | None = None) -> Cells:
-        """The cells [resamples, m] of a calibrated model with the same outputs. Of equally probable
-        rows binomially many are hits; of weighted ones, as many of equal weight as say as much
-        (Kish 1965). `shared` is what clusters of dependent rows add to the noise, [k, cells]
-        (`Clusters.shared_noise`)."""
+        """The cells [resamples, m] of a calibrated model with the same outputs. Hits among equally
+        probable rows are binomial; weighted rows count as their effective number (Kish 1965).
+        `shared` : the noise that clusters add, [k, cells] (`Clusters.shared_noise`)."""
         starts = self._starts
         terms = (self.weight, self.weight_squared, self.weight * self.mean)
         weight, squared, outputs = (np.add.reduceat(term, starts) for term in terms)
@@ -110,21 +102,21 @@ class BinomialNull:
         return np.flatnonzero(np.r_[True, np.diff(self.cell) > 0])
 
     def _hits(self, mean: np.ndarray, resamples: int, seed: int) -> np.ndarray:
-        """Simulated sums of targets [resamples, m], given the probability of each step."""
+        """Simulated sums of targets [resamples, m] for the given probabilities of the steps."""
         rng = np.random.default_rng(seed)
         hits = draw_hits(rng, self.weight, self.weight_squared, mean, resamples)
         return np.add.reduceat(hits, self._starts, axis=1)
 
     def _shared(self, shared: np.ndarray, resamples: int, seed: int) -> np.ndarray:
-        """Simulated noise of clusters in the sums of targets, [resamples, m]."""
+        """Simulated noise of clusters in the sums of targets [resamples, m]."""
         numbers = np.random.default_rng([seed, 1]).standard_normal((resamples, len(shared)))
         return np.asarray(numbers @ shared[:, self.cell[self._starts]] * self.weight.sum())
 
     def noise(
         self, gaps: np.ndarray, resamples: int, seed: int, shared: np.ndarray | None = None
     ) -> np.ndarray:
-        """Deviations [resamples, m] of the gaps of samples from those of a population, [m].
-        `shared` as in `calibrated`."""
+        """Simulated deviations [resamples, m] of a sample's gaps from the gaps [m] of the
+        population. `shared` as in `calibrated`."""
         starts = self._starts
         rows = np.diff(np.r_[starts, len(self.cell)])
         mean = np.clip(np.clip(self.mean, 0, 1) - np.repeat(gaps, rows), 0, 1)
@@ -148,7 +140,7 @@ def draw_hits(
     mean: np.ndarray,
     resamples: int,
 ) -> np.ndarray:
-    """Simulated sums of targets [resamples, m] of groups of equally probable rows, given their sums
+    """Simulated sums of targets [resamples, m] in groups of equally probable rows, from their sums
     of weights and of squared weights. Weighted rows count as their effective number (Kish 1965)."""
     size = np.maximum(1, np.rint(effective_rows(weight, squared))).astype(np.int64)
     return rng.binomial(size, mean, (resamples, len(mean))) * (weight / size)
@@ -156,17 +148,16 @@ def draw_hits(
 
 @dataclass(frozen=True, eq=False)
 class SignedClusters:
-    """Calibrated models whose rows depend on each other within clusters, by a wild cluster
-    bootstrap (Cameron, Gelbach & Miller 2008) with the null imposed: the residuals target - output
-    of a cluster, summed by cell, get one random sign.
+    """A wild cluster bootstrap with the null imposed (Cameron, Gelbach & Miller 2008): all
+    residuals (target - output) of a cluster get the same random sign.
 
-    Residuals are not centred at the gaps of cells: a cell of one cluster would then have no chance
-    at all (in null worlds of 100 clusters of 20 rows a test at 5% rejects 6%, and 8% with centred
-    residuals).
+    Residuals are not centred at the gaps of cells, because a cell with a single cluster would then
+    have no noise. (With 100 clusters of 20 calibrated rows, a test at 5% rejects 6%; with centred
+    residuals, 8%.)
 
-    sums : weight x residual of each cluster and cell, [clusters, m] or [clusters, m x d]. weight,
-        effective : of each cell,
-    [m]. outputs : their mean in each cell, [m] or [m, d].
+    sums : weight x residual of each cluster and cell, [clusters, m] or [clusters, m x d].
+    weight, effective : of each cell, [m].
+    outputs : the mean output of each cell, [m] or [m, d].
     """
 
     sums: np.ndarray
@@ -185,10 +176,12 @@ class SignedClusters:
         size: int = 0,
         seed: int = 0,
     ) -> SignedClusters:
-        """cell : the cell of each row. clusters : the cluster of each row, as whole numbers from 0.
-        size : the least number of cells. More than 1,000 clusters are merged at random into 1,000.
-            A single cluster says nothing: its errors under either
-        sign are the same."""
+        """From rows. More than 1,000 clusters are merged at random into 1,000. Two clusters or more
+        are needed: the errors of a single one are the same under either sign.
+
+        cell, clusters : of each row, numbered from 0.
+        size : the least number of cells.
+        """
         from scipy.sparse import csr_array
 
         units = sampling_units(len(cell), seed, clusters)
@@ -205,8 +198,8 @@ class SignedClusters:
         return cls(sums, weight, effective, outputs.reshape(m, *view.outputs.shape[1:]))
 
     def calibrated(self, resamples: int, seed: int = 0) -> Cells:
-        """Their cells, [resamples, m]. The signs depend on `seed` and the clusters alone, so that
-        errors of several views of the same rows may be averaged, draw by draw.
+        """The cells [resamples, m] of a calibrated model. Signs depend only on `seed` and the
+        clusters, so that errors of several views of the same rows can be averaged draw by draw.
 
         >>> view = View(np.array([0.5, 0.5, 0.5, 0.5]), np.array([1, 1, 0, 0]))
         >>> cell, clusters = np.zeros(4, int), np.array([0, 0, 1, 1])
@@ -228,14 +221,21 @@ class SignedClusters:
 
     def null(self, distance: Distance, resamples: int, seed: int = 0) -> np.ndarray:
         """Errors of a calibrated model."""
-        found = mean_gap(self.calibrated(resamples, seed), distance)
-        if not np.isfinite(found).all():
-            raise InputError(
-                "distance",
-                "must be finite for any difference, as l1, for rows in clusters",
-                repr(distance),
-            )
-        return found
+        errors = mean_gap(self.calibrated(resamples, seed), distance)
+        if not np.isfinite(errors).all():
+            rule = "must be finite for any difference if rows have clusters"
+            raise InputError("distance", rule, repr(distance), way_out=('use "l1"',))
+        return errors
+
+
+def least_favourable(*nulls: np.ndarray) -> np.ndarray:
+    """Draws [resamples] each quantile of which is the largest among the nulls, so that the p-value
+    is the largest, too.
+
+    >>> least_favourable(np.array([3.0, 0.0]), np.array([1.0, 2.0]))
+    array([1., 3.])
+    """
+    return np.asarray(np.max([np.sort(null) for null in nulls], axis=0))
 
 
 def label_null(
@@ -246,8 +246,8 @@ def label_null(
     resamples: int,
     seed: int,
 ) -> np.ndarray:
-    """Errors of a calibrated model, with a label simulated for each row. Several views of the same
-    rows are dependent, and get the same labels."""
+    """Errors of a calibrated model, by simulating a label for each row. All views of a row use the
+    same label, as they are dependent."""
     rng, null = np.random.default_rng(seed), np.empty(resamples)
     rows = GoodRows.of(predictions) if len(shown) > 1 else None
     for i in range(resamples):
@@ -260,7 +260,7 @@ def label_null(
 
 
 def draw_labels(rng: np.random.Generator, outputs: np.ndarray) -> np.ndarray:
-    """A label for each row, drawn from its forecast."""
+    """A label for each row, sampled from its forecast."""
     if outputs.ndim == 1:
         return (rng.random(len(outputs)) < outputs).astype(np.int64)
     edges = np.cumsum(outputs, axis=1)
@@ -279,12 +279,12 @@ def classwise_null(
     resamples: int,
     seed: int = 0,
 ) -> tuple[float, np.ndarray]:
-    """The classwise error (L1) of the rows, and those of calibrated models [resamples].
+    """The classwise error (L1) of the rows, and the errors [resamples] of calibrated models.
 
-    Each row gets one label, so that a class gains what another loses. Only labels other than the
-    most probable class are drawn, so that the cost grows with their number and not with the rows: a
-    row has one with probability 1 - p(top), as a Poisson process of rate -log p(top) has events
-    there."""
+    Each row gets one label, so the errors of classes are dependent. Only labels other than the most
+    probable class are sampled, so the cost grows with their number and not with the rows. A row has
+    such a label with probability 1 - p(top): the probability that a Poisson process of rate
+    -log p(top) has an event."""
     rng, (n, K) = np.random.default_rng(seed), probs.shape
     cell = np.arange(K) * bins.bins + bins.cells(probs.reshape(-1)).reshape(n, K)
     expected = np.bincount(cell.reshape(-1), (weights[:, None] * probs).reshape(-1), K * bins.bins)

@@ -1,13 +1,12 @@
 """Paired differences of several models on the same rows.
 
-Scores are means over rows, or ratios of means, so a difference is linearised row by row.
-Calibration errors are resampled: every model gets the same resamples of units of rows, so the cost
-does not grow with the rows.
+Scores are means over rows, or ratios of means, so differences have linearised intervals.
+Calibration errors are resampled, with the same resamples of sampling units for every model; the
+cost does not grow with the rows.
 """
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -17,67 +16,24 @@ from ..choices.distances import L1
 from ..choices.lenses import View
 from ..choices.partitions import EqualMass, EqualWidth
 from ..scoring.clusters import Clusters
-from ..scoring.intervals import Z95, t95
-from .cells import Cells
-from .gaps import mean_gap
+from ..scoring.intervals import Z95
+from .cells import Cells, mean_gap
 from .kernel_regression import kernel_error
 from .resampling import draw_units, percentile
 from .smooth import smooth_error
 
 BINS = 15
-SIZES = (105, 140, 210, 280, 420, 840)  # cells of [0, 1] on which resamples are smoothed
-STEPS = 5  # cells within the width of a kernel
-CALIBRATED = 200  # draws of a calibrated model, for the mean of its SmoothECE
-PRECISION = 1e-5  # of the bandwidth of a resampled SmoothECE
-
-
-def mean_influence(values: np.ndarray, share: np.ndarray) -> np.ndarray:
-    """What each row adds to a mean of rows whose shares sum to 1, beyond the mean itself.
-
-    >>> mean_influence(np.array([1.0, 3.0]), np.array([0.5, 0.5]))
-    array([-1.,  1.])
-    """
-    with np.errstate(invalid="ignore"):
-        return np.asarray(values - share @ values)
-
-
-def ratio_influence(values: np.ndarray, base: np.ndarray, share: np.ndarray) -> np.ndarray:
-    """The same for the ratio of two means, (mean of values) / (mean of base), by linearisation."""
-    with np.errstate(invalid="ignore", divide="ignore"):
-        below = share @ base
-        return np.asarray((values - base * ((share @ values) / below)) / below)
-
-
-def unit_terms(influence: np.ndarray, share: np.ndarray, units: np.ndarray | None) -> np.ndarray:
-    """The terms whose sum is the error of an estimate: one for each row, or for each cluster of
-    dependent rows."""
-    with np.errstate(invalid="ignore"):
-        return share * influence if units is None else np.bincount(units, share * influence)
-
-
-def quantile(clusters: np.ndarray | None) -> float:
-    """Of the normal distribution; for rows in G clusters, of Student's with G - 1 degrees of
-    freedom.
-
-    >>> round(quantile(None), 2), round(quantile(np.array([0, 1, 2, 2])), 2)
-    (1.96, 4.3)
-    """
-    return Z95 if clusters is None or clusters.max() < 1 else t95(int(clusters.max()))
-
-
-def half_width(terms: np.ndarray, quantile: float = Z95) -> float:
-    """Half of the 95% interval of an estimate whose error is a sum of independent terms."""
-    m = len(terms)
-    width = quantile * math.sqrt(float((terms**2).sum()) * m / (m - 1)) if m > 1 else math.nan
-    return width if math.isfinite(width) else math.nan
+SIZES = (105, 140, 210, 280, 420, 840)  # cells of the grids on which resamples are smoothed
+STEPS = 5  # grid cells per bandwidth
+CALIBRATED = 200  # simulations of a calibrated model, for the mean of its SmoothECE
+PRECISION = 1e-5  # of the bandwidth of SmoothECE in resamples
 
 
 def clearly_lower(values: np.ndarray, terms: np.ndarray, quantile: float = Z95) -> np.ndarray:
-    """[M, M]: whether the i-th of M estimates is lower than the j-th, by more than a paired 95%
-    interval allows for.
+    """[M, M]: whether estimate i is significantly lower than estimate j, by a paired 95% interval.
 
-    `terms` are [M, units]. A finite estimate is lower than an infinite one; two infinite ones
-    cannot be told apart.
+    `terms` : [M, units], as from `unit_terms`. A finite estimate is lower than an infinite one; two
+    infinite ones are tied.
 
     >>> terms = np.array([[-0.1, 0.1, 0.0]] * 2)  # equal errors cancel in the difference
     >>> clearly_lower(np.array([0.5, 0.6]), terms).tolist()
@@ -87,8 +43,8 @@ def clearly_lower(values: np.ndarray, terms: np.ndarray, quantile: float = Z95) 
     lower = finite[:, None] & np.isposinf(values)[None, :]
     some, m = np.flatnonzero(finite), terms.shape[1]
     if len(some) > 1 and m > 1:
-        apart = terms[some] - terms[some[0]]  # what is common to all would only cost digits
-        products = apart @ apart.T * (m / (m - 1))
+        relative = terms[some] - terms[some[0]]  # a common part would only cost digits
+        products = relative @ relative.T * (m / (m - 1))
         variance = np.maximum(
             np.diag(products)[:, None] + np.diag(products)[None, :] - 2 * products, 0
         )
@@ -98,8 +54,7 @@ def clearly_lower(values: np.ndarray, terms: np.ndarray, quantile: float = Z95) 
 
 
 def ranks(lower: np.ndarray) -> np.ndarray:
-    """1 + the number of models that are clearly lower: models that cannot be told apart may share a
-    rank.
+    """1 + the number of models that are significantly lower; tied models may share a rank.
 
     >>> ranks(np.array([[False, True, True], [False, False, False], [False, False, False]]))
     array([1, 2, 2])
@@ -109,8 +64,8 @@ def ranks(lower: np.ndarray) -> np.ndarray:
 
 @dataclass(frozen=True)
 class UnitSums:
-    """For each unit of rows and each cell: sums of weights, of weighted outputs, and of weighted
-    targets. [units, cells]."""
+    """Sums of weights, of weighted outputs and of weighted targets for each unit and cell, [units,
+    cells]."""
 
     weight: np.ndarray
     outputs: np.ndarray
@@ -134,24 +89,24 @@ class UnitSums:
         return cls(total(weights), total(weights * view.outputs), total(weights * view.labels))
 
     def drawn(self, counts: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """The three sums [B, cells] if each unit occurred as often as counts [B, units] say."""
+        """The three sums [B, cells] of resamples with counts [B, units]."""
         return counts @ self.weight, counts @ self.outputs, counts @ self.targets
 
 
 def paired_counts(units: int, resamples: int, seed: int) -> np.ndarray:
-    """How often each unit occurs in the original rows (the first line, of ones) and in each
-    resample, which all models share."""
+    """Counts [1 + resamples, units] shared by all models: ones for the original rows, then the
+    resamples."""
     return np.vstack([np.ones(units), draw_units(units, resamples, seed)])
 
 
 @dataclass(frozen=True)
 class ResampledError:
-    """An error of one model: its value, the error of the original rows and of each resample [1 +
+    """An error of one model: its value, the errors of the original rows and of each resample [1 +
     B], and bounds of its bias.
 
-    Sampling noise raises an error that cannot fall below zero. The bias depends on the true error:
-    it is at most the mean error of a calibrated model (`most`), and at least the mean excess of
-    resamples over the original rows, whose error is raised already (`least`).
+    Sampling noise raises an error that cannot be negative. The bias depends on the true error. It
+    is at most the mean error of a calibrated model (`most`), and at least the mean error of the
+    resamples less that of the original rows, which is biased already (`least`).
     """
 
     value: float
@@ -161,8 +116,8 @@ class ResampledError:
 
     @classmethod
     def of(cls, value: float, errors: np.ndarray, null: float | None) -> ResampledError:
-        """`null` is the mean error of a calibrated model. Without one, the rows have the bias of
-        resamples, which holds for a mean of squares."""
+        """`null` : the mean error of a calibrated model. If None, the bias is that of the
+        resamples, which is right for a mean of squares."""
         excess = float(errors[1:].mean() - errors[0])
         return (
             cls(value, errors, excess, excess)
@@ -171,14 +126,14 @@ class ResampledError:
         )
 
     def interval(self) -> tuple[float, float]:
-        """The 95% interval of the error without its bias, extended to contain the value."""
+        """The 95% interval of the debiased error, extended to contain the value."""
         low, high = percentile(_centred(self.errors))
         return max(0.0, min(self.value, self.value + low - self.most)), max(
             self.value, self.value + high - self.least
         )
 
     def minus(self, other: ResampledError) -> tuple[float, float, float]:
-        """This error less that of another model, with the ends of its 95% interval. If the two are
+        """This error less that of another model, with the limits of the 95% interval. If both are
         equal in every resample, their biases cancel.
 
         >>> one = ResampledError(0.2, np.array([0.2, 0.1, 0.3]), 0.0, 0.1)
@@ -198,8 +153,8 @@ def _centred(errors: np.ndarray) -> np.ndarray:
 
 
 def _noise(view: View, weights: np.ndarray) -> np.ndarray:
-    """What each row adds to the variance of the mean of target - output, if the model is
-    calibrated."""
+    """The contribution of each row to the variance of the mean of target - output for a calibrated
+    model."""
     p = np.clip(view.outputs, 0, 1)
     return np.asarray((weights / weights.sum()) ** 2 * p * (1 - p))
 
@@ -207,18 +162,18 @@ def _noise(view: View, weights: np.ndarray) -> np.ndarray:
 def _shared_noise(
     view: View, weights: np.ndarray, clusters: np.ndarray | None, cell: np.ndarray, cells: int
 ) -> np.ndarray:
-    """What clusters add to the noise of cells, [k, cells] (`Clusters.shared_noise`): found for BINS
-    wide cells, whose parts share it by their weight."""
+    """The noise that clusters add to cells, [k, cells] (`Clusters.shared_noise`). It is estimated
+    for BINS wide bins and divided among the cells of each bin by weight."""
     if clusters is None:
         return np.zeros((0, cells))
     wide = np.arange(cells) * BINS // cells
-    found = Clusters(clusters, weights / weights.sum()).shared_noise(
+    noise = Clusters(clusters, weights / weights.sum()).shared_noise(
         view.labels - view.outputs, wide[cell], BINS
     )
     weight = np.bincount(cell, weights, minlength=cells)
     total = np.bincount(wide, weight, minlength=BINS)[wide]
     return np.asarray(
-        found[:, wide] * np.divide(weight, total, out=np.zeros(cells), where=total > 0)
+        noise[:, wide] * np.divide(weight, total, out=np.zeros(cells), where=total > 0)
     )
 
 
@@ -230,8 +185,8 @@ def resampled_bins(
     counts: np.ndarray,
     clusters: np.ndarray | None = None,
 ) -> tuple[np.ndarray, float]:
-    """The calibration error over bins in each resample, the bins held fixed, and its mean if the
-    model were calibrated."""
+    """The calibration error in each resample, over fixed bins, and its mean for a calibrated
+    model."""
     cell = partition.cells(view.outputs)
     sums = UnitSums.of(view, cell, partition.bins, weights, units, counts.shape[1])
     weight, outputs, targets = sums.drawn(counts)
@@ -256,11 +211,14 @@ def resampled_errors(
     seed: int,
     clusters: np.ndarray | None = None,
 ) -> dict[str, tuple[np.ndarray, float | None]]:
-    """Errors of the most probable class in each resample, and the mean error of a calibrated model
-    where it is needed: ECE and ACE over bins that are held fixed, SmoothECE, the kernel calibration
-    error (a mean of squares), and the sharpness gap, which is the mean of `loss`, the Brier score
-    of each row, less that (Chidambaram & Ge 2024, Eq. 4.7). `width` is the bandwidth of SmoothECE:
-    the wider, the coarser the cells may be."""
+    """Errors of the most probable class in each resample, each with its mean for a calibrated model
+    if `ResampledError` needs it: ECE and ACE over fixed bins, SmoothECE, the kernel calibration
+    error (a mean of squares), and the sharpness gap, the mean of `loss` less the kernel calibration
+    error (Chidambaram & Ge 2024, Eq. 4.7).
+
+    loss : the Brier score of each row.
+    width : the bandwidth of SmoothECE. A wider one allows a coarser grid.
+    """
     size, p = counts.shape[1], np.clip(view.outputs, 0, 1)
     cells = next((n for n in SIZES if n * width >= STEPS), SIZES[-1])
     fine = np.minimum((p * cells).astype(np.int64), cells - 1)

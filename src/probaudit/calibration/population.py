@@ -1,22 +1,22 @@
 """The calibration error of the population behind a sample, with a 95% interval.
 
-Chance raises the error of a sample: the distance in a cell cannot fall below 0. By how much depends
-on the gaps of the population, which are unknown. Here they are taken to be lambda x nu, where nu is
-the shape of the gaps: a logistic recalibration with an intercept and a slope (Cox 1958) for all
-cells together, and what each cell deviates from it, shrunken as much as its noise suggests
-(empirical Bayes; Efron & Morris 1975). Errors of samples from such populations are simulated, and
-the test is inverted (Neyman 1937): the interval holds each lambda under which an error as small,
-and one as large, as that of the sample occurs in 2.5% of the simulations or more; the debiased
-error is that under which the sample's error is the mean.
+Sampling noise raises the error of a sample, because the distance in a cell cannot be negative. The
+bias depends on the gaps of the population (mean output - mean target of each cell), which are
+unknown. They are modelled as lambda x nu, where the shape nu is a logistic recalibration of all
+cells together (intercept and slope; Cox 1958) plus the deviation of each cell from it, shrunken
+according to its noise (empirical Bayes; Efron & Morris 1975). Samples from such populations are
+simulated, and the test is inverted (Neyman 1937). The interval contains each lambda for which at
+least 2.5% of the simulated errors are as small as the sample's, and at least 2.5% as large. The
+debiased error is the one for which the mean simulated error equals the sample's.
 
-The noise of a sample is that of a calibrated model at lambda = 0 and that of the gaps nu from
-lambda = 1 on; between them the quantiles of the simulated errors are interpolated. Noise around nu
-alone would be too small near 0: a cell whose rows are all right has a rate near 1, and hardly any
-noise around it, whatever its outputs.
+The noise is that of a calibrated model at lambda = 0 and that of the gaps nu for lambda >= 1; in
+between, the quantiles of the simulated errors are interpolated. The noise of nu alone would be too
+small near 0: if all rows of a cell are right, its rate under nu is near 1 and hardly varies,
+whatever its outputs.
 
-At the boundary: the interval begins at 0 unless the sample's error is beyond what a calibrated
-model has. Its upper end is never below that of a sample with the median error of a calibrated model
-(a power-constrained limit; Cowan et al. 2011).
+The interval starts at 0 unless the sample's error is above the 97.5% point for a calibrated model.
+Its upper limit is at least that of a sample with the median error of a calibrated model (a
+power-constrained limit; Cowan et al. 2011).
 """
 
 from __future__ import annotations
@@ -29,18 +29,16 @@ from functools import cache, partial
 import numpy as np
 
 from ..choices.distances import Distance
-from .cells import CellError, Cells
-from .gaps import mean_gap, worst_gap
+from .cells import CellError, Cells, mean_gap, worst_gap
 from .resampling import draw_counts
 
-RESAMPLES = 999
 LEVEL = 0.95
-# of cells from the common recalibration, beside their typical noise
+# candidate standard deviations of cells from the common recalibration, relative to their noise
 DEVIATIONS = np.r_[0.0, np.geomspace(0.03, 30, 30)]
-EXTREME = 1e-6  # an output nearer to 0 or 1 has the log-odds of this one
-LARGEST = 64.0  # lambda
-FINE = 1e-4  # to which lambda is found
-STEP = 1 / 8  # of lambda, for errors that take long
+EXTREME = 1e-6  # outputs are clipped to [EXTREME, 1 - EXTREME] before taking log odds
+LARGEST = 64.0  # value of lambda
+FINE = 1e-4  # precision of lambda
+STEP = 1 / 8  # of lambda, for errors that are slow to compute
 
 # [B, m] or [B, m, d], given the gaps of the population, [m] or [m, d]
 Noise = Callable[[np.ndarray], np.ndarray]
@@ -48,7 +46,7 @@ Noise = Callable[[np.ndarray], np.ndarray]
 
 @dataclass(frozen=True)
 class ErrorPart:
-    """One of the errors whose sum of share x error is asked for: its cells, and how to simulate the
+    """One error of a sum of share x error: its cells, its share, and a function that simulates the
     deviations of a sample's gaps (output - target) from those of the population."""
 
     cells: Cells
@@ -58,14 +56,14 @@ class ErrorPart:
 
 @dataclass(frozen=True)
 class Population:
-    """The error of the population: a debiased value and the ends of its 95% interval."""
+    """The error of the population: a debiased estimate and the limits of the 95% interval."""
 
     debiased: float = math.nan
     low: float = math.nan
     high: float = math.nan
 
     def root(self) -> Population:
-        """Of the root of the error."""
+        """The same for the root of the error."""
         return Population(*(math.sqrt(end) for end in (self.debiased, self.low, self.high)))
 
 
@@ -78,10 +76,13 @@ def population_error(
     widened: float = 1.0,
     seed: int = 0,
 ) -> Population:
-    """The sum of share x error over parts. `error` : of the cells of a part, in place of their mean
-    or worst distance. `widened` multiplies the deviations of simulated errors from their mean,
-    where parts are simulated apart but depend on each other. Without a cell of two rows nothing is
-    known about chance."""
+    """The population's value of the sum of share x error over parts. All NaN if no cell has two
+    rows, because their noise is then unknown.
+
+    error : the error of the cells of a part, instead of their mean or largest distance.
+    widened : a factor for the deviations of simulated errors from their mean, for dependent parts
+        that are simulated independently, or for few clusters.
+    """
     if all(part.cells.rows.max() < 2 for part in parts) or not math.isfinite(widened):
         return Population()
     gaps = [part.cells.outputs - part.cells.targets for part in parts]
@@ -95,8 +96,8 @@ def population_error(
         _resampled_weights(part.cells, len(noise[0]), rng)
         for part, noise in zip(parts, noises, strict=True)
     ]
-    apart = worst or error is not None
-    groups = [slice(j, j + 1) for j in range(len(parts))] if apart else [slice(0, len(parts))]
+    separate = worst or error is not None
+    groups = [slice(j, j + 1) for j in range(len(parts))] if separate else [slice(0, len(parts))]
     measure = (
         partial(worst_gap if worst else mean_gap, distance=distance) if error is None else error
     )
@@ -112,33 +113,35 @@ def population_error(
 
     simulated = exactly if error is None else _interpolated(exactly)
 
-    def found(statistic: Callable[[np.ndarray], float], target: float) -> float:
+    def true_error(statistic: Callable[[np.ndarray], float], target: float) -> float:
+        """The population's error for which a statistic of the simulated errors is `target`."""
         size = _root(lambda size: statistic(simulated(size)) - target)
         return math.fsum(one.true(size) for one in sums)
 
     below, above = (1 - LEVEL) / 2, (1 + LEVEL) / 2
-    low = found(lambda errors: float(np.quantile(errors, above)), observed)
-    high = found(
+    low = true_error(lambda errors: float(np.quantile(errors, above)), observed)
+    high = true_error(
         lambda errors: float(np.quantile(errors, below)),
         max(observed, float(np.median(simulated(0.0)))),
     )
-    return Population(found(lambda errors: float(errors.mean()), observed), low, max(low, high))
+    debiased = true_error(lambda errors: float(errors.mean()), observed)
+    return Population(debiased, low, max(low, high))
 
 
 def _interpolated(function: Callable[[float], np.ndarray]) -> Callable[[float], np.ndarray]:
-    """The function, which takes long, at multiples of STEP, and linear between them."""
+    """A slow function evaluated at multiples of STEP and interpolated linearly between them."""
     known = cache(lambda place: function(place * STEP))
 
-    def found(size: float) -> np.ndarray:
+    def interpolated(size: float) -> np.ndarray:
         place = math.floor(size / STEP)
         low, high = known(place), known(place + 1)
         return np.asarray(low + (high - low) * (size / STEP - place))
 
-    return found
+    return interpolated
 
 
 def _root(excess: Callable[[float], float]) -> float:
-    """The size, from 0 up, at which an increasing function is 0."""
+    """The root of an increasing function in [0, LARGEST]; 0 if it is positive everywhere."""
     from scipy.optimize import brentq
 
     if excess(0.0) >= 0:
@@ -153,11 +156,11 @@ def _root(excess: Callable[[float], float]) -> float:
 
 @dataclass(frozen=True)
 class _PooledParts:
-    """Parts as one list of cells, in which each part has the weight of its share."""
+    """The cells of several parts as one list, each part weighted by its share."""
 
     cells: Cells
     shape: np.ndarray
-    noise: tuple[np.ndarray, np.ndarray]  # of a calibrated model, and of the shape
+    noise: tuple[np.ndarray, np.ndarray]  # for a calibrated model, and for gaps of this shape
     weights: np.ndarray
     error: CellError
     share: float
@@ -221,21 +224,19 @@ class _PooledParts:
 
 
 def _resampled_weights(cells: Cells, resamples: int, rng: np.random.Generator) -> np.ndarray:
-    """Shares [B, m] of cells in other samples."""
-    squared = np.divide(
-        cells.weight**2, cells.effective, out=np.zeros(len(cells.weight)), where=cells.effective > 0
-    )
+    """Shares [B, m] of the cells in simulated samples."""
+    squared = cells.weight_squared
     rows = cells.weight.sum() ** 2 / squared.sum() if squared.sum() > 0 else len(cells.weight)
     size = max(1, round(float(rows)))
     return draw_counts(size, cells.share, resamples, rng) / size
 
 
 def _shapes(cells: Sequence[Cells], gaps: Sequence[np.ndarray]) -> list[np.ndarray]:
-    """The shape of the population's gaps in all cells, from the sample's gaps in them.
+    """The shape nu of the population's gaps, from the sample's gaps.
 
-    On the scale of log-odds the gap of a cell is about gap / (p (1 - p)); there it is the sum of a
-    + b logit p, of a deviation of variance tau^2, and of noise. tau is the most probable one
-    (restricted maximum likelihood).
+    On the log-odds scale the gap of a cell is about gap / (p (1 - p)). It is modelled there as
+    a + b logit p, plus a deviation of variance tau^2, plus noise; tau is estimated by restricted
+    maximum likelihood.
     """
     p, gap = (
         np.concatenate([x.reshape(-1) for x in xs]) for xs in ([c.outputs for c in cells], gaps)
@@ -247,13 +248,13 @@ def _shapes(cells: Sequence[Cells], gaps: Sequence[np.ndarray]) -> list[np.ndarr
         ]
     )
     p = np.clip(p, EXTREME, 1 - EXTREME)
-    # of one row, half of what it says
+    # targets are shrunken to the outputs by one row, so that the noise of small cells is not 0
     target = np.clip((size * (p - gap) + p) / (size + 1), EXTREME, 1 - EXTREME)
     slope, noise = (p * (1 - p) + target * (1 - target)) / 2, target * (1 - target) / size
-    found = slope * _shrunken(gap / slope, noise / slope**2, np.log(p / (1 - p)))
-    found = gap if not np.abs(found).max() > 0 else found
+    shape = slope * _shrunken(gap / slope, noise / slope**2, np.log(p / (1 - p)))
+    shape = gap if not np.abs(shape).max() > 0 else shape
     ends = np.cumsum([x.size for x in gaps])[:-1]
-    parts = [part.reshape(x.shape) for part, x in zip(np.split(found, ends), gaps, strict=True)]
+    parts = [part.reshape(x.shape) for part, x in zip(np.split(shape, ends), gaps, strict=True)]
     return [
         part if part.ndim == 1 else _balanced(part, c.outputs)
         for part, c in zip(parts, cells, strict=True)
@@ -261,14 +262,14 @@ def _shapes(cells: Sequence[Cells], gaps: Sequence[np.ndarray]) -> list[np.ndarr
 
 
 def _balanced(gaps: np.ndarray, outputs: np.ndarray) -> np.ndarray:
-    """Gaps [m, d] that sum to 0 in each cell, as outputs and targets sum to 1."""
+    """Gaps [m, d], adjusted to sum to 0 in each cell, as outputs and targets sum to 1."""
     return np.asarray(
         gaps - outputs * (gaps.sum(axis=1, keepdims=True) / outputs.sum(axis=1, keepdims=True))
     )
 
 
 def _shrunken(values: np.ndarray, noise: np.ndarray, x: np.ndarray) -> np.ndarray:
-    """Values of the given noise (variances), moved towards their regression on x."""
+    """Values with the given noise variances, shrunken towards their regression on x."""
     sloped = np.ptp(x) > FINE
     if len(values) <= 2 + sloped:
         return values

@@ -13,18 +13,21 @@ from ..choices.definitions import Definition
 from ..choices.distances import L1
 from ..choices.lenses import Lens, TopLabel
 from ..data.inputs import RowOptions, documents_row_options, rows_of
-from ..errors import InputError
+from ..data.predictions import Predictions
+from ..errors import Argument, InputError
 from ..estimate import Estimate
+from ..scoring.clusters import clusters_unused
 from .cells import CellError, Cells
 from .dependent_event import DependentEvent
 from .fine_grid import FineGrid, grid_sums
-from .intervals import check_resamples, population_of
+from .intervals import population_of
 from .null import BinomialNull
 from .population import ErrorPart, Population, population_error
+from .resampling import FEWER_RESAMPLES, check_resamples
 from .terms import terms_on_grid, whole_grid_term
 from .views import dependent_events, grids_of, lens_of
 
-SMOOTH_CELLS, SMOOTH_RESAMPLES, SMOOTH_PRECISION = 420, 199, 1e-5  # of SmoothECE, for its interval
+SMOOTH_CELLS, SMOOTH_PRECISION = 420, 1e-5  # grid and bandwidth precision of intervals
 
 
 @documents_row_options
@@ -35,18 +38,17 @@ def smooth_calibration_error(
     lens: Lens | None = None,
     sigma: float | None = None,
     interval: bool = False,
-    resamples: int = SMOOTH_RESAMPLES,
+    resamples: int = FEWER_RESAMPLES,
     seed: int = 0,
     **options: Unpack[RowOptions],
 ) -> Estimate:
-    """SmoothECE: residuals smoothed by a reflected Gaussian whose width is the error itself
-    (Blasiok & Nakkiran 2023).
+    """SmoothECE: the mean absolute residual after smoothing with a reflected Gaussian whose width
+    equals the error itself (Blasiok & Nakkiran 2023).
 
     lens : `TopLabel()` by default.
     sigma : the width of the Gaussian; the fixed point by default.
-    interval : with True, a 95% interval for the error of the population, and a bias-corrected
-        estimate of it in `debiased`, as in `calibration_error`. It is computed on a grid of 420
-        cells.
+    interval : if True, compute a 95% interval for the error of the population and a bias-corrected
+        estimate in `debiased`, as in `calibration_error`, on a grid of 420 cells.
     resamples, seed : of the interval.
 
     >>> round(smooth_calibration_error([1, 1, 0, 0], [0.5, 0.5, 0.5, 0.5]), 6)
@@ -60,38 +62,43 @@ def smooth_calibration_error(
         raise InputError("interval", "must be True or False", repr(interval))
     check_resamples(resamples)
     if options.get("clusters") is not None and not interval:
-        raise InputError(
-            "clusters", "have no effect on the value; add `interval=True`, or leave them out"
-        )
+        raise clusters_unused("the value", "pass ", Argument("interval", "True"), ", or ")
     grids = grids_of(predictions, lens)
-    found = [
-        smooth_error((grid.targets - grid.outputs) / grid.weight.sum(), sigma) for grid in grids
+    errors = [
+        smooth_error((grid.targets - grid.outputs) / grid.weight.sum(), sigma)[0] for grid in grids
     ]
     width = "its fixed point" if sigma is None else format(sigma, "g")
-    words = Definition("SmoothECE", lens, f"reflected Gaussian of width {width}")
-    n = max(int(grid.rows.sum()) for grid in grids)
     estimate = Estimate(
-        math.fsum(float(value) for value, _ in found) / len(found), n=n, definition=words
+        math.fsum(float(error) for error in errors) / len(errors),
+        n=max(int(grid.rows.sum()) for grid in grids),
+        definition=Definition("SmoothECE", lens, f"reflected Gaussian of width {width}"),
     )
     if interval:
-        error, events = (
-            partial(smooth_cells_error, sigma=sigma),
-            dependent_events(predictions, lens_of(predictions, lens)),
-        )
-        coarse = [grid.coarse(SMOOTH_CELLS) for grid in grids]
-        if events is not None:
-            known = smooth_population(coarse, events, error, resamples, seed)
-        else:
-            terms = (
-                [whole_grid_term(coarse[0])]
-                if len(grids) == 1
-                else terms_on_grid(predictions, lens, SMOOTH_CELLS)
-            )
-            known = population_of(
-                terms, L1(), clusters=None, resamples=resamples, seed=seed, error=error
-            )
+        known = _population(predictions, lens, grids, sigma, resamples, seed)
         estimate.debiased, estimate.low, estimate.high = known.debiased, known.low, known.high
     return estimate
+
+
+def _population(
+    predictions: Predictions,
+    lens: Lens,
+    grids: Sequence[FineGrid],
+    sigma: float | None,
+    resamples: int,
+    seed: int,
+) -> Population:
+    """The error of the population, on coarser grids."""
+    error = partial(smooth_cells_error, sigma=sigma)
+    coarse = [grid.coarse(SMOOTH_CELLS) for grid in grids]
+    events = dependent_events(predictions, lens_of(predictions, lens))
+    if events is not None:
+        return smooth_population(coarse, events, error, resamples, seed)
+    terms = (
+        [whole_grid_term(coarse[0])]
+        if len(grids) == 1
+        else terms_on_grid(predictions, lens, SMOOTH_CELLS)
+    )
+    return population_of(terms, L1(), clusters=None, resamples=resamples, seed=seed, error=error)
 
 
 def smooth_population(
@@ -101,7 +108,8 @@ def smooth_population(
     resamples: int,
     seed: int,
 ) -> Population:
-    """The interval of rows in clusters: simulated labels, plus the noise that clusters share."""
+    """The error of the population for rows in clusters, by simulating labels and the noise that
+    clusters share."""
     parts, widened = [], 1.0
     for grid, event in zip(grids, events, strict=True):
         cell = np.flatnonzero(grid.kept)
@@ -113,7 +121,7 @@ def smooth_population(
 
 
 def smooth_cells_error(cells: Cells, sigma: float | None = None) -> np.ndarray:
-    """SmoothECE of rows on a grid of 420 cells, some of which are given."""
+    """SmoothECE on a grid of 420 cells, given those that have rows."""
     weight, outputs, targets = grid_sums(cells, SMOOTH_CELLS)
     return smooth_error(
         (targets - outputs) / weight.sum(axis=-1, keepdims=True), sigma, precision=SMOOTH_PRECISION
@@ -123,14 +131,13 @@ def smooth_cells_error(cells: Cells, sigma: float | None = None) -> np.ndarray:
 def smooth_error(
     residual: np.ndarray, sigma: float | None = None, *, precision: float = 1e-10
 ) -> tuple[np.ndarray, np.ndarray]:
-    """SmoothECE and its bandwidth, for residuals [..., G]: sums of target - output over a cell, by
-    the weight of all rows.
+    """SmoothECE and its bandwidth, for residuals [..., G]: the sum of target - output in each cell,
+    divided by the weight of all rows.
 
-    Residuals are smoothed with a Gaussian reflected at 0 and 1. On a grid of cell middles that is a
-    multiplication of the cosine transform by exp(-(pi k sigma)^2 / 2). The usual implementation
-    halves the mass in the end cells and so exceeds the binned error on confident models; this one
-    does not. The bandwidth is the fixed point sigma = smECE(sigma), to the given precision, unless
-    given.
+    Residuals are smoothed with a Gaussian reflected at 0 and 1. On a grid of cell midpoints this
+    multiplies the cosine transform by exp(-(pi k sigma)^2 / 2). The authors' implementation halves
+    the mass in the end cells, and so exceeds the binned error on confident models; this one does
+    not. The default bandwidth is the fixed point sigma = smECE(sigma), to the given precision.
     """
     from scipy.fft import dct, idct
 
@@ -144,20 +151,20 @@ def smooth_error(
     if sigma is not None:
         width = np.full(residual.shape[:-1], sigma)
         return error(width), width
-    # error(width) - width falls from error(0) at 0 to below 0 at error(0): regula falsi, halving
-    # the end that stays (Illinois).
+    # error(width) - width decreases from error(0) at 0 to a value of at most 0 at error(0): regula
+    # falsi with the Illinois modification, which halves the value at an end that stays.
     low, high = np.zeros(residual.shape[:-1]), error(np.zeros(residual.shape[:-1]))
     above, below = high.copy(), error(high) - high
     width, side = high, np.zeros(residual.shape[:-1])
     for _ in range(100):
         gap = above - below
         width = np.where(gap > 0, (above * high - below * low) / np.where(gap > 0, gap, 1), high)
-        found = error(width) - width
-        up = found > 0
+        excess = error(width) - width
+        up = excess > 0
         low, high = np.where(up, width, low), np.where(up, high, width)
-        below = np.where(up, np.where(side > 0, below / 2, below), found)
-        above = np.where(up, found, np.where(side < 0, above / 2, above))
+        below = np.where(up, np.where(side > 0, below / 2, below), excess)
+        above = np.where(up, excess, np.where(side < 0, above / 2, above))
         side = np.where(up, 1, -1)
-        if (np.abs(found) <= precision).all():
+        if (np.abs(excess) <= precision).all():
             break
     return error(width), width

@@ -1,5 +1,5 @@
-"""How a calibration error depends on the size of its cells, and where it does not (Kirchenbauer et
-al. 2022, Appendix B.2, Figures 7-9)."""
+"""Calibration errors over partitions from coarse to fine, and where they are stable (Kirchenbauer
+et al. 2022, Appendix B.2, Figures 7-9); and ECE-sweep."""
 
 from __future__ import annotations
 
@@ -18,17 +18,18 @@ from ..data.inputs import RowOptions, documents_row_options, rows_of
 from ..errors import InputError
 from ..estimate import Estimate
 from ..scoring.intervals import Z95
+from .cells import mean_gap
 from .errors import calibration_error
 from .event_measures import EventOutcomes
-from .gaps import mean_gap
-from .intervals import Bootstrap, check_resamples
+from .intervals import Bootstrap
+from .resampling import check_resamples
 from .terms import row_terms
 
 
 @dataclass(frozen=True)
 class Sweep:
-    """The error and its bootstrap standard deviation for each partition; `stable` marks where it
-    hardly changes."""
+    """The error and its bootstrap standard deviation for each partition; `stable` marks the
+    partitions among which the error hardly changes."""
 
     partitions: tuple[Partition, ...]
     values: np.ndarray
@@ -51,7 +52,7 @@ def partition_sweep(
     """The calibration error from coarse to fine cells.
 
     Coarse cells hide errors, fine cells add sampling noise. `stable` marks the longest run of
-    partitions whose errors differ by no more than their standard deviation.
+    partitions whose errors differ by no more than the smallest of their standard deviations.
 
     partitions : from coarse to fine; k-d trees with gamma from 1/2 to 2^-8 by default.
     lens : `Full()` by default, as in Kirchenbauer et al. 2022.
@@ -67,23 +68,22 @@ def partition_sweep(
     if len(chosen) < 2:
         raise InputError("partitions", "must contain two partitions or more", len(chosen))
     rows = rows_of(y_true, y_proba, **options)
-    lens, error = (
-        Full() if lens is None else lens,
-        partial(mean_gap, distance=as_distance(distance)),
-    )
+    lens = Full() if lens is None else lens
+    error = partial(mean_gap, distance=as_distance(distance))
     check_resamples(resamples)
-    bootstrap, found = Bootstrap("percentile", rows.cluster_numbers, resamples, seed), []
+    bootstrap, errors = Bootstrap("percentile", rows.cluster_numbers, resamples, seed), []
     for partition in chosen:
         terms = row_terms(rows, lens, partition)
         value = math.fsum(term.share * term.mean(error(term.cells)) for term in terms)
-        found.append((value, *bootstrap.interval(value, terms, error)))
-    values, low, high = np.array(found).T
+        errors.append((value, *bootstrap.interval(value, terms, error)))
+    values, low, high = np.array(errors).T
     deviations = (high - low) / (2 * Z95)
     return Sweep(chosen, values, deviations, stable_run(values, deviations))
 
 
 def stable_run(values: np.ndarray, deviations: np.ndarray) -> np.ndarray:
-    """The longest run whose values all lie within the least deviation in it; the finer of equals.
+    """The longest run whose range of values is at most its smallest deviation. Ties go to the finer
+    run.
 
     >>> stable_run(np.array([0.1, 0.2, 0.21, 0.22, 0.4]), np.full(5, 0.03))
     array([False,  True,  True,  True, False])
@@ -104,23 +104,23 @@ def stable_run(values: np.ndarray, deviations: np.ndarray) -> np.ndarray:
 def sweep_calibration_error(
     y_true: Any, y_proba: Any = None, *, lens: Lens | None = None, **options: Unpack[RowOptions]
 ) -> Estimate:
-    """ECE with as many equal-mass bins as keep observed frequencies rising (ECE-sweep; Roelofs et
-    al. 2022)."""
+    """ECE-sweep: ECE with the largest number of equal-mass bins for which observed frequencies
+    increase from bin to bin (Roelofs et al. 2022)."""
     rows = EventOutcomes.of(y_true, y_proba, lens, options, weighted=False)
     bins = sweep_bins(rows.y, rows.order)
-    found = calibration_error(
+    error = calibration_error(
         y_true, y_proba, lens=lens or Binary(), partition=EqualMass(bins), **options
     )
-    return Estimate(found, n=found.n, definition=f"ECE-sweep, {bins} bins, {found.definition}")
+    return Estimate(error, n=error.n, definition=f"ECE-sweep, {bins} bins, {error.definition}")
 
 
 def sweep_bins(y: np.ndarray, order: np.ndarray) -> int:
-    """The largest number of equal-mass bins up to which observed frequencies rise from bin to bin
-    (Roelofs et al. 2022)."""
+    """The largest number of equal-mass bins up to which observed frequencies do not decrease from
+    bin to bin (Roelofs et al. 2022)."""
     hits = np.r_[0, np.cumsum(y[order])]
     bins = 1
     for b in range(2, len(y) + 1):
-        # as EqualMass cuts
+        # the bin edges of EqualMass
         edges = np.arange(b + 1) * (len(y) // b) + np.minimum(np.arange(b + 1), len(y) % b)
         rates = np.diff(hits[edges]) / np.diff(edges)
         if (np.diff(rates) < 0).any():

@@ -1,8 +1,7 @@
-"""The cells behind a calibration error, from rows, from a fine grid or from counts of a pass.
+"""The terms of a calibration error: from rows, from a fine grid, or from the counts of a pass.
 
-A calibration error is a weighted sum of errors, a `Term` for each view of the lens. Whatever the
-term was made of, it answers the same questions: its cells, how to resample its rows, and how to
-simulate a calibrated model.
+A calibration error is a weighted sum with a `Term` for each view of the lens. Whatever its source,
+a term has cells, a way to resample its rows, and a way to simulate a calibrated model.
 """
 
 from __future__ import annotations
@@ -34,16 +33,21 @@ from .views import LensRows, dependent_events, grids_of, lens_rows
 
 @dataclass(frozen=True)
 class Term:
-    """One or more errors of a weighted sum: their cells, and how to resample the rows of each.
+    """One or more errors of a weighted sum.
 
-    shares : the weight of each error; equal by default. nulls : for single events, how to
-        simulate a calibrated model.
+    cells : of the error; [classes, bins] for several.
+    share : the weight of the term in the sum.
+    categories : for each error, a function that gathers the categories by which to resample rows.
+    rows, total : the places of its rows among all `total` rows, if rows are known.
+    grid_cells : the size of the fine grid that it was made from, if any.
+    nulls : for single events, functions that make the null distribution of each error.
+    shares : the weight of each error within the term; equal by default.
     """
 
     cells: Cells
     share: float
     categories: tuple[Callable[[], Categories], ...]
-    rows: np.ndarray | None = None  # the places of its rows
+    rows: np.ndarray | None = None
     total: int = 0
     grid_cells: int = 0
     nulls: tuple[Callable[[], BinomialNull], ...] = ()
@@ -57,8 +61,8 @@ class Term:
         share: float,
         cells: Cells | None = None,
     ) -> Term:
-        """Of the rows of a view. `cell` gives the cell of each row, when it is needed; `cells` are
-        given if they are known already."""
+        """From the rows of a view. `cell` : a function that returns the cell of each row. `cells` :
+        the gathered cells, if they are known already."""
 
         def categories() -> Categories:
             return gather_categories(shown.view, cell(), shown.weights)
@@ -77,7 +81,8 @@ class Term:
 
     @classmethod
     def of_grid(cls, grid: FineGrid, cell: np.ndarray, share: float = 1.0) -> Term:
-        """Of an event on its fine grid. `cell` numbers the grid's kept cells."""
+        """From an event on its fine grid. `cell` : the cell of the partition for each kept cell of
+        the grid."""
         return cls(
             grid.cells(cell),
             share,
@@ -88,7 +93,7 @@ class Term:
 
     @classmethod
     def of_classes(cls, predictions: Predictions, partition: EqualWidth) -> Term:
-        """The errors of all classes over equal bins, from one pass over the rows."""
+        """The errors of all classes over equal-width bins, from one pass over the rows."""
         rows = GoodRows.of(predictions)
         outputs = survey(predictions).state.mean_outputs() * exact_total(rows.weights)
 
@@ -115,7 +120,7 @@ class Term:
     def each(
         self,
     ) -> list[tuple[Cells, float, Callable[[], Categories], Callable[[], BinomialNull] | None]]:
-        """One of each error: its cells, its share, and how to resample its rows."""
+        """For each error: its cells, its share, its categories and its null distribution."""
         cells, nulls = self.cells.each, self.nulls or (None,) * len(self.categories)
         shares = self.shares or (1 / len(cells),) * len(cells)
         return [
@@ -124,7 +129,7 @@ class Term:
         ]
 
     def mean(self, errors: np.ndarray) -> float:
-        """The mean of its errors, by their shares."""
+        """The mean of the errors, weighted by their shares."""
         errors = np.atleast_1d(errors)
         return float(np.mean(errors)) if self.shares is None else float(np.dot(errors, self.shares))
 
@@ -147,12 +152,12 @@ def row_terms(
 def thinned_terms(
     predictions: Predictions, lens: Lens, partition: Partition, where: Any = None
 ) -> list[Term]:
-    """As `row_terms`, for a debiased error of rows in clusters: the effective rows of each cell are
+    """As `row_terms`, for debiased errors of rows in clusters: the effective rows of each cell are
     divided by its design effect."""
-    views, found = lens_rows(predictions, even(lens), where), []
+    views, terms = lens_rows(predictions, even(lens), where), []
     if views[0].view.outputs.ndim > 1:
         raise InputError(
-            "debias", "of rows in clusters needs a lens that shows single events", repr(lens)
+            "debias", "of rows in clusters requires a lens of single events", repr(lens)
         )
     events = dependent_events(predictions, even(lens), where) or ()
     for shown, event in zip(views, events, strict=True):
@@ -160,14 +165,14 @@ def thinned_terms(
         cells = replace(
             cells, effective=cells.effective / event.effects(cells, shown.cells(partition))
         )
-        found.append(Term.of_rows(shown, partial(shown.cells, partition), 1 / len(views), cells))
-    return found
+        terms.append(Term.of_rows(shown, partial(shown.cells, partition), 1 / len(views), cells))
+    return terms
 
 
 def grid_terms(
     predictions: Predictions, lens: Lens, partition: Partition, where: Any = None
 ) -> list[Term]:
-    """A term for each event that the lens shows, from its fine grid."""
+    """A term for each event of the lens, from its fine grid."""
     if where is not None:
         raise InputError("exact", "must be True for a selection of rows")
     grids = grids_of(predictions, even(lens))
@@ -178,21 +183,28 @@ def grid_terms(
 
 
 def even(lens: Lens) -> Lens:
-    """The lens without weights of classes, which are for the mean of errors."""
+    """The lens without class weights, which only apply to the mean of the errors."""
     return Classwise() if isinstance(lens, Classwise) else lens
 
 
-def with_class_shares(terms: list[Term], lens: Lens, priors: np.ndarray) -> list[Term]:
-    """The same terms, with the weights that the lens gives to classes."""
-    if not isinstance(lens, Classwise) or (shares := lens.shares(priors)) is None:
+def with_class_shares(
+    terms: list[Term], lens: Lens, priors: Callable[[], np.ndarray]
+) -> list[Term]:
+    """The same terms with the class weights of the lens.
+
+    priors : returns the class frequencies. It finalises a summary, so it is called only if the lens
+        has weights.
+    """
+    if not isinstance(lens, Classwise) or lens.weights is None:
         return terms
+    shares = np.asarray(lens.shares(priors()))
     if len(terms) == 1 and terms[0].cells.weight.ndim == 2:
         return [replace(terms[0], shares=tuple(shares.tolist()))]
     return [replace(term, share=share) for term, share in zip(terms, shares.tolist(), strict=True)]
 
 
 def whole_grid_term(grid: FineGrid) -> Term:
-    """Each cell of the grid that has rows is a cell of the error."""
+    """A term whose cells are the cells of the grid that have rows."""
     return Term.of_grid(grid, np.flatnonzero(grid.kept))
 
 

@@ -251,7 +251,7 @@ def validate(
                 found.append(_validation(rows.take(inside), one.column, value))
     overall = _validation(rows)
     overall = replace(overall, adjusted=overall.p_value)
-    return ValidationTable(rows.classes[1], overall, _adjusted(found))
+    return ValidationTable(rows.class_order[1], overall, _adjusted(found))
 
 
 def _adjusted(found: Sequence[Validation]) -> tuple[Validation, ...]:

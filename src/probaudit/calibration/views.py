@@ -1,4 +1,5 @@
-"""The rows that a lens shows, after a selection, with their weights and places; and their grids."""
+"""The views of a lens: outputs and labels of the selected rows, with weights and places; and their
+fine grids."""
 
 from __future__ import annotations
 
@@ -10,13 +11,13 @@ import numpy as np
 
 from ..choices.lenses import Binary, Lens, OneVsRest, TopLabel, View
 from ..choices.partitions import EqualMass, EqualWidth, Partition, rising_order
-from ..choices.selections import as_selection
+from ..choices.selections import Selection, as_selection
 from ..data.predictions import Predictions
 from ..engines.good_rows import GoodRows, events, good_of_block, survey
 from ..errors import InputError
 from ..scoring.clusters import Clusters
 from ..states import Plan
-from .cells import Categories, Cells, gather_categories, gather_cells
+from .cells import Cells, gather_cells
 from .dependent_event import DependentEvent
 from .fine_grid import FineGrid
 
@@ -24,8 +25,8 @@ from .fine_grid import FineGrid
 def views_of_block(
     plan: Plan, lens: Lens, start: int, rows: Predictions
 ) -> tuple[np.ndarray, list[View], np.ndarray]:
-    """The good rows of a block: their places, the views of a lens, and their weights on the scale
-    of a plan."""
+    """The good rows of a block: their places, the views of a lens, and their weights, scaled by the
+    plan."""
     block = rows.block(0, len(rows))._replace(first_row=start)
     good, weights = np.flatnonzero(good_of_block(plan, block)), plan.scaled(block.weights)
     views = (
@@ -46,7 +47,7 @@ class LensRows:
 
     @cached_property
     def order(self) -> np.ndarray:
-        """The rows from the least output to the largest, of a single event."""
+        """The order of the rows by output, for a single event."""
         return rising_order(self.view.outputs)
 
     def cells(self, partition: Partition) -> np.ndarray:
@@ -56,17 +57,15 @@ class LensRows:
         return partition.select(self.rows, self.total).cells(self.view.outputs)
 
     def gather(self, partition: Partition) -> Cells:
-        """Means over the cells; memoised for equal bins, which many measures share."""
-        found = self.gathered.get(partition) if type(partition) in (EqualWidth, EqualMass) else None
-        if found is None:
-            found = gather_cells(self.view, self.cells(partition), self.weights)
-        if type(partition) in (EqualWidth, EqualMass):
-            self.gathered[partition] = found
-        return found
-
-    def categories(self, partition: Partition) -> Categories:
-        """The categories by which rows are resampled."""
-        return gather_categories(self.view, self.cells(partition), self.weights)
+        """The cells of a partition; memoised for equal-width and equal-mass bins, which many
+        measures share."""
+        known = type(partition) in (EqualWidth, EqualMass)
+        cells = self.gathered.get(partition) if known else None
+        if cells is None:
+            cells = gather_cells(self.view, self.cells(partition), self.weights)
+        if known:
+            self.gathered[partition] = cells
+        return cells
 
 
 def lens_of(predictions: Predictions, lens: Lens | None) -> Lens:
@@ -77,8 +76,8 @@ def lens_of(predictions: Predictions, lens: Lens | None) -> Lens:
 
 
 def lens_rows(predictions: Predictions, lens: Lens, where: Any = None) -> list[LensRows]:
-    """The views of a lens, for the rows that a selection keeps. Some selections apply before the
-    lens, others after it."""
+    """The views of a lens, for the rows of a selection. Some selections apply before the lens,
+    others after it."""
     lens = lens_of(predictions, lens)
     if where is None:
         return _all_rows(predictions, lens)
@@ -86,30 +85,30 @@ def lens_rows(predictions: Predictions, lens: Lens, where: Any = None) -> list[L
     rows = GoodRows.of(predictions)
     selection, before = selection.select(rows.places, rows.total), View(rows.probs, rows.labels)
     if selection.after_lens:
-        found = [
+        views = [
             _kept(shown, selection.keeps(before, shown.view))
             for shown in _all_rows(predictions, lens)
         ]
     else:
         kept = np.flatnonzero(selection.mask(before))
-        views = lens.views(rows.probs[kept], rows.labels[kept])
-        found = [
-            LensRows(view, rows.weights[kept], rows.places[kept], rows.total) for view in views
+        views = [
+            LensRows(view, rows.weights[kept], rows.places[kept], rows.total)
+            for view in lens.views(rows.probs[kept], rows.labels[kept])
         ]
-    if not all(len(shown.rows) for shown in found):
-        raise InputError("where", "no row is left to judge")
-    return found
+    if not all(len(shown.rows) for shown in views):
+        raise InputError("where", "must select at least one good row")
+    return views
 
 
 def _all_rows(predictions: Predictions, lens: Lens) -> list[LensRows]:
     """The views of a lens without a selection; memoised for single events, which many measures
     share."""
-    found: list[LensRows] | None = (
+    shown: list[LensRows] | None = (
         predictions.memo.get(lens) if type(lens) in (TopLabel, OneVsRest, Binary) else None
     )
-    if found is None:
+    if shown is None:
         rows, top = GoodRows.of(predictions), survey(predictions).top
-        if type(lens) is TopLabel and top is not None:  # the survey has found the top class already
+        if type(lens) is TopLabel and top is not None:  # the survey has determined the top class
             views = [
                 View(
                     rows.probs[np.arange(len(top)), top].astype(np.float64),
@@ -118,10 +117,10 @@ def _all_rows(predictions: Predictions, lens: Lens) -> list[LensRows]:
             ]
         else:
             views = lens.views(rows.probs, rows.labels)
-        found = [LensRows(view, rows.weights, rows.places, rows.total) for view in views]
+        shown = [LensRows(view, rows.weights, rows.places, rows.total) for view in views]
     if type(lens) in (TopLabel, OneVsRest, Binary):
-        predictions.memo[lens] = found
-    return found
+        predictions.memo[lens] = shown
+    return shown
 
 
 def _kept(shown: LensRows, keeps: np.ndarray) -> LensRows:
@@ -131,16 +130,16 @@ def _kept(shown: LensRows, keeps: np.ndarray) -> LensRows:
 
 
 def event_rows(predictions: Predictions, lens: Lens) -> LensRows:
-    """The one event that a lens shows."""
-    found = lens_rows(predictions, lens)
-    if len(found) != 1 or found[0].view.outputs.ndim != 1:
+    """The rows of a lens of a single event."""
+    views = lens_rows(predictions, lens)
+    if len(views) != 1 or views[0].view.outputs.ndim != 1:
         raise InputError("lens", "must show a single event", repr(lens))
-    return found[0]
+    return views[0]
 
 
 def grids_of(predictions: Predictions, lens: Lens) -> list[FineGrid]:
-    """The fine grid of each event that a lens shows, in one pass that keeps no rows."""
-    # the pass that scores use has this grid
+    """The fine grid of each event of a lens, in one pass that keeps no rows."""
+    # the scoring pass has this grid
     if type(lens) is TopLabel and predictions.sample_weight is None:
         return [FineGrid.of_summary(survey(predictions).summary.grid)]
     grids = [
@@ -158,18 +157,54 @@ def dependent_events(
     """Each event of a lens with its clusters; None for independent rows."""
     if predictions.clusters is None:
         return None
-    number, found = np.asarray(predictions.cluster_numbers), []
+    number, events = np.asarray(predictions.cluster_numbers), []
     for shown in lens_rows(predictions, lens, where):
         own = np.unique(number[shown.rows], return_inverse=True)[1].reshape(-1)
-        found.append(DependentEvent(shown.view, Clusters(own, shown.weights / shown.weights.sum())))
-    return found
+        share = shown.weights / shown.weights.sum()
+        events.append(DependentEvent(shown.view, Clusters(own, share)))
+    return events
 
 
 def diagram_grids(predictions: Predictions, lens: Lens) -> list[FineGrid]:
-    """As `grids_of`; the effective rows of clusters are divided by their design effect."""
+    """As `grids_of`; for rows in clusters, effective rows are divided by the design effect."""
     grids, events = grids_of(predictions, lens), dependent_events(predictions, lens)
     return (
         grids
         if events is None
         else [event.thinned(grid) for event, grid in zip(events, grids, strict=True)]
     )
+
+
+@dataclass(frozen=True, eq=False)
+class PreparedRows:
+    """The good rows as probabilities, for many estimates (several lenses, or group by group), so
+    that logits are converted only once. `partition` and `mask` restrict choices for all rows to the
+    good ones."""
+
+    predictions: Predictions
+    lens: Lens
+    rows: GoodRows
+
+    @classmethod
+    def of(cls, given: Predictions, lens: Lens) -> PreparedRows:
+        rows = GoodRows.of(given)
+        weights = None if given.sample_weight is None else rows.weights
+        plain = Predictions(
+            rows.labels,
+            rows.probs,
+            sample_weight=weights,
+            clusters=None if given.clusters is None else given.clusters[rows.places],
+            tolerance=given.row_tolerance,
+            names=given.names,
+        )
+        return cls(plain, lens_of(given, lens), rows)
+
+    def partition(self, partition: Partition) -> Partition:
+        return partition.select(self.rows.places, self.rows.total)
+
+    def mask(self, where: Selection) -> np.ndarray:
+        """Which of these rows are selected and have a positive weight."""
+        chosen = where.select(self.rows.places, self.rows.total).mask(
+            View(self.rows.probs, self.rows.labels)
+        )
+        return np.asarray(chosen & (self.rows.weights > 0))

@@ -1,8 +1,8 @@
 """Calibrators: maps from a classifier's probabilities to better ones, behind one scikit-learn
 contract.
 
-scikit-learn is loaded when the first calibrator is used, not when probaudit is imported. New
-calibrators are registered in `registry.py`.
+scikit-learn is loaded when the first calibrator is used, not when probaudit is imported.
+`registry.py` says how to add a calibrator.
 """
 
 from __future__ import annotations

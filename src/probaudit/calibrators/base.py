@@ -16,13 +16,14 @@ from sklearn.utils import Tags
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
 
-from ..data.arrays import as_numbers, check_column_order
-from ..data.predictions import SUM_TOLERANCE, Predictions, class_list, label_codes, sum_tolerance
+from ..data.arrays import as_numbers
+from ..data.classes import check_column_order, class_list
+from ..data.predictions import SUM_TOLERANCE, Predictions, label_codes, sum_tolerance
 from ..engines.good_rows import survey
-from ..errors import InputError
+from ..errors import Argument, InputError
 from ..kernels.rules import LOGIT_LIMIT
 
-COUNTED = 2**16  # labels that are whole numbers below this are found by counting
+COUNTED = 2**16  # whole-number labels below this are counted, which is faster than sorting
 MOST_ROWS = 2.0**53  # the largest sum of weights
 ROUNDING = 1e-12  # of a mean log loss
 EXACT = 1e-13  # a row that sums to 1 within this is not rescaled
@@ -31,8 +32,8 @@ WORSE = "the log loss of these rows is worse than before"
 
 @dataclass(frozen=True)
 class FitReport:
-    """The outcome of a fit: whether it converged, a status in words, and the mean log loss of its
-    rows before and after."""
+    """The outcome of a fit: whether it converged, a status in words, the mean log loss of its rows
+    before and after calibration, and their number."""
 
     converged: bool
     status: str
@@ -46,8 +47,8 @@ class Sample:
     """Checked rows: the outputs [n, K] (float32 or float64, contiguous), whether they are logits,
     and for a fit the column of each row's class and its weight.
 
-    Weights count rows. They are scaled up to a mean of 1 if it is smaller, as pseudo-counts,
-    numbers of bins and priors depend on the number of rows.
+    A row of weight 2 counts as two rows. Weights with a mean below 1 are scaled to a mean of 1, as
+    pseudo-counts, numbers of bins and priors depend on the number of rows.
     """
 
     values: np.ndarray
@@ -91,14 +92,14 @@ class Sample:
 
 
 def row_sums(values: np.ndarray) -> np.ndarray:
-    """The sum of each row in float64; for few columns several times as fast as
+    """The sum of each row in float64. With few columns this is several times as fast as
     `values.sum(axis=1)`."""
     return np.einsum("nk->n", values, dtype=np.float64)
 
 
 def _divisors(p: np.ndarray) -> np.ndarray:
-    """The sum of each row, by which it is divided. It is exactly 1 if it differs from 1 only by
-    rounding, so that equal outputs stay equal."""
+    """The sum of each row, to divide it by. Sums that differ from 1 only by rounding become 1, so
+    that equal outputs stay equal."""
     total = row_sums(p)
     total[np.abs(total - 1) <= EXACT] = 1.0
     return total
@@ -135,15 +136,15 @@ class Calibrator(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         columns are the sorted labels, as in scikit-learn, if there is one label per column;
         otherwise labels are column numbers. A class without rows keeps its column.
 
-    A subclass takes its options in __init__, `from_logits` and `classes` among them. It implements
+    A subclass takes its options in __init__, including `from_logits` and `classes`. It implements
     `_fit`, which learns from a `Sample`, and `_transform`, which returns probabilities. `_fitted`
-    lists the fitted attributes, so that the calibrator can be saved. Each has a form: float, str,
-    Calibrator, the shape of an array ("K" is the number of classes, another letter any number that
-    is the same in all shapes, None any number but 0), or a list of one of these. `words` gives a
-    short name. A new calibrator is registered in `registry.py`.
+    lists the fitted attributes to save, each with its form: float, str, Calibrator, the shape of an
+    array, or a list of one of these. In a shape, "K" is the number of classes, another letter is
+    any size (the same in all shapes), and None is any size except 0. `words` gives a short name.
+    `registry.py` says how to register a new calibrator.
 
-    `columns_`, if set, names the columns of a file that features or groups were read from; `save`
-    keeps them for `apply`.
+    `columns_`, if set, names the columns of the file that features or groups were read from, so
+    that `probaudit apply` can read them from another file.
     """
 
     accuracy_preserving: ClassVar[bool] = False  # whether the most probable class never changes
@@ -207,7 +208,7 @@ class Calibrator(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         check_finite(values)
         if labels.dtype.kind in "fO":  # labels of other types are valid classes
             with warnings.catch_warnings():
-                # few rows
+                # scikit-learn warns of many classes among few rows, which are valid
                 warnings.filterwarnings(
                     "ignore", message="The number of unique classes", category=UserWarning
                 )
@@ -224,16 +225,13 @@ class Calibrator(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         check_output_rows(values, codes, self.from_logits, tolerance)
         kept = weights > 0
         if np.count_nonzero(np.bincount(codes[kept])) < 2:
-            raise InputError(
-                "y",
-                "needs rows of two classes or more",
-                f"has one class, {labels[kept].tolist()[0]!r}",
-            )
+            only = f"has one class, {labels[kept].tolist()[0]!r}"
+            raise InputError("y", "needs rows of two classes or more", only)
         sample = Sample(values, self.from_logits, codes, weights)
         sample = sample if kept.all() else sample.take(kept)
-        return (
-            sample if sample_weight is None else replace(sample, weights=as_repeats(sample.weights))
-        )
+        if sample_weight is None:
+            return sample
+        return replace(sample, weights=as_repeats(sample.weights))
 
     def _sample(self, P: Any) -> Sample:
         """The checked rows to calibrate."""
@@ -251,12 +249,18 @@ class Calibrator(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
     def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()
-        tags.classifier_tags.poor_score = True  # it maps scores, and does not classify inputs
+        tags.classifier_tags.poor_score = True  # it maps outputs and does not classify inputs
         return tags
 
 
+def checked_calibrator(value: Any, argument: str) -> Calibrator:
+    if not isinstance(value, Calibrator):
+        raise InputError(argument, "must be a calibrator", repr(value))
+    return value
+
+
 def _as_table(P: Any) -> Any:
-    """Tensors as arrays. Data frames keep their column names; scikit-learn checks all else."""
+    """Tensors as arrays. Data frames keep their column names. scikit-learn checks the rest."""
     known = isinstance(P, (np.ndarray, list, tuple)) or hasattr(P, "columns") or hasattr(P, "tocsr")
     return P if known else as_numbers(P, "P")
 
@@ -285,7 +289,8 @@ def class_order(classes: Any, labels: np.ndarray, columns: int) -> np.ndarray:
         if len(set(declared)) != len(declared):
             raise InputError("classes", "must not repeat a class", repr(declared))
         if len(declared) not in (columns, columns + 1):
-            raise InputError("classes", f"must name each of the {columns} columns", len(declared))
+            rule = f"must have one class for each of the {columns} columns"
+            raise InputError("classes", rule, len(declared))
         unknown = [label for label in present.tolist() if label not in declared]
         if unknown:
             raise InputError("y", "must be one of `classes`", repr(unknown[0]))
@@ -296,17 +301,17 @@ def class_order(classes: Any, labels: np.ndarray, columns: int) -> np.ndarray:
     whole = present.dtype.kind in "iuf" and (present == np.floor(present)).all()
     if whole and present[0] >= 0 and present[-1] < size:
         return np.arange(size)
-    rule = (
-        f"must have as many classes as `P` has columns ({columns}), or be column numbers, or be"
-        " listed in `classes`"
-    )
+    names = ", ".join(map(repr, present[:5].tolist()))
     raise InputError(
-        "y", rule, f"has the {len(present)} classes {', '.join(map(repr, present[:5].tolist()))}"
+        "y",
+        f"must have as many classes as `P` has columns ({columns}), or be column numbers",
+        f"has the {len(present)} classes {names}",
+        way_out=("name the class of each column in ", Argument("classes")),
     )
 
 
 def distinct_labels(labels: np.ndarray) -> np.ndarray:
-    """The sorted distinct labels. Small whole numbers are counted, which is faster than sorting.
+    """The sorted distinct labels.
 
     >>> distinct_labels(np.array([3, 1, 3], np.uint8))
     array([1, 3], dtype=uint8)
@@ -317,7 +322,7 @@ def distinct_labels(labels: np.ndarray) -> np.ndarray:
 
 
 def as_repeats(weights: np.ndarray) -> np.ndarray:
-    """Weights as numbers of rows, scaled up to a mean of 1 if it is smaller.
+    """Weights as numbers of rows: those with a mean below 1 are scaled to a mean of 1.
 
     >>> as_repeats(np.array([1.0, 3.0])), as_repeats(np.array([0.25, 0.75]))
     (array([1., 3.]), array([0.5, 1.5]))
@@ -329,10 +334,10 @@ def as_repeats(weights: np.ndarray) -> np.ndarray:
 
 
 def with_first_column(values: np.ndarray, n_classes: int, from_logits: bool) -> np.ndarray:
-    """All columns, where the first may have been left out."""
+    """All columns: adds the first one if it was left out."""
     if values.shape[1] < n_classes:
         first = np.zeros(len(values)) if from_logits else 1 - values.sum(axis=1, dtype=np.float64)
-        first[(first < 0) & (first >= -SUM_TOLERANCE)] = 0.0  # what rounding leaves of nothing
+        first[(first < 0) & (first >= -SUM_TOLERANCE)] = 0.0  # rounding error of a probability of 0
         values = np.column_stack([first, values])
     return np.ascontiguousarray(values)
 
@@ -357,9 +362,9 @@ def check_posteriors(probs: np.ndarray, classes: int) -> None:
 def check_output_rows(
     values: np.ndarray, codes: np.ndarray, from_logits: bool, tolerance: float
 ) -> None:
-    """Raise if a row breaks a rule (see `states.bad_rows`). A quick test clears most inputs."""
+    """Raise if a row breaks a rule (see `states.bad_rows`). Most inputs pass a quick test."""
     if from_logits and max(values.max(), -values.min()) <= LOGIT_LIMIT:
-        return  # scikit-learn has checked that they are finite; logits have no other rule
+        return  # they are finite, and logits have no other rule
     if (
         not from_logits
         and values.min() >= 0

@@ -22,9 +22,9 @@ from .one_vs_rest import CurvesOneVsRest
 STEPS = 100
 UNFINISHED = f"did not converge in {STEPS} steps"
 SMALL_GRADIENT = 1e-10  # of the mean log loss, for features of at most 1
-# relative to the loss: a smaller Newton decrement ends the search, as convergence is quadratic
+# relative to the loss; a smaller Newton decrement ends the search, as convergence is quadratic
 SMALL_DECREMENT = 1e-9
-SEPARATED = 1e-6  # mean log loss below which the coefficients diverge
+SEPARATED = 1e-6  # mean log loss below which the classes are separable
 SEPARATED_WORDS = "the classes are separable, so the coefficients have no finite optimum"
 LN2 = float(np.log(2))
 TO_ABC = {  # coefficients of the features times this are (a, b, c)
@@ -33,7 +33,7 @@ TO_ABC = {  # coefficients of the features times this are (a, b, c)
     "ab": np.array([[1.0, 0.0, LN2], [0.0, 1.0, -LN2]]),
 }
 Asked = tuple[list[int], np.ndarray]  # which features, and their coefficients
-Sums = tuple[float, np.ndarray, np.ndarray]  # mean log score, gradient, Hessian
+Sums = tuple[float, np.ndarray, np.ndarray]  # mean log loss, gradient, Hessian
 
 
 class LogisticFit(NamedTuple):
@@ -56,17 +56,20 @@ class BetaCurve(NamedTuple):
 
 
 class BetaCalibration(SummedCalibrator, CurvesOneVsRest):
-    """log odds = a log p - b log(1 - p) + c: the map between two beta distributions of scores
-    (Kull, Silva Filho & Flach 2017, equation 5), by maximum likelihood, one class against the rest.
+    """Fits a curve of three parameters to each class against the rest: the calibrated log odds are
+    a log p - b log(1 - p) + c.
 
-    parameters : "abm", all three; "am", a = b (Platt's map of log odds); "ab", c = (a - b) log 2,
-        so that 1/2 stays 1/2.
-    monotone : require a, b >= 0, so that the curve never falls. If the likelihood is largest with
-        one of them negative, it is set to 0, the others are refitted, and the best such fit is
-        taken. betacal does so for "abm" only.
+    This is the calibration map if the scores of hits and of misses follow beta distributions (Kull,
+    Silva Filho & Flach 2017, equation 5). The fit is by maximum likelihood.
 
-    Newton's method with step control starts from the identity a = b = 1, c = 0. If the normalised
-    probabilities of several classes have a worse log loss than the identity, the identity is taken.
+    parameters : "abm", all three; "am", with a = b (Platt's map of log odds); "ab", with
+        c = (a - b) log 2, so that 1/2 stays 1/2.
+    monotone : require a, b >= 0, so that the curve never decreases. If a maximum-likelihood
+        estimate is negative, it is set to 0, the others are refitted, and the best such fit is
+        used. betacal does so for "abm" only.
+
+    Newton's method with damping starts from the identity a = b = 1, c = 0. With more than two
+    classes, the identity is used if the normalised probabilities have a worse log loss.
 
     >>> P, y = [0.1, 0.2, 0.3, 0.4, 0.6, 0.7, 0.8, 0.9], [0, 1, 0, 1, 0, 1, 0, 1]
     >>> BetaCalibration(parameters="am").fit(P, y).curves_[0].round(3).tolist()
@@ -98,20 +101,20 @@ class BetaCalibration(SummedCalibrator, CurvesOneVsRest):
                 "parameters", "must be one of 'abm', 'ab', 'am'", repr(self.parameters)
             )
 
-    def _shown(self, sample: Sample, label: int) -> np.ndarray:
+    def _inputs(self, sample: Sample, label: int) -> np.ndarray:
         """[2, n]: log p and -log(1 - p)."""
         return np.stack([sample.log_probs[:, label], -log_rest(sample, label)])
 
     def _solve(self, rows: SoftmaxSums) -> tuple[bool, str]:
         labels = [1] if rows.classes == 2 else rows.present.tolist()
-        found: dict[int, BetaCurve] = {}
-        # features in memory, no more than outputs
+        fits: dict[int, BetaCurve] = {}
+        # features in memory take no more space than the outputs
         at_once = len(labels) if rows.reread else max(1, rows.classes // 3)
         for start in range(0, len(labels), at_once):
-            found |= self._curves(rows, labels[start : start + at_once])
-        status = self._keep({label: (one.curve, one.remark) for label, one in found.items()})
-        # The problem is convex, so a single curve is never worse than the identity. Several curves,
-        # normalised together, can be.
+            fits |= self._curves(rows, labels[start : start + at_once])
+        status = self._keep({label: (fit.curve, fit.remark) for label, fit in fits.items()})
+        # A single curve is never worse than the identity, as the problem is convex. Several curves
+        # can be, after normalisation.
         if rows.classes > 2:
             before, after = log_scores(rows, self._transform)
             if after > before:
@@ -119,7 +122,7 @@ class BetaCalibration(SummedCalibrator, CurvesOneVsRest):
                     np.array([1.0, 1.0, 0.0]) if curve.size else curve for curve in self.curves_
                 ]
                 return True, "identity: no fit improves the log loss"
-        return all(one.converged for one in found.values()), status
+        return all(fit.converged for fit in fits.values()), status
 
     def _curves(self, rows: SoftmaxSums, labels: list[int]) -> dict[int, BetaCurve]:
         """The curves of some classes. Their searches share passes over the rows."""
@@ -141,7 +144,7 @@ class BetaCalibration(SummedCalibrator, CurvesOneVsRest):
     def _curve(self, scale: np.ndarray) -> Generator[Asked, Sums, BetaCurve]:
         """The search for a curve. `scale` has the largest absolute value of each feature."""
         to_abc = TO_ABC[self.parameters]
-        # the first so many coefficients must not be negative
+        # the first `signed` coefficients must not be negative
         signed = 1 if self.parameters == "am" else 2
         identity = np.array([1.0] * signed + [0.0] * (len(scale) - signed))
 
@@ -158,35 +161,35 @@ class BetaCalibration(SummedCalibrator, CurvesOneVsRest):
             remark = ", ".join(dropped + [free.remark] * (free.remark != ""))
             return LogisticFit(coefficients, free.score, remark, free.converged)
 
-        found = [(yield from fit(()))]
-        if self.monotone and (found[0].coefficients[:signed] < 0).any():
-            found = []
+        fits = [(yield from fit(()))]
+        if self.monotone and (fits[0].coefficients[:signed] < 0).any():
+            fits = []
             for zeros in (
                 chosen
                 for size in range(1, signed + 1)
                 for chosen in combinations(range(signed), size)
             ):
-                tried = yield from fit(zeros)
-                if (tried.coefficients[:signed] >= 0).all():
-                    found.append(tried)
-        best = min(found, key=lambda tried: tried.score)
+                constrained = yield from fit(zeros)
+                if (constrained.coefficients[:signed] >= 0).all():
+                    fits.append(constrained)
+        best = min(fits, key=lambda one: one.score)
         return BetaCurve(best.coefficients @ to_abc, best.remark, best.converged)
 
     def _features(self, sample: Sample, label: int) -> np.ndarray:
         """The features of a logistic regression; TO_ABC maps its coefficients to (a, b, c)."""
-        shown = self._shown(sample, label)
+        inputs = self._inputs(sample, label)
         if self.parameters == "am":
-            return np.stack([shown[0] + shown[1], np.ones(shown.shape[1])])
+            return np.stack([inputs[0] + inputs[1], np.ones(inputs.shape[1])])
         if self.parameters == "ab":
-            return np.stack([shown[0] + LN2, shown[1] - LN2])
-        return np.stack([*shown, np.ones(shown.shape[1])])
+            return np.stack([inputs[0] + LN2, inputs[1] - LN2])
+        return np.stack([*inputs, np.ones(inputs.shape[1])])
 
-    def _read(self, curve: np.ndarray, shown: np.ndarray) -> np.ndarray:
-        return expit(curve[0] * shown[0] + curve[1] * shown[1] + curve[2])
+    def _apply(self, curve: np.ndarray, inputs: np.ndarray) -> np.ndarray:
+        return expit(curve[0] * inputs[0] + curve[1] * inputs[1] + curve[2])
 
 
 def log_rest(sample: Sample, label: int) -> np.ndarray:
-    """log(1 - p). Where p is large it is computed from the other classes, as 1 - p loses digits."""
+    """log(1 - p). If p is large, it is computed from the other classes, as 1 - p loses digits."""
     if sample.n_classes == 2:
         return sample.log_probs[:, 1 - label]
     p = sample.probs[:, label]
@@ -208,7 +211,7 @@ class LogisticRows:
     _targets: dict[int, np.ndarray] = field(default_factory=dict)
 
     def of(self, label: int, kept: list[int] | None = None) -> np.ndarray:
-        """Those of a class, [d, n]; or some of them, by their numbers."""
+        """The features of a class, [d, n]; with `kept`, only those rows of the table."""
         key = (label, *(kept or ()))
         if key not in self._made:
             self._made[key] = (
@@ -233,7 +236,7 @@ def largest_features(labels: list[int], rows: LogisticRows) -> np.ndarray:
 
 
 def logistic_sums_of(asked: dict[int, Asked], rows: LogisticRows) -> list[np.ndarray]:
-    """The loss, its gradient and its Hessian for each class, in turn."""
+    """The loss, its gradient and its Hessian, for one requested class after the other."""
     sums: list[np.ndarray] = []
     for label, (kept, coefficients) in asked.items():
         features = rows.of(label)
@@ -250,8 +253,8 @@ def logistic_regression(
 ) -> Generator[Asked, Sums, LogisticFit]:
     """The search for the coefficients that minimise the mean log loss.
 
-    Newton's method with Levenberg's damping, in features scaled to at most 1, from `start` or from
-    0, whichever is better. Without features the probability is 1/2.
+    Newton's method with Levenberg-Marquardt damping, for features scaled to at most 1. It starts
+    from `start` or from 0, whichever is better. Without features the probability is 1/2.
     """
     if len(scale) == 0:
         return LogisticFit(np.empty(0), float(np.log(2)), "", converged=True)
@@ -276,18 +279,15 @@ def logistic_regression(
             if damping == 0 and gradient @ step < SMALL_DECREMENT * value:
                 remark = SEPARATED_WORDS * (value < SEPARATED)
                 return LogisticFit(trial / scale, value, remark, converged=True)
-            found = yield from sums(trial)
-            if found[0] <= value:
+            at_trial = yield from sums(trial)
+            if at_trial[0] <= value:
                 break
             damping = max(10 * damping, 1e-6 * np.trace(hessian), 1e-12)
         else:
             break  # no step reduces the loss: rounding limits the search
-        done = value - found[0] <= 1e-15 * value
-        coefficients, (value, gradient, hessian), damping = (
-            trial,
-            found,
-            damping / 10 if damping > 1e-12 else 0.0,
-        )
+        done = value - at_trial[0] <= 1e-15 * value
+        coefficients, (value, gradient, hessian) = trial, at_trial
+        damping = damping / 10 if damping > 1e-12 else 0.0
         if done:
             break
     else:

@@ -28,17 +28,15 @@ class _SortedEvent:
     def edges(self, bins: int, equal: str) -> np.ndarray:
         """The lower edge of each bin, [low, high); the first is 0 and the last bin contains 1.
 
-        Bins of equal mass end between two distinct outputs, where the sorted rows have reached
-        their share. There may be fewer than requested.
+        Edges of bins of equal mass lie between two distinct outputs, where the cumulative weight
+        reaches a multiple of 1 / bins. There may be fewer bins than requested.
         """
         if equal == "width":
             return np.linspace(0, 1, bins + 1)[:-1]
         shares = self.weight[-1] * np.arange(1, bins) / bins
         cuts = np.unique(np.searchsorted(self.weight, shares * (1 - TIE)))
-        below, above = (
-            self.outputs[cuts[cuts < len(self.outputs)] - 1],
-            self.outputs[cuts[cuts < len(self.outputs)]],
-        )
+        cuts = cuts[cuts < len(self.outputs)]
+        below, above = self.outputs[cuts - 1], self.outputs[cuts]
         middles = below + (above - below) / 2
         return np.append(0.0, np.where(middles > below, middles, above))
 
@@ -62,25 +60,23 @@ def _one_of(name: str, value: object, allowed: tuple[str, ...]) -> None:
 
 
 class _Steps(OneVsRestCalibrator):
-    """Curves of steps: [2, steps], the lower edge and the value of each."""
+    """Step functions as curves: [2, steps], the lower edge and the value of each step."""
 
-    def _read(self, curve: np.ndarray, shown: np.ndarray) -> np.ndarray:
-        return curve[1][np.searchsorted(curve[0], shown, side="right") - 1]
+    def _apply(self, curve: np.ndarray, inputs: np.ndarray) -> np.ndarray:
+        return curve[1][np.searchsorted(curve[0], inputs, side="right") - 1]
 
 
 class HistogramBinning(_Steps):
-    """The share of hits in each bin of a class's probability (Zadrozny & Elkan 2001), one class
-    against the rest.
+    """Replaces each probability by the share of hits m_b / n_b in its bin, for each class against
+    the rest (Zadrozny & Elkan 2001).
 
-    bins : how many.
-    equal : "width", bins [low, high) of equal width, the last one closed; "mass", bins of equally
-        many rows. Equal outputs always share a bin, so that there may be fewer bins of equal mass.
+    bins : the number of bins.
+    equal : "width", bins [low, high) of equal width, the last one closed; or "mass", bins of equal
+        weight. Equal outputs always share a bin, so that there may be fewer bins of equal mass.
+    empty : the probability of a bin without rows: "middle", the middle of the bin, or a number.
+        (The code of Ferrer & Ramos 2025 uses 0, so that a hit there costs an infinite log loss.)
 
-    empty : what a bin without rows gives: "middle", its own, which changes its outputs least, or a
-        probability. (Ferrer & Ramos 2025's code has 0, so that a hit in such a bin costs an
-        infinite log score.)
-
-    A bin of misses only gives 0, one of hits only gives 1; the status reports such bins.
+    A bin with misses only gives 0, and one with hits only gives 1; the status reports such bins.
 
     >>> model = HistogramBinning(bins=2).fit([0.1, 0.2, 0.3, 0.8], [0, 0, 1, 1])
     >>> model.predict_proba([0.2, 0.5])[:, 1].round(3).tolist()
@@ -107,7 +103,7 @@ class HistogramBinning(_Steps):
 
     def _learning_sample(self, P: Any, y: Any, sample_weight: Any) -> Any:
         if not isinstance(self.bins, (int, np.integer)) or self.bins < 1:
-            raise InputError("bins", "must be a whole number, at least 1", self.bins)
+            raise InputError("bins", "must be a whole number of at least 1", self.bins)
         _one_of("equal", self.equal, ("width", "mass"))
         if self.empty != "middle" and not (
             isinstance(self.empty, (int, float)) and 0 <= self.empty <= 1
@@ -116,9 +112,9 @@ class HistogramBinning(_Steps):
         return super()._learning_sample(P, y, sample_weight)
 
     def _curve(
-        self, shown: np.ndarray, hits: np.ndarray, weights: np.ndarray
+        self, inputs: np.ndarray, hits: np.ndarray, weights: np.ndarray
     ) -> tuple[np.ndarray, str]:
-        event = _SortedEvent(shown, hits, weights)
+        event = _SortedEvent(inputs, hits, weights)
         edges = event.edges(self.bins, self.equal)
         hit, weight = event.counts(edges)
         empty = (
@@ -130,20 +126,21 @@ class HistogramBinning(_Steps):
 
 
 class BBQ(_Steps):
-    """Bayesian binning into quantiles (Naeini, Cooper & Hauskrecht 2015): the average of histograms
-    of n^(1/3) / 10 to 10 n^(1/3) bins, each weighted by how well it explains the labels. Row
-    weights count as repeats: n is their sum.
+    """Averages histograms of n^(1/3) / 10 to 10 n^(1/3) bins, each weighted by how well it explains
+    the labels, for each class against the rest: Bayesian binning into quantiles (Naeini, Cooper &
+    Hauskrecht 2015). n is the sum of the weights.
 
-    weighting : what a histogram of B bins with n_b rows and m_b hits in bin b weighs.
-        "bayes", as in Naeini et al. 2015: its marginal likelihood under a Beta(2 c_b / B, 2 (1 -
-        c_b) / B) prior in each bin, c_b its middle. Bins give (m_b + 2 c_b / B) / (n_b + 2 / B), so
-        that no probability is 0 or 1. "bic" or "aic": exp(-BIC / 2) or exp(-AIC / 2). Bins give m_b
-        / n_b, an empty one its middle.
+    weighting : the weight of a histogram of B bins, with n_b rows and m_b hits in bin b.
+        "bayes", as in Naeini et al. 2015: its marginal likelihood, with the prior Beta(2 c_b / B,
+        2 (1 - c_b) / B) in a bin with middle c_b. The probability of a bin is then (m_b + 2 c_b /
+        B) / (n_b + 2 / B), which is never 0 or 1.
+        "bic" or "aic": exp(-BIC / 2) or exp(-AIC / 2). The probability of a bin is m_b / n_b, that
+        of an empty one its middle.
     equal : "mass", as in Naeini et al. 2015, or "width". `BBQ(weighting="bic", equal="width")` is
-        what netcal computes, except that it leaves out histograms below an elbow of the scores;
-        here those below a millionth of the best are left out.
+        what netcal computes, except for the histograms left out: those below an elbow of the scores
+        in netcal, those with less than a millionth of the largest weight here.
 
-    The average of step curves is one step curve with the edges of all.
+    The average of step functions is one step function with the edges of all.
 
     >>> P, y = [0.1, 0.2, 0.3, 0.4, 0.6, 0.7, 0.8, 0.9], [0, 0, 0, 1, 0, 1, 1, 1]
     >>> BBQ().fit(P, y).predict_proba([0.1, 0.9])[:, 1].round(2).tolist()
@@ -172,24 +169,24 @@ class BBQ(_Steps):
         return super()._learning_sample(P, y, sample_weight)
 
     def _curve(
-        self, shown: np.ndarray, hits: np.ndarray, weights: np.ndarray
+        self, inputs: np.ndarray, hits: np.ndarray, weights: np.ndarray
     ) -> tuple[np.ndarray, str]:
-        event = _SortedEvent(shown, hits, weights)
-        n = event.weight[-1] * (1 + TIE)  # a sum of weights may fall short of a cube
+        event = _SortedEvent(inputs, hits, weights)
+        n = event.weight[-1] * (1 + TIE)  # rounding may put a sum of weights just below a cube
         most = int(
             min(np.ceil(n / 5), np.ceil(10 * np.cbrt(n)), max(5, len(event.outputs)), MOST_BINS)
         )
         least = int(min(max(1, np.floor(np.cbrt(n) / 10)), most))
-        found = (self._histogram(event, bins) for bins in range(least, most + 1))
+        histograms = (self._histogram(event, bins) for bins in range(least, most + 1))
         # ties can make histograms equal
-        different = {curve[0].tobytes(): (curve, score) for curve, score in found}
-        curves, scores = zip(*different.values(), strict=True)
+        distinct = {curve[0].tobytes(): (curve, score) for curve, score in histograms}
+        curves, scores = zip(*distinct.values(), strict=True)
         relative = np.exp(np.array(scores) - max(scores))
         kept = np.flatnonzero(relative >= LEAST_WEIGHT)
         return _average([curves[i] for i in kept], relative[kept] / relative[kept].sum()), ""
 
     def _histogram(self, event: _SortedEvent, bins: int) -> tuple[np.ndarray, float]:
-        """A step curve, and the logarithm of its weight in the average."""
+        """A step function, and the logarithm of its weight in the average."""
         edges = event.edges(bins, self.equal)
         hit, weight = event.counts(edges)
         middles = _middles(edges)
@@ -205,9 +202,8 @@ class BBQ(_Steps):
                 + gammaln(miss + b)
                 - gammaln(b)
             )
-            return np.stack([edges, ((hit + a) / (weight + prior)).clip(0, 1)]), float(
-                evidence.sum()
-            )
+            values = ((hit + a) / (weight + prior)).clip(0, 1)
+            return np.stack([edges, values]), float(evidence.sum())
         values = _share(hit, weight, middles)
         likelihood = float((xlogy(hit, values) + xlogy((weight - hit).clip(0), 1 - values)).sum())
         penalty = size / 2 * np.log(event.weight[-1]) if self.weighting == "bic" else size
@@ -215,8 +211,7 @@ class BBQ(_Steps):
 
 
 def _average(curves: list[np.ndarray], weights: np.ndarray) -> np.ndarray:
-    """The weighted mean of step curves: each step's rise, weighted, summed in the order of the
-    edges."""
+    """The weighted mean of step functions, as one with the edges of all."""
     edges = np.unique(np.concatenate([curve[0] for curve in curves]))
     values = np.zeros(len(edges))
     for curve, weight in zip(curves, weights, strict=True):

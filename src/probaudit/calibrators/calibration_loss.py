@@ -4,28 +4,25 @@
 from __future__ import annotations
 
 import contextlib
-import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal, Unpack
 
 import numpy as np
 
-from ..calibration import paired
+from ..calibration import resampling
 from ..calibration.resampling import draw_units, percentile
 from ..choices.definitions import Definition
 from ..choices.scores import Cost, Score, as_score
-from ..data.arrays import as_array
 from ..data.inputs import RowOptions, documents_row_options, rows_of
-from ..data.predictions import Predictions, numbered
-from ..engines.good_rows import calibrator_outputs, survey, weights_of
+from ..data.predictions import Predictions
 from ..errors import InputError
 from ..estimate import Estimate
+from .folds import FOLDS, Folds, folds_of, out_of_fold
+from .outputs import Outputs, shares
 
 if TYPE_CHECKING:
     from .base import Calibrator
-
-FOLDS = 5
 
 
 @dataclass(frozen=True, eq=False)
@@ -70,142 +67,8 @@ class CalibrationLoss:
         )
         return (
             f"{float(self.loss):.6g} of {float(self.raw):.6g}, or {float(self.relative):.2%}{span},"
-            f" is lost by miscalibration  ({self.definition}, n = {self.raw.n:,})"
+            f" is due to miscalibration  ({self.definition}, n = {self.raw.n:,})"
         )
-
-
-@dataclass(frozen=True)
-class Outputs:
-    """The valid rows in the form that calibrators take: values [n, K], whether they are logits,
-    true columns, weights.
-
-    Calibrators do not accept logits of minus infinity: if there are any, all outputs become
-    probabilities. Rows accepted by a wide `tolerance` are scaled to sum to 1.
-
-    features, groups : for calibrators that use them (`Calibrator.takes`). clusters : the number of
-        each row's cluster.
-    """
-
-    values: np.ndarray
-    from_logits: bool
-    codes: np.ndarray
-    weights: np.ndarray
-    rows: np.ndarray
-    classes: tuple[Any, ...]
-    features: np.ndarray | None = None
-    groups: np.ndarray | None = None
-    clusters: np.ndarray | None = None
-
-    @classmethod
-    def of(cls, predictions: Predictions, groups: Any = None) -> Outputs:
-        """groups : one value per row, or the name of a column of the rows."""
-        rows = survey(predictions).good
-        weights = weights_of(predictions, rows)
-        values, logits = calibrator_outputs(predictions, rows)
-        known = None if groups is None else _groups_of(predictions, groups)[rows]
-        clusters = (
-            None
-            if predictions.cluster_numbers is None
-            else numbered(predictions.cluster_numbers[rows])
-        )
-        features = None if predictions.features is None else predictions.features[rows]
-        codes, classes = predictions.codes[rows], predictions.class_order
-        return cls(
-            np.ascontiguousarray(values),
-            logits,
-            codes,
-            weights,
-            rows,
-            classes,
-            features,
-            known,
-            clusters,
-        )
-
-    @property
-    def n_classes(self) -> int:
-        return int(self.values.shape[1])
-
-    def probabilities(self) -> np.ndarray:
-        if not self.from_logits:
-            return self.values.astype(np.float64)
-        z = self.values.astype(np.float64)
-        e = np.exp(z - z.max(axis=1, keepdims=True))
-        return np.asarray(e / e.sum(axis=1, keepdims=True))
-
-    def besides(self, calibrator: Calibrator, rows: Any = slice(None)) -> dict[str, np.ndarray]:
-        """The features or groups of some rows, if a calibrator takes them."""
-        if calibrator.takes is None:
-            return {}
-        found = {"features": self.features, "groups": self.groups}[calibrator.takes]
-        return {} if found is None else {calibrator.takes: found[rows]}
-
-    def fitted(
-        self,
-        calibrator: Calibrator,
-        rows: Any = slice(None),
-        weights: np.ndarray | None = None,
-        *,
-        named: bool = False,
-    ) -> Calibrator:
-        """A new copy of a calibrator, fitted to some rows, for all columns.
-
-        named : whether its classes are the class names, as in a calibrator for users; otherwise
-            they are column numbers.
-        """
-        from sklearn.base import clone
-
-        classes = list(self.classes) if named else list(range(self.n_classes))
-        labels = np.array(classes)[self.codes[rows]] if named else self.codes[rows]
-        copy = clone(calibrator).set_params(from_logits=self.from_logits, classes=classes)
-        weight = (self.weights if weights is None else weights)[rows]
-        found: Calibrator = copy.fit(
-            self.values[rows], labels, weight, **self.besides(calibrator, rows)
-        )
-        return found
-
-    def calibrated(self, fitted: Calibrator, rows: Any = slice(None)) -> np.ndarray:
-        """The probabilities of some rows after calibration."""
-        return fitted.predict_proba(self.values[rows], **self.besides(fitted, rows))
-
-    def check_use(self, calibrator: Calibrator, **given: Any) -> None:
-        """Raise if a calibrator needs groups that are missing, or does not use what the caller
-        passed."""
-        name = type(calibrator).__name__
-        if calibrator.takes == "groups" and self.groups is None:
-            raise InputError("groups", f"{name} needs the group of each row", "none")
-        if any(member.takes == "groups" for member in _members(calibrator)):
-            raise InputError(
-                "calibrator", "groups do not reach PerGroup inside another calibrator", name
-            )
-        for argument, value in given.items():
-            if value is not None and calibrator.takes != argument:
-                known = {"features": "GroupCalibration", "groups": "PerGroup"}[argument]
-                rule = f"need a calibrator that uses them; pass {known}, or leave out `{argument}`"
-                raise InputError(argument, rule, name)
-
-
-def _members(calibrator: Calibrator) -> Iterator[Calibrator]:
-    """The calibrators inside a calibrator: the steps of a chain, or the one fitted in each
-    group."""
-    for member in (*getattr(calibrator, "steps", ()), getattr(calibrator, "base", None)):
-        if member is not None:
-            checked = checked_calibrator(member, "calibrator")
-            yield checked
-            yield from _members(checked)
-
-
-def _groups_of(predictions: Predictions, groups: Any) -> np.ndarray:
-    from .combining import group_column
-
-    if isinstance(groups, str):
-        columns = predictions.columns or {}
-        if groups not in columns:
-            known = ", ".join(columns) or "there are none"
-            rule = f"must be one value per row, or one of the columns ({known})"
-            raise InputError("groups", rule, repr(groups))
-        groups = columns[groups]
-    return group_column(groups, len(predictions))
 
 
 @documents_row_options
@@ -252,74 +115,73 @@ def calibration_loss(
 
     >>> from probaudit.simulate import gaussian_posteriors
     >>> world = gaussian_posteriors(2000, 2)
-    >>> found = calibration_loss(world.y, world.mcs)
-    >>> round(float(found.relative), 2)
+    >>> round(float(calibration_loss(world.y, world.mcs).relative), 2)
     0.65
     """
     rule = as_score(score)
-    if interval not in (None, "paired", "bootstrap"):
-        raise InputError("interval", 'must be "paired", "bootstrap" or None', repr(interval))
-    if resamples < 2:
-        raise InputError("resamples", "must be at least 2", resamples)
-    chosen = (
-        default_calibrator() if calibrator is None else checked_calibrator(calibrator, "calibrator")
-    )
+    _check_interval(interval, resamples)
+    chosen = _chosen_calibrator(calibrator)
     predictions = rows_of(y_true, y_proba, features=features, **options)
     outputs = Outputs.of(predictions, groups)
     outputs.check_use(chosen, features=features, groups=groups)
     if isinstance(rule, Cost):
         rule.check_classes(outputs.n_classes)
-    if train is not None and (stratify or not (isinstance(cv, int) and cv == FOLDS)):
-        raise InputError(
-            "stratify" if stratify else "cv",
-            "must be left out with `train`: there are no folds",
-        )
-    known = None if train is None else _training_outputs(train, options, outputs, chosen)
-    if known is None:
+    if train is None:
         folds = folds_of(outputs, cv, len(predictions), seed, stratify=stratify)
+        posteriors = out_of_fold(outputs, folds.numbers, chosen)
     else:
+        _check_no_folds(cv, stratify)
+        training = _training_outputs(train, options, outputs, chosen)
         folds = Folds(np.full(len(outputs.codes), -1), "fitted to other rows")
-    raw = outputs.probabilities()
-
-    def calibrated(weights: np.ndarray) -> np.ndarray:
-        return out_of_fold(outputs, folds.numbers, chosen, weights)
-
-    posteriors = (
-        calibrated(outputs.weights) if known is None else outputs.calibrated(known.fitted(chosen))
-    )
-    before, after = rule.score(raw, outputs.codes), rule.score(posteriors, outputs.codes)
+        posteriors = outputs.calibrated(training.fitted(chosen))
+    raw, codes = outputs.probabilities(), outputs.codes
+    before, after = rule.score(raw, codes), rule.score(posteriors, codes)
     name = type(chosen).__name__
     words = Definition(rule.words(), Definition.of_name(name, chosen.words()), folds.words)
-    found = _loss_estimates(before, after, outputs, words, with_interval=interval == "paired")
+    estimates = _loss_estimates(before, after, outputs, words, with_interval=interval == "paired")
     if interval == "bootstrap":
-        draws = []
-        for w in _resampled_weights(outputs.weights, outputs.clusters, resamples, seed):
-            # with few rows, a resample may have training rows of one class only
-            with contextlib.suppress(InputError):
-                refitted = posteriors if known is not None else calibrated(w)
-                draws.append(_point(before, rule.score(refitted, outputs.codes), w))
-        for estimate, values in zip(found, np.array(draws).reshape(-1, 4).T, strict=True):
-            finite = values[np.isfinite(values)]
-            estimate.low, estimate.high = (
-                percentile(finite) if len(finite) > 1 else (np.nan, np.nan)
-            )
+
+        def score_refitted(weights: np.ndarray) -> np.ndarray:
+            if train is not None:
+                return after
+            return rule.score(out_of_fold(outputs, folds.numbers, chosen, weights), codes)
+
+        weights = _resampled_weights(outputs.weights, outputs.clusters, resamples, seed)
+        _set_bootstrap_intervals(estimates, before, score_refitted, weights)
     share = shares(outputs.weights)
-    divergence, refinement = (
-        float(share @ rule.divergence(posteriors, raw)),
-        float(share @ rule.entropy(posteriors)),
-    )
-    definition = "calibration loss, " + words
     return CalibrationLoss(
-        *found,
-        divergence=divergence,
-        refinement=refinement,
+        *estimates,
+        divergence=float(share @ rule.divergence(posteriors, raw)),
+        refinement=float(share @ rule.entropy(posteriors)),
         posteriors=posteriors,
         rows=outputs.rows,
         folds=folds.numbers,
         calibrator=name,
         calibrator_words=chosen.words(),
-        definition=definition,
+        definition="calibration loss, " + words,
     )
+
+
+def _chosen_calibrator(calibrator: Any) -> Calibrator:
+    if calibrator is None:
+        return default_calibrator()
+    from .base import checked_calibrator
+
+    return checked_calibrator(calibrator, "calibrator")
+
+
+def _check_interval(interval: Any, resamples: int) -> None:
+    if interval not in (None, "paired", "bootstrap"):
+        raise InputError("interval", 'must be "paired", "bootstrap" or None', repr(interval))
+    if resamples < 2:
+        raise InputError("resamples", "must be at least 2", resamples)
+
+
+def _check_no_folds(cv: Any, stratify: bool) -> None:
+    default = isinstance(cv, int) and cv == FOLDS
+    if stratify or not default:
+        rule = "must be left out with `train`: there are no folds"
+        raise InputError("stratify" if stratify else "cv", rule)
 
 
 def default_calibrator() -> Calibrator:
@@ -328,19 +190,11 @@ def default_calibrator() -> Calibrator:
     return DirectionPreserving()
 
 
-def checked_calibrator(calibrator: Any, argument: str) -> Calibrator:
-    from .combining import check_calibrator
-
-    check_calibrator(calibrator, argument)
-    found: Calibrator = calibrator
-    return found
-
-
 def _training_outputs(
-    train: Any, options: RowOptions, judged: Outputs, calibrator: Calibrator
+    train: Any, options: RowOptions, scored: Outputs, calibrator: Calibrator
 ) -> Outputs:
-    """Other rows, with the options of the rows to score; pass Predictions for weights or
-    features."""
+    """The rows to fit, read with the options of the rows to score. Only `Predictions` can have
+    their own weights or features."""
     if isinstance(train, Predictions):
         rows = train
     elif isinstance(train, (tuple, list)) and len(train) == 2:
@@ -349,148 +203,25 @@ def _training_outputs(
         rows = rows_of(*train, **others)
     else:
         raise InputError("train", "must be (y, outputs) or Predictions", repr(train)[:80])
-    found = Outputs.of(rows)
-    if found.classes != judged.classes or found.from_logits != judged.from_logits:
-        kind = "logits" if found.from_logits else "probabilities"
-        names = ", ".join(map(repr, found.classes[:5])) + " ..." * (len(found.classes) > 5)
+    training = Outputs.of(rows)
+    if training.classes != scored.classes or training.from_logits != scored.from_logits:
+        kind = "logits" if training.from_logits else "probabilities"
+        names = ", ".join(map(repr, training.classes[:5])) + " ..." * (len(training.classes) > 5)
         rule = "must have the same classes and kind of outputs as the rows"
         raise InputError("train", rule, f"{kind} of {names}")
     if calibrator.takes == "groups":
         raise InputError(
-            "train", "has no groups; fit PerGroup yourself and compare its outputs with `compare`"
+            "train",
+            "must be left out with PerGroup: other rows cannot have groups",
+            way_out=("fit PerGroup to them yourself, and `compare` its outputs",),
         )
-    if calibrator.takes == "features" and (found.features is None) != (judged.features is None):
+    if calibrator.takes == "features" and (training.features is None) != (scored.features is None):
         raise InputError(
-            "train", "must have features if the rows have them: pass Predictions with features"
+            "train",
+            "must have features if the rows have them, and only then",
+            way_out=("pass Predictions with or without features",),
         )
-    return found
-
-
-@dataclass(frozen=True, eq=False)
-class Folds:
-    """The fold of each valid row, and how the folds were made, in words."""
-
-    numbers: np.ndarray
-    words: str
-
-
-def folds_of(outputs: Outputs, cv: Any, total: int, seed: int, *, stratify: bool = False) -> Folds:
-    """The fold of each row, given or random. Clusters stay whole.
-
-    cv : as in `calibration_loss`; or `Folds` of the same rows.
-    """
-    from .fitting.folding import fold_numbers, fold_words
-
-    if not isinstance(stratify, (bool, np.bool_)):
-        raise InputError("stratify", "must be True or False", repr(stratify))
-    if isinstance(cv, (int, np.integer)) and not isinstance(cv, bool):
-        numbers = fold_numbers(
-            int(cv), outputs.codes, outputs.clusters, seed, stratify=bool(stratify)
-        )
-        return Folds(
-            numbers,
-            fold_words(int(cv), clustered=outputs.clusters is not None, stratify=bool(stratify)),
-        )
-    if stratify:
-        raise InputError("stratify", "needs a number of folds in `cv`", repr(cv)[:80])
-    if isinstance(cv, Folds):
-        if len(cv.numbers) != len(outputs.codes):
-            raise InputError(
-                "cv",
-                f"must have one fold for each valid row ({len(outputs.codes)})",
-                len(cv.numbers),
-            )
-        numbers, words = cv.numbers, cv.words
-    elif hasattr(cv, "split"):
-        numbers = _splitter_folds(cv, outputs)
-        words = f"{numbers.max() + 1} folds of {type(cv).__name__}"
-    else:
-        given = as_array(cv, "cv")
-        if given.shape != (total,):
-            raise InputError(
-                "cv",
-                f"must be a number of folds, a splitter, or the fold of each row ({total})",
-                repr(cv)[:80],
-            )
-        numbers = np.unique(given[outputs.rows], return_inverse=True)[1].reshape(-1)
-        words = f"{numbers.max() + 1} given folds"
-    if numbers.max() < 1:
-        raise InputError("cv", "needs two folds or more", 1)
-    _check_clusters(numbers, outputs)
-    return Folds(numbers, words)
-
-
-def _splitter_folds(splitter: Any, outputs: Outputs) -> np.ndarray:
-    """The fold of each row by a scikit-learn splitter; clusters are passed as its groups."""
-    folds = np.full(len(outputs.codes), -1)
-    with warnings.catch_warnings():
-        # `_check_clusters` does this
-        warnings.filterwarnings("ignore", message="The groups parameter is ignored")
-        # calibrators can lack a class
-        warnings.filterwarnings("ignore", message="The least populated class")
-        try:
-            tests = [
-                test for _, test in splitter.split(outputs.values, outputs.codes, outputs.clusters)
-            ]
-        except ValueError as problem:
-            raise InputError("cv", "cannot split these rows", str(problem)) from None
-    for number, test in enumerate(tests):
-        if (folds[test] >= 0).any():
-            raise InputError(
-                "cv", "every row must be in a test fold once", f"fold {number} has rows of another"
-            )
-        folds[test] = number
-    if (folds < 0).any():
-        raise InputError(
-            "cv",
-            "every row must be in a test fold once",
-            f"row {int(outputs.rows[folds < 0][0])} is in none",
-        )
-    return folds
-
-
-def _check_clusters(folds: np.ndarray, outputs: Outputs) -> None:
-    if outputs.clusters is None:
-        return
-    first = np.full(int(outputs.clusters.max()) + 1, -1)
-    first[outputs.clusters[::-1]] = folds[::-1]
-    apart = np.flatnonzero(first[outputs.clusters] != folds)
-    if len(apart):
-        rule = "rows of a cluster must share a fold; use a splitter of groups, or a number of folds"
-        raise InputError("cv", rule, "its cluster is in two folds", row=int(outputs.rows[apart[0]]))
-
-
-def out_of_fold(
-    outputs: Outputs, folds: np.ndarray, calibrator: Calibrator, weights: np.ndarray | None = None
-) -> np.ndarray:
-    """Pooled posteriors; those of a fold come from a calibrator fitted to the other folds.
-
-    If the training rows are all of one class, the fold keeps its outputs. A class without training
-    rows keeps its probabilities, or its log odds: all calibrators do so.
-    """
-    weight = outputs.weights if weights is None else weights
-    found = np.empty(outputs.values.shape)
-    numbers = np.unique(folds)
-    kept = 0
-    for number in numbers:
-        test = folds == number
-        rows = np.flatnonzero(~test)
-        if len(np.unique(outputs.codes[rows[weight[rows] > 0]])) < 2:
-            found[test] = outputs.probabilities()[test]
-            kept += 1
-        else:
-            found[test] = outputs.calibrated(outputs.fitted(calibrator, rows, weight), test)
-    if kept == len(numbers):
-        raise InputError(
-            "cv", "needs training folds with rows of two classes", "each has one class"
-        )
-    return found
-
-
-def shares(weights: np.ndarray) -> np.ndarray:
-    """Weights scaled to sum to 1, without overflow."""
-    scaled = weights / weights.max()
-    return np.asarray(scaled / scaled.sum())
+    return training
 
 
 def _point(
@@ -528,18 +259,40 @@ def _loss_estimates(
             before - after - values[2],
             -rest / values[0],
         )
-    found = []
+    estimates = []
     for name, value, influence in zip(names, values, influences, strict=True):
-        terms = paired.unit_terms(influence, share, outputs.clusters)
+        terms = resampling.unit_terms(influence, share, outputs.clusters)
         half = (
-            paired.half_width(terms, paired.quantile(outputs.clusters)) if with_interval else np.nan
+            resampling.half_width(terms, resampling.quantile(outputs.clusters))
+            if with_interval
+            else np.nan
         )
-        found.append(
+        estimates.append(
             Estimate(
                 value, low=value - half, high=value + half, n=n, definition=f"{name}, " + words
             )
         )
-    return found[0], found[1], found[2], found[3]
+    return estimates[0], estimates[1], estimates[2], estimates[3]
+
+
+def _set_bootstrap_intervals(
+    estimates: tuple[Estimate, ...],
+    before: np.ndarray,
+    score_refitted: Callable[[np.ndarray], np.ndarray],
+    resampled_weights: Iterator[np.ndarray],
+) -> None:
+    """Set the percentile intervals of the four estimates.
+
+    score_refitted : the score of each row after calibration, refitted with the weights given.
+    """
+    draws = []
+    for weights in resampled_weights:
+        # with few rows, a resample may have training rows of one class only
+        with contextlib.suppress(InputError):
+            draws.append(_point(before, score_refitted(weights), weights))
+    for estimate, values in zip(estimates, np.array(draws).reshape(-1, 4).T, strict=True):
+        finite = values[np.isfinite(values)]
+        estimate.low, estimate.high = percentile(finite) if len(finite) > 1 else (np.nan, np.nan)
 
 
 def _resampled_weights(

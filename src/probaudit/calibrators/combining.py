@@ -1,4 +1,4 @@
-"""Calibrators made of calibrators: in a chain, or one for each group of rows."""
+"""Calibrators made of other calibrators: in a chain, or one for each group of rows."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from sklearn.utils.validation import check_is_fitted
 from ..data.arrays import as_array, is_missing
 from ..data.predictions import label_codes
 from ..errors import InputError
-from ..kernels.tempering import keep_argmax
-from .base import Calibrator, Sample, fit_report
+from ..kernels.scaled_softmax import keep_argmax
+from .base import Calibrator, Sample, checked_calibrator, fit_report
 from .temperature import TemperatureScaling
 
 
 class Chain(Calibrator):
-    """A chain of calibrators: each is fitted to the output of the one before it.
+    """Applies calibrators one after the other; each is fitted to the output of the one before it.
 
     steps : calibrators, in order. Their own `from_logits` and `classes` are ignored: only the first
         step receives logits. A chain without steps keeps the original probabilities.
@@ -49,18 +49,16 @@ class Chain(Calibrator):
 
     def _fit(self, sample: Sample) -> tuple[bool, str]:
         for step in self.steps:
-            check_calibrator(step, "steps")
+            checked_calibrator(step, "steps")
         self.members_ = []
         for step in self.steps:
             self.members_.append(fit_member(step, sample, self.classes_))
             sample = Sample(
                 self.members_[-1]._transform(sample), False, sample.codes, sample.weights
             )
-        return (
-            members_report(self.members_)
-            if self.members_
-            else (True, "identity: a chain without steps")
-        )
+        if not self.members_:
+            return True, "identity: a chain without steps"
+        return members_report(self.members_)
 
     def _transform(self, sample: Sample) -> np.ndarray:
         original = sample
@@ -73,11 +71,11 @@ class Chain(Calibrator):
 
 
 class PerGroup(Calibrator):
-    """One calibrator for each known group of rows, such as a language, a hospital or a camera.
+    """Fits a calibrator for each known group of rows, such as a language, a hospital or a camera.
 
     base : the calibrator fitted in each group; TemperatureScaling unless given.
     min_rows : a group with fewer rows, or with rows of one class only, uses the calibrator fitted
-        to all rows. So does a group that is new at prediction. Rows of weight zero do not count.
+        to all rows. So does a group that `fit` did not see. Rows of weight zero do not count.
 
     Without `groups`, all rows are one group.
 
@@ -165,14 +163,10 @@ class PerGroup(Calibrator):
         if few:
             listed = ", ".join(few[:5]) + (f" and {len(few) - 5} more" if len(few) > 5 else "")
             status += f"; {listed}: fewer than {self.min_rows} rows or one class"
-        return (
-            converged,
-            f"{status}; all other groups use the calibrator of all rows; {words}",
-        )
+        return converged, f"{status}; all other groups use the calibrator of all rows; {words}"
 
     def places(self, groups: np.ndarray) -> np.ndarray:
-        """The place of each row's group in `groups_`; one past the last for a group that was not in
-        the fit."""
+        """The index of each row's group in `groups_`; `len(groups_)` for an unknown group."""
         codes = label_codes(groups, tuple(self.groups_.tolist()))
         return np.where((codes < 0) | (codes >= len(self.groups_)), len(self.groups_), codes)
 
@@ -196,17 +190,9 @@ class PerGroup(Calibrator):
         return probs
 
 
-def check_calibrator(base: Any, argument: str) -> None:
-    if not isinstance(base, Calibrator):
-        raise InputError(argument, "must be a calibrator", repr(base))
-
-
 def base_of(base: Any) -> Calibrator:
     """The calibrator to copy: temperature scaling unless given."""
-    if base is None:
-        return TemperatureScaling()
-    check_calibrator(base, "base")
-    return base
+    return TemperatureScaling() if base is None else checked_calibrator(base, "base")
 
 
 def fit_member(base: Calibrator, sample: Sample, classes: np.ndarray) -> Calibrator:
@@ -230,7 +216,7 @@ def members_report(members: Iterable[Calibrator]) -> tuple[bool, str]:
 
 def check_places(places: np.ndarray, members: list[Calibrator]) -> None:
     if places.dtype.kind != "i" or not ((places >= -1) & (places < len(members))).all():
-        raise ValueError("member_of_ must be places in members_, or -1")
+        raise ValueError("member_of_ must be indices of members_, or -1")
 
 
 def positive_weight(sample_weight: Any, n: int) -> np.ndarray:
@@ -257,10 +243,7 @@ def group_column(groups: Any, n: int) -> np.ndarray:
     if column.dtype.kind == "O":
         kinds = {type(value) for value in column.tolist()}
         if len(kinds) > 1:
-            raise InputError(
-                "groups",
-                "must be of one kind",
-                " and ".join(sorted(kind.__name__ for kind in kinds)),
-            )
+            names = " and ".join(sorted(kind.__name__ for kind in kinds))
+            raise InputError("groups", "must be of one type", names)
         column = np.array(column.tolist())
     return column

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property, partial
 from typing import Any, ClassVar
@@ -19,33 +19,35 @@ from .fitting.softmax_sums import BlockViews, SoftmaxSums, rows_per_block
 from .fitting.summed import SummedCalibrator, log_scores, original_rows
 from .one_vs_rest import share_out
 
-STEPS, FIRST_STEPS = 2000, 100  # of L-BFGS: alone, and before Newton steps
-MOST_NEWTON = 20  # classes up to which all second derivatives are summed
+STEPS, FIRST_STEPS = 2000, 100  # of L-BFGS: alone, and before Newton's method
+MOST_NEWTON = 20  # classes up to which Newton's method is used
 CHUNK = 4096  # rows whose products of features are in memory at a time
 SMALL_GRADIENT = 1e-6
 FINISHED = 1e-8  # the largest slope that needs no Newton steps
-# multiplications in a step, below which threads cost more time than they save
+# multiplications in a step, below which threads cost more than they save
 SMALL_PRODUCT = 2**28
 
 
 class DirichletCalibration(SummedCalibrator):
-    """softmax(W log p + b), the map between Dirichlet distributions of probabilities (Kull et al.
-    2019, equation 3), by penalised maximum likelihood. It minimises the mean log loss
+    """Applies an affine map to all log-probabilities, with a penalty: softmax(W log p + b).
 
-        + odir_1 (sum of squares of W off its diagonal) + odir_2 (sum of squares of b) + l2 (sum of
-        squares of both)
+    This is the calibration map if the probabilities of each class follow a Dirichlet distribution
+    (Kull et al. 2019, equation 3). W and b minimise the mean log loss plus
 
-    odir : off-diagonal and intercept regularisation (section 3.3): one number, or a pair
-        (odir_1, odir_2). The identity costs nothing.
-    l2 : the ridge penalty of section 3.3, towards 0 and so away from the identity.
+        odir_1 (sum of squares of W off its diagonal) + odir_2 (sum of squares of b)
+        + l2 (sum of squares of W and b)
+
+    odir : off-diagonal and intercept regularisation (Kull et al. 2019, section 3.3): one number, or
+        a pair (odir_1, odir_2). It does not penalise the identity.
+    l2 : the ridge penalty of section 3.3. It shrinks towards 0, and so away from the identity.
     ref_row : penalise W and b minus their last row, as the code of Kull et al. 2019 does by
-        default. The identity then has a positive penalty. Off here.
+        default. The identity then has a positive penalty.
 
-    The problem is convex. L-BFGS starts from the identity; up to 20 classes, Newton steps with all
-    second derivatives follow after 100 steps. (With extreme logits L-BFGS alone may need
-    thousands.) A fit that does not converge warns. If the log loss of the rows is worse than
-    before, which only `l2` and `ref_row` can cause, the identity is taken. A class without rows
-    keeps its probabilities, and the other classes share the rest.
+    The problem is convex. L-BFGS starts from the identity. With up to 20 classes, Newton's method
+    follows after 100 steps, as L-BFGS alone may need thousands for extreme logits. A fit that does
+    not converge warns. If the log loss of the rows gets worse, which only `l2` and `ref_row` can
+    cause, the identity is used. A class without rows keeps its probabilities, and the other classes
+    share the rest.
 
     >>> P = [[0.6, 0.4], [0.7, 0.3], [0.3, 0.7], [0.4, 0.6], [0.8, 0.2], [0.1, 0.9]]
     >>> y = [0, 1, 1, 0, 0, 1]
@@ -96,63 +98,50 @@ class DirichletCalibration(SummedCalibrator):
         return float(pair[0]), float(pair[1]), float(self.l2)
 
     def _solve(self, rows: SoftmaxSums) -> tuple[bool, str]:
-        off_diagonal, intercept, l2 = self._penalties()
         self.seen_ = rows.present
+        size = len(self.seen_)
+        loss = self._penalised_loss(rows)
+        free = len(loss.penalties)
+        identity = np.eye(size, size + 1)
+        start = (identity - identity[-1] if self.ref_row else identity)[:free]
+        products = min(rows.n, rows_per_block(rows.classes)) * (size + 1) * size
+        with threadpool_limits(1 if products < SMALL_PRODUCT else None, user_api="blas"):
+            minimum = _minimise(loss, np.linalg.solve(loss.to_plain.T, start.T).T.ravel(), size)
+        theta = np.zeros((size, size + 1))
+        theta[:free] = minimum.at.reshape(free, -1) @ loss.to_plain
+        self.weights_, self.intercept_ = theta[:, :-1].copy(), theta[:, -1].copy()
+        before, after = log_scores(rows, self._transform)
+        if not after <= before:
+            self.weights_, self.intercept_ = np.eye(size), np.zeros(size)
+            return True, "identity: no fit improves the log loss"
+        if minimum.converged:
+            return True, f"converged in {minimum.steps} steps{self._unseen_remark()}"
+        slope = float(np.abs(loss.value_and_gradient(minimum.at)[1]).max())
+        status = f"did not converge in {minimum.steps} steps, largest slope {slope:.1e}"
+        warnings.warn(f"Dirichlet calibration {status}: the fit may be improved", stacklevel=2)
+        return False, status + self._unseen_remark()
+
+    def _penalised_loss(self, rows: SoftmaxSums) -> PenalisedLoss:
+        off_diagonal, intercept, l2 = self._penalties()
         size = len(self.seen_)
         penalties = np.full((size, size + 1), off_diagonal + l2)
         np.fill_diagonal(penalties, l2)
         penalties[:, -1] = intercept + l2
         (moments,) = rows.viewed_as(original_rows).sums(partial(_second_moments, self.seen_))
         to_plain = _preconditioner(moments / rows.weight, penalties.mean(axis=0) + l2)
-        seen = rows.viewed_as(partial(PreconditionedRows, self.seen_, to_plain))
-        free = size - 1 if self.ref_row else size
+        return PenalisedLoss(
+            views=rows.viewed_as(partial(PreconditionedRows, self.seen_, to_plain)),
+            weight=rows.weight,
+            penalties=penalties[: size - 1 if self.ref_row else size],
+            to_plain=to_plain,
+        )
 
-        def objective(theta: np.ndarray) -> tuple[float, np.ndarray]:
-            theta = theta.reshape(free, -1)
-            loss, slope = (total / rows.weight for total in seen.sums(partial(_loss_sums, theta)))
-            plain = theta @ to_plain
-            weighted = penalties[:free] * plain
-            return float(loss + (weighted * plain).sum()), (
-                slope + 2 * weighted @ to_plain.T
-            ).ravel()
-
-        identity = np.eye(size, size + 1)
-        start = np.linalg.solve(
-            to_plain.T, (identity - identity[-1] if self.ref_row else identity)[:free].T
-        ).T
-        steps = FIRST_STEPS if size <= MOST_NEWTON else STEPS
-        options = {"maxiter": steps, "maxfun": 2 * steps, "maxcor": 20, "ftol": 1e-13, "gtol": 1e-8}
-        products = min(rows.n, rows_per_block(rows.classes)) * (size + 1) * size
-        with threadpool_limits(1 if products < SMALL_PRODUCT else None, user_api="blas"):
-            found = minimize(objective, start.ravel(), jac=True, method="L-BFGS-B", options=options)
-            end = Minimum(
-                found.x, found.fun, bool(np.abs(found.jac).max() <= SMALL_GRADIENT), found.nit
-            )
-            if size <= MOST_NEWTON and np.abs(found.jac).max() > FINISHED:
-                last = _newton(
-                    objective,
-                    partial(_second_sums, seen, to_plain, penalties[:free], rows.weight),
-                    found.x,
-                )
-                end = Minimum(last.at, last.value, last.converged, end.steps + last.steps)
-        theta = np.zeros((size, size + 1))
-        theta[:free] = end.at.reshape(free, -1) @ to_plain
-        self.weights_, self.intercept_ = theta[:, :-1].copy(), theta[:, -1].copy()
-        before, after = log_scores(rows, self._transform)
-        if not after <= before:
-            self.weights_, self.intercept_ = np.eye(size), np.zeros(size)
-            return True, "identity: no fit improves the log loss"
+    def _unseen_remark(self) -> str:
         unseen = [str(label) for label in np.delete(self.classes_, self.seen_)]
-        remark = ""
-        if unseen:
-            names = ", ".join(unseen[:5]) + " ..." * (len(unseen) > 5)
-            remark = f"; class {names}: no rows, probabilities kept"
-        if not end.converged:
-            steepest = float(np.abs(objective(end.at)[1]).max())
-            status = f"did not converge in {end.steps} steps, largest slope {steepest:.1e}"
-            warnings.warn(f"Dirichlet calibration {status}: the fit may be improved", stacklevel=2)
-            return False, status + remark
-        return True, f"converged in {end.steps} steps{remark}"
+        if not unseen:
+            return ""
+        names = ", ".join(unseen[:5]) + " ..." * (len(unseen) > 5)
+        return f"; class {names}: no rows, probabilities kept"
 
     def _transform(self, sample: Sample) -> np.ndarray:
         q = np.zeros(sample.values.shape)
@@ -198,14 +187,39 @@ class PreconditionedRows:
         return np.searchsorted(self.seen, self.sample.codes)
 
 
+@dataclass(frozen=True, eq=False)
+class PenalisedLoss:
+    """The penalised mean log loss as a function of theta, where theta @ to_plain are (W, b). With
+    `ref_row` the last row is fixed at 0, and theta lacks it."""
+
+    views: BlockViews[PreconditionedRows]
+    weight: float
+    penalties: np.ndarray  # of the square of each free parameter
+    to_plain: np.ndarray
+
+    def value_and_gradient(self, theta: np.ndarray) -> tuple[float, np.ndarray]:
+        theta = theta.reshape(len(self.penalties), -1)
+        loss, slope = (total / self.weight for total in self.views.sums(partial(_loss_sums, theta)))
+        plain = theta @ self.to_plain
+        weighted = self.penalties * plain
+        gradient = slope + 2 * weighted @ self.to_plain.T
+        return float(loss + (weighted * plain).sum()), gradient.ravel()
+
+    def hessian(self, theta: np.ndarray) -> np.ndarray:
+        """[free (S + 1), free (S + 1)]"""
+        free, width = self.penalties.shape
+        (second,) = self.views.sums(partial(_curvature_sums, theta.reshape(free, -1)))
+        second /= self.weight
+        for k in range(free):
+            own = slice(k * width, (k + 1) * width)
+            second[own, own] += 2 * (self.to_plain * self.penalties[k]) @ self.to_plain.T
+        return second
+
+
 def _loss_sums(theta: np.ndarray, rows: PreconditionedRows) -> list[np.ndarray]:
-    """The sum of the log losses and its derivative in theta. Rows missing from theta are 0."""
-    X, codes, weights, each = (
-        rows.turned,
-        rows.codes,
-        rows.sample.weights,
-        np.arange(len(rows.sample)),
-    )
+    """The sum of the log losses and its gradient. Rows missing from theta are 0."""
+    X, codes, weights = rows.turned, rows.codes, rows.sample.weights
+    each = np.arange(len(X))
     z = np.zeros((len(X), len(rows.seen)))
     z[:, : len(theta)] = X @ theta.T
     q, log_sum, z = _softmax_terms(z)
@@ -215,74 +229,63 @@ def _loss_sums(theta: np.ndarray, rows: PreconditionedRows) -> list[np.ndarray]:
     return [np.array(loss), q[:, : len(theta)].T @ X]
 
 
-def _second_sums(
-    seen: BlockViews[PreconditionedRows],
-    to_plain: np.ndarray,
-    penalties: np.ndarray,
-    weight: float,
-    theta: np.ndarray,
-) -> np.ndarray:
-    """All second derivatives of the penalised mean log loss in theta, [free (S + 1), free (S +
-    1)]."""
-    free, width = penalties.shape
-    (found,) = seen.sums(partial(_curvature_sums, theta.reshape(free, -1)))
-    found /= weight
-    for k in range(free):
-        own = slice(k * width, (k + 1) * width)
-        found[own, own] += 2 * (to_plain * penalties[k]) @ to_plain.T
-    return found
-
-
 def _curvature_sums(theta: np.ndarray, rows: PreconditionedRows) -> list[np.ndarray]:
-    """The sum over rows of (diag(q) - q q') x (X X'), the second derivative of the log loss in
-    theta."""
+    """The Hessian of the summed log loss: the sum over rows of the Kronecker product of
+    diag(q) - q q' and x x'."""
     X, weights, (free, width) = rows.turned, rows.sample.weights, theta.shape
-    found = np.zeros((free * width, free * width))
+    second = np.zeros((free * width, free * width))
     for first in range(0, len(X), CHUNK):
         some, w = X[first : first + CHUNK], weights[first : first + CHUNK]
         z = np.zeros((len(some), len(rows.seen)))
         z[:, :free] = some @ theta.T
         q = _softmax_terms(z)[0][:, :free]
         products = (q[:, :, None] * some[:, None, :]).reshape(len(some), -1)
-        found -= (products * w[:, None]).T @ products
+        second -= (products * w[:, None]).T @ products
         for k in range(free):
             own = slice(k * width, (k + 1) * width)
-            found[own, own] += (some * (w * q[:, k])[:, None]).T @ some
-    return [found]
+            second[own, own] += (some * (w * q[:, k])[:, None]).T @ some
+    return [second]
 
 
 @dataclass(frozen=True)
 class Damped:
-    """All second derivatives, slightly raised in directions that the rows do not determine."""
+    """A Hessian with a small ridge, for directions that the rows do not determine."""
 
     matrix: np.ndarray
 
     def solve(self, v: np.ndarray, held: bool) -> np.ndarray:
         size = np.sqrt(np.maximum(np.diag(self.matrix), np.finfo(np.float64).tiny))
         scaled = self.matrix / size / size[:, None] + 1e-12 * np.eye(len(v))
-        found: np.ndarray = np.linalg.lstsq(scaled, v / size, rcond=1e-13)[0] / size
-        return found
+        solution: np.ndarray = np.linalg.lstsq(scaled, v / size, rcond=1e-13)[0] / size
+        return solution
 
 
-def _newton(
-    objective: Callable[[np.ndarray], tuple[float, np.ndarray]],
-    curvature: Callable[[np.ndarray], np.ndarray],
-    start: np.ndarray,
-) -> Minimum:
+def _minimise(loss: PenalisedLoss, start: np.ndarray, size: int) -> Minimum:
+    """The minimum by L-BFGS; with few classes, followed by Newton's method if it has not
+    converged."""
+    newton = size <= MOST_NEWTON
+    steps = FIRST_STEPS if newton else STEPS
+    options = {"maxiter": steps, "maxfun": 2 * steps, "maxcor": 20, "ftol": 1e-13, "gtol": 1e-8}
+    end = minimize(loss.value_and_gradient, start, jac=True, method="L-BFGS-B", options=options)
+    slope = np.abs(end.jac).max()
+    if not (newton and slope > FINISHED):
+        return Minimum(end.x, end.fun, bool(slope <= SMALL_GRADIENT), end.nit)
+
     def evaluate(theta: np.ndarray) -> Point:
-        value, gradient = objective(theta)
-        return Point(value, gradient, Damped(curvature(theta)))
+        value, gradient = loss.value_and_gradient(theta)
+        return Point(value, gradient, Damped(loss.hessian(theta)))
 
-    return descend(evaluate, start, memory=0)
+    last = descend(evaluate, end.x, memory=0)
+    return Minimum(last.at, last.value, last.converged, end.nit + last.steps)
 
 
 def _preconditioner(moments: np.ndarray, penalties: np.ndarray) -> np.ndarray:
-    """The matrix A such that in theta, where plain weights = theta A, the curvature is about equal
-    in all directions.
+    """The matrix A for which the curvature in theta is about equal in all directions, where theta A
+    are the parameters (W, b).
 
-    A class's curvature is about X'X / S + 2 penalties (`moments` are X'X); A is the inverse of its
-    Cholesky factor. Log-probabilities of several classes are nearly collinear: without it L-BFGS
-    takes a hundred times the steps.
+    The curvature of a class is about X'X / S + 2 penalties (`moments` are X'X); A is the inverse of
+    its Cholesky factor. Without it L-BFGS takes a hundred times as many steps, as log-probabilities
+    of several classes are nearly collinear.
     """
     curvature = moments / len(moments) + np.diag(2 * penalties)
     curvature += 1e-9 * np.trace(curvature) / len(curvature) * np.eye(len(curvature))

@@ -20,25 +20,32 @@ LENGTH_SCALES = (0.1, 0.3, 1.0)  # shares of the range of log-probabilities
 AMPLITUDES = (0.1, 0.5, 2.0)
 TUNING_VALUES = 2**16  # probabilities used to choose length and amplitude
 BLOCK_VALUES = 2**15
-KEPT_VALUES = 2**20  # up to so many probabilities their features are kept in memory
+KEPT_VALUES = 2**20  # probabilities up to which their features are kept in memory
 
 _Block = tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]
 
 
 class GaussianProcessCalibration(Calibrator):
-    """softmax(g(log p_1), ..., g(log p_K)) with one function g for all classes, and a Gaussian
-    process prior on it whose mean is the identity (Wenger, Kjellström & Triebel 2020, section 3).
-    Classes can change places: g need not increase.
+    """Applies one smooth function to all log-probabilities: softmax(g(log p_1), ..., g(log p_K)),
+    where g has a Gaussian process prior with the identity as its mean (Wenger, Kjellström & Triebel
+    2020, section 3).
 
-    Differences from Wenger et al. 2020: g maps log-probabilities, so that a shift of all logits has
-    no effect; the covariance is amplitude^2 exp(-(x - x')^2 / (2 length^2)) + x x', so that a
-    change of temperature is likely a priori and g is linear beyond the rows; the process is spanned
-    by its values at `inducing` evenly spaced points (subset of regressors); inference is Laplace's
-    approximation, not variational; predictions use the mode, not an average over the posterior. The
-    mode is the minimum of a convex function, and the prior is densest at the identity, so that the
-    log loss of the calibration rows never gets worse. Length and amplitude are those of a grid of 3
-    x 3 with the largest (Laplace) marginal likelihood, on at most 65,536 probabilities (rows evenly
-    spaced in the order given). Weights count as repeats.
+    inducing : the number of inducing points.
+
+    g need not increase, so that the order of the classes can change. Differences from Wenger et al.
+    2020:
+
+    - g maps log-probabilities, so that a shift of all logits has no effect.
+    - The covariance is amplitude^2 exp(-(x - x')^2 / (2 length^2)) + x x'. Its second term makes a
+      change of temperature likely a priori, and g linear beyond the rows.
+    - The process is spanned by its values at evenly spaced inducing points (subset of regressors).
+    - Inference is Laplace's approximation, not variational.
+    - Predictions use the posterior mode, not an average over the posterior. The mode minimises a
+      convex function, and the prior density is largest at the identity, so that the log loss of the
+      calibration rows never gets worse.
+
+    Length and amplitude are chosen from a 3 x 3 grid by the marginal likelihood (Laplace), on at
+    most 65,536 probabilities of evenly spaced rows. A row of weight 2 counts as two rows.
 
     >>> P = [[0.6, 0.4], [0.7, 0.3], [0.3, 0.7], [0.4, 0.6], [0.8, 0.2], [0.1, 0.9]]
     >>> y = [0, 1, 1, 0, 0, 1]
@@ -71,7 +78,7 @@ class GaussianProcessCalibration(Calibrator):
 
     def _learning_sample(self, P: Any, y: Any, sample_weight: Any) -> Sample:
         if not isinstance(self.inducing, (int, np.integer)) or self.inducing < 1:
-            raise InputError("inducing", "must be a whole number, at least 1", self.inducing)
+            raise InputError("inducing", "must be a whole number of at least 1", self.inducing)
         return super()._learning_sample(P, y, sample_weight)
 
     def _fit(self, sample: Sample) -> tuple[bool, str]:
@@ -79,16 +86,16 @@ class GaussianProcessCalibration(Calibrator):
         low = _first_percentile(x, sample.weights)
         spread = float(x.max()) - low or 1.0
         points = np.linspace(low, low + spread, self.inducing)
-        every = sample.take(slice(None, None, max(1, -(-x.size // TUNING_VALUES))))
+        tuning = sample.take(slice(None, None, max(1, -(-x.size // TUNING_VALUES))))
         choices = [
             _Process(points, share * spread, amplitude)
             for share, amplitude in product(LENGTH_SCALES, AMPLITUDES)
         ]
-        with threadpool_limits(1, user_api="blas"):  # products of blocks are too small for threads
-            best = max(choices, key=lambda process: process.mode(every)[1])
-            found, _, steps = best.mode(sample)
+        with threadpool_limits(1, user_api="blas"):  # blocks are too small for threads
+            best = max(choices, key=lambda process: process.mode(tuning)[1])
+            mode, _, steps = best.mode(sample)
         self.points_, self.length_, self.amplitude_ = points, best.length, best.amplitude
-        self.slope_, self.coefficients_ = 1 + float(found[0]), best.coefficients(found[1:])
+        self.slope_, self.coefficients_ = 1 + float(mode[0]), best.coefficients(mode[1:])
         ends = {AMPLITUDES[0]: " (the smallest tried)", AMPLITUDES[-1]: " (the largest tried)"}
         amplitude = f"{best.amplitude:.3g}{ends.get(best.amplitude, '')}"
         chosen = f"length {best.length:.3g}, amplitude {amplitude}, slope {self.slope_:.3g}"
@@ -107,8 +114,8 @@ class GaussianProcessCalibration(Calibrator):
 
 @dataclass(frozen=True, eq=False)
 class _Process:
-    """g(x) = x + v_0 x + k(x) L^-T (v_1, ...), with v standard normal, k(x) the covariances with
-    the points and L L' theirs."""
+    """g(x) = x + v_0 x + k(x) L^-T (v_1, ...), where v is standard normal, k(x) are the covariances
+    with the inducing points, and L L' is the covariance matrix of these points."""
 
     points: np.ndarray
     length: float
@@ -126,7 +133,7 @@ class _Process:
         return solve_triangular(self._root, v, lower=True, trans="T")
 
     def mode(self, sample: Sample) -> tuple[np.ndarray, float, int]:
-        """The v of largest posterior density, the log of Laplace's marginal likelihood, and the
+        """The posterior mode of v, the log marginal likelihood by Laplace's approximation, and the
         number of Newton steps."""
         blocks: Iterable[_Block] = _Blocks(sample, self, np.linalg.inv(self._root).T)
         if sample.values.size <= KEPT_VALUES:
@@ -155,8 +162,8 @@ class _Process:
 
 
 class _Blocks:
-    """Rows a block at a time: log-probabilities [b, K], features [b, K, M + 1] whose coefficients
-    are v, codes, weights."""
+    """Blocks of rows: log-probabilities [b, K], features [b, K, M + 1] whose coefficients are v,
+    codes, weights."""
 
     def __init__(self, sample: Sample, process: _Process, to_features: np.ndarray) -> None:
         self._sample, self._process, self._to_features = sample, process, to_features

@@ -1,4 +1,4 @@
-"""Group calibration: groups of rows are learned from features, and each group has its own
+"""Group calibration: groups of rows are learned from features, and each group gets its own
 calibrator (Yang et al. 2023)."""
 
 from __future__ import annotations
@@ -14,41 +14,41 @@ from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]
 
 from ..choices.partitions import Column
 from ..data.arrays import as_array, as_numbers
-from ..data.parallel import default_threads
-from ..errors import InputError
-from ..kernels.tempering import keep_argmax
+from ..data.work import default_threads
+from ..errors import Argument, InputError
+from ..kernels.scaled_softmax import keep_argmax
 from .base import Calibrator, Sample, fit_report, log_score
 from .combining import base_of, check_places, fit_member, members_report, positive_weight
+from .feature_rows import distinct, feature_table, first_share
 from .mixture import Mixture
-
-LARGEST = 1e100
 
 
 class GroupCalibration(Calibrator):
-    """A linear map of the features splits the rows into groups, and each group has its own
-    calibrator (Yang et al. 2023, Algorithm 1).
+    """Learns groups of rows from features, and fits a calibrator in each group (Yang et al. 2023,
+    Algorithm 1).
 
     1. Grouping. With soft groups g(x) = softmax(W x) and a temperature T_i for each, L-BFGS
        minimises the log loss of the mixture sum_i g(x)_i softmax(z / T_i) (Eq. 13) plus penalty *
-       mean(W^2), from several starts: each gives a partition.
+       mean(W^2). Each of several starting points gives a partition.
     2. Calibration. Each row goes to the group with the largest g, and `base` is fitted in each
-       group, to other rows.
-    3. The calibrated probabilities are averaged over the partitions. They keep the most probable
-       class if `base` does (Theorem 1).
+       group, on rows that step 1 did not use.
+    3. Averaging. The calibrated probabilities are averaged over the partitions. They keep the most
+       probable class if `base` does (Theorem 1).
 
     base : the calibrator of a group; TemperatureScaling unless given.
-    n_groups, n_partitions : K and U of Yang et al. 2023.
+    n_groups, n_partitions : the numbers K and U of Yang et al. 2023.
     penalty : on the mean of W^2, as in the reference implementation; Yang et al. 2023 write lambda
         times the squared norm.
-    bias : whether g has an intercept, as in Eq. 14; the reference has none.
+    bias : whether g has an intercept, as in Eq. 14; the reference implementation has none.
     grouping_share : the share of the rows of each class from which the groups are learned; the
         others fit the calibrators. The split depends on `seed` and on the values of rows, not on
         their order: equal rows stay together.
     min_rows : a group with fewer distinct rows, or with rows of one class only, gets no calibrator.
         It uses the temperature learned with the grouping, or the identity if that fits its rows
         better.
-    start : [partitions, groups, features], where W starts; uniform in +-1 / sqrt(features) unless
-        given.
+    start : [partitions, groups, features], the starting points of W; random unless given, uniform
+        within ±1 / sqrt(features).
+    seed : of the starting points and of the split.
 
     Without `features`, the groups are learned from the log-probabilities themselves.
 
@@ -77,7 +77,7 @@ class GroupCalibration(Calibrator):
     intercepts_: np.ndarray  # [partitions, groups]
     temperatures_: np.ndarray  # [partitions, groups], learned with the grouping
     grouped_by_: str
-    # [partitions, groups]: the place of a group's calibrator in members_, or -1
+    # [partitions, groups]: the index of a group's calibrator in members_, or -1
     member_of_: np.ndarray
     members_: list[Calibrator]
     spare_temperatures_: np.ndarray  # [partitions, groups], for groups without a calibrator
@@ -136,11 +136,8 @@ class GroupCalibration(Calibrator):
         if grouping_rows is not None:
             mask = as_array(grouping_rows, "grouping_rows")
             if mask.dtype != bool or mask.shape != (len(y),):
-                raise InputError(
-                    "grouping_rows",
-                    f"must be a boolean for each row ({len(y)})",
-                    f"{mask.dtype} {mask.shape}",
-                )
+                rule = f"must have a boolean for each row ({len(y)})"
+                raise InputError("grouping_rows", rule, f"{mask.dtype} {mask.shape}")
             mask = mask[positive_weight(sample_weight, len(y))]
             if mask.all() or not mask.any():
                 raise InputError("grouping_rows", "must have some True and some False")
@@ -151,23 +148,24 @@ class GroupCalibration(Calibrator):
     def learn_groups(
         self, P: Any, y: Any, sample_weight: Any = None, *, features: Any = None
     ) -> Self:
-        """Step 1 alone, on rows of its own; `fit_calibrators` is next."""
+        """Step 1 alone: learn the groups from all these rows. `fit_calibrators` is step 2."""
         self._learn(*distinct(*self._rows(P, y, sample_weight, features), self.seed))
         return self
 
     def fit_calibrators(
         self, P: Any, y: Any, sample_weight: Any = None, *, features: Any = None
     ) -> Self:
-        """Step 2 alone, for groups that are already learned. It can be repeated with other rows."""
+        """Step 2 alone, after `learn_groups`. It can be repeated with other rows."""
         check_is_fitted(self, "weights_")
         known = self.classes_
         sample, points = self._rows(P, y, sample_weight, features, learned=True)
         if not np.array_equal(known, self.classes_):
-            rule = (
-                f"must have the classes that the groups were learned with, {known.tolist()};"
-                " name them all in `classes`"
+            raise InputError(
+                "y",
+                f"must have the classes that the groups were learned with, {known.tolist()}",
+                self.classes_.tolist(),
+                way_out=("name them all in ", Argument("classes")),
             )
-            raise InputError("y", rule, self.classes_.tolist())
         status = self._fit_members(*distinct(sample, points, self.seed))
         self.fit_report_ = fit_report(sample, self._calibrated(sample, points), *status)
         return self
@@ -203,11 +201,11 @@ class GroupCalibration(Calibrator):
         return sample, points[positive_weight(sample_weight, len(y))]
 
     def _points(self, sample: Sample, features: Any, n: int, learned: bool) -> np.ndarray:
-        """The features, or the log-probabilities if there are none. The choice is fixed once groups
-        are learned."""
+        """The features, or the log-probabilities if there are none. Learned groups need the same
+        again."""
         source = "outputs" if features is None else "features"
         if learned and source != self.grouped_by_:
-            rule = "must not be given" if features is not None else "must be given"
+            rule = "must be given" if features is None else "must not be given"
             raise InputError(
                 "features", f"{rule}: the groups were learned from the {self.grouped_by_}"
             )
@@ -247,12 +245,13 @@ class GroupCalibration(Calibrator):
                 )
             else:
                 words = "too few rows to split: groups and calibrators learn from the same rows; "
-        found, learned = self._learn(*first)
-        converged, status = self._fit_members(*second)
-        return converged and found, words + learned + status
+        grouped, remark = self._learn(*first)
+        calibrated, status = self._fit_members(*second)
+        return grouped and calibrated, words + remark + status
 
     def _learn(self, sample: Sample, points: np.ndarray) -> tuple[bool, str]:
-        """Learn W and the temperatures of all partitions."""
+        """Learn W and the temperatures of all partitions. Returns whether all searches converged,
+        and a remark for the status."""
         shape = (int(self.n_partitions), int(self.n_groups), points.shape[1])
         if self.start is None:
             starts = np.random.default_rng(self.seed).uniform(-1, 1, shape) / np.sqrt(shape[2])
@@ -267,20 +266,17 @@ class GroupCalibration(Calibrator):
             threadpool_limits(1, user_api="blas"),
             ThreadPoolExecutor(min(default_threads(), shape[0])) as pool,
         ):
-            found = list(pool.map(mixture.minimise, starts))
-        self.weights_ = np.array([one.weights for one in found])
-        self.intercepts_ = np.array([one.intercepts for one in found])
-        self.temperatures_ = np.array([one.temperatures for one in found])
-        failed = sum(not one.converged for one in found)
-        return (
-            not failed,
-            f"the search for {failed} of {shape[0]} partitions did not converge; "
-            if failed
-            else "",
-        )
+            groupings = list(pool.map(mixture.minimise, starts))
+        self.weights_ = np.array([grouping.weights for grouping in groupings])
+        self.intercepts_ = np.array([grouping.intercepts for grouping in groupings])
+        self.temperatures_ = np.array([grouping.temperatures for grouping in groupings])
+        failed = sum(not grouping.converged for grouping in groupings)
+        if not failed:
+            return True, ""
+        return False, f"the search for {failed} of {shape[0]} partitions did not converge; "
 
     def _fit_members(self, sample: Sample, points: np.ndarray) -> tuple[bool, str]:
-        """Fit a calibrator in every group with enough rows. Groups of the same rows share it."""
+        """Fit a calibrator in every group with enough rows. Groups with the same rows share one."""
         groups = self._groups(points)
         base = base_of(self.base)
         self.members_, self.member_of_ = [], np.full(self.temperatures_.shape, -1)
@@ -298,13 +294,15 @@ class GroupCalibration(Calibrator):
             if (
                 self.member_of_[u, g] < 0
                 and inside.any()
-                and worse(sample.take(inside), float(self.temperatures_[u, g]))
+                and _increases_loss(sample.take(inside), float(self.temperatures_[u, g]))
             ):
                 self.spare_temperatures_[u, g] = 1.0
         return self._status(groups)
 
     def _status(self, groups: np.ndarray) -> tuple[bool, str]:
-        partitions = len(np.unique(np.array([same_partition(one) for one in groups]), axis=0))
+        partitions = len(
+            np.unique(np.array([_numbered_by_first_row(one) for one in groups]), axis=0)
+        )
         status = f"{len(groups)} partitions ({partitions} different)"
         few = self.member_of_ < 0
         if few.any():
@@ -345,7 +343,7 @@ class GroupCalibration(Calibrator):
             votes[self.member_of_[u][group], np.arange(len(sample))] += 1
             for g in np.flatnonzero(self.member_of_[u] < 0):
                 rows = np.flatnonzero(group == g)
-                total[rows] += with_temperature(
+                total[rows] += _with_temperature(
                     sample.log_probs[rows], self.spare_temperatures_[u, g]
                 )
         for member, count in zip(self.members_, votes[:-1], strict=True):
@@ -358,94 +356,23 @@ class GroupCalibration(Calibrator):
         return total
 
 
-def with_temperature(log_probs: np.ndarray, temperature: float) -> np.ndarray:
+def _with_temperature(log_probs: np.ndarray, temperature: float) -> np.ndarray:
     return softmax(log_probs / temperature, axis=1)
 
 
-def worse(sample: Sample, temperature: float) -> bool:
+def _increases_loss(sample: Sample, temperature: float) -> bool:
     """Whether a temperature increases the log loss."""
-    return log_score(with_temperature(sample.log_probs, temperature), sample) > log_score(
+    return log_score(_with_temperature(sample.log_probs, temperature), sample) > log_score(
         sample.probs, sample
     )
 
 
-def same_partition(groups: np.ndarray) -> np.ndarray:
+def _numbered_by_first_row(groups: np.ndarray) -> np.ndarray:
     """Groups numbered in the order of their first rows, so that equal partitions have equal
     numbers.
 
-    >>> same_partition(np.array([2, 0, 2, 1]))
+    >>> _numbered_by_first_row(np.array([2, 0, 2, 1]))
     array([0, 1, 0, 2])
     """
     _, first, codes = np.unique(groups, return_index=True, return_inverse=True)
     return np.argsort(np.argsort(first))[codes]
-
-
-def feature_table(features: Any, n: int | None, d: int | None) -> np.ndarray:
-    """Features as [n, d] in float64, checked."""
-    table = as_numbers(features, "features").astype(np.float64)
-    table = table[:, None] if table.ndim == 1 else table
-    if table.ndim != 2 or table.shape[1] == 0 or len(table) != (len(table) if n is None else n):
-        rule = (
-            "must be [rows, features]" if n is None else f"must be [rows, features] with {n} rows"
-        )
-        raise InputError("features", rule, f"has shape {table.shape}")
-    if d is not None and table.shape[1] != d:
-        raise InputError(
-            "features",
-            f"must have the {d} columns that the groups were learned from",
-            table.shape[1],
-        )
-    strange = ~(np.abs(table) <= LARGEST)
-    if strange.any():
-        row, column = np.argwhere(strange)[0]
-        raise InputError(
-            "features", f"must be finite and within +-{LARGEST:g}", table[row, column], row=int(row)
-        )
-    return table
-
-
-def distinct(sample: Sample, points: np.ndarray, seed: int) -> tuple[Sample, np.ndarray]:
-    """The distinct rows with their weights added, in an order that depends only on their values and
-    the seed."""
-    keys = row_keys(seed, sample.codes[:, None], sample.values, points)
-    order = np.argsort(keys, kind="stable")
-    sample, points, keys = sample.take(order), points[order], keys[order]
-    again = np.flatnonzero(keys[1:] == keys[:-1]) + 1
-    same = (sample.codes[again] == sample.codes[again - 1]) & (
-        points[again] == points[again - 1]
-    ).all(axis=1)
-    same &= (sample.values[again] == sample.values[again - 1]).all(axis=1)
-    firsts = np.delete(np.arange(len(keys)), again[same])
-    weights = np.add.reduceat(sample.weights, firsts)
-    return Sample(sample.values[firsts], sample.from_logits, sample.codes[firsts], weights), points[
-        firsts
-    ]
-
-
-def row_keys(seed: int, *tables: np.ndarray) -> np.ndarray:
-    """A 64-bit hash of each row (SplitMix64, Steele et al. 2014, figure 16).
-
-    >>> np.unique(row_keys(0, np.array([[0.0, 1.0], [1.0, 0.0], [-0.0, 1.0]]))).size
-    2
-    """
-    keys = np.full(len(tables[0]), seed, np.uint64)
-    for table in tables:
-        for column in table.T:
-            keys ^= (column.astype(np.float64) + 0.0).view(np.uint64)  # -0.0 becomes 0.0
-            keys += np.uint64(0x9E3779B97F4A7C15)
-            keys = (keys ^ (keys >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
-            keys = (keys ^ (keys >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-            keys ^= keys >> np.uint64(31)
-    return keys
-
-
-def first_share(sample: Sample, share: float) -> np.ndarray:
-    """The rows that make up the first share of the weight of each class."""
-    chosen = np.zeros(len(sample), bool)
-    for code in np.unique(sample.codes):
-        rows = np.flatnonzero(sample.codes == code)
-        weights = sample.weights[rows]
-        middle = (np.cumsum(weights) - weights / 2) / weights.sum()
-        # a row that sits on the border does so whatever its weight's rounding
-        chosen[rows] = middle < share - 1e-9
-    return chosen

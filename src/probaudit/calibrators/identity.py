@@ -6,12 +6,12 @@ from typing import Any
 
 import numpy as np
 
-from ..kernels.tempering import keep_argmax
+from ..kernels.scaled_softmax import keep_argmax
 from .base import Calibrator, Sample
 
 
 class Identity(Calibrator):
-    """The original probabilities, each row scaled to sum to 1.
+    """Keeps the original probabilities: q = p, each row scaled to sum to 1.
 
     >>> Identity().fit([0.2, 0.7], [0, 1]).predict_proba([0.25])
     array([[0.75, 0.25]])

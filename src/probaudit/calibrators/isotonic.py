@@ -1,4 +1,4 @@
-"""Isotonic regression: one class at a time, or all coordinates together."""
+"""Isotonic regression: a curve for each class, or one curve for all classes."""
 
 from __future__ import annotations
 
@@ -8,24 +8,24 @@ from typing import Any, ClassVar
 import numpy as np
 
 from ..errors import InputError
-from ..kernels.pooling import pool_adjacent_violators, read_curve
+from ..kernels.isotonic import pool_adjacent_violators, read_curve
 from .base import Calibrator, Sample
 from .one_vs_rest import CERTAIN, OneVsRestCalibrator, by_output, share_out
 
 
 class IsotonicCalibration(OneVsRestCalibrator):
-    """The non-decreasing curve nearest to the labels, by pooling adjacent violators (Ayer et al.
-    1955; Zadrozny & Elkan 2002).
+    """Fits a non-decreasing curve to each class against the rest, with the least squared error to
+    the labels.
 
-    With two classes it is the best non-decreasing curve for every proper score (Brümmer 2010).
-    Equal outputs are pooled first. The curve is linear between pools and constant beyond the
+    The algorithm is pool adjacent violators (Ayer et al. 1955), its use for calibration that of
+    Zadrozny & Elkan 2002. With two classes the curve is optimal for every proper score (Brümmer
+    2010). Equal outputs are pooled first. The curve is linear between pools and constant beyond the
     outputs of the fit.
 
-    finite : a pool without hits has probability 0, and a new hit there costs an infinite log loss.
-        With `finite`, one more hit and one more miss are counted at the lowest and at the highest
-        output, so that a pool of n misses gets 1 / (n + 2), Laplace's rule, and the curve still
-        does not decrease. Off by default: the curve is then that of other packages, and the status
-        reports such pools.
+    finite : count one more hit and one more miss at the lowest and at the highest output. A pool of
+        n misses then gets 1 / (n + 2) (Laplace's rule of succession), and the curve still does not
+        decrease. Otherwise such a pool has probability 0, a new hit there costs an infinite log
+        loss, and the status says so. Off by default, as in other packages.
 
     >>> model = IsotonicCalibration().fit([0.1, 0.2, 0.3, 0.4, 0.5], [0, 1, 0, 1, 1])
     >>> model.predict_proba([0.2, 0.35, 0.9])[:, 1].round(3)
@@ -43,29 +43,32 @@ class IsotonicCalibration(OneVsRestCalibrator):
         return "isotonic, kept off 0 and 1" if self.finite else "isotonic regression"
 
     def _curve(
-        self, shown: np.ndarray, hits: np.ndarray, weights: np.ndarray
+        self, inputs: np.ndarray, hits: np.ndarray, weights: np.ndarray
     ) -> tuple[np.ndarray, str]:
         if self.finite:
-            shown = np.append(shown, [shown.min(), shown.max()])
+            inputs = np.append(inputs, [inputs.min(), inputs.max()])
             hits, weights = np.append(hits, [1.0, 1.0]), np.append(weights, [2.0, 2.0])
-        knots = pool_adjacent_violators(*by_output(shown, hits, weights))
+        knots = pool_adjacent_violators(*by_output(inputs, hits, weights))
         certain = knots[1, 0] == 0 or knots[1, -1] == 1
         return knots, CERTAIN if certain else ""
 
-    def _read(self, curve: np.ndarray, shown: np.ndarray) -> np.ndarray:
-        return read_curve(curve, shown)
+    def _apply(self, curve: np.ndarray, inputs: np.ndarray) -> np.ndarray:
+        return read_curve(curve, inputs)
 
 
 class IRM(Calibrator):
-    """Isotonic regression for many classes: one non-decreasing curve for the probabilities of all
-    classes together, fitted to all n K pairs of a probability and whether its class was the true
-    one; rows are then scaled to sum to 1 (Zhang et al. 2020, Mix-n-Match, section 3.3).
+    """Fits one non-decreasing curve to the probabilities of all classes together: isotonic
+    regression for many classes (Zhang, Kailkhura & Han 2020, Mix-n-Match, section 3.3).
 
-    strict : mix the curve with the identity, (1 - epsilon) curve + epsilon p. It then increases
-        strictly, and the order of classes never changes. If rounding makes the most probable class
-        equal to another, it is raised to the next floating-point number, so that the argmax never
-        changes. In the code of Zhang et al. 2020 it can (see Yang et al. 2023, footnote 3).
-    epsilon : the identity's share, if strict.
+    The curve is fitted to all n K pairs of a probability and whether its class is the true one.
+    Rows are then scaled to sum to 1.
+
+    strict : mix the curve with the identity, (1 - epsilon) curve(p) + epsilon p. It then increases
+        strictly, so that the order of the classes never changes. If rounding makes another class
+        equal to the most probable one, the latter is raised to the next floating-point number. In
+        the code of Zhang et al. 2020 the most probable class can change (see Yang et al. 2023,
+        footnote 3).
+    epsilon : the weight of the identity, if strict.
 
     >>> P = [[0.5, 0.3, 0.2], [0.2, 0.5, 0.3], [0.6, 0.3, 0.1], [0.1, 0.1, 0.8]]
     >>> IRM(strict=False).fit(P, [0, 1, 1, 2]).predict_proba([[0.6, 0.3, 0.1]]).round(3).tolist()
@@ -111,10 +114,10 @@ class IRM(Calibrator):
             return share_out(curve, sample.probs, [])
         q = (1 - self.epsilon) * curve + self.epsilon * sample.probs
         q /= q.sum(axis=1, keepdims=True)
-        return keep_argmax(q, sample.values)
+        return _keep_argmax(q, sample.values)
 
 
-def keep_argmax(q: np.ndarray, values: np.ndarray) -> np.ndarray:
+def _keep_argmax(q: np.ndarray, values: np.ndarray) -> np.ndarray:
     """Raise the most probable class of `values` above the others of its row where it is no longer
     the most probable in `q`."""
     top = values.argmax(axis=1)

@@ -1,5 +1,4 @@
-"""Calibrators that are linear in the scores: a scale for each class, a matrix, a sigmoid for each
-class."""
+"""Calibrators that are linear in the scores: vector, matrix and Platt scaling."""
 
 from __future__ import annotations
 
@@ -24,11 +23,12 @@ TINY = float(np.finfo(np.float64).tiny)
 
 
 class VectorScaling(SummedCalibrator):
-    """p ~ softmax(a z + b), z log-probabilities: a scale and a bias for each class (Guo et al.
-    2017, section 4.2).
+    """Scales the score of each class and adds a bias: softmax(a z + b), where z are
+    log-probabilities (Guo et al. 2017, section 4.2).
 
-    Logits are converted to log-probabilities: a constant added to a row of logits then has no
-    effect. Biases of the classes with rows have mean zero. A class without rows keeps a = 1, b = 0.
+    a and b minimise the log loss, which is convex in them. Logits are converted to
+    log-probabilities, so that a constant added to a row of logits has no effect. Biases of the
+    classes with rows have mean zero. A class without rows keeps a = 1, b = 0.
 
     >>> P = np.array([[0.9, 0.1], [0.9, 0.1], [0.9, 0.1], [0.1, 0.9], [0.1, 0.9]])
     >>> model = VectorScaling().fit(P, [0, 0, 1, 1, 0])
@@ -70,25 +70,29 @@ class VectorScaling(SummedCalibrator):
             scale[present], bias[present] = x.reshape(2, -1)
             return scale, bias
 
-        found = descend(evaluate, np.repeat([starting_scale(rows), 0.0], len(present)), flat=FLAT)
-        improved = found.value <= rows.raw[0] + ROUNDING
-        self.scale_, self.bias_ = unfold(found.at) if improved else (np.ones(K), np.zeros(K))
-        return found.converged, search_status(found, improved)
+        start = np.repeat([starting_scale(rows), 0.0], len(present))
+        minimum = descend(evaluate, start, flat=FLAT)
+        improved = minimum.value <= rows.raw[0] + ROUNDING
+        self.scale_, self.bias_ = unfold(minimum.at) if improved else (np.ones(K), np.zeros(K))
+        return minimum.converged, search_status(minimum, improved)
 
     def _transform(self, sample: Sample) -> np.ndarray:
         return softmax(sample.log_probs * self.scale_ + self.bias_, axis=1)
 
 
 class MatrixScaling(SummedCalibrator):
-    """p ~ softmax(W z + b), z log-probabilities (Guo et al. 2017, section 4.2), an affine map of
-    all scores.
+    """Applies an affine map to all scores: softmax(W z + b), where z are log-probabilities (Guo et
+    al. 2017, section 4.2).
 
-    With K^2 + K parameters it overfits unless there are many rows, hence two penalties, times `l2`:
-    penalty="l2", the squares of W - I and b, which shrinks towards the identity; penalty="odir",
-    the mean square of W off its diagonal and that of b (ODIR; Kull et al. 2019, section 3.3).
+    l2 : the strength of the penalty. Without one, K^2 + K parameters overfit unless there are many
+        rows.
+    penalty : "l2", the sum of squares of W - I and b, which shrinks towards the identity; or
+        "odir", the mean square of W off its diagonal plus that of b (off-diagonal and intercept
+        regularisation; Kull et al. 2019, section 3.3).
 
-    A vector added to every row of W has no effect, so without a penalty the columns of W and b keep
-    their mean over the classes with rows. A class without rows keeps its row of the identity.
+    W and b minimise the log loss plus the penalty, which is convex in them. A vector added to every
+    row of W has no effect. Without a penalty, the columns of W and b therefore keep their mean over
+    the classes with rows. A class without rows keeps its row of the identity.
 
     >>> P = np.array([[0.9, 0.1], [0.9, 0.1], [0.9, 0.1], [0.1, 0.9], [0.1, 0.9]])
     >>> MatrixScaling(l2=1e6).fit(P, [0, 0, 1, 1, 0]).predict_proba([[0.9, 0.1]]).round(4)
@@ -118,7 +122,7 @@ class MatrixScaling(SummedCalibrator):
 
     def _check_choices(self) -> None:
         if not 0 <= self.l2 < np.inf:
-            raise InputError("l2", "must be a finite number, not negative", self.l2)
+            raise InputError("l2", "must be a finite number, at least 0", self.l2)
         if self.penalty not in ("l2", "odir"):
             raise InputError("penalty", 'must be "l2" or "odir"', repr(self.penalty))
 
@@ -145,13 +149,13 @@ class MatrixScaling(SummedCalibrator):
             )
 
         start = starting_scale(rows) * identity[present].T if self.l2 == 0 else identity[present].T
-        found = descend(evaluate, start.ravel(), flat=FLAT)
-        improved = found.value <= rows.raw[0] + ROUNDING
+        minimum = descend(evaluate, start.ravel(), flat=FLAT)
+        improved = minimum.value <= rows.raw[0] + ROUNDING
         full = identity.copy()
         if improved:
-            full[present] = found.at.reshape(K + 1, -1).T
+            full[present] = minimum.at.reshape(K + 1, -1).T
         self.matrix_, self.bias_ = full[:, :K].copy(), full[:, K].copy()
-        return found.converged, search_status(found, improved)
+        return minimum.converged, search_status(minimum, improved)
 
     def _costs(self, K: int) -> np.ndarray:
         """The penalty on each parameter's squared distance from the identity, [K, K + 1]."""
@@ -167,8 +171,8 @@ class MatrixScaling(SummedCalibrator):
 
 
 class PlattScaling(SummedCalibrator):
-    """p = 1 / (1 + e^-(a s + c)), s the log-odds log p - log(1 - p) of a class (Platt 1999, section
-    2.2).
+    """Fits a sigmoid to the log odds of each class: 1 / (1 + e^-(a s + c)), where s = log p - log(1
+    - p) (Platt 1999, section 2.2).
 
     smooth : fit to Platt's targets (N+ + 1) / (N+ + 2) and 1 / (N- + 2) instead of 1 and 0. N are
         sums of weights, so that a row of weight 2 counts as two rows.
@@ -212,7 +216,7 @@ class PlattScaling(SummedCalibrator):
             }
 
         bounds = {"low": -STEEPEST, "high": STEEPEST}
-        found = abreast(
+        minima = abreast(
             {
                 k: descent(np.array([a, 0.0]), memory=0, **bounds)
                 for k, a in zip(labels, starts, strict=True)
@@ -220,11 +224,11 @@ class PlattScaling(SummedCalibrator):
             evaluate,
         )
         self.slope_, self.intercept_ = np.ones(K), np.zeros(K)
-        for k, minimum in found.items():
+        for k, minimum in minima.items():
             self.slope_[k], self.intercept_[k] = minimum.at
         if K == 2:
             self.slope_[0], self.intercept_[0] = self.slope_[1], -self.intercept_[1]
-        converged = all(minimum.converged for minimum in found.values())
+        converged = all(minimum.converged for minimum in minima.values())
         steepest = [str(k) for k in labels if abs(self.slope_[k]) == STEEPEST]
         if steepest:
             return converged, f"slope at its bound of {STEEPEST:g} in column {', '.join(steepest)}"
@@ -241,7 +245,7 @@ class PlattScaling(SummedCalibrator):
 
 @dataclass(frozen=True, eq=False)
 class Weighed:
-    """Rows of log-probabilities z: their log loss and the terms of its derivatives."""
+    """Rows of log-probabilities z, weighted: their log loss and the terms of its derivatives."""
 
     sample: Sample
 
@@ -259,8 +263,8 @@ class Weighed:
         return self.features**2
 
     def score(self, u: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """The sum of the log losses of softmax(u); by row and class, its first derivative and the
-        diagonal of its second."""
+        """The sum of the log losses of softmax(u); for each row and class, the first derivative
+        with respect to u and the diagonal of the second."""
         rows, weights = np.arange(len(u)), self.sample.weights
         log_p = log_softmax(u, axis=1)
         p = np.exp(log_p)
@@ -271,8 +275,8 @@ class Weighed:
 
 
 def vector_sums(scale: np.ndarray, bias: np.ndarray, rows: Weighed) -> list[np.ndarray]:
-    """The log loss of softmax(a z + b); its derivatives, and the diagonal of the second, in a and
-    b, [2, K]."""
+    """The summed log loss of softmax(a z + b), its gradient and the diagonal of its Hessian with
+    respect to (a, b), [2, K] each."""
     z = rows.sample.log_probs
     value, wrong, spread = rows.score(z * scale + bias)
     first = np.stack([np.einsum("nk,nk->k", wrong, z), wrong.sum(axis=0)])
@@ -281,8 +285,8 @@ def vector_sums(scale: np.ndarray, bias: np.ndarray, rows: Weighed) -> list[np.n
 
 
 def matrix_sums(map_: np.ndarray, present: np.ndarray, rows: Weighed) -> list[np.ndarray]:
-    """The log loss if classes with rows have the scores W z + b; its derivatives, and the diagonal
-    of the second, in (W, b)."""
+    """The summed log loss where the classes with rows have the scores W z + b, its gradient and the
+    diagonal of its Hessian with respect to (W, b)."""
     u = rows.sample.log_probs.copy()
     u[:, present] = rows.features @ map_.T
     value, wrong, spread = rows.score(u)
@@ -318,9 +322,9 @@ def square_sums(labels: list[int], rows: LogOdds) -> list[np.ndarray]:
 def sigmoid_sums(
     asked: dict[int, np.ndarray], targets: dict[int, tuple[float, float]], rows: LogOdds
 ) -> list[np.ndarray]:
-    """For each requested class, with slope a and intercept c: the cross-entropy of 1 / (1 + e^-(a s
-    + c)) to its targets, the derivatives in a and c, and the second ones in aa, ac and cc,
-    [classes, 6]."""
+    """For each requested class, with slope a and intercept c, [classes, 6]: the cross-entropy
+    between its targets and 1 / (1 + e^-(a s + c)), the derivatives with respect to a and c, and the
+    second derivatives aa, ac and cc."""
     sums, weights = np.empty((len(asked), 6)), rows.sample.weights
     for place, (k, (slope, intercept)) in enumerate(asked.items()):
         s = rows.by_class[k]
@@ -343,8 +347,8 @@ def sigmoid_point(
 
 @dataclass(frozen=True)
 class Diagonal:
-    """The diagonal of the second derivatives, [groups, classes]. Parameters of the groups in
-    `centred` keep their mean."""
+    """The diagonal of the Hessian, [parameters, classes]. The parameters in the rows `centred` keep
+    their mean over classes."""
 
     own: np.ndarray
     centred: slice
@@ -360,7 +364,7 @@ class Diagonal:
 
 @dataclass(frozen=True)
 class Pair:
-    """The second derivatives in a slope and an intercept."""
+    """The Hessian with respect to a slope and an intercept."""
 
     matrix: np.ndarray
 
@@ -372,12 +376,13 @@ class Pair:
 
 
 def starting_scale(rows: SoftmaxSums) -> float:
-    """Roughly the best common scale. Where all probabilities are 0 or 1, the curvature vanishes."""
+    """Roughly the best common scale. A search from 1 could fail: where all probabilities are 0 or
+    1, the curvature vanishes."""
     return float(bounded_minimum(rows.at_scale, 1.0, 1 / BOUNDS[1], 1 / BOUNDS[0], close=0.1).at)
 
 
 def log_odds(log_probs: np.ndarray) -> np.ndarray:
-    """log p - log(1 - p) of every class, also where p rounds to 1.
+    """log p - log(1 - p) of every class, precise also where p rounds to 1.
 
     >>> log_odds(np.log([[0.8, 0.1, 0.1]])).round(4)
     array([[ 1.3863, -2.1972, -2.1972]])
@@ -391,9 +396,9 @@ def log_odds(log_probs: np.ndarray) -> np.ndarray:
     return log_p - rest
 
 
-def search_status(found: Minimum, improved: bool) -> str:
+def search_status(minimum: Minimum, improved: bool) -> str:
     if not improved:
         return "identity: no fit improves the log loss"
-    if found.value < SEPARATED:
+    if minimum.value < SEPARATED:
         return "the outputs separate the classes without error"
-    return f"{'converged' if found.converged else 'did not converge'} in {found.steps} steps"
+    return f"{'converged' if minimum.converged else 'did not converge'} in {minimum.steps} steps"

@@ -11,13 +11,13 @@ from .base import Calibrator, Sample
 
 
 class MeanReplacement(Calibrator):
-    """Every row gets the accuracy of the calibration rows as its confidence: the most probable
-    class has it, and the others share the rest equally (Chidambaram & Ge 2024, section 3, MRR). The
-    top-label calibration error is near 0, while the log loss and the Brier score are bad. Use it as
-    a control, not in production.
+    """Replaces every confidence by the accuracy a of the calibration rows.
 
-    The most probable class does not change if the accuracy is above 1 / K. Otherwise it does, and
-    the status says so.
+    The most probable class gets a, and each other class (1 - a) / (K - 1) (mean replacement
+    recalibration, MRR; Chidambaram & Ge 2024, section 3). The top-label calibration error is near
+    0, but the log loss and the Brier score are poor. Use it as a control, not in production.
+
+    The most probable class changes only if the accuracy is at most 1 / K; the status then says so.
 
     >>> P, y = [[0.6, 0.4], [0.7, 0.3], [0.3, 0.7], [0.4, 0.6]], [0, 1, 1, 1]
     >>> MeanReplacement().fit(P, y).predict_proba([[0.9, 0.1]]).tolist()

@@ -1,5 +1,5 @@
-"""Soft groups, each with a temperature: the objective from which group calibration learns a
-partition (Yang et al. 2023, Eq. 13-14)."""
+"""The mixture model from which group calibration learns a partition: soft groups, each with a
+temperature (Yang et al. 2023, Eq. 13-14)."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ SEARCH = {"maxiter": 1000, "maxfun": 2000, "maxcor": 100, "gtol": 1e-6, "ftol": 
 
 @dataclass(frozen=True)
 class Grouping:
-    """A learned partition."""
+    """A learned partition: the group scores W x + intercepts, and a temperature for each group."""
 
     weights: np.ndarray
     intercepts: np.ndarray
@@ -29,12 +29,12 @@ class Grouping:
 @dataclass(frozen=True, eq=False)
 class Mixture:
     """The penalised log loss of soft groups with a temperature each (Yang et al. 2023, Eq. 13 and
-    14). Arrays are transposed."""
+    14). Arrays have rows last, as the kernel reads them."""
 
-    points: np.ndarray  # [d, n]
-    logits: np.ndarray  # [K, n], the largest of each row 0
-    true_logits: np.ndarray
-    weights: np.ndarray  # of sum 1
+    points: np.ndarray  # [d, n], features
+    logits: np.ndarray  # [K, n], minus the largest of each row
+    true_logits: np.ndarray  # [n], those of the true classes
+    weights: np.ndarray  # [n], sum to 1
     penalty: float
     bias: bool
 
@@ -43,23 +43,23 @@ class Mixture:
         logits = np.ascontiguousarray(
             (sample.log_probs - sample.log_probs.max(axis=1, keepdims=True)).T
         )
-        weights = sample.weights / sample.weights.sum()
         return cls(
-            np.ascontiguousarray(points.T),
-            logits,
-            logits[sample.codes, np.arange(len(sample))],
-            weights,
-            penalty,
-            bias,
+            points=np.ascontiguousarray(points.T),
+            logits=logits,
+            true_logits=logits[sample.codes, np.arange(len(sample))],
+            weights=sample.weights / sample.weights.sum(),
+            penalty=penalty,
+            bias=bias,
         )
 
     def minimise(self, start: np.ndarray) -> Grouping:
+        """The partition that L-BFGS reaches from W = start, [groups, d]."""
         groups, size = len(start), start.size
         theta = np.concatenate(
             [start.ravel(), np.zeros(groups if self.bias else 0), np.full(groups, np.log(START))]
         )
         bounds = [(None, None)] * (len(theta) - groups) + [tuple(np.log(BOUNDS))] * groups
-        found = minimize(
+        minimum = minimize(
             self.loss,
             theta,
             args=(groups,),
@@ -68,14 +68,14 @@ class Mixture:
             bounds=bounds,
             options=SEARCH,
         )
-        weights, intercepts, temperatures = np.split(found.x, [size, len(theta) - groups])
+        weights, intercepts, temperatures = np.split(minimum.x, [size, len(theta) - groups])
         intercepts = intercepts if self.bias else np.zeros(groups)
         return Grouping(
-            weights.reshape(start.shape), intercepts, np.exp(temperatures), bool(found.success)
+            weights.reshape(start.shape), intercepts, np.exp(temperatures), bool(minimum.success)
         )
 
     def loss(self, theta: np.ndarray, groups: int) -> tuple[float, np.ndarray]:
-        """The loss and its gradient in W, intercepts (if any) and log T."""
+        """The loss and its gradient with respect to W, the intercepts (if any) and log T."""
         size = groups * len(self.points)
         W, intercepts, betas = (
             theta[:size].reshape(groups, -1),

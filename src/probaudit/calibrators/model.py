@@ -19,10 +19,9 @@ from sklearn.utils.validation import (
     has_fit_parameter,
 )
 
-from ..errors import InputError
-from .base import Calibrator, FitReport
-from .combining import check_calibrator
-from .fitting.folding import fold_numbers
+from ..errors import Argument, InputError
+from .base import Calibrator, FitReport, checked_calibrator
+from .folds import fold_numbers
 from .temperature import BiasCorrectedTemperature
 
 METHODS = ("predict_proba", "decision_function")
@@ -31,21 +30,23 @@ METHODS = ("predict_proba", "decision_function")
 class CalibratedModel(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     """A classifier with calibrated probabilities.
 
-    Copies of `estimator` are fitted to all folds but one. Their pooled outputs for the folds left
-    out fit the calibrator. It is applied to the outputs of one more copy, fitted to all rows.
+    The calibrator is fitted to out-of-fold outputs: for each fold, a copy of `estimator` is fitted
+    to the other folds. The calibrator is then applied to the outputs of a final copy, fitted to all
+    rows.
 
     estimator : a scikit-learn classifier.
     calibrator : BiasCorrectedTemperature unless given. Its `from_logits` and `classes` follow from
         `method` and from y.
-    cv : the number of random folds, or what scikit-learn's `check_cv` takes. With `clusters` in
-        `fit`, the rows of a cluster share a fold.
-    stratify : whether folds have the class frequencies of all rows; goes with a number of folds.
-    method : the estimator's outputs to be calibrated: "predict_proba", or "decision_function" as
+    cv : the number of random folds, or whatever scikit-learn's `check_cv` accepts. With `clusters`
+        in `fit`, the rows of a cluster share a fold.
+    method : which outputs of the estimator to calibrate: "predict_proba", or "decision_function" as
         logits.
-    seed : of the folds.
+    stratify : whether folds have the class frequencies of all rows; needs a number of folds.
+    seed : the seed of the folds.
 
-    A copy without training rows of a class gives it probability 0, or its lowest score. Its outputs
-    for rows of that class do not resemble those of the final model, and are left out.
+    A copy without training rows of a class gives it probability 0, or the lowest score of the row.
+    For rows of that class, these outputs are unlike those of the final model, so that the
+    calibrator is fitted without them.
 
     >>> from sklearn.datasets import load_iris
     >>> from sklearn.naive_bayes import GaussianNB
@@ -83,19 +84,23 @@ class CalibratedModel(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):  # ty
         clusters : one value per row; rows with the same value are dependent and share a fold.
         """
         if self.method not in METHODS:
-            raise InputError(
-                "method", 'must be "predict_proba" or "decision_function"', repr(self.method)
-            )
-        calibrator = BiasCorrectedTemperature() if self.calibrator is None else self.calibrator
-        check_calibrator(calibrator, "calibrator")
+            rule = 'must be "predict_proba" or "decision_function"'
+            raise InputError("method", rule, repr(self.method))
+        calibrator = checked_calibrator(
+            BiasCorrectedTemperature() if self.calibrator is None else self.calibrator, "calibrator"
+        )
         if calibrator.takes == "groups":
-            rule = "must not need groups; fit such a calibrator to the outputs of the model"
-            raise InputError("calibrator", rule, type(calibrator).__name__)
+            raise InputError(
+                "calibrator",
+                "must not need groups",
+                type(calibrator).__name__,
+                way_out=("fit it to the outputs of the model",),
+            )
         check_classification_targets(y)
         X, y, clusters = indexable(X, y, clusters)
         y = column_or_1d(y, warn=True)
         if _num_samples(X) == 0:
-            raise InputError("X", "needs rows; found 0 sample(s)")
+            raise InputError("X", "must have at least one row", "0 sample(s)")
         weights = np.ones(len(y))
         if sample_weight is not None:
             weights = np.asarray(
@@ -104,25 +109,20 @@ class CalibratedModel(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):  # ty
         counted = np.flatnonzero(weights > 0)
         self.classes_, codes = np.unique(y[counted], return_inverse=True)
         if len(self.classes_) < 2:
-            raise InputError(
-                "y",
-                "needs rows of two classes or more; found one class",
-                f"{self.classes_.tolist()}",
-            )
+            only = f"one class, {self.classes_.tolist()}"
+            raise InputError("y", "needs rows of two classes or more", only)
         passed = None if sample_weight is None else weights
-        outputs = self._left_out(X, y, passed, clusters, counted)
+        outputs = self._out_of_fold(X, y, passed, clusters, counted)
         rows = counted[np.isfinite(outputs[counted, codes])]
         self.calibrator_ = clone(calibrator).set_params(
             from_logits=self.method == "decision_function", classes=self.classes_.tolist()
         )
         self.calibrator_.fit(self._completed(outputs[rows]), y[rows], weights[rows])
-        found = self.calibrator_.fit_report_
-        lost = len(counted) - len(rows)
-        self.fit_report_ = (
-            replace(found, status=f"{lost} rows have no out-of-fold output; {found.status}")
-            if lost
-            else found
-        )
+        report, lost = self.calibrator_.fit_report_, len(counted) - len(rows)
+        if lost:
+            status = f"{lost} rows have no out-of-fold output; {report.status}"
+            report = replace(report, status=status)
+        self.fit_report_ = report
         self.estimator_ = self._fitted(X, y, passed, counted)
         for name in ("n_features_in_", "feature_names_in_"):
             if hasattr(self.estimator_, name):
@@ -148,8 +148,8 @@ class CalibratedModel(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):  # ty
         return model.fit(*part)
 
     def _outputs(self, model: Any, X: Any) -> np.ndarray:
-        """The outputs of a model, one column for each of its classes. A single column of scores is
-        that of the second of two classes."""
+        """The outputs of a model, one column for each of its classes. A single column of scores
+        belongs to the second of two classes."""
         outputs = np.asarray(getattr(model, self.method)(X))
         if outputs.ndim == 1:
             outputs = np.column_stack([np.zeros(len(outputs)), outputs])
@@ -159,7 +159,7 @@ class CalibratedModel(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):  # ty
             raise InputError("estimator", rule, f"has shape {outputs.shape}")
         return outputs
 
-    def _left_out(
+    def _out_of_fold(
         self, X: Any, y: np.ndarray, weights: np.ndarray | None, clusters: Any, counted: np.ndarray
     ) -> np.ndarray:
         """Out-of-fold outputs, [n, K]; NaN where there are none."""
@@ -167,15 +167,16 @@ class CalibratedModel(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):  # ty
         for train, test in self._folds(X, y, clusters, counted):
             test = np.intersect1d(test, counted)
             if not np.isnan(outputs[test]).all():
-                raise InputError("cv", "must leave each row out once at most")
+                raise InputError("cv", "must put each row into one test fold at most")
             train = train[np.isin(train, counted)]
             present = np.unique(y[train])
             if len(present) < 2 or not len(test):
                 continue
-            found = self._outputs(self._fitted(X, y, weights, train), _safe_indexing(X, test))
-            outputs[np.ix_(test, np.searchsorted(self.classes_, present))] = found
+            columns = np.searchsorted(self.classes_, present)
+            model = self._fitted(X, y, weights, train)
+            outputs[np.ix_(test, columns)] = self._outputs(model, _safe_indexing(X, test))
         if np.isnan(outputs).all():
-            raise InputError("cv", "needs a fold whose other rows are of two classes or more")
+            raise InputError("cv", "needs a fold whose training rows have two classes or more")
         return outputs
 
     def _completed(self, outputs: np.ndarray) -> np.ndarray:
@@ -188,13 +189,14 @@ class CalibratedModel(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):  # ty
     def _folds(
         self, X: Any, y: np.ndarray, clusters: Any, counted: np.ndarray
     ) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-        """Rows to fit and rows left out."""
+        """The training and test rows of each fold."""
         if not isinstance(self.cv, (int, np.integer)):
             if self.stratify:
                 raise InputError(
                     "stratify",
-                    "needs a number of folds in `cv`; or pass a splitter that stratifies",
+                    "needs a number of folds in `cv`",
                     repr(self.cv)[:80],
+                    way_out=("pass a number of folds or a stratified splitter as ", Argument("cv")),
                 )
             yield from check_cv(self.cv, y, classifier=True).split(X, y, clusters)
             return

@@ -16,10 +16,12 @@ CERTAIN = "some probabilities are exactly 0 or 1, so that new rows can have an i
 def by_output(
     outputs: np.ndarray, hits: np.ndarray, weights: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Rows of one event sorted by output in [0, 1]; hits are the weight of the row or 0.
+    """The rows of one event, sorted by their output in [0, 1]. A hit is the weight of the row, a
+    miss 0.
 
-    If all weights are equal, the hit of a row becomes a bit below the bits of its output, of which
-    the upper two are free. A sort of these integers is several times as fast as an argsort.
+    If all weights are equal, whether a row is a hit becomes the lowest bit of an integer, below the
+    bits of its output, whose upper two are always 0. Sorting these integers is several times as
+    fast as an argsort.
     """
     if (weights == weights[0]).all():
         keys = np.sort(((outputs + 0.0).view(np.int64) << 1) | (hits > 0))
@@ -29,10 +31,10 @@ def by_output(
 
 
 def share_out(q: np.ndarray, probs: np.ndarray, unseen: list[int]) -> np.ndarray:
-    """Rows of `q` scaled to sum to 1. Unseen classes keep their probabilities; the others share the
-    rest in proportion to `q`.
+    """Rows of `q` scaled to sum to 1. Unseen classes keep their probabilities, and the others share
+    the rest in proportion to `q`.
 
-    A row in which `q` is 0 for all of them keeps its probabilities.
+    A row keeps its probabilities if `q` is 0 for all seen classes.
     """
     q[:, unseen] = 0
     total = q.sum(axis=1, keepdims=True)
@@ -46,11 +48,11 @@ def share_out(q: np.ndarray, probs: np.ndarray, unseen: list[int]) -> np.ndarray
 
 class CurvesOneVsRest(Calibrator):
     """A calibration curve for each class against the rest; rows are then scaled to sum to 1
-    (Zadrozny & Elkan 2002). With two classes the second has a curve and the first gets the
+    (Zadrozny & Elkan 2002). With two classes, the second has a curve and the first gets the
     remainder. A class without rows has no curve and keeps its probabilities.
 
-    A subclass learns a curve for each class, passes the curves to `_keep`, and implements `_read`,
-    which applies one. `_shown` gives the input of a curve.
+    A subclass learns a curve for each class, passes the curves to `_keep`, and implements `_apply`,
+    which applies one. `_inputs` gives the input of a curve.
     """
 
     _fitted: ClassVar[Mapping[str, Any]] = {"curves_": [(2, None)]}
@@ -59,18 +61,18 @@ class CurvesOneVsRest(Calibrator):
     curves_: list[np.ndarray]
 
     @abstractmethod
-    def _read(self, curve: np.ndarray, shown: np.ndarray) -> np.ndarray:
+    def _apply(self, curve: np.ndarray, inputs: np.ndarray) -> np.ndarray:
         """Probabilities of the class."""
 
-    def _shown(self, sample: Sample, label: int) -> np.ndarray:
+    def _inputs(self, sample: Sample, label: int) -> np.ndarray:
         return np.ascontiguousarray(sample.probs[:, label])
 
-    def _keep(self, found: Mapping[int, tuple[np.ndarray, str]]) -> str:
+    def _keep(self, curves: Mapping[int, tuple[np.ndarray, str]]) -> str:
         """Store the curves; returns their remarks as a status."""
         self.curves_ = []
         remarks: dict[str, list[str]] = {}
         for label in [1] if len(self.classes_) == 2 else range(len(self.classes_)):
-            curve, remark = found.get(label, (np.empty(0), "no rows, probabilities kept"))
+            curve, remark = curves.get(label, (np.empty(0), "no rows, probabilities kept"))
             self.curves_.append(curve)
             if remark:
                 remarks.setdefault(remark, []).append(str(self.classes_[label]))
@@ -92,13 +94,13 @@ class CurvesOneVsRest(Calibrator):
 
     def _transform(self, sample: Sample) -> np.ndarray:
         if sample.n_classes == 2:
-            q = self._read(self.curves_[0], self._shown(sample, 1))
+            q = self._apply(self.curves_[0], self._inputs(sample, 1))
             return np.column_stack([1 - q, q])
         unseen = [label for label, curve in enumerate(self.curves_) if curve.size == 0]
         q = np.zeros(sample.values.shape)
         for label, curve in enumerate(self.curves_):
             if curve.size:
-                q[:, label] = self._read(curve, self._shown(sample, label))
+                q[:, label] = self._apply(curve, self._inputs(sample, label))
         return share_out(q, sample.probs, unseen)
 
 
@@ -108,14 +110,14 @@ class OneVsRestCalibrator(CurvesOneVsRest):
 
     @abstractmethod
     def _curve(
-        self, shown: np.ndarray, hits: np.ndarray, weights: np.ndarray
+        self, inputs: np.ndarray, hits: np.ndarray, weights: np.ndarray
     ) -> tuple[np.ndarray, str]:
         """A curve from outputs, the weights of hits (0 for misses), and weights."""
 
     def _fit(self, sample: Sample) -> tuple[bool, str]:
-        found = {}
+        curves = {}
         for label in [1] if sample.n_classes == 2 else range(sample.n_classes):
             hits = np.where(sample.codes == label, sample.weights, 0.0)
             if hits.any():
-                found[label] = self._curve(self._shown(sample, label), hits, sample.weights)
-        return True, self._keep(found)
+                curves[label] = self._curve(self._inputs(sample, label), hits, sample.weights)
+        return True, self._keep(curves)

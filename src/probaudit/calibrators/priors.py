@@ -17,13 +17,14 @@ SMALL_CHANGE = 1e-10  # of any prior in a step
 
 
 class PriorCorrection(Calibrator):
-    """p_k deploy_k / train_k, scaled to sum to 1: right where only the class priors have changed
-    (Saerens, Latinne & Decaestecker 2002, equation 2.4).
+    """Reweights the classes for other priors: p_k deploy_k / train_k, scaled to sum to 1 (Saerens,
+    Latinne & Decaestecker 2002, equation 2.4). This is exact if only the class priors differ
+    between training and deployment.
 
-    train_priors : [K], the priors behind the probabilities; the class frequencies of the rows of
-        `fit` unless given. A class without rows then counts with its mean probability.
-    deploy_priors : [K], the priors where the probabilities are used. Without them the
-        probabilities stay the same until `adapt` estimates the priors from unlabelled rows.
+    train_priors : [K], the class priors of the training data; the class frequencies of the rows of
+        `fit` unless given, where a class without rows counts with its mean probability.
+    deploy_priors : [K], the class priors in deployment. Without them the probabilities do not
+        change until `adapt` estimates the priors from unlabelled rows.
 
     >>> model = PriorCorrection(train_priors=[0.5, 0.5], deploy_priors=[0.9, 0.1])
     >>> model = model.fit([[0.5, 0.5], [0.2, 0.8]], [0, 1])
@@ -63,22 +64,20 @@ class PriorCorrection(Calibrator):
                 raise InputError("train_priors", "must be above 0", self.train_priors_.tolist())
         if self.deploy_priors is None:
             self.deploy_priors_ = self.train_priors_.copy()
-            return (
-                True,
-                "deployment priors are unknown: nothing changes until `adapt` estimates them",
-            )
+            status = "deployment priors are unknown: nothing changes until `adapt` estimates them"
+            return True, status
         self.deploy_priors_ = _priors(self.deploy_priors, "deploy_priors", size)
         return True, "deployment priors as given"
 
     def adapt(self, P: Any, sample_weight: Any = None) -> Self:
         """Estimate the deployment priors from outputs without labels, by expectation maximisation
-        (Saerens et al. 2002, equation 2.9). The likelihood is concave in them, so that the
-        iteration converges to its maximum."""
+        (Saerens et al. 2002, equation 2.9). The log-likelihood is concave in the priors, so that
+        the iteration converges to its maximum."""
         check_is_fitted(self, "classes_")
         if self.deploy_priors is not None:
             raise InputError(
                 "deploy_priors",
-                "must be None for `adapt` to estimate them",
+                "must be None, so that `adapt` can estimate them",
                 repr(self.deploy_priors),
             )
         sample = self._sample(P)
@@ -122,11 +121,10 @@ class PriorCorrection(Calibrator):
 
 
 def _priors(values: Any, name: str, size: int) -> np.ndarray:
-    found = np.asarray(values, np.float64)
-    if found.shape != (size,):
-        raise InputError(
-            name, f"must have one number for each of the {size} classes", f"has shape {found.shape}"
-        )
-    if not (np.isfinite(found).all() and (found >= 0).all() and abs(found.sum() - 1) < 1e-6):
-        raise InputError(name, "must be finite, not negative, and sum to 1", found.tolist())
-    return found / found.sum()
+    priors = np.asarray(values, np.float64)
+    if priors.shape != (size,):
+        rule = f"must have one number for each of the {size} classes"
+        raise InputError(name, rule, f"has shape {priors.shape}")
+    if not (np.isfinite(priors).all() and (priors >= 0).all() and abs(priors.sum() - 1) < 1e-6):
+        raise InputError(name, "must be finite, not negative, and sum to 1", priors.tolist())
+    return priors / priors.sum()

@@ -1,8 +1,10 @@
-"""The calibrators, from the simplest to the most flexible. An entry here registers a calibrator:
-it can then be imported, saved, chosen by `select_calibrator`, and named on the command line.
+"""The calibrators, from the simplest to the most flexible. To add one:
 
-The name for people is `Calibrator.words()`. The ONNX map, if there is one, is registered for the
-class in `export.onnx_maps`.
+1. Write a subclass of `Calibrator` in a module of this package (see the contract in `base.py`).
+2. Add an `Entry` below: the class can then be imported, saved, selected and named in `--method`.
+3. Register its ONNX map in `export/onnx_maps.py`.
+4. List its options in `tests/calibrators/test_calibrator_contract.py`, and in `test_onnx.py`.
+5. Name it in README.md. Pages, `--method`, `select_calibrator` and audits read the table below.
 """
 
 from __future__ import annotations
@@ -20,8 +22,8 @@ if TYPE_CHECKING:
 
 CONTROL = "mean_replacement"
 ANY = math.inf
-# The defaults leave out calibrators with K^2 parameters beyond FEW classes, and those with a fit
-# for each class beyond SOME: they take long.
+# Slow calibrators are not default candidates: those with K^2 parameters for more than FEW_CLASSES,
+# those with a fit for each class for more than SOME_CLASSES.
 FEW_CLASSES = 20
 SOME_CLASSES = 200
 
@@ -32,7 +34,7 @@ class Method:
 
     options : keyword arguments of the class. base : the class fitted in each group.
     default_up_to : the number of classes up to which it is a default candidate; 0 for never.
-    role : only a "candidate" can be chosen. A "comparison" and the "control" are shown beside them.
+    role : only a "candidate" can be chosen. A "comparison" and the "control" are only shown.
     """
 
     name: str
@@ -45,7 +47,7 @@ class Method:
 @dataclass(frozen=True)
 class Entry:
     """A calibrator class, its module in this package, and its methods. needs : what the class uses
-    besides outputs."""
+    besides outputs, as its `takes`; repeated here so that the class need not be imported."""
 
     kind: str
     module: str
@@ -111,8 +113,9 @@ METHODS = {method.name: (entry, method) for entry in ENTRIES for method in entry
 
 def calibrator_class(kind: str) -> type[Calibrator]:
     """The class of a registered calibrator."""
-    found: type[Calibrator] = getattr(import_module(f".{CLASSES[kind]}", __package__), kind)
-    return found
+    module = import_module(f".{CLASSES[kind]}", __package__)
+    registered: type[Calibrator] = getattr(module, kind)
+    return registered
 
 
 def calibrator_named(name: str) -> Calibrator:

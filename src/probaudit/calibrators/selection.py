@@ -1,14 +1,11 @@
-"""Choose a calibrator: the simplest whose cross-validated score is within one standard error of
-the best.
+"""Choose a calibrator by cross-validation.
 
 `select_calibrator`, the audit's table of repairs, the loss budget and `probaudit calibrate` take
-their candidates from `default_candidates` and their choice from `choose_calibrator`, so that they
-cannot disagree.
+their candidates from `default_candidates`.
 """
 
 from __future__ import annotations
 
-import math
 import time
 import warnings
 from collections.abc import Mapping, Sequence
@@ -18,202 +15,26 @@ from typing import TYPE_CHECKING, Any, Unpack
 import numpy as np
 
 from ..calibration.errors import calibration_error
-from ..calibration.paired import half_width, quantile, ratio_influence, unit_terms
-from ..calibration.resampling import draw_units, sampling_units
+from ..calibration.resampling import quantile
 from ..choices.lenses import Classwise
 from ..choices.scores import Score, as_score
 from ..data.inputs import RowOptions, documents_row_options, rows_of
 from ..data.predictions import Predictions
 from ..errors import InputError
 from ..estimate import Estimate
-from ..scoring.intervals import Z95
 from ..text import counted
-from .calibration_loss import Outputs, checked_calibrator, folds_of, out_of_fold, shares
+from .folds import FOLDS, folds_of, out_of_fold
+from .one_standard_error import Choice, choose_calibrator, correction_words, mean_losses
+from .outputs import Outputs, shares
 from .registry import METHODS, calibrator_named
 
 if TYPE_CHECKING:
     from .base import Calibrator
 
-RESAMPLES = 200
-ROUNDING = 1e-9  # of a loss
-# Group calibration is the slowest. It is no default candidate for more outputs than this.
+# Group calibration, the slowest, is a default candidate only up to this number of outputs.
 MOST_GROUPED_VALUES = 2_000_000
 
-
-@dataclass(frozen=True, eq=False)
-class Choice:
-    """The outcome of the one-standard-error rule.
-
-    best, chosen : names of the candidate with the lowest mean loss, and of the simplest within one
-        standard error of it.
-    differences, errors : by name, the mean loss minus that of the best, and its standard error.
-    gain : the share of the loss that the chosen candidate removes, corrected for the choice, and
-        its 95% interval (see `corrected_gain`).
-    """
-
-    best: str
-    chosen: str
-    differences: dict[str, float]
-    errors: dict[str, float]
-    gain: tuple[float, float, float]
-
-    def tied(self, name: str) -> bool:
-        """Whether a candidate is within one standard error of the best."""
-        return self.differences[name] <= self.errors[name]
-
-
-def choose_calibrator(
-    losses: Mapping[str, np.ndarray],
-    before: np.ndarray,
-    share: np.ndarray,
-    clusters: np.ndarray | None,
-    *,
-    eligible: Sequence[str],
-    seed: int = 0,
-) -> Choice | None:
-    """The simplest calibrator within one standard error of the best, and what it gains.
-
-    losses : the out-of-fold loss of each row by calibrator, from the simplest to the most flexible.
-    before : the loss of each row before calibration.
-    share : the share of each row in the mean; the shares sum to 1.
-    clusters : the number of each row's cluster, if rows are dependent.
-    eligible : the names that may be chosen.
-
-    Returns None if no eligible calibrator has a finite mean loss.
-    """
-    names, matrix = list(losses), np.column_stack(list(losses.values()))
-    places = [place for place, name in enumerate(names) if name in eligible]
-    found = one_standard_error_rule(matrix, share, clusters, places)
-    if found is None:
-        return None
-    return Choice(
-        best=names[found.best],
-        chosen=names[found.chosen],
-        differences=dict(zip(names, found.differences.tolist(), strict=True)),
-        errors=dict(zip(names, found.errors.tolist(), strict=True)),
-        gain=corrected_gain(matrix, before, share, clusters, places, seed=seed),
-    )
-
-
-@dataclass(frozen=True, eq=False)
-class Ranking:
-    """Columns of the best and of the chosen candidate; the mean difference of each from the best,
-    with its standard error."""
-
-    best: int
-    chosen: int
-    differences: np.ndarray
-    errors: np.ndarray
-
-
-def one_standard_error_rule(
-    losses: np.ndarray, share: np.ndarray, clusters: np.ndarray | None, eligible: Sequence[int]
-) -> Ranking | None:
-    """The simplest candidate within one standard error of the best (Breiman et al. 1984, section
-    3.4.3).
-
-    losses : [n, candidates], from the simplest to the most flexible; infinite losses are allowed.
-    share, clusters : as in `choose_calibrator`.
-    eligible : the columns that may be chosen. None is returned if none has a finite mean.
-
-    The second is better here, but by less than its standard error:
-
-    >>> losses = np.array([[1.0, 0.9], [1.0, 1.2], [1.0, 0.8], [1.0, 1.0]])
-    >>> one_standard_error_rule(losses, np.full(4, 0.25), None, [0, 1]).chosen
-    0
-    """
-    means = mean_losses(losses, share)
-    allowed = [place for place in eligible if math.isfinite(means[place])]
-    if not allowed:
-        return None
-    best = min(allowed, key=lambda place: means[place])
-    differences, errors = means - means[best], np.zeros(len(means))
-    for place in np.flatnonzero(np.isfinite(means)):
-        terms = unit_terms(losses[:, place] - losses[:, best] - differences[place], share, clusters)
-        width = half_width(terms) / Z95
-        errors[place] = width if math.isfinite(width) else 0.0
-    chosen = next(place for place in allowed if differences[place] <= errors[place])
-    return Ranking(best, chosen, differences, errors)
-
-
-def mean_losses(losses: np.ndarray, share: np.ndarray) -> np.ndarray:
-    """The mean of each column; infinite if one of its losses is."""
-    finite = np.isfinite(losses).all(axis=0)
-    return np.where(finite, share @ np.where(finite, losses, 0.0), np.inf)
-
-
-def corrected_gain(
-    losses: np.ndarray,
-    before: np.ndarray,
-    share: np.ndarray,
-    clusters: np.ndarray | None,
-    eligible: Sequence[int],
-    *,
-    seed: int = 0,
-) -> tuple[float, float, float]:
-    """The share of the loss `before` that the chosen candidate removes, corrected for the choice,
-    with a 95% interval.
-
-    The candidate that does best on some rows owes part of its lead to these very rows. Bootstrap
-    bias-corrected cross-validation (Tsamardinos, Greasidou & Borboudakis 2018, algorithm 3) repeats
-    the choice, but no fit, on resampled rows, and scores each choice on the rows that its resample
-    left out. A row's loss is its mean over the resamples that left it out, as in the leave-one-out
-    bootstrap (Efron & Tibshirani 1997, section 2). If no candidate is clearly the best, the result
-    averages over the candidates that resamples choose.
-
-    The interval is as wide as that of the chosen candidate without a correction. A chosen candidate
-    that changes no loss gains 0, whatever other rows would have chosen. The bootstrap resamples
-    units of rows (see `sampling_units`), so that its cost does not grow with the rows.
-    """
-    found = one_standard_error_rule(losses, share, clusters, eligible)
-    if found is None or not np.isfinite(before).all() or not (total := float(share @ before)):
-        return math.nan, math.nan, math.nan
-    after = losses[:, found.chosen]
-    if np.abs(after - before).max() < ROUNDING:
-        return 0.0, 0.0, 0.0
-    allowed = [place for place in eligible if math.isfinite(found.differences[place])]
-    units = sampling_units(len(losses), seed, clusters)
-    sums = np.column_stack([np.bincount(units, share * losses[:, place]) for place in allowed])
-    held_out = (
-        _held_out_losses(sums, np.bincount(units, share), seed) if len(sums) > 1 else share @ after
-    )
-    value = 1 - float(held_out.sum()) / total
-    half = half_width(
-        unit_terms(ratio_influence(after, before, share), share, clusters), quantile(clusters)
-    )
-    return value, value - half, value + half
-
-
-def _held_out_losses(sums: np.ndarray, weight: np.ndarray, seed: int) -> np.ndarray:
-    """The mean loss of each unit under the choices of the resamples that left it out. `sums` is
-    [units, candidates]."""
-    size = len(weight)
-    total, times = np.zeros(size), np.zeros(size)
-    for counts in draw_units(size, RESAMPLES, seed):
-        out = counts == 0
-        total[out] += sums[out, _resampled_choice(sums, weight, counts)]
-        times += out
-    return np.asarray(total / np.maximum(times, 1))
-
-
-def _resampled_choice(sums: np.ndarray, weight: np.ndarray, counts: np.ndarray) -> int:
-    """The choice of the one-standard-error rule in a resample that has each unit `counts` times."""
-    size = len(weight)
-    inside = float(counts @ weight)
-    if inside == 0:
-        return 0
-    means = counts @ sums / inside
-    best = int(means.argmin())
-    differences = means - means[best]
-    terms = sums - sums[:, [best]] - weight[:, None] * differences
-    errors = np.sqrt(counts @ terms**2 * (size / (size - 1))) / inside
-    return int(np.flatnonzero(differences <= errors)[0])
-
-
-def correction_words(tried: int) -> str:
-    """How a gain was corrected, for its definition."""
-    how = f"bootstrap bias-corrected, {RESAMPLES} resamples"
-    return f"corrected for choosing among {tried} calibrators ({how})"
+Candidates = Sequence[str] | Mapping[str, "Calibrator"] | None
 
 
 def default_candidates(
@@ -222,8 +43,8 @@ def default_candidates(
     """The method names that are tried unless others are given, from the simplest to the most
     flexible; the control comes last.
 
-    features_given : whether the caller asks for features to be used: they must then be numbers, and
-        no number of rows is too large. Otherwise unusable features are ignored.
+    features_given : whether the caller passed features in order to use them. They must then be
+        numbers, for any number of rows. Otherwise unusable features are ignored.
     comparisons : whether to include methods that are shown but cannot be chosen.
     """
     available = {
@@ -241,7 +62,7 @@ def default_candidates(
 
 
 def _usable_features(outputs: Outputs, features_given: bool) -> bool:
-    from .group_calibration import feature_table
+    from .feature_rows import feature_table
 
     if outputs.features is None:
         return False
@@ -254,13 +75,6 @@ def _usable_features(outputs: Outputs, features_given: bool) -> bool:
             raise
         return False
     return True
-
-
-def is_control(calibrator: Calibrator) -> bool:
-    """Whether it is mean replacement, which is shown and never chosen."""
-    from .mean_replacement import MeanReplacement
-
-    return isinstance(calibrator, MeanReplacement)
 
 
 @dataclass(frozen=True)
@@ -293,14 +107,16 @@ class CalibratorChoice:
     """The candidates, which of them was chosen and why, and the chosen one fitted to all rows
     (`calibrator`).
 
+    score, score_words : the name of the score, and its name for people.
     gain : the share of the score that the chosen calibrator removes, corrected for the choice (see
-        `selection.corrected_gain`); its definition names the calibrator and the folds.
+        `one_standard_error.corrected_gain`); its definition names the calibrator and the folds.
     """
 
     candidates: tuple[Candidate, ...]
     chosen: str
     calibrator: Calibrator
     score: str
+    score_words: str
     n: int
     why: str
     gain: Estimate
@@ -331,7 +147,7 @@ class CalibratorChoice:
         ends = " to ".join(_percent(end) for end in self.gain.interval)
         tried = len([c for c in self.candidates if not c.control])
         return [
-            f"{self.chosen} removes {_percent(self.gain)} of the {self.score} score"
+            f"{self.chosen} removes {_percent(self.gain)} of the {self.score_words}"
             f" (95% interval {ends}), corrected for choosing among {tried} calibrators"
         ]
 
@@ -346,9 +162,9 @@ def select_calibrator(
     y_true: Any,
     y_proba: Any = None,
     *,
-    candidates: Sequence[str] | Mapping[str, Calibrator] | None = None,
+    candidates: Candidates = None,
     score: str | Score = "log",
-    cv: Any = 5,
+    cv: Any = FOLDS,
     stratify: bool = False,
     features: Any = None,
     groups: Any = None,
@@ -361,10 +177,10 @@ def select_calibrator(
     candidates : method names (`calibrators.registry.METHODS`), or calibrators by name, from simple
         to flexible; the default ones unless given. "identity" keeps the original outputs. Mean
         replacement is shown as a control and never chosen: it gives every row the same confidence,
-        which makes ECE and accuracy look perfect and the score poor.
-    features : as in `calibration_loss`; "group_calibration" then is a default candidate.
+        so that ECE and accuracy look good although the score is poor.
+    features : as in `calibration_loss`; "group_calibration" is then a default candidate.
     groups : as in `calibration_loss`; "per_group" and "per_group_bias" (a temperature for each
-        group, without or with a bias for each class) then are default candidates.
+        group, without or with a bias for each class) are then default candidates.
     score, cv, stratify, seed, options : as in `calibration_loss`.
 
     >>> from probaudit.simulate import gaussian_posteriors
@@ -377,107 +193,120 @@ def select_calibrator(
     predictions = rows_of(y_true, y_proba, features=features, **options)
     outputs = Outputs.of(predictions, groups)
     tried = _checked_candidates(candidates, outputs, features=features, groups=groups)
+    eligible = _eligible(tried, candidates)
     folds = folds_of(outputs, cv, len(predictions), seed, stratify=stratify)
-    raw, share = outputs.probabilities(), shares(outputs.weights)
     trials = {
-        name: _timed_posteriors(calibrator, outputs, folds.numbers)
-        for name, calibrator in tried.items()
+        name: _trial(calibrator, outputs, folds.numbers, rule) for name, calibrator in tried.items()
     }
-    losses = {
-        name: rule.score(posteriors, outputs.codes) for name, (posteriors, _) in trials.items()
-    }
-    named = not isinstance(candidates, Mapping)
-    eligible = [name for name, one in tried.items() if _can_be_chosen(name, one, named=named)]
     choice = choose_calibrator(
-        losses,
-        rule.score(raw, outputs.codes),
-        share,
+        {name: trial.losses for name, trial in trials.items()},
+        rule.score(outputs.probabilities(), outputs.codes),
+        shares(outputs.weights),
         outputs.clusters,
         eligible=eligible,
         seed=seed,
     )
     if choice is None:
         raise InputError("candidates", "none of them has a finite score", ", ".join(tried))
-    first, best = choice.chosen, choice.best
-    why = (
-        f"{first}: the best"
-        if first == best
-        else f"{first}: simpler than {best}, and within one standard error of it"
+    definition = (
+        f"share of the {rule.words()} removed by {choice.chosen}, {folds.words},"
+        f" {correction_words(len(eligible))}"
     )
-    words = f"share of the {rule.name} score removed by {first}, {folds.words}"
     value, low, high = choice.gain
+    n = len(outputs.codes)
     return CalibratorChoice(
-        candidates=_candidate_table(outputs, rule, trials, losses, choice, eligible),
-        chosen=first,
-        calibrator=outputs.fitted(tried[first], named=True),
+        candidates=_candidate_table(outputs, rule, trials, choice, eligible),
+        chosen=choice.chosen,
+        calibrator=outputs.fitted(tried[choice.chosen], named=True),
         score=rule.name,
-        n=len(outputs.codes),
-        why=why,
-        gain=Estimate(
-            value,
-            low=low,
-            high=high,
-            n=len(outputs.codes),
-            definition=f"{words}, {correction_words(len(eligible))}",
-        ),
+        score_words=rule.words(),
+        n=n,
+        why=_why(choice),
+        gain=Estimate(value, low=low, high=high, n=n, definition=definition),
     )
+
+
+def _why(choice: Choice) -> str:
+    if choice.chosen == choice.best:
+        return f"{choice.chosen}: the best"
+    return f"{choice.chosen}: simpler than {choice.best}, and within one standard error of it"
 
 
 def _checked_candidates(
-    given: Sequence[str] | Mapping[str, Calibrator] | None, outputs: Outputs, **besides: Any
+    given: Candidates, outputs: Outputs, **side_data: Any
 ) -> dict[str, Calibrator]:
-    """The calibrators by name, in order. `besides` has the features and groups that the caller
+    """The calibrators by name, in order. `side_data` has the features and groups that the caller
     passed; one of the calibrators must use them."""
+    candidates = _named_calibrators(
+        given, outputs, features_given=side_data["features"] is not None
+    )
+    if not _eligible(candidates, given):
+        rule = "needs at least one calibrator besides the control"
+        raise InputError("candidates", rule, list(candidates))
+    for calibrator in candidates.values():
+        outputs.check_use(calibrator)
+    for argument, value in side_data.items():
+        used = any(calibrator.takes == argument for calibrator in candidates.values())
+        if value is not None and not used:
+            rule = "must be used by one of the candidates"
+            raise InputError(argument, rule, ", ".join(candidates))
+    return candidates
+
+
+def _named_calibrators(
+    given: Candidates, outputs: Outputs, *, features_given: bool
+) -> dict[str, Calibrator]:
     if isinstance(given, Mapping):
-        found = {
+        from .base import checked_calibrator
+
+        return {
             name: checked_calibrator(calibrator, "candidates") for name, calibrator in given.items()
         }
-    else:
-        features_given = besides["features"] is not None
-        names = (
-            default_candidates(outputs, features_given=features_given) if given is None else given
-        )
-        unknown = (
-            [names] if isinstance(names, str) else [name for name in names if name not in METHODS]
-        )
-        if unknown:
-            rule = f"must be a list of {', '.join(METHODS)}, or calibrators by name"
-            raise InputError("candidates", rule, repr(unknown[0]))
-        found = {name: calibrator_named(name) for name in names}
-    named = not isinstance(given, Mapping)
-    if not any(_can_be_chosen(name, one, named=named) for name, one in found.items()):
-        rule = "needs at least one calibrator besides the control"
-        raise InputError("candidates", rule, list(found))
-    for calibrator in found.values():
-        outputs.check_use(calibrator)
-    for argument, value in besides.items():
-        used = any(calibrator.takes == argument for calibrator in found.values())
-        if value is not None and not used:
-            raise InputError(argument, "none of the candidates uses them", ", ".join(found))
-    return found
+    if given is None:
+        given = default_candidates(outputs, features_given=features_given)
+    unknown = [given] if isinstance(given, str) else [name for name in given if name not in METHODS]
+    if unknown:
+        rule = f"must be a list of {', '.join(METHODS)}, or calibrators by name"
+        raise InputError("candidates", rule, repr(unknown[0]))
+    return {name: calibrator_named(name) for name in given}
 
 
-def _can_be_chosen(name: str, calibrator: Calibrator, *, named: bool) -> bool:
-    """Whether a calibrator is eligible; `named` if its name is a method of the registry."""
-    return not is_control(calibrator) and not (named and METHODS[name][1].role != "candidate")
+def _eligible(candidates: Mapping[str, Calibrator], given: Candidates) -> list[str]:
+    """The names of the candidates that can be chosen. Names given by the caller with calibrators
+    are not those of the registry."""
+    from .mean_replacement import MeanReplacement
+
+    registered = not isinstance(given, Mapping)
+    return [
+        name
+        for name, calibrator in candidates.items()
+        if not isinstance(calibrator, MeanReplacement)
+        and not (registered and METHODS[name][1].role != "candidate")
+    ]
 
 
-def _timed_posteriors(
-    calibrator: Calibrator, outputs: Outputs, folds: np.ndarray
-) -> tuple[np.ndarray, float]:
-    """Out-of-fold posteriors, and the seconds that they took."""
+@dataclass(frozen=True, eq=False)
+class Trial:
+    """Out-of-fold posteriors of a candidate, the loss of each row, and the seconds they took."""
+
+    posteriors: np.ndarray
+    losses: np.ndarray
+    seconds: float
+
+
+def _trial(calibrator: Calibrator, outputs: Outputs, folds: np.ndarray, rule: Score) -> Trial:
     start = time.perf_counter()
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # the scores show whether a fit went wrong
         posteriors = out_of_fold(outputs, folds, calibrator)
-    return posteriors, time.perf_counter() - start
+    seconds = time.perf_counter() - start
+    return Trial(posteriors, rule.score(posteriors, outputs.codes), seconds)
 
 
 def _candidate_table(
     outputs: Outputs,
     rule: Score,
-    trials: Mapping[str, tuple[np.ndarray, float]],
-    losses: Mapping[str, np.ndarray],
+    trials: Mapping[str, Trial],
     choice: Choice,
     eligible: Sequence[str],
 ) -> tuple[Candidate, ...]:
@@ -485,15 +314,18 @@ def _candidate_table(
     base_rates = np.bincount(outputs.codes, share, minlength=outputs.n_classes)
     base_rate_score = float(rule.entropy(base_rates))
     raw_accuracy = float(share @ (outputs.probabilities().argmax(axis=1) == outputs.codes))
-    means = mean_losses(np.column_stack(list(losses.values())), share)
-    found = []
-    for (name, (posteriors, seconds)), mean in zip(trials.items(), means.tolist(), strict=True):
+    means = mean_losses(np.column_stack([trial.losses for trial in trials.values()]), share)
+    candidates = []
+    for (name, trial), mean in zip(trials.items(), means.tolist(), strict=True):
         difference = choice.differences[name]
         half = quantile(outputs.clusters) * choice.errors[name]
         rows = Predictions(
-            outputs.codes, np.clip(posteriors, 0, 1), sample_weight=outputs.weights, tolerance=1e-6
+            outputs.codes,
+            np.clip(trial.posteriors, 0, 1),
+            sample_weight=outputs.weights,
+            tolerance=1e-6,
         )
-        accuracy = float(share @ (posteriors.argmax(axis=1) == outputs.codes))
+        accuracy = float(share @ (trial.posteriors.argmax(axis=1) == outputs.codes))
         control = name not in eligible
         candidate = Candidate(
             name=name,
@@ -507,12 +339,12 @@ def _candidate_table(
             classwise_ece=float(calibration_error(rows, lens=Classwise())),
             accuracy=accuracy,
             accuracy_change=accuracy - raw_accuracy,
-            seconds=seconds,
+            seconds=trial.seconds,
             control=control,
-            remark=_remark(losses[name], control),
+            remark=_remark(trial.losses, control),
         )
-        found.append(candidate)
-    return tuple(found)
+        candidates.append(candidate)
+    return tuple(candidates)
 
 
 def _remark(losses: np.ndarray, control: bool) -> str:
@@ -525,8 +357,8 @@ def _remark(losses: np.ndarray, control: bool) -> str:
 def fit_calibrator(
     predictions: Predictions, calibrator: Calibrator, *, groups: Any = None
 ) -> Calibrator:
-    """A calibrator fitted to all rows that count, with their own classes, and with features if it
-    uses them.
+    """A copy of a calibrator, fitted to all valid rows, with class names; with features if it uses
+    them.
 
     groups : as in `calibration_loss`.
     """

@@ -12,7 +12,7 @@ import numpy as np
 from scipy.optimize import minimize, minimize_scalar
 
 from ..errors import InputError
-from ..kernels.tempering import keep_argmax
+from ..kernels.scaled_softmax import keep_argmax
 from .base import ROUNDING, WORSE, Calibrator, FitReport, Sample
 from .fitting.newton import MEMORY, bounded_minimum, descend
 from .fitting.softmax_sums import BLOCK_VALUES, MOST_DENSE, SoftmaxRows, SoftmaxSums
@@ -24,8 +24,8 @@ SEPARATED = 1e-6  # mean log loss below which the classes are separable
 
 
 class TemperatureCalibrator(Calibrator):
-    """Base of the calibrators with a temperature. Their search returns the losses before and after,
-    so that the fit report needs no matrix of probabilities."""
+    """Base of the calibrators with a temperature. Their search returns the log loss before and
+    after, so that the fit report needs no matrix of probabilities."""
 
     temperature_: float
 
@@ -44,11 +44,11 @@ class TemperatureCalibrator(Calibrator):
 
 
 class TemperatureScaling(TemperatureCalibrator, SummedCalibrator):
-    """p ~ softmax(z / T), z logits or log-probabilities: one temperature T for all (Guo et al.
-    2017, section 4.2).
+    """Divides all scores by one temperature: softmax(z / T), where z are logits or
+    log-probabilities (Guo et al. 2017, section 4.2).
 
-    The log loss is convex in 1 / T; T minimises it within [0.001, 1000]. The most probable class
-    never changes.
+    T minimises the log loss, which is convex in 1 / T, within [0.001, 1000]. The most probable
+    class never changes.
 
     >>> P = np.array([[0.9, 0.1], [0.9, 0.1], [0.9, 0.1], [0.1, 0.9], [0.1, 0.9], [0.1, 0.9]])
     >>> model = TemperatureScaling().fit(P, [0, 0, 1, 1, 1, 0])
@@ -74,20 +74,18 @@ class TemperatureScaling(TemperatureCalibrator, SummedCalibrator):
     def learn(self, rows: SoftmaxSums) -> FitReport:
         """Learn from rows, and report the outcome."""
         before = rows.raw_score
-        found = bounded_minimum(rows.at_scale, 1.0, 1 / BOUNDS[1], 1 / BOUNDS[0])
-        self.temperature_ = 1 / float(found.at)
-        after, status = found.value, f"converged in {found.steps} steps"
+        low, high = 1 / BOUNDS[1], 1 / BOUNDS[0]
+        minimum = bounded_minimum(rows.at_scale, 1.0, low, high)
+        self.temperature_ = 1 / float(minimum.at)
+        after, status = minimum.value, f"converged in {minimum.steps} steps"
         if not after <= before + ROUNDING:
-            self.temperature_, after, status = (
-                1.0,
-                before,
-                "identity: no temperature improves the log loss",
-            )
-        elif found.at in (1 / BOUNDS[1], 1 / BOUNDS[0]):
+            self.temperature_, after = 1.0, before
+            status = "identity: no temperature improves the log loss"
+        elif minimum.at in (low, high):
             status = at_bound(self.temperature_)
-        elif not found.converged:
-            status = f"did not converge in {found.steps} steps"
-        return FitReport(found.converged, status, before, after, rows.n)
+        elif not minimum.converged:
+            status = f"did not converge in {minimum.steps} steps"
+        return FitReport(minimum.converged, status, before, after, rows.n)
 
     def _transform(self, sample: Sample) -> np.ndarray:
         probs = SoftmaxRows(sample).probabilities(1 / self.temperature_)
@@ -96,12 +94,13 @@ class TemperatureScaling(TemperatureCalibrator, SummedCalibrator):
 
 
 class BiasCorrectedTemperature(TemperatureCalibrator, SummedCalibrator):
-    """p ~ softmax(z / T + b): a temperature and a bias for each class.
+    """Divides all scores by one temperature and adds a bias for each class: softmax(z / T + b),
+    where z are logits or log-probabilities.
 
     Bias-corrected temperature scaling (Alexandari et al. 2020, section 3) and direction-preserving
-    calibration (Ferrer & Ramos 2025) are the same map; `DirectionPreserving` is an alias. The log
-    loss is convex in (1 / T, b). Biases have mean zero, as a common constant has no effect. The
-    bias of a class without rows would diverge to minus infinity; it is held at that mean.
+    calibration (Ferrer & Ramos 2025) are the same map; `DirectionPreserving` is an alias. T and b
+    minimise the log loss, which is convex in (1 / T, b). Biases have mean zero, as a common
+    constant has no effect. A class without rows has bias 0; its best bias would be minus infinity.
 
     >>> P = np.array([[0.9, 0.1], [0.9, 0.1], [0.9, 0.1], [0.1, 0.9], [0.1, 0.9]])
     >>> model = DirectionPreserving().fit(P, [0, 0, 1, 1, 0])
@@ -138,28 +137,28 @@ class BiasCorrectedTemperature(TemperatureCalibrator, SummedCalibrator):
         scale = float(bounded_minimum(rows.at_scale, 1.0, low, high, close=0.1).at)
         start = np.concatenate([[scale], np.zeros(len(present))])
         memory = 0 if rows.classes <= MOST_DENSE else MEMORY
-        found = descend(
+        minimum = descend(
             lambda x: rows.at(float(x[0]), biases(x)).point(present),
             start,
             memory=memory,
             low=low,
             high=high,
         )
-        self.temperature_, self.bias_ = 1 / float(found.at[0]), biases(found.at).copy()
-        after, status = found.value, f"converged in {found.steps} steps"
+        self.temperature_, self.bias_ = 1 / float(minimum.at[0]), biases(minimum.at).copy()
+        after, status = minimum.value, f"converged in {minimum.steps} steps"
         if not after <= before + ROUNDING:
             self.temperature_, self.bias_, after = 1.0, np.zeros(rows.classes), before
             status = "identity: no temperature and biases improve the log loss"
-        elif found.at[0] in (low, high):
+        elif minimum.at[0] in (low, high):
             status = at_bound(self.temperature_)
         elif after < SEPARATED:
             status = (
                 "the outputs separate the classes without error; stopped at a temperature of"
                 f" {self.temperature_:.3g}"
             )
-        elif not found.converged:
-            status = f"did not converge in {found.steps} steps"
-        return FitReport(found.converged, status, before, after, rows.n)
+        elif not minimum.converged:
+            status = f"did not converge in {minimum.steps} steps"
+        return FitReport(minimum.converged, status, before, after, rows.n)
 
     def _transform(self, sample: Sample) -> np.ndarray:
         return SoftmaxRows(sample).probabilities(1 / self.temperature_, self.bias_)
@@ -169,12 +168,15 @@ DirectionPreserving = BiasCorrectedTemperature
 
 
 class EnsembleTemperature(TemperatureCalibrator):
-    """A mixture of scaled, original and uniform probabilities (ETS; Zhang, Kailkhura & Han 2020,
-    section 3.2, equation 8).
+    """Mixes scaled, original and uniform probabilities: w_1 softmax(z / T) + w_2 p + w_3 / K
+    (ensemble temperature scaling, ETS; Zhang, Kailkhura & Han 2020, section 3.2, equation 8).
+
+    loss : what the temperature, and then the weights, minimise: the "squared" error or the "log"
+        loss.
 
     The temperature is fitted first, within [0.05, 5], then the weights, which are not negative and
-    sum to 1. Both minimise `loss`: the "squared" error or the "log" loss. Each component keeps the
-    order of the classes, so that the most probable class never changes.
+    sum to 1. Each component keeps the order of the classes, so that the most probable class never
+    changes.
 
     >>> P = np.array([[0.9, 0.1], [0.9, 0.1], [0.9, 0.1], [0.1, 0.9], [0.1, 0.9], [0.1, 0.9]])
     >>> EnsembleTemperature().fit(P, [0, 0, 1, 1, 1, 0]).predict_proba([[0.9, 0.1]]).round(4)
@@ -239,23 +241,23 @@ def at_bound(temperature: float) -> str:
 
 
 def least_squares_temperature(rows: SoftmaxRows) -> float:
-    """The temperature with the lowest Brier score. The score is not convex: a grid search comes
-    first, then a search around its best point."""
+    """The temperature with the lowest Brier score. As the score is not convex, a grid search comes
+    first, then a bounded search around its best point."""
     grid = np.geomspace(*ENSEMBLE_BOUNDS, 16)
     best = int(np.argmin([rows.brier(1 / t) for t in grid]))
     around = np.log([grid[max(best - 1, 0)], grid[min(best + 1, len(grid) - 1)]])
-    found = minimize_scalar(
+    minimum = minimize_scalar(
         lambda u: rows.brier(np.exp(-u)),
         bounds=tuple(around),
         method="bounded",
         options={"xatol": 1e-8},
     )
-    return min((float(np.exp(found.x)), *ENSEMBLE_BOUNDS, 1.0), key=lambda t: rows.brier(1 / t))
+    return min((float(np.exp(minimum.x)), *ENSEMBLE_BOUNDS, 1.0), key=lambda t: rows.brier(1 / t))
 
 
 def mixture_sums(sample: Sample, scale: float) -> tuple[np.ndarray, np.ndarray]:
-    """Of scaled, original and uniform probabilities: that of each row's true class, [n, 3], and
-    mean products, [3, 3]."""
+    """For the scaled, original and uniform probabilities: the probability of each row's true
+    class, [n, 3], and the mean inner products, [3, 3]."""
     n, K = sample.values.shape
     truths, products = np.full((n, 3), 1 / K), np.full((3, 3), 1 / K)
     products[:2, :2] = 0
@@ -274,25 +276,26 @@ def mixture_sums(sample: Sample, scale: float) -> tuple[np.ndarray, np.ndarray]:
 
 
 def squared_weights(products: np.ndarray, truths: np.ndarray) -> np.ndarray:
-    """The w on the simplex that minimises w'Aw - 2 r'w: exactly, as the best stationary point of
-    its faces."""
+    """The w on the simplex that minimises w'Aw - 2 r'w, with A = products and r = truths: the best
+    of the stationary points of its faces, which is exact."""
     best, weights = np.inf, np.zeros(3)
     for size in (1, 2, 3):
         for face in map(list, combinations(range(3), size)):
             bordered = np.ones((size + 1, size + 1))
             bordered[:size, :size] = products[np.ix_(face, face)]
             bordered[size, size] = 0
-            found = np.linalg.lstsq(bordered, np.append(truths[face], 1.0))[0][:size]
+            stationary = np.linalg.lstsq(bordered, np.append(truths[face], 1.0))[0][:size]
             w = np.zeros(3)
-            w[face] = found
+            w[face] = stationary
             value = w @ products @ w - 2 * truths @ w
-            if found.min() >= 0 and value < best - ROUNDING:
+            if stationary.min() >= 0 and value < best - ROUNDING:
                 best, weights = value, w
     return weights / weights.sum()
 
 
 def log_weights(truths: np.ndarray, share: np.ndarray) -> np.ndarray:
-    """The w on the simplex that minimises the mean log loss (convex); never worse than a corner."""
+    """The w on the simplex that minimises the mean log loss, which is convex. A corner is returned
+    if rounding makes it better."""
 
     def mixed(w: np.ndarray) -> np.ndarray:
         return np.maximum(truths @ w, np.finfo(np.float64).tiny)
@@ -300,7 +303,7 @@ def log_weights(truths: np.ndarray, share: np.ndarray) -> np.ndarray:
     def value(w: np.ndarray) -> float:
         return float(-(share @ np.log(mixed(w))))
 
-    found = minimize(
+    minimum = minimize(
         value,
         np.array([0.98, 0.01, 0.01]),
         jac=lambda w: -(truths / mixed(w)[:, None]).T @ share,
@@ -309,4 +312,4 @@ def log_weights(truths: np.ndarray, share: np.ndarray) -> np.ndarray:
         constraints={"type": "eq", "fun": lambda w: w.sum() - 1, "jac": lambda w: np.ones(3)},
         options={"ftol": 1e-13, "maxiter": 200},
     ).x.clip(0, 1)
-    return min((*np.eye(3), found / found.sum()), key=value)
+    return min((*np.eye(3), minimum / minimum.sum()), key=value)

@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..data.arrays import as_array, as_numbers, bits_of
-from ..data.parallel import each_chunk
+from ..data.work import each_chunk
 from ..errors import InputError
 
 
@@ -82,7 +82,7 @@ class TopLabel(Lens):
         return "stated confidence" if pairs else "most probable class"
 
     def view(self, probs: np.ndarray, labels: np.ndarray) -> View:
-        from ..kernels.viewing import top_label
+        from ..kernels.lens_views import top_label
 
         outputs, hits = np.empty(len(probs)), np.empty(len(probs), np.int64)
         probs = np.ascontiguousarray(probs)
@@ -118,7 +118,7 @@ class TopK(Lens):
         K = probs.shape[1]
         if self.k >= K:
             raise InputError("k", f"must be below the number of classes ({K})", self.k)
-        from ..kernels.viewing import top_k
+        from ..kernels.lens_views import top_k
 
         outputs, places = np.empty((len(probs), self.k + 1)), np.empty(len(probs), np.int64)
         probs = np.ascontiguousarray(probs)
@@ -158,8 +158,9 @@ class Binary(Lens):
         if probs.shape[1] != 2:
             raise InputError(
                 "lens",
-                "Binary requires two classes; use TopLabel() or OneVsRest(index)",
+                "Binary requires two classes",
                 probs.shape[1],
+                way_out=("use TopLabel() or OneVsRest(index)",),
             )
         return View(probs[:, 1].astype(np.float64), labels)
 
@@ -243,15 +244,17 @@ class Classwise(Lens):
     def view(self, probs: np.ndarray, labels: np.ndarray) -> View:
         raise InputError(
             "lens",
-            "Classwise has one problem per class; use OneVsRest(index) for a single class",
+            "must have a single induced problem; Classwise has one per class",
+            way_out=("use OneVsRest(index) for a single class",),
         )
 
     def views(self, probs: np.ndarray, labels: np.ndarray) -> list[View]:
         if self.weights is not None:
             raise InputError(
                 "lens",
-                "class weights apply to binned calibration errors only; use Classwise()",
+                "class weights apply only to binned calibration errors",
                 repr(self),
+                way_out=("use Classwise()",),
             )
         return [OneVsRest(k).view(probs, labels) for k in range(probs.shape[1])]
 
@@ -333,7 +336,7 @@ class Groups(Lens):
         return "groups of classes"
 
     def view(self, probs: np.ndarray, labels: np.ndarray) -> View:
-        from ..kernels.viewing import group_sums
+        from ..kernels.lens_views import group_sums
 
         member = self.membership(probs.shape[1])
         outputs = np.empty((len(probs), int(member.max()) + 1))

@@ -14,11 +14,11 @@ from typing import Any
 import numpy as np
 
 from ..data.arrays import as_array, as_numbers, bits_of
-from ..data.parallel import each_chunk
+from ..data.work import each_chunk
 from ..errors import InputError
 from ..text import counted, fraction
 
-SLACK = 5 * 2.0**-26  # slightly above the rounding error of float32; as in kernels.gridding
+SLACK = 5 * 2.0**-26  # slightly above the rounding error of float32; as in kernels.grid_cells
 
 
 class Partition(ABC):
@@ -33,14 +33,14 @@ class Partition(ABC):
         """The largest possible number of cells, for the result of `placed`."""
         raise InputError(
             "partition",
-            "must define `count`, the number of cells, to be used with files",
+            "must define `count`, the number of cells, for rows that are not in memory",
             repr(self),
         )
 
     def grid_cells(self, place: np.ndarray, rows: np.ndarray) -> np.ndarray:
         """Cell numbers for the cells of a fine grid, given their positions and row counts."""
         raise InputError(
-            "exact", "must be True: this partition cannot be computed from a grid", repr(self)
+            "exact", "must be True for a partition that is not defined on a grid", repr(self)
         )
 
     def select(self, rows: np.ndarray, total: int) -> Partition:
@@ -52,7 +52,7 @@ class Partition(ABC):
         rows."""
         raise InputError(
             "partition",
-            "must be bins or a k-d tree, whose cells a sample of the rows can fix",
+            "must be bins or a k-d tree for rows that are not in memory",
             repr(self),
         )
 
@@ -90,7 +90,7 @@ def rising_order(outputs: np.ndarray) -> np.ndarray:
     >>> rising_order(np.array([0.5, 0.2, 0.5, 0.1]))
     array([3, 1, 0, 2])
     """
-    from ..kernels.sorting import sorting_order
+    from ..kernels.bins import sorting_order
 
     bits = bits_of(outputs.astype(np.float64) + 0.0)  # makes -0.0 equal to 0.0
     return sorting_order(np.where(bits < 0, ~bits, bits ^ np.iinfo(np.int64).min).view(np.uint64))
@@ -98,7 +98,7 @@ def rising_order(outputs: np.ndarray) -> np.ndarray:
 
 def _dense_ranks(codes: np.ndarray) -> np.ndarray:
     """The rank of each code among the distinct codes."""
-    from ..kernels.sorting import sorting_order
+    from ..kernels.bins import sorting_order
 
     order, found = sorting_order(codes), np.empty(len(codes), np.int64)
     rising = codes[order]
@@ -151,7 +151,7 @@ class EqualWidth(Partition):
         return f"{self.bins} equal-width bins" + (", closed on the right" if self.right else "")
 
     def cells(self, outputs: np.ndarray) -> np.ndarray:
-        from ..kernels.viewing import row_codes, width_bins
+        from ..kernels.bins import row_codes, width_bins
 
         outputs = np.ascontiguousarray(outputs)
         if outputs.ndim == 1:
@@ -329,7 +329,7 @@ class KDTree(Partition):
         return self._grow_tree(outputs)[0]
 
     def _grow_tree(self, outputs: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        from ..kernels.trees import tree_cells
+        from ..kernels.kd_tree import tree_cells
 
         points = _simplex_points(outputs)
         least = max(2.0, self.gamma * len(points) if self.min_rows is None else self.min_rows)
@@ -354,7 +354,7 @@ def _simplex_points(outputs: np.ndarray) -> np.ndarray:
 
 @dataclass(frozen=True, eq=False)
 class Boxes(Partition):
-    """The cells of a fitted k-d tree, see `kernels.trees.tree_cells`."""
+    """The cells of a fitted k-d tree, see `kernels.kd_tree.tree_cells`."""
 
     nodes: np.ndarray
     cuts: np.ndarray
@@ -363,7 +363,7 @@ class Boxes(Partition):
         return "cells of a k-d tree"
 
     def cells(self, outputs: np.ndarray) -> np.ndarray:
-        from ..kernels.trees import find_boxes
+        from ..kernels.kd_tree import find_boxes
 
         points, found = _simplex_points(outputs), np.empty(len(outputs), np.int64)
         each_chunk(

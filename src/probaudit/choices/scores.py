@@ -54,7 +54,7 @@ class Score(ABC):
 
     def one_dimensional(self) -> OneDimensional:
         """The counterpart for the confidence alone, phi in Chidambaram & Ge 2024, Section 4.1."""
-        raise InputError("score", "must be Log, Brier or a Cost of two classes here", self.name)
+        raise InputError("score", "must be Log, Brier or a two-class Cost", self.name)
 
 
 def _expectation(p: np.ndarray, scores: np.ndarray) -> np.ndarray:

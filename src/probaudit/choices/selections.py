@@ -129,8 +129,12 @@ class OutputIn(Selection):
                 )
             return outputs
         if self.index is None:
-            rule = 'OutputIn requires index=, an output number or "max", for this lens'
-            raise InputError("where", rule, f"{outputs.shape[1]} outputs")
+            raise InputError(
+                "where",
+                "OutputIn requires `index` for a lens with several outputs",
+                f"{outputs.shape[1]} outputs",
+                way_out=('set `index` to an output number or "max"',),
+            )
         if self.index == "max":
             return np.asarray(outputs.max(axis=1))
         if not 0 <= int(self.index) < outputs.shape[1]:

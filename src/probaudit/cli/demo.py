@@ -1,17 +1,64 @@
-"""Classifiers trained on data sets of scikit-learn, as a first example."""
+"""The command `demo`: classifiers trained on data sets of scikit-learn, as a first example."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
+import typer
 
+from ..audits.audit import Audit, audit_rows
+from ..audits.finding import COMMANDS
 from ..data.predictions import Predictions
 from ..files.writing import write_table
+from .outputs import console
 
 REPORTS = ("breast cancer, naive Bayes", "digits, random forest")
+
+
+def demo(
+    output: Annotated[Path, typer.Option(help="folder for predictions and audits")] = Path(
+        "probaudit-demo"
+    ),
+) -> None:
+    """Train classifiers on data sets of scikit-learn, and audit them."""
+    from ..comparisons.comparison import compare
+    from ..report.terminal import overview, render
+
+    screen = console()
+    output.mkdir(parents=True, exist_ok=True)
+    models: dict[str, dict[str, Predictions]] = {}
+    audits: dict[str, dict[str, Audit]] = {}
+    for data, method, rows in trained():
+        models.setdefault(data, {})[method] = rows
+        audits.setdefault(data, {})[method] = _audited(output, data, method, rows)
+    for data, by_method in audits.items():
+        screen.print(f"\n[bold]{data}[/bold]\n")
+        screen.print(overview(by_method))
+    compare(models["digits"]).to_html(
+        output / "digits-compared.html", title="digits, five classifiers"
+    )
+    screen.print()
+    screen.print(render(audits["breast cancer"]["naive Bayes"], REPORTS[0], COMMANDS))
+    reports = ", ".join(str(path) for path in sorted(output.glob("*.html")))
+    screen.print(f"\nOpen in a browser: {reports}", soft_wrap=True)
+    screen.print(
+        f"Then try: probaudit audit {output}/digits-random-forest.parquet --html report.html"
+    )
+
+
+def _audited(folder: Path, data: str, method: str, rows: Predictions) -> Audit:
+    """Audit predictions; save them, the audit and, for some, a report."""
+    title = f"{data}, {method}"
+    reported = title in REPORTS
+    audit = audit_rows(rows, title=title, repair="compare" if reported else None)
+    path = save(folder, f"{data} {method}", rows)
+    audit.to_json(path.with_suffix(".json"))
+    if reported:
+        audit.to_html(path.with_suffix(".html"))
+    return audit
 
 
 def _classifiers() -> dict[str, Any]:
@@ -35,7 +82,8 @@ def _classifiers() -> dict[str, Any]:
 
 
 def trained(seed: int = 0) -> Iterator[tuple[str, str, Predictions]]:
-    """Train on one half and predict the other: data set, classifier, predictions."""
+    """Train on one half of the rows and predict the other. Yields data set, classifier and
+    predictions."""
     from sklearn.datasets import load_breast_cancer, load_digits
     from sklearn.model_selection import train_test_split
 
@@ -59,7 +107,7 @@ def trained(seed: int = 0) -> Iterator[tuple[str, str, Predictions]]:
 
 
 def save(folder: Path, name: str, rows: Predictions) -> Path:
-    """Write predictions as `probaudit audit` reads them."""
+    """Write predictions to a file that `probaudit audit` can read."""
     path = folder / f"{name.replace(' ', '-')}.parquet"
     columns = {"label": rows.y} | {
         f"p_{c}": rows.probs[:, k] for k, c in enumerate(rows.class_order)

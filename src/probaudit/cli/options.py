@@ -9,7 +9,7 @@ import typer
 
 from ..engines.choosing import Engine
 
-# Options that name the output columns, and the others that are needed to read the rows again.
+# Options that name the output columns, and the other options needed to read the same rows again.
 OUTPUTS = ("probs", "logits", "log_probs")
 ROWS = ("label", "weight", "clusters", "classes", "drop_bad_rows", "tolerance")
 
@@ -36,29 +36,30 @@ Correct = Annotated[
 Weight = Annotated[str | None, typer.Option(help="column with sample weights")]
 FeatureColumns = Annotated[
     str | None,
-    typer.Option("--features", help="columns with features, for the loss budget and hidden groups"),
+    typer.Option("--features", help="columns with features, to search for hidden groups"),
 ]
 GroupColumns = Annotated[
     str | None,
     typer.Option(
-        "--groups", help="columns with groups to judge, in place of regions learned from features"
+        "--groups",
+        help="columns whose values are groups; if omitted, groups are learned",
     ),
 ]
 ClusterColumn = Annotated[
     str | None,
     typer.Option(
         "--clusters",
-        help="column of clusters: rows with the same value are dependent",
+        help="column with clusters: rows with the same value are dependent",
         metavar="COLUMN",
     ),
 ]
 Classes = Annotated[
-    str | None, typer.Option(help="the class of each output column in order, separated by commas")
+    str | None, typer.Option(help="classes of the output columns, in order, separated by commas")
 ]
 Costs = Annotated[
     Path | None,
     typer.Option(
-        help="CSV of costs: a header with the decisions, then a row per class, named in column 1"
+        help="CSV file with a column per decision and a row per class, which column 1 names"
     ),
 ]
 Reject = Annotated[float, typer.Option(help="cost of the reject option; an error costs 1")]
@@ -69,32 +70,37 @@ Drop = Annotated[
     ),
 ]
 Tolerance = Annotated[
-    float | None, typer.Option(help="how far the sum of a row of probabilities may be from 1")
+    float | None, typer.Option(help="how far the probabilities of a row may be from a sum of 1")
 ]
 Json = Annotated[
     str | None, typer.Option(help="write JSON to this file, or to - for standard output")
 ]
 Html = Annotated[
     Path | None,
-    typer.Option(help="write a report to this file: one page for any browser"),
+    typer.Option(help="write a report to this file: one self-contained HTML page"),
 ]
-Title = Annotated[str, typer.Option(help="title of the report; by default the name of the file")]
+Title = Annotated[str, typer.Option(help="title of the report")]
 Repair = Annotated[
     bool | None,
-    typer.Option(help="cross-validate a calibrator; a report (--html) compares many"),
+    typer.Option(help="cross-validate a calibrator; with --html, compare many"),
 ]
+Score = Annotated[str, typer.Option(help="the score to decide by: log or brier")]
 EngineName = Annotated[
     Engine,
     typer.Option(
         "--engine",
-        help="memory, stream or dask; auto streams several or large files. Results are identical",
+        help="where rows are processed; auto streams several or large files; results are identical",
     ),
 ]
 Scheduler = Annotated[
     str | None, typer.Option(help="address of a Dask scheduler; requires --engine dask")
 ]
 Checkpoint = Annotated[
-    Path | None, typer.Option(help="file to save progress in if the run is interrupted (Ctrl-C)")
+    Path | None,
+    typer.Option(
+        help="file to save progress in if the run is interrupted (Ctrl-C); compare writes one file"
+        " per model, with .1, .2 and so on after the name"
+    ),
 ]
 Resume = Annotated[
     bool, typer.Option("--resume", help="continue from the checkpoint, if there is one")

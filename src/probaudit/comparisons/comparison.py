@@ -10,23 +10,30 @@ from typing import TYPE_CHECKING, Any, Literal, Unpack
 
 import numpy as np
 
+from ..audits.case import InfiniteRows
+from ..audits.estimates import named_costs
 from ..audits.finding import Finding
-from ..audits.plain import plain
-from ..audits.result import Result
-from ..audits.row_rules import InfiniteRows
+from ..audits.result import Result, plain
 from ..calibration import paired
 from ..calibration.fine_grid import FineGrid
-from ..choices.scores import Cost
+from ..calibration.resampling import BOOTSTRAP_RESAMPLES
 from ..data.arrays import as_array, named_columns
 from ..data.inputs import RowOptions, check_options, documents_row_options
-from ..data.progress import Progress
+from ..data.work import Progress
 from ..errors import InputError
 from ..estimate import Estimate
 from ..grouping.budget import Budget, loss_budget
 from ..grouping.features import features_of
 from ..states import Summary
 from ..version import __version__
-from .contestants import Ground, difference, judge_model, lower_errors, lower_scores
+from .contestants import (
+    Contestant,
+    Ground,
+    difference,
+    judge_model,
+    lower_errors,
+    lower_scores,
+)
 from .same_rows import SameRows, same_rows
 
 if TYPE_CHECKING:
@@ -47,7 +54,8 @@ class Comparison(Result):
         paired 95% interval.
     ranks : by score and model: 1 + the number of clearly better models. Tied models may share a
         rank.
-    lower : by score, and for the ECE: whether model i is clearly lower than model j, [M, M].
+    lower : for each score and the ECE, whether that of model i is clearly lower than that of model
+        j, [M, M].
     grids, summaries : by model: the grid of its most probable class, and the sums of the pass.
     budgets : the loss budgets by model, if there are features or regions.
     dropped : invalid rows by model and rule. A row that is invalid for one model is left out for
@@ -93,7 +101,7 @@ class Comparison(Result):
 
     @cached_property
     def findings(self) -> tuple[Finding, ...]:
-        """What follows from the numbers, in words, the most serious first."""
+        """The verdict: conclusions in words, the most serious first."""
         from .verdict import judge_comparison
 
         return judge_comparison(self)
@@ -121,14 +129,14 @@ class Comparison(Result):
     def flat(self) -> dict[str, float]:
         """Every estimate as `model/name`, every difference as `model - reference/name`, and ranks,
         for an experiment tracker."""
-        found = {
+        values = {
             f"{model}/{name}": float(x)
             for model in self.names
             for name, x in self.estimates[model].items()
         }
         for model, parts in self.differences.items():
-            found |= {f"{model} - {self.reference}/{name}": float(x) for name, x in parts.items()}
-        return found | {
+            values |= {f"{model} - {self.reference}/{name}": float(x) for name, x in parts.items()}
+        return values | {
             f"{model}/rank": float(rank) for model, rank in self.ranks[self.score].items()
         }
 
@@ -223,7 +231,7 @@ def compare(
     cv: Any = None,
     repair: bool | None = None,
     regions: Any = None,
-    resamples: int = 1000,
+    resamples: int = BOOTSTRAP_RESAMPLES,
     seed: int = 0,
     **options: Unpack[RowOptions],
 ) -> Comparison:
@@ -259,16 +267,10 @@ def compare(
     check_options(options)
     _check_choices(models, score, resamples, reference)
     shared = same_rows(models, y_true, columns=columns, **options)
-    cost = (
-        None
-        if costs is None
-        else costs
-        if isinstance(costs, Cost)
-        else Cost(as_array(costs, "costs"))
-    )
+    cost = named_costs(costs).get("costs")
     if cost is not None:
         cost.check_classes(shared.first.n_classes)
-    known = _kept_rows(features, shared, "features")
+    known_features = _kept_rows(features, shared, "features")
     ground = Ground.of(
         shared.first,
         cost=cost,
@@ -277,50 +279,72 @@ def compare(
         resamples=resamples,
         seed=seed,
     )
-    judged = {}
-    with Progress(len(shared.models), unit="models") as bar:
-        for name, rows in shared.models.items():
-            judged[name] = judge_model(rows, ground)
-            bar.advance(1)
-    names, base = tuple(judged), next(iter(judged)) if reference is None else reference
-    budgets = _budgets(shared, known, regions, seed)
+    contestants = _contestants(shared, ground)
+    base = next(iter(contestants)) if reference is None else reference
+    budgets = _budgets(shared, known_features, regions, seed)
     for name, budget in budgets.items():
-        judged[name].estimates["grouping_loss"] = budget.grouping
-    lower = {
-        key: lower_scores(list(judged.values()), key, ground)
-        for key in RANKED
-        if key in judged[base].estimates
-    }
-    ranks = {
-        key: dict(zip(names, paired.ranks(matrix).tolist(), strict=True))
-        for key, matrix in lower.items()
-    }
+        contestants[name].estimates["grouping_loss"] = budget.grouping
     settings = {
-        "calibration_loss": judged[base].tried,
+        "calibration_loss": contestants[base].tried,
         "score": score,
         "seed": seed,
         "resamples": resamples,
         "interval": _interval_words(ground.clusters),
     }
+    return _assembled(contestants, base, ground, shared, score, budgets=budgets, settings=settings)
+
+
+def _contestants(shared: SameRows, ground: Ground) -> dict[str, Contestant]:
+    """The estimates of each model."""
+    contestants = {}
+    with Progress(len(shared.models), unit="models") as bar:
+        for name, rows in shared.models.items():
+            contestants[name] = judge_model(rows, ground)
+            bar.advance(1)
+    return contestants
+
+
+def _assembled(
+    contestants: dict[str, Contestant],
+    base: str,
+    ground: Ground,
+    shared: SameRows,
+    score: str,
+    *,
+    budgets: Mapping[str, Budget],
+    settings: Mapping[str, Any],
+) -> Comparison:
+    """The comparison of all models with the model `base`."""
+    names, models = tuple(contestants), list(contestants.values())
+    lower = {
+        key: lower_scores(models, key, ground)
+        for key in RANKED
+        if key in contestants[base].estimates
+    }
+    ranks = {
+        key: dict(zip(names, paired.ranks(matrix).tolist(), strict=True))
+        for key, matrix in lower.items()
+    }
+    differences = {
+        m: difference(contestants[m], contestants[base], f"{m} less {base}", ground)
+        for m in names
+        if m != base
+    }
     return Comparison(
         names=names,
         reference=base,
         score=f"{score}_score",
-        estimates={m: judged[m].estimates for m in names},
-        differences={
-            m: difference(judged[m], judged[base], f"{m} less {base}", ground)
-            for m in names
-            if m != base
-        },
+        estimates={m: contestants[m].estimates for m in names},
+        differences=differences,
         ranks=ranks,
-        lower=lower | {"ece": lower_errors(list(judged.values()), "ece")},
-        grids={m: judged[m].grid for m in names},
-        summaries={m: judged[m].summary for m in names},
+        lower=lower | {"ece": lower_errors(models, "ece")},
+        grids={m: contestants[m].grid for m in names},
+        summaries={m: contestants[m].summary for m in names},
         budgets=budgets,
         dropped=shared.dropped,
         dropped_rows=shared.set_aside,
         settings=settings,
-        fingerprints={m: judged[m].fingerprint for m in names},
+        fingerprints={m: contestants[m].fingerprint for m in names},
         clusters=None if ground.clusters is None else int(ground.clusters.max()) + 1,
     )
 
@@ -341,7 +365,7 @@ def _interval_words(clusters: np.ndarray | None) -> str:
 
 
 def _kept_rows(data: Any, shared: SameRows, argument: str) -> Any:
-    """Values given for every row, at the rows that are kept."""
+    """The values of the rows that are kept, from one value per row."""
     if data is None:
         return None
     named = named_columns(data, argument)
@@ -349,13 +373,17 @@ def _kept_rows(data: Any, shared: SameRows, argument: str) -> Any:
         values = as_array(data, argument)
         if values.shape[:1] != (shared.given,):
             raise InputError(
-                argument, f"needs one value per row ({shared.given:,})", f"has shape {values.shape}"
+                argument,
+                f"must have one value per row ({shared.given:,})",
+                f"shape {values.shape}",
             )
         return values if shared.kept is None else values[shared.kept]
     for name, column in named.items():
         if len(column) != shared.given:
             raise InputError(
-                argument, f"column {name!r} needs one value per row ({shared.given:,})", len(column)
+                argument,
+                f"column {name!r} must have one value per row ({shared.given:,})",
+                len(column),
             )
     return (
         named
@@ -372,10 +400,10 @@ def _budgets(shared: SameRows, features: Any, regions: Any, seed: int) -> dict[s
     if features is None and regions is None:
         return {}
     columns = next((rows.columns for rows in shared.models.values() if rows.columns), None)
-    found, chosen = {}, "tree" if regions is None else regions
+    budgets, chosen = {}, "tree" if regions is None else regions
     with Progress(len(shared.models), unit="loss budgets") as bar:
         for name, rows in shared.models.items():
             own = rows if rows.columns or columns is None else replace(rows, columns=columns)
-            found[name] = loss_budget(own, features=features, regions=chosen, seed=seed)
+            budgets[name] = loss_budget(own, features=features, regions=chosen, seed=seed)
             bar.advance(1)
-    return found
+    return budgets

@@ -12,8 +12,8 @@ from typing import Any
 
 import numpy as np
 
-from ..audits.repairs import too_few
-from ..calibration import paired
+from ..audits.estimates import too_few_to_calibrate
+from ..calibration import paired, resampling
 from ..calibration.errors import calibration_error
 from ..calibration.fine_grid import FineGrid
 from ..calibration.kernel import kernel_calibration_error
@@ -21,15 +21,9 @@ from ..calibration.paired import ResampledError
 from ..calibration.resampling import sampling_units
 from ..calibration.smooth import smooth_calibration_error
 from ..calibration.views import diagram_grids, event_rows
-from ..calibrators.calibration_loss import (
-    FOLDS,
-    CalibrationLoss,
-    Folds,
-    Outputs,
-    calibration_loss,
-    folds_of,
-    shares,
-)
+from ..calibrators.calibration_loss import CalibrationLoss, calibration_loss
+from ..calibrators.folds import FOLDS, Folds, folds_of
+from ..calibrators.outputs import Outputs, shares
 from ..choices.lenses import TopLabel
 from ..choices.partitions import EqualMass, EqualWidth
 from ..choices.scores import Brier, Cost, Log, Score
@@ -43,7 +37,7 @@ from ..scoring.clusters import ClusteredRows
 from ..scoring.row_scores import of_true_class, row_hits, row_scores
 from ..states import Plan, Summary
 
-# outputs of a model beyond which no calibrator is tried unless asked for
+# no calibrator is tried for a model with more outputs, unless requested
 REPAIRED_VALUES = 20_000_000
 
 
@@ -53,10 +47,10 @@ class Ground:
     the resamples, and the costs.
 
     clusters : the cluster of each good row, if rows have clusters.
-    units : the resampling unit of each good row.
-    folds : the fold of each good row; None if no calibrator is tried, for the reason
-        `why_no_repair`.
-    chosen : whether the caller gave the folds. Folds that do not fit the rows are then an error.
+    units, counts : the resampling unit of each good row, and how often each resample draws each
+        unit.
+    folds : the fold of each good row; None if no calibrator is tried (`why_no_repair` says why).
+    chosen : whether the caller gave the folds. If so, folds that do not fit the rows are an error.
     """
 
     weights: np.ndarray
@@ -88,7 +82,7 @@ class Ground:
         )
         clusters = None if rows.clusters is None else ClusteredRows(rows, good).clusters.number
         if clusters is not None and clusters.max() < 1:
-            raise InputError("clusters", "a comparison requires two clusters or more", 1)
+            raise InputError("clusters", "must be two or more for a comparison", 1)
         units = sampling_units(len(good), seed, clusters)
         counts = paired.paired_counts(int(units.max()) + 1, resamples, seed)
         why, folds = _why_no_repair(rows, repair, chosen=cv is not None), None
@@ -99,27 +93,40 @@ class Ground:
                 if cv is not None:
                     raise
                 why = f"not tried: {problem.rule}"
-        return cls(weights, clusters, units, counts, folds, cost, seed, why, cv is not None)
+        return cls(
+            weights=weights,
+            clusters=clusters,
+            units=units,
+            counts=counts,
+            folds=folds,
+            cost=cost,
+            seed=seed,
+            why_no_repair=why,
+            chosen=cv is not None,
+        )
 
     @cached_property
     def share(self) -> np.ndarray:
         return shares(self.weights)
 
 
-def _why_no_repair(rows: Predictions, asked: bool | None, *, chosen: bool) -> str:
-    found = survey(rows).summary
-    if asked is False:
-        return "not asked for"
-    if asked is None and rows.probs.size > REPAIRED_VALUES:
+def _why_no_repair(rows: Predictions, requested: bool | None, *, chosen: bool) -> str:
+    if requested is False:
+        return "not requested"
+    if requested is None and rows.probs.size > REPAIRED_VALUES:
         return f"not tried: more than {REPAIRED_VALUES:,} outputs"
-    return "" if chosen else too_few(found.log.rows)
+    return "" if chosen else too_few_to_calibrate(survey(rows).summary.log.rows)
 
 
 @dataclass(frozen=True, eq=False)
 class Contestant:
-    """One model: its estimates, its score in each row by the name of the estimate, its resampled
-    errors, and the grid of its most probable class (with the Brier score as loss). `tried` tells
-    how the calibration loss was estimated, or why it was not."""
+    """One model of a comparison.
+
+    row_scores : the scores of each row, by the name of the estimate.
+    errors : resampled calibration errors, by name.
+    grid : of the most probable class, with the Brier score as loss.
+    tried : how the calibration loss was estimated, or why it was not.
+    """
 
     estimates: dict[str, Estimate]
     codes: np.ndarray
@@ -133,44 +140,54 @@ class Contestant:
 
 def judge_model(rows: Predictions, ground: Ground) -> Contestant:
     """All estimates of one model."""
-    shown, found = event_rows(rows, TopLabel()), survey(rows)
-    in_rows = _row_scores(rows, found.good, ground.cost)
+    found = survey(rows)
+    codes = rows.codes[found.good]
+    row_scores = _row_scores(rows, found.good, ground.cost)
     estimates = _score_estimates(rows, found.summary, ground.cost)
-    loss, tried = _loss_of_usual_calibrator(rows, ground)
+    loss, tried = _default_calibration_loss(rows, ground)
     if loss is not None:
         estimates["log_score.calibrated"] = loss.calibrated
-        if math.isfinite(loss.raw):  # of an infinite score no share can be lost
+        if math.isfinite(loss.raw):  # an infinite loss has no shares
             estimates |= {"calibration_loss": loss.loss, "calibration_loss.relative": loss.relative}
         with np.errstate(divide="ignore"):
-            in_rows["log_score.calibrated"] = -np.log(
-                of_true_class(loss.posteriors, rows.codes[found.good])
-            )
-    errors, plain = {}, _error_estimates(rows, estimates["brier_score"])
-    width = float(plain["smooth_ece"])  # the fixed point that SmoothECE is
-    drawn = paired.resampled_errors(
-        shown.view,
+            row_scores["log_score.calibrated"] = -np.log(of_true_class(loss.posteriors, codes))
+    error_estimates = _error_estimates(rows, estimates["brier_score"])
+    errors = _resampled_errors(rows, error_estimates, row_scores["brier_score"], ground)
+    for name, x in error_estimates.items():
+        if not math.isfinite(x.debiased):  # binned errors already have an interval
+            x.low, x.high = errors[name].interval()
+        estimates[name] = x
+    return Contestant(
+        estimates=estimates,
+        codes=codes,
+        row_scores=row_scores,
+        errors=errors,
+        grid=replace(diagram_grids(rows, TopLabel())[0], loss=found.summary.grid.brier),
+        summary=found.summary,
+        fingerprint=hashlib.sha256(found.state.to_bytes()).hexdigest()[:16],
+        tried=tried,
+    )
+
+
+def _resampled_errors(
+    rows: Predictions, estimates: dict[str, Estimate], brier: np.ndarray, ground: Ground
+) -> dict[str, ResampledError]:
+    """The calibration errors in the resamples that all models share."""
+    draws = paired.resampled_errors(
+        event_rows(rows, TopLabel()).view,
         ground.weights,
-        in_rows["brier_score"],
+        brier,
         ground.units,
         ground.counts,
-        width=width,
+        width=float(estimates["smooth_ece"]),  # SmoothECE is the fixed point of its bandwidth
         seed=ground.seed,
         clusters=ground.clusters,
     )
-    for name, x in plain.items():
-        errors[name] = ResampledError.of(float(x), *drawn[name])
-        if not math.isfinite(x.debiased):  # binned errors have an interval, that of the audit
-            x.low, x.high = errors[name].interval()
-        estimates[name] = x
-    grid = replace(diagram_grids(rows, TopLabel())[0], loss=found.summary.grid.brier)
-    fingerprint = hashlib.sha256(found.state.to_bytes()).hexdigest()[:16]
-    return Contestant(
-        estimates, rows.codes[found.good], in_rows, errors, grid, found.summary, fingerprint, tried
-    )
+    return {name: ResampledError.of(float(x), *draws[name]) for name, x in estimates.items()}
 
 
 def _row_scores(rows: Predictions, good: np.ndarray, cost: Cost | None) -> dict[str, np.ndarray]:
-    """The scores of the model in each row."""
+    """The scores of each row, by name."""
     rules: dict[str, Score] = {"log_score": Log(), "brier_score": Brier()}
     rules |= {} if cost is None else {"cost_risk": cost}
     return {"accuracy": row_hits(rows, good)} | row_scores(rows, good, rules)
@@ -194,9 +211,8 @@ def _score_estimates(rows: Predictions, found: Summary, cost: Cost | None) -> di
 
 
 def _error_estimates(rows: Predictions, total: Estimate) -> dict[str, Estimate]:
-    """The calibration errors of the most probable class, and the sharpness gap: what is left of the
-    Brier score without the kernel calibration error (Chidambaram & Ge 2024, Eq. 4.7, summed over
-    the rows)."""
+    """The calibration errors of the most probable class, and the sharpness gap: the Brier score
+    minus the kernel calibration error (Chidambaram & Ge 2024, Eq. 4.7, averaged over rows)."""
     kernel = kernel_calibration_error(rows)
     words = f"sharpness gap: {total.definition}, less the " + kernel.definition
     return {
@@ -208,51 +224,51 @@ def _error_estimates(rows: Predictions, total: Estimate) -> dict[str, Estimate]:
     }
 
 
-def _loss_of_usual_calibrator(
+def _default_calibration_loss(
     rows: Predictions, ground: Ground
 ) -> tuple[CalibrationLoss | None, str]:
-    """The calibration loss of the default calibrator, out of fold, and how it was estimated; or why
-    it was not."""
+    """The calibration loss of the default calibrator, and its definition; or None and the
+    reason."""
     if ground.folds is None:
         return None, ground.why_no_repair
     try:
-        found = calibration_loss(rows, cv=ground.folds)
+        loss = calibration_loss(rows, cv=ground.folds)
     except InputError as problem:
         if ground.chosen:
             raise
         return None, f"not tried: {problem.rule}"
-    return found, found.definition
+    return loss, loss.definition
 
 
 def influences(model: Contestant, ground: Ground) -> Iterator[tuple[str, np.ndarray]]:
-    """How much each row moves each estimate that is a mean over rows or a ratio of such means.
+    """The influence of each row on each estimate that is a mean over rows or a ratio of means.
 
-    A normalised score is the mean score over the mean of S(P, y), the score of the class
-    frequencies P, whose own change with the rows cancels as P is their best forecast (see
-    `scoring.expected_scores.mean_score`).
+    A normalised score is the mean score divided by the mean of S(P, y), the score of the class
+    frequencies P. P is the best constant forecast, so its own change with the rows has no
+    first-order effect (see `scoring.expected_scores.mean_score`).
     """
     share, priors = ground.share, model.summary.priors
     rules: dict[str, Score] = {"log_score": Log(), "brier_score": Brier()}
     rules |= {} if ground.cost is None else {"cost_risk": ground.cost}
     before, after = model.row_scores["log_score"], model.row_scores.get("log_score.calibrated")
-    yield "accuracy", paired.mean_influence(model.row_scores["accuracy"], share)
+    yield "accuracy", resampling.mean_influence(model.row_scores["accuracy"], share)
     for name, rule in rules.items():
-        yield name, paired.mean_influence(model.row_scores[name], share)
+        yield name, resampling.mean_influence(model.row_scores[name], share)
         naive = rule.by_class(rule.naive(priors))[model.codes]
-        yield f"{name}.normalized", paired.ratio_influence(model.row_scores[name], naive, share)
+        yield f"{name}.normalized", resampling.ratio_influence(model.row_scores[name], naive, share)
     if after is not None:
-        yield "log_score.calibrated", paired.mean_influence(after, share)
+        yield "log_score.calibrated", resampling.mean_influence(after, share)
         if "calibration_loss" in model.estimates:
-            yield "calibration_loss", paired.mean_influence(before - after, share)
-            yield "calibration_loss.relative", -paired.ratio_influence(after, before, share)
+            yield "calibration_loss", resampling.mean_influence(before - after, share)
+            yield "calibration_loss.relative", -resampling.ratio_influence(after, before, share)
 
 
 def difference(
     model: Contestant, base: Contestant, words: str, ground: Ground
 ) -> dict[str, Estimate]:
-    """Each estimate of a model less that of another, with a paired interval. `words` say which is
-    less which."""
-    found: dict[str, Estimate] = {}
+    """Each estimate of a model minus that of another, with a paired interval. `words` begin the
+    definitions."""
+    differences: dict[str, Estimate] = {}
     others = dict(influences(base, ground))
     for name, influence in influences(model, ground):
         if name not in others:
@@ -264,13 +280,13 @@ def difference(
             else math.nan
         )
         with np.errstate(invalid="ignore"):
-            terms = paired.unit_terms(influence - others[name], ground.share, ground.clusters)
-            half = paired.half_width(terms, paired.quantile(ground.clusters))
-        # the same in every row, and so in any rows
+            terms = resampling.unit_terms(influence - others[name], ground.share, ground.clusters)
+            half = resampling.half_width(terms, resampling.quantile(ground.clusters))
+        # equal in every row, and so in every sample
         if value == 0 and np.array_equal(influence, others[name]):
             half = 0.0
         half = half if math.isfinite(value) else math.nan
-        found[name] = Estimate(
+        differences[name] = Estimate(
             value,
             low=value - half,
             high=value + half,
@@ -280,21 +296,21 @@ def difference(
     for name, error in model.errors.items():
         value, low, high = error.minus(base.errors[name])
         definition = f"{words}: " + model.estimates[name].definition
-        found[name] = Estimate(
+        differences[name] = Estimate(
             value, low=low, high=high, n=model.estimates[name].n, definition=definition
         )
-    return {name: found[name] for name in model.estimates if name in found}
+    return {name: differences[name] for name in model.estimates if name in differences}
 
 
 def lower_scores(models: Sequence[Contestant], name: str, ground: Ground) -> np.ndarray:
-    """Which model's mean score is clearly lower than which, [M, M]."""
+    """Whether the mean score of model i is clearly lower than that of model j, [M, M]."""
     share, values = ground.share, np.array([float(model.estimates[name]) for model in models])
-    rows = (paired.mean_influence(model.row_scores[name], share) for model in models)
+    rows = (resampling.mean_influence(model.row_scores[name], share) for model in models)
     with np.errstate(invalid="ignore"):
-        terms = np.array([paired.unit_terms(row, share, ground.clusters) for row in rows])
-        return paired.clearly_lower(values, terms, paired.quantile(ground.clusters))
+        terms = np.array([resampling.unit_terms(row, share, ground.clusters) for row in rows])
+        return paired.clearly_lower(values, terms, resampling.quantile(ground.clusters))
 
 
 def lower_errors(models: Sequence[Contestant], name: str) -> np.ndarray:
-    """The same for a calibration error."""
+    """Whether a calibration error of model i is clearly lower than that of model j, [M, M]."""
     return paired.pairwise_lower([model.errors[name] for model in models])

@@ -1,4 +1,4 @@
-"""Several models on the same rows: checked against each other, with classes in one order."""
+"""Several models on the same rows: labels and weights checked, classes in the same order."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ from ..files.reading import read
 class SameRows:
     """The rows of each model, all with the same labels, weights and order of classes.
 
-    kept : the rows that are valid for all models; None if all are.
-    dropped : invalid rows by model and rule; `set_aside` is the number of rows that are invalid for
-        some model, of all `given`.
+    kept : the rows that are valid for all models; None if no row was left out.
+    dropped : invalid rows by model and rule.
+    set_aside, given : the number of rows that are invalid for some model, and of all rows.
     """
 
     models: Mapping[str, Predictions]
@@ -37,16 +37,16 @@ class SameRows:
 
 
 def same_rows(models: Any, y_true: Any = None, **options: Any) -> SameRows:
-    """The outputs of models by name: arrays, with `y_true` and `options`, or Predictions, which
-    have their own.
+    """The rows of models, from outputs by name: arrays, with `y_true` and `options`, or
+    Predictions, which have their own.
 
     >>> found = same_rows({"a": [0.9, 0.2], "b": [0.8, 0.4]}, [1, 0])
     >>> found.models["b"]
     Predictions(2 rows, 2 classes, probabilities)
     """
     if not isinstance(models, Mapping) or len(models) < 2:
-        found = f"{len(models)} entries" if isinstance(models, Mapping) else type(models).__name__
-        raise InputError("models", "must map names to outputs, for two models or more", found)
+        given = f"{len(models)} entries" if isinstance(models, Mapping) else type(models).__name__
+        raise InputError("models", "must map the names of at least two models to outputs", given)
     for name in models:
         if not isinstance(name, str) or not name:
             raise InputError("models", "names must be non-empty strings", repr(name))
@@ -55,13 +55,13 @@ def same_rows(models: Any, y_true: Any = None, **options: Any) -> SameRows:
         raise InputError(
             "y_true", "is required, unless all models are Predictions", f"{arrays[0]!r} is not"
         )
-    given = [
+    extra = [
         name
         for name, value in (options | {"y_true": y_true}).items()
         if value is not None and value is not False
     ]
-    if not arrays and given:
-        raise InputError(given[0], "must not be given if all models are Predictions")
+    if not arrays and extra:
+        raise InputError(extra[0], "must not be given if all models are Predictions")
     taken = {
         name: value
         if isinstance(value, Predictions)
@@ -69,25 +69,32 @@ def same_rows(models: Any, y_true: Any = None, **options: Any) -> SameRows:
         for name, value in models.items()
     }
     first_name, first = next(iter(taken.items()))
-    aligned = {name: _aligned(name, rows, first_name, first) for name, rows in taken.items()}
-    surveys = {name: survey(rows) for name, rows in aligned.items()}
+    return _valid_for_all(
+        {name: _aligned(name, rows, first_name, first) for name, rows in taken.items()}
+    )
+
+
+def _valid_for_all(models: dict[str, Predictions]) -> SameRows:
+    """The rows that are valid for all models."""
+    surveys = {name: survey(rows) for name, rows in models.items()}
     dropped = {
         name: {rule: n for rule, n in found.summary.bad.items() if n}
         for name, found in surveys.items()
     }
-    good = [found.good for found in surveys.values()]
+    first, good = next(iter(models.values())), [found.good for found in surveys.values()]
     if all(np.array_equal(rows, good[0]) for rows in good):
-        return SameRows(aligned, None, dropped, surveys[first_name].summary.dropped, len(first))
+        left_out = next(iter(surveys.values())).summary.dropped
+        return SameRows(models, None, dropped, left_out, len(first))
     common = reduce(lambda a, b: np.intersect1d(a, b, assume_unique=True), good)
     if not len(common):
-        raise InputError("models", "some rows must be valid for all models", dropped)
+        raise InputError("models", "must have some rows that are valid for all models", dropped)
     weighty = len(first) if first.sample_weight is None else int((first.sample_weight != 0).sum())
     return SameRows(
-        {name: rows.take(common) for name, rows in aligned.items()},
-        common,
-        dropped,
-        weighty - len(common),
-        len(first),
+        models={name: rows.take(common) for name, rows in models.items()},
+        kept=common,
+        dropped=dropped,
+        set_aside=weighty - len(common),
+        given=len(first),
     )
 
 
@@ -112,7 +119,7 @@ def read_models(
         if len(outputs) < 2:
             raise InputError(
                 "probs",
-                "one file needs two or more sets of columns, such as --probs 'a_*' --probs 'b_*'",
+                "must be given twice or more for one file, such as 'a_*' and 'b_*'",
                 len(outputs),
             )
         sources: list[tuple[str | Path, dict[str, Any]]] = [
@@ -131,7 +138,7 @@ def read_models(
         raise InputError("name", f"must name each of the {len(sources)} models", len(names))
     called = list(names) or called
     if len(set(called)) < len(called):
-        raise InputError("name", "names of models must differ", ", ".join(called))
+        raise InputError("name", "must differ between models", ", ".join(called))
     return {
         name: reader(file, **columns, **(reading or {}))
         for name, (file, columns) in zip(called, sources, strict=True)
@@ -145,8 +152,8 @@ def _predictions(name: str, y_true: Any, outputs: Any, options: Mapping[str, Any
 
 
 def _aligned(name: str, rows: Predictions, first_name: str, first: Predictions) -> Predictions:
-    """The rows with classes in the order of the first model. Raises unless they are the same
-    rows."""
+    """The rows with classes in the order of the first model. Raises unless labels, weights and
+    clusters are those of the first."""
     if rows is first:
         return rows
     if rows.pairs != first.pairs:
@@ -166,42 +173,43 @@ def _aligned(name: str, rows: Predictions, first_name: str, first: Predictions) 
                 f"not in both: {', '.join(odd[:5])}",
             )
         rows = replace(rows, probs=_reordered(rows, first.class_order), classes=first.class_order)
-    if not rows.pairs:  # the correctness of each system's own answer may differ
-        odd_rows = np.flatnonzero(rows.codes != first.codes)
-        if len(odd_rows):
-            row = int(odd_rows[0])
-            rule = f"labels must equal those of {first_name!r} row by row; {len(odd_rows):,} differ"
-            raise InputError(
-                name, rule, f"{_label_text(rows.y[row])}, not {_label_text(first.y[row])}", row=row
-            )
+    if not rows.pairs:  # each system answers by itself, so correctness may differ
+        differ = np.flatnonzero(rows.codes != first.codes)
+        rule = f"labels must equal those of {first_name!r}"
+        _check_equal(name, rule, differ, rows.y, first.y)
     if (rows.sample_weight is None) != (first.sample_weight is None):
         raise InputError(name, f"must have weights if and only if {first_name!r} has")
     if rows.sample_weight is not None and first.sample_weight is not None:
         differ = np.flatnonzero(
             ~np.isclose(rows.sample_weight, first.sample_weight, rtol=1e-9, atol=0, equal_nan=True)
         )
-        if len(differ):
-            row = int(differ[0])
-            found = f"{rows.sample_weight[row]}, not {first.sample_weight[row]}"
-            raise InputError(name, f"weights must equal those of {first_name!r}", found, row=row)
+        rule = f"weights must equal those of {first_name!r}"
+        _check_equal(name, rule, differ, rows.sample_weight, first.sample_weight)
     if (rows.clusters is None) != (first.clusters is None):
         raise InputError(name, f"must have clusters if and only if {first_name!r} has")
     if rows.cluster_numbers is not None and first.cluster_numbers is not None:
         differ = np.flatnonzero(rows.cluster_numbers != first.cluster_numbers)
-        if len(differ):
-            row = int(differ[0])
-            found = f"{_label_text(rows.clusters[row])}, not {_label_text(first.clusters[row])}"
-            raise InputError(name, f"clusters must equal those of {first_name!r}", found, row=row)
+        rule = f"clusters must equal those of {first_name!r}"
+        _check_equal(name, rule, differ, rows.clusters, first.clusters)
     return rows
 
 
-def _label_text(label: Any) -> str:
-    return repr(label.item() if isinstance(label, np.generic) else label)
+def _check_equal(name: str, rule: str, differ: np.ndarray, values: Any, expected: Any) -> None:
+    """Raise at the first row that differs, if any does."""
+    if len(differ):
+        row = int(differ[0])
+        pair = f"{_value_text(values[row])}, not {_value_text(expected[row])}"
+        more = f"; {len(differ):,} rows differ" if len(differ) > 1 else ""
+        raise InputError(name, rule, pair + more, row=row)
+
+
+def _value_text(value: Any) -> str:
+    return repr(value.item() if isinstance(value, np.generic) else value)
 
 
 def _reordered(rows: Predictions, classes: tuple[Any, ...]) -> np.ndarray:
-    """Outputs with classes in another order; a single column of two classes is that of the other
-    class."""
+    """Outputs with classes in another order. A single column of two classes becomes that of the
+    other class."""
     if rows.probs.ndim == 2:
         return np.asarray(rows.probs[:, [rows.class_order.index(c) for c in classes]])
     if rows.from_logits:

@@ -1,1 +1,1 @@
-"""Rows as arrays: what they are, how they are checked, and how work is shared between threads."""
+"""Rows as arrays: conversion, validation, classes, and work shared between threads."""

@@ -1,25 +1,24 @@
-"""Anything array-like in, numpy out: lists, numpy, torch tensors, series and frames of any
+"""Conversion to numpy: lists, arrays, torch tensors, Arrow columns, and series and frames of any
 library."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 
 from ..errors import InputError
-from ..text import listed
 
-# Relative spacing of the formats in which probabilities arrive; numpy has no bfloat16 of its own.
+# The relative spacing of bfloat16, which numpy does not have.
 BFLOAT16_SPACING = 2.0**-7
 MISSING = "(missing)"
-WHOLE_LIMIT = 2.0**53  # beyond it, all floats are whole
+WHOLE_LIMIT = 2.0**53  # all larger floats are whole numbers
 
 
 def bits_of(values: np.ndarray) -> np.ndarray:
-    """The bit patterns of floats as integers. For numbers that are not negative they are in the
-    same order.
+    """The bit patterns of floats as integers. Integers of non-negative numbers sort like the
+    numbers.
 
     >>> bits_of(np.float32([0.0, 0.5, 1.0]))
     array([         0, 1056964608, 1065353216], dtype=int32)
@@ -30,7 +29,7 @@ def bits_of(values: np.ndarray) -> np.ndarray:
 def as_array(data: Any, argument: str) -> np.ndarray:
     """The data as a plain numpy array, without a copy where possible and without changing a value.
 
-    Masked entries become NaN or None, and so does what pandas calls missing.
+    Masked entries, and missing values of pandas, become NaN or None.
     """
     if isinstance(data, np.ma.MaskedArray) and np.ma.is_masked(data):
         real = data.dtype.kind == "f"
@@ -63,7 +62,7 @@ def from_arrow(column: Any, argument: str) -> np.ndarray:
     import pyarrow as pa
 
     if isinstance(column, (pa.FloatingPointArray, pa.IntegerArray)) and not column.null_count:
-        return np.asarray(column.to_numpy())  # the usual case, and there may be many columns
+        return np.asarray(column.to_numpy())  # a fast path, as tables may have many columns
     if not isinstance(column, pa.ChunkedArray):
         column = pa.chunked_array([column])
     if pa.types.is_dictionary(column.type):
@@ -79,12 +78,11 @@ def from_arrow(column: Any, argument: str) -> np.ndarray:
     lengths = lists.value_lengths().fill_null(-1).to_numpy()
     odd = np.flatnonzero((lengths != lengths[0]) | (lengths < 0))
     if len(odd):
-        found = lengths[odd[0]]
-        rule = "every row needs a list, all of the same length"
+        length = lengths[odd[0]]
         raise InputError(
             argument,
-            rule,
-            "no list" if found < 0 else f"{found} entries, not {lengths[0]}",
+            "rows must be lists of the same length",
+            "no list" if length < 0 else f"{length} entries, not {lengths[0]}",
             row=int(odd[0]),
         )
     return np.asarray(lists.flatten().to_numpy(zero_copy_only=False)).reshape(
@@ -93,7 +91,7 @@ def from_arrow(column: Any, argument: str) -> np.ndarray:
 
 
 def named_columns(data: Any, argument: str) -> dict[str, np.ndarray] | None:
-    """The columns of a frame of any library, or of a mapping, by name; None for a matrix.
+    """The columns of a mapping, or of a frame of any library, by name; None for a matrix.
 
     >>> named_columns({"size": [1.5, 2.5], 7: ["red", None]}, "features")
     {'size': array([1.5, 2.5]), '7': array(['red', None], dtype=object)}
@@ -112,46 +110,16 @@ def named_columns(data: Any, argument: str) -> dict[str, np.ndarray] | None:
 
 
 def column_names(data: Any) -> list[str]:
-    """The names of a frame's columns, as text; none of anything else."""
+    """The column names of a frame, as text; an empty list for anything else."""
     if isinstance(data, (np.ndarray, Mapping)):
         return []
-    # the columns of pyarrow are not names
+    # `columns` of a pyarrow table is a list of arrays, not of names
     names = getattr(data, "column_names", getattr(data, "columns", ()))
     return [] if callable(names) else [str(name) for name in names]
 
 
-def in_class_order(names: Sequence[str], classes: Sequence[Any]) -> list[str] | None:
-    """Column names in the order of the classes, if they are the classes but for what all begin and
-    end with.
-
-    >>> in_class_order(["p_owl", "p_cat", "p_dog"], ["cat", "dog", "owl"])
-    ['p_cat', 'p_dog', 'p_owl']
-    """
-    wanted = [str(c) for c in classes]
-    if not names or len(names) != len(wanted):
-        return None
-    first, more = names[0], (len("".join(names)) - len("".join(wanted))) // len(wanted)
-    for start in range(more + 1):
-        ordered = [first[:start] + c + first[len(first) - more + start :] for c in wanted]
-        if sorted(ordered) == sorted(names):
-            return ordered
-    return None
-
-
-def check_column_order(data: Any, classes: Sequence[Any], argument: str) -> None:
-    """Raise if the columns of a frame are the classes by name, in another order. Columns go by
-    their places, not by names."""
-    names = column_names(data)
-    ordered = in_class_order(names, classes)
-    if ordered is not None and ordered != names:
-        found = f"its columns are the classes in another order: {listed(names)}"
-        raise InputError(
-            argument, f"they must stand in the order of the classes: {listed(ordered)}", found
-        )
-
-
 def _without_na(values: np.ndarray) -> np.ndarray:
-    """None for each missing value among objects: those of pandas cannot be compared with others."""
+    """Missing values among objects replaced by None: those of pandas cannot be compared."""
     if values.dtype.kind != "O":
         return values
     missing = np.asarray(np.frompyfunc(is_missing, 1, 1)(values), bool)
@@ -162,20 +130,19 @@ def _without_na(values: np.ndarray) -> np.ndarray:
 
 
 def _ragged(rows: Any, argument: str, problem: ValueError) -> InputError:
-    """The error for rows that numpy cannot stack, with the first that differs in length."""
+    """The error for rows that numpy cannot stack; it names the first row of another length."""
     lengths = [len(row) if hasattr(row, "__len__") else None for row in rows]
     row = next((i for i, length in enumerate(lengths) if length != lengths[0]), None)
     rule = "rows must all have the same length"
     if row is None:
         return InputError(argument, rule, str(problem))
     found = "not a list" if lengths[row] is None else f"{lengths[row]} entries"
-    return InputError(
-        argument, rule, f"{found}, where the first row has {lengths[0] or 'none'}", row=row
-    )
+    return InputError(argument, rule, f"{found}; row 0 has {lengths[0] or 'none'}", row=row)
 
 
 def spacing(data: Any) -> float:
-    """The relative spacing of the floating-point format the data arrived in; 0 for integers."""
+    """The relative spacing (machine epsilon) of the data's floating-point format; 0 for
+    integers."""
     if "bfloat16" in str(getattr(data, "dtype", "")):
         return BFLOAT16_SPACING
     dtype = getattr(data, "dtype", None)
@@ -189,8 +156,8 @@ def spacing(data: Any) -> float:
 
 
 def as_numbers(data: Any, argument: str) -> np.ndarray:
-    """A numeric array of float16, float32 or float64; integers and booleans become float64, missing
-    values NaN."""
+    """A numeric array of float16, float32 or float64. Integers and booleans become float64; missing
+    values become NaN."""
     array = as_array(data, argument)
     if array.dtype.kind in "biu":
         return array.astype(np.float64)
@@ -202,22 +169,22 @@ def as_numbers(data: Any, argument: str) -> np.ndarray:
 
 
 def _objects_as_numbers(array: np.ndarray, argument: str) -> np.ndarray:
-    # a series of lists
     if array.ndim == 1 and len(array) and isinstance(array[0], (list, tuple, np.ndarray)):
+        # a series of lists
         return as_numbers(as_array(array.tolist(), argument), argument)
     missing = np.asarray(np.frompyfunc(is_missing, 1, 1)(array), bool)
     numeric = np.asarray(
         np.frompyfunc(lambda value: hasattr(value, "__float__"), 1, 1)(array), bool
     )
     odd = np.argwhere(~(missing | numeric))
-    if len(odd):  # text that looks like a number is refused too, as in an array of strings
+    if len(odd):  # text is refused even if it looks like a number, as in an array of strings
         row = int(odd[0][0]) if array.ndim else None
         raise InputError(argument, "must hold numbers", repr(array[tuple(odd[0])]), row=row)
     try:
         return np.where(missing, np.nan, array).astype(np.float64)
     except (TypeError, ValueError, OverflowError) as problem:
         raise InputError(
-            argument, "must hold numbers in rows of one length", str(problem)
+            argument, "must hold numbers, in rows of the same length", str(problem)
         ) from None
 
 
@@ -231,8 +198,8 @@ def is_missing(value: Any) -> bool:
 
 
 def value_name(value: Any) -> str:
-    """What a value is called where it names a group: a whole number has no point, as missing values
-    make it one of floats.
+    """The name of a group with this value. Whole floats are shown as integers, because missing
+    values turn a column of integers into floats.
 
     >>> value_name(2.0), value_name(2.5), value_name("2.0"), value_name(None)
     ('2', '2.5', '2.0', '(missing)')
@@ -247,7 +214,7 @@ def value_name(value: Any) -> str:
 
 
 def value_names(column: np.ndarray) -> np.ndarray:
-    """The same of each value of a column."""
+    """`value_name` for each value of a column."""
     if column.dtype.kind in "OTV":
         return np.array([value_name(value) for value in column.tolist()], str)
     text = column.astype(str)

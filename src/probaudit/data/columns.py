@@ -1,4 +1,4 @@
-"""A matrix whose columns lie apart in memory, as a table has them."""
+"""A matrix stored as separate columns, as Arrow tables store them."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ import numpy as np
 
 
 class Columns:
-    """Columns of one type and length, read in place. Rows of it are copies, in
-    memory row by row.
+    """Columns of the same type and length, read in place. Indexing returns a C-ordered copy of
+    rows.
 
     >>> matrix = Columns([np.array([0.1, 0.6]), np.array([0.9, 0.4])])
     >>> matrix.shape, matrix[1]
@@ -30,13 +30,13 @@ class Columns:
 
     @cached_property
     def addresses(self) -> np.ndarray:
-        """Where in memory each column begins."""
+        """The memory address of each column."""
         return np.array(
             [column.__array_interface__["data"][0] for column in self._columns], np.uint64
         )
 
     def part(self, first: int, last: int) -> Columns:
-        """Some rows, where they are."""
+        """A range of rows, without a copy."""
         if first == 0 and last >= len(self):
             return self
         return Columns([column[first:last] for column in self._columns])

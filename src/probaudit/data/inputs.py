@@ -1,4 +1,4 @@
-"""The input gate: what functions of (y_true, y_proba) take, as `Predictions`."""
+"""The input gate: every function of (y_true, y_proba) turns its arguments into `Predictions`."""
 
 from __future__ import annotations
 
@@ -73,9 +73,9 @@ def rows_of(
     columns: Any = None,
     **unknown: Any,
 ) -> Predictions:
-    """The rows as `Predictions`, named in messages as the arguments of these functions are.
+    """The rows as `Predictions`. Error messages call them `y_true` and `y_proba`.
 
-    Rows that are `Predictions` already, as `read` gives them, stand alone: they bring all the rest.
+    `Predictions`, as returned by `read`, are passed alone: they have their own outputs and options.
     """
     check_options(unknown)
     if isinstance(y_true, Predictions):
@@ -94,7 +94,7 @@ def rows_of(
             if value
         ]
         if extra:
-            raise InputError(extra[0], "must not be given beside rows that are Predictions already")
+            raise InputError(extra[0], "must not be given together with Predictions")
         return y_true
     if y_proba is None:
         raise _without_outputs(y_true)
@@ -115,28 +115,31 @@ def rows_of(
 
 
 def check_options(options: Iterable[str]) -> None:
-    """Raise for an option that no function of (y_true, y_proba) has, with the one that was meant,
-    maybe."""
+    """Raise a TypeError for an unknown option, with the closest known option if there is one."""
     known = list(RowOptions.__annotations__)
     for name in options:
         if name not in known:
             near = difflib.get_close_matches(name, known, 1, 0.5)
             raise TypeError(
                 f"unknown option `{name}`; "
-                + (f"did you mean `{near[0]}`?" if near else f"rows have {', '.join(known)}")
+                + (f"did you mean `{near[0]}`?" if near else f"options are {', '.join(known)}")
             )
 
 
 def _without_outputs(y_true: Any) -> InputError:
-    """The error for labels without outputs, or for what is no labels at all."""
+    """The error for labels without outputs, or for a file, frame or scanned source."""
     if isinstance(y_true, (str, Path)) or hasattr(y_true, "columns"):
         return InputError(
-            "y_true", "files and frames must be read first: `read(...)`", type(y_true).__name__
+            "y_true",
+            "must be labels or Predictions",
+            type(y_true).__name__,
+            way_out=("load files and frames with `read(...)` first",),
         )
     if hasattr(y_true, "classes"):
-        rule = (
-            "scanned rows go to `audit`, `calibration_error`, `grouping_loss` or `loss_budget`; "
-            "for all else, `read(...)`"
+        return InputError(
+            "y_true",
+            "scanned rows go only to audit, calibration_error, grouping_loss and loss_budget",
+            repr(y_true),
+            way_out=("load the rows with `read(...)`",),
         )
-        return InputError("y_true", rule, repr(y_true))
-    return InputError("y_proba", "is needed, unless the first argument is Predictions")
+    return InputError("y_proba", "is required, unless the first argument is Predictions")

@@ -1,5 +1,8 @@
-"""Rows to be judged: outputs, labels, weights, features and named columns, in one validated
-object."""
+"""Predictions: outputs, labels, weights, features and named columns, in one validated object.
+
+Shapes and lengths are checked here. Values are checked during the pass over the rows: that rows sum
+to 1, and the other rules, in `kernels/rules.py`; `states/bad_rows.py` explains a bad row.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +16,8 @@ import numpy as np
 
 from ..errors import Argument, InputError
 from ..text import counted
-from .arrays import as_array, as_numbers, check_column_order, is_missing, named_columns, spacing
+from .arrays import as_array, as_numbers, column_names, is_missing, named_columns, spacing
+from .classes import check_column_order, class_list
 from .columns import Columns
 
 Kind = Literal["probabilities", "pairs", "logits", "log_probabilities"]
@@ -23,9 +27,10 @@ SUM_TOLERANCE = 1e-5
 
 
 def sum_tolerance(data: Any) -> float:
-    """How far a row may sum from 1: 1e-5, or 8 spacings of a coarser format (float16: 0.0078).
+    """How far the sum of a row may be from 1: 1e-5, or 8 times the relative spacing of a coarser
+    format (float16: 0.0078).
 
-    float64 gets no tighter rule than float32, because it so often holds rounded float32.
+    The limit for float64 is that of float32, because float64 arrays often hold rounded float32.
 
     >>> sum_tolerance(np.float64([0.5])), sum_tolerance(np.float16([0.5]))
     (1e-05, 0.0078125)
@@ -34,45 +39,46 @@ def sum_tolerance(data: Any) -> float:
 
 
 class Block(NamedTuple):
-    """Some consecutive rows, in the form kernels take: contiguous, native, writeable; or columns by
-    their addresses."""
+    """Consecutive rows in the form that kernels take: a contiguous array, or columns by their
+    addresses."""
 
     first_row: int
-    # [rows, K], or [rows, 1] for one column of a binary problem; if by column, `Columns`
+    # [rows, K], or [rows, 1] for one column of a binary problem; `Columns` if by_column
     values: Any
-    # int64, or int8 of two classes by column; outside 0..K-1 where the label is not a class
+    # int64, or int8 for two classes by column; outside 0..K-1 where the label is not a class
     labels: np.ndarray
     weights: np.ndarray | None
     raw_labels: np.ndarray  # as the caller gave them, for messages
-    by_column: bool = False  # whether values lie in memory column by column
-    # rows, rising, whose outputs are to be copied to an array in passing
+    by_column: bool = False  # whether each column is contiguous in memory
+    # rows in increasing order, and an array to which the pass copies their outputs
     copied: tuple[np.ndarray, np.ndarray] | None = None
 
     @property
     def arrays(self) -> tuple[np.ndarray | None, np.ndarray | None, np.ndarray]:
-        """As kernels take them: the outputs in rows, or where each column begins; and no rows, of
-        their type."""
+        """The arguments of kernels: outputs by row or addresses of columns, and an empty array that
+        shows their type."""
         like = np.empty((0, self.values.shape[1]), self.values.dtype)
         return (None, self.values.addresses, like) if self.by_column else (self.values, None, like)
 
 
 @dataclass(frozen=True, eq=False)
 class Predictions:
-    """What a classifier said about labelled rows.
+    """The outputs of a classifier for labelled rows.
 
     y : labels, as integers, booleans or strings.
     probs : [n, K] outputs, or [n] for the second of two classes. A frame whose columns are the
         classes in another order is refused.
     from_logits, from_log_probs : what the outputs are, if not probabilities. Never guessed.
-    classes : the class of each column, in order. Without it the labels are the column numbers
+    classes : the class of each column, in order. Without it, labels must be the column numbers
         0..K-1.
-    sample_weight, features, columns : per row; columns is a frame or a mapping of names to arrays,
-        features such a one or a matrix (with feature_names, if it has names).
-    clusters : one value per row; rows with the same value are dependent (a patient's visits, an
-        image's pixels). Intervals, tests and folds then treat each cluster as one unit. Not to be
-        confused with groups, which are judged.
+    sample_weight : one weight per row.
+    features : a matrix (with feature_names), a frame, or a mapping of names to arrays.
+    columns : other values per row, as a frame or a mapping of names to arrays.
+    clusters : one value per row. Rows with the same value are dependent (a patient's visits, an
+        image's pixels); intervals, tests and folds then treat each cluster as one unit. Clusters
+        are not groups, whose errors are compared.
     on_bad_rows : "error" stops at the first bad row; "drop" leaves bad rows out and counts them.
-    tolerance : how far a row of probabilities may sum from 1 (see `sum_tolerance`).
+    tolerance : how far the sum of a row of probabilities may be from 1 (see `sum_tolerance`).
 
     >>> Predictions([1, 0, 1], [0.9, 0.2, 0.4])
     Predictions(3 rows, 2 classes, probabilities)
@@ -96,63 +102,28 @@ class Predictions:
     names: Mapping[str, str] = field(default_factory=dict, kw_only=True)
 
     def __post_init__(self) -> None:
-        if self.on_bad_rows not in ("error", "drop"):
-            raise InputError("on_bad_rows", 'must be "error" or "drop"', repr(self.on_bad_rows))
-        if self.from_logits and self.from_log_probs:
-            raise InputError("from_log_probs", "outputs are logits or log-probabilities, not both")
-        if self.pairs and (self.from_logits or self.from_log_probs):
-            raise InputError(
-                self.name("probs"), "a confidence is a probability, not a logit or its logarithm"
-            )
-        values = (
-            self.probs
-            if isinstance(self.probs, Columns)
-            else as_numbers(self.probs, self.name("probs"))
-        )
-        tolerance = sum_tolerance(self.probs) if self.tolerance is None else self.tolerance
-        if not (isinstance(tolerance, Real) and 0 <= tolerance < 1):
-            raise InputError("tolerance", "must lie in [0, 1)", repr(tolerance))
-        self._set("tolerance", float(tolerance))
-        if self.pairs and values.ndim != 1:
-            raise InputError(
-                self.name("probs"), "must be one number per row", f"has shape {values.shape}"
-            )
-        if values.ndim not in (1, 2):
-            raise InputError(
-                self.name("probs"), "must be [rows] or [rows, classes]", f"has shape {values.shape}"
-            )
-        if values.ndim == 2 and values.shape[1] < 2:
-            rule = (
-                "needs two columns or more; give the positive class of a binary problem as one "
-                "dimension"
-            )
-            raise InputError(self.name("probs"), rule, f"has shape {values.shape}")
         given = self.probs
-        self._set("probs", values)
-        labels = as_array(self.y, self.name("y"))
-        if labels.ndim == 2 and labels.shape[1] == 1:
-            labels = labels[:, 0]
-        if labels.ndim != 1:
-            raise InputError(
-                self.name("y"), "must be one label per row", f"has shape {labels.shape}"
-            )
-        self._set("y", labels)
-        self._check_lengths()
+        self._check_kind()
+        self._set_outputs()
+        self._set_labels()
+        self._set_weights()
+        self._set_features()
+        self._set_columns()
         self._set("classes", self._class_order())
-        check_column_order(given, self.class_order, self.name("probs"))
+        if column_names(given):
+            check_column_order(given, self.class_order, self.name("probs"))
         self._set("memo", {})
 
-    # what was found out about these rows; they must not change
+    # results that depend only on these rows, which must not change
     memo: dict[Any, Any] = field(init=False, repr=False)
 
     def _set(self, name: str, value: Any) -> None:
-        """Put the checked form of an argument in its place; after __post_init__ nothing changes."""
+        """Replace an argument by its validated form, in __post_init__ only."""
         object.__setattr__(self, name, value)
 
     @classmethod
     def from_confidence(cls, confidence: Any, correct: Any, **options: Any) -> Predictions:
-        """Rows of a system that only states how sure it is of its answer, and whether the answer
-        was right.
+        """Rows with a confidence in one answer, and whether the answer was correct.
 
         >>> Predictions.from_confidence([0.9, 0.6], [True, False])
         Predictions(2 rows, confidence and correctness)
@@ -161,7 +132,7 @@ class Predictions:
         return cls(correct, confidence, pairs=True, names=names, **options)
 
     def name(self, part: str) -> str:
-        """What the caller called this part, for messages."""
+        """The name of an argument in error messages: that of the caller."""
         return self.names.get(part, part)
 
     @property
@@ -190,7 +161,7 @@ class Predictions:
         return self.codes_of(slice(None))
 
     def codes_of(self, rows: Any) -> np.ndarray:
-        """As `codes`, of some rows; the others are not looked at."""
+        """`codes` of some rows."""
         return label_codes(self.y[rows], self.class_order)
 
     @cached_property
@@ -215,37 +186,84 @@ class Predictions:
         kind = self.kind.replace("_", "-")
         return f"Predictions({counted(len(self))}, {self.n_classes} classes, {kind})"
 
-    def _check_lengths(self) -> None:
+    def _check_kind(self) -> None:
+        if self.on_bad_rows not in ("error", "drop"):
+            raise InputError("on_bad_rows", 'must be "error" or "drop"', repr(self.on_bad_rows))
+        if self.from_logits and self.from_log_probs:
+            raise InputError("from_log_probs", "must not be given together with `from_logits`")
+        if self.pairs and (self.from_logits or self.from_log_probs):
+            raise InputError(
+                self.name("probs"), "a confidence must be a probability, not a logit or logarithm"
+            )
+
+    def _set_outputs(self) -> None:
+        argument = self.name("probs")
+        values = self.probs if isinstance(self.probs, Columns) else as_numbers(self.probs, argument)
+        tolerance = sum_tolerance(self.probs) if self.tolerance is None else self.tolerance
+        if not (isinstance(tolerance, Real) and 0 <= tolerance < 1):
+            raise InputError("tolerance", "must lie in [0, 1)", repr(tolerance))
+        self._set("tolerance", float(tolerance))
+        found = f"has shape {values.shape}"
+        if self.pairs and values.ndim != 1:
+            raise InputError(argument, "must be one number per row", found)
+        if values.ndim not in (1, 2):
+            raise InputError(argument, "must be [rows] or [rows, classes]", found)
+        if values.ndim == 2 and values.shape[1] < 2:
+            raise InputError(
+                argument,
+                "needs two columns or more",
+                found,
+                way_out=("for a binary problem, pass the positive class as a 1-D array",),
+            )
+        self._set("probs", values)
+
+    def _set_labels(self) -> None:
+        labels = as_array(self.y, self.name("y"))
+        if labels.ndim == 2 and labels.shape[1] == 1:
+            labels = labels[:, 0]
+        if labels.ndim != 1:
+            raise InputError(
+                self.name("y"), "must be one label per row", f"has shape {labels.shape}"
+            )
         n = len(self)
         if n == 0:
             raise InputError(self.name("probs"), "needs at least one row", "is empty")
-        if len(self.y) != n:
-            raise InputError(
-                self.name("y"),
-                f"needs one label per row of `{self.name('probs')}` ({n})",
-                len(self.y),
-            )
-        if self.sample_weight is not None:
-            weights = as_numbers(self.sample_weight, self.name("sample_weight"))
-            if weights.shape != (n,):
-                rule = f"needs one weight per row ({n})"
-                raise InputError(self.name("sample_weight"), rule, f"has shape {weights.shape}")
-            self._set("sample_weight", weights.astype(np.float64, copy=False))
-        if (named := named_columns(self.features, self.name("features"))) is not None:
+        if len(labels) != n:
+            rule = f"needs one label per row of `{self.name('probs')}` ({n})"
+            raise InputError(self.name("y"), rule, len(labels))
+        self._set("y", labels)
+
+    def _set_weights(self) -> None:
+        if self.sample_weight is None:
+            return
+        weights = as_numbers(self.sample_weight, self.name("sample_weight"))
+        if weights.shape != (len(self),):
+            rule = f"needs one weight per row ({len(self)})"
+            raise InputError(self.name("sample_weight"), rule, f"has shape {weights.shape}")
+        self._set("sample_weight", weights.astype(np.float64, copy=False))
+
+    def _set_features(self) -> None:
+        n, argument = len(self), self.name("features")
+        if (named := named_columns(self.features, argument)) is not None:
             self._set("feature_names", tuple(named))
-            self._set("features", _side_by_side(named, n, self.name("features")))
-        if self.features is not None:
-            features = as_array(self.features, self.name("features"))
-            if features.ndim != 2 or len(features) != n:
-                rule = f"must be [rows, features] with {n} rows"
-                raise InputError(self.name("features"), rule, f"has shape {features.shape}")
-            self._set("features", features)
-            if self.feature_names is not None and len(self.feature_names) != features.shape[1]:
-                raise InputError(
-                    "feature_names",
-                    f"needs one name for each of the {features.shape[1]} features",
-                    len(self.feature_names),
-                )
+            self._set("features", _side_by_side(named, n, argument))
+        if self.features is None:
+            return
+        features = as_array(self.features, argument)
+        if features.ndim != 2 or len(features) != n:
+            rule = f"must be [rows, features] with {n} rows"
+            raise InputError(argument, rule, f"has shape {features.shape}")
+        self._set("features", features)
+        if self.feature_names is not None and len(self.feature_names) != features.shape[1]:
+            raise InputError(
+                "feature_names",
+                f"needs one name for each of the {features.shape[1]} features",
+                len(self.feature_names),
+            )
+
+    def _set_columns(self) -> None:
+        """Validate the named columns and the clusters."""
+        n = len(self)
         if self.columns is not None:
             columns = named_columns(self.columns, "columns")
             if columns is None:
@@ -274,7 +292,7 @@ class Predictions:
                 raise InputError(
                     self.name("y"),
                     "labels must be column numbers if classes are not given",
-                    f"begins with {first!r}",
+                    repr(first),
                     way_out=(
                         "pass ",
                         Argument(self.name("classes")),
@@ -293,21 +311,21 @@ class Predictions:
 
     @property
     def is_contiguous(self) -> bool:
-        """Whether a block of the outputs is a view of them, not a copy."""
+        """Whether blocks of the outputs are views, not copies."""
         part = self.probs[:1]
         return self.block(0, 1).values.ctypes.data == part.ctypes.data
 
     def blocks(self, rows: int) -> Iterator[Block]:
-        """The rows in order, so many at a time."""
+        """Blocks of `rows` rows, in order."""
         for first in range(0, len(self), rows):
             yield self.block(first, first + rows)
 
     def block(self, first: int, last: int, *, by_column: bool = False) -> Block:
-        """Some rows; outputs that lie in memory column by column are left there if asked for."""
+        """The rows from `first` to `last`. With `by_column`, outputs stored by column stay so."""
         columns = self._in_columns if by_column else None
         values = self._rows(first, last) if columns is None else columns.part(first, last)
         by_column = columns is not None
-        # Of two classes, labels are as much to read as an output is: those of a byte stay so.
+        # For two classes, reading labels costs as much as reading outputs: int8 labels stay int8.
         short = (
             by_column
             and self.y.dtype == np.int8
@@ -323,31 +341,31 @@ class Predictions:
         return Block(first, values, labels, weights, self.y[first:last], by_column)
 
     def _rows(self, first: int, last: int) -> np.ndarray:
-        """Outputs of some rows, in memory row by row."""
+        """Outputs of some rows, as a C-ordered array."""
         values = self.probs[first:last]
         if values.ndim == 1 and self.from_log_probs:
             values = _both_log_probs(values)
-        # The other class of a single column is 1 - p, which float32 would round.
+        # A single column stays float64, because float32 would round 1 - p.
         dtype = np.float32 if values.dtype.itemsize <= 4 and values.ndim == 2 else np.float64
         return np.require(values if values.ndim == 2 else values[:, None], dtype, ["C", "W", "A"])
 
     @cached_property
     def _in_columns(self) -> Columns | None:
-        """The outputs, if they lie in memory column by column."""
+        """The outputs, if they are stored by column."""
         if isinstance(self.probs, Columns):
             return self.probs
         flags, kinds = self.probs.flags, (np.float32, np.float64)
-        lies = (
+        by_column = (
             self.probs.ndim == 2
             and self.probs.dtype in kinds
             and flags.f_contiguous
             and not flags.c_contiguous
         )
-        return Columns(list(self.probs.T)) if lies else None
+        return Columns(list(self.probs.T)) if by_column else None
 
     def probabilities(self, rows: Any = slice(None)) -> np.ndarray:
-        """Outputs as probabilities, [n, K]: as they are if they are float32 or float64
-        probabilities, else in float64."""
+        """Outputs as probabilities, [n, K]: float32 if they are float32 probabilities, otherwise
+        float64."""
         outputs = self.probs[rows]
         if self.kind == "probabilities" and outputs.ndim == 2:
             dtype = np.float64 if outputs.dtype.itemsize == 8 else np.float32
@@ -369,7 +387,7 @@ class Predictions:
         return e / e.sum(axis=1, keepdims=True) if self.from_logits else e
 
     def take(self, rows: Any) -> Predictions:
-        """The same for some of the rows."""
+        """The predictions of some rows."""
 
         def pick(part: np.ndarray | None) -> np.ndarray | None:
             return None if part is None else part[rows]
@@ -390,25 +408,8 @@ class Predictions:
         )
 
 
-def class_list(classes: Any, argument: str) -> list[Any]:
-    """Class names as a list of plain Python values. A set has no order, and so is refused."""
-    ordered = (
-        classes if isinstance(classes, (list, tuple)) else as_array(classes, argument).tolist()
-    )
-    if not isinstance(ordered, (list, tuple)):
-        raise InputError(
-            argument, "must be a sequence of classes, in the order of the columns", repr(classes)
-        )
-    plain = [value.item() if isinstance(value, np.generic) else value for value in ordered]
-    try:
-        set(plain)
-    except TypeError as problem:
-        raise InputError(argument, "a class must be a single value", str(problem)) from None
-    return plain
-
-
 def _both_log_probs(second: np.ndarray) -> np.ndarray:
-    """log(1 - e^v) beside v; what is no log-probability becomes NaN, which the pass refuses."""
+    """The columns log(1 - e^v) and v. Invalid values become NaN, which the pass refuses."""
     v = second.astype(np.float64)
     with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
         return np.column_stack([np.log(-np.expm1(v)), v])
@@ -434,9 +435,8 @@ def label_codes(labels: np.ndarray, classes: tuple[Any, ...]) -> np.ndarray:
         and all(isinstance(c, int) and abs(c) < 2**63 for c in classes)
     ):
         names, labels = np.array(classes, np.int64), labels.astype(np.int64, copy=False)
-    elif kind == "f" and all(
-        isinstance(c, (int, float)) and abs(c) <= 2**53 for c in classes
-    ):  # exact as float64
+    elif kind == "f" and all(isinstance(c, (int, float)) and abs(c) <= 2**53 for c in classes):
+        # exact as float64
         names = np.array(classes, np.float64)
     elif kind in "US" and all(isinstance(c, str) for c in classes):
         names, labels = np.array(classes), labels.astype(str)
@@ -459,7 +459,7 @@ def _hashable(value: Any) -> Any:
 
 
 def numbered(values: np.ndarray) -> np.ndarray:
-    """The number of each row's value, in order of first appearance.
+    """A number for each value, in order of first appearance.
 
     >>> numbered(np.array(["b", "a", "b"]))
     array([0, 1, 0])
@@ -486,8 +486,13 @@ def _one_cluster_per_row(clusters: Any, rows: int, argument: str) -> np.ndarray:
             (row for row, value in enumerate(values.tolist()) if is_missing(value)), None
         )
         if missing is not None:
-            rule = "every row needs a cluster; give rows that stand alone a value of their own"
-            raise InputError(argument, rule, repr(values[missing]), row=missing)
+            raise InputError(
+                argument,
+                "every row needs a cluster",
+                repr(values[missing]),
+                row=missing,
+                way_out=("give each independent row a value of its own",),
+            )
     if values.dtype.kind == "O":
         try:
             set(values.tolist())
@@ -497,7 +502,7 @@ def _one_cluster_per_row(clusters: Any, rows: int, argument: str) -> np.ndarray:
 
 
 def _side_by_side(columns: Mapping[str, np.ndarray], rows: int, argument: str) -> np.ndarray:
-    """Columns as a matrix: of numbers, or of objects if some are not."""
+    """Columns as a matrix: of numbers, or of objects if a column is not numeric."""
     for name, column in columns.items():
         if column.shape != (rows,):
             raise InputError(
@@ -505,6 +510,6 @@ def _side_by_side(columns: Mapping[str, np.ndarray], rows: int, argument: str) -
                 f"column {name!r} needs one value per row ({rows})",
                 f"has shape {column.shape}",
             )
-    found = list(columns.values())
-    numbers = all(column.dtype.kind in "biuf" for column in found)
-    return np.column_stack(found if numbers else [column.astype(object) for column in found])
+    given = list(columns.values())
+    numeric = all(column.dtype.kind in "biuf" for column in given)
+    return np.column_stack(given if numeric else [column.astype(object) for column in given])

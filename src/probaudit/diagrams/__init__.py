@@ -1,7 +1,17 @@
 """Diagrams: plain data first, then two thin drawers.
 
-A module is imported when one of its names is first used, matplotlib and altair when a diagram is
-drawn.
+A module is imported when one of its names is first used; matplotlib and altair are imported when a
+diagram is drawn.
+
+To add a diagram, write a module with two names and add one entry to `DIAGRAMS` below:
+
+1. A subclass of `Diagram`: a frozen dataclass of the numbers, with `columns()` (the numbers as
+   columns of equal length) and `picture()` (panels of marks, with title, caption and description).
+   Both drawers, `save`, `to_frame` and the report then work.
+2. A function `..._diagram(y_true, y_proba=None, *, ...)` that computes it.
+
+The entry has the name of the function, its module, the name of the class, and a name for the
+scikit-learn display, which needs no code.
 """
 
 from __future__ import annotations
@@ -9,8 +19,7 @@ from __future__ import annotations
 from importlib import import_module
 from typing import Any
 
-# The register: of each diagram the function that computes it, its module, the class of its numbers
-# and the name of its display. A new diagram needs a line here and a module, nothing else.
+# The registry: function, its module, the class of its result, and the name of its display.
 DIAGRAMS = {
     "calibration_sharpness_diagram": (
         "sharpness",

@@ -8,9 +8,11 @@ from dataclasses import dataclass
 import numpy as np
 
 from ..calibration.fine_grid import FineGrid
-from .diagram import Diagram, number
+from ..text import number
+from .bins import Bins
+from .diagram import Diagram
 from .picture import Panel, Picture
-from .reliability import Bins, Reliability
+from .reliability import Reliability
 
 ACROSS = 3
 ECE_BINS = 15  # as in `calibration_error`, so that an error beside a name is the ECE

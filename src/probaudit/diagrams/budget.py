@@ -10,7 +10,7 @@ import numpy as np
 
 from ..data.predictions import Predictions
 from ..grouping.budget import Budget, loss_budget
-from ..text import whole_percent
+from ..text import capitalised, number, whole_percent
 from .diagram import Diagram
 from .picture import Axis, Bars, Line, Mark, Panel, Picture, Points, Text
 
@@ -21,18 +21,17 @@ PARTS = {
     "rest": "the rest",
 }
 ROLES = {"total": "model", "calibration": "calibration", "grouping": "grouping", "rest": "rest"}
-NOISE = 15  # decimals beyond which there is only rounding
 STAGES = ("original", "after calibration")
 
 
 @dataclass(frozen=True, eq=False)
 class LossBudget(Diagram):
-    """Bars of a waterfall: the total from 0; calibration and grouping, each hanging where the last
-    one ends; the rest from 0.
+    """Bars of a waterfall: the total from 0; calibration and grouping, each ending where the
+    previous bar begins; the rest from 0.
 
-    stage, part : "original" or "after calibration", and which part of the budget.
-    value, low, high : the part and its 95% interval; share : of the total.
-    start, end : the bar, from its free end (left for calibration and grouping) to the other.
+    stage, part : "original" or "after calibration", and the part of the budget.
+    value, low, high : the part and its 95% interval. share : its share of the total.
+    start, end : the ends of the bar. Calibration and grouping are subtracted from right to left.
     """
 
     stage: np.ndarray
@@ -49,7 +48,7 @@ class LossBudget(Diagram):
     def of_budget(cls, budget: Budget, *, pairs: bool = False) -> LossBudget:
         """The waterfall of a budget, and of the budget after calibration if there is one.
 
-        pairs : whether the rows have a stated confidence in place of class probabilities.
+        pairs : whether rows have a confidence and its correctness instead of class probabilities.
         """
         budgets = [budget] if budget.after is None else [budget, budget.after]
         parts = [getattr(one, part) for one in budgets for part in PARTS]
@@ -82,7 +81,7 @@ class LossBudget(Diagram):
         ends = np.r_[self.end, self.start, self.high[np.isin(self.part, ["total", "rest"])], 0.0]
         ends = ends[np.isfinite(ends)]
         low, high = min(0.0, float(ends.min())), float(ends.max()) or 1.0
-        axis = Axis("loss (mean score)", low=low, high=low + (high - low) * 1.45)
+        axis = Axis("mean loss", low=low, high=low + (high - low) * 1.45)
         names = Axis("", low=-0.5, high=len(PARTS) - 0.5, categories=tuple(PARTS.values()))
         stages = list(dict.fromkeys(self.stage.tolist()))
         panels = tuple(
@@ -91,57 +90,53 @@ class LossBudget(Diagram):
         return Picture(panels, "Loss budget", self._description(), self._caption())
 
     def _marks(self, stage: str, low: float, high: float) -> tuple[Mark, ...]:
-        marks: list[Mark] = []
         rows = np.flatnonzero(self.stage == stage)
         joins = [self.end[rows[0]], self.start[rows[1]], self.start[rows[2]]]
-        for step, x in enumerate(joins):
-            if np.isfinite(x):
-                marks.append(
-                    Line(
-                        np.array([x, x]),
-                        np.array([step, step + 1.0]),
-                        dashed=True,
-                        role="reference",
-                    )
-                )
-        for place, row in enumerate(rows):
-            part = str(self.part[row])
-            hanging = part in ("calibration", "grouping")
-            share = (
-                f" · {whole_percent(self.share[row])}"
-                if part != "total" and np.isfinite(self.share[row])
-                else ""
-            )
-            words = f"{round(float(self.value[row]), NOISE) + 0.0:.3g}{share}"
-            marks.append(Text(low + (high - low) * 1.43, place, words, anchor="end"))
-            if not np.isfinite(self.start[row] + self.end[row]):
-                continue
-            at, left, right = np.array([float(place)]), self.start[[row]], self.end[[row]]
-            detail = {
-                name: column[[row]]
-                for name, column in self.columns().items()
-                if name not in ("start", "end")
-            }
-            ends = np.minimum(left, right), np.maximum(left, right)
-            marks.append(Bars.lying(at, *ends, thickness=0.6, role=ROLES[part], detail=detail))
-            if np.isfinite(self.low[row]):
-                free, away = (left, right) if hanging else (right, left)
-                low_end, high_end = self.low[[row]], self.high[[row]]
-                if hanging:
-                    low_end, high_end = away - high_end, away - low_end
-                marks.append(Points(free, at, low_end, high_end, across=True, role="reference"))
+        marks: list[Mark] = [
+            Line(np.array([x, x]), np.array([step, step + 1.0]), dashed=True, role="reference")
+            for step, x in enumerate(joins)
+            if np.isfinite(x)
+        ]
+        for place, row in enumerate(rows.tolist()):
+            marks.append(Text(low + (high - low) * 1.43, place, self._label(row), anchor="end"))
+            if np.isfinite(self.start[row] + self.end[row]):
+                marks += self._bar(float(place), row)
         return tuple(marks)
+
+    def _label(self, row: int) -> str:
+        value, share = number(self.value[row], 3), self.share[row]
+        if self.part[row] == "total" or not np.isfinite(share):
+            return value
+        return f"{value} · {whole_percent(share)}"
+
+    def _bar(self, place: float, row: int) -> list[Mark]:
+        """The bar of a part, and its interval at the end that is not joined to another bar."""
+        part = str(self.part[row])
+        at, left, right = np.array([place]), self.start[[row]], self.end[[row]]
+        detail = {
+            name: column[[row]]
+            for name, column in self.columns().items()
+            if name not in ("start", "end")
+        }
+        ends = np.minimum(left, right), np.maximum(left, right)
+        marks: list[Mark] = [Bars.lying(at, *ends, thickness=0.6, role=ROLES[part], detail=detail)]
+        if np.isfinite(self.low[row]):
+            low, high, free = self.low[[row]], self.high[[row]], right
+            if part in ("calibration", "grouping"):  # subtracted from the right end
+                low, high, free = right - high, right - low, left
+            marks.append(Points(free, at, low, high, across=True, role="reference"))
+        return marks
 
     def _caption(self) -> str:
         return (
             "Recalibration removes the calibration part. A model that used the features better"
             " would remove at least the grouping part. Lines are 95% intervals."
-            f" {self.definition[:1].upper()}{self.definition[1:]}."
+            f" {capitalised(self.definition)}."
         )
 
     def _description(self) -> str:
         words = [
-            f"{stage}, {PARTS[part]}: {value:.4g} ({whole_percent(share)} of the total)"
+            f"{stage}, {PARTS[part]}: {number(value, 3)} ({whole_percent(share)} of the total)"
             for stage, part, value, share in zip(
                 self.stage, self.part, self.value, self.share, strict=True
             )
@@ -152,7 +147,7 @@ class LossBudget(Diagram):
 def loss_budget_diagram(
     y_true: Any, y_proba: Any = None, features: Any = None, **choices: Any
 ) -> LossBudget:
-    """The parts of the expected score, as a waterfall. Arguments as in `loss_budget`.
+    """The loss budget as a waterfall. Arguments as in `loss_budget`.
 
     >>> from probaudit.simulate import neural_outputs
     >>> world = neural_outputs(2000)

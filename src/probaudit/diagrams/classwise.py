@@ -8,17 +8,19 @@ from typing import Any, Literal, Unpack
 
 import numpy as np
 
+from ..calibration.cells import mean_gap
 from ..calibration.fine_grid import FineGrid
-from ..calibration.gaps import mean_gap
 from ..calibration.views import diagram_grids
 from ..choices.distances import L1
 from ..choices.lenses import Classwise
 from ..data.inputs import RowOptions, documents_row_options, rows_of
 from ..errors import InputError
+from ..text import number
 from .aligned import ACROSS, ECE_BINS, aligned_columns, aligned_panels
-from .diagram import Diagram, number
+from .bins import Bins, partition_of
+from .diagram import Diagram
 from .picture import Picture
-from .reliability import Bins, Reliability, partition_of
+from .reliability import Reliability
 
 Order = Literal["worst", "largest"]
 
@@ -27,7 +29,7 @@ Order = Literal["worst", "largest"]
 class ClasswiseReliability(Diagram):
     """The reliability of single classes against all others, ordered by error or by size.
 
-    classes : the names of the classes shown. of : the number of all classes.
+    classes : the names of the classes shown. of : the number of classes, shown or not.
     """
 
     classes: tuple[str, ...]
@@ -125,7 +127,7 @@ def classwise_diagram(
     if predictions.pairs:
         raise InputError(
             predictions.name("probs"),
-            "must be class probabilities, not a stated confidence",
+            "must be class probabilities, not a confidence",
         )
     grids, choices = diagram_grids(predictions, Classwise()), {"resamples": resamples, "seed": seed}
     return ClasswiseReliability.of_grids(

@@ -3,13 +3,15 @@ al. 2023, Figure 2)."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, Unpack
 
 import numpy as np
 
 from ..calibration.views import event_rows
-from ..calibrators.calibration_loss import Outputs, shares
+from ..calibrators.outputs import Outputs, shares
 from ..choices.lenses import TopLabel
 from ..choices.partitions import Column
 from ..data.arrays import as_array, value_names
@@ -18,9 +20,10 @@ from ..data.predictions import Predictions
 from ..engines.good_rows import GoodRows
 from ..errors import InputError
 from ..grouping.loss import GroupingLoss
-from ..grouping.region_table import clopper_pearson
 from ..scoring.clusters import Clusters
-from .diagram import Diagram
+from ..scoring.intervals import clopper_pearson
+from ..text import counted, percent, significant, whole_percent
+from .diagram import PREDICTED, Diagram
 from .picture import Axis, Bars, Mark, Panel, Picture, Points
 
 if TYPE_CHECKING:
@@ -58,55 +61,28 @@ class PartitionComposition(Diagram):
     def columns(self) -> dict[str, np.ndarray]:
         """A row for each group and class."""
         K = len(self.classes)
-        names = ("name", "rows", "weight", "temperature", "stated", "observed", "low", "high")
-        found = {
-            "group" if name == "name" else name: np.repeat(getattr(self, name), K) for name in names
-        }
-        return found | {
+        names = ("rows", "weight", "temperature", "stated", "observed", "low", "high")
+        columns = {PREDICTED.get(name, name): np.repeat(getattr(self, name), K) for name in names}
+        return {
+            "group": np.repeat(self.name, K),
+            **columns,
             "true_class": np.tile(self.classes, len(self.name)),
             "share": self.share.ravel(),
         }
 
     def picture(self) -> Picture:
-        heat = [f", T = {t:.2f}" if np.isfinite(t) else "" for t in self.temperature]
-        short = [
-            name if len(name) <= LONGEST else f"{g + 1}. {name[: LONGEST - 5]} …"
-            for g, name in enumerate(self.name)
-        ]
-        names = Axis(
-            "", categories=tuple(f"{name}{words}" for name, words in zip(short, heat, strict=True))
-        )
+        names = Axis("", categories=tuple(self._labels()))
         size = 0.18 + 0.06 * len(self.name)
-        made = Panel(
-            self._classes(),
+        classes = Panel(
+            self._class_bars(),
             Axis("share of rows", 0.0, 1.0, percent=True),
             names,
             title="true classes",
             share=size,
         )
-        at = np.arange(len(self.name)) * 1.0
-        detail = {
-            "group": self.name,
-            "rows": self.rows,
-            "predicted": self.stated,
-            "observed": self.observed,
-        }
-        marks = (
-            Points(
-                self.observed,
-                at,
-                self.low,
-                self.high,
-                across=True,
-                role="observed",
-                name="observed",
-                detail=detail,
-            ),
-            Points(self.stated, at, role="model", name="predicted", detail=detail),
-        )
-        served = Panel(
-            marks,
-            Axis("probability of the top class"),
+        rates = Panel(
+            self._rate_points(),
+            Axis("probability of the most probable class"),
             names,
             title="predicted and observed",
             share=size,
@@ -115,11 +91,30 @@ class PartitionComposition(Diagram):
         caption += " the model is over- or underconfident."
         if len(self.name) < self.groups:
             caption += f" Shown: {len(self.name)} of {self.groups} groups."
-        return Picture(
-            (made, served), "Composition of the learned groups", self._description(), caption
+        title = "Composition of the learned groups"
+        return Picture((classes, rates), title, self._description(), caption)
+
+    def _labels(self) -> Iterator[str]:
+        """Names of groups, shortened, each with its temperature."""
+        for g, (name, t) in enumerate(zip(self.name, self.temperature, strict=True)):
+            short = name if len(name) <= LONGEST else f"{g + 1}. {name[: LONGEST - 5]} …"
+            yield f"{short}, T = {t:.2f}" if np.isfinite(t) else short
+
+    def _rate_points(self) -> tuple[Mark, ...]:
+        at = np.arange(len(self.name)) * 1.0
+        detail = {
+            "group": self.name,
+            "rows": self.rows,
+            "predicted": self.stated,
+            "observed": self.observed,
+        }
+        observed: dict[str, Any] = {"role": "observed", "name": "observed", "detail": detail}
+        return (
+            Points(self.observed, at, self.low, self.high, across=True, **observed),
+            Points(self.stated, at, role="model", name="predicted", detail=detail),
         )
 
-    def _classes(self) -> tuple[Mark, ...]:
+    def _class_bars(self) -> tuple[Mark, ...]:
         """Stacked bars. With many classes, those that differ most between groups have a bar."""
         K = len(self.classes)
         spread = np.ptp(self.share, axis=0)
@@ -144,17 +139,15 @@ class PartitionComposition(Diagram):
     def _description(self) -> str:
         words = []
         for g, name in enumerate(self.name):
-            most = [
-                f"{self.classes[k]} {self.share[g, k]:.0%}"
+            most = ", ".join(
+                f"{self.classes[k]} {whole_percent(self.share[g, k])}"
                 for k in np.argsort(-self.share[g], kind="stable")[:3]
-            ]
-            heat = (
-                f", temperature {self.temperature[g]:.3g}"
-                if np.isfinite(self.temperature[g])
-                else ""
             )
-            gap = f"predicted {self.stated[g]:.3f}, observed {self.observed[g]:.3f}"
-            words.append(f"{name}: {self.rows[g]:,} rows, mostly {', '.join(most)}; {gap}{heat}")
+            rates = f"predicted {percent(self.stated[g])}, observed {percent(self.observed[g])}"
+            t = self.temperature[g]
+            if np.isfinite(t):
+                rates += f", temperature {significant(t)}"
+            words.append(f"{name}: {counted(self.rows[g])}, mostly {most}; {rates}")
         return "Composition of groups. " + ". ".join(words) + "."
 
 
@@ -189,47 +182,85 @@ def partition_composition_diagram(
     if most < 1:
         raise InputError("most", "must be at least 1", most)
     predictions = rows_of(y_true, y_proba, **options)
-    group, names, heat = _groups_of_rows(predictions, groups, features, partition)
-    seen, rows = event_rows(predictions, TopLabel()), GoodRows.of(predictions)
-    own, weights = group[rows.places], shares(rows.weights)
-    kept = (own >= 0) & (weights > 0)
-    counts = np.bincount(own[kept], minlength=len(names))
+    group, names, temperature = _groups_of_rows(predictions, groups, features, partition)
+    members = _Members.of(predictions, group, len(names))
+    counts = members.counts
     if not counts.any():
         raise InputError("groups", "must contain at least one row with positive weight")
     ranked = np.flatnonzero(counts > 0)
-    if not isinstance(groups, GroupingLoss):  # whose regions come in order of their loss
+    if not isinstance(groups, GroupingLoss):  # whose regions are sorted by loss
         ranked = ranked[np.argsort(-counts[ranked], kind="stable")]
     shown = np.sort(ranked[:most])
-
-    def total(values: np.ndarray, codes: np.ndarray = own, size: int = len(names)) -> np.ndarray:
-        return np.bincount(codes[kept], values[kept], size)
-
-    weight, K = total(weights), predictions.n_classes
-    made = (
-        total(weights, own * K + rows.labels, len(names) * K).reshape(-1, K)[shown]
-        / weight[shown, None]
-    )
-    stated = total(weights * seen.view.outputs)[shown] / weight[shown]
-    observed = np.clip(total(weights * seen.view.labels)[shown] / weight[shown], 0, 1)
-    size = (weight**2)[shown] / total(weights**2)[shown]
-    if predictions.cluster_numbers is not None:
-        clusters = Clusters(predictions.cluster_numbers[rows.places], weights)
-        members = [np.flatnonzero(kept & (own == g)) for g in shown]
-        size /= _design_effects(clusters, seen.view.labels, members, observed)
-    low, high = clopper_pearson(observed, size)
+    stated, observed, low, high = members.rates(shown)
     return PartitionComposition(
         name=np.array([names[g] for g in shown]),
         classes=tuple(str(name) for name in predictions.class_order),
-        share=made,
+        share=members.class_shares(shown),
         rows=counts[shown],
-        weight=weight[shown],
-        temperature=heat[shown],
+        weight=members.weight[shown],
+        temperature=temperature[shown],
         stated=stated,
         observed=observed,
         low=low,
         high=high,
         groups=len(ranked),
     )
+
+
+@dataclass(frozen=True, eq=False)
+class _Members:
+    """The rows of numbered groups. `group` is the group of each valid row, -1 for none."""
+
+    predictions: Predictions
+    rows: GoodRows
+    group: np.ndarray
+    count: int
+
+    @classmethod
+    def of(cls, predictions: Predictions, group: np.ndarray, count: int) -> _Members:
+        rows = GoodRows.of(predictions)
+        return cls(predictions, rows, group[rows.places], count)
+
+    @cached_property
+    def weights(self) -> np.ndarray:
+        return shares(self.rows.weights)
+
+    @cached_property
+    def kept(self) -> np.ndarray:
+        return (self.group >= 0) & (self.weights > 0)
+
+    @cached_property
+    def counts(self) -> np.ndarray:
+        return np.bincount(self.group[self.kept], minlength=self.count)
+
+    @cached_property
+    def weight(self) -> np.ndarray:
+        return self._sums(self.weights)
+
+    def _sums(self, values: np.ndarray) -> np.ndarray:
+        """Sums of a value of each row, by group."""
+        return np.bincount(self.group[self.kept], values[self.kept], self.count)
+
+    def class_shares(self, shown: np.ndarray) -> np.ndarray:
+        """The share of each true class in the weight of each group shown."""
+        K = self.predictions.n_classes
+        cell = (self.group * K + self.rows.labels)[self.kept]
+        sums = np.bincount(cell, self.weights[self.kept], self.count * K).reshape(-1, K)
+        return sums[shown] / self.weight[shown, None]
+
+    def rates(self, shown: np.ndarray) -> tuple[np.ndarray, ...]:
+        """Mean confidence, and accuracy with its interval, of each group shown."""
+        view = event_rows(self.predictions, TopLabel()).view
+        weight = self.weight[shown]
+        stated = self._sums(self.weights * view.outputs)[shown] / weight
+        observed = np.clip(self._sums(self.weights * view.labels)[shown] / weight, 0, 1)
+        size = (self.weight**2)[shown] / self._sums(self.weights**2)[shown]
+        clusters = self.predictions.cluster_numbers
+        if clusters is not None:
+            own = Clusters(clusters[self.rows.places], self.weights)
+            members = [np.flatnonzero(self.kept & (self.group == g)) for g in shown]
+            size /= _design_effects(own, view.labels, members, observed)
+        return stated, observed, *clopper_pearson(observed, size)
 
 
 def _design_effects(
@@ -292,15 +323,15 @@ def _groups_of_calibrator(
     else:
         features = predictions.features if features is None else features
         if features is None:
-            raise InputError("features", "are required: the groups were learned from features")
+            raise InputError("features", "must be given: the groups were learned from features")
         groups = calibrator.partitions(features)[partition].values
         if len(groups) != len(predictions):
             raise InputError(
                 "features", f"must have one row per prediction ({len(predictions)})", len(groups)
             )
         found[:] = groups
-    heat = np.array(calibrator.spare_temperatures_[partition], np.float64)
+    temperature = np.array(calibrator.spare_temperatures_[partition], np.float64)
     for g, member in enumerate(calibrator.member_of_[partition]):
         if member >= 0:
-            heat[g] = getattr(calibrator.members_[member], "temperature_", np.nan)
-    return found, [f"group {g + 1}" for g in range(size)], heat
+            temperature[g] = getattr(calibrator.members_[member], "temperature_", np.nan)
+    return found, [f"group {g + 1}" for g in range(size)], temperature

@@ -11,13 +11,14 @@ import numpy as np
 
 from ..calibration.fine_grid import FineGrid
 from ..calibration.views import grids_of
-from ..calibrators.calibration_loss import shares
+from ..calibrators.outputs import shares
 from ..choices.lenses import Binary
 from ..choices.scores import Cost
 from ..data.inputs import RowOptions, documents_row_options, rows_of
 from ..engines.good_rows import GoodRows
 from ..errors import InputError
 from ..states.summary import Decisions
+from ..text import number, percent, significant, whole_percent
 from .diagram import Diagram
 from .picture import Axis, Bars, Mark, Panel, Picture, Rule, Text
 
@@ -114,9 +115,8 @@ class DecisionRegions(Diagram):
             if len(self.classes) > SHOWN
             else ""
         )
-        caption = (
-            f"Decisions of least expected cost. The Bayes risk is {self.risk:.3g} per row.{some}"
-        )
+        caption = "Decisions of least expected cost."
+        caption += f" The Bayes risk is {number(self.risk)} per row.{some}"
         return Picture(panels, "Bayes decisions and their costs", self._description(), caption)
 
     def _kinds(self) -> list[tuple[str, str, np.ndarray]]:
@@ -161,7 +161,7 @@ class DecisionRegions(Diagram):
             bottom = top
         marks += [Rule(x=float(t), role="reference") for t in self.thresholds]
         for j, left, right in zip(self.regions.tolist(), ends[:-1], ends[1:], strict=True):
-            words = f"{self.decisions[j]}\n{self.share[:, j].sum():.0%} of rows"
+            words = f"{self.decisions[j]}\n{whole_percent(self.share[:, j].sum())} of rows"
             if right - left >= LETTER * max(map(len, words.split("\n"))):
                 marks.append(Text((left + right) / 2, high * 1.13, words, anchor="middle"))
         title = ", ".join(
@@ -195,7 +195,11 @@ class DecisionRegions(Diagram):
         names = Axis("", categories=tuple(f"truly {self.classes[k]}" for k in shown))
         title = "cost per row, by true class"
         return Panel(
-            marks, Axis(f"part of the risk, {self.risk:.3g}", 0.0), names, title=title, share=0.4
+            marks,
+            Axis(f"part of the risk, {number(self.risk)}", 0.0),
+            names,
+            title=title,
+            share=0.4,
         )
 
     def _stacked(self, values: np.ndarray, kinds: list[np.ndarray]) -> tuple[Mark, ...]:
@@ -218,27 +222,28 @@ class DecisionRegions(Diagram):
     def _description(self) -> str:
         taken = self.share.sum(axis=0)
         words = [
-            f"{self.decisions[j]} for {taken[j]:.1%} of rows"
+            f"{self.decisions[j]} for {percent(taken[j])} of rows"
             for j in np.argsort(-taken, kind="stable")[:SHOWN]
         ]
-        dear = int(self.cost.sum(axis=1).argmax())
+        costliest = int(self.cost.sum(axis=1).argmax())
         changes = ""
         if len(self.regions):
             changes = f" Decisions change where the probability of {self.classes[1]} is " + (
-                ", ".join(f"{t:.3g}" for t in self.thresholds) + "."
+                ", ".join(significant(t) for t in self.thresholds) + "."
                 if len(self.thresholds)
                 else "nowhere."
             )
         return (
             f"Bayes decisions: {', '.join(words)}.{changes}"
-            f" The Bayes risk is {self.risk:.4g} per row."
-            f" Rows of class {self.classes[dear]} contribute most ({self.cost[dear].sum():.4g})."
+            f" The Bayes risk is {number(self.risk)} per row."
+            f" Rows of class {self.classes[costliest]} contribute most"
+            f" ({number(self.cost[costliest].sum())})."
         )
 
 
 def _range_words(start: float, stop: float) -> str:
     if stop < 1:
-        return f"up to {stop:.3g}"
+        return f"up to {significant(stop)}"
     return "above" if start > 0 else "for all"
 
 
@@ -258,25 +263,25 @@ def decision_regions_diagram(
     if costs is None:
         raise InputError("costs", "must be a matrix [classes, decisions]")
     if options.get("clusters") is not None:
-        words = "have no effect on decision regions, which have no interval; leave them out"
-        raise InputError("clusters", words)
-    rule = costs if isinstance(costs, Cost) else Cost(costs)
+        rule = "must be omitted: decision regions have no intervals"
+        raise InputError("clusters", rule)
+    cost = costs if isinstance(costs, Cost) else Cost(costs)
     predictions = rows_of(y_true, y_proba, **options)
-    rule.check_classes(predictions.n_classes)
-    rows, (K, M) = GoodRows.of(predictions), rule.matrix.shape
+    cost.check_classes(predictions.n_classes)
+    rows, (K, M) = GoodRows.of(predictions), cost.matrix.shape
     step = max(1, PIECE // M)
     decided = np.concatenate(
-        [rule.decide(rows.probs[first : first + step]) for first in range(0, len(rows.probs), step)]
+        [cost.decide(rows.probs[first : first + step]) for first in range(0, len(rows.probs), step)]
     )
     share = np.bincount(rows.labels * M + decided, shares(rows.weights), K * M).reshape(K, M)
     grid = grids_of(predictions, Binary())[0] if K == 2 else None
-    return DecisionRegions.of_shares(share, rule, predictions.class_order, grid)
+    return DecisionRegions.of_shares(share, cost, predictions.class_order, grid)
 
 
 def decision_intervals(costs: Cost) -> tuple[np.ndarray, np.ndarray]:
     """The probabilities of the second class at which the Bayes decision changes, and the decision
-    in each interval between. Expected costs are linear, so that the least changes only where two
-    lines cross.
+    in each interval between. Expected costs are linear in the probability, so that decisions change
+    only where two lines cross.
 
     >>> decision_intervals(Cost.zero_one(2, reject=0.1))
     (array([0.1, 0.9]), array([0, 2, 1]))
@@ -295,9 +300,9 @@ def decision_intervals(costs: Cost) -> tuple[np.ndarray, np.ndarray]:
 def decision_names(
     costs: Cost, classes: tuple[str, ...], best: np.ndarray, reject: np.ndarray
 ) -> tuple[str, ...]:
-    """The names of decisions. Without given names, decisions are named after classes if the k-th
-    decision is best for the k-th class for all k. A decision of the same cost for every class is
-    called "reject"."""
+    """The names of decisions. Unless names are given, decisions are named after the classes if the
+    k-th decision is best for the k-th class, for all k. A decision that costs the same for every
+    class is called "reject"."""
     K, M = best.shape
     if costs.decisions is not None:
         if len(costs.decisions) != M:
@@ -311,7 +316,9 @@ def decision_names(
         if alike and j < K:
             found.append(classes[j])
         elif reject[j]:
-            found.append("reject" if reject.sum() == 1 else f"reject ({costs.matrix[0, j]:g})")
+            found.append(
+                "reject" if reject.sum() == 1 else f"reject ({significant(costs.matrix[0, j])})"
+            )
         else:
             found.append(f"decision {j}")
     return tuple(found)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import base64
 import html
-import math
 from abc import ABC, abstractmethod
 from importlib import import_module
 from importlib.util import find_spec
@@ -21,35 +20,13 @@ if TYPE_CHECKING:
     from .matplotlib_drawer import Drawing
 
 FORMATS = (".png", ".svg", ".pdf")
-
-
-def number(value: float) -> str:
-    """A number in a caption: four decimals, and never an exponent.
-
-    >>> number(0.10339), number(0.0000208), number(-0.012), number(float("inf"))
-    ('0.1034', '< 0.0001', '−0.0120', 'infinite')
-    """
-    if math.isinf(value):
-        return "infinite"
-    if 0 < value < 5e-5:
-        return "< 0.0001"
-    return f"{round(value, 4) + 0.0:.4f}".replace("-", "−")
-
-
-def p_words(p: float) -> str:
-    """A p-value in a caption.
-
-    >>> p_words(0.0004), p_words(0.0312), p_words(0.4)
-    ('p < 0.001', 'p = 0.03', 'p = 0.4')
-    """
-    if p < 0.001:
-        return "p < 0.001"
-    return f"p = {p:.1g}"
+# Fields whose columns have another name.
+PREDICTED = {"stated": "predicted"}
 
 
 class Diagram(ABC):
     """Plain data that can be drawn. A subclass is a frozen dataclass that implements `picture` and
-    `columns`; it is registered in `diagrams.DIAGRAMS`."""
+    `columns`, and has an entry in `diagrams.DIAGRAMS`."""
 
     @abstractmethod
     def picture(self) -> Picture:

@@ -4,44 +4,35 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from statistics import NormalDist
 from typing import Any, Unpack
 
 import numpy as np
 
-from ..calibration.cells import gather_cells
 from ..calibration.errors import calibration_error
-from ..calibration.gaps import mean_gap
-from ..calibration.prepared_rows import PreparedRows
 from ..calibration.significance import calibration_test
+from ..calibration.views import PreparedRows
 from ..choices.definitions import Definition
 from ..choices.distances import Distance, as_distance
-from ..choices.lenses import Groups, Lens, TopLabel, View
+from ..choices.lenses import Groups, Lens, TopLabel
 from ..choices.partitions import EqualWidth, Partition
 from ..choices.selections import LabelIs, Mask, Selection
 from ..data.arrays import as_array, value_names
 from ..data.inputs import RowOptions, documents_row_options, rows_of
 from ..data.predictions import Predictions
-from ..engines.good_rows import GoodRows
 from ..errors import InputError
-from ..estimate import Estimate
+from ..text import number
 from .diagram import Diagram
+from .label_nulls import label_nulls
 from .picture import Axis, Bars, Panel, Picture, Points, Rule
-
-# Probabilities read to draw labels. With many rows the null distribution is narrow, and fewer draws
-# suffice.
-MOST_WORK = 2 * 10**8
-FEWEST_DRAWS = 20
-PIECE = 2**16  # cumulative probabilities in memory at a time
-PAIR_DRAWS = 20  # for the covariance within clusters under full dependence
 
 
 @dataclass(frozen=True, eq=False)
 class GroupErrors(Diagram):
     """Calibration errors of groups, the largest excess over the null mean first.
 
-    error, low, high : the error with a 95% interval (see `error_interval`).
+    error, low, high : the error with a 95% interval (see `Estimate.error_bar`).
     null, null_high : mean and 95% limit of the error if calibrated; the limit is corrected for the
         number of groups shown.
     overall : the error of all rows. groups : the number of groups, of which the smallest may not be
@@ -81,7 +72,7 @@ class GroupErrors(Diagram):
                 self.null_high,
                 thickness=0.85,
                 faint=True,
-                role="chance",
+                role="null",
                 name="95% limit if calibrated",
                 detail=detail,
             ),
@@ -115,13 +106,12 @@ class GroupErrors(Diagram):
 
     def _description(self) -> str:
         words = [
-            f"{name}: {error:.3g} (95% limit {high:.3g})"
+            f"{name}: {number(error, 3)} (95% limit {number(high, 3)})"
             for name, error, high in zip(self.name, self.error, self.null_high, strict=True)
         ]
         return (
-            f"Calibration errors by {self.by}, {self.overall:.3g} for all rows, {self.definition}. "
-            + "; ".join(words)
-            + "."
+            f"Calibration errors by {self.by}, {number(self.overall, 3)} for all rows,"
+            f" {self.definition}. " + "; ".join(words) + "."
         )
 
 
@@ -149,7 +139,7 @@ def group_errors_diagram(
 
     Rows selected by their label need not be calibrated, even if the model is. The null distribution
     is therefore computed by drawing all labels from the forecasts before rows are selected. Labels
-    of rows in `clusters` are drawn with the estimated dependence (see `Dependence`).
+    of rows in `clusters` are drawn with the estimated dependence (see `label_nulls.Dependence`).
 
     >>> from probaudit.simulate import gaussian_posteriors
     >>> world = gaussian_posteriors(1000, 3)
@@ -168,27 +158,22 @@ def group_errors_diagram(
     masks = {name: prepared.mask(where) for name, where in selections.items()}
     counts = {name: int(mask.sum()) for name, mask in masks.items() if mask.any()}
     shown = sorted(counts, key=lambda name: -counts[name])[:most]
-    errors = [
-        calibration_error(
-            prepared.predictions, where=masks[name], interval=True, **choices, **drawn
-        )
-        for name in shown
-    ]
-    if by is None or isinstance(by, Groups):
-        nulls = _label_nulls(prepared, [selections[name] for name in shown], **choices, **drawn)
-    else:
-        nulls = np.array(
-            [
-                _group_null(prepared.predictions, np.flatnonzero(masks[name]), **choices, **drawn)
-                for name in shown
-            ]
-        )
-    order = np.argsort(
-        np.nan_to_num(nulls[:, 0]) - [float(error) for error in errors], kind="stable"
+    errors = np.array(
+        [
+            calibration_error(
+                prepared.predictions, where=masks[name], interval=True, **choices, **drawn
+            ).error_bar
+            for name in shown
+        ]
     )
-    error, low, high = np.array([error_interval(found) for found in errors])[order].T
+    if by is None or isinstance(by, Groups):
+        nulls = label_nulls(prepared, [selections[name] for name in shown], **choices, **drawn)
+    else:
+        places = [np.flatnonzero(masks[name]) for name in shown]
+        nulls = _group_nulls(prepared.predictions, places, **choices, **drawn)
+    order = np.argsort(np.nan_to_num(nulls[:, 0]) - errors[:, 0], kind="stable")
+    error, low, high = errors[order].T
     null, null_high = nulls[order].T
-    null_high = null + (null_high - null) * _family_factor(len(shown))
     return GroupErrors(
         name=np.array(shown)[order],
         rows=np.array([counts[name] for name in shown])[order],
@@ -196,7 +181,7 @@ def group_errors_diagram(
         low=low,
         high=high,
         null=null,
-        null_high=null_high,
+        null_high=null + (null_high - null) * _family_factor(len(shown)),
         overall=float(calibration_error(prepared.predictions, **choices)),
         groups=len(counts),
         by=words,
@@ -215,17 +200,6 @@ def _family_factor(groups: int) -> float:
     """
     normal = NormalDist()
     return normal.inv_cdf(1 - 0.05 / groups) / normal.inv_cdf(0.95)
-
-
-def error_interval(error: Estimate) -> tuple[float, float, float]:
-    """An error, and the 95% interval of the error of the population, extended to include the
-    estimate, which is biased upwards (see `calibration.population`).
-
-    >>> error_interval(Estimate(0.5, low=0.1, high=0.4))
-    (0.5, 0.1, 0.5)
-    """
-    value = float(error)
-    return value, float(np.minimum(value, error.low)), float(np.maximum(value, error.high))
 
 
 def selections_of(predictions: Predictions, by: Any) -> tuple[dict[str, Selection], str]:
@@ -268,32 +242,9 @@ def _group_names(groups: Groups, count: int) -> list[str]:
     return [f"group {g}" for g in range(count)]
 
 
-def _group_null(
+def _group_nulls(
     predictions: Predictions,
-    places: np.ndarray,
-    *,
-    lens: Lens,
-    partition: Partition,
-    distance: str | Distance,
-    resamples: int,
-    seed: int,
-) -> tuple[float, float]:
-    """Mean and 95% limit of the error of some rows, if the model is calibrated."""
-    chosen: dict[str, Any] = {
-        "lens": lens,
-        "distance": distance,
-        "resamples": resamples,
-        "seed": seed,
-    }
-    found = calibration_test(
-        predictions.take(places), partition=partition.select(places, len(predictions)), **chosen
-    )
-    return found.null_mean, found.null_high
-
-
-def _label_nulls(
-    prepared: PreparedRows,
-    selections: list[Selection],
+    groups: list[np.ndarray],
     *,
     lens: Lens,
     partition: Partition,
@@ -301,111 +252,19 @@ def _label_nulls(
     resamples: int,
     seed: int,
 ) -> np.ndarray:
-    """The same for rows selected by label, [selections, 2]: labels are drawn for all rows, then
-    rows are selected. A label that is never drawn gives NaN."""
-    rows, clusters = prepared.rows, prepared.predictions.cluster_numbers
-    metric, rng, total = as_distance(distance), np.random.default_rng(seed), len(rows.labels)
-    draws = min(resamples, max(FEWEST_DRAWS, MOST_WORK // rows.probs.size))
-    drawn = np.full((draws, len(selections)), np.nan)
-    together = None if clusters is None else Dependence.of(rng, rows, clusters, draws)
-    for labels, found in zip(draw_labels(rng, rows.probs, draws, together), drawn, strict=True):
-        labels = labels.astype(np.int64)
-        for s, selection in enumerate(selections):
-            those = np.flatnonzero(selection.mask(View(rows.probs, labels)) & (rows.weights > 0))
-            if len(those):
-                own = partition.select(those, total)
-                views = lens.views(rows.probs[those], labels[those])
-                cells = [
-                    gather_cells(view, own.cells(view.outputs), rows.weights[those])
-                    for view in views
-                ]
-                found[s] = np.mean([mean_gap(cell, metric) for cell in cells])
-    ever = np.isfinite(drawn).any(axis=0)
-    some = np.where(ever, drawn, 0.0)
-    return np.where(
-        ever[:, None],
-        np.stack([np.nanmean(some, axis=0), np.nanquantile(some, 0.95, axis=0)], axis=1),
-        np.nan,
-    )
+    """Mean and 95% limit of the error of each group if the model is calibrated, [groups, 2].
 
-
-@dataclass(frozen=True, eq=False)
-class Dependence:
-    """How labels of dependent rows are drawn: with probability `share` from a uniform number that
-    the cluster shares, else from a number of the row alone. Each label follows its forecast.
-
-    common : the numbers of the clusters, [draws, clusters]. clusters : the cluster of each row.
+    groups : the row numbers of each group.
     """
-
-    common: np.ndarray
-    clusters: np.ndarray
-    share: float = 1.0
-
-    @classmethod
-    def of(
-        cls,
-        rng: np.random.Generator,
-        rows: GoodRows,
-        clusters: np.ndarray,
-        draws: int,
-    ) -> Dependence:
-        """Choose the share that reproduces the covariance of the given labels within clusters. Its
-        square is the sum of products of residuals over pairs, divided by that of labels drawn
-        from one number per cluster. With a single cluster the share is 1.
-        """
-        count = int(clusters.max()) + 1
-        found = cls(rng.random((draws, count), np.float32), clusters)
-        if count < 2:
-            return found
-        first = replace(found, common=found.common[:PAIR_DRAWS])
-        drawn = draw_labels(rng, rows.probs, len(first.common), first).astype(np.int64)
-        most = float(np.mean([_pair_products(rows, labels, clusters) for labels in drawn]))
-        if not most > 0:
-            return replace(found, share=0.0)
-        part = np.clip(_pair_products(rows, rows.labels, clusters) / most, 0, 1)
-        return replace(found, share=float(np.sqrt(part)))
-
-    def mixed(self, rng: np.random.Generator, own: np.ndarray, first: int) -> np.ndarray:
-        """The uniform numbers of rows from `first` on, given their own numbers [draws, rows]."""
-        those = self.common[:, self.clusters[first : first + own.shape[1]]]
-        return np.where(rng.random(own.shape) < self.share, those, own)
-
-
-def _pair_products(rows: GoodRows, labels: np.ndarray, clusters: np.ndarray) -> float:
-    """The sum of products of residuals over pairs of rows of a cluster and over classes."""
-    from scipy.sparse import csr_array
-
-    at, weights = np.arange(len(labels)), rows.weights / rows.weights.max()
-    residuals = -weights[:, None] * rows.probs
-    residuals[at, labels] += weights
-    sums = csr_array((np.ones(len(at)), (clusters, at))) @ residuals
-    return float((sums**2).sum() - (residuals**2).sum())
-
-
-def draw_labels(
-    rng: np.random.Generator,
-    probs: np.ndarray,
-    draws: int,
-    together: Dependence | None = None,
-) -> np.ndarray:
-    """Labels [draws, n] drawn from forecasts [n, K], independent unless `together` is given.
-
-    The cumulative forecasts of several rows, each shifted by its row number, form one increasing
-    sequence, in which one binary search finds all draws.
-
-    >>> probs = np.array([[0.0, 1.0, 0.0], [1.0, 0.0, 0.0]])
-    >>> draw_labels(np.random.default_rng(0), probs, 2).tolist()
-    [[1, 0], [1, 0]]
-    """
-    n, K = probs.shape
-    labels, step = np.empty((draws, n), np.min_scalar_type(K - 1)), max(1, PIECE // K)
-    for first in range(0, n, step):
-        edges = np.cumsum(probs[first : first + step], axis=1, dtype=np.float64)
-        edges /= edges[:, -1:]
-        row = np.arange(len(edges))
-        edges += row[:, None]
-        numbers = rng.random((draws, len(edges)))
-        numbers = numbers if together is None else together.mixed(rng, numbers, first)
-        place = np.searchsorted(edges.ravel(), numbers + row, side="right") - K * row
-        labels[:, first : first + step] = np.minimum(place, K - 1)
-    return labels
+    tests = [
+        calibration_test(
+            predictions.take(rows),
+            lens=lens,
+            partition=partition.select(rows, len(predictions)),
+            distance=distance,
+            resamples=resamples,
+            seed=seed,
+        )
+        for rows in groups
+    ]
+    return np.array([(test.null_mean, test.null_high) for test in tests])

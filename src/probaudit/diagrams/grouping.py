@@ -11,6 +11,7 @@ import numpy as np
 from ..errors import InputError
 from ..grouping.loss import GroupingLoss, GroupingRates
 from ..grouping.loss import grouping_rates as find_rates
+from ..text import whole_percent
 from .diagram import Diagram
 from .picture import Axis, Bars, Line, Mark, Panel, Picture, Points, Rule
 
@@ -21,14 +22,17 @@ MOST_INTERVALS = 60  # regions; with more, intervals would overlap
 
 @dataclass(frozen=True, eq=False)
 class GroupingDiagram(GroupingRates, Diagram):
-    """`GroupingRates` that can be drawn. The further apart the regions of a bin, the greater the
-    grouping loss. Rates of grey regions do not differ significantly from that of their bin."""
+    """`GroupingRates` that can be drawn. The further apart the rates of the regions of a bin, the
+    greater the grouping loss. Regions whose rates do not differ significantly from that of their
+    bin are grey."""
 
     @classmethod
     def of_grouping(cls, found: GroupingLoss) -> GroupingDiagram:
         """From a grouping loss of a single event."""
         if found.diagram is None:
-            raise InputError("lens", "must have a single event, such as TopLabel()")
+            raise InputError(
+                "lens", "must have a single event", way_out=("use a lens such as TopLabel()",)
+            )
         return cls(
             **{field.name: getattr(found.diagram, field.name) for field in fields(GroupingDiagram)}
         )
@@ -37,10 +41,10 @@ class GroupingDiagram(GroupingRates, Diagram):
         """Regions, each with its bin."""
         return {
             "bin": self.region_bin,
-            "bin_stated": self.stated[self.region_bin],
+            "bin_predicted": self.stated[self.region_bin],
             "bin_observed": self.observed[self.region_bin],
             "bin_rows": self.rows[self.region_bin],
-            "stated": self.region_stated,
+            "predicted": self.region_stated,
             "observed": self.region_observed,
             "low": self.region_low,
             "high": self.region_high,
@@ -53,7 +57,7 @@ class GroupingDiagram(GroupingRates, Diagram):
         stated, observed, rows = self.stated[thick], self.observed[thick], self.rows[thick]
         gap = float(np.diff(stated).min()) if len(stated) > 1 else 1.0
         half, share = min(0.04, 0.45 * gap), rows / self.rows.sum()
-        detail = {"stated": stated, "observed": observed, "rows": rows}
+        detail = {"predicted": stated, "observed": observed, "rows": rows}
         histogram = Bars(
             stated - half, stated + half, 0 * share, share, role="density", detail=detail
         )
@@ -99,7 +103,7 @@ class GroupingDiagram(GroupingRates, Diagram):
         without a significant difference."""
         higher, differs = self.region_observed > self.observed[self.region_bin], self.region_differs
         kinds = [
-            ("chance", "region like its bin", ~differs),
+            ("null", "region like its bin", ~differs),
             ("under", "region above its bin", differs & higher),
             ("over", "region below its bin", differs & ~higher),
         ]
@@ -109,8 +113,8 @@ class GroupingDiagram(GroupingRates, Diagram):
             if those.any():
                 shown = {key: column[those] for key, column in self.columns().items()}
                 low, high = (shown["low"], shown["high"]) if self._with_intervals else (None, None)
-                detail = {key: shown[key] for key in ("stated", "observed", "rows")}
-                place = (shown["stated"], shown["observed"], low, high, shown["rows"])
+                detail = {key: shown[key] for key in ("predicted", "observed", "rows")}
+                place = (shown["predicted"], shown["observed"], low, high, shown["rows"])
                 marks.append(Points(*place, role=role, name=name, detail=detail))
         return marks
 
@@ -122,12 +126,12 @@ class GroupingDiagram(GroupingRates, Diagram):
         return (
             f"Grouping diagram of {len(self.stated)} bins and {len(self.region_bin)} regions."
             f" The rate of {apart} regions differs significantly from that of their bin."
-            f" Within a bin, rates differ by up to {spread:.2f}."
+            f" Within a bin, rates differ by up to {whole_percent(spread)}."
         )
 
 
 def _thick(rows: np.ndarray) -> np.ndarray:
-    """Which have enough rows to be drawn; all if none has."""
+    """Which bins or regions have enough rows to be drawn; all if none has."""
     enough = rows >= THIN
     return enough if enough.any() else np.ones(len(rows), bool)
 

@@ -11,20 +11,19 @@ from typing import Any, Unpack
 import numpy as np
 
 from ..calibration.errors import calibration_error
-from ..calibration.prepared_rows import PreparedRows
 from ..calibration.significance import calibration_test
-from ..calibration.views import event_rows
-from ..calibrators.calibration_loss import shares
+from ..calibration.views import LensRows, PreparedRows, event_rows
+from ..calibrators.outputs import shares
 from ..choices.definitions import Definition
 from ..choices.distances import Distance, InterInterval, as_distance
 from ..choices.lenses import Binary, Lens, TopLabel
 from ..choices.partitions import EqualWidth, Partition
-from ..choices.selections import OutputIn
+from ..choices.selections import OutputIn, Selection
 from ..data.arrays import as_numbers
 from ..data.inputs import RowOptions, documents_row_options, rows_of
 from ..errors import InputError
-from .diagram import Diagram
-from .group_errors import error_interval
+from ..text import number, significant, whole_percent
+from .diagram import PREDICTED, Diagram
 from .picture import Axis, Bars, Mark, Panel, Picture, Points
 
 NUMBERS = (
@@ -38,12 +37,12 @@ class IntervalWise(Diagram):
     """Each interval of outputs that has rows, [start, stop), the last one closed.
 
     rows, share : the number of rows in the interval, and their share of the weight (Figure 6).
-    stated, observed : mean output, and observed rate of the event.
-    error, low, high : the calibration error of these rows (Figure 13), with a 95% interval as in
-        `GroupErrors`; `null` and `null_high` are its mean and 95% point for a calibrated model with
+    stated, observed : mean predicted probability, and observed rate of the event.
+    error, low, high : the calibration error of these rows (Figure 13), with a 95% interval (see
+        `Estimate.error_bar`). null, null_high : its mean and 95% limit for a calibrated model with
         the same outputs.
     beyond, beyond_low, beyond_high : the distance of the observed rates from the interval, by
-        `InterInterval` (Figure 5). If it is 0, the name of the interval describes its rows.
+        `InterInterval` (Figure 5). If it is 0, observed rates lie in the interval.
     """
 
     name: np.ndarray
@@ -64,7 +63,8 @@ class IntervalWise(Diagram):
     definition: str
 
     def columns(self) -> dict[str, np.ndarray]:
-        return {"interval": self.name} | {name: getattr(self, name) for name in NUMBERS}
+        columns = {PREDICTED.get(name, name): getattr(self, name) for name in NUMBERS}
+        return {"interval": self.name} | columns
 
     def picture(self) -> Picture:
         at, zero = np.arange(len(self.name)) * 1.0, np.zeros(len(self.name))
@@ -89,17 +89,15 @@ class IntervalWise(Diagram):
         return Picture(panels, title, self._description(), caption)
 
     def _error_marks(self, at: np.ndarray) -> tuple[Mark, ...]:
-        zero, detail = (
-            np.zeros(len(at)),
-            {
-                "interval": self.name,
-                "predicted": self.stated,
-                "observed": self.observed,
-                "error": self.error,
-                "95% limit if calibrated": self.null_high,
-            },
-        )
-        limit: dict[str, Any] = {"role": "chance", "name": "95% limit if calibrated"}
+        zero = np.zeros(len(at))
+        detail = {
+            "interval": self.name,
+            "predicted": self.stated,
+            "observed": self.observed,
+            "error": self.error,
+            "95% limit if calibrated": self.null_high,
+        }
+        limit: dict[str, Any] = {"role": "null", "name": "95% limit if calibrated"}
         error: dict[str, Any] = {"role": "observed", "name": "error"}
         return (
             Bars.lying(at, zero, self.error, thickness=0.32, detail=detail, **error),
@@ -120,8 +118,9 @@ class IntervalWise(Diagram):
 
     def _description(self) -> str:
         words = [
-            f"{name}: {share:.0%} of rows, error {error:.3f} (95% limit if calibrated {null:.3f}),"
-            f" outside the interval {beyond:.3f}"
+            f"{name}: {whole_percent(share)} of rows, error {number(error, 3)}"
+            f" (95% limit if calibrated {number(null, 3)}),"
+            f" outside the interval {number(beyond, 3)}"
             for name, share, error, null, beyond in zip(
                 self.name, self.share, self.error, self.null_high, self.beyond, strict=True
             )
@@ -167,41 +166,56 @@ def interval_wise_diagram(
     """
     ends = _valid_edges(edges, names)
     given = rows_of(y_true, y_proba, **options)
-    prepared = PreparedRows.of(
-        given, (Binary() if given.n_classes == 2 else TopLabel()) if lens is None else lens
-    )
-    predictions, chosen = prepared.predictions, prepared.lens
+    default = Binary() if given.n_classes == 2 else TopLabel()
+    prepared = PreparedRows.of(given, default if lens is None else lens)
     partition = prepared.partition(EqualWidth(15) if partition is None else partition)
-    seen = event_rows(predictions, chosen)
-    weight, outputs = shares(seen.weights), seen.view.outputs
-    choices: dict[str, Any] = {"lens": chosen, "resamples": resamples, "seed": seed}
-    labels, found = [], []
-    for number, (start, stop) in enumerate(pairwise(ends.tolist())):
+    rows = event_rows(prepared.predictions, prepared.lens)
+    weight = shares(rows.weights)
+    choices: dict[str, Any] = {"distance": distance, "resamples": resamples, "seed": seed}
+    labels, numbers = [], []
+    for place, (start, stop) in enumerate(pairwise(ends.tolist())):
         where = OutputIn(start, 1.0) if stop == 1 else OutputIn(start, 1.0) & ~OutputIn(stop, 1.0)
-        inside = where.mask(seen.view) & (weight > 0)
-        if not inside.any():
-            continue
-        share, places = weight[inside], seen.rows[inside]
-        kept: dict[str, Any] = {"partition": partition, "where": where, "interval": True}
-        error = calibration_error(predictions, distance=distance, **choices, **kept)
-        beyond = calibration_error(
-            predictions, distance=InterInterval(start, stop), **choices, **kept
-        )
-        own = partition.select(places, len(predictions))
-        test = calibration_test(
-            predictions.take(places), distance=distance, partition=own, **choices
-        )
-        means = (
-            share @ outputs[inside] / share.sum(),
-            share @ seen.view.labels[inside] / share.sum(),
-        )
-        parts = (*error_interval(error), test.null_mean, test.null_high, *error_interval(beyond))
-        labels.append(f"{start:.2g} to {stop:.2g}" if names is None else f"{names[number]}")
-        found.append((start, stop, inside.sum(), share.sum(), *means, *parts))
-    columns = dict(zip(NUMBERS, np.array(found).T, strict=True))
+        inside = where.mask(rows.view) & (weight > 0)
+        if inside.any():
+            words = f"{significant(start, 2)} to {significant(stop, 2)}"
+            labels.append(words if names is None else str(names[place]))
+            errors = _interval_errors(
+                prepared, rows.rows[inside], partition, where, (start, stop), choices
+            )
+            numbers.append((start, stop, *_interval_means(rows, weight, inside), *errors))
+    columns = dict(zip(NUMBERS, np.array(numbers).T, strict=True))
     columns["rows"] = columns["rows"].astype(np.int64)
-    definition = Definition(chosen, partition, as_distance(distance)).words(pairs=given.pairs)
-    return IntervalWise(np.array(labels), **columns, definition=definition)
+    definition = Definition(prepared.lens, partition, as_distance(distance))
+    return IntervalWise(np.array(labels), **columns, definition=definition.words(pairs=given.pairs))
+
+
+def _interval_means(rows: LensRows, weight: np.ndarray, inside: np.ndarray) -> tuple[float, ...]:
+    """Number of rows, share of the weight, mean output and observed rate in an interval."""
+    share = weight[inside]
+    total = share.sum()
+    outputs, labels = rows.view.outputs[inside], rows.view.labels[inside]
+    return inside.sum(), total, share @ outputs / total, share @ labels / total
+
+
+def _interval_errors(
+    prepared: PreparedRows,
+    rows: np.ndarray,
+    partition: Partition,
+    where: Selection,
+    ends: tuple[float, float],
+    choices: dict[str, Any],
+) -> tuple[float, ...]:
+    """The error with its interval, its mean and 95% limit if calibrated, and the distance from the
+    interval of outputs with its interval."""
+    choices = choices | {"lens": prepared.lens}
+    selected = choices | {"partition": partition, "where": where, "interval": True}
+    error = calibration_error(prepared.predictions, **selected)
+    beyond = calibration_error(
+        prepared.predictions, **selected | {"distance": InterInterval(*ends)}
+    )
+    own = partition.select(rows, len(prepared.predictions))
+    test = calibration_test(prepared.predictions.take(rows), partition=own, **choices)
+    return *error.error_bar, test.null_mean, test.null_high, *beyond.error_bar
 
 
 def _valid_edges(edges: Any, names: Sequence[str] | None) -> np.ndarray:

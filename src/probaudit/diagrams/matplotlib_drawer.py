@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from .extents import diagonal, extent, inside
 from .palette import FAINT, colour
 from .picture import Axis, Band, Bars, Line, Mark, Panel, Picture, Points, Rule, Text
 
@@ -150,8 +149,8 @@ def _panel(panel: Panel, ax: Axes) -> None:
     for order, mark in enumerate(panel.marks):
         _mark(mark, panel, ax, 2 + 0.01 * order)
     ax.grid(True, color=GRID, linewidth=0.8, zorder=0)
-    _axis(panel.x, ax, "x", extent(panel, "x"))
-    _axis(panel.y, ax, "y", extent(panel, "y"))
+    _axis(panel.x, ax, "x", panel.extent("x"))
+    _axis(panel.y, ax, "y", panel.extent("y"))
     for side in ax.spines.values():
         side.set_color(GRID)
     ax.set_axisbelow(True)
@@ -211,7 +210,7 @@ def _mark(mark: Mark, panel: Panel, ax: Axes, order: float) -> None:
             lines, fixed = (ax.hlines, mark.y) if mark.across else (ax.vlines, mark.x)
             lines(fixed, mark.low, mark.high, linewidth=1.3, color=paint["color"], zorder=order)
         size = 26.0 if mark.size is None or not len(mark.size) else _areas(mark.size)
-        ax.scatter(mark.x, mark.y, s=size, linewidths=0, clip_on=not inside(mark, panel), **paint)
+        ax.scatter(mark.x, mark.y, s=size, linewidths=0, clip_on=not panel.contains(mark), **paint)
     elif isinstance(mark, Bars):
         height, width = mark.top - mark.bottom, mark.right - mark.left
         alpha = FAINT if mark.faint else 0.9
@@ -225,7 +224,7 @@ def _mark(mark: Mark, panel: Panel, ax: Axes, order: float) -> None:
         elif mark.y is not None:
             ax.axhline(mark.y, **style, **paint)
         else:
-            ax.plot(diagonal(panel), diagonal(panel), **style, **paint)
+            ax.plot(panel.diagonal(), panel.diagonal(), **style, **paint)
     elif isinstance(mark, Text):
         align = {"start": "left", "middle": "center", "end": "right"}[mark.anchor]
         ax.text(

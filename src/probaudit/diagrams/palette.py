@@ -18,7 +18,7 @@ COLOURS = {
     "model": "#009E73",
     "observed": "#0072B2",
     "reference": BLACK_OR_WHITE,
-    "chance": BLACK_OR_WHITE,
+    "null": BLACK_OR_WHITE,
     "over": "#D55E00",
     "under": "#56B4E9",
     "calibration": "#E69F00",

@@ -1,14 +1,13 @@
 """Pictures as plain data: panels of marks over two axes. Two drawers turn them into matplotlib
 figures or Vega-Lite specifications.
 
-Marks have arrays in the units of the axes. A colour is given as a role; the palette maps roles to
-colours.
+Marks have arrays in the units of the axes. A mark has a role, which the palette maps to a colour.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any, Literal
 
 import numpy as np
@@ -16,8 +15,8 @@ import numpy as np
 Role = Literal[
     "model",  # predictions or decisions of the model
     "observed",  # observed rates
-    "reference",  # the diagonal, a baseline, a naive forecast
-    "chance",  # range if calibrated
+    "reference",  # the diagonal, a baseline
+    "null",  # range if calibrated
     "over",  # overconfident
     "under",  # underconfident
     "calibration",
@@ -29,6 +28,8 @@ Role = Literal[
 """The meaning of a mark. Series of the same kind have the roles `series 0`, `series 1`, ..."""
 
 Columns = Mapping[str, Sequence[object] | np.ndarray]
+Side = Literal["x", "y"]
+MARGIN = 0.04  # on each side of the marks, as a share of their range
 
 
 @dataclass(frozen=True)
@@ -53,6 +54,10 @@ class Mark:
     name: str = ""
     detail: Columns = field(default_factory=dict)
 
+    def values(self, side: Side) -> np.ndarray:
+        """The values of the mark along an axis, which must show them."""
+        raise NotImplementedError
+
 
 @dataclass(frozen=True)
 class Line(Mark):
@@ -63,6 +68,9 @@ class Line(Mark):
     dashed: bool = False
     step: bool = False
 
+    def values(self, side: Side) -> np.ndarray:
+        return np.asarray(getattr(self, side), float)
+
 
 @dataclass(frozen=True)
 class Band(Mark):
@@ -72,11 +80,14 @@ class Band(Mark):
     low: np.ndarray
     high: np.ndarray
 
+    def values(self, side: Side) -> np.ndarray:
+        return np.asarray(self.x, float) if side == "x" else np.r_[self.low, self.high]
+
 
 @dataclass(frozen=True)
 class Points(Mark):
-    """Points, with vertical intervals if `low` and `high` are given and areas proportional to
-    `size` if given. On an axis of categories, x (or y) are category numbers."""
+    """Points. With `low` and `high` they have intervals, vertical unless `across`; with `size`,
+    areas in proportion to it. On an axis of categories, x (or y) are category numbers."""
 
     x: np.ndarray
     y: np.ndarray
@@ -84,6 +95,11 @@ class Points(Mark):
     high: np.ndarray | None = None
     size: np.ndarray | None = None
     across: bool = False  # intervals along x
+
+    def values(self, side: Side) -> np.ndarray:
+        own = np.asarray(getattr(self, side), float)
+        along = self.low is not None and self.high is not None and (side == "x") == self.across
+        return np.r_[own, self.low, self.high] if along else own
 
 
 @dataclass(frozen=True)
@@ -95,6 +111,9 @@ class Bars(Mark):
     bottom: np.ndarray
     top: np.ndarray
     faint: bool = False
+
+    def values(self, side: Side) -> np.ndarray:
+        return np.r_[self.left, self.right] if side == "x" else np.r_[self.bottom, self.top]
 
     @classmethod
     def lying(
@@ -134,6 +153,10 @@ class Rule(Mark):
     x: float | None = None
     y: float | None = None
 
+    def values(self, side: Side) -> np.ndarray:
+        at = self.x if side == "x" else self.y
+        return np.zeros(0) if at is None else np.array([float(at)])
+
 
 @dataclass(frozen=True)
 class Text(Mark):
@@ -144,11 +167,19 @@ class Text(Mark):
     text: str
     anchor: Literal["start", "middle", "end"] = "start"
 
+    def values(self, side: Side) -> np.ndarray:
+        return np.array([float(getattr(self, side))])
+
 
 @dataclass(frozen=True)
 class Panel:
     """Marks over two axes, drawn in order, the first one at the back. `share` is the relative
-    height of the panel."""
+    height of the panel.
+
+    >>> line = Line(np.array([0.0, 2.0]), np.array([1.0, 2.0]))
+    >>> Panel((line,), Axis("x", 0, 1), Axis("y", high=3)).extent("y")
+    (0.96, 3.0)
+    """
 
     marks: tuple[Mark, ...]
     x: Axis
@@ -156,6 +187,47 @@ class Panel:
     title: str = ""
     share: float = 1.0
     square: bool = False
+
+    def extent(self, side: Side) -> tuple[float, float]:
+        """The range of an axis: its given ends, else the range of the marks with a margin (none
+        below bars)."""
+        axis = self.x if side == "x" else self.y
+        if axis.categories is not None:
+            return -0.5, len(axis.categories) - 0.5
+        if axis.low is not None and axis.high is not None:
+            return float(axis.low), float(axis.high)
+        low, high = self._range_of_marks(side, log=axis.scale == "log")
+        return (
+            low if axis.low is None else float(axis.low),
+            high if axis.high is None else float(axis.high),
+        )
+
+    def _range_of_marks(self, side: Side, *, log: bool) -> tuple[float, float]:
+        shown = np.concatenate([np.zeros(0), *(mark.values(side) for mark in self.marks)])
+        shown = shown[np.isfinite(shown) & ((shown > 0) | (not log))]
+        if not len(shown):
+            shown = np.array([0.1, 1.0]) if log else np.array([0.0, 1.0])
+        low, high = float(shown.min()), float(shown.max())
+        on_bars = side == "y" and low in {
+            float(mark.bottom.min())
+            for mark in self.marks
+            if isinstance(mark, Bars) and len(mark.bottom)
+        }
+        start, stop = (np.log(low), np.log(high)) if log else (low, high)
+        margin = MARGIN * (stop - start or abs(start) or 1.0)
+        start, stop = start - margin * (not on_bars), stop + margin
+        return (float(np.exp(start)), float(np.exp(stop))) if log else (start, stop)
+
+    def diagonal(self) -> tuple[float, float]:
+        """The ends of the line y = x within the panel."""
+        x, y = self.extent("x"), self.extent("y")
+        return max(x[0], y[0]), min(x[1], y[1])
+
+    def contains(self, points: Points) -> bool:
+        """Whether all points lie within the axes. Then points at the edge are not clipped."""
+        (left, right), (low, high) = self.extent("x"), self.extent("y")
+        inside = (points.x >= left) & (points.x <= right) & (points.y >= low) & (points.y <= high)
+        return bool(np.all(inside))
 
 
 @dataclass(frozen=True)
@@ -167,6 +239,3 @@ class Picture:
     description: str
     caption: str = ""
     columns: int = 1
-
-    def titled(self, title: str) -> Picture:
-        return replace(self, title=title)

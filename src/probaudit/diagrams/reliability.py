@@ -3,30 +3,30 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Any, Literal, Unpack
+from typing import Any, Unpack
 
 import numpy as np
 
-from ..calibration.cells import Cells
+from ..calibration.cells import Cells, mean_gap
 from ..calibration.corp import OutputLevels
 from ..calibration.errors import calibration_error
 from ..calibration.fine_grid import FineGrid
-from ..calibration.gaps import mean_gap
 from ..calibration.null import BinomialNull
+from ..calibration.resampling import RESAMPLES
 from ..calibration.significance import calibration_test, p_value
 from ..calibration.views import dependent_events, diagram_grids, event_rows, lens_of
 from ..choices.distances import L1
 from ..choices.lenses import Binary, Lens, OneVsRest, TopLabel, View
-from ..choices.partitions import Edges, EqualMass, EqualWidth, Partition
+from ..choices.partitions import EqualWidth, Partition
 from ..data.inputs import RowOptions, documents_row_options, rows_of
 from ..data.predictions import Predictions
 from ..errors import InputError
 from ..scoring.intervals import wilson
 from ..states import CELLS
-from .diagram import Diagram, number, p_words
+from ..text import number, p_words, percent, significant
+from .bins import Bins, bin_ends, bins_words, histogram, partition_of
+from .diagram import PREDICTED, Diagram
 from .picture import Axis, Band, Bars, Line, Mark, Panel, Picture, Points, Rule
-
-Bins = int | Partition | Literal["corp"]
 
 HISTOGRAM = 50  # bars of the histogram, unless bins have equal width
 NARROWEST = 0.006  # width of a bar that is still visible
@@ -37,15 +37,15 @@ BAND_POINTS = 121
 class Reliability(Diagram):
     """The bins that have rows, and the calibration error.
 
-    stated, observed, rows, share : mean output, observed rate, number of rows and share of the
-        weight of each bin.
+    stated, observed, rows, share : mean predicted probability, observed rate, number of rows and
+        share of the weight of each bin.
     low, high : the 95% interval of the rate (Wilson 1927, on the effective number of rows). For
         CORP, whose steps depend on the labels, it is too narrow.
     chance_low, chance_high : the 95% range of the rate if the model is calibrated.
     left, right : the range of outputs.
 
-    error : the sum of share x |stated - observed|; for CORP the miscalibration, which is the mean
-        Brier score 2 (p - y)^2 that isotonic regression removes.
+    error : the sum of share x |predicted - observed|; for CORP the miscalibration, the part of the
+        mean Brier score 2 (p - y)^2 that isotonic regression removes.
     null_mean, null_high, p_value : mean and 95% limit of the error if calibrated, and the p-value.
     histogram : [3, bars]: left and right end, and rows.
     curve : for CORP, the knots [2, m] of the isotonic regression. band : [3, m], outputs and the
@@ -79,7 +79,7 @@ class Reliability(Diagram):
         bins: Bins = 15,
         *,
         event: str = "the most probable class",
-        resamples: int = 999,
+        resamples: int = RESAMPLES,
         seed: int = 0,
     ) -> Reliability:
         """From a fine grid instead of rows. The edges of bins are edges of grid cells."""
@@ -91,7 +91,7 @@ class Reliability(Diagram):
         kept, size = np.flatnonzero(grid.kept), len(grid.rows)
         cell = partition.grid_cells(grid.place, grid.rows[kept])
         cells = grid.cells(cell)
-        ends = _ends(partition, cells.number, cell, kept / size, (kept + 1) / size)
+        ends = bin_ends(partition, cells.number, cell, kept / size, (kept + 1) / size)
         chosen: dict[str, Any] = {"event": event, "resamples": resamples, "seed": seed}
         return _binned(cells, BinomialNull.of_grid(grid, cell), ends, partition, grid, **chosen)
 
@@ -116,20 +116,13 @@ class Reliability(Diagram):
         return int(self.rows.sum())
 
     def columns(self) -> dict[str, np.ndarray]:
-        names = (
-            "left",
-            "right",
-            "rows",
-            "share",
-            "stated",
-            "observed",
-            "low",
-            "high",
-            "chance_low",
-            "chance_high",
-            "verdict",
-        )
-        return {name: getattr(self, name) for name in names}
+        names = ("left", "right", "rows", "share", "stated", "observed", "low", "high")
+        columns = {PREDICTED.get(name, name): getattr(self, name) for name in names}
+        return columns | {
+            "calibrated_low": self.chance_low,
+            "calibrated_high": self.chance_high,
+            "verdict": self.verdict,
+        }
 
     def panel(
         self, *, names: bool = True, title: str = "", x: str = "", y: str = "observed"
@@ -153,9 +146,9 @@ class Reliability(Diagram):
         )
 
     def _marks(self, names: bool) -> list[Mark]:
-        chance = "95% range if calibrated" if names else ""
+        band_name = "95% range if calibrated" if names else ""
         if self.curve is not None and self.band is not None:
-            band = Band(*self.band, role="chance", name=chance)
+            band = Band(*self.band, role="null", name=band_name)
             line = Line(
                 *self.curve,
                 role="observed",
@@ -166,11 +159,11 @@ class Reliability(Diagram):
         wide = np.maximum(NARROWEST - (self.right - self.left), 0) / 2
         spans = (self.left - wide, self.right + wide, self.chance_low, self.chance_high)
         marks: list[Mark] = [
-            Bars(*spans, faint=True, role="chance", name=chance),
+            Bars(*spans, faint=True, role="null", name=band_name),
             Rule(role="reference"),
         ]
         kinds = (
-            ("", "observed", "observed"),
+            ("", "observed", "observed, with 95% interval"),
             ("high", "over", "predicted too high"),
             ("low", "under", "predicted too low"),
         )
@@ -178,17 +171,10 @@ class Reliability(Diagram):
             of = self.verdict == kind
             if of.any():
                 detail = {key: np.asarray(column)[of] for key, column in self._detail().items()}
-                name = f"{name}, with 95% interval" if names and not kind else name if names else ""
-                ends = {"low": self.low[of], "high": self.high[of]}
+                ends = (self.low[of], self.high[of])
+                style: dict[str, Any] = {"role": role, "name": name if names else ""}
                 marks.append(
-                    Points(
-                        self.stated[of],
-                        self.observed[of],
-                        **ends,
-                        role=role,
-                        name=name,
-                        detail=detail,
-                    )
+                    Points(self.stated[of], self.observed[of], *ends, **style, detail=detail)
                 )
         return marks
 
@@ -216,7 +202,9 @@ class Reliability(Diagram):
         worst = int(np.argmax(self.share * np.abs(self.stated - self.observed)))
         text = f"Reliability diagram of {self.event}. {self._caption()}"
         text += f" The bin that adds most to the error has {self.rows[worst]:,} rows,"
-        text += f" predicted {self.stated[worst]:.3f}, observed {self.observed[worst]:.3f}."
+        text += (
+            f" predicted {percent(self.stated[worst])}, observed {percent(self.observed[worst])}."
+        )
         if self.curve is None:
             high, low = int((self.verdict == "high").sum()), int((self.verdict == "low").sum())
             text += (
@@ -233,7 +221,7 @@ def reliability_diagram(
     *,
     lens: Lens | None = None,
     bins: Bins = 15,
-    resamples: int = 999,
+    resamples: int = RESAMPLES,
     seed: int = 0,
     **options: Unpack[RowOptions],
 ) -> Reliability:
@@ -258,33 +246,33 @@ def reliability_diagram(
         raise InputError("resamples", "must be at least 1", resamples)
     predictions = rows_of(y_true, y_proba, **options)
     lens = TopLabel() if lens is None else lens
-    seen, event = event_rows(predictions, lens), event_name(predictions, lens)
+    rows, event = event_rows(predictions, lens), event_name(predictions, lens)
     (grid,), dependent = diagram_grids(predictions, lens), dependent_events(predictions, lens)
-    view = View(np.clip(seen.view.outputs, 0, 1), seen.view.labels)
+    view = View(np.clip(rows.view.outputs, 0, 1), rows.view.labels)
     if partition is None:
-        levels = OutputLevels.of_view(view, seen.weights)
+        levels = OutputLevels.of_view(view, rows.weights)
         few = len(levels.rows) <= CELLS and dependent is None
         return _corp(levels if few else OutputLevels.of_grid(grid), grid, event, resamples, seed)
-    cell = seen.cells(partition)
+    cell = rows.cells(partition)
     (cells,) = calibration_error(predictions, lens=lens, partition=partition).cells
     if predictions.sample_weight is None:
-        steps = BinomialNull.of_view(seen.view, cell)
+        null = BinomialNull.of_view(rows.view, cell)
     else:
-        steps = BinomialNull.of_grid(grid, partition.grid_cells(grid.place, grid.rows[grid.kept]))
-    ends, drawn = _ends(partition, cells.number, cell, view.outputs, view.outputs), resamples
+        null = BinomialNull.of_grid(grid, partition.grid_cells(grid.place, grid.rows[grid.kept]))
+    ends, drawn = bin_ends(partition, cells.number, cell, view.outputs, view.outputs), resamples
     if dependent is not None:
         cells = replace(cells, effective=cells.effective / dependent[0].effects(cells, cell))
         drawn = 1  # the test below has a null distribution of its own
-    found = _binned(cells, steps, ends, partition, grid, event=event, resamples=drawn, seed=seed)
+    diagram = _binned(cells, null, ends, partition, grid, event=event, resamples=drawn, seed=seed)
     if dependent is None:
-        return found
+        return diagram
     choices: dict[str, Any] = {
         "lens": lens,
         "partition": partition,
         "resamples": resamples,
         "seed": seed,
     }
-    return found.judged_by(found.error, calibration_test(predictions, **choices))
+    return diagram.judged_by(diagram.error, calibration_test(predictions, **choices))
 
 
 def event_name(predictions: Predictions, lens: Lens) -> str:
@@ -323,24 +311,9 @@ def binomial_range(probability: np.ndarray, size: np.ndarray) -> tuple[np.ndarra
     return quantile(0.025), quantile(0.975)
 
 
-def partition_of(bins: Bins) -> Partition | None:
-    """The partition of the bins; None for isotonic regression."""
-    if isinstance(bins, str):
-        if bins != "corp":
-            raise InputError("bins", 'must be a number, a Partition or "corp"', repr(bins))
-        return None
-    if isinstance(bins, (EqualWidth, EqualMass, Edges)):
-        return bins
-    if isinstance(bins, bool) or not isinstance(bins, (int, np.integer)):
-        raise InputError(
-            "bins", 'must be a number, EqualWidth, EqualMass, Edges or "corp"', repr(bins)
-        )
-    return EqualWidth(int(bins))
-
-
 def _binned(
     cells: Cells,
-    steps: BinomialNull,
+    null: BinomialNull,
     ends: tuple[np.ndarray, np.ndarray],
     partition: Partition,
     grid: FineGrid,
@@ -349,16 +322,8 @@ def _binned(
     resamples: int,
     seed: int,
 ) -> Reliability:
-    """The diagram of bins, with the null distribution of the error from `steps`."""
-    error, null = float(mean_gap(cells, L1())), steps.null(L1(), resamples, seed)
-    kind = {EqualWidth: "equal-width bins", EqualMass: "equal-mass bins"}.get(
-        type(partition), "given bins"
-    )
-    count = (
-        partition.bins
-        if isinstance(partition, (EqualWidth, EqualMass))
-        else len(getattr(partition, "edges", ())) - 1
-    )
+    """The diagram of bins, with the given null distribution of the error."""
+    error, nulls = float(mean_gap(cells, L1())), null.null(L1(), resamples, seed)
     low, high = wilson(np.clip(cells.targets, 0, 1), cells.effective)
     chance_low, chance_high = binomial_range(cells.outputs, cells.effective)
     bars = partition.bins if isinstance(partition, EqualWidth) else HISTOGRAM
@@ -374,42 +339,20 @@ def _binned(
         left=ends[0],
         right=ends[1],
         error=error,
-        null_mean=float(null.mean()),
-        null_high=float(np.quantile(null, 0.95)),
-        p_value=p_value(error, null),
-        histogram=_histogram(grid, bars),
+        null_mean=float(nulls.mean()),
+        null_high=float(np.quantile(nulls, 0.95)),
+        p_value=p_value(error, nulls),
+        histogram=histogram(grid, bars),
         event=event,
-        bins=f"{count} {kind}",
+        bins=bins_words(partition),
     )
-
-
-def _ends(
-    partition: Partition, number: np.ndarray, cell: np.ndarray, low: np.ndarray, high: np.ndarray
-) -> tuple[np.ndarray, np.ndarray]:
-    """The ends of each bin: its edges for `EqualWidth`, else the range of its outputs."""
-    if isinstance(partition, EqualWidth):
-        return number / partition.bins, (number + 1) / partition.bins
-    left, right = np.full(int(cell.max()) + 1, np.inf), np.full(int(cell.max()) + 1, -np.inf)
-    np.minimum.at(left, cell, low)
-    np.maximum.at(right, cell, high)
-    return left[number], right[number]
-
-
-def _histogram(grid: FineGrid, bars: int) -> np.ndarray:
-    """Left and right end, and rows, of the non-empty bars of a histogram on [0, 1]."""
-    kept = grid.rows > 0
-    part = np.minimum((np.flatnonzero(kept) + 0.5) * bars / len(grid.rows), bars - 1).astype(
-        np.int64
-    )
-    rows = np.bincount(part, grid.rows[kept], minlength=bars)
-    full = np.flatnonzero(rows)
-    return np.stack([full / bars, (full + 1) / bars, rows[full]])
 
 
 def _ranges(left: np.ndarray, right: np.ndarray) -> dict[str, Any]:
     return {
         "predicted between": [
-            f"{low:.3g} and {high:.3g}" for low, high in zip(left, right, strict=True)
+            f"{significant(low)} and {significant(high)}"
+            for low, high in zip(left, right, strict=True)
         ]
     }
 
@@ -417,8 +360,8 @@ def _ranges(left: np.ndarray, right: np.ndarray) -> dict[str, Any]:
 def _corp(
     levels: OutputLevels, grid: FineGrid, event: str, resamples: int, seed: int
 ) -> Reliability:
-    """Isotonic regression, with consistency bands from labels drawn anew (Dimitriadis, Gneiting &
-    Jordan 2021)."""
+    """Isotonic regression, with consistency bands from labels drawn from the outputs (Dimitriadis,
+    Gneiting & Jordan 2021)."""
     fitted = levels.fitted
     starts = np.flatnonzero(np.r_[True, np.diff(fitted) > 0])
     fields = (
@@ -438,24 +381,26 @@ def _corp(
     )
     x, (draws, null) = levels.output[at], levels.null(at, resamples, seed)
     low, high = np.quantile(draws, [0.025, 0.975], axis=0)
-    rate = fitted[starts]
+    rate, stated = fitted[starts], outputs / weight
+    rate_low, rate_high = wilson(np.clip(hits / weight, 0, 1), weight**2 / squared)
     return Reliability(
-        outputs / weight,
-        rate,
-        rows,
-        weight / weight.sum(),
-        *wilson(np.clip(hits / weight, 0, 1), weight**2 / squared),
-        np.interp(outputs / weight, x, low),
-        np.interp(outputs / weight, x, high),
-        left,
-        right,
-        error,
-        float(null.mean()),
-        float(np.quantile(null, 0.95)),
-        p_value(error, null),
-        _histogram(grid, HISTOGRAM),
-        event,
-        f"{len(starts)} steps of isotonic regression",
-        np.stack([np.column_stack([left, right]).reshape(-1), np.repeat(rate, 2)]),
-        np.stack([x, low, high]),
+        stated=stated,
+        observed=rate,
+        rows=rows,
+        share=weight / weight.sum(),
+        low=rate_low,
+        high=rate_high,
+        chance_low=np.interp(stated, x, low),
+        chance_high=np.interp(stated, x, high),
+        left=left,
+        right=right,
+        error=error,
+        null_mean=float(null.mean()),
+        null_high=float(np.quantile(null, 0.95)),
+        p_value=p_value(error, null),
+        histogram=histogram(grid, HISTOGRAM),
+        event=event,
+        bins=f"{len(starts)} steps of isotonic regression",
+        curve=np.stack([np.column_stack([left, right]).reshape(-1), np.repeat(rate, 2)]),
+        band=np.stack([x, low, high]),
     )

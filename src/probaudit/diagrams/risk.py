@@ -13,9 +13,10 @@ from ..calibrators.calibration_loss import calibration_loss
 from ..choices.scores import RiskWeighted
 from ..data.inputs import RowOptions, documents_row_options, rows_of
 from ..data.predictions import Predictions
-from ..errors import InputError
+from ..errors import Argument, InputError
 from ..scoring.proper_scores import log_score
 from ..scoring.risk_curve import RiskCurve, risk_curve
+from ..text import significant
 from .diagram import Diagram
 from .picture import Axis, Line, Mark, Panel, Picture
 
@@ -34,10 +35,10 @@ WORST = 2.5  # upper end of the axis, in multiples of the naive risk
 @dataclass(frozen=True, eq=False)
 class RiskCurves(Diagram):
     """Bayes risks [curves, thresholds] at costs 1 / t of a miss and 1 / (1 - t) of a false alarm,
-    and the naive risk, that of the better constant decision.
+    and the naive risk: that of the best constant decision.
 
-    scores : the normalised log loss of each curve, its area over that of the naive risk; NaN if
-        unknown.
+    scores : the normalised log loss of each curve (its area divided by that of the naive risk); NaN
+        if unknown.
     normalize : whether risks are drawn as multiples of the naive risk.
     against : the x axis, the log-odds of the threshold or the threshold itself.
     weight : a factor of the risk. Without normalisation, the area under a curve is then the score
@@ -69,7 +70,11 @@ class RiskCurves(Diagram):
         if against not in ("log-odds", "threshold"):
             raise InputError("against", 'must be "log-odds" or "threshold"', repr(against))
         if weight is not None and normalize:
-            raise InputError("weight", "requires normalize=False: a weight would cancel")
+            raise InputError(
+                "weight",
+                "must be omitted if risks are normalised: it would cancel",
+                way_out=("pass ", Argument("normalize", "False")),
+            )
         first = next(iter(curves.values()))
         for name, curve in curves.items():
             if not np.array_equal(curve.thresholds, first.thresholds) or not np.allclose(
@@ -79,9 +84,8 @@ class RiskCurves(Diagram):
                     "curves", "must have the same thresholds and class frequencies", repr(name)
                 )
         if normalize and not (first.naive > 0).all():
-            raise InputError(
-                "normalize", "must be False where one class never occurs: the naive risk is 0"
-            )
+            rule = "must be False if a class never occurs: the naive risk is 0"
+            raise InputError("normalize", rule)
         known = {} if scores is None else scores
         return cls(
             names=tuple(curves),
@@ -141,7 +145,7 @@ class RiskCurves(Diagram):
             across = Axis("decision threshold", 0.0, 1.0)
         top = 1.05 * float(drawn.max())
         up = Axis(
-            "risk / naive risk" if self.normalize else "Bayes risk",
+            "risk / risk of the same decision for all" if self.normalize else "Bayes risk",
             0.0,
             min(top, WORST) if self.normalize else top,
         )
@@ -172,11 +176,11 @@ class RiskCurves(Diagram):
         for name, values in zip(self.names, normal, strict=True):
             worse = self.thresholds[values > 1]
             where = (
-                f"thresholds from {worse.min():.2g} to {worse.max():.2g}"
+                f"thresholds from {significant(worse.min(), 2)} to {significant(worse.max(), 2)}"
                 if len(worse)
                 else "no threshold"
             )
-            parts.append(f"{name}: worse than the naive decision at {where}")
+            parts.append(f"{name}: worse than the same decision for all at {where}")
         return "Bayes risk against the decision threshold. " + "; ".join(parts) + "."
 
 

@@ -13,14 +13,17 @@ from ..data.inputs import RowOptions, documents_row_options, rows_of
 from ..errors import InputError
 from ..estimate import Estimate
 from ..scoring.proper_scores import bayes_risk, brier_score, log_score
+from ..text import number
 from .diagram import Diagram
 from .picture import Axis, Mark, Panel, Picture, Points, Rule, Text
 
 
 @dataclass(frozen=True, eq=False)
 class ScoreIntervals(Diagram):
-    """Estimates by name with their 95% intervals. `normalised` : divided by the score of the
-    base-rate forecast."""
+    """Estimates by name with their 95% intervals.
+
+    normalised : the same, divided by the score of the base-rate forecast.
+    """
 
     names: tuple[str, ...]
     value: np.ndarray
@@ -74,14 +77,10 @@ class ScoreIntervals(Diagram):
         if not np.isnan(self.normalised).all():
             ends = self.normalised, self.normalised_low, self.normalised_high
             panels.append(self._panel("1 = base-rate forecast", *ends, reference=1.0))
-        caption = (
-            "With 95% intervals. Normalised: above 1 is worse than the base-rate forecast."
-            if len(panels) > 1
-            else ""
-        )
-        return Picture(
-            tuple(panels), self.title, self._description(), caption or "With 95% intervals."
-        )
+        caption = "With 95% intervals."
+        if len(panels) > 1:
+            caption += " Normalised: above 1 is worse than the base-rate forecast."
+        return Picture(tuple(panels), self.title, self._description(), caption)
 
     def _panel(
         self,
@@ -114,10 +113,9 @@ class ScoreIntervals(Diagram):
 
     def _description(self) -> str:
         def shown(name: str, value: float, low: float, high: float) -> str:
-            span = (
-                f" ({low:.4g} to {high:.4g})" if math.isfinite(low) and math.isfinite(high) else ""
-            )
-            return f"{name} {value:.4g}{span}"
+            known = math.isfinite(low) and math.isfinite(high)
+            span = f" ({number(low)} to {number(high)})" if known else ""
+            return f"{name} {number(value)}{span}"
 
         ends = zip(self.names, self.value, self.low, self.high, strict=True)
         return f"{self.title} with 95% intervals: " + ", ".join(shown(*row) for row in ends) + "."
@@ -128,12 +126,8 @@ def _label(value: float, place: int, low: float, high: float) -> Text:
     if np.isinf(value):
         return Text(low + 0.02 * (high - low), place, "infinite")
     part = (value - low) / (high - low)
-    return Text(
-        float(value),
-        place - 0.3,
-        f"{value:.4g}",
-        "start" if part < 0.15 else "end" if part > 0.85 else "middle",
-    )
+    anchor: Any = "start" if part < 0.15 else "end" if part > 0.85 else "middle"
+    return Text(float(value), place - 0.3, number(value), anchor)
 
 
 @documents_row_options

@@ -26,8 +26,8 @@ from ..data.predictions import Predictions
 from ..engines.good_rows import survey
 from ..errors import InputError
 from ..states import Grid
-from ..text import counted
-from .diagram import Diagram, number
+from ..text import capitalised, counted, number, percent, significant
+from .diagram import Diagram
 from .picture import Axis, Band, Line, Panel, Picture, Rule
 
 POINTS = 101
@@ -133,7 +133,9 @@ class CalibrationSharpness(Diagram):
         n = int(grid.rows.sum())
         near = curve.density * bandwidth * n / float(kernel_function(kernel)(np.zeros(1))[0])
         columns = (curve.x, curve.regression, curve.density, curve.sharpness_gap, near)
-        return cls(*columns, n=n, kernel=f"{kernel} kernel of width {bandwidth:g}", **fields)
+        return cls(
+            *columns, n=n, kernel=f"{kernel} kernel of width {significant(bandwidth)}", **fields
+        )
 
     @property
     def band(self) -> tuple[np.ndarray, np.ndarray]:
@@ -192,14 +194,14 @@ class CalibrationSharpness(Diagram):
             words += f". Expected CAL if calibrated: {number(self.expected)}"
         if self.sampled:
             words += f". CAL and the gap are from a sample of {self.sampled:,} rows"
-        return f"{words[0].upper()}{words[1:]}. {self.kernel.capitalize()}, {self.n:,} rows."
+        return f"{capitalised(words)}. {capitalised(self.kernel)}, {self.n:,} rows."
 
     def _description(self) -> str:
         peak = int(np.argmax(self.density))
         return (
             f"Calibration-sharpness diagram. {self._caption()}"
-            f" Confidences are densest near {self.confidence[peak]:.2f}, where"
-            f" {self.event} is right {self.accuracy[peak]:.1%} of the time."
+            f" Confidences are densest near {percent(self.confidence[peak])}, where"
+            f" {self.event} is right {percent(self.accuracy[peak])} of the time."
         )
 
 

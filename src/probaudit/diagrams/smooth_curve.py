@@ -16,7 +16,8 @@ from ..calibration.views import dependent_events, event_rows, grids_of
 from ..choices.lenses import Lens, TopLabel
 from ..data.inputs import RowOptions, documents_row_options, rows_of
 from ..errors import InputError
-from .diagram import Diagram, number
+from ..text import number, percent
+from .diagram import PREDICTED, Diagram
 from .picture import Axis, Band, Line, Panel, Picture, Rule
 from .reliability import event_name
 
@@ -24,6 +25,7 @@ STEPS = 20  # cells within the width of the kernel
 POINTS = 100  # fewest points of the curve
 NARROWEST = 0.01  # smallest width of the kernel, unless `sigma` is given
 FEWEST = 0.5  # effective rows under the kernel; the curve is not drawn below
+NUMBERS = ("stated", "observed", "low", "high", "density")
 
 
 @dataclass(frozen=True, eq=False)
@@ -84,20 +86,17 @@ class SmoothCalibration(Diagram):
         ]
         low, high = np.quantile(np.concatenate(drawn), [0.025, 0.975], axis=0)
         share = mass / coarse.weight.sum()
-        seen = share * n >= FEWEST
+        drawn_at = share * n >= FEWEST
         fields = (x, observed, low, high, share / (kernel * math.sqrt(2 * math.pi)))
-        stated, observed, low, high, density = (field[seen] for field in fields)
+        stated, observed, low, high, density = (field[drawn_at] for field in fields)
         return cls(stated, observed, low, high, density, error, kernel, n, event)
 
     def columns(self) -> dict[str, np.ndarray]:
-        return {
-            name: getattr(self, name) for name in ("stated", "observed", "low", "high", "density")
-        }
+        return {PREDICTED.get(name, name): getattr(self, name) for name in NUMBERS}
 
     def picture(self) -> Picture:
-        names = ("stated", "observed", "low", "high", "density")
         x, observed, low, high, density = (
-            _broken(self.stated, getattr(self, name)) for name in names
+            _broken(self.stated, getattr(self, name)) for name in NUMBERS
         )
         detail = {"predicted": x, "observed": observed, "from": low, "to": high}
         band = Band(x, low, high, role="observed", name="95% interval")
@@ -127,9 +126,9 @@ class SmoothCalibration(Diagram):
         far = int(np.argmax(np.abs(self.stated - self.observed) * self.density))
         return (
             f"Smooth calibration curve of {self.event}. {self._caption()}"
-            f" The largest weighted gap is at {self.stated[far]:.2f},"
-            f" observed {self.observed[far]:.1%}"
-            f" (95% interval {self.low[far]:.1%} to {self.high[far]:.1%})."
+            f" The largest weighted gap is at {percent(self.stated[far])},"
+            f" observed {percent(self.observed[far])}"
+            f" (95% interval {percent(self.low[far])} to {percent(self.high[far])})."
         )
 
 

@@ -10,7 +10,7 @@ import numpy as np
 
 from ..calibration.sweeps import Sweep, partition_sweep
 from ..choices.partitions import EqualMass, EqualWidth, KDTree, Partition
-from ..text import fraction
+from ..text import fraction, number
 from .diagram import Diagram
 from .picture import Axis, Band, Bars, Line, Panel, Picture, Points, Text
 
@@ -59,7 +59,7 @@ class PartitionSweep(Diagram):
             Text(
                 (run[0] + run[-1]) / 2,
                 0.95 * top,
-                f"about {self.value[run].mean():.2g}",
+                f"about {number(self.value[run].mean(), 3)}",
                 anchor="middle",
             ),
         )
@@ -75,7 +75,7 @@ class PartitionSweep(Diagram):
     def _description(self) -> str:
         run = np.flatnonzero(self.stable)
         words = ", ".join(
-            f"{name}: {value:.3g}" for name, value in zip(self.name, self.value, strict=True)
+            f"{name}: {number(value, 3)}" for name, value in zip(self.name, self.value, strict=True)
         )
         span = (
             f"from {self.name[run[0]]} to {self.name[run[-1]]}"

@@ -10,19 +10,19 @@ from typing import Any, Unpack
 import numpy as np
 
 from ..calibration.errors import calibration_error
-from ..calibration.prepared_rows import PreparedRows
 from ..calibration.significance import calibration_test
-from ..calibrators.calibration_loss import shares
+from ..calibration.views import PreparedRows
+from ..calibrators.outputs import shares
 from ..choices.definitions import Definition
 from ..choices.distances import Distance, as_distance
 from ..choices.lenses import TopK, TopLabel
 from ..choices.partitions import KDTree, Partition
 from ..data.inputs import RowOptions, documents_row_options, rows_of
 from ..errors import InputError
-from ..grouping.region_table import clopper_pearson
 from ..scoring.clusters import ClusteredRows
+from ..scoring.intervals import clopper_pearson
+from ..text import number, percent
 from .diagram import Diagram
-from .group_errors import error_interval
 from .picture import Axis, Bars, Line, Mark, Panel, Picture, Points, Rule
 
 MOST = 10  # values of k by default
@@ -33,7 +33,7 @@ class TopKCalibration(Diagram):
     """Errors, confidences and accuracies of each model and each k, [models, ks].
 
     error, low, high : calibration error of the k largest probabilities and the remainder (lens
-        `TopK(k)`), with a 95% interval as in `GroupErrors`. null : its mean if calibrated.
+        `TopK(k)`), with a 95% interval (see `Estimate.error_bar`). null : its mean if calibrated.
     confidence : mean sum of the k largest probabilities. accuracy : how often the true class is
         among them, with its 95% interval (Clopper-Pearson).
     place : mean of the k-th largest probability alone; Figure 2 shows its change from the baseline.
@@ -82,7 +82,7 @@ class TopKCalibration(Diagram):
         sums = Panel(
             self._rate_marks(),
             x,
-            Axis("share"),
+            Axis("share", percent=True),
             title="is the true class among the top k?",
             share=0.6,
         )
@@ -122,9 +122,13 @@ class TopKCalibration(Diagram):
             marks.append(
                 Bars.upright(at, *ends, thickness=0.8 * width, role=role, name=shown, detail=detail)
             )
-            chance = {"role": "chance", "name": "expected if calibrated", "detail": detail}
+            expected: dict[str, Any] = {
+                "role": "null",
+                "name": "expected if calibrated",
+                "detail": detail,
+            }
             marks.append(
-                Bars.upright(at, ends[0], self.null[s], thickness=width, faint=True, **chance)
+                Bars.upright(at, ends[0], self.null[s], thickness=width, faint=True, **expected)
             )
             marks.append(Points(at, self.error[s], self.low[s], self.high[s], role="reference"))
         return tuple(marks)
@@ -166,8 +170,8 @@ class TopKCalibration(Diagram):
 
     def _description(self) -> str:
         words = [
-            f"top {k}: error {error:.3f} (expected if calibrated {null:.3f}),"
-            f" confidence {confidence:.3f}, accuracy {accuracy:.3f}"
+            f"top {k}: error {number(error, 3)} (expected if calibrated {number(null, 3)}),"
+            f" confidence {percent(confidence)}, accuracy {percent(accuracy)}"
             for k, error, null, confidence, accuracy in zip(
                 self.ks,
                 self.error[0],
@@ -260,13 +264,10 @@ def _top_k_error(
     prepared: PreparedRows, k: int, partition: Partition, choices: dict[str, Any]
 ) -> tuple[float, float, float, float]:
     """The error with its interval, and the expected error of a calibrated model."""
-    rows, choices = (
-        prepared.predictions,
-        choices | {"lens": TopK(k), "partition": prepared.partition(partition)},
-    )
-    return *error_interval(calibration_error(rows, interval=True, **choices)), calibration_test(
-        rows, **choices
-    ).null_mean
+    rows = prepared.predictions
+    choices = choices | {"lens": TopK(k), "partition": prepared.partition(partition)}
+    error = calibration_error(rows, interval=True, **choices)
+    return *error.error_bar, calibration_test(rows, **choices).null_mean
 
 
 def _top_k_rates(prepared: PreparedRows, ks: np.ndarray) -> np.ndarray:

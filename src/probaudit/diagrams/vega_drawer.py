@@ -15,7 +15,6 @@ from typing import Any, Literal
 
 import numpy as np
 
-from .extents import diagonal, extent, inside
 from .palette import FAINT, colour
 from .picture import Axis, Band, Bars, Line, Mark, Panel, Picture, Points, Rule, Text
 
@@ -33,9 +32,9 @@ def spec(picture: Picture, *, width: Width = None, titled: bool = True) -> dict[
     """A Vega-Lite specification, without configuration.
 
     width : of the whole picture in pixels, or "container": a picture of one panel then fills its
-        place on a page. A grid of panels cannot do that by itself; `usermeta` says what a page must
-        know to set the widths of its panels: the columns, and the pixels beside each panel that
-        axes take.
+        container on a page. Vega-Lite cannot resize several panels, so a page must set their widths
+        itself. `usermeta` has what it needs: the number of columns, and the width in pixels of the
+        y axis beside each panel.
     titled : whether title and caption are drawn, or left to the page.
     """
     total = (WIDTH if picture.columns == 1 else WIDE) if width in (None, "container") else width
@@ -47,7 +46,7 @@ def spec(picture: Picture, *, width: Width = None, titled: bool = True) -> dict[
         _panel(panel, across, height) for panel, height in zip(picture.panels, heights, strict=True)
     ]
     legend = _Legend.of(picture, total)
-    if legend.looks:
+    if legend.styles:
         panels[0]["layer"].append(legend.layer())
     found: dict[str, Any] = {"description": picture.description, "data": {"values": [{}]}}
     found["usermeta"] = {"columns": picture.columns, "beside": beside}
@@ -152,7 +151,7 @@ SHAPES = {"area": "square", "line": "M-1,-0.2L1,-0.2L1,0.2L-1,0.2Z", "point": "c
 class _Legend:
     """Colour and symbol of each legend entry. The colour is faint if all its marks are."""
 
-    looks: dict[str, tuple[str, str]]
+    styles: dict[str, tuple[str, str]]
     columns: int
 
     @classmethod
@@ -160,17 +159,17 @@ class _Legend:
         named: dict[str, list[Mark]] = {}
         for mark in (mark for panel in picture.panels for mark in panel.marks if mark.name):
             named.setdefault(mark.name, []).append(mark)
-        looks = {
+        styles = {
             name: (_paint(min(marks, key=_faint)), _shape(min(marks, key=_faint)))
             for name, marks in named.items()
         }
-        longest = max((len(name) for name in looks), default=0) * LETTER + 30
-        return cls(looks, max(1, int(width / longest)))
+        longest = max((len(name) for name in styles), default=0) * LETTER + 30
+        return cls(styles, max(1, int(width / longest)))
 
     def layer(self) -> dict[str, Any]:
         """An empty layer that carries the legend."""
-        names = list(self.looks)
-        colours, shapes = zip(*self.looks.values(), strict=True)
+        names = list(self.styles)
+        colours, shapes = zip(*self.styles.values(), strict=True)
         shown = {"orient": "bottom", "title": None, "columns": self.columns, "symbolOpacity": 1}
         field = {"field": "name", "type": "nominal", "legend": shown}
         return {
@@ -245,7 +244,7 @@ def _panel(panel: Panel, across: int, height: float) -> dict[str, Any]:
 
 def _axis(panel: Panel, side: Literal["x", "y"], room: float) -> dict[str, Any]:
     axis: Axis = getattr(panel, side)
-    domain = [_round(end) for end in extent(panel, side)]
+    domain = [_round(end) for end in panel.extent(side)]
     scale: dict[str, Any] = {"domain": domain, "nice": False, "zero": False}
     shown: dict[str, Any] = {"title": axis.title or None}
     if axis.scale == "log":
@@ -274,77 +273,92 @@ def _axis(panel: Panel, side: Literal["x", "y"], room: float) -> dict[str, Any]:
 
 def _layers(mark: Mark, panel: Panel) -> Iterator[dict[str, Any]]:
     """One layer for each mark; two for points with intervals."""
-    paint = {} if mark.name else {"color": _paint(mark)}
-    named = {"color": {"datum": mark.name}} if mark.name else {}
-
-    def layer(
-        kind: str, columns: Mapping[str, Any], hover: bool = True, **style: Any
-    ) -> dict[str, Any]:
-        encoding: dict[str, Any] = {
-            name: {"field": name} for name in ("x", "y", "x2", "y2") if name in columns
-        }
-        if "size" in columns:
-            encoding["size"] = {
-                "field": "size",
-                "type": "quantitative",
-                "scale": None,
-                "legend": None,
-            }
-        encoding |= named
-        fields = dict(columns)
-        if hover and mark.detail:
-            of = [_field(values, fields) for values in mark.detail.values()]
-            encoding["tooltip"] = [
-                _tooltip(*row) for row in zip(mark.detail, of, mark.detail.values(), strict=True)
-            ]
-        return {
-            "data": {"values": _records(fields)},
-            "mark": {"type": kind} | paint | style,
-            "encoding": encoding,
-        }
-
     if isinstance(mark, Line):
-        style: dict[str, Any] = {"strokeWidth": 2, "clip": True}
-        style |= {"interpolate": "step-after"} if mark.step else {}
-        style |= {"strokeDash": [5, 4], "strokeWidth": 1.5} if mark.dashed else {}
-        style |= {"point": "transparent"} if mark.detail else {}
-        found = layer("line", {"x": mark.x, "y": mark.y}, **style)
-        found["encoding"]["x"]["sort"] = None  # keep the given order
-        yield found
+        yield _line(mark)
     elif isinstance(mark, Band):
-        yield layer(
-            "area", {"x": mark.x, "y": mark.low, "y2": mark.high}, hover=False, opacity=1, clip=True
-        )
+        columns = {"x": mark.x, "y": mark.low, "y2": mark.high}
+        yield _layer(mark, "area", columns, hover=False, opacity=1, clip=True)
     elif isinstance(mark, Points):
-        if mark.low is not None and mark.high is not None:
-            along, fixed = ("x", "y") if mark.across else ("y", "x")
-            ends = {fixed: getattr(mark, fixed), along: mark.low, f"{along}2": mark.high}
-            yield layer("rule", ends, hover=False, strokeWidth=1.5, clip=True)
-        columns = {"x": mark.x, "y": mark.y}
-        if mark.size is not None and len(mark.size):
-            columns["size"] = (
-                LARGEST_POINT * np.asarray(mark.size, float) / max(float(np.max(mark.size)), 1e-300)
-            )
-        dot: dict[str, Any] = {"filled": True, "opacity": 1, "clip": not inside(mark, panel)}
-        yield layer("point", columns, **dot | ({} if "size" in columns else {"size": 45}))
+        yield from _points(mark, panel)
     elif isinstance(mark, Bars):
         columns = {"x": mark.left, "x2": mark.right, "y": mark.bottom, "y2": mark.top}
-        yield layer("rect", columns, opacity=1, clip=True)
+        yield _layer(mark, "rect", columns, opacity=1, clip=True)
     elif isinstance(mark, Rule):
-        yield _rule(mark, panel, paint, named)
+        yield _rule(mark, panel)
     elif isinstance(mark, Text):
-        align = {"start": "left", "middle": "center", "end": "right"}[mark.anchor]
-        encoding = {name: {"datum": _round(getattr(mark, name))} for name in ("x", "y")}
-        yield {
-            "mark": {"type": "text", "align": align, "text": mark.text.split("\n")},
-            "encoding": encoding,
-        }
+        yield _text(mark)
 
 
-def _rule(mark: Rule, panel: Panel, paint: dict[str, Any], named: dict[str, Any]) -> dict[str, Any]:
-    style = {"strokeDash": [5, 4], "strokeWidth": 1.2} | paint
+def _layer(
+    mark: Mark, kind: str, columns: Mapping[str, Any], *, hover: bool = True, **style: Any
+) -> dict[str, Any]:
+    """A layer with its own data, and the details of the mark as tooltip."""
+    encoding: dict[str, Any] = {
+        name: {"field": name} for name in ("x", "y", "x2", "y2") if name in columns
+    }
+    if "size" in columns:
+        encoding["size"] = {"field": "size", "type": "quantitative", "scale": None, "legend": None}
+    encoding |= _named(mark)
+    fields = dict(columns)
+    if hover and mark.detail:
+        names = [_field(values, fields) for values in mark.detail.values()]
+        encoding["tooltip"] = [
+            _tooltip(*row) for row in zip(mark.detail, names, mark.detail.values(), strict=True)
+        ]
+    return {
+        "data": {"values": _records(fields)},
+        "mark": {"type": kind} | _painted(mark) | style,
+        "encoding": encoding,
+    }
+
+
+def _named(mark: Mark) -> dict[str, Any]:
+    """The colour of a mark with an entry in the legend, which has the colour."""
+    return {"color": {"datum": mark.name}} if mark.name else {}
+
+
+def _painted(mark: Mark) -> dict[str, Any]:
+    """The colour of a mark without an entry in the legend."""
+    return {} if mark.name else {"color": _paint(mark)}
+
+
+def _line(mark: Line) -> dict[str, Any]:
+    style: dict[str, Any] = {"strokeWidth": 2, "clip": True}
+    style |= {"interpolate": "step-after"} if mark.step else {}
+    style |= {"strokeDash": [5, 4], "strokeWidth": 1.5} if mark.dashed else {}
+    style |= {"point": "transparent"} if mark.detail else {}
+    layer = _layer(mark, "line", {"x": mark.x, "y": mark.y}, **style)
+    layer["encoding"]["x"]["sort"] = None  # keep the given order
+    return layer
+
+
+def _points(mark: Points, panel: Panel) -> Iterator[dict[str, Any]]:
+    if mark.low is not None and mark.high is not None:
+        along, fixed = ("x", "y") if mark.across else ("y", "x")
+        ends = {fixed: getattr(mark, fixed), along: mark.low, f"{along}2": mark.high}
+        yield _layer(mark, "rule", ends, hover=False, strokeWidth=1.5, clip=True)
+    columns = {"x": mark.x, "y": mark.y}
+    style: dict[str, Any] = {"filled": True, "opacity": 1, "clip": not panel.contains(mark)}
+    if mark.size is not None and len(mark.size):
+        largest = max(float(np.max(mark.size)), 1e-300)
+        columns["size"] = LARGEST_POINT * np.asarray(mark.size, float) / largest
+    else:
+        style["size"] = 45
+    yield _layer(mark, "point", columns, **style)
+
+
+def _text(mark: Text) -> dict[str, Any]:
+    align = {"start": "left", "middle": "center", "end": "right"}[mark.anchor]
+    return {
+        "mark": {"type": "text", "align": align, "text": mark.text.split("\n")},
+        "encoding": {name: {"datum": _round(getattr(mark, name))} for name in ("x", "y")},
+    }
+
+
+def _rule(mark: Rule, panel: Panel) -> dict[str, Any]:
+    style, named = {"strokeDash": [5, 4], "strokeWidth": 1.2} | _painted(mark), _named(mark)
     if mark.x is None and mark.y is None:
-        ends = np.array(diagonal(panel))
+        ends = np.array(panel.diagonal())
         encoding = {"x": {"field": "x"}, "y": {"field": "y"}} | named
         return {
             "data": {"values": _records({"x": ends, "y": ends})},

@@ -1,1 +1,1 @@
-"""Where blocks come from and where states are merged."""
+"""Engines: passes over rows in memory, in files (stream) and on a cluster (Dask)."""

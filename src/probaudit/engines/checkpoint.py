@@ -1,4 +1,4 @@
-"""A pass that may be interrupted: the state so far, and of which files it is."""
+"""Checkpoints of an interrupted pass: the state so far, and the identity of its files."""
 
 from __future__ import annotations
 
@@ -18,29 +18,27 @@ SCHEMA = "probaudit.checkpoint/1"
 
 
 def save(path: Path, state: AuditState, identity: Mapping[str, Any]) -> None:
-    """Write the state down, with what makes its rows the ones they are. Which of them it has seen,
-    it knows by itself."""
+    """Save the state and the identity of its rows (`RowSource.identity`). The state itself knows
+    which rows it covers."""
     content = {"state": np.frombuffer(state.to_bytes(), np.uint8)}
     packed = pack({"schema": SCHEMA, "version": __version__, "identity": identity}, content)
     try:
         write_bytes(path, packed)
-    except OSError as problem:
-        raise InputError(
-            "checkpoint", "must be a file that can be written", f"{path}: {problem.strerror}"
-        ) from problem
+    except InputError as problem:
+        raise InputError("checkpoint", problem.rule, problem.value) from None
 
 
 def load(path: Path, state: AuditState, identity: Mapping[str, Any]) -> AuditState:
-    """The state of a checkpoint, to go on with; refused unless it is of the same files, read and
-    judged the same way.
+    """The state of a checkpoint, from which a pass continues. Raises unless it was made from the
+    same files with the same options.
 
-    state : an empty one, for the plan.
+    state : an empty state with the plan of the pass.
     """
     try:
         content = path.read_bytes()
     except OSError as problem:
         raise InputError(
-            "resume", "must be a checkpoint that can be read", f"{path}: {problem.strerror}"
+            "resume", "must be a readable checkpoint", f"{path}: {problem.strerror}"
         ) from None
     header, arrays = unpack(content, SCHEMA)
     try:
@@ -53,27 +51,26 @@ def load(path: Path, state: AuditState, identity: Mapping[str, Any]) -> AuditSta
         ) from None
     if version != __version__:
         raise InputError(
-            "resume", f"must be a checkpoint of probaudit {__version__}", f"it is of {version}"
+            "resume", f"must be a checkpoint of probaudit {__version__}", f"version {version}"
         )
     for file, before in zip(map(tuple, now["files"]), files, strict=False):
         if file != before:
-            what = (
-                f"{file[0]} has changed since" if file[0] == before[0] else f"it is of {before[0]}"
-            )
-            raise InputError("resume", "must be a checkpoint of the same files", what)
+            changed = file[0] == before[0]
+            found = f"{file[0]} has changed since" if changed else f"it is of {before[0]}"
+            raise InputError("resume", "must be a checkpoint of the same files", found)
     if now["rows"] != rows or len(now["files"]) != len(files):
         raise InputError(
             "resume", "must be a checkpoint of the same files", f"it is of {rows:,} rows"
         )
-    found = AuditState.from_bytes(stored)
-    if now["choices"] != choices or found.plan != state.plan:
+    restored = AuditState.from_bytes(stored)
+    if now["choices"] != choices or restored.plan != state.plan:
         raise InputError(
             "resume", "must be a checkpoint of the same columns, classes and choices", str(path)
         )
-    if found.covered.end > rows:
+    if restored.covered.end > rows:
         raise InputError(
             "resume",
             "must be a checkpoint of the same files",
-            f"it has a row {found.covered.end - 1:,}",
+            f"it has a row {restored.covered.end - 1:,}",
         )
-    return found
+    return restored

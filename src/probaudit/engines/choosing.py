@@ -1,5 +1,5 @@
-"""The choice of an engine: files are streamed or read by a cluster; dask collections stay on their
-cluster."""
+"""The choice of an engine for rows that are not in memory: files are streamed or read by a cluster;
+dask collections stay on their cluster."""
 
 from __future__ import annotations
 
@@ -7,23 +7,41 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, get_args
+from typing import TYPE_CHECKING, Any, Literal, Unpack, get_args
 
 import numpy as np
 
 from ..choices.scores import Cost
-from ..errors import InputError
+from ..errors import Argument, InputError
 from ..files.paths import files_of, is_path
 from ..states import AuditState
 from ..states.evidence import Evidence, Job
-from .row_source import RowSource
+from .row_source import RowSource, scan_files
 from .totals import total_of_source
 
 if TYPE_CHECKING:
+    from ..files.layout import ReadOptions
     from .dask_rows import DaskRows
 
 Engine = Literal["auto", "memory", "stream", "dask"]
 LARGE = 2**28  # bytes of files above which "auto" streams them
+
+
+def scan(source: Any, **options: Unpack[ReadOptions]) -> RowSource | DaskRows:
+    """Like `read`, but the rows stay in their files or on their cluster, and may exceed memory.
+
+    `audit`, `calibration_error`, `grouping_loss` and `loss_budget` take the result.
+
+    source : a .parquet, .arrow, .csv or .tsv file, a folder of such files, a pattern such as
+        "day-*.parquet" or "runs/**/*.csv", or a list of paths, read in the order of their paths; or
+        a dask DataFrame. Folders named name=value add columns, as for `read`.
+    options : as for `read`.
+    """
+    if hasattr(source, "__dask_graph__"):
+        from .dask_rows import DaskRows
+
+        return DaskRows.of_frame(source, **options)
+    return scan_files(source, **options)
 
 
 @dataclass(frozen=True)
@@ -52,7 +70,9 @@ class Passing:
         if self.scheduler is not None and self.engine != "dask":
             raise InputError("scheduler", 'requires engine "dask"', self.scheduler)
         if self.resume and self.checkpoint is None:
-            raise InputError("resume", "requires `checkpoint`")
+            raise InputError(
+                "resume", "requires a checkpoint", way_out=("pass ", Argument("checkpoint"))
+            )
         if self.checkpoint is not None and self.engine in ("dask", "memory"):
             raise InputError("checkpoint", 'requires engine "stream"', str(self.checkpoint))
 
@@ -62,9 +82,9 @@ class Passing:
         costs: Mapping[str, Cost] | None = None,
         reject_cost: float = 0.1,
     ) -> Evidence:
-        """The evidence of one pass over the rows, with a way to sum over all rows again."""
-        found = self.gather(source, costs or {}, reject_cost).finalise()
-        return replace(found, total=partial(self._total, source))
+        """The evidence of one pass over the rows. Its `total` makes further passes."""
+        evidence = self.gather(source, costs or {}, reject_cost).finalise()
+        return replace(evidence, total=partial(self._total, source))
 
     def _total(self, source: RowSource | DaskRows, job: Job) -> list[np.ndarray]:
         if isinstance(source, RowSource) and self.engine != "dask":
@@ -80,7 +100,7 @@ class Passing:
     def gather(
         self, source: RowSource | DaskRows, costs: Mapping[str, Cost], reject_cost: float
     ) -> AuditState:
-        """One pass over the rows. The state has the same bytes for any engine."""
+        """The state of one pass over the rows, with the same bytes for any engine."""
         if isinstance(source, RowSource) and self.engine != "dask":
             from .stream import stream
 
@@ -122,11 +142,8 @@ def as_source(y: Any, probs: Any, **options: Any) -> RowSource | DaskRows | None
     given = {name: value for name, value in options.items() if value is not None}
     if isinstance(y, RowSource) or type(y).__name__ == "DaskRows":
         if probs is not None or given:
-            raise InputError(
-                "y_true",
-                "a source has its outputs, weights and features in itself; give no others",
-                repr(y),
-            )
+            rule = "a source must be passed alone, without outputs, weights or features"
+            raise InputError("y_true", rule, repr(y))
         return y
     if not hasattr(probs, "__dask_graph__"):
         return None

@@ -1,4 +1,4 @@
-"""The engine of a cluster (Dask): a state for each part of the rows, made where the part is, then
+"""The engine for Dask clusters: workers build a state for each part of the rows; the states are
 merged as a tree."""
 
 from __future__ import annotations
@@ -14,9 +14,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 import numpy as np
 
-from ..data.parallel import default_threads
 from ..data.predictions import Predictions
-from ..data.progress import Progress
+from ..data.work import Progress, default_threads
 from ..errors import InputError
 from ..states import AuditState, Plan
 from ..states.evidence import Job
@@ -27,19 +26,22 @@ if TYPE_CHECKING:
     from distributed import Client, Future
 
 FAN_IN = 8  # states merged at a time
-PATIENCE = 30.0  # seconds without a single worker after which a computation is given up
+PATIENCE = 30.0  # seconds without any worker before a computation is given up
 CHECK_EVERY = 0.5  # seconds between checks of the workers
-ANSWER = 20.0  # seconds in which a scheduler must answer
+CONNECT_TIMEOUT = 20.0  # seconds
 
 
 class ClusterError(RuntimeError):
-    """The cluster lost what it needs to finish: its workers, its scheduler, or a part of the rows
-    that no worker survives."""
+    """The cluster cannot finish: it lost its workers or its scheduler, or a part of the rows kills
+    every worker."""
 
 
 class RowPart(NamedTuple):
-    """Consecutive rows that one worker reads: the number of the first, how many, and what leads to
-    them: an object of `dask.delayed`, or something small that travels."""
+    """Consecutive rows that one worker reads.
+
+    content : from which a reader gets the rows: a `dask.delayed` object, or a small object that is
+        sent to the worker.
+    """
 
     start: int
     rows: int
@@ -55,8 +57,8 @@ Reader = Callable[[Any, int], Blocks]
 
 
 class PartitionedRows(Protocol):
-    """Rows cut into parts. `reader(content, start)` gives the rows of a part, some at a time, each
-    time with the number of the first; it runs on workers."""
+    """Rows divided into parts. `reader(content, start)` runs on workers: it yields the rows of a
+    part in blocks, each with the number of its first row."""
 
     @property
     def parts(self) -> Sequence[RowPart]: ...
@@ -69,11 +71,11 @@ class PartitionedRows(Protocol):
 def connected(
     client: Client | None = None, *, scheduler: str | None = None, workers: int | None = None
 ) -> Iterator[Client]:
-    """A client: the one given; of the scheduler at an address; the one at work already; else of a
-    local cluster of processes.
+    """A client: the given one, or one for the scheduler at an address, or Dask's default client, or
+    one for a new local cluster of processes.
 
-    workers : the processes of a local cluster, each with one thread; as many as cores, unless
-        given.
+    workers : the number of processes of a local cluster, each with one thread; by default one per
+        core.
     """
     if client is not None:
         yield client
@@ -82,12 +84,17 @@ def connected(
         import distributed
         from dask import config
     except ImportError:
-        raise InputError("engine", "needs `pip install 'dask[distributed]'`", "dask") from None
+        raise InputError(
+            "engine",
+            "requires Dask",
+            "dask",
+            way_out=("run `pip install 'dask[distributed]'`",),
+        ) from None
     if scheduler is not None:
         try:
-            found = distributed.Client(scheduler, timeout=ANSWER, set_as_default=False)
+            found = distributed.Client(scheduler, timeout=CONNECT_TIMEOUT, set_as_default=False)
         except (OSError, ValueError, TimeoutError) as problem:
-            rule = "must be the address of a Dask scheduler that answers"
+            rule = "must be the address of a running Dask scheduler"
             raise InputError("scheduler", rule, f"{scheduler!r}: {problem}") from None
         with found:
             yield found
@@ -103,7 +110,7 @@ def connected(
             n_workers=workers or default_threads(),
             threads_per_worker=1,
             processes=True,
-            dashboard_address=":0",  # any port that is free
+            dashboard_address=":0",  # any free port
             silence_logs=logging.CRITICAL,
         ) as cluster,
         distributed.Client(cluster, set_as_default=False) as local,
@@ -127,12 +134,12 @@ def gather(
     client: Client | None = None,
     progress: bool | None = None,
 ) -> AuditState:
-    """One pass over the rows on a cluster. The state has the same bytes as that of the same rows in
-    memory.
+    """The state of one pass over the rows on a cluster. It has the same bytes as for the same rows
+    in memory.
 
-    If workers are lost, their parts are read again elsewhere. States know the rows they cover, so
-    that none is counted twice; rows missing or doubled raise. A bad row raises the same error as in
-    memory, that of the first bad row.
+    If a worker is lost, other workers read its parts again. A state knows the rows it covers, so
+    that missing rows and rows counted twice raise. The first bad row raises the same error as in
+    memory.
     """
     with connected(client) as client:
         parts = [part for part in source.parts if part.rows]
@@ -158,13 +165,13 @@ def gather(
 
 
 def total(source: PartitionedRows, job: Job, *, client: Client | None = None) -> list[np.ndarray]:
-    """The sum of what a job gives for the blocks of all parts (`engines.totals`), added where the
-    parts are."""
+    """The sum of the results of a job over all blocks (`engines.totals`), computed by the
+    workers."""
     with connected(client) as client:
         parts = [part for part in source.parts if part.rows]
         futures = each_part(client, _part_total, source, parts, job)
-        found: list[np.ndarray] = collect(client, futures, tree(client, futures, _added))
-    return found
+        totals: list[np.ndarray] = collect(client, futures, tree(client, futures, _added))
+    return totals
 
 
 def each_part(
@@ -174,53 +181,50 @@ def each_part(
     parts: Sequence[RowPart],
     *choices: Any,
 ) -> list[Future]:
-    """`job(reader, content, start, rows, version, *choices)` for every part, on the workers, in the
-    order of the parts."""
+    """`job(reader, part, version, *choices)` for every part, on the workers, in the order of the
+    parts. The fields of `part` are in a list, whose content Dask computes first."""
     from dask.delayed import delayed
 
-    # As nodes of the graph they travel once, not with every task.
-    shared = [delayed(thing, pure=False, traverse=False) for thing in (source.reader, *choices)]
-    run = delayed(job, pure=False, traverse=False)
-    tasks = [
-        run(shared[0], part.content, part.start, part.rows, __version__, *shared[1:])
-        for part in parts
+    # As nodes of the graph they are sent once, not with every task.
+    reader, *shared = [
+        delayed(thing, pure=False, traverse=False) for thing in (source.reader, *choices)
     ]
-    return list(client.compute(tasks))
+    run = delayed(job, pure=False, traverse=False)
+    return list(client.compute([run(reader, list(part), __version__, *shared) for part in parts]))
 
 
-def blocks_of_part(reader: Reader, content: Any, start: int, rows: int, version: str) -> Blocks:
-    """The rows of a part, on a worker: all of them, or an error."""
+def blocks_of_part(reader: Reader, part: Sequence[Any], version: str) -> Blocks:
+    """The rows of a part, on a worker. Raises if there are more or fewer than expected.
+
+    part : the fields of a `RowPart`.
+    """
     if version != __version__:
         raise ClusterError(
-            f"a worker has probaudit {__version__}, the client has {version}: both need the same"
+            f"client and workers need the same version of probaudit; the client has {version}, "
+            f"a worker has {__version__}"
         )
+    start, rows, content = part
     end = start
     for first, block in reader(content, start):
         yield first, block
         end = first + len(block)
     if end != start + rows:
-        found = f"{end - start} rows, where {rows} were counted"
-        raise InputError(
-            "source", "must not change while it is read", f"{found} from row {start} on"
-        )
+        found = f"{end - start} rows from row {start}, not {rows}"
+        raise InputError("source", "must not change while it is read", found)
 
 
-def _state(
-    reader: Reader, content: Any, start: int, rows: int, version: str, plan: Plan, total: int
-) -> bytes:
+def _state(reader: Reader, part: Sequence[Any], version: str, plan: Plan, total: int) -> bytes:
     state = AuditState.empty(plan)
-    for first, block in blocks_of_part(reader, content, start, rows, version):
-        # so that a part sends its share of the sample, not one of its own
+    for first, block in blocks_of_part(reader, part, version):
+        # A part samples its share of all rows, not a full sample of its own.
         state.sample_for(block).expect(total)
         state.update(block, start=first)
     return state.to_bytes()
 
 
-def _part_total(
-    reader: Reader, content: Any, start: int, rows: int, version: str, job: Job
-) -> list[np.ndarray]:
+def _part_total(reader: Reader, part: Sequence[Any], version: str, job: Job) -> list[np.ndarray]:
     totals: list[np.ndarray] = []
-    for first, block in blocks_of_part(reader, content, start, rows, version):
+    for first, block in blocks_of_part(reader, part, version):
         for cut in range(0, len(block), BLOCK_ROWS):
             totals = added(totals, job(first + cut, block.take(slice(cut, cut + BLOCK_ROWS))))
     return totals
@@ -228,7 +232,7 @@ def _part_total(
 
 def _added(*parts: list[np.ndarray]) -> list[np.ndarray]:
     first, *others = parts
-    totals = [part.copy() for part in first]  # what another task holds must not change
+    totals = [part.copy() for part in first]  # results of other tasks must not change
     for other in others:
         totals = added(totals, other)
     return totals
@@ -245,52 +249,52 @@ def _merged(*states: bytes) -> bytes:
 def each_block(
     client: Client, source: PartitionedRows, job: Callable[[int, Predictions], Any], rows: int
 ) -> list[Any]:
-    """`job(start, block)` for every block of so many consecutive rows, in order, whatever the
-    parts.
+    """`job(start, block)` for every block of `rows` consecutive rows, in order. The blocks do not
+    depend on the parts.
 
-    Each task does the blocks that begin in its part; for the last of them it reads on in the parts
-    that follow.
+    Each task computes the blocks that begin in its part. For the last of them it may read from the
+    following parts.
     """
     from dask.delayed import delayed
 
     parts = [part for part in source.parts if part.rows]
     reader, work = (delayed(thing, pure=False, traverse=False) for thing in (source.reader, job))
-    run, tasks, total = delayed(_blocks_done, pure=False, traverse=False), [], parts[-1].end
+    run, tasks, total = delayed(_job_results, pure=False, traverse=False), [], parts[-1].end
     for place, part in enumerate(parts):
         begin, end = -(-part.start // rows) * rows, min(-(-part.end // rows) * rows, total)
         if begin < part.end:
             needed = [list(other) for other in parts[place:] if other.start < end]
-            tasks.append(run(reader, needed, begin, end, rows, __version__, work))
+            tasks.append(run(reader, needed, range(begin, end, rows), __version__, work))
     return [result for results in computed(client, tasks) for result in results]
 
 
-def _blocks_done(
+def _job_results(
     reader: Reader,
-    parts: list[Any],
-    begin: int,
-    end: int,
-    rows: int,
+    parts: list[list[Any]],
+    starts: range,
     version: str,
     job: Callable[[int, Predictions], Any],
 ) -> list[Any]:
-    found, waiting, held = [], [], 0
-    for start, count, content in parts:
-        for first, block in blocks_of_part(reader, content, start, count, version):
+    """The results of a job for the blocks that begin at `starts`; the last one ends at its stop."""
+    begin, end, rows = starts.start, starts.stop, starts.step
+    results, waiting, held = [], [], 0
+    for part in parts:
+        for first, block in blocks_of_part(reader, part, version):
             low, high = max(begin - first, 0), min(end - first, len(block))
             while low < high:
                 taken = min(high - low, rows - held)
                 waiting.append(block.take(slice(low, low + taken)))
                 low, held = low + taken, held + taken
                 if held == rows or first + low == end:
-                    found.append(job(first + low - held, _joined(waiting)))
+                    results.append(job(first + low - held, _joined(waiting)))
                     waiting, held = [], 0
             if first + len(block) >= end:
-                return found
-    return found
+                return results
+    return results
 
 
 def _joined(blocks: list[Predictions]) -> Predictions:
-    """Labels, outputs and weights of consecutive blocks as one."""
+    """Consecutive blocks as one, with labels, outputs and weights only."""
     if len(blocks) == 1:
         return blocks[0]
     weights = [block.sample_weight for block in blocks if block.sample_weight is not None]
@@ -317,7 +321,7 @@ def _listed(results: list[Any]) -> list[Any]:
 
 
 def tree(client: Client, futures: Sequence[Future], merged: Callable[..., Any]) -> Future:
-    """The results of all futures merged, FAN_IN at a time, where most of them are."""
+    """A future for the merged results of all futures, FAN_IN of which are merged at a time."""
     level = list(futures)
     while len(level) > 1:
         level = [
@@ -333,11 +337,11 @@ def collect(
     last: Future,
     done: Callable[[int], None] = lambda place: None,
 ) -> Any:
-    """The result of the last of several futures, which depends on all others; each of these is let
-    go when it is done.
+    """The result of `last`, a future that depends on all the others. Each of these is released when
+    it is done.
 
-    Of several failures that of the first part is raised: parts after a failed one are given up,
-    those before it are waited for.
+    If several parts fail, the error of the first one is raised: parts after a failed one are
+    cancelled, and parts before it are awaited.
     """
     from distributed import as_completed
 
@@ -360,31 +364,30 @@ def collect(
 
 
 class _Watch:
-    """Gives up waiting when the cluster has lost all of its workers for PATIENCE seconds, or its
-    scheduler."""
+    """Stops waiting when the cluster has had no worker, or no scheduler, for PATIENCE seconds."""
 
     def __init__(self, client: Client, futures: Callable[[], list[Future]]) -> None:
         self._client, self._futures = client, futures
         self._stop = threading.Event()
-        self._thread = threading.Thread(target=self._look, daemon=True)
+        self._thread = threading.Thread(target=self._check_workers, daemon=True)
         self._lost: str | None = None
 
-    def _look(self) -> None:
-        seen = time.monotonic()
+    def _check_workers(self) -> None:
+        alive = time.monotonic()
         while self._lost is None and not self._stop.wait(CHECK_EVERY):
             try:
                 if self._client.nthreads():
-                    seen = time.monotonic()
-            except Exception:  # a scheduler that is gone shows itself in many ways
+                    alive = time.monotonic()
+            except Exception:  # a lost scheduler raises many kinds of errors
                 pass
-            if time.monotonic() - seen > PATIENCE:
+            if time.monotonic() - alive > PATIENCE:
                 self._lost = f"no worker for {PATIENCE:.0f} seconds"
         if self._lost is not None:
             for future in self._futures():
-                future.release()  # which ends the waiting for it
+                future.release()  # ends the wait for its result
 
     def result(self, future: Future) -> Any:
-        """The result of a future, or the reason why there is none."""
+        """The result of a future. Raises a ClusterError if the cluster failed."""
         from concurrent.futures import CancelledError
 
         from distributed import KilledWorker
@@ -392,9 +395,7 @@ class _Watch:
         try:
             return future.result()
         except KilledWorker as problem:
-            raise ClusterError(
-                f"workers died again and again at the same work: {problem}"
-            ) from None
+            raise ClusterError(f"workers died repeatedly on the same task: {problem}") from None
         except (CancelledError, OSError, TimeoutError) as problem:
             raise ClusterError(f"the cluster was lost: {self._lost or problem}") from None
 

@@ -1,4 +1,4 @@
-"""Threads decode different columns of the same rows at the same time; whole rows are handed out."""
+"""Column readers: threads decode different columns of the same rows and share the whole rows."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
-Batch = tuple[int, Any]  # the number of the first row, and rows of Arrow
-MOST_WAITING = 2  # batches per reader: enough that threads of uneven speed seldom wait
+Batch = tuple[int, Any]  # the number of the first row, and an Arrow batch
+MOST_WAITING = 2  # batches per reader; enough that threads of different speed seldom wait
 
 
 class ColumnReaders(Iterator[Batch]):
-    """Batches of whole rows, for threads that take them in turn.
+    """An iterator over batches of whole rows, shared by several threads.
 
     Each reader yields some of the columns of the same rows, in order. A thread that finds no whole
     rows decodes the next batch of a reader that no other thread uses and that has fewer than
@@ -21,7 +21,7 @@ class ColumnReaders(Iterator[Batch]):
     dropped.
 
     schema : of all columns, in the order of the readers. cut : divides joined rows into the batches
-        that are handed out.
+        that threads take.
     """
 
     def __init__(
@@ -51,18 +51,18 @@ class ColumnReaders(Iterator[Batch]):
                 if reader is None:
                     raise StopIteration
                 reader.busy = True
-            found = None
+            batch = None
             try:
-                found = next(reader.batches, None)
+                batch = next(reader.batches, None)
             finally:
                 with self._changed:
-                    reader.busy, reader.ended = False, found is None
-                    reader.waiting.extend(() if found is None else (found,))
+                    reader.busy, reader.ended = False, batch is None
+                    reader.waiting.extend(() if batch is None else (batch,))
                     self._changed.notify_all()
                     self._join()
 
     def _free(self) -> _ColumnReader | None:
-        """The reader that is farthest behind, among those that can be used."""
+        """The free reader with the fewest waiting batches, if any."""
         free = [
             reader
             for reader in self._readers
@@ -71,7 +71,7 @@ class ColumnReaders(Iterator[Batch]):
         return min(free, key=lambda reader: len(reader.waiting), default=None)
 
     def _join(self) -> None:
-        """Join what waits on all readers. Batches of different readers may differ in length."""
+        """Join the waiting batches of all readers. Their lengths may differ."""
         import pyarrow as pa
 
         while all(reader.waiting for reader in self._readers):
@@ -79,7 +79,7 @@ class ColumnReaders(Iterator[Batch]):
             start, rows = waiting[0][0], min(batch.num_rows for _, batch in waiting)
             if any(first != start for first, _ in waiting):
                 starts = [first for first, _ in waiting]
-                raise RuntimeError(f"readers must give the same rows, but start at {starts}")
+                raise RuntimeError(f"readers must yield the same rows, but start at {starts}")
             if len(waiting) == 1:
                 whole = waiting[0][1]
             else:

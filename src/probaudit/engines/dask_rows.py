@@ -1,4 +1,4 @@
-"""Rows that a cluster reads in parts: of dask collections, and of files."""
+"""Rows that a cluster reads in parts: dask collections, and files."""
 
 from __future__ import annotations
 
@@ -13,7 +13,8 @@ from ..choices.scores import Cost
 from ..data.arrays import as_array, as_numbers, is_missing
 from ..data.predictions import Predictions
 from ..errors import InputError
-from ..files.reading import ReadOptions, layout_of, read
+from ..files.layout import ReadOptions, layout_of
+from ..files.reading import read
 from ..files.row_files import runs_of
 from ..files.tables import column_names
 from ..states import Plan, weight_exponent
@@ -23,13 +24,13 @@ from .row_source import Piece, RowSource, numbered
 if TYPE_CHECKING:
     from distributed import Client
 
-# values of files that a worker makes one state of, or one group of rows if that is more
+# values of one part of files; a larger row group is a part by itself
 PART_VALUES = 2**23
 
 
 class PartFacts(NamedTuple):
-    """What is known of a part before the pass: its rows, its largest weight, and where its first
-    label is that is present."""
+    """Facts about a part, known before the pass: its number of rows, its largest weight, and the
+    first row whose label is not missing."""
 
     rows: int
     largest: float
@@ -38,11 +39,11 @@ class PartFacts(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class DaskRows:
-    """The partitions of a dask DataFrame, or the chunks of dask arrays, with the numbers of their
-    rows in that order.
+    """The partitions of a dask DataFrame, or the chunks of dask arrays. Rows are numbered in their
+    order.
 
-    read : turns a part into rows. first : a row whose label is present: it shows the kind, classes
-        and tolerance of all.
+    read : turns a part into `Predictions`. first : one row whose label is not missing; it has the
+        kind, classes and tolerance of all rows.
     """
 
     parts: tuple[RowPart, ...]
@@ -54,8 +55,8 @@ class DaskRows:
     def of_frame(
         cls, frame: Any, *, client: Client | None = None, **options: Unpack[ReadOptions]
     ) -> DaskRows:
-        """Rows of a dask DataFrame; `options` are those of `read`. Labels and weights are early at
-        once, before the pass."""
+        """Rows of a dask DataFrame; `options` are those of `read`. Labels and weights are computed
+        immediately, before the pass."""
         frame = frame.rename(
             columns={
                 name: text for text, name in column_names(list(frame.columns), "the frame").items()
@@ -110,7 +111,7 @@ class DaskRows:
         return partial(_whole, self.read)
 
     def plan(self, costs: Mapping[str, Cost] | None = None, reject_cost: float = 0.1) -> Plan:
-        """As `Plan.of` the same rows in memory."""
+        """The same plan as `Plan.of` for these rows in memory."""
         return replace(
             Plan.of(self.first, costs, reject_cost), weight_exponent=self.weight_exponent
         )
@@ -118,7 +119,7 @@ class DaskRows:
 
 @dataclass(frozen=True, eq=False)
 class FileRows:
-    """Files, cut into parts of whole groups of rows. Every worker must see them under the same
+    """Files, divided into parts of whole row groups. Every worker must find them at the same
     paths."""
 
     source: RowSource
@@ -158,7 +159,7 @@ def _surveyed(
     read: Callable[..., Predictions],
     client: Client | None,
 ) -> DaskRows:
-    """Count the rows, and find the largest weight and a row to go by."""
+    """Count the rows, and find the largest weight and a row with a label."""
     from dask.delayed import delayed
 
     with connected(client) as client:
@@ -226,8 +227,8 @@ def _read_arrays(
 
 
 def _chunks_of_rows(arrays: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """The same rows of all arrays together, as delayed chunks that hold whole rows; cut as the
-    outputs are."""
+    """Delayed chunks of whole rows, each with the same rows of all arrays, divided like the
+    outputs."""
     from dask import array as da
 
     probs = da.asarray(arrays["probs"])
@@ -242,10 +243,12 @@ def _chunks_of_rows(arrays: Mapping[str, Any]) -> list[dict[str, Any]]:
                 name, f"needs one entry per row of `probs` ({probs.shape[0]})", array.shape[0]
             )
         if unknown and array.numblocks[0] != probs.numblocks[0]:
-            rule = (
-                "must be cut into chunks as `probs` is, or call `compute_chunk_sizes` on both first"
+            raise InputError(
+                name,
+                "must have the same chunks of rows as `probs`",
+                f"{array.numblocks[0]} chunks, not {probs.numblocks[0]}",
+                way_out=("rechunk it, or call `compute_chunk_sizes` on both first",),
             )
-            raise InputError(name, rule, f"{array.numblocks[0]} chunks, not {probs.numblocks[0]}")
         rows = {} if unknown else {0: probs.chunks[0]}
         array = (
             array.rechunk({**rows, 1: -1} if array.ndim == 2 else rows)

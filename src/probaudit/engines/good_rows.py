@@ -1,6 +1,6 @@
-"""Good rows: rows that break no rule and have a positive weight.
+"""Good rows: those that break no rule (`kernels/rules.py`) and have a positive weight.
 
-One pass over predictions in memory finds them (`survey`); the result is kept with the predictions.
+One pass over predictions in memory finds them (`survey`); the predictions keep the result.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ from .memory import Survey, SurveyState, is_good, keep_survey, run
 
 
 def survey(predictions: Predictions) -> Survey:
-    """The survey of all rows, made by the first call; raises if no row is good."""
+    """The survey of all rows, computed by the first call. Raises if no row is good."""
     if "survey" not in predictions.memo:
         plan = Plan.of(predictions)
-        found = run(predictions, lambda: SurveyState(Statistics.empty(plan)), progress=False)
-        keep_survey(predictions, found.state, found)
+        state = run(predictions, lambda: SurveyState(Statistics.empty(plan)), progress=False)
+        keep_survey(predictions, state.state, state)
     kept: Survey = predictions.memo["survey"]
     return kept
 
@@ -74,10 +74,10 @@ def calibrator_outputs(
 ) -> tuple[np.ndarray, bool]:
     """The outputs of the good rows as calibrators take them, [n, K], and whether they are logits.
 
-    Rows of probabilities that only a wide `tolerance` admits are divided by their sum.
+    With a wide `tolerance`, rows of probabilities are divided by their sum.
 
-    logits : whether logits are wanted. By default they are if the outputs are logits or
-        log-probabilities of all classes, and all are finite: calibrators do not take -inf.
+    logits : whether to return logits. By default, if the outputs are logits or log-probabilities of
+        all classes and all are finite; calibrators do not take -inf.
     """
     values = predictions.probs[good]
     if logits is None:

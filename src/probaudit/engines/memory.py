@@ -11,9 +11,8 @@ from typing import Any, Generic, Protocol, TypedDict, TypeVar, Unpack
 
 import numpy as np
 
-from ..data.parallel import default_threads
 from ..data.predictions import Block, Predictions
-from ..data.progress import Progress
+from ..data.work import Progress, default_threads
 from ..errors import InputError
 from ..states import Plan, Statistics, Summary
 from ..states.evidence import Evidence, EvidenceState, sample_size
@@ -27,10 +26,9 @@ COPY_BYTES = 2**23
 
 
 def block_rows(rows: Predictions, threads: int) -> int:
-    """Rows of a block, so that every thread gets as many blocks as the others.
+    """The number of rows of a block, such that every thread gets the same number of blocks.
 
-    A block pays for one call of a kernel, so it should be long. It must be short where its values
-    have to be copied.
+    Blocks are long, because each is one call of a kernel, but short if their values must be copied.
     """
     row_bytes = max(8, rows.probs.nbytes // len(rows))
     most = (VIEW_BYTES if rows.is_contiguous else COPY_BYTES) // row_bytes
@@ -66,14 +64,14 @@ def evidence_of(rows: Predictions, plan: Plan, **options: Unpack[PassOptions]) -
         total = partial(total_of_rows, rows, options.get("threads"))
         return replace(state.evidence(sample, places), total=total)
     surveyed = run(rows, lambda: SurveyState(EvidenceState(plan)), **options)
-    found = surveyed.state.evidence(rows)
+    evidence = surveyed.state.evidence(rows)
     if plan == Plan.of(rows):
         keep_survey(rows, surveyed.state.statistics, surveyed)
-    return found
+    return evidence
 
 
 def sample_of(rows: Predictions) -> tuple[Predictions, np.ndarray | None]:
-    """The rows, if they are few enough to fit to; else a sample of them, and its row numbers."""
+    """The rows and None, if they are few enough for fitting; else a sample and its row numbers."""
     size = sample_size(rows.n_classes, 0 if rows.features is None else rows.features.shape[1])
     if len(rows) <= size:
         return rows, None
@@ -127,8 +125,8 @@ def run(
 
 
 class _Queue:
-    """Hands out blocks in order, and none after a failure: every block before the failed one is
-    then processed."""
+    """Hands out blocks in order, and none after a failure. So all blocks before a failed one are
+    processed, and the first error is known."""
 
     def __init__(self, starts: Iterable[int]) -> None:
         self._starts = iter(starts)
@@ -170,10 +168,10 @@ def summary(rows: Predictions, plan: Plan, **options: int | bool | None) -> Summ
 
 def summary_of(rows: Predictions, state: Statistics) -> Summary:
     """The summary of a state of these rows; raises if no row is good."""
-    found = state.finalise()
-    if found.rows == 0:
-        raise InputError(rows.name("probs"), "no row is left to judge", found.why_empty())
-    return found
+    result = state.finalise()
+    if result.rows == 0:
+        raise InputError(rows.name("probs"), "no row is left to judge", result.why_empty())
+    return result
 
 
 @dataclass(frozen=True)

@@ -1,7 +1,6 @@
-"""Rows in files that need not fit into memory: .parquet, .arrow and .csv, alone, in lists, in
-folders, by patterns.
+"""Row sources: files (.parquet, .arrow, .csv) that may exceed memory, read in batches.
 
-Files are taken in the order of their paths. Rows are numbered through them in that order, from 0.
+Files are read in the order of their paths, and rows are numbered in that order, from 0.
 """
 
 from __future__ import annotations
@@ -20,24 +19,26 @@ from ..choices.scores import Cost
 from ..data.arrays import as_numbers, from_arrow
 from ..data.columns import Columns
 from ..data.predictions import Predictions
-from ..data.progress import Progress
+from ..data.work import Progress
 from ..errors import InputError
+from ..files.layout import Layout, ReadOptions, check_vectors, layout_of
 from ..files.paths import SUFFIXES, files_of, fixed_part, folders_of
-from ..files.reading import Layout, ReadOptions, layout_of, read
+from ..files.reading import read
 from ..files.row_files import RowFile, joint_schema, open_files
 from ..files.tables import is_text, readable
 from ..states import Plan, weight_exponent
 from ..text import counted
 
 BATCH_VALUES = 2**22  # values read at a time
-# the same for all threads together, if no value is copied; half of it where readers hold much
-APART_BYTES = 2**26
-MUCH_HELD = 2**28
+# bytes read at a time by all threads together if columns are read in place; half of it if readers
+# hold more than LITTLE_HELD bytes besides
+IN_PLACE_BYTES = 2**26
+LITTLE_HELD = 2**28
 LEAST_ROWS, MOST_ROWS, FEW_ROWS = 2**12, 2**18, 2**10
 
 
 class Piece(NamedTuple):
-    """Rows that are read one after the other: a group of a file."""
+    """The rows of one group of a file, which one thread reads."""
 
     file: int
     group: int
@@ -47,14 +48,14 @@ class Piece(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class RowSource:
-    """Files that can be read again and again, some rows at a time. `scan` makes it.
+    """Files that are read in batches, as often as needed. `scan` creates it.
 
-    files : in the order in which they are read. layout : what their columns are. schema : of the
+    files : in the order in which they are read. layout : which columns are what. schema : of the
         columns that are needed.
-    pieces : of all files, in order. batch_rows : how many rows are read at a time. options : as
-        `read` takes them.
-    given : the paths, folders and patterns that name the files. stamps : path, size and time of
-        each when it was opened.
+    pieces : of all files, in order. batch_rows : the number of rows read at a time. options : those
+        of `read`.
+    given : the paths, folders and patterns that name the files. stamps : path, size and
+        modification time of each file when it was opened.
     first_batch : the first rows as an Arrow batch, with the number of the first one.
     """
 
@@ -85,16 +86,16 @@ class RowSource:
         return f"RowSource({files}, {counted(self.n)}, {len(self.classes)} classes)"
 
     def read(self) -> Predictions:
-        """All rows, in memory."""
+        """Read all rows into memory."""
         if files_of(self.given) != tuple(file.path for file in self.files):
             raise InputError(
-                "source", "must not change while it is read", "there are other files than before"
+                "source", "must not change while it is read", "files were added or removed"
             )
         return read(self.given, **self.options)
 
     def blocks(self, rows: int | None = None) -> Iterator[tuple[int, Predictions]]:
-        """The rows in order, some at a time, with the number of the first. With `rows`, so many
-        each time but the last."""
+        """Blocks of rows in order, each with the number of its first row. With `rows`, all blocks
+        but the last have that many rows."""
         batches = (part for piece in self.pieces for part in self.batches(piece))
         for start, batch in batches if rows is None else _cut(batches, rows):
             yield start, numbered(self.predictions, batch, start)
@@ -102,8 +103,10 @@ class RowSource:
     def batches(
         self, piece: Piece, columns: Sequence[str] | None = None
     ) -> Iterator[tuple[int, Any]]:
-        """The rows of a piece as Arrow batches, with the number of the first; of some columns only,
-        if they are named."""
+        """The rows of a piece as Arrow batches, each with the number of its first row.
+
+        columns : the columns to read; by default all that are needed.
+        """
         import pyarrow as pa
 
         file, first, end = self.files[piece.file], piece.first_row, piece.first_row + piece.rows
@@ -126,31 +129,32 @@ class RowSource:
                 first += batch.num_rows
         if first != end:
             raise InputError(
-                "source", "must have as many rows as it says", f"{file.path} has fewer"
+                "source",
+                "must not change while it is read",
+                f"{file.path} has fewer rows than before",
             )
 
-    def predictions(self, batch: Any, *, apart: bool = False) -> Predictions:
-        """The rows of an Arrow batch. Outputs are a matrix, by column; or `Columns` where they are,
-        if these may be `apart`."""
-        return self.layout.predictions(_Batch(batch), _columns_apart if apart else _by_column)
+    def predictions(self, batch: Any, *, in_place: bool = False) -> Predictions:
+        """The rows of an Arrow batch. Outputs are a column-ordered matrix or, with `in_place`,
+        `Columns` that are not copied."""
+        return self.layout.predictions(_Batch(batch), _columns if in_place else _by_column)
 
-    def apart(self, threads: int, readers: int) -> RowSource:
-        """The same rows, to be read by so many threads and left where they are (`predictions`):
-        more at a time.
+    def read_in_place(self, threads: int, readers: int) -> RowSource:
+        """The same rows in larger batches, for threads that read columns in place (`predictions`).
 
-        Files have the values of a column side by side, and few of each at a time would be read at
-        half the speed. It helps only outputs in columns of their own, of one type.
+        Files store each column contiguously; small batches would be read at half the speed. Larger
+        batches help only if each output has its own column and all have the same type.
         """
         kind, *others = {str(self.schema.field(name).type) for name in self.layout.outputs}
         if len(self.layout.outputs) == 1 or others or kind not in ("float", "double"):
             return self
-        size = APART_BYTES if readers * self.held_bytes <= MUCH_HELD else APART_BYTES // 2
+        little_held = readers * self.held_bytes <= LITTLE_HELD
+        size = IN_PLACE_BYTES if little_held else IN_PLACE_BYTES // 2
         values = max(BATCH_VALUES, size // (threads * (4 if kind == "float" else 8)))
         return replace(self, batch_rows=max(self.batch_rows, _batch_rows(len(self.schema), values)))
 
     def column_groups(self, count: int) -> list[list[str]]:
-        """The columns that are needed, in at most so many parts that can be read apart without
-        reading more."""
+        """The needed columns in at most `count` groups, each of which can be read by itself."""
         names = self.schema.names
         count = min(count, len(names)) if all(file.columns_apart for file in self.files) else 1
         return [
@@ -159,13 +163,12 @@ class RowSource:
 
     @property
     def held_bytes(self) -> int:
-        """About how much memory it takes to have a piece open, beside the rows that are read of
-        it."""
+        """The approximate memory of an open piece, besides the rows read from it."""
         first = self.pieces[0]
         return self.files[first.file].held_bytes(first.group, self.schema.names)
 
     def plan(self, costs: Mapping[str, Cost] | None = None, reject_cost: float = 0.1) -> Plan:
-        """The plan for these rows. If they have weights, these are looked at, all of them."""
+        """The plan for these rows. Reads all weights, if there are any."""
         plan = Plan.of(self.first_rows, costs, reject_cost)
         return (
             plan
@@ -175,13 +178,13 @@ class RowSource:
 
     @cached_property
     def first_rows(self) -> Predictions:
-        """A few rows, which show the form of all rows."""
+        """The first rows, which have the kind, classes and features of all rows."""
         start, batch = self.first_batch
         return numbered(self.predictions, batch, start)
 
     def _weight_exponent(self) -> int:
         name, largest = str(self.layout.weight), [0.0]
-        with Progress(self.n, work="looking at weights") as bar:
+        with Progress(self.n, work="reading weights") as bar:
             for _, batch in (part for piece in self.pieces for part in self.batches(piece, [name])):
                 weights = as_numbers(_Batch(batch)[name], name).astype(np.float64)
                 largest.append(float(np.max(weights, initial=0.0, where=np.isfinite(weights))))
@@ -190,13 +193,12 @@ class RowSource:
 
     @property
     def identity(self) -> dict[str, Any]:
-        """What makes these the rows they are: files with sizes and times, the types of columns and
-        what they mean."""
+        """What identifies these rows: files with sizes and times, column types and the layout."""
         choices = hashlib.sha256(repr((self.layout, str(self.schema))).encode()).hexdigest()[:16]
         return {"files": [list(stamp) for stamp in self.stamps], "rows": self.n, "choices": choices}
 
     def check_unchanged(self) -> None:
-        """Raise if a file is not what it was when it was opened."""
+        """Raise if a file has changed since it was opened."""
         for file, stamp in zip(self.files, self.stamps, strict=True):
             with readable(file.path):
                 if _stamp(file.path) != stamp:
@@ -205,58 +207,61 @@ class RowSource:
                     )
 
     def would_read(self, path: Path) -> bool:
-        """Whether a file, once it is there, is one of those that are read."""
+        """Whether a file, if it existed, would be one of those that are read."""
         path = path.resolve()
         return path.suffix.lower() in SUFFIXES and any(
             _may_name(given, path) for given in self.given
         )
 
 
-def scan(source: Any, **options: Unpack[ReadOptions]) -> RowSource:
-    """As `read`, but the rows stay in their files, which may be larger than memory.
-
-    source : a .parquet, .arrow, .csv or .tsv file, a folder of them, a pattern such as
-        "day-*.parquet" or "runs/**/*.csv", or a list of paths. Files are taken in the order of
-        their paths. Folders called name=value give columns, as for `read`.
-    options : as for `read`.
-    """
+def scan_files(source: Any, **options: Unpack[ReadOptions]) -> RowSource:
+    """The row source of files; arguments as for `engines.choosing.scan`."""
     paths = folders_of(source)
     stamps = tuple(_stamp(path) for path in paths)
     files = tuple(open_files(paths))
     names = files[0].names
     layout = _layout(names, files[0].schema, options)
     schema = _schema(files, layout)
-    layout = _layout(names, schema, options)  # a .csv may have told more
+    layout = _layout(names, schema, options)  # counting the rows of a CSV may change its types
+    pieces = _pieces(files)
+    if not pieces:
+        raise InputError(layout.names["probs"], "needs at least one row", "is empty")
+    given = [source] if isinstance(source, (str, Path)) else source
+    opened = RowSource(
+        files=files,
+        layout=layout,
+        schema=schema,
+        pieces=pieces,
+        batch_rows=FEW_ROWS,
+        options=options,
+        given=tuple(Path(name) for name in given),
+        stamps=stamps,
+    )
+    batch = next(part for piece in pieces for part in opened.batches(piece))
+    opened = replace(opened, first_batch=batch)
+    first = opened.first_rows  # these have the number of outputs and the format of all rows
+    width = 1 if first.probs.ndim == 1 else first.probs.shape[1]
+    decided = replace(layout, classes=first.class_order, tolerance=first.row_tolerance)
+    return replace(opened, layout=decided, batch_rows=_batch_rows(len(schema) + width))
+
+
+def _pieces(files: Sequence[RowFile]) -> tuple[Piece, ...]:
+    """The groups of all files that have rows, with the numbers of their first rows."""
     pieces, start = [], 0
     for i, file in enumerate(files):
         for group, rows in enumerate(file.groups):
             if rows < 0 or start + rows >= 2**63:
-                raise InputError(
-                    "source",
-                    f"must be a readable {file.path.suffix} file",
-                    f"{file.path} has {rows} rows",
-                )
+                rule = f"must be a readable {file.path.suffix} file"
+                raise InputError("source", rule, f"{file.path} has {rows} rows")
             if rows:
                 pieces.append(Piece(i, group, start, rows))
                 start += rows
-    if not pieces:
-        raise InputError(layout.names["probs"], "needs at least one row", "is empty")
-    given = tuple(Path(name) for name in ([source] if isinstance(source, (str, Path)) else source))
-    found = RowSource(
-        files, layout, schema, tuple(pieces), _batch_rows(len(schema)), options, given, stamps
-    )
-    few = replace(found, batch_rows=FEW_ROWS)
-    batch = next(part for piece in few.pieces for part in few.batches(piece))
-    found = replace(found, first_batch=batch)
-    first = found.first_rows  # they show the number of outputs and the format of all rows
-    width = 1 if first.probs.ndim == 1 else first.probs.shape[1]
-    decided = replace(layout, classes=first.class_order, tolerance=first.row_tolerance)
-    return replace(found, layout=decided, batch_rows=_batch_rows(len(schema) + width))
+    return tuple(pieces)
 
 
 def numbered(read: Callable[[Any], Predictions], content: Any, start: int) -> Predictions:
-    """Rows read, the first of which has this number: an error names a row by its number among all
-    rows."""
+    """`read(content)`, where an error names a row by its number among all rows. `start` is the
+    number of the first row."""
     try:
         return read(content)
     except InputError as problem:
@@ -279,18 +284,18 @@ def _layout(names: Sequence[str], schema: Any, options: ReadOptions) -> Layout:
 
 
 def _may_name(given: Path, path: Path) -> bool:
-    """Whether a path, a folder or a pattern may name a file; a pattern of folders, any file in its
-    place."""
+    """Whether a path, folder or pattern may name a file. A pattern of folders may name any file
+    below its fixed part."""
     root = fixed_part(given)
-    alike = (
+    matches = (
         root == given or given.suffix.lower() not in SUFFIXES or fnmatchcase(path.name, given.name)
     )
-    return alike and path.is_relative_to(root.resolve())
+    return matches and path.is_relative_to(root.resolve())
 
 
 def _stamp(path: Path) -> tuple[str, int, int]:
-    about = path.stat()
-    return str(path), about.st_size, about.st_mtime_ns
+    status = path.stat()
+    return str(path), status.st_size, status.st_mtime_ns
 
 
 def _batch_rows(columns: int, values: int = BATCH_VALUES) -> int:
@@ -298,7 +303,7 @@ def _batch_rows(columns: int, values: int = BATCH_VALUES) -> int:
 
 
 def _schema(files: Sequence[RowFile], layout: Layout) -> Any:
-    """The types of the columns that are needed, wide enough for all files."""
+    """The schema of the needed columns, with types wide enough for all files."""
     import pyarrow as pa
 
     schema = joint_schema(files, layout.needed, layout.numeric)
@@ -311,9 +316,8 @@ def _schema(files: Sequence[RowFile], layout: Layout) -> Any:
 
 
 def _widened(kind: Any, layout: Layout) -> bool:
-    """Whether labels are whole numbers that are needed as int64: Arrow then makes it of them,
-    faster than it would be done later. Two columns are scored with labels of a byte
-    (`Predictions.block`)."""
+    """Whether Arrow should cast integer labels to int64, which is faster than a later cast. For two
+    output columns, int8 labels stay int8 (`Predictions.block`)."""
     import pyarrow as pa
 
     needed = kind != pa.int8() or len(layout.outputs) != 2
@@ -321,8 +325,7 @@ def _widened(kind: Any, layout: Layout) -> bool:
 
 
 def _labels_like(kind: Any) -> np.ndarray:
-    """Labels of an Arrow type, as numpy would have them: what they are called decides nothing, only
-    their type."""
+    """An array with the numpy type of labels of an Arrow type. Its values are not used."""
     import pyarrow as pa
 
     kind = kind.value_type if pa.types.is_dictionary(kind) else kind
@@ -334,8 +337,8 @@ def _labels_like(kind: Any) -> np.ndarray:
 
 
 def _as(batch: Any, schema: Any) -> Any:
-    """The columns of a schema, in its order and of its types; checked, as to read damaged offsets
-    would end the process."""
+    """The columns of a schema, in its order and types. They are validated, because reading damaged
+    offsets would crash the process."""
     import pyarrow as pa
 
     batch = batch if batch.schema.names == schema.names else batch.select(schema.names)
@@ -351,7 +354,7 @@ def _as(batch: Any, schema: Any) -> Any:
 
 
 def _cut(batches: Iterator[tuple[int, Any]], rows: int) -> Iterator[tuple[int, Any]]:
-    """The same rows, so many at a time."""
+    """The same rows in batches of `rows` rows."""
     import pyarrow as pa
 
     waiting: list[Any] = []
@@ -368,45 +371,36 @@ def _cut(batches: Iterator[tuple[int, Any]], rows: int) -> Iterator[tuple[int, A
         yield first, pa.concat_batches(waiting)
 
 
-def _columns_apart(table: Mapping[str, np.ndarray], names: list[str], argument: str) -> Any:
-    """Columns where they are, if they are of one type and can be looked at there."""
+def _columns(table: Mapping[str, np.ndarray], names: list[str], argument: str) -> Any:
+    """Output columns without a copy, if all are float32 or all float64; otherwise a matrix."""
     columns = [table[name] for name in names]
-    alike = len({column.dtype for column in columns}) == 1 and columns[0].dtype in (
-        np.float32,
-        np.float64,
-    )
-    if len(names) > 1 and alike and all(column.ndim == 1 for column in columns):
+    same_type = len({column.dtype for column in columns}) == 1
+    floats = same_type and columns[0].dtype in (np.float32, np.float64)
+    if len(names) > 1 and floats and all(column.ndim == 1 for column in columns):
         return Columns(columns)
     return _by_column(table, names, argument)
 
 
 def _by_column(table: Mapping[str, np.ndarray], names: list[str], argument: str) -> np.ndarray:
-    """As rows side by side, but with each column in one stretch of memory, as it is in the file."""
+    """Output columns as one column-ordered matrix."""
     first = as_numbers(table[names[0]], names[0])
     if len(names) == 1:
         return first[:, None] if first.ndim == 1 else first
     columns = [first, *(as_numbers(table[name], name) for name in names[1:])]
-    for name, column in zip(names, columns, strict=True):
-        if column.ndim != 1:
-            raise InputError(
-                argument,
-                "several columns must each hold one number per row",
-                f"{name!r} is a matrix",
-            )
-    matrix = _kept_memory((len(columns), len(first)), np.result_type(*columns))
+    check_vectors(names, columns, argument)
+    matrix = _pooled_memory((len(columns), len(first)), np.result_type(*columns))
     for k, column in enumerate(columns):
         matrix[k] = column
     return matrix.T
 
 
-def _kept_memory(shape: tuple[int, int], kind: np.dtype) -> np.ndarray:
-    """Room for a matrix, from Arrow's pool, which keeps what was freed: new pages of memory would
-    cost more than the copy."""
+def _pooled_memory(shape: tuple[int, int], kind: np.dtype) -> np.ndarray:
+    """An empty matrix in memory of Arrow's pool, which reuses freed memory: new pages would cost
+    more than the copy."""
     import pyarrow as pa
 
-    return np.frombuffer(pa.allocate_buffer(shape[0] * shape[1] * kind.itemsize), kind).reshape(
-        shape
-    )
+    buffer = pa.allocate_buffer(shape[0] * shape[1] * kind.itemsize)
+    return np.frombuffer(buffer, kind).reshape(shape)
 
 
 class _Batch(Mapping[str, np.ndarray]):

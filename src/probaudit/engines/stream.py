@@ -1,4 +1,4 @@
-"""The engine for rows in files: each thread decodes a piece of a file and adds it to its own
+"""The engine for rows in files: threads decode pieces of files, and each adds them to its own
 sums."""
 
 from __future__ import annotations
@@ -16,14 +16,13 @@ import numpy as np
 
 from ..choices.scores import Cost
 from ..data.columns import Columns
-from ..data.parallel import default_threads
 from ..data.predictions import Block, Predictions
-from ..data.progress import Progress
-from ..engines import checkpoint as checkpoints
+from ..data.work import Progress, default_threads
 from ..errors import Argument, InputError
 from ..states import AuditState, Plan
 from ..states.evidence import EvidenceState
 from ..states.row_sample import NUMBERS
+from . import checkpoint as checkpoints
 from .column_readers import Batch, ColumnReaders
 from .row_source import Piece, RowSource, numbered
 
@@ -69,8 +68,9 @@ def stream(
     if path is not None and source.would_read(path):
         raise InputError(
             "checkpoint",
-            "must not be a file that is read with the others; give it another name",
+            "must not be one of the files that are read",
             str(path),
+            way_out=("give it another name",),
         )
     state = AuditState.empty(source.plan(costs, reject_cost))
     if path is not None and resume and path.exists():
@@ -110,7 +110,7 @@ class _Pass:
         readers = threads if own else -(-threads // 2)
         # threads per reader, which decode at once and share the decoded rows
         self._sharing = -(-threads // readers)
-        self._source, self._state, self._bar = source.apart(threads, readers), state, bar
+        self._source, self._state, self._bar = source.read_in_place(threads, readers), state, bar
         self._pieces = iter(source.pieces)
         self._lock = threading.Lock()
         self._stop = threading.Event()
@@ -170,7 +170,7 @@ class _Pass:
 
     def _add(self, share: _Share, start: int, batch: Any) -> None:
         try:
-            rows = numbered(partial(self._source.predictions, apart=True), batch, start)
+            rows = numbered(partial(self._source.predictions, in_place=True), batch, start)
             picked, block = self._block_and_sample(rows, start)
             with share.lock:
                 if self._stop.is_set():

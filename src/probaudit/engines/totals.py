@@ -1,7 +1,7 @@
-"""A second pass over all rows, for what was fitted to a sample: a job runs on every block.
+"""Totals of a further pass over all rows: the results of a job, added over all blocks.
 
-A job returns arrays of integers, which are added. So the sums are the same for any division into
-blocks and for any engine.
+A job applies what was fitted to a sample. It returns arrays of integers, so that the totals are the
+same for any division into blocks and for any engine.
 """
 
 from __future__ import annotations
@@ -12,9 +12,8 @@ from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 
-from ..data.parallel import default_threads
 from ..data.predictions import Predictions
-from ..data.progress import Progress
+from ..data.work import Progress, default_threads
 from ..states.evidence import Job
 from .row_source import RowSource, numbered
 

@@ -1,1 +1,1 @@
-"""Files: paths, tables, names of classes, reading and writing."""
+"""Files: paths, tables, CSV, column layouts, reading and writing."""

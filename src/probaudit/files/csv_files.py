@@ -1,5 +1,4 @@
-"""CSV and TSV files: one set of options and one rule for column types, whether a file is read whole
-or in batches."""
+"""Reading CSV and TSV files, whole or in batches, with the same options and column types."""
 
 from __future__ import annotations
 
@@ -11,7 +10,7 @@ from typing import Any
 from ..errors import InputError
 from .paths import form_of, separator_of
 
-BLOCK_BYTES = 2**23  # read at a time; no line can be longer
+BLOCK_BYTES = 2**23  # read at a time; the maximum length of a line
 NOT_UTF8 = "text must be encoded as UTF-8"
 CONVERSION_ERROR = re.compile(
     r"In CSV column #(\d+): (?:Row #\d+: )?CSV conversion error to [^:]*:[^']*(?:'(.*)')?", re.S
@@ -116,18 +115,18 @@ def _options(path: Path) -> tuple[Any, Any]:
 
 
 def check_separator(path: Path) -> None:
-    """Raise if the header contains another separator than the file name promises."""
+    """Raise if the header has a separator that does not match the ending of the file name."""
     with path.open("rb") as file:
         header = file.readline(2**16).decode("latin-1")
     wanted = separator_of(path)
     found = next((sign for sign in ";\t|," if sign in header and wanted not in header), None)
     if found is not None and "\0" not in header:
         rule = f"values must be separated by {'commas' if wanted == ',' else 'tabs'}"
-        raise InputError("source", rule, f"{path}: found {found!r}")
+        raise InputError("source", rule, f"{found!r} in {path}")
 
 
 def check_text(types: Mapping[str, Any], path: Path) -> None:
-    """Raise if a column of a CSV file is not UTF-8: Arrow then infers bytes."""
+    """Raise if a column of a CSV file is not UTF-8. Arrow reads such a column as bytes."""
     odd = [name for name, kind in types.items() if str(kind) in ("binary", "large_binary")]
     if odd and form_of(path) == "csv":
         raise InputError("source", NOT_UTF8, f"{path}: column {odd[0]!r} is not UTF-8")

@@ -1,4 +1,4 @@
-"""The files that a source names, and the columns that their folders (name=value) add."""
+"""Paths: the files that a source names, and the columns that folders called name=value add."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def files_of(source: Any) -> tuple[Path, ...]:
     A folder stands for all readable files in it and its subfolders, except names that begin with a
     dot or an underscore.
     """
-    return tuple(_found(source))
+    return tuple(_expanded_source(source))
 
 
 def folders_of(source: Any) -> dict[Path, Folders]:
@@ -50,9 +50,9 @@ def folders_of(source: Any) -> dict[Path, Folders]:
     whole numbers, and text otherwise."""
     import pyarrow as pa
 
-    found = _found(source)
+    files = _expanded_source(source)
     columns: dict[str, list[str | None]] = {}
-    for named in found.values():
+    for named in files.values():
         for name, text in named.items():
             columns.setdefault(name, []).append(text)
     values = {}
@@ -63,11 +63,11 @@ def folders_of(source: Any) -> dict[Path, Folders]:
         values[name] = dict(zip(texts, column, strict=True))
     return {
         path: {name: values[name][text] for name, text in named.items()}
-        for path, named in found.items()
+        for path, named in files.items()
     }
 
 
-def _found(source: Any) -> dict[Path, dict[str, str | None]]:
+def _expanded_source(source: Any) -> dict[Path, dict[str, str | None]]:
     """Files in the order of their paths, each with the columns that its folders name."""
     if not is_path(source):
         raise InputError("source", "must be a path or a list of paths", type(source).__name__)
@@ -79,8 +79,9 @@ def _found(source: Any) -> dict[Path, dict[str, str | None]]:
             if named and form_of(path) == "npz":
                 raise InputError(
                     "source",
-                    f"an .npz file has no column {next(iter(named))!r}; give its own path",
+                    f"an .npz file cannot have a column {next(iter(named))!r} from its folder",
                     str(path),
+                    way_out=("give the path of the file itself",),
                 )
             found[path] = found.get(path, {}) | named
     return dict(sorted(found.items()))
@@ -134,7 +135,8 @@ def _expanded(path: Path) -> tuple[Path, list[Path]]:
 
 
 def _inside(root: Path, paths: Iterable[Path], named: int = 0) -> list[Path]:
-    """The readable files without hidden ones. The last `named` parts of a path may be hidden."""
+    """The readable files, without hidden ones. The last `named` parts of a path may be hidden,
+    because the caller named them."""
     files = [path for path in paths if path.suffix.lower() in SUFFIXES and path.is_file()]
     parts = [path.relative_to(root).parts for path in files]
     return [

@@ -1,5 +1,4 @@
-"""Files that are read in batches: their columns, their number of rows, and their rows as Arrow
-batches."""
+"""Row files: .parquet, .arrow and .csv files that are read as Arrow batches."""
 
 from __future__ import annotations
 
@@ -8,7 +7,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from pathlib import Path
 from typing import Any
 
-from ..data.progress import Progress
+from ..data.work import Progress
 from ..errors import InputError
 from .csv_files import check_separator, check_text, count_rows, open_csv
 from .paths import Folders, folders_of, form_of
@@ -19,7 +18,7 @@ Reached = Callable[[int], None]  # called with the number of bytes read so far
 
 # values per group of an Arrow file; at least one batch of rows
 GROUP_VALUES = 2**21
-HELD_BYTES = 2**21 + 2**17  # memory per open column, at most
+HELD_BYTES = 2**21 + 2**17  # largest memory of an open column
 READ_BYTES = 2**16  # read from a column at a time
 
 
@@ -42,7 +41,7 @@ class RowFile(ABC):
         name."""
         import pyarrow as pa
 
-        own = list(self.schema.names)  # here, as names of another encoding raise
+        own = list(self.schema.names)  # raises if a name is not UTF-8
         self.folders = {name: value for name, value in folders.items() if name not in own}
         self.schema = pa.schema(
             [*self.schema, *(pa.field(name, value.type) for name, value in self.folders.items())]
@@ -50,7 +49,7 @@ class RowFile(ABC):
         self.names = [*own, *self.folders]
 
     def held_bytes(self, group: int, names: Collection[str]) -> int:
-        """About how much memory an open group takes, besides the rows read from it."""
+        """The approximate memory of an open group, besides the rows read from it."""
         return 0
 
     def batches(self, group: int, schema: Any, rows: int) -> Iterator[Any]:
@@ -146,10 +145,10 @@ class ParquetRows(RowFile):
         check_row_count(path, self._metadata, sum(self.groups))
 
     def held_bytes(self, group: int, names: Collection[str]) -> int:
-        """Per column a data page and a dictionary page, of 1 MiB each unless the column has
-        less."""
-        about = self._metadata.row_group(group)
-        columns = (about.column(i) for i in range(about.num_columns))
+        """One data page and one dictionary page per column, of 1 MiB each unless the column is
+        smaller."""
+        metadata = self._metadata.row_group(group)
+        columns = (metadata.column(i) for i in range(metadata.num_columns))
         used = (column for column in columns if column.path_in_schema.split(".")[0] in names)
         return sum(min(2 * column.total_uncompressed_size, HELD_BYTES) for column in used)
 
@@ -168,15 +167,14 @@ class ParquetRows(RowFile):
 
 
 class ArrowRows(RowFile):
-    """An Arrow file, whose groups are runs of batches; or a stream format, read from front to
-    end."""
+    """An Arrow file, whose groups are runs of batches; or an Arrow stream, which is one group."""
 
     def __init__(self, path: Path, reached: Reached) -> None:
         import pyarrow as pa
 
         self.path = path
         with pa.OSFile(str(path)) as source:
-            self._whole = source.read(6) == b"ARROW1"
+            self._indexed = source.read(6) == b"ARROW1"  # the file format, not the stream format
             source.seek(0)
             with self._reader(source) as reader:
                 self.schema = reader.schema
@@ -186,27 +184,27 @@ class ArrowRows(RowFile):
             counts.append(batch.num_rows)
             reached(read)
         most = max(1, GROUP_VALUES // max(1, len(self.schema)))
-        self._groups = runs_of(counts, most) if self._whole else [range(len(counts))]
+        self._groups = runs_of(counts, most) if self._indexed else [range(len(counts))]
         self.groups = [sum(counts[group.start : group.stop]) for group in self._groups]
 
     def _reader(self, source: Any, columns: Sequence[int] | None = None) -> Any:
-        """A reader; of these columns only, where the format allows it."""
+        """A reader. It reads only these columns if the format allows it."""
         import pyarrow as pa
 
-        if not self._whole:
+        if not self._indexed:
             return pa.ipc.open_stream(source)
         return pa.ipc.open_file(source, options=pa.ipc.IpcReadOptions(included_fields=columns))
 
     def _each(
         self, columns: Sequence[int] | None, some: range | None = None
     ) -> Iterator[tuple[Any, int]]:
-        """All or some batches, each with the position in the file after it (approximate for a file
-        with an index)."""
+        """All or some batches, each with the position in the file after it (approximate for the
+        file format)."""
         import pyarrow as pa
 
         # Not memory-mapped: a file that shrinks while it is read would crash the process.
         with pa.OSFile(str(self.path)) as source, self._reader(source, columns) as reader:
-            if not self._whole:
+            if not self._indexed:
                 yield from ((batch, source.tell()) for batch in reader)
                 return
             count, size = reader.num_record_batches, source.size()
@@ -240,7 +238,7 @@ def runs_of(counts: Iterable[int], most: int) -> list[range]:
 
 
 class CsvRows(RowFile):
-    """A CSV file. Its types and number of rows are known only after `count_rows`, a first pass."""
+    """A CSV file. A first pass, `count_rows`, finds its types and number of rows."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -292,16 +290,16 @@ def joint_schema(
     """
     import pyarrow as pa
 
-    def own(file: RowFile) -> Any:
-        # without the metadata of a data frame
+    def own_schema(file: RowFile) -> Any:
+        # drops the metadata that pandas adds
         return pa.schema([file.schema.field(name) for name in names])
 
     sheets = [file for file in files if isinstance(file, CsvRows)]
     first, *others = [file for file in files if not isinstance(file, CsvRows)] or sheets
-    schema = own(first)
+    schema = own_schema(first)
     for file in others:
         try:
-            schema = pa.unify_schemas([schema, own(file)], promote_options="permissive")
+            schema = pa.unify_schemas([schema, own_schema(file)], promote_options="permissive")
         except pa.ArrowException as problem:
             if numeric is None and isinstance(file, CsvRows):
                 continue

@@ -1,5 +1,4 @@
-"""Named columns of files, and of data frames of any library. Each column becomes a numpy array when
-it is first used."""
+"""Tables: the named columns of files and of data frames, converted to numpy when they are used."""
 
 from __future__ import annotations
 
@@ -18,7 +17,7 @@ from .writing import first_line
 
 
 def table_of(source: Any) -> Mapping[str, np.ndarray]:
-    """Named columns of files or a data frame; each becomes a numpy array when it is used."""
+    """The columns of files or a data frame of any library, by name."""
     if is_path(source):
         files = folders_of(source)
         path, folders = next(iter(files.items()))
@@ -55,7 +54,7 @@ def readable(path: Path) -> Iterator[None]:
         raise
     except MemoryError as problem:
         raise InputError(
-            "source", rule, f"{path}: needs more memory than there is; {first_line(problem)}"
+            "source", rule, f"{path}: not enough memory, {first_line(problem)}"
         ) from None
     except (ValueError, OSError, EOFError, KeyError, RuntimeError) as problem:
         if form_of(path) == "csv" and (
@@ -172,7 +171,7 @@ def _npz(path: Path) -> Mapping[str, np.ndarray]:
     with path.open("rb") as stream:  # opened here, because numpy leaves a damaged file open
         stored = np.load(stream, allow_pickle=False)
         if isinstance(stored, np.ndarray):
-            raise ValueError("a single array without a name, as of an .npy file")
+            raise ValueError("an .npy file, a single array without a name")
         arrays = {name: stored[name] for name in stored.files}
     return {name: array for name, array in arrays.items() if isinstance(array, np.ndarray)}
 
@@ -200,7 +199,7 @@ def check_row_count(path: Path, metadata: Any, found: int) -> None:
     if metadata.num_rows != found:
         raise InputError(
             "source",
-            "must have as many rows as its metadata says",
+            "must have the number of rows in its metadata",
             f"{path} has {found:,}, not {metadata.num_rows:,}",
         )
 

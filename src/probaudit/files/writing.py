@@ -1,4 +1,4 @@
-"""Writing files: whole or not at all."""
+"""Writing files atomically: text, bytes and tables."""
 
 from __future__ import annotations
 
@@ -132,6 +132,6 @@ def _replacing(path: Path) -> Iterator[Path]:
             ) from None
         if type(problem).__module__.startswith("pyarrow"):
             raise InputError(
-                "path", "must be a kind of file for these columns", f"{path}: {first_line(problem)}"
+                "path", "its format must support these columns", f"{path}: {first_line(problem)}"
             ) from None
         raise

@@ -5,12 +5,20 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
+from itertools import islice
 from typing import TYPE_CHECKING, Any, Literal, Unpack
 
 import numpy as np
 
-from ..calibration.paired import half_width, mean_influence, paired_counts, quantile, unit_terms
-from ..calibration.resampling import percentile, sampling_units
+from ..calibration.resampling import (
+    draw_units,
+    half_width,
+    mean_influence,
+    percentile,
+    quantile,
+    sampling_units,
+    unit_terms,
+)
 from ..calibration.views import lens_rows
 from ..calibrators.calibration_loss import CalibrationLoss, calibration_loss
 from ..calibrators.selection import select_calibrator
@@ -22,7 +30,7 @@ from ..data.inputs import RowOptions, documents_row_options, rows_of
 from ..data.predictions import Predictions
 from ..engines.choosing import Passing, as_source
 from ..engines.good_rows import survey
-from ..errors import InputError
+from ..errors import Argument, InputError
 from ..estimate import Estimate
 from ..scoring.expected_scores import estimate_score
 from ..states.evidence import Others
@@ -45,7 +53,7 @@ class Budget:
     total : the mean score, of the whole forecast or of the event of the lens (Brier: (p - y)^2).
     calibration : what a calibrator removes from rows it was not fitted to (`removed`), plus the
         calibration loss left after it.
-    grouping : a lower bound of the loss from hidden groups: rows with the same recalibrated output
+    grouping : a lower bound of the loss to hidden groups: rows with the same recalibrated output
         and different probabilities. A better model could remove it.
     rest : irreducible noise, and grouping loss that the regions do not reveal.
     removed : the score of the outputs minus that of the recalibrated outputs, paired.
@@ -84,22 +92,19 @@ class Budget:
         return "\n".join(lines)
 
     def misjudged(self, most: int) -> list[Region]:
-        """The groups that the model misjudges after recalibration, the largest losses first. Two
-        classes mirror each other; only regions of the second are listed. A bin that was not split
-        is left out, as its error is miscalibration."""
+        """The groups that the model misjudges after recalibration, the largest losses first.
+
+        Two classes mirror each other, so only regions of the second are listed. Bins that were not
+        split are left out: their error is miscalibration.
+        """
         table, classes = self.found.regions, list(self.found.lower_bound.per_class)
         mirrored = classes[:1] if len(classes) == 2 else []
-        found: list[Region] = []
-        for place in np.flatnonzero(table.verdict != ""):
-            if len(found) == most:
-                break
-            region = table[int(place)]
-            if region.split and region.of_class not in mirrored:
-                found.append(region)
-        return found
+        regions = (table[int(place)] for place in np.flatnonzero(table.verdict != ""))
+        wrong = (region for region in regions if region.split and region.of_class not in mirrored)
+        return list(islice(wrong, most))
 
     def score_words(self, *, pairs: bool = False) -> str:
-        """Which score is split: that of the whole forecast, or of the event that the lens shows."""
+        """The score in words: that of the whole forecast, or of the lens's event."""
         score = as_score(self.score).words()
         if isinstance(self.lens, (Classwise, Full)):
             return score
@@ -136,29 +141,30 @@ def loss_budget(
     others: Others | None = None,
     **options: Unpack[RowOptions],
 ) -> Budget:
-    """Split the expected score into what recalibration removes, what a better use of the features
-    could remove, and the rest.
+    """Split the expected score into the part that recalibration removes, the part that a better use
+    of the features could remove, and the rest.
 
     The outputs are recalibrated out of fold, and the grouping loss is that of the recalibrated
-    outputs, as in Perez-Lebel et al. 2023 (Section 5) with isotonic regression. With several
+    outputs. Perez-Lebel et al. 2023 (Section 5) do so with isotonic regression. With several
     classes, rows are binned by the probability of one class at a time. Without recalibration, rows
-    of a bin with different other probabilities would make miscalibration look like grouping loss.
+    of a bin that differ in the other probabilities would make miscalibration look like grouping
+    loss.
 
-    calibration = (score before - score after) + calibration loss left after; grouping and rest are
-    those of the recalibrated outputs, so that the budgets before and after agree by construction.
+    calibration = (score before - score after) + calibration loss left after. Grouping and rest are
+    those of the recalibrated outputs, so the budgets before and after agree by construction.
 
     features, bins, regions, region_ratio, resamples : as in `grouping_loss`.
     lens : `Classwise()`, whose budget is that of the full score, if there are at most 20 classes
         with 500 rows each on average; else `TopLabel()`. The definition of a budget names it. The
         event is that of the original outputs.
-    calibrator : as in `calibration_loss`, whose default is skipped if the rows are too few for
+    calibrator : as in `calibration_loss`, whose default is skipped if there are too few rows for
         folds; "best" for the choice of `select_calibrator` without features; a result of
         `calibration_loss`; or "none" for the budget of the original outputs, which with several
         classes may count miscalibration as grouping loss.
-    others : the rows of which these are a sample, see `grouping_loss`. With a calibrator the budget
-        is that of the sample.
+    others : all rows, if these are a sample of them, see `grouping_loss`. With a calibrator, the
+        budget is that of the sample.
 
-    The calibration loss left and the grouping loss are corrected for finite-sample bias, so that
+    The remaining calibration loss and the grouping loss are corrected for finite-sample bias, so
     either may be slightly below zero. Intervals resample rows (or clusters), all parts together,
     with fixed calibrators and regions.
 
@@ -214,7 +220,7 @@ def _check_options(score: Any, calibrator: Any) -> None:
             rule = 'must be a calibrator, None, "best" or "none"'
             raise InputError("calibrator", rule, repr(calibrator))
     elif calibrator.takes is not None:
-        rule = f"must not take {calibrator.takes}: it would remove more than miscalibration"
+        rule = f"must not use {calibrator.takes}, as it would remove more than miscalibration"
         raise InputError("calibrator", rule, type(calibrator).__name__)
 
 
@@ -245,14 +251,14 @@ def _default_recalibration(predictions: Predictions, seed: int) -> CalibrationLo
 
 
 def budget_lens(predictions: Predictions) -> Lens:
-    """All classes if each has enough rows; else the top label."""
+    """All classes if there are enough rows for each; else the top label."""
     K = predictions.n_classes
     enough = K <= MOST_CLASSES and len(survey(predictions).good) >= ENOUGH_ROWS * K
     return Classwise() if enough and not predictions.pairs else TopLabel()
 
 
 def _taken(features: Any, rows: np.ndarray) -> Any:
-    """Some rows of features, in any supported form."""
+    """The features of some rows, in any supported form."""
     columns = named_columns(features, "features")
     if columns is not None:
         return {name: column[rows] for name, column in columns.items()}
@@ -264,7 +270,8 @@ class _ScoredRows:
     """The rows of a budget, and the score of each before and after recalibration.
 
     rows, lens : recalibrated (or original) outputs, and the lens for their event.
-    places : of these rows among all. share : of each row in the mean; 0 for bad rows.
+    places : the positions of these rows among all.
+    share : the share of each row in the mean; 0 for bad rows.
     calibrator, calibrator_words : see `Budget`.
     """
 
@@ -311,7 +318,7 @@ class _ScoredRows:
     def deviations(self, values: np.ndarray, resamples: int, seed: int) -> np.ndarray:
         """Means of values in the resamples that `grouping_loss` takes, minus their mean."""
         units = sampling_units(len(self.share), seed, self.rows.cluster_numbers)
-        counts = paired_counts(int(units.max()) + 1, resamples, seed)[1:]
+        counts = draw_units(int(units.max()) + 1, resamples, seed)
         with np.errstate(invalid="ignore"):
             sums = np.bincount(units, self.share * values)
             means = np.asarray(counts @ sums / (counts @ np.bincount(units, self.share)))
@@ -335,8 +342,11 @@ def _recalibrated(
     if predictions.pairs:
         return Predictions.from_confidence(posteriors[:, 1], original.codes == 1, **kept), lens
     if not isinstance(lens, (Full, Classwise, OneVsRest, Binary)):
-        rule = "must be Classwise(), TopLabel(), OneVsRest(c) or Binary() with recalibration,"
-        raise InputError("lens", f'{rule} or pass calibrator="none"', repr(lens))
+        rule = (
+            "with recalibration must be Classwise(), TopLabel(), OneVsRest(c), Binary() or Full()"
+        )
+        way_out = ("or pass ", Argument("calibrator", '"none"'))
+        raise InputError("lens", rule, repr(lens), way_out=way_out)
     return Predictions(original.codes, posteriors, tolerance=1e-6, **kept), lens
 
 
@@ -351,7 +361,7 @@ def _row_scores(predictions: Predictions, score: str, lens: Lens) -> tuple[np.nd
         outputs = (
             first.view.outputs
             if len(views) == 1
-            else np.column_stack([seen.view.outputs for seen in views])
+            else np.column_stack([shown.view.outputs for shown in views])
         )
         values = rule.score(outputs, predictions.codes[first.rows])
     else:
@@ -377,8 +387,8 @@ def _assemble_budget(
 ) -> Budget:
     """The budget, and that of the recalibrated outputs if there are any.
 
-    total : of all rows, if the rows are a sample and `found` counts all rows. No resample then has
-        all parts, and the interval of the rest takes the parts as independent.
+    total : the score of all rows, if the rows are a sample and `found` counts all rows. Resamples
+        of the sample then lack some parts, and the interval of the rest assumes independent parts.
     """
     left, grouping = found.calibration_loss, found.lower_bound
     before = scored.mean(scored.before, "total, " + words) if total is None else total

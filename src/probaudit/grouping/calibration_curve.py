@@ -15,9 +15,11 @@ MOST_NEIGHBOURS, NEIGHBOUR_SHARE = 2000, 0.1
 
 @dataclass(frozen=True)
 class CurvePoints:
-    """Points of the curve: rows of one level set with nearly the same output, in rising order. Each
-    has a mean output, an observed rate, a weight, an effective number of rows, and a level set;
-    `of_row` is the point of each row."""
+    """Points of the curve in rising order. A point is the rows of one level set with nearly equal
+    outputs; it has their mean output, observed rate, weight and effective number.
+
+    of_row : the point of each row.
+    """
 
     outputs: np.ndarray
     rates: np.ndarray
@@ -34,7 +36,7 @@ class CurvePoints:
         order = np.argsort(outputs, kind="stable")
         x, sorted_level = outputs[order], level[order]
         fresh = np.r_[True, x[1:] != x[:-1]]
-        # the first row of equal ones
+        # for each row, the first row with the same output
         first = np.maximum.accumulate(np.where(fresh, np.arange(len(x)), 0))
         rank = first * POINTS // max(len(x), POINTS) if len(x) > POINTS else first
         # outputs of 0 and 1 are separate points: their log loss is infinite if they are wrong
@@ -72,7 +74,7 @@ class CurvePoints:
 
 
 class BoxPoints(CurvePoints):
-    """Level sets of several outputs, each as one point whose rate is not smoothed."""
+    """Level sets of several outputs, each a point whose rate is not smoothed."""
 
     @cached_property
     def smoother(self) -> np.ndarray:
@@ -88,10 +90,10 @@ class BoxCurve:
     """Calibrated outputs from a regression of one-hot labels on the outputs within each box of a
     k-d tree.
 
-    fitted : [rows, classes]. rows : of each box, its rows.
-    terms, slopes : of each box, the centred regressors of its rows, [rows, terms], and the
-        covariance of the fitted slopes for each class, [classes, terms, terms]. It is biased
-        downwards, as residuals are.
+    fitted : [rows, classes]. rows : the rows of each box.
+    terms : for each box, the centred regressors of its rows, [rows, terms].
+    slopes : for each box, the covariance of the fitted slopes, [classes, terms, terms]. It is
+        biased downwards, because residuals are.
     """
 
     fitted: np.ndarray
@@ -128,8 +130,8 @@ class BoxCurve:
     def noise(
         self, region: np.ndarray, level: np.ndarray, weights: np.ndarray, scaled: bool = False
     ) -> np.ndarray:
-        """What noise in the slopes adds, on average, to the weighted variance of the fitted values'
-        means over regions within their level sets, [classes]. Each row may be a region.
+        """The mean contribution of noise in the slopes to the weighted variance, within level sets,
+        of the mean fitted value of each region, [classes]. A row may be its own region.
 
         scaled : multiply by rows / degrees of freedom, which removes the downward bias.
         """
@@ -164,8 +166,8 @@ def _means(cell: np.ndarray, w: np.ndarray, values: np.ndarray) -> np.ndarray:
 
 
 def _regressors(outputs: np.ndarray, w: np.ndarray) -> np.ndarray:
-    """All outputs but the last, and their squares and products if there are enough rows; centred,
-    and of the order of 1."""
+    """All outputs but the last, with their squares and products if there are enough rows, centred
+    and scaled."""
     x = outputs[:, :-1].astype(np.float64)
     d, n = x.shape[1], len(x)
     if n < ROWS_PER_TERM * d:
@@ -186,14 +188,14 @@ def _slope_covariance(
     inverse: np.ndarray,
     units: np.ndarray | None,
 ) -> np.ndarray:
-    """The sandwich covariance of each class, [classes, terms, terms]: pulls are summed by unit."""
-    pulls = (x * w[:, None])[:, None, :] * residual[:, :, None]  # [rows, classes, terms]
+    """The sandwich covariance of each class, [classes, terms, terms]; scores are summed by unit."""
+    scores = (x * w[:, None])[:, None, :] * residual[:, :, None]  # [rows, classes, terms]
     if units is not None:
         place = np.unique(units, return_inverse=True)[1].reshape(-1)
-        summed = np.zeros((int(place.max()) + 1, *pulls.shape[1:]))
-        np.add.at(summed, place, pulls)
-        pulls = summed
-    middle = np.einsum("nki,nkj->kij", pulls, pulls)
+        summed = np.zeros((int(place.max()) + 1, *scores.shape[1:]))
+        np.add.at(summed, place, scores)
+        scores = summed
+    middle = np.einsum("nki,nkj->kij", scores, scores)
     return np.asarray(inverse @ middle @ inverse)
 
 
@@ -240,7 +242,7 @@ def _reach(outputs: np.ndarray, weight: np.ndarray, span: float) -> np.ndarray:
 
 def nearest_neighbours(outputs: np.ndarray, hits: np.ndarray, weights: np.ndarray) -> np.ndarray:
     """The rate of the event among the nearest rows of each row: 2,000, but at most a tenth of all.
-    Of equally distant rows those below come first.
+    Ties in distance go to the lower output.
 
     >>> rates = nearest_neighbours(np.arange(30.0), np.repeat([0.0, 1.0], 15), np.ones(30))
     >>> rates[[0, 14, 15]].round(2)

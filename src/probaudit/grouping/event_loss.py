@@ -1,5 +1,4 @@
-"""The grouping loss of one event, or of all classes jointly: bins, regions, calibration curve, and
-the bootstrap."""
+"""The grouping loss of one event, or of all classes jointly: bins, regions, calibration curve."""
 
 from __future__ import annotations
 
@@ -9,10 +8,11 @@ from typing import Any
 
 import numpy as np
 
-from ..calibration.resampling import draw_units, sampling_units
+from ..calibration.resampling import sampling_units
 from ..calibration.views import LensRows
 from ..choices.partitions import Column, EqualWidth, Partition
 from ..errors import InputError
+from .assignment import Assignment, assign_rows, halves
 from .calibration_curve import BoxCurve, BoxPoints, CurvePoints, nearest_neighbours
 from .features import Features
 from .lower_bound import (
@@ -30,9 +30,8 @@ from .lower_bound import (
     induced_bounds,
     induced_losses,
 )
-from .regions import GivenRegions, Level, Parting, Regions, halves, part_rows
+from .regions import GivenRegions, Level, Regions
 
-BATCH = 2**18  # values of resamples in memory at a time
 PARTS = ("lower_bound", "explained", "plugin", "bias", "induced", "calibration_loss")
 
 
@@ -43,8 +42,11 @@ def mask_index(mask: np.ndarray) -> Any:
 
 @dataclass(frozen=True, eq=False)
 class GroupingPlan:
-    """How the grouping loss is estimated: the score, the bins, the regions and the split of
-    rows."""
+    """How the grouping loss is estimated.
+
+    neighbours : whether the calibration curve is that of nearest neighbours, not local regression.
+    whole : whether to subtract all that binning induces, explained by the regions or not.
+    """
 
     rule: Generator
     bins: Partition
@@ -52,15 +54,18 @@ class GroupingPlan:
     features: Features
     split: np.ndarray | str
     neighbours: bool
-    whole: bool  # subtract all that binning induces, whether the regions explain it or not
+    whole: bool
     seed: int
     recalibrate: bool = False
 
 
 @dataclass(frozen=True, eq=False)
 class Event:
-    """Rows of positive weight: outputs, hits (0 or 1), weights, places among all `total` rows, and
-    the cluster of each row, if rows are dependent."""
+    """One event on the rows of positive weight.
+
+    hits : 0 or 1. places : the position of each row among all `total` rows.
+    clusters : the cluster of each row, if rows are dependent.
+    """
 
     outputs: np.ndarray
     hits: np.ndarray
@@ -70,28 +75,21 @@ class Event:
     clusters: np.ndarray | None = None
 
     @classmethod
-    def of(cls, seen: LensRows, clusters: np.ndarray | None = None) -> list[Event]:
+    def of(cls, shown: LensRows, clusters: np.ndarray | None = None) -> list[Event]:
         """The event of a view; for several classes, one event each. clusters : of all rows."""
-        chosen = mask_index(seen.weights > 0)
-        outputs, labels, places = (
-            seen.view.outputs[chosen],
-            seen.view.labels[chosen],
-            seen.rows[chosen],
-        )
-        rows = (
-            places.astype(np.int64, copy=False),
-            seen.total,
-            None if clusters is None else clusters[places],
-        )
+        chosen = mask_index(shown.weights > 0)
+        outputs, labels = shown.view.outputs[chosen], shown.view.labels[chosen]
+        places = shown.rows[chosen]
+        rows: dict[str, Any] = {
+            "weights": shown.weights[chosen],
+            "places": places.astype(np.int64, copy=False),
+            "total": shown.total,
+            "clusters": None if clusters is None else clusters[places],
+        }
         if outputs.ndim == 1:
-            return [cls(outputs, labels.astype(np.float64), seen.weights[chosen], *rows)]
+            return [cls(outputs, labels.astype(np.float64), **rows)]
         return [
-            cls(
-                np.ascontiguousarray(outputs[:, k]),
-                (labels == k).astype(np.float64),
-                seen.weights[chosen],
-                *rows,
-            )
+            cls(np.ascontiguousarray(outputs[:, k]), (labels == k).astype(np.float64), **rows)
             for k in range(outputs.shape[1])
         ]
 
@@ -99,13 +97,13 @@ class Event:
         """Values of these rows as an array over all rows; 0 elsewhere."""
         if len(values) == self.total:
             return values
-        found = np.zeros(self.total, values.dtype)
-        found[self.places] = values
-        return found
+        everywhere = np.zeros(self.total, values.dtype)
+        everywhere[self.places] = values
+        return everywhere
 
     def isotonic(self, train: np.ndarray) -> np.ndarray:
         """All outputs recalibrated by isotonic regression on the training rows."""
-        from ..kernels.pooling import pool_adjacent_violators, read_curve
+        from ..kernels.isotonic import pool_adjacent_violators, read_curve
 
         order = np.flatnonzero(train)[np.argsort(self.outputs[train], kind="stable")]
         outputs, hits, weights = (part[order] for part in (self.outputs, self.hits, self.weights))
@@ -114,7 +112,7 @@ class Event:
         )
 
     def regions(self, choice: Regions | Partition) -> Regions:
-        """A partition as known groups."""
+        """The choice of regions; a partition becomes known groups."""
         if isinstance(choice, Regions):
             return choice
         cells = choice.select(self.places, self.total).cells(self.outputs)
@@ -127,14 +125,18 @@ class Event:
 
 @dataclass(frozen=True, eq=False)
 class BinSums:
-    """Of each bin with rows: its number, its rows, the sums of weights, squared weights, outputs
-    and hits; and the moments of clusters, if rows are dependent."""
+    """Sums over the rows of each bin that has any.
+
+    number, rows : of each bin. weight, squared : sums of weights and of squared weights.
+    predicted, hits : weighted sums of outputs and of hits.
+    moments : of clusters, if rows are dependent.
+    """
 
     number: np.ndarray
     rows: np.ndarray
     weight: np.ndarray
     squared: np.ndarray
-    stated: np.ndarray
+    predicted: np.ndarray
     hits: np.ndarray
     moments: ClusterMoments | None = None
 
@@ -142,10 +144,27 @@ class BinSums:
     def of(cls, bins: np.ndarray, *sums: np.ndarray) -> BinSums:
         """From the bins of rows or regions, and their contributions to the sums, in order."""
         number, place = np.unique(bins, return_inverse=True)
-        rows, weight, squared, stated, hits = (
+        rows, weight, squared, predicted, hits = (
             np.bincount(place.reshape(-1), part) for part in sums
         )
-        return cls(number, rows, weight, squared, stated, hits)
+        return cls(number, rows, weight, squared, predicted, hits)
+
+    @classmethod
+    def of_rows(
+        cls,
+        bins: np.ndarray,
+        outputs: np.ndarray,
+        hits: np.ndarray,
+        weights: np.ndarray,
+        clusters: np.ndarray | None,
+    ) -> BinSums:
+        """From the bin, output, hit, weight and cluster of each row."""
+        w = weights
+        sums = cls.of(bins, np.ones(len(bins)), w, w * w, w * outputs, w * hits)
+        if clusters is None:
+            return sums
+        place, count = np.searchsorted(sums.number, bins), len(sums.number)
+        return replace(sums, moments=ClusterMoments.of(place, clusters, w, hits, count))
 
     def calibration(self, rule: Generator) -> tuple[float, float]:
         """The calibration loss of the bins, and its bias."""
@@ -153,7 +172,9 @@ class BinSums:
         rate = self.hits / self.weight
         if self.moments is not None:
             size = self.moments.size(rate, self.weight, size)
-        binned, bias = binned_calibration_loss(rate, self.stated / self.weight, size, share, rule)
+        binned, bias = binned_calibration_loss(
+            rate, self.predicted / self.weight, size, share, rule
+        )
         return float(binned), float(bias)
 
 
@@ -161,10 +182,11 @@ class BinSums:
 class Measured:
     """An event in bins and regions, its calibration curve, and the losses.
 
-    outputs : original or recalibrated. judged : the rows of the curve and of the calibration loss.
-    rows, stated : of each region, its rows and the weighted sum of their outputs.
-    curve : its abscissas, rising, and its values. induced : what binning adds to the grouping loss
-        in the whole bins.
+    outputs : original or recalibrated outputs.
+    judged : the rows of the curve and of the calibration loss.
+    rows, predicted : the rows of each region, and the weighted sum of their outputs.
+    curve : the rising abscissas and the values of the calibration curve.
+    induced : what binning adds to the grouping loss in whole bins.
     calibration : the calibration loss of the bins, its bias, and what binning adds to it.
     """
 
@@ -172,10 +194,10 @@ class Measured:
     outputs: np.ndarray
     bins: np.ndarray
     judged: np.ndarray
-    parting: Parting
+    assignment: Assignment
     counts: RegionCounts
     rows: np.ndarray
-    stated: np.ndarray
+    predicted: np.ndarray
     bin_sums: BinSums
     explained: Explained
     points: CurvePoints
@@ -188,23 +210,30 @@ class Measured:
     @property
     def searched(self) -> float:
         """The share of the evaluation rows in level sets that were searched for regions."""
-        weight = np.bincount(self.parting.level, self.counts.weight)
-        searched = np.array([division.searched for _, _, division in self.parting.divisions])
+        weight = np.bincount(self.assignment.level, self.counts.weight)
+        searched = np.array([division.searched for _, _, division in self.assignment.divisions])
         return float(weight[searched].sum() / weight.sum())
+
+    @property
+    def level_rate(self) -> np.ndarray:
+        """The observed rate of each level set."""
+        level, counts = self.assignment.level, self.counts
+        return np.bincount(level, counts.hits) / np.bincount(level, counts.weight)
 
     @property
     def values(self) -> np.ndarray:
         """In the order of PARTS."""
         induced = self.induced if self.plan.whole else self.explained.induced
-        return _parts_of_loss(self.explained, induced, *self.calibration)
+        return parts_of_loss(self.explained, induced, *self.calibration)
 
 
-def _parts_of_loss(
+def parts_of_loss(
     explained: Explained, induced: Any, binned: Any, bias: Any, added: Any
 ) -> np.ndarray:
+    """The parts of the loss in the order of PARTS, from the parts of the calibration loss too."""
     with np.errstate(invalid="ignore"):
         calibration = np.asarray(binned - bias - added)
-    # outputs of 0 or 1 that were wrong, in the log score
+    # infinity minus infinity: wrong outputs of 0 or 1, by the log loss
     calibration = np.where(np.isnan(calibration), np.inf, calibration)
     debiased = explained.debiased
     parts = (debiased - induced, debiased, explained.plugin, explained.bias, induced, calibration)
@@ -214,64 +243,56 @@ def _parts_of_loss(
 def measure(event: Event, plan: GroupingPlan) -> Measured:
     """Split the rows of each bin into regions, fold by fold, and estimate the losses."""
     bins, regions = plan.bins.cells(event.outputs), event.regions(plan.regions)
-    tests = _rating_rows(event, bins, plan)
+    tests = _test_rows(event, bins, plan)
     outputs, folds, judged = event.outputs, [bins] * len(tests), np.ones(len(bins), bool)
     if plan.recalibrate:
         if not all((~test).any() for test in tests):
-            raise InputError("recalibrate", "needs two rows or more")
+            raise InputError("recalibrate", "requires two rows or more")
         curves = [event.isotonic(~test) for test in tests]
         folds = [plan.bins.cells(curve) for curve in curves]
-        outputs, bins, judged = (
-            np.select(tests, curves),
-            np.select(tests, folds),
-            np.any(tests, axis=0),
-        )
-    elif isinstance(regions, GivenRegions):  # nothing is learned: all rows are for evaluation
+        outputs, bins = np.select(tests, curves), np.select(tests, folds)
+        judged = np.any(tests, axis=0)
+    elif isinstance(regions, GivenRegions):  # nothing is learned: all rows are test rows
         tests, folds = [judged], [bins]
     kept = mask_index(judged)
     o, h, w, b = (part[kept] for part in (outputs, event.hits, event.weights, bins))
-    points = CurvePoints.of(o, h, w, b)
     c = None if event.clusters is None else event.clusters[kept]
+    points = CurvePoints.of(o, h, w, b)
     if plan.neighbours:
         curve, x, averages, noise = _neighbour_curve(o, h, w, b, plan)
     else:
         curve, x, averages, noise = local_curve(points, plan, None if c is None else (h, w, c))
-    weights, hits = event.everywhere(event.weights), event.everywhere(event.weights * event.hits)
-    known = Level(event.places, event.places[:0], weights, hits, plan.rule.name == "log", plan.seed)
-    parting = part_rows(regions, plan.features, folds, tests, known)
+    assignment = assign_rows(
+        regions, plan.features, folds, tests, _all_rows([event], plan, joint=False)
+    )
     rising = np.argsort(x, kind="stable")
     line = x[rising], curve[rising]
-    counts, rows, stated = _counts(event, parting, outputs, np.interp(outputs, *line))
-    explained = explained_loss(counts, plan.rule)
+    counted = _counts(event, assignment, outputs, np.interp(outputs, *line))
+    explained = explained_loss(counted["counts"], plan.rule)
     grouping, added = induced_losses(curve, x, averages, plan.rule)
-    sums = _bin_sums(o, h, w, b, c)
+    sums = BinSums.of_rows(b, o, h, w, c)
     binned, bias = sums.calibration(plan.rule)
-    bounds = bounds_of(curve, x, averages, binned - bias + float(explained.debiased), plan)
     return Measured(
-        event=event,
+        **counted,
         outputs=outputs,
         bins=bins,
         judged=judged,
-        parting=parting,
-        counts=counts,
-        rows=rows,
-        stated=stated,
         bin_sums=sums,
         explained=explained,
         points=points,
         curve=line,
         induced=float(grouping) - noise,
         calibration=(binned, bias, float(added) + noise),
-        bounds=bounds,
+        bounds=bounds_of(curve, x, averages, binned - bias + float(explained.debiased), plan),
         plan=plan,
     )
 
 
 def measure_joint(events: Sequence[Event], plan: GroupingPlan) -> list[Measured]:
-    """The classes of one forecast, with level sets and regions that they share (Perez-Lebel et al.
-    2023, Definition 3.1): boxes of the outputs, split into regions by all classes at once. The loss
-    is the sum over classes."""
-    first, rule = events[0], plan.rule
+    """The classes of one forecast, with shared level sets and regions (Perez-Lebel et al. 2023,
+    Definition 3.1): boxes of the outputs, split into regions by all classes at once. The loss is
+    the sum over classes."""
+    first = events[0]
     outputs, hits = (
         np.column_stack([getattr(event, name) for event in events]) for name in ("outputs", "hits")
     )
@@ -279,69 +300,86 @@ def measure_joint(events: Sequence[Event], plan: GroupingPlan) -> list[Measured]
     tests = (
         [np.ones(len(bins), bool)]
         if isinstance(regions, GivenRegions)
-        else _rating_rows(first, bins, plan)
+        else _test_rows(first, bins, plan)
     )
-    labels = np.column_stack([event.everywhere(w * event.hits) for event in events])
-    known = Level(first.places, first.places[:0], first.everywhere(w), labels, False, plan.seed)
-    parting = part_rows(regions, plan.features, [bins] * len(tests), tests, known)
+    folds = [bins] * len(tests)
+    assignment = assign_rows(
+        regions, plan.features, folds, tests, _all_rows(events, plan, joint=True)
+    )
     curve = BoxCurve.of(outputs, hits, w, bins, first.clusters)
-    whole = curve.noise(np.arange(len(bins)), bins, w, scaled=True)
-    # Regions were learned from the labels of the other fold. A curve fitted to these would deviate
-    # where regions do.
-    level = np.where(parting.region >= 0, parting.level[parting.region], -1)
-    own_curve = BoxCurve.of(outputs, hits, w, level, first.clusters)
-    seen = own_curve.noise(parting.region, level, w)  # biased downwards, and so is the bound
-    averages, judged = Averages(bins, w), np.ones(len(bins), bool)
-    found = []
+    bin_noise = curve.noise(np.arange(len(bins)), bins, w, scaled=True)
+    # Regions were learned from the labels of the other fold. A curve fitted to these labels would
+    # deviate where regions do.
+    level = np.where(assignment.region >= 0, assignment.level[assignment.region], -1)
+    fold_curve = BoxCurve.of(outputs, hits, w, level, first.clusters)
+    # biased downwards, and so is the lower bound
+    region_noise = fold_curve.noise(assignment.region, level, w)
+    averages = Averages(bins, w)
+    measured = []
     for k, event in enumerate(events):
-        o, h, c = event.outputs, event.hits, np.ascontiguousarray(curve.fitted[:, k])
-        counts, rows, stated = _counts(event, parting, o, own_curve.fitted[:, k])
-        explained = explained_loss(counts, rule)
-        sums = _bin_sums(o, h, w, bins, event.clusters)
-        grouping, added = induced_losses(c, o, averages, rule)
-        binned, bias = sums.calibration(rule)
-        place, size = np.searchsorted(sums.number, bins), sums.weight**2 / sums.squared
-        points = BoxPoints(
-            sums.stated / sums.weight,
-            sums.hits / sums.weight,
-            sums.weight,
-            size,
-            sums.number,
-            place,
-        )
+        counted = _counts(event, assignment, event.outputs, fold_curve.fitted[:, k])
+        explained = explained_loss(counted["counts"], plan.rule)
+        fitted = np.ascontiguousarray(curve.fitted[:, k])
+        grouping, added = induced_losses(fitted, event.outputs, averages, plan.rule)
+        sums = BinSums.of_rows(bins, event.outputs, event.hits, w, event.clusters)
+        points = _box_points(sums, bins)
         one = Measured(
-            event=event,
-            outputs=o,
+            **counted,
+            outputs=event.outputs,
             bins=bins,
-            judged=judged,
-            parting=parting,
-            counts=counts,
-            rows=rows,
-            stated=stated,
+            judged=np.ones(len(bins), bool),
             bin_sums=sums,
-            explained=replace(explained, induced=explained.induced - seen[k]),
+            explained=replace(explained, induced=explained.induced - region_noise[k]),
             points=points,
             curve=(points.outputs, points.rates),
-            induced=float(grouping - whole[k]),
-            calibration=(binned, bias, float(added + whole[k])),
+            induced=float(grouping - bin_noise[k]),
+            calibration=(*sums.calibration(plan.rule), float(added + bin_noise[k])),
             bounds=None,
             plan=plan,
         )
-        found.append(one)
-    return found
+        measured.append(one)
+    return measured
 
 
-def _rating_rows(event: Event, bins: np.ndarray, plan: GroupingPlan) -> list[np.ndarray]:
-    """The rows for evaluation, for each fold."""
+def _all_rows(events: Sequence[Event], plan: GroupingPlan, *, joint: bool) -> Level:
+    """All rows as one level set, with the positions of the events' rows as training rows.
+
+    joint : whether the events are the classes of one forecast.
+    """
+    first = events[0]
+    hits = [event.everywhere(event.weights * event.hits) for event in events]
+    return Level(
+        train=first.places,
+        test=first.places[:0],
+        weights=first.everywhere(first.weights),
+        hits=np.column_stack(hits) if joint else hits[0],
+        by_log=plan.rule.name == "log",
+        seed=plan.seed,
+    )
+
+
+def _box_points(sums: BinSums, bins: np.ndarray) -> BoxPoints:
+    """Each box as a point of the curve."""
+    return BoxPoints(
+        outputs=sums.predicted / sums.weight,
+        rates=sums.hits / sums.weight,
+        weight=sums.weight,
+        effective=sums.weight**2 / sums.squared,
+        level=sums.number,
+        of_row=np.searchsorted(sums.number, bins),
+    )
+
+
+def _test_rows(event: Event, bins: np.ndarray, plan: GroupingPlan) -> list[np.ndarray]:
+    """The test rows of each fold, as masks."""
     split = plan.split
     if isinstance(split, str):
         second = halves(bins, plan.seed, event.clusters)
         return [second == 0, second == 1] if split == "cross-fit" else [second == 0]
     test = split[event.places]
     if event.clusters is not None:
-        rates, learns = np.bincount(event.clusters, test), np.bincount(event.clusters, ~test)
-        if ((rates > 0) & (learns > 0)).any():
-            broken = int(((rates > 0) & (learns > 0)).sum())
+        tested, learned = np.bincount(event.clusters, test), np.bincount(event.clusters, ~test)
+        if broken := int(((tested > 0) & (learned > 0)).sum()):
             raise InputError(
                 "split",
                 "must keep clusters whole: all rows of a cluster True, or all False",
@@ -350,24 +388,10 @@ def _rating_rows(event: Event, bins: np.ndarray, plan: GroupingPlan) -> list[np.
     return [test]
 
 
-def _bin_sums(
-    o: np.ndarray, h: np.ndarray, w: np.ndarray, b: np.ndarray, clusters: np.ndarray | None
-) -> BinSums:
-    sums = BinSums.of(b, np.ones(len(b)), w, w * w, w * o, w * h)
-    if clusters is None:
-        return sums
-    return replace(
-        sums,
-        moments=ClusterMoments.of(
-            np.searchsorted(sums.number, b), clusters, w, h, len(sums.number)
-        ),
-    )
-
-
 def bounds_of(
     curve: np.ndarray, x: np.ndarray, averages: Averages, binned: float, plan: GroupingPlan
 ) -> Bounds | None:
-    """For the Brier score; see `Bounds`."""
+    """The bounds of what binning induces, for the Brier score; see `Bounds`."""
     if plan.rule is not BRIER:
         return None
     width = 1 / plan.bins.bins if isinstance(plan.bins, EqualWidth) else np.nan
@@ -375,11 +399,13 @@ def bounds_of(
 
 
 def _counts(
-    event: Event, parting: Parting, outputs: np.ndarray, curve: np.ndarray
-) -> tuple[RegionCounts, np.ndarray, np.ndarray]:
-    rated = mask_index(parting.region >= 0)
-    region, w, h, o = (part[rated] for part in (parting.region, event.weights, event.hits, outputs))
-    weight, hits, squared, sums, stated = (
+    event: Event, assignment: Assignment, outputs: np.ndarray, curve: np.ndarray
+) -> dict[str, Any]:
+    """The fields of `Measured` that count the rows of each region."""
+    rated = mask_index(assignment.region >= 0)
+    parts = (assignment.region, event.weights, event.hits, outputs)
+    region, w, h, o = (part[rated] for part in parts)
+    weight, hits, squared, sums, predicted = (
         np.bincount(region, part) for part in (w, w * h, w * w, w * curve[rated], w * o)
     )
     moments = None
@@ -387,16 +413,18 @@ def _counts(
         c = event.clusters[rated]
         of_regions = ClusterMoments.of(region, c, w, h, len(weight))
         thin = of_regions.clusters(weight) <= ONE_ROW
-        level = np.where(thin, -1, parting.level)[region]
-        moments = of_regions, ClusterMoments.of(level, c, w, h, int(parting.level[-1]) + 1)
-    return (
-        RegionCounts(parting.level, weight, hits, squared, sums / weight, moments),
-        np.bincount(region),
-        stated,
-    )
+        level = np.where(thin, -1, assignment.level)[region]
+        moments = of_regions, ClusterMoments.of(level, c, w, h, int(assignment.level[-1]) + 1)
+    return {
+        "event": event,
+        "assignment": assignment,
+        "counts": RegionCounts(assignment.level, weight, hits, squared, sums / weight, moments),
+        "rows": np.bincount(region),
+        "predicted": predicted,
+    }
 
 
-# its values, its abscissas, means over bins, and the noise
+# values and abscissas of a calibration curve, means over bins, and the noise
 Curve = tuple[np.ndarray, np.ndarray, Averages, float]
 
 
@@ -410,7 +438,9 @@ def local_curve(
     dependent : the hits, weights and clusters of rows, if rows are dependent.
     """
     curve = points.curve(points.rates, plan.rule.name == "log")
-    residuals = None if dependent is None else _residuals(points, curve, *dependent, plan.seed)
+    residuals = None
+    if dependent is not None:
+        residuals = _residuals(points, curve, *dependent, seed=plan.seed)
     noise = curve_noise(curve, points, plan.rule, residuals)
     return curve, points.outputs, Averages(points.level, points.weight), noise
 
@@ -421,14 +451,15 @@ def _residuals(
     hits: np.ndarray,
     weights: np.ndarray,
     clusters: np.ndarray,
+    *,
     seed: int,
 ) -> np.ndarray:
     """The residual of each unit of rows from the curve at each point, [points, units]."""
     unit = sampling_units(len(hits), seed, clusters)
     units, place = int(unit.max()) + 1, points.of_row
     moved = weights * (hits - curve[place]) / points.weight[place]
-    found = np.bincount(place * units + unit, moved, len(curve) * units).reshape(len(curve), units)
-    return np.asarray(found * np.sqrt(units / max(1, units - 1)))
+    sums = np.bincount(place * units + unit, moved, len(curve) * units).reshape(len(curve), units)
+    return np.asarray(sums * np.sqrt(units / max(1, units - 1)))
 
 
 def _neighbour_curve(
@@ -438,102 +469,3 @@ def _neighbour_curve(
     for end in (o <= 0, o >= 1) if plan.rule.name == "log" else ():
         curve[end] = np.average(h[end], weights=w[end]) if end.any() else 0.0
     return curve, o, Averages(b, w), 0.0
-
-
-def resampled_parts(
-    measured: Sequence[Measured], units: np.ndarray, resamples: int, seed: int
-) -> np.ndarray:
-    """PARTS summed over events, [resamples, parts], for resampled units of rows. Regions and the
-    points of the curve stay fixed. `units` has the unit of every row."""
-    size, rng = int(units.max()) + 1, np.random.default_rng(seed)
-    redraws = [_Resampler(one, units, size) for one in measured]
-    step = max(1, BATCH // max(size, *(len(one.parting.level) for one in measured)))
-    found = []
-    for first in range(0, resamples, step):
-        counts = draw_units(size, min(step, resamples - first), rng).astype(np.float64)
-        found.append(sum(redraw.parts(counts) for redraw in redraws))
-    return np.concatenate(found, axis=1).T
-
-
-class _Resampler:
-    """Sums over regions and over points of the curve, for every unit of rows."""
-
-    def __init__(self, measured: Measured, units: np.ndarray, size: int) -> None:
-        self.measured, self.rule, self.points = measured, measured.plan.rule, measured.points
-        # The bias varies much less between resamples than the plugin. Only the closed form for
-        # independent rows is recomputed.
-        known = measured.event.clusters is not None or self.rule.name != "brier"
-        found = measured.explained.bias, np.asarray(measured.calibration[1])
-        self.biases = found if known else (None, None)
-        self.averages = Averages(self.points.level, self.points.weight)
-        event, rated = measured.event, mask_index(measured.parting.region >= 0)
-        unit = units[event.places]
-        self.regions = _SumsByUnit(
-            event, rated, unit, measured.parting.region[rated], size, len(measured.parting.level)
-        )
-        self.rows = _SumsByUnit(
-            event,
-            mask_index(measured.judged),
-            unit,
-            self.points.of_row,
-            size,
-            len(self.points.weight),
-        )
-
-    def parts(self, counts: np.ndarray) -> np.ndarray:
-        points, averages = self.points, self.averages
-        known = self.measured.counts
-        kept = ~self.measured.explained.thin
-        weight, hits, squared = (part * kept for part in self.regions.drawn(counts))
-        redrawn = RegionCounts(known.level, weight, hits, squared, known.curve)
-        explained = explained_loss(redrawn, self.rule, self.biases[0])
-        weight, hits, squared = self.rows.drawn(counts)
-        rates = np.where(weight > 0, hits / np.where(weight > 0, weight, 1.0), points.rates)
-        curve = points.curve(np.clip(rates, 0, 1), self.rule.name == "log")
-        induced, added = induced_losses(curve, points.outputs, averages, self.rule)
-        total, happened, stated, squares = (
-            averages.sums(part) for part in (weight, hits, weight * points.outputs, squared)
-        )
-        some = np.where(total > 0, total, 1.0)
-        share, bin_size = (
-            total / total.sum(axis=1, keepdims=True),
-            total**2 / np.where(total > 0, squares, 1.0),
-        )
-        rate = np.clip(happened / some, 0, 1)
-        claimed = np.where(total > 0, stated / some, rate)
-        binned, bias = binned_calibration_loss(
-            rate, claimed, bin_size, share, self.rule, self.biases[1]
-        )
-        return _parts_of_loss(
-            explained,
-            induced if self.measured.plan.whole else explained.induced,
-            binned,
-            bias,
-            added,
-        )
-
-
-class _SumsByUnit:
-    """Weights, weights of hits and squared weights of rows, summed by unit and cell."""
-
-    def __init__(
-        self, event: Event, kept: Any, unit: np.ndarray, cell: np.ndarray, units: int, cells: int
-    ) -> None:
-        from scipy.sparse import csr_array
-
-        unit, w = unit[kept].astype(np.int32), event.weights
-        cell = cell.astype(np.int32)
-
-        def table(values: np.ndarray) -> Any:
-            some = np.flatnonzero(values[kept])
-            return csr_array((values[kept][some], (unit[some], cell[some])), shape=(units, cells))
-
-        self.tables = [table(w), table(w * event.hits)] + (
-            [] if (w == w[0]).all() else [table(w * w)]
-        )
-        self.scale = float(w[0])
-
-    def drawn(self, counts: np.ndarray) -> list[np.ndarray]:
-        """Sums for units that are drawn `counts` times, [B, units]."""
-        found = [counts @ table for table in self.tables]
-        return found if len(found) == 3 else [*found, found[0] * self.scale]

@@ -10,20 +10,23 @@ from typing import Any
 import numpy as np
 
 from ..data.arrays import as_array, named_columns
-from ..data.parallel import each_chunk
 from ..data.predictions import Predictions
+from ..data.work import each_chunk
 from ..errors import InputError
 
 CUTS = 255
-SAMPLE = 20_000  # rows from which the cuts of a feature are taken
+SAMPLE = 20_000  # rows that determine the cuts of a feature
 MOST_CATEGORIES = 100
-PIECE = 2**20  # values of features that are converted at a time
+PIECE = 2**20  # feature values converted at a time
 
 
 @dataclass(frozen=True, eq=False)
 class Features:
-    """Features as a matrix with a name for each column. `categories` has the value of each
-    indicator column."""
+    """Features as a matrix with a name for each column.
+
+    categories : the value of each indicator column.
+    given_cuts : the cuts of the rows that these are read like, see `form`.
+    """
 
     names: tuple[str, ...]
     values: np.ndarray
@@ -45,7 +48,7 @@ class Features:
                 raise InputError(
                     argument,
                     f"must be [rows, features] with {rows} rows",
-                    f"has shape {values.shape}",
+                    f"shape {values.shape}",
                 )
             if values.dtype.kind in "fiu":
                 return cls(tuple(f"f_{k}" for k in range(values.shape[1])), values)
@@ -57,8 +60,8 @@ class Features:
             if column.shape != (rows,):
                 raise InputError(
                     argument,
-                    f"column {name!r} needs one value per row ({rows})",
-                    f"has shape {column.shape}",
+                    f"column {name!r} must have one value per row ({rows})",
+                    f"shape {column.shape}",
                 )
             known = _category_values(column)
             for value in [None] if known is None else known:
@@ -67,7 +70,7 @@ class Features:
                 names.append(str(name))
                 parts.append(column if known is None else column == value)
         if not parts:
-            raise InputError(argument, "needs at least one column that varies")
+            raise InputError(argument, "must have at least one column")
         wide = any(part.dtype.kind in "iu" or part.dtype.itemsize == 8 for part in parts)
         return cls(
             tuple(names),
@@ -81,7 +84,7 @@ class Features:
 
     @property
     def form(self) -> Features:
-        """The same without rows: names, categories and cuts, to read other rows with."""
+        """The names, categories and cuts without rows, to read other rows by."""
         return replace(self, values=self.values[:0].copy(), given_cuts=self.cuts)
 
     def read(self, data: Any, rows: int) -> Features:
@@ -164,8 +167,8 @@ class Features:
 
 
 def _category_values(column: np.ndarray) -> list[Any] | None:
-    """The values of a column without numbers, the most frequent first. Of two values, one indicator
-    is enough."""
+    """The values of a categorical column, the most frequent first; one value if there are two, as
+    one indicator is enough; None for a column of numbers."""
     if column.dtype.kind in "fiu":
         return None
     counts: dict[Any, int] = {}

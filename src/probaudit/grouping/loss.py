@@ -1,5 +1,5 @@
-"""Grouping loss: what the model loses because rows with the same output have different
-probabilities (Perez-Lebel et al. 2023)."""
+"""Grouping loss: the loss due to rows with the same output and different probabilities (Perez-Lebel
+et al. 2023)."""
 
 from __future__ import annotations
 
@@ -20,22 +20,15 @@ from ..data.inputs import RowOptions, documents_row_options, rows_of
 from ..data.predictions import Predictions
 from ..engines.choosing import Passing, as_source
 from ..engines.good_rows import survey
-from ..errors import InputError
+from ..errors import Argument, InputError
 from ..estimate import Estimate
+from ..scoring.intervals import clopper_pearson
 from ..states.evidence import Others
-from .event_loss import (
-    PARTS,
-    Event,
-    GroupingPlan,
-    Measured,
-    mask_index,
-    measure,
-    measure_joint,
-    resampled_parts,
-)
-from .lower_bound import BRIER, CLASS_LOG, LOG, Bounds, ClusterMoments, Generator
+from .bootstrap import resampled_parts
+from .event_loss import PARTS, Event, GroupingPlan, Measured, measure, measure_joint
+from .lower_bound import BRIER, CLASS_LOG, LOG, Bounds, Generator
 from .region_counting import count_all_rows
-from .region_table import Origin, RegionTable, clopper_pearson
+from .region_table import RegionTable, region_table
 from .regions import GivenRegions, Regions, chosen_regions
 
 
@@ -62,29 +55,29 @@ class GroupingLoss:
     """The grouping loss that regions reveal, and the calibration loss. For a single event the Brier
     score is (p - y)^2; over classes it is summed.
 
-    lower_bound : explained - induced; the grouping loss is at least this (Perez-Lebel et al. 2023,
+    lower_bound : explained - induced, a lower bound of the grouping loss (Perez-Lebel et al. 2023,
         Eq. 13).
     explained : plugin - bias, the loss explained by differences between regions, without
         finite-sample bias (Proposition 4.3).
-    induced : the part of it that is due to outputs that differ within bins (see
-        `lower_bound.explained_loss`). `induced_by_bins` is all that binning adds to the grouping
-        loss, whether the regions explain it or not (Proposition C.1).
-    calibration_loss : of the outputs: the debiased loss of the bins, minus what binning adds.
-    binned_calibration_loss, calibration_bias, calibration_induced : its parts.
-    bounds : of CL_induced + GL_induced and of the squared error (Theorem C.1, Corollary C.2); for
-        the Brier score of one event.
+    induced : the part of `explained` that is due to outputs that differ within bins (see
+        `lower_bound.explained_loss`).
+    induced_by_bins : all that binning adds to the grouping loss, whether the regions explain it or
+        not (Proposition C.1).
+    calibration_loss : the debiased loss of the bins, minus what binning adds to it.
+    binned_calibration_loss, calibration_bias, calibration_induced : the parts of it.
+    bounds : bounds of CL_induced + GL_induced and of the squared error (Theorem C.1, Corollary
+        C.2), for the Brier score of one event.
     regions : groups the model misjudges, see `RegionTable`; `region_of` gives the region of each
         row, -1 if it was not used.
     thin_regions : the number of regions of one row (or one cluster), which are left out.
     searched : the share of rows in level sets with enough rows to search for regions. If it is 0, a
-        bound of 0 is no evidence; below 1, the other rows may hide any loss.
-    given_groups : whether the regions are groups known before, not learned from features.
+        bound of 0 is no evidence. If it is below 1, the other rows may hide any loss.
+    given_groups : whether the regions are known groups, not learned from features.
     recalibrated : the same after isotonic regression on the other half of the rows, if requested.
-    deviations : of the resamples behind the intervals from their mean, [resamples,
-        event_loss.PARTS].
+    deviations : of the resamples from their mean, [resamples, event_loss.PARTS].
 
-    The interval is that of the lower bound. The grouping loss itself may be larger than its upper
-    end, if the features do not reveal it.
+    The interval is for the lower bound. The grouping loss itself may exceed its upper end, if the
+    features do not reveal it.
     """
 
     lower_bound: Estimate
@@ -118,8 +111,8 @@ class GroupingLoss:
         if not self.searched:
             return f"too few rows to search for hidden groups  ({definition})"
         return (
-            f"at least {float(self.lower_bound):.6g}{span} is lost by grouping,"
-            f" {float(self.calibration_loss):.6g} by miscalibration  ({definition})"
+            f"hidden groups cost at least {float(self.lower_bound):.6g}{span},"
+            f" miscalibration {float(self.calibration_loss):.6g}  ({definition})"
         )
 
 
@@ -153,9 +146,9 @@ def grouping_loss(
         classes that are each binned by their own output (Appendix C.9); or `Full()`, the loss of
         the whole forecast (Definition 3.1), for the Brier score. With `Full()`, level sets are
         boxes of all outputs, and regions are learned from all classes at once. A regression within
-        each box removes what different outputs explain. It has squares and products of outputs if
-        the box has ten rows for each term. If the true curve is less smooth, and the features
-        predict the outputs, part of it counts as grouping loss.
+        each box removes what differences between outputs explain. It has squares and products of
+        outputs if the box has ten rows for each term. If the true curve is less smooth and the
+        features predict the outputs, part of the curve counts as grouping loss.
     score : "brier", unbiased (Proposition 4.3); or "log", minus its mean for regions that do not
         differ.
     bins : the number of bins of equal width, or `EqualWidth`, `EqualMass` or `Edges`; with
@@ -176,9 +169,9 @@ def grouping_loss(
     recalibrate : also estimate the loss after isotonic recalibration.
     interval, resamples : 95% intervals from resampled rows (or clusters, see `Predictions`), with
         the regions held fixed.
-    others : the rows of which these are a sample. They are then counted in the regions of the
-        sample, and the interval of the sample is scaled by the root of the ratio of rows. Sources
-        from `scan` with more rows than a sample are treated in this way.
+    others : all rows, if these are a sample of them. All of them are then counted in the regions of
+        the sample, and the interval of the sample is scaled by the root of the ratio of rows. This
+        is how sources from `scan` with more rows than a sample are handled.
 
     >>> from probaudit import Binary
     >>> from probaudit.simulate import neural_outputs
@@ -231,8 +224,8 @@ def grouping_loss(
 class _Estimation:
     """The rows of a grouping loss, how they are resampled, and the definition in words.
 
-    columns : the names of columns whose values are the regions. others : see `grouping_loss`.
-    resamples : None for no intervals.
+    columns : the names of the columns whose values are the regions.
+    others : see `grouping_loss`. resamples : None for no intervals.
     """
 
     predictions: Predictions
@@ -263,7 +256,7 @@ class _Estimation:
             scale = _weight_scale(self.predictions, self.others)
             counted = count_all_rows(measured, self.others, self.lens, self.columns, scale)
             if counted is not None:
-                return _of_all(measured, *counted, names, draws, words)
+                return _of_all_rows(measured, *counted, names, draws, words)
         words += f", on a sample of {len(self.predictions):,} rows"
         return _assemble(measured, names, draws, words)
 
@@ -280,11 +273,11 @@ def _check_options(*, curve: Any, induced: Any, interval: Any, resamples: int) -
 
 
 def _check_in_memory(**per_row: Any) -> None:
-    """Raise if an argument has a value for each row, though the rows are not in memory."""
+    """Raise if an argument with one value per row is given for rows that are not in memory."""
     for name, given in per_row.items():
         if given is not None:
-            rule = "one value per row needs rows in memory; name columns of a source in `scan`"
-            raise InputError(name, rule)
+            way_out = ("name columns of the source in `scan`",)
+            raise InputError(name, "requires rows in memory", way_out=way_out)
 
 
 def _split_words(choice: Regions | Partition, split: Any) -> str:
@@ -308,22 +301,22 @@ def _binning(bins: Any, joint: bool) -> Partition:
             else "must be a number, EqualWidth, EqualMass or Edges"
         )
         raise InputError("bins", rule, repr(bins))
-    found: Partition = binning
-    return found
+    level_sets: Partition = binning
+    return level_sets
 
 
 def _check_joint(rule: Generator, curve: str, recalibrate: bool) -> None:
     """Raise for options that `Full()` does not support."""
     if rule.name != "brier":
-        why = "the regression within boxes may give probabilities below 0; use Classwise()"
-        raise InputError("score", f'with Full() must be "brier": {why}', repr(rule.name))
+        # the regression within boxes may give probabilities below 0
+        way_out = ("use ", Argument("lens", "Classwise()"))
+        raise InputError("score", 'with Full() must be "brier"', repr(rule.name), way_out=way_out)
     if curve != "local":
         raise InputError("curve", 'with Full() must be "local"', repr(curve))
     if recalibrate:
-        raise InputError(
-            "recalibrate",
-            "needs a single event or Classwise(), as isotonic regression has one output",
-        )
+        # isotonic regression has one output
+        way_out = ("use a single event or ", Argument("lens", "Classwise()"))
+        raise InputError("recalibrate", "with Full() must be False", True, way_out=way_out)
 
 
 def _clusters(predictions: Predictions) -> np.ndarray | None:
@@ -332,18 +325,18 @@ def _clusters(predictions: Predictions) -> np.ndarray | None:
     if clusters is not None and len(np.unique(clusters[survey(predictions).good])) < 2:
         raise InputError(
             "clusters",
-            "must be two or more for a grouping loss: one cluster gives no variance",
+            "must be two or more for a grouping loss, as a single cluster has no variance",
         )
     return clusters
 
 
 def _weight_scale(sample: Predictions, others: Others) -> float:
-    """The factor from the weights of a sample, of which the largest is 1, to those of a plan."""
+    """The factor from the weights of a sample, whose largest is 1, to those of the plan."""
     weights = others.plan.scaled(sample.sample_weight)
     return 1.0 if weights is None else float(weights[survey(sample).good].max())
 
 
-def _of_all(
+def _of_all_rows(
     sample: list[Measured],
     measured: list[Measured],
     left_out: int,
@@ -351,7 +344,7 @@ def _of_all(
     draws: Any,
     words: str,
 ) -> GroupingLoss:
-    """The loss measured on all rows, with the resamples of the sample."""
+    """The loss of all rows (`measured`), with the resamples of the sample."""
 
     def size(one: Measured) -> float:
         return float(one.counts.weight.sum() ** 2 / one.counts.squared.sum())
@@ -381,8 +374,10 @@ def _assemble(
     words: str,
     narrower: float = 1.0,
 ) -> GroupingLoss:
-    """Sums over events as estimates, and the table of all their regions. Deviations of resamples
-    are multiplied by `narrower`."""
+    """The result: sums over events as estimates, and the table of their regions.
+
+    narrower : a factor of the deviations of resamples.
+    """
     by_event = np.stack([one.values for one in measured])
     values = by_event.sum(axis=0)
     rated, judged = int(measured[0].rows.sum()), int(measured[0].bin_sums.rows.sum())
@@ -391,19 +386,25 @@ def _assemble(
     words += f", {thin} regions of one {unit} left out" if thin else ""
     searched = float(np.mean([one.searched for one in measured]))
     words += f", {searched:.0%} of the rows searched" if searched < 1 else ""
+    deviations = None
+    if draws is not None:
+        # centred, because a resample has the bias of the rows and its own bias
+        with np.errstate(invalid="ignore"):
+            deviations = narrower * (draws - _finite_means(draws))
     estimates: dict[str, Any] = {}
-    with np.errstate(invalid="ignore"):  # a resample has the bias of the rows and its own bias
-        deviations = None if draws is None else narrower * (draws - _finite_means(draws))
     for k, (name, value) in enumerate(zip(PARTS, values, strict=True)):
-        classes = {} if names is None else dict(zip(names, by_event[:, k].tolist(), strict=True))
-        n = judged if name == "calibration_loss" else rated
-        found = Estimate(
-            value, n=n, definition=f"{name.replace('_', ' ')}, " + words, per_class=classes
+        estimates[name] = Estimate(
+            value,
+            n=judged if name == "calibration_loss" else rated,
+            definition=f"{name.replace('_', ' ')}, " + words,
+            per_class={}
+            if names is None
+            else dict(zip(names, by_event[:, k].tolist(), strict=True)),
         )
         if deviations is not None and np.isfinite(value) and np.isfinite(deviations[:, k]).any():
-            found.low, found.high = percentile(deviations[np.isfinite(deviations[:, k]), k] + value)
-        estimates[name] = found
-    table, region_of = _region_table(measured, names)
+            finite = deviations[np.isfinite(deviations[:, k]), k]
+            estimates[name].low, estimates[name].high = percentile(finite + value)
+    table, region_of = region_table(measured, names)
     single = len(measured) == 1
     binned, bias, added = np.sum([one.calibration for one in measured], axis=0).tolist()
     return GroupingLoss(
@@ -430,102 +431,24 @@ def _finite_means(draws: np.ndarray) -> np.ndarray:
     return np.asarray(np.where(finite, draws, 0.0).sum(axis=0) / np.maximum(finite.sum(axis=0), 1))
 
 
-def _region_table(
-    measured: list[Measured], names: Sequence[Any] | None
-) -> tuple[RegionTable, np.ndarray]:
-    """All groups of all events, and the group of each row for each event."""
-    first, sums, sizes, origin = 0, [], [], []
-    group_of = np.full((measured[0].event.total, len(measured)), -1)
-    for k, one in enumerate(measured):
-        event, parting, rated = one.event, one.parting, mask_index(one.parting.region >= 0)
-        region = parting.region[rated]
-        known, number = np.unique(parting.group, return_inverse=True)
-        number = number.reshape(-1)
-        level_rate = np.bincount(parting.level, one.counts.hits) / np.bincount(
-            parting.level, one.counts.weight
-        )
-        by_region = [
-            one.rows,
-            one.counts.weight,
-            one.counts.squared,
-            one.stated,
-            one.counts.weight * level_rate[parting.level],
-            one.counts.hits,
-            one.explained.by_region,
-        ]
-        sums.append(np.stack([np.bincount(number, part) for part in by_region]))
-        group_of[event.places[rated], k] = first + number[region]
-        sizes.append(_effective_rows(one, rated, number[region], sums[-1]))
-        in_one_bin = np.array_equal(parting.group, np.arange(len(number)))
-        spans = _spans(one, rated) if in_one_bin else [""] * len(known)
-        origin += [(one, int(own), k, span) for own, span in zip(known, spans, strict=True)]
-        first += len(known)
-    rows, weight, _, stated, expected, hits, loss = np.concatenate(sums, axis=1)
-
-    def origin_of(number: int) -> Origin:
-        one, own, k, span = origin[number]
-        rule, split = one.parting.rule(own), one.parting.split(own)
-        if names is None:
-            return Origin(rule, span, split=split)
-        return Origin(f"class {names[k]}: {rule}", span, names[k], split)
-
-    share = loss / loss.sum() if loss.sum() > 0 else np.zeros(len(loss))
-    table = RegionTable.of(
-        origin_of,
-        rows=rows,
-        size=np.concatenate(sizes),
-        stated=stated / weight,
-        expected=expected / weight,
-        observed=hits / weight,
-        share=share,
-    )
-    return table, group_of
-
-
-def _effective_rows(one: Measured, rated: Any, group: np.ndarray, sums: np.ndarray) -> np.ndarray:
-    """The effective number of rows of each group, for exact intervals and tests."""
-    _, weight, squared, _, _, hits, _ = sums
-    rows, event = weight**2 / squared, one.event
-    if event.clusters is None:
-        return rows
-    moments = ClusterMoments.of(
-        group, event.clusters[rated], event.weights[rated], event.hits[rated], len(weight)
-    )
-    return moments.tested_size(hits / weight, weight, rows)
-
-
-def _spans(one: Measured, rated: Any) -> list[str]:
-    """The outputs of each region's bin, in words."""
-    bins, outputs = one.bins[rated], one.outputs[rated]
-    size = 1 + max(int(bins.max()), int(one.parting.bin.max()))
-    low, high = np.full(size, np.inf), np.full(size, -np.inf)
-    np.minimum.at(low, bins, outputs)
-    np.maximum.at(high, bins, outputs)
-    spans = [
-        f"predicted {a:.3g} to {b:.3g}" if a <= b else "" for a, b in zip(low, high, strict=True)
-    ]
-    return [spans[b] for b in one.parting.bin]
-
-
 def _grouping_rates(one: Measured) -> GroupingRates:
-    parting, counts, sums = one.parting, one.counts, one.bin_sums
+    assignment, counts, sums = one.assignment, one.counts, one.bin_sums
     observed, size = counts.hits / counts.weight, counts.weight**2 / counts.squared
     if counts.moments is not None:
         size = counts.moments[0].tested_size(observed, counts.weight, size)
     low, high = clopper_pearson(observed, size)
-    level_rate = np.bincount(parting.level, counts.hits) / np.bincount(parting.level, counts.weight)
-    expected = level_rate[parting.level]
+    expected = one.level_rate[assignment.level]
     return GroupingRates(
-        sums.stated / sums.weight,
-        sums.hits / sums.weight,
-        sums.rows.astype(np.int64),
-        np.searchsorted(sums.number, parting.bin),
-        one.stated / counts.weight,
-        observed,
-        low,
-        high,
-        one.rows,
-        (expected < low) | (expected > high),
+        stated=sums.predicted / sums.weight,
+        observed=sums.hits / sums.weight,
+        rows=sums.rows.astype(np.int64),
+        region_bin=np.searchsorted(sums.number, assignment.bin),
+        region_stated=one.predicted / counts.weight,
+        region_observed=observed,
+        region_low=low,
+        region_high=high,
+        region_rows=one.rows,
+        region_differs=(expected < low) | (expected > high),
     )
 
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ..calibration.cells import effective_rows
+from ..calibration.resampling import effective_rows
 from ..choices.scores import Brier, Log
 from .calibration_curve import CurvePoints
 from .sampling_bias import Convex, Function, observed_rate_excess, shared_rate_excess
@@ -39,9 +39,9 @@ class Generator:
     def moved(
         self, rate: np.ndarray, here: np.ndarray, mean: np.ndarray, size: np.ndarray
     ) -> np.ndarray:
-        """The rate of a level set, shifted by the difference of the curve between its mean there
-        and its mean `here`, in a region. For the log score the shift is in log odds, and the curve
-        is kept away from 0 and 1."""
+        """The rate of a level set, shifted by the difference between the mean of the curve in a
+        region (`here`) and in the level set (`mean`). For the log loss the shift is in log odds,
+        and the curve is kept away from 0 and 1."""
         if self.name == "brier":
             return rate + here - mean
         room = 1 / (2 * size + 2)
@@ -51,7 +51,7 @@ class Generator:
 
 
 def _x_log(x: np.ndarray, y: np.ndarray) -> np.ndarray:
-    """x log y, which is 0 where x is."""
+    """x log y; 0 if x is 0."""
     with np.errstate(divide="ignore"):
         return np.where(x > 0, x * np.log(np.where(x > 0, y, 1.0)), 0.0)
 
@@ -84,8 +84,8 @@ CLASS_LOG = Generator("log", _X_LOG_X, lambda x, y: _x_log(x, x) - _x_log(x, y) 
 
 @dataclass(frozen=True)
 class ClusterMoments:
-    """Sums over the clusters of each cell, [m], of products of a cluster's weight and its weight of
-    hits there."""
+    """Sums over the clusters of each cell, [m], of products of the cluster's weight and its weight
+    of hits in the cell."""
 
     hit_hit: np.ndarray
     hit_weight: np.ndarray
@@ -119,7 +119,7 @@ class ClusterMoments:
     def variance(self, rate: np.ndarray, weight: np.ndarray) -> np.ndarray:
         """The variance of the rate of each cell: squared residual sums of clusters (Liang & Zeger
         1986), scaled to be unbiased if the rows of a cluster agree, and conservative if they do
-        not. If every row is a cluster, it is rate (1 - rate) / (rows - 1). It is 0 for a cell of
+        not. If each row is a cluster, it is rate (1 - rate) / (rows - 1). It is 0 for a cell of
         one cluster."""
         squares = self.hit_hit - 2 * rate * self.hit_weight + rate**2 * self.weight_weight
         some = np.where(weight > 0, weight, 1.0)
@@ -132,13 +132,13 @@ class ClusterMoments:
         """The effective number of independent rows: between the numbers of clusters and of rows."""
         variance, clusters = self.variance(rate, weight), self.clusters(weight)
         known = (variance > 0) & (rate > 0) & (rate < 1)
-        found = 1 + rate * (1 - rate) / np.where(known, variance, 1.0)
-        return np.where(known, np.clip(found, np.minimum(clusters, rows), rows), clusters)
+        size = 1 + rate * (1 - rate) / np.where(known, variance, 1.0)
+        return np.where(known, np.clip(size, np.minimum(clusters, rows), rows), clusters)
 
     def tested_size(self, rate: np.ndarray, weight: np.ndarray, rows: np.ndarray) -> np.ndarray:
-        """The same for an exact interval, reduced as few clusters leave the variance uncertain: by
-        the squared ratio of the t quantiles for the numbers of rows and of clusters (Korn &
-        Graubard 1998). At least 1."""
+        """The size for an exact interval. Few clusters leave the variance uncertain, so the size is
+        reduced by the squared ratio of the t quantiles for the numbers of rows and of clusters
+        (Korn & Graubard 1998). At least 1."""
         from scipy.special import stdtrit
 
         freedom = np.maximum(np.stack([rows, self.clusters(weight)]) - 1, 0.5)
@@ -152,7 +152,8 @@ class RegionCounts:
     weights, [..., m].
 
     curve : the mean of the calibration curve over each region, [m], if known.
-    moments : of regions and of level sets (without regions of one cluster), if rows are dependent.
+    moments : those of regions, and of level sets without regions of one cluster, if rows are
+        dependent.
     """
 
     level: np.ndarray
@@ -175,8 +176,8 @@ class Explained:
     """The explained grouping loss: the plugin estimate, its bias, and the contribution of each
     region to the plugin, [..., m].
 
-    induced : the part that is due to outputs that differ within bins, see `explained_loss`.
-    thin : regions of a single row (or cluster), which are left out: one row has no variance.
+    induced : the part due to outputs that differ within bins, see `explained_loss`.
+    thin : regions of a single row (or cluster). They are left out, as one row has no variance.
     """
 
     plugin: np.ndarray
@@ -199,11 +200,11 @@ def explained_loss(
     bias : if already known, as for resamples; else computed by `_between_bias`.
 
     If regions of a level set differ in their outputs, the calibration curve implies that they
-    differ in their rates as well. The divergence of region rates from the curve bounds the grouping
-    loss from below: E d(Q, C) >= E d(E[Q | R], E[C | R]) by Jensen's inequality, as d is convex in
-    both. It is smaller than the plugin by `induced`. Perez-Lebel et al. 2023 subtract the whole
-    variance of the curve within bins, including the part that the regions do not explain, so that
-    without any grouping loss their bound is negative by that part.
+    differ in their rates as well. The divergence of region rates from the curve is a lower bound of
+    the grouping loss: E d(Q, C) >= E d(E[Q | R], E[C | R]) by Jensen's inequality, as d is jointly
+    convex. It is smaller than the plugin by `induced`. Perez-Lebel et al. 2023 subtract the whole
+    variance of the curve within bins, including the part that the regions do not explain. Without
+    any grouping loss, their bound is negative by that part.
 
     >>> rates, counts = np.array([[0.2, 0.6]]), np.array([[10, 10]])
     >>> found = explained_loss(RegionCounts.of_counts(rates, counts), BRIER)
@@ -227,7 +228,7 @@ def explained_loss(
     level_rate = np.clip(level_hits / np.where(level_weight > 0, level_weight, 1.0), 0, 1)
     around = np.repeat(level_rate, spans, axis=-1)
     whole = np.maximum(level_weight.sum(axis=-1, keepdims=True), np.finfo(float).tiny)
-    # Within a level set, the terms by which a divergence and an h-variance differ cancel.
+    # Summed over a level set, divergences equal the h-variance.
     by_region = weight * rule.divergence(rate, np.where(kept, around, rate)) / whole
     induced = np.zeros(whole.shape[:-1])
     if counts.curve is not None:
@@ -257,7 +258,7 @@ def explained_loss(
     return Explained(by_region.sum(axis=-1), bias, induced, by_region, (counts.weight > 0) & ~kept)
 
 
-Pair = tuple[np.ndarray, np.ndarray]  # of regions, and of level sets
+Pair = tuple[np.ndarray, np.ndarray]  # values of regions, and of level sets
 
 
 def _between_bias(
@@ -271,13 +272,14 @@ def _between_bias(
 ) -> np.ndarray:
     """The sampling bias of weight times the h-variance of region rates, by level set.
 
-    Brier: weight times the variance of each region's rate, less that of the level set's
-    (Proposition 4.3), which is exact whether regions differ or not. With clusters these variances
-    are those of `ClusterMoments`. Log score: the mean of the plugin over all ways to distribute the
-    hits of the level set among its regions. Regions without a difference then contribute 0 on
-    average, however rare the event. The excess is nearly concave in the rate, so that it is
-    conservative if regions differ. With clusters, sizes are divided by the design effect, the ratio
-    of the two Brier biases.
+    Brier score: weight times the variance of each region's rate, minus that of the level set's rate
+    (Proposition 4.3). This is exact whether regions differ or not. With clusters, the variances are
+    those of `ClusterMoments`.
+
+    Log loss: the mean of the plugin over all ways to distribute the hits of the level set among its
+    regions. Regions that do not differ then contribute 0 on average, however rare the event. The
+    excess is nearly concave in the rate, so it is conservative if regions differ. With clusters,
+    sizes are divided by the design effect, the ratio of the two Brier biases.
     """
 
     starts = np.cumsum(spans) - spans
@@ -341,7 +343,7 @@ def induced_losses(
     """What binning adds to the grouping loss, E V_h[C | S_B] (Proposition C.1), and to the
     calibration loss, CL(S_B) - CL(S), which for Brier is - E V[S - C | S_B] (Proposition C.2).
 
-    curve : calibrated outputs of rows or points, perhaps resamples of them, [..., n].
+    curve : calibrated outputs of rows or points; [..., n] with resamples in front.
     """
     binned = np.clip(averages(curve), 0, 1)
     grouping = averages.overall(averages(rule.value(curve)) - rule.value(binned))
@@ -356,8 +358,8 @@ def curve_noise(
 ) -> float:
     """The part of the curve's h-variance within level sets that is noise.
 
-    For Brier it is the variance of the curve (ignoring its clipping at 0 and 1). For the log score
-    each value counts as the rate of the number of rows that would give it that variance.
+    For the Brier score it is the variance of the curve (ignoring its clipping at 0 and 1). For the
+    log loss, each value counts as the rate of as many rows as give that variance.
 
     residuals : of the rates from the curve, by independent units of rows, [points, units], if rows
         are dependent.
@@ -385,45 +387,49 @@ def curve_noise(
 
 def binned_calibration_loss(
     rates: np.ndarray,
-    stated: np.ndarray,
+    predicted: np.ndarray,
     size: np.ndarray,
     share: np.ndarray,
     rule: Generator,
     bias: np.ndarray | None = None,
 ) -> tuple[np.ndarray, np.ndarray]:
     """CL(S_B), the mean divergence of rates from mean outputs over bins, and its finite-sample
-    bias: for Brier that of Broecker (2012), for the log score its expectation if the bins are
-    calibrated, see `observed_rate_excess`.
+    bias: for the Brier score that of Broecker (2012), for the log loss its expectation if bins are
+    calibrated (`observed_rate_excess`).
 
     bias : if already known, as for resamples.
     """
-    stated = _off_the_ends(stated)
-    loss = (share * rule.divergence(rates, stated)).sum(axis=-1)
+    predicted = _off_the_ends(predicted)
+    loss = (share * rule.divergence(rates, predicted)).sum(axis=-1)
     if bias is not None:
         return loss, bias
     if rule.name != "brier":
         return loss, (
-            share * observed_rate_excess(rule.h, rates, np.maximum(size, 1.0), stated)
+            share * observed_rate_excess(rule.h, rates, np.maximum(size, 1.0), predicted)
         ).sum(axis=-1)
     # a single row has no sample variance: use that of a calibrated row
     enough = size > ONE_ROW
     excess = np.where(
-        enough, rates * (1 - rates) / (np.where(enough, size, 2.0) - 1), stated * (1 - stated)
+        enough, rates * (1 - rates) / (np.where(enough, size, 2.0) - 1), predicted * (1 - predicted)
     )
     return loss, (share * excess).sum(axis=-1)
 
 
 def _off_the_ends(means: np.ndarray) -> np.ndarray:
-    """Mean outputs, kept from rounding to 0 or 1: rows with these outputs count one by one."""
+    """Mean outputs, kept from rounding to 0 or 1. Outputs of exactly 0 and 1 are points of their
+    own."""
     return np.clip(means, np.finfo(float).tiny, np.nextafter(1, 0))
 
 
 @dataclass(frozen=True)
 class Bounds:
-    """CL_induced + GL_induced of the Brier score, and intervals that contain it (Theorem C.1): from
-    the curve, from rates alone (Corollary C.1), and from the number of equal bins. `squared_error`
-    has the lower bound of the mean squared error of the outputs by each of these (Corollary
-    C.2)."""
+    """CL_induced + GL_induced of the Brier score, and intervals that contain it (Theorem C.1).
+
+    by_curve, by_rates, by_width : the intervals from the curve, from rates alone (Corollary C.1),
+        and from the number of equal bins.
+    squared_error : a lower bound of the mean squared error of the outputs by each of the three
+        (Corollary C.2).
+    """
 
     induced: float
     by_curve: tuple[float, float]

@@ -1,7 +1,7 @@
 """Count all rows, in two passes, in the regions learned from a sample.
 
 Trees, clusters and bins are those of the sample. The first pass counts all rows at the points of
-the calibration curve: the noise in the curve of the sample would otherwise look like grouping loss,
+the calibration curve. Otherwise the noise in the sample's curve would look like grouping loss,
 however many rows there are. The second pass assigns the rows outside the sample to folds by their
 numbers, places them in regions, and adds them to the counts of the sample. All sums are integers,
 so that results are identical on every engine.
@@ -23,11 +23,12 @@ from ..engines.totals import from_ticks, in_ticks
 from ..states import Plan
 from ..states.evidence import Others
 from ..states.sampling import priority, within
+from .assignment import Assignment, Levels
 from .calibration_curve import CurvePoints
 from .event_loss import BinSums, Measured, bounds_of, local_curve
 from .features import Features, features_of
 from .lower_bound import RegionCounts, explained_loss, induced_losses
-from .regions import Division, GivenRegions, given_regions, parting
+from .regions import Division, GivenRegions, given_regions
 
 FOLD_BIT = np.uint64(31)  # the bit of a row's priority that decides its fold
 
@@ -38,12 +39,12 @@ Own = Callable[[Place | None, np.ndarray], np.ndarray]
 
 @dataclass(frozen=True, eq=False)
 class Placing:
-    """The bin and the region of each row of an event, by the division of the bin in its fold.
+    """Places the rows of an event in bins and regions, by the division of each bin in each fold.
 
-    bins, bin_count : of the outputs.
     places : for each bin of each fold, a function that gives the regions of rows; None for known
         groups.
-    starts : the number of the first region there, among all `size`. curve : see `Measured`.
+    starts : the number of the first region of each bin of each fold, among all `size`.
+    curve : see `Measured`.
     """
 
     bins: Partition
@@ -54,8 +55,8 @@ class Placing:
     curve: tuple[np.ndarray, np.ndarray]
 
     def sums(self, view: View, fold: np.ndarray, weights: np.ndarray, own_of: Own) -> np.ndarray:
-        """Of each region: rows; sums of weights, hits, squared weights, outputs and the curve, in
-        ticks. The last entry is that of rows without a region."""
+        """The rows of each region, and sums of weights, hits, squared weights, outputs and the
+        curve, in ticks. The last entry is for rows without a region."""
         level = fold * self.bin_count + self.bins.cells(view.outputs)
         region = np.full(len(level), self.size)
         # 16-bit numbers use a radix sort
@@ -107,10 +108,10 @@ def _cuts(one: Measured) -> Cuts:
 
 def _points_of_all_rows(points: CurvePoints, sums: np.ndarray) -> CurvePoints:
     """The points of a curve, from all rows."""
-    # each has a row of the sample
-    weight, squared, stated, hits = np.maximum(from_ticks(sums), np.finfo(float).tiny).T
+    # weights are positive: each point has a row of the sample
+    weight, squared, predicted, hits = np.maximum(from_ticks(sums), np.finfo(float).tiny).T
     sure = (points.outputs <= 0) | (points.outputs >= 1)
-    mean = np.clip(stated / weight, np.finfo(float).tiny, np.nextafter(1, 0))
+    mean = np.clip(predicted / weight, np.finfo(float).tiny, np.nextafter(1, 0))
     return replace(
         points,
         outputs=np.where(sure, points.outputs, mean),
@@ -147,8 +148,9 @@ def _with_all_rows(one: Measured, sums: np.ndarray) -> Measured:
 class RegionCounting:
     """The job for a block: the sums of each event over the rows that are not in the sample.
 
-    form : of the features. columns, numbers : the columns whose values are the groups, and the
-        numbers of the groups in the sample; empty for learned regions.
+    bound : of the priorities of rows in the sample. form : of the features.
+    columns, numbers : the columns whose values are the groups, and the numbers of the groups in the
+        sample; empty for learned regions.
     """
 
     plan: Plan
@@ -195,19 +197,16 @@ class RegionCounting:
 def count_all_rows(
     measured: Sequence[Measured], others: Others, lens: Lens, columns: tuple[str, ...], scale: float
 ) -> tuple[list[Measured], int] | None:
-    """What was measured on a sample, with all rows in the counts of its regions, and how many rows
-    were left out as the sample has no row of their group; or nothing, if other rows cannot be
-    placed.
+    """The measured events with all rows in the counts of the sample's regions, and the number of
+    rows left out because the sample has no row of their group; None if other rows cannot be placed.
 
-    columns : the names of columns whose values are the groups, if they are. scale : from the
-        sample's weights to the plan's.
+    columns : the names of the columns whose values are the groups; empty for learned regions.
+    scale : the factor from the sample's weights to the plan's.
     """
-    choice = measured[0].event.regions(measured[0].plan.regions)
+    plan = measured[0].plan
+    choice = measured[0].event.regions(plan.regions)
     given = isinstance(choice, GivenRegions)
-    plan, divisions = (
-        measured[0].plan,
-        [division for one in measured for _, _, division in one.parting.divisions],
-    )
+    divisions = [division for one in measured for _, _, division in one.assignment.divisions]
     if plan.recalibrate or plan.neighbours or not isinstance(plan.split, str):
         return None
     if not columns if given else any(division.place is None for division in divisions):
@@ -227,20 +226,17 @@ def count_all_rows(
     )
     totals = others.total(job)
     parts = zip(measured, laid_out, totals, strict=True)
-    found = [
+    counted = [
         _with_counts(one, levels, placing, total, scale) for one, (levels, placing), total in parts
     ]
-    return found, int(totals[0][-1, 0])
-
-
-Levels = list[tuple[int, int, Division]]
+    return counted, int(totals[0][-1, 0])
 
 
 def _laid_out(one: Measured, choice: object) -> tuple[Levels, Placing]:
-    """All bins of all folds, with numbers for all possible regions. A bin without rows of the
+    """All bins of all folds, and the numbers of all possible regions. A bin without rows of the
     sample is one region."""
     bins = one.plan.bins.placed(one.event.outputs)
-    known = {(fold, cell): division for fold, cell, division in one.parting.divisions}
+    known = {(fold, cell): division for fold, cell, division in one.assignment.divisions}
     empty = next(iter(known.values())) if isinstance(choice, GivenRegions) else Division.unsplit(0)
     folds = 1 + max(fold for fold, _ in known)
     levels = [
@@ -257,17 +253,17 @@ def _with_counts(
     one: Measured, levels: Levels, placing: Placing, total: np.ndarray, scale: float
 ) -> Measured:
     """The counts of the sample and of all other rows, for regions with rows."""
-    old, counts = one.parting, one.counts
+    old, counts = one.assignment, one.counts
     fold, cell = np.array([(fold, cell) for fold, cell, _ in old.divisions]).T
     index = placing.starts[(fold * placing.bin_count + cell)[old.level]] + old.own
     sums = np.column_stack([total[:-1, 0], from_ticks(total[:-1, 1:])])
     w, o = one.event.weights, one.outputs
     rated = old.region >= 0
     curve = np.bincount(old.region[rated], (w * np.interp(o, *one.curve))[rated], len(index))
-    known = (one.rows, counts.weight, counts.hits, counts.squared * scale, one.stated, curve)
+    known = (one.rows, counts.weight, counts.hits, counts.squared * scale, one.predicted, curve)
     sums[index] += np.column_stack([known[0], *(part * scale for part in known[1:])])
     kept = np.flatnonzero(sums[:, 1])
-    rows, weight, hits, squared, stated, curve = sums[kept].T
+    rows, weight, hits, squared, predicted, curve = sums[kept].T
     level = np.searchsorted(placing.starts, kept, side="right") - 1
     own = kept - placing.starts[level]
     place = np.zeros(placing.size, np.int64)
@@ -275,15 +271,15 @@ def _with_counts(
     region = np.where(old.region >= 0, place[index[old.region]], -1)
     choice = one.event.regions(one.plan.regions)
     used, level = np.unique(level, return_inverse=True)
-    divided = parting(region, level.reshape(-1), own, [levels[i] for i in used], choice)
+    divided = Assignment.of(region, level.reshape(-1), own, [levels[i] for i in used], choice)
     found = RegionCounts(divided.level, weight, np.minimum(hits, weight), squared, curve / weight)
-    bins = BinSums.of(divided.bin, rows, weight, squared, stated, hits)
+    bins = BinSums.of(divided.bin, rows, weight, squared, predicted, hits)
     return replace(
         one,
-        parting=divided,
+        assignment=divided,
         counts=found,
         rows=rows.astype(np.int64),
-        stated=stated,
+        predicted=predicted,
         bin_sums=bins,
         explained=explained_loss(found, one.plan.rule),
         calibration=(*bins.calibration(one.plan.rule), one.calibration[2]),

@@ -3,43 +3,31 @@ predicted probabilities, at a controlled false discovery rate."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
 
+from ..scoring.intervals import clopper_pearson
+from .event_loss import Measured, mask_index
+from .lower_bound import ClusterMoments
+
 LEVEL = 0.95
 SHOWN = 10
 
 
-def clopper_pearson(rate: np.ndarray, size: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """The exact 95% interval of a probability from the rate of an event among rows (Clopper &
-    Pearson 1934).
-
-    >>> [float(end.round(4)[0]) for end in clopper_pearson(np.array([0.1]), np.array([20]))]
-    [0.0123, 0.317]
-    """
-    from scipy.special import betaincinv
-
-    hits, misses, tail = rate * size, (1 - rate) * size, (1 - LEVEL) / 2
-    some, short = hits > 1e-9, misses > 1e-9
-    low = np.where(some, betaincinv(np.where(some, hits, 1.0), misses + 1, tail), 0.0)
-    high = np.where(short, betaincinv(hits + 1, np.where(short, misses, 1.0), 1 - tail), 1.0)
-    return low, high
-
-
-def binomial_test(rate: np.ndarray, size: np.ndarray, stated: np.ndarray) -> np.ndarray:
-    """The p-value of a binomial test of the predicted probability: twice the smaller tail. If the
-    predicted probabilities of rows differ, their sum varies less than a binomial count, so that the
-    test is conservative.
+def binomial_test(rate: np.ndarray, size: np.ndarray, predicted: np.ndarray) -> np.ndarray:
+    """The p-value of a binomial test of the predicted probability: twice the smaller tail. If rows
+    have different probabilities, the count of hits varies less than a binomial count, so the test
+    is conservative.
 
     >>> binomial_test(np.array([0.8]), np.array([10]), np.array([0.5])).round(4)
     array([0.1094])
     """
     from scipy.special import betainc
 
-    hits, misses, p = rate * size, (1 - rate) * size, np.clip(stated, 0, 1)
+    hits, misses, p = rate * size, (1 - rate) * size, np.clip(predicted, 0, 1)
     some, short = hits > 1e-9, misses > 1e-9
     at_least = np.where(some, betainc(np.where(some, hits, 1.0), misses + 1, p), 1.0)
     at_most = np.where(short, 1 - betainc(hits + 1, np.where(short, misses, 1.0), p), 1.0)
@@ -63,17 +51,17 @@ def false_discovery(p_values: np.ndarray) -> np.ndarray:
 class Region(NamedTuple):
     """One region in plain values.
 
-    number : of the region in `GroupingLoss.region_of`. outputs : the bin of outputs, if the region
-        lies in one.
-    stated, observed : mean predicted probability, and observed frequency with its 95% interval
-        (Clopper-Pearson).
-    expected : the observed frequency in the whole bins. differs : whether it lies outside the
-        interval.
-    q_value : the lowest false discovery rate at which `stated` is detected to be wrong.
+    number : its number in `GroupingLoss.region_of`.
+    outputs : its bin of outputs in words, if it lies in one bin.
+    stated, observed : the mean predicted probability, and the observed frequency with its 95%
+        interval (Clopper-Pearson).
+    expected : the observed frequency in whole bins.
+    differs : whether `expected` lies outside the interval.
+    q_value : the lowest false discovery rate at which the predicted probability is rejected.
     verdict : "over-confident", "under-confident", or "" if not significant (q_value above 0.05).
-    share : of the plugin grouping loss.
-    of_class : the class whose probability it is about; None for a single event.
-    split : False if the region is a whole level set, in which no regions were found.
+    share : its share of the plugin grouping loss.
+    of_class : the class whose probability is judged; None for a single event.
+    split : False if the region is a whole level set.
     """
 
     number: int
@@ -105,8 +93,8 @@ class Origin(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class RegionTable:
-    """Regions, those with the largest share of the loss first. Each is evaluated on rows that it
-    was not learned from."""
+    """Regions, sorted by their share of the loss, the largest first. Each is evaluated on rows that
+    it was not learned from."""
 
     number: np.ndarray
     origin: Callable[[int], Origin]
@@ -212,3 +200,86 @@ class RegionTable:
         return "\n".join(
             lines + ([f"... and {len(self) - SHOWN:,} more"] if len(self) > SHOWN else [])
         )
+
+
+def region_table(
+    measured: Sequence[Measured], names: Sequence[Any] | None
+) -> tuple[RegionTable, np.ndarray]:
+    """All groups of all events, and the group of each row for each event, [rows, events].
+
+    names : the class of each event; None for a single event.
+    """
+    first, sums, sizes, origin = 0, [], [], []
+    group_of = np.full((measured[0].event.total, len(measured)), -1)
+    for k, one in enumerate(measured):
+        assignment, rated = one.assignment, mask_index(one.assignment.region >= 0)
+        known, number = np.unique(assignment.group, return_inverse=True)
+        number = number.reshape(-1)
+        group = number[assignment.region[rated]]
+        sums.append(_group_sums(one, number))
+        sizes.append(_effective_rows(one, rated, group, sums[-1]))
+        group_of[one.event.places[rated], k] = first + group
+        in_one_bin = np.array_equal(assignment.group, np.arange(len(number)))
+        spans = _spans(one, rated) if in_one_bin else [""] * len(known)
+        origin += [(one, int(own), k, span) for own, span in zip(known, spans, strict=True)]
+        first += len(known)
+    rows, weight, _, predicted, expected, hits, loss = np.concatenate(sums, axis=1)
+
+    def origin_of(number: int) -> Origin:
+        one, own, k, span = origin[number]
+        rule, split = one.assignment.rule(own), one.assignment.split(own)
+        if names is None:
+            return Origin(rule, span, split=split)
+        return Origin(f"class {names[k]}: {rule}", span, names[k], split)
+
+    table = RegionTable.of(
+        origin_of,
+        rows=rows,
+        size=np.concatenate(sizes),
+        stated=predicted / weight,
+        expected=expected / weight,
+        observed=hits / weight,
+        share=loss / loss.sum() if loss.sum() > 0 else np.zeros(len(loss)),
+    )
+    return table, group_of
+
+
+def _group_sums(one: Measured, number: np.ndarray) -> np.ndarray:
+    """Sums over the regions of each group: rows, weights, squared weights, outputs, hits expected
+    from the rates of level sets, hits, and explained loss, [7, groups]. `number` is the group of
+    each region."""
+    by_region = [
+        one.rows,
+        one.counts.weight,
+        one.counts.squared,
+        one.predicted,
+        one.counts.weight * one.level_rate[one.assignment.level],
+        one.counts.hits,
+        one.explained.by_region,
+    ]
+    return np.stack([np.bincount(number, part) for part in by_region])
+
+
+def _effective_rows(one: Measured, rated: Any, group: np.ndarray, sums: np.ndarray) -> np.ndarray:
+    """The effective number of rows of each group, for exact intervals and tests."""
+    _, weight, squared, _, _, hits, _ = sums
+    rows, event = weight**2 / squared, one.event
+    if event.clusters is None:
+        return np.asarray(rows)
+    moments = ClusterMoments.of(
+        group, event.clusters[rated], event.weights[rated], event.hits[rated], len(weight)
+    )
+    return moments.tested_size(hits / weight, weight, rows)
+
+
+def _spans(one: Measured, rated: Any) -> list[str]:
+    """The range of outputs in the bin of each region, in words."""
+    bins, outputs = one.bins[rated], one.outputs[rated]
+    size = 1 + max(int(bins.max()), int(one.assignment.bin.max()))
+    low, high = np.full(size, np.inf), np.full(size, -np.inf)
+    np.minimum.at(low, bins, outputs)
+    np.maximum.at(high, bins, outputs)
+    spans = [
+        f"predicted {a:.3g} to {b:.3g}" if a <= b else "" for a, b in zip(low, high, strict=True)
+    ]
+    return [spans[b] for b in one.assignment.bin]

@@ -1,11 +1,10 @@
-"""Regions: partitions of the rows of a level set by their features (Perez-Lebel et al. 2023,
-Sections 4.2 and 4.4, Appendix D)."""
+"""Choices of regions: how the rows of a level set are split by their features (Perez-Lebel et al.
+2023, Sections 4.2 and 4.4, Appendix D)."""
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, ClassVar, NamedTuple
@@ -14,24 +13,28 @@ import numpy as np
 
 from ..choices.partitions import Partition
 from ..data.arrays import is_missing, named_columns, value_name
-from ..data.parallel import default_threads
 from ..data.predictions import Predictions
-from ..errors import InputError
+from ..errors import Argument, InputError
 from .features import Features, features_of
 
 WHOLE = "all"  # the rule of a region that is a whole level set
-
-LEAST_ROWS = 5  # on each side, if a level set with too few rows for `region_ratio` is split once
+# rows on each side, if a level set has too few rows for `region_ratio` and is split once
+LEAST_ROWS = 5
 
 
 class Level(NamedTuple):
-    """The rows of a level set: those to learn regions from, those to split, and, for all rows,
-    weights and hits."""
+    """The rows of a level set.
+
+    train, test : the rows to learn regions from, and the rows to split.
+    weights, hits : of all rows. The hits of a row are its weight or 0; for several classes they
+        are [rows, classes].
+    by_log : whether trees are grown by the log loss instead of the Brier score.
+    """
 
     train: np.ndarray
     test: np.ndarray
     weights: np.ndarray
-    hits: np.ndarray  # the weight of the row, or 0; of several classes, [rows, classes]
+    hits: np.ndarray
     by_log: bool
     seed: int
 
@@ -39,10 +42,13 @@ class Level(NamedTuple):
 class Division(NamedTuple):
     """A level set divided into regions.
 
-    region : of each row to split, numbered from 0. rule : of each region, in words.
-    place : gives the region of other rows, by their places among features of the same form; None
-        if unknown. size : the largest possible number of regions.
+    region : the region of each test row, numbered from 0.
+    rule : a function that describes a region in words.
+    place : a function that gives the regions of other rows, from features and row positions; None
+        if other rows cannot be placed.
+    size : the largest possible number of regions.
     searched : whether there were enough rows to search for regions.
+    split : False if the level set stayed whole.
     """
 
     region: np.ndarray
@@ -50,16 +56,16 @@ class Division(NamedTuple):
     place: Callable[[Features, np.ndarray], np.ndarray] | None = None
     size: int = 0
     searched: bool = True
-    split: bool = True  # False if the level set stayed whole
+    split: bool = True
 
     @classmethod
     def unsplit(cls, rows: int, *, searched: bool = False) -> Division:
         """The whole level set as a single region."""
         region = np.zeros(rows, np.int64)
-        return cls(region, lambda _: WHOLE, _nowhere_else, 1, searched=searched, split=False)
+        return cls(region, lambda _: WHOLE, _single_region, 1, searched=searched, split=False)
 
 
-def _nowhere_else(features: Features, rows: np.ndarray) -> np.ndarray:
+def _single_region(features: Features, rows: np.ndarray) -> np.ndarray:
     return np.zeros(len(rows), np.int64)
 
 
@@ -92,14 +98,14 @@ class Nearest:
 
 
 class Regions(ABC):
-    """A way to divide the rows of each level set. To write one, subclass and implement `divide`.
-    Level sets are divided in several threads; shared data can be computed in `prepare`."""
+    """A way to divide the rows of each level set. To define your own, subclass and implement
+    `divide`. Level sets are divided in several threads; compute shared data in `prepare`."""
 
     def prepare(self, features: Features) -> None:  # noqa: B027
         """Called once, before any level set is divided."""
 
     def words(self) -> str:
-        """A plain-English description; the code of the choice unless a subclass has one."""
+        """A description in plain English; by default, the code of the choice."""
         return repr(self)
 
     @abstractmethod
@@ -109,14 +115,13 @@ class Regions(ABC):
 
 @dataclass(frozen=True)
 class TreeRegions(Regions):
-    """The leaves of a decision tree for the event, grown by the chosen score: at most one leaf for
-    each `ratio` rows, with about as many rows or more. Splits are at up to 255 values of each
-    feature.
+    """The leaves of a decision tree for the event, grown by the chosen score, with about `ratio`
+    rows or more in each leaf. Splits are at up to 255 values of each feature.
 
-    A level set with too few rows for three such regions is split once, into regions of two fifths
-    of the rows or more with at least 5 rows each. (Two halves would need a feature with a cut at
-    its median.) If no feature allows that, as with an indicator that is rarely 1, it is split once
-    into regions of 5 rows or more.
+    A level set with too few rows for three such regions is split once, into regions that have at
+    least 5 rows and two fifths of all. (Two halves would need a feature with a cut at its median.)
+    If no feature allows that, such as an indicator that is rarely 1, it is split once into regions
+    of 5 rows or more.
     """
 
     ratio: float = 30
@@ -143,9 +148,9 @@ class TreeRegions(Regions):
             return Division.unsplit(len(level.test))
         tree, possible = _grown(features, level, least), True
         if len(tree) == 1:
-            seen, weights = features.codes[level.train], level.weights[level.train]
-            if not _can_split(seen, weights, least):
-                possible = _can_split(seen, weights, self.fallback)
+            codes, weights = features.codes[level.train], level.weights[level.train]
+            if not _can_split(codes, weights, least):
+                possible = _can_split(codes, weights, self.fallback)
                 tree = _first_split(_grown(features, level, self.fallback)) if possible else tree
         leaves = Leaves(tree)
         region, rule = leaves(features, level.test), partial(_path, features, tree)
@@ -171,14 +176,14 @@ def _first_split(tree: np.ndarray) -> np.ndarray:
 
 
 def _stump_least(level: Level) -> float:
-    """For one split: two fifths of the rows, and at least LEAST_ROWS."""
+    """The least number of rows for one split: two fifths of them, and at least LEAST_ROWS."""
     few = min(len(level.train), len(level.test)) < 2 * LEAST_ROWS
     return float(len(level.train)) if few else max(0.4 * len(level.train), LEAST_ROWS)
 
 
 @dataclass(frozen=True)
 class StumpRegions(TreeRegions):
-    """Two regions by one feature, each with at least two fifths of the rows: for diagrams."""
+    """Two regions by one feature, each with at least two fifths of the rows; for diagrams."""
 
     fallback: ClassVar[float] = np.inf
 
@@ -235,10 +240,10 @@ class Side:
 
 @dataclass(frozen=True)
 class BalancedStump(Regions):
-    """Two halves of the learning rows, split at the median of the most informative feature:
+    """Two halves of the training rows, split at the median of the most informative feature:
     scikit-learn's tree with half of the rows in each leaf, as in Perez-Lebel et al. 2023 (Figures 5
-    to 8, Appendix D). A feature with ties at its median cannot give halves. The seed decides
-    between equally good features."""
+    to 8, Appendix D). A feature with ties at its median cannot give halves. The seed breaks ties
+    between features."""
 
     def words(self) -> str:
         return "two halves by one feature"
@@ -284,7 +289,7 @@ def _path(features: Features, tree: np.ndarray, leaf: int) -> str:
 
 @dataclass(frozen=True)
 class KMeansRegions(Regions):
-    """K-means clusters of the features, which ignore the event."""
+    """K-means clusters of the features. They do not depend on the event."""
 
     clusters: int = 2
 
@@ -313,7 +318,7 @@ class KMeansRegions(Regions):
 
 
 def _hashable_value(value: Any) -> Any:
-    """A value in the form that samples keep: missing values are equal, dates are text."""
+    """A value in the form that samples store: missing values are equal, dates are text."""
     if is_missing(value):
         return None
     return value if isinstance(value, (str, int, float, list, dict, set)) else str(value)
@@ -321,11 +326,13 @@ def _hashable_value(value: Any) -> Any:
 
 @dataclass(frozen=True, eq=False)
 class GivenRegions(Regions):
-    """Known groups: the number of each row's group, and the name of each. Nothing is learned."""
+    """Known groups: the number of each row's group, and the name of each group. Nothing is learned.
+
+    numbers : the number of each group, by the values of its columns.
+    """
 
     groups: np.ndarray
     names: Sequence[str]
-    # by the values of columns
     numbers: Mapping[tuple[Any, ...], int] = field(default_factory=dict, repr=False)
 
     @classmethod
@@ -360,7 +367,7 @@ class GivenRegions(Regions):
 def given_regions(
     names: Sequence[str], predictions: Predictions, features: Any = None
 ) -> GivenRegions:
-    """The combinations of values of the named columns, of the rows or of their features."""
+    """Groups by the values of the named columns, of the rows or of their features."""
     rows, features = len(predictions), features_of(predictions) if features is None else features
     columns = dict(predictions.columns or {}) | (named_columns(features, "features") or {})
     missing = [name for name in names if name not in columns]
@@ -375,8 +382,8 @@ def given_regions(
         if column.shape != (rows,):
             raise InputError(
                 "regions",
-                f"column {name!r} needs one value per row ({rows})",
-                f"has shape {column.shape}",
+                f"column {name!r} must have one value per row ({rows})",
+                f"shape {column.shape}",
             )
     return GivenRegions.of_columns(chosen)
 
@@ -406,121 +413,10 @@ def chosen_regions(
     choice = regions if isinstance(regions, Regions) else named[regions]
     if isinstance(choice, GivenRegions):
         if choice.groups.shape != (rows,):
-            raise InputError(
-                "regions", f"needs one group per row ({rows})", f"has shape {choice.groups.shape}"
-            )
+            rule = f"must have one group per row ({rows})"
+            raise InputError("regions", rule, f"shape {choice.groups.shape}")
         return choice, Features.none(rows)
     if features is None:
-        raise InputError("features", "are needed to learn regions; pass them, or names of columns")
+        way_out = ("pass features, or names of columns as ", Argument("regions"))
+        raise InputError("features", "are required to learn regions", way_out=way_out)
     return choice, Features.of(features, rows)
-
-
-@dataclass(frozen=True, eq=False)
-class Parting:
-    """Rows in regions, which are numbered across all level sets in rising order.
-
-    region : of each row; -1 for a row used only for learning.
-    level, bin, group : of each region. Known groups span bins; otherwise every region is a group.
-    rule : of each group, in words. split : False for a group that is a whole level set.
-    divisions : of each level set, its fold, its bin and its division. own : the number of each
-        region within its level set.
-    """
-
-    region: np.ndarray
-    level: np.ndarray
-    bin: np.ndarray
-    group: np.ndarray
-    rule: Callable[[int], str]
-    own: np.ndarray
-    divisions: Sequence[tuple[int, int, Division]]
-    split: Callable[[int], bool]
-
-
-def halves(bins: np.ndarray, seed: int, clusters: np.ndarray | None = None) -> np.ndarray:
-    """The half, 0 or 1, of each row. The rows of every bin are shuffled and split; an odd row goes
-    to half 0. Clusters stay whole, and both halves have about as many rows."""
-    rng = np.random.default_rng(seed)
-    if clusters is not None:
-        sizes = np.bincount(clusters)
-        order = np.lexsort((rng.permutation(len(sizes)), -sizes))
-        order = order[sizes[order] > 0]
-        half_of = np.zeros(len(sizes), np.int64)
-        # the largest are paired
-        half_of[order] = np.tile([0, 1, 1, 0], len(order) // 4 + 1)[: len(order)]
-        return half_of[clusters]
-    order = rng.permutation(len(bins))
-    order = order[np.argsort(bins[order], kind="stable")]
-    sizes = np.bincount(bins)
-    place = np.arange(len(bins)) - np.repeat(np.cumsum(sizes) - sizes, sizes)
-    found = np.empty(len(bins), np.int64)
-    found[order] = place >= np.repeat((sizes + 1) // 2, sizes)
-    return found
-
-
-def part_rows(
-    choice: Regions,
-    features: Features,
-    bins: Sequence[np.ndarray],
-    test: Sequence[np.ndarray],
-    rows: Level,
-) -> Parting:
-    """Divide the rows of each bin into regions, for every fold.
-
-    bins, test : for each fold, the bin of each row, and whether the row is to be split.
-
-    rows : `train` holds the place of each row among those of the features.
-    """
-    places, jobs = rows.train, []
-    for fold, (cells, tested) in enumerate(zip(bins, test, strict=True)):
-        order = np.argsort(2 * cells + tested, kind="stable")
-        ends = np.searchsorted((2 * cells + tested)[order], np.arange(2 * int(cells.max()) + 3))
-        for cell in np.flatnonzero(ends[2::2] > ends[1:-1:2]):
-            learning, splitting = (
-                order[ends[2 * cell] : ends[2 * cell + 1]],
-                order[ends[2 * cell + 1] : ends[2 * cell + 2]],
-            )
-            jobs.append(
-                (
-                    fold,
-                    int(cell),
-                    splitting,
-                    rows._replace(train=places[learning], test=places[splitting]),
-                )
-            )
-    choice.prepare(features)
-    with ThreadPoolExecutor(default_threads()) as pool:
-        divisions = list(pool.map(lambda job: choice.divide(features, job[3]), jobs))
-    region, owns, first = np.full(len(places), -1), [], 0
-    for (_, _, splitting, _), division in zip(jobs, divisions, strict=True):
-        known, place = np.unique(division.region, return_inverse=True)
-        region[splitting] = first + place.reshape(-1)
-        owns.append(known)
-        first += len(known)
-    level = np.repeat(np.arange(len(jobs)), [len(known) for known in owns])
-    levels = [
-        (fold, cell, division) for (fold, cell, _, _), division in zip(jobs, divisions, strict=True)
-    ]
-    return parting(region, level, np.concatenate(owns), levels, choice)
-
-
-def parting(
-    region: np.ndarray,
-    level: np.ndarray,
-    own: np.ndarray,
-    divisions: Sequence[tuple[int, int, Division]],
-    choice: Regions,
-) -> Parting:
-    """Rows in regions, from the level sets of regions and their numbers within these."""
-    bins = np.array([cell for _, cell, _ in divisions])[level]
-    if isinstance(choice, GivenRegions):
-        return Parting(
-            region, level, bins, own, choice.names.__getitem__, own, divisions, lambda _: True
-        )
-
-    def rule(number: int) -> str:
-        return divisions[level[number]][2].rule(int(own[number]))
-
-    def split(number: int) -> bool:
-        return divisions[level[number]][2].split
-
-    return Parting(region, level, bins, np.arange(len(own)), rule, own, divisions, split)

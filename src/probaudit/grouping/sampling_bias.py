@@ -1,7 +1,7 @@
 """The sampling bias of a convex function of an observed rate, for functions other than the square.
 
 For h(x) = x^2 the unbiased estimate of Proposition 4.3 (Perez-Lebel et al. 2023) is exact. For the
-log score no unbiased estimate exists, and the jackknife leaves half of the bias if events are rare.
+log loss no unbiased estimate exists, and the jackknife leaves half of the bias if events are rare.
 Here the bias (the "excess") is computed under a null hypothesis.
 """
 
@@ -48,9 +48,8 @@ def shared_rate_excess(
     """E h(X / size) - h(hits / rows), if `size` of `rows` rows are drawn without replacement and
     `hits` of all are hits.
 
-    That is the mean of h over regions of a level set that do not differ, given the hits of the
-    level set: X is then hypergeometric, whatever the true rate. Fractional numbers (effective rows)
-    are interpolated.
+    This is the mean excess of regions that do not differ, given the hits of their level set: X is
+    then hypergeometric, whatever the true rate. Fractional numbers of rows are interpolated.
 
     >>> entropy = Convex(lambda x: x * x, lambda x: 2 + 0 * x, lambda x: 0 * x, lambda x: 0 * x)
     >>> found = shared_rate_excess(entropy, np.array([20.0]), np.array([5.0]), np.array([8.0]))
@@ -85,26 +84,26 @@ def known_rate_excess(h: Convex, rate: np.ndarray, size: np.ndarray) -> np.ndarr
 
 
 def observed_rate_excess(
-    h: Convex, rate: np.ndarray, size: np.ndarray, claimed: np.ndarray
+    h: Convex, rate: np.ndarray, size: np.ndarray, predicted: np.ndarray
 ) -> np.ndarray:
-    """An estimate of E h(X / size) - h(E X / size) from an observed rate, for the log score: nearly
+    """An estimate of E h(X / size) - h(E X / size) from an observed rate, for the log loss: nearly
     unbiased if the predicted rate is right.
 
     The excess at the observed rate is too small on average, as it is concave in the rate. The
     shortfall at the predicted rate is added. If the predicted rate is wrong, the excess is too
     large, by at most 0.3 / size.
     """
-    rate, size, claimed = np.broadcast_arrays(rate, size, claimed)
-    lacking = (1 - claimed) * _lacking(size * claimed)
+    rate, size, predicted = np.broadcast_arrays(rate, size, predicted)
+    shortfall = (1 - predicted) * _shortfall_at(size * predicted)
     if h.both_ends:
-        lacking = lacking + claimed * _lacking(size * (1 - claimed))
-    return known_rate_excess(h, rate, size).reshape(rate.shape) + lacking / size
+        shortfall = shortfall + predicted * _shortfall_at(size * (1 - predicted))
+    return known_rate_excess(h, rate, size).reshape(rate.shape) + shortfall / size
 
 
 FEW_EVENTS = 12.0  # expected number of events above which there is no shortfall
 
 
-def _lacking(expected: np.ndarray) -> np.ndarray:
+def _shortfall_at(expected: np.ndarray) -> np.ndarray:
     """The mean shortfall of the excess of X log X, if computed at X instead of E X, for a Poisson
     count X."""
     return np.interp(expected, *_shortfall())

@@ -81,9 +81,9 @@ def kernel(function: F) -> F:
 def inline(function: F) -> F:
     """Compile a helper that only other kernels call, and that allocates nothing.
 
-    It borrows the arrays it is given: without `_nrt=False` every call would count references, with
-    an atomic operation for each array of each tuple. `forceinline` spares passing those tuples
-    through memory.
+    It borrows its arrays: without `_nrt=False` every call would count references, with an atomic
+    operation for each array of each tuple. `forceinline` avoids passing those tuples through
+    memory.
     """
     return numba.njit(
         nogil=True,

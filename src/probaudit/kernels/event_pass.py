@@ -1,4 +1,4 @@
-"""All events of a row in one look: each class, and whether the true class is among the most
+"""The grids of all events in one pass: each class, and whether the true class is among the k most
 probable."""
 
 from __future__ import annotations
@@ -9,35 +9,35 @@ import numpy as np
 
 from .compiling import allocator, inline, kernel
 from .elementary import exp
-from .gridding import offset_tick
+from .grid_cells import offset_tick
 from .narrow import load_columns
 from .sixteen import ROWS, largest_ten
 from .tallies import TILE, cell_of
 from .vectors import add_four, add_two
 
-TURNS = 8  # classes whose rows are added in turn
+TURNS = 8  # classes whose rows are added alternately
 
 
 class Grids(NamedTuple):
-    """The grids of events, int64. Of no classes, or no ranks, if these are not wanted."""
+    """The grids of events, int64; without classes, or without ranks, if these are not wanted."""
 
     # [K, G, 2] by the probability of each class: rows, and distances from the middle of the cell
     lines: np.ndarray
     hits: np.ndarray  # [K, G] rows of that class
     ranks: np.ndarray  # k, rising: the event that the true class is among the k most probable
-    # [ranks, G, 4] rows, distances, hits and nothing: a row needs but one line of a cache
+    # [ranks, G, 4] rows, distances, hits and padding, so that a row needs only one cache line
     rank_lines: np.ndarray
 
 
 class Room(NamedTuple):
-    """A tile of rows, and room to work on it."""
+    """A tile of rows, and scratch space."""
 
     table: np.ndarray  # [K, TILE] the outputs of each class
-    strip: np.ndarray  # [K, ROWS] those of a few rows
+    strip: np.ndarray  # [K, ROWS] those of sixteen rows
     labels: np.ndarray
-    rank: np.ndarray  # how many classes stand before the true one
+    rank: np.ndarray  # how many classes rank before the true one
     truth: np.ndarray  # the true class's output
-    top: np.ndarray  # [k, TILE] the k largest outputs, falling
+    top: np.ndarray  # [k, TILE] the k largest outputs, in falling order
     total: np.ndarray
     cell: np.ndarray
     flags: np.ndarray
@@ -74,7 +74,7 @@ def _load_rows(values, start, m, table):
 
 @inline
 def close_gaps(table, labels, status, start, m):
-    """Keep the good rows; how many there are."""
+    """Keep the good rows of a tile; returns how many there are."""
     kept = 0
     for r in range(m):
         if status[start + r] == 0:
@@ -104,16 +104,13 @@ def _add_event(outputs, hits, m, cell, terms, lines):
 
 
 @inline
-def _add_classes(table, first, count, m, place, terms, lines):
-    """As _add_event for some classes, lines [K, G, 2]. Rows of one class often share a cell, the
-    lowest, and an addition there would wait for the one before; so the classes take turns."""
-    G = lines.shape[1]
+def _add_some_classes(room, first, count, m, lines):
+    """The same as _add_event for some classes, lines [K, G, 2]. Rows of one class often share the
+    lowest cell, where an addition would wait for the one before; so the classes alternate."""
+    G, place, terms = lines.shape[1], room.place, room.terms
     for j in range(count):
-        row, places, pairs = (
-            table[first + j],
-            place[j * TILE : (j + 1) * TILE],
-            terms[2 * j * TILE : 2 * (j + 1) * TILE],
-        )
+        row, places = room.table[first + j], place[j * TILE : (j + 1) * TILE]
+        pairs = terms[2 * j * TILE : 2 * (j + 1) * TILE]
         base = (first + j) * G
         for r in range(TILE):
             p = np.float64(row[r])
@@ -134,8 +131,7 @@ def _add_classes(table, first, count, m, place, terms, lines):
 
 @inline
 def find_largest(table, top):
-    """The largest values of each row, in order: each value in turn sinks to its place. A line of
-    `top` for each place."""
+    """The largest values of each row, in falling order along `top`, by insertion."""
     if top.shape[0] == 10:
         for r in range(0, TILE, ROWS):
             largest_ten(table, r, top, r)
@@ -144,7 +140,7 @@ def find_largest(table, top):
         for r in range(TILE):
             top[j, r] = -1.0
     for k in range(table.shape[0]):
-        sinking = top[top.shape[0] - 1]  # the last place is lost anyway
+        sinking = top[top.shape[0] - 1]  # the last of the largest drops out anyway
         row = table[k]
         for r in range(TILE):
             a, b = sinking[r], row[r]
@@ -159,7 +155,7 @@ def find_largest(table, top):
 
 @inline
 def _ahead(table, labels, truth, rank):
-    """How many classes stand before the true one; of equal values the lower index stands first."""
+    """How many classes rank before the true one; ties go to the lower index."""
     for r in range(TILE):
         rank[r] = 0
     for k in range(table.shape[0]):
@@ -171,17 +167,15 @@ def _ahead(table, labels, truth, rank):
 
 @inline
 def add_classes(room, m, grids):
-    """Add the first m rows of a tile to the grids of classes, but for the hits."""
+    """Add the first m rows of a tile to the grids of classes, except for the hits."""
     lines = grids.lines
     for k in range(0, lines.shape[0], TURNS):
-        _add_classes(
-            room.table, k, min(TURNS, lines.shape[0] - k), m, room.place, room.terms, lines
-        )
+        _add_some_classes(room, k, min(TURNS, lines.shape[0] - k), m, lines)
 
 
 @inline
 def add_hits(room, m, grids):
-    """Count of which class the first m rows of a tile are, by the probability of that class."""
+    """Count the first m rows of a tile by true class and the probability of that class."""
     G, cell, hits = grids.hits.shape[1], room.cell, grids.hits.reshape(grids.hits.size)
     for r in range(TILE):
         cell[r] = room.labels[r] * G + cell_of(np.float64(room.truth[r]), G)
@@ -210,8 +204,8 @@ def add_ranks(room, m, grids):
 
 @kernel
 def tally_events(values, addresses, like, y, status, grids):
-    """Add good rows of probabilities: [n, K], or None and the addresses of columns, of the type of
-    `like`."""
+    """Add the good rows of probabilities, in `values` [n, K] or in columns of the type of `like`;
+    the other of `values` and `addresses` is None."""
     K = like.shape[1]
     room = new_room(like.dtype, K, grids.ranks[-1] if grids.ranks.size else 1)
     table, labels, truth = room.table, room.labels, room.truth
@@ -219,8 +213,7 @@ def tally_events(values, addresses, like, y, status, grids):
         m = min(TILE, y.size - start)
         if values is not None:
             _load_rows(values, start, m, table)
-        if addresses is not None:
-            load_columns(addresses, start, m, like, table)
+        load_columns(addresses, start, m, like, table)
         odd = 0
         for r in range(m):
             labels[r] = y[start + r]
@@ -240,8 +233,8 @@ def tally_events(values, addresses, like, y, status, grids):
 
 @kernel
 def probabilities(values, log_probs, out):
-    """Rows of logits, or of log-probabilities as they are, as probabilities; of one column, the
-    logit of the second class."""
+    """Turn rows of logits, or of log-probabilities, into probabilities. A single column is the
+    logit of the second class. Log-probabilities are not normalised."""
     K = out.shape[1]
     single = values.shape[1] < K
     for i in range(values.shape[0]):

@@ -21,8 +21,8 @@ PART_MASK = np.int64(2**PART_BITS - 1)
 
 @inline
 def raised_tick(v: float, scale: float) -> int:
-    """As tick, plus ROUND_BITS, which a sum of n terms takes away once, as n * ROUND_BITS (int64
-    wraps around)."""
+    """tick plus ROUND_BITS. From a sum of n terms, n * ROUND_BITS is subtracted once (int64 wraps
+    around)."""
     return np.float64(v * scale + _ROUND).view(np.int64)
 
 
@@ -41,8 +41,8 @@ def tick(v: float, scale: float) -> int:
 
 @inline
 def number(ticks: int) -> float:
-    """The float64 of an integer below 2^51 in size, without the conversion that older machines do
-    slowly."""
+    """The float64 of an integer below 2^51 in size, without a conversion, which is slow on older
+    machines."""
     return raised_number(ticks + ROUND_BITS)
 
 

@@ -1,4 +1,4 @@
-"""A step of logistic regression."""
+"""The sums of a Newton step of logistic regression."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ TILE = 512
 
 @inline
 def _dot(a, b, size):
-    """Eight sums side by side: one alone would wait for each addition."""
+    """The inner product, as eight partial sums: a single one would wait for each addition."""
     s0, s1, s2, s3, s4, s5, s6, s7 = 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0
     whole = size - size % 8
     for i in range(0, whole, 8):
@@ -31,7 +31,7 @@ def _dot(a, b, size):
 
 @kernel
 def logistic_sums(features, targets, weights, coefficients):
-    """The weighted sum of log scores of sigmoid(coefficients . features [d, n]), its gradient [d]
+    """The weighted sum of log losses of sigmoid(coefficients . features [d, n]), its gradient [d]
     and its Hessian [d, d]."""
     d, n = features.shape
     score, gradient, hessian = 0.0, np.zeros(d), np.zeros((d, d))

@@ -1,5 +1,5 @@
-"""The fused pass for few classes: one look at each row gives every sum that scores, decisions and
-the grid need.
+"""The fused pass for few classes: it reads each row once for all sums of scores, decisions and the
+grid.
 
 A tile of rows is transposed, and the loops run over its rows, so that they vectorise whatever the
 number of classes. Sums within a row run in class order, so that the vector width of a machine
@@ -21,21 +21,22 @@ from .vectors import column_at, prefetch, transpose_four
 
 
 @inline
-def _load_column(flat, start, m, table, kind, tolerance):
-    """A single column belongs to the second of two classes; above 1 by no more than rounding, it
-    leaves the first 0."""
+def _load_column(flat, start, m, table, options):
+    """A single column belongs to the second of two classes. If it exceeds 1 by no more than
+    rounding, the first class gets 0."""
+    tolerance, first_is_zero = options.tolerance, options.kind >= LOGITS
     first, second, part = table[0], table[1], flat[start : start + m]
     for r in range(m):
         second[r] = part[r]
     for r in range(m):
         rest = 1 - second[r]
         rest = 0 if (rest < 0) & (rest >= -tolerance) else rest
-        first[r] = 0 if kind >= LOGITS else rest
+        first[r] = 0 if first_is_zero else rest
 
 
 @inline
 def _load_two(flat, start, m, table):
-    """Two columns: the compiler knows how to part them with vector operations."""
+    """Two columns: the compiler separates them with vector operations."""
     first, second, part = table[0], table[1], flat[2 * start : 2 * (start + m)]
     for r in range(m):
         p, q = part[np.uint64(2 * r)], part[np.uint64(2 * r + 1)]
@@ -53,18 +54,20 @@ def _load_many(flat, start, m, table):
     for r in range(0, blocked, 4):
         for k in range(0, K, 4):
             k = min(k, K - 4)
-            transpose_four(flat, (start + r) * K + k, K, columns, k * TILE + r, TILE)
+            transpose_four(flat, ((start + r) * K + k, K), columns, (k * TILE + r, TILE))
     for r in range(blocked, m):
         for k in range(K):
             table[k, r] = flat[(start + r) * K + k]
 
 
 @inline
-def _load(values, start, m, table, kind, tolerance):
-    """Transpose a tile of rows."""
+def _load_rows(values, start, m, table, options):
+    """Transpose a tile of rows, unless outputs are in columns."""
+    if values is None:
+        return
     flat = values.reshape(values.size)
     if values.shape[1] == 1:
-        _load_column(flat, start, m, table, kind, tolerance)
+        _load_column(flat, start, m, table, options)
     elif values.shape[1] == 2:
         _load_two(flat, start, m, table)
     else:
@@ -73,7 +76,9 @@ def _load(values, start, m, table, kind, tolerance):
 
 @inline
 def load_columns(addresses, start, m, like, table):
-    """A tile of rows of columns that begin at these addresses, of the type of `like`."""
+    """Load a tile of columns of the type of `like`, unless outputs are in rows."""
+    if addresses is None:
+        return
     for k in range(table.shape[0]):
         column, part = table[k], column_at(addresses, k, start + m, like)[start : start + m]
         for r in range(m):
@@ -82,12 +87,14 @@ def load_columns(addresses, start, m, like, table):
 
 @inline
 def _fetch(values, y, start, part):
-    """Ask for a quarter of the tile at `start`, ahead of its use.
+    """Prefetch a quarter of the tile at `start`, unless outputs are in columns.
 
-    A tile is about a page of memory, beyond which the processor does not look ahead by itself; and
-    asking for all of it at once would only move the wait to here. So each stage of a tile asks for
+    A tile is about a page of memory, beyond which the processor does not prefetch by itself; and a
+    prefetch of the whole tile would only move the wait to here. So each stage of a tile prefetches
     a quarter of the next one.
     """
+    if values is None:
+        return
     K = values.shape[1]
     first, last = start + part * (TILE // 4), start + (part + 1) * (TILE // 4)
     for i in range(first * K, last * K, 64 // values.itemsize):
@@ -98,7 +105,7 @@ def _fetch(values, y, start, part):
 
 @inline
 def _load_labels(y, start, m, labels, classes):
-    """Labels of a tile; how many lie outside the classes."""
+    """Load the labels of a tile; returns how many are not classes."""
     # a slice first: the compiler does not vectorise an index with an offset
     part = y[start : start + m]
     strange = np.int64(0)
@@ -111,9 +118,11 @@ def _load_labels(y, start, m, labels, classes):
 
 @inline
 def _load_weights(w, start, m, weights):
-    """Weights of a tile; how many are zero or not weights at all."""
-    part = w[start : start + m]
+    """Load the weights of a tile, if there are any; returns how many are zero or invalid."""
     strange = np.int64(0)
+    if w is None:
+        return strange
+    part = w[start : start + m]
     for r in range(m):
         weights[r] = part[r]
         strange += not 0.0 < part[r] < np.inf
@@ -123,14 +132,9 @@ def _load_weights(w, start, m, weights):
 @inline
 def _sum_classes(table, tile, w):
     """Over the classes of each row, the total and the squares of all but the true one; over the
-    rows of each class, the ticks of w p. Whether some p is negative."""
-    labels, weights, total, squares, outputs = (
-        tile.labels,
-        tile.weights,
-        tile.total,
-        tile.brier,
-        tile.outputs,
-    )
+    rows of each class, the ticks of w p. Returns whether some p is negative."""
+    labels, weights, total = tile.labels, tile.weights, tile.total
+    squares, outputs = tile.brier, tile.outputs
     for r in range(TILE):
         total[r] = 0.0
         squares[r] = 0.0
@@ -151,7 +155,7 @@ def _sum_classes(table, tile, w):
 
 @inline
 def _odd_totals(total, tolerance):
-    """Whether any row has a sum other than 1 (or none, for lack of numbers)."""
+    """Whether the sum of any row differs from 1 (or is NaN)."""
     odd = np.int64(0)
     for r in range(TILE):
         odd += not abs(total[r] - 1.0) <= tolerance
@@ -159,14 +163,14 @@ def _odd_totals(total, tolerance):
 
 
 @inline
-def _odd_logits(table, m, total, tolerance, kind):
+def _odd_logits(table, m, total, options):
     """Whether any row of the tile may break a rule."""
     odd = np.int64(0)
     for k in range(table.shape[0]):
         row = table[k]
         for r in range(m):
             odd += not (row[r] >= -LOGIT_LIMIT) & (row[r] <= LOGIT_LIMIT)
-    if kind == LOG_PROBABILITIES:
+    if options.kind == LOG_PROBABILITIES:
         for r in range(TILE):
             total[r] = 0.0
         for k in range(table.shape[0]):
@@ -174,18 +178,17 @@ def _odd_logits(table, m, total, tolerance, kind):
             for r in range(TILE):
                 total[r] += exp(row[r])
         for r in range(m):
-            odd += not abs(total[r] - 1.0) <= tolerance
+            odd += not abs(total[r] - 1.0) <= options.tolerance
     return odd > 0
 
 
 @inline
-def _keep_good(table, tile, y, start, m, status, tolerance, kind):
-    """Close the gaps that bad rows and rows of weight zero leave in a tile; how many rows
-    remain."""
-    K = table.shape[0]
+def _keep_good(tile, y, start, m, status, options):
+    """Remove bad rows and rows of weight zero from a tile; returns how many rows remain."""
+    table, K = tile.table, tile.table.shape[0]
     kept = 0
     for r in range(m):
-        verdict = row_status(table[:, r], y[start + r], tile.weights[r], K, tolerance, kind)
+        verdict = row_status(table[:, r], y[start + r], tile.weights[r], K, options)
         status[start + r] = verdict
         if verdict == GOOD and tile.weights[r] > 0.0:
             tile.labels[kept] = tile.labels[r]
@@ -228,7 +231,7 @@ def _order(table, tile):
 
 @inline
 def _rank(table, labels, truth, rank):
-    """How many classes stand before the true one; of equal values the lower index stands first."""
+    """How many classes rank before the true one; ties go to the lower index."""
     for r in range(TILE):
         rank[r] = 0
     for k in range(table.shape[0]):
@@ -241,9 +244,9 @@ def _rank(table, labels, truth, rank):
 
 @inline
 def _softmax(table, tile, kind):
-    """Turn a tile of logits into probabilities, with the confidence and the log score of each
+    """Turn a tile of logits into probabilities, with the confidence and the log loss of each
     row."""
-    # the score takes the shift's place at the end
+    # the log loss overwrites the shift at the end
     best, total, shift = tile.best, tile.total, tile.logs
     for r in range(TILE):
         total[r] = 0.0
@@ -254,7 +257,7 @@ def _softmax(table, tile, kind):
             row[r] = exp(row[r] - shift[r])
         for r in range(TILE):
             total[r] += row[r]
-    if kind == LOG_PROBABILITIES:  # taken as they are, like probabilities
+    if kind == LOG_PROBABILITIES:  # not normalised, like probabilities
         for r in range(TILE):
             total[r] = 1.0
     for k in range(table.shape[0]):
@@ -269,7 +272,7 @@ def _softmax(table, tile, kind):
 
 @inline
 def _score_probabilities(table, tile, kind):
-    """The confidence and the log score of each row."""
+    """The confidence and the log loss of each row."""
     best = tile.best
     if kind == PAIRS:
         for r in range(TILE):
@@ -285,7 +288,7 @@ def _score_probabilities(table, tile, kind):
 
 @inline
 def _finish_brier(tile):
-    """Add the true class's part of the Brier score to the squares of the others."""
+    """Add the true class's term of the Brier score to the squares of the others."""
     for r in range(TILE):
         gap = 1.0 - np.float64(tile.truth[r])
         tile.brier[r] += gap * gap
@@ -299,126 +302,89 @@ def _take_truth(table, labels, truth):
 
 
 @inline
-def _add_plain(values, addresses, like, begin, y, start, tile, run, t, tolerance, reject):
-    """Add a whole tile of two classes in one loop, if it is plain; whether it was."""
-    labels = y[start : start + TILE]
+def _add_plain(addresses, rows, start, tile, target, options):
+    """Add a whole tile of two classes in one loop, if it is plain; returns whether it was."""
+    labels = rows.labels[start : start + TILE]
     if addresses is not None:
-        first, end = begin + start, begin + start + TILE
-        p, q = (
-            column_at(addresses, 0, end, like)[first:end],
-            column_at(addresses, 1, end, like)[first:end],
-        )
-        return add_plain_tile(p, q, labels, tile, run, t, tolerance, reject)
-    if values is not None:
-        for part in range(4):
-            _fetch(values, y, start + TILE, part)
-    return add_plain_tile(tile.table[0], tile.table[1], labels, tile, run, t, tolerance, reject)
+        first, end = rows.begin + start, rows.begin + start + TILE
+        p = column_at(addresses, 0, end, rows.like)[first:end]
+        q = column_at(addresses, 1, end, rows.like)[first:end]
+        return add_plain_tile(p, q, labels, tile, target, options)
+    for part in range(4):
+        _fetch(rows.values, rows.labels, start + TILE, part)
+    return add_plain_tile(tile.table[0], tile.table[1], labels, tile, target, options)
 
 
 @inline
-def _add_in_stages(
-    values, y, start, m, w, t, run, status, codes, filled, kind, tolerance, reject, tile, logits
-):
-    """Add a tile that is loaded, whatever it is; how many rows counted."""
-    table, K = tile.table, t.ranks.size
+def _check_tile(rows, start, tile, status, options, logits):
+    """Load labels and weights of a tile whose outputs are loaded, and keep its good rows; returns
+    how many there are."""
+    table, m = tile.table, min(TILE, rows.labels.size - start)
     sure, never = (1.0, 0.0) if logits is None else (0.0, -np.inf)
-    odd = _load_labels(y, start, m, tile.labels, K) > 0
-    if w is not None:
-        odd |= _load_weights(w, start, m, tile.weights) > 0
+    odd = _load_labels(rows.labels, start, m, tile.labels, table.shape[0]) > 0
+    odd |= _load_weights(rows.weights, start, m, tile.weights) > 0
     _pad(table, tile, m, sure, never)
-    if values is not None:
-        _fetch(values, y, start + TILE, 0)
+    _fetch(rows.values, rows.labels, start + TILE, 0)
     if logits is None:
-        odd |= _sum_classes(table, tile, w)
-        odd |= _odd_totals(tile.total, tolerance)
+        odd |= _sum_classes(table, tile, rows.weights)
+        odd |= _odd_totals(tile.total, options.tolerance)
     else:
-        odd |= _odd_logits(table, m, tile.total, tolerance, kind)
+        odd |= _odd_logits(table, m, tile.total, options)
     if odd:
-        m = _keep_good(table, tile, y, start, m, status, tolerance, kind)
+        m = _keep_good(tile, rows.labels, start, m, status, options)
         _pad(table, tile, m, sure, never)
         if logits is None:
-            _sum_classes(table, tile, w)
-    if values is not None:
-        _fetch(values, y, start + TILE, 1)
+            _sum_classes(table, tile, rows.weights)
+    _fetch(rows.values, rows.labels, start + TILE, 1)
+    return m
+
+
+@inline
+def _score_tile(rows, start, tile, kind, logits):
+    """The ranks, log losses and Brier scores of a tile of good rows."""
+    table = tile.table
     _order(table, tile)
-    if K > 2:
+    if table.shape[0] > 2:
         _rank(table, tile.labels, tile.truth, tile.rank)
     if logits is None:
         _score_probabilities(table, tile, kind)
     else:
         _softmax(table, tile, kind)
         _take_truth(table, tile.labels, tile.truth)
-        _sum_classes(table, tile, w)
-    if values is not None:
-        _fetch(values, y, start + TILE, 2)
+        _sum_classes(table, tile, rows.weights)
+    _fetch(rows.values, rows.labels, start + TILE, 2)
     _finish_brier(tile)
-    for k in range(K):
-        run.outputs[k] += tile.outputs[k]
-    run.outputs[0] -= (TILE - m) << OUTPUT
-    add_tile(tile, m, run, t, codes, filled, reject, w)
-    if t.class_cells.size > 0:
-        correct_class_cells(table[0], table[1], tile.labels, tile.argmax, tile.rank, m, t)
-    if values is not None:
-        _fetch(values, y, start + TILE, 3)
-    return m
 
 
 @inline
-def _narrow(
-    values,
-    addresses,
-    like,
-    begin,
-    y,
-    w,
-    t,
-    run,
-    status,
-    codes,
-    kind,
-    tolerance,
-    reject,
-    tile,
-    logits,
-):
-    """Of `values` and `addresses`, one is None, and `logits` is None or anything: numba then leaves
-    the other branch out.
+def _add_scored(rows, m, tile, target, filled, reject_cost):
+    """Add m rows with known scores to the sums."""
+    t, run = target.tallies, target.running
+    for k in range(t.ranks.size):
+        run.outputs[k] += tile.outputs[k]
+    run.outputs[0] -= (TILE - m) << OUTPUT
+    add_tile(tile, m, target, filled, reject_cost, rows.weights)
+    if t.class_cells.size > 0:
+        correct_class_cells(tile.table[0], tile.table[1], tile.labels, tile, m, t)
 
-    addresses : where columns begin, of numbers of the type of `like`, of which the rows from
-        `begin` on are meant.
-    """
-    n, filled, since_flush = y.size, 0, 0
-    maybe_plain = t.ranks.size == 2 and kind != PAIRS and w is None and logits is None
+
+@inline
+def _narrow(rows, target, options, tile, logits):
+    """Add rows; returns how many counted. `logits` is None or anything: numba leaves the other
+    branch out."""
+    n, filled, since_flush, kind = rows.labels.size, 0, 0, options.kind
+    t, run = target.tallies, target.running
+    maybe_plain = t.ranks.size == 2 and kind != PAIRS and rows.weights is None and logits is None
     for start in range(0, n, TILE):
         m = min(TILE, n - start)
-        if values is not None:
-            _load(values, start, m, tile.table, kind, tolerance)
+        _load_rows(rows.values, start, m, tile.table, options)
         plain = maybe_plain and m == TILE
-        if not (
-            plain
-            and _add_plain(
-                values, addresses, like, begin, y, start, tile, run, t, tolerance, reject
-            )
-        ):
-            if addresses is not None:
-                load_columns(addresses, begin + start, m, like, tile.table)
-            m = _add_in_stages(
-                values,
-                y,
-                start,
-                m,
-                w,
-                t,
-                run,
-                status,
-                codes,
-                filled,
-                kind,
-                tolerance,
-                reject,
-                tile,
-                logits,
-            )
+        if not (plain and _add_plain(rows.addresses, rows, start, tile, target, options)):
+            load_columns(rows.addresses, rows.begin + start, m, rows.like, tile.table)
+            m = _check_tile(rows, start, tile, target.status, options, logits)
+            _score_tile(rows, start, tile, kind, logits)
+            _add_scored(rows, m, tile, target, filled, options.reject_cost)
+            _fetch(rows.values, rows.labels, start + TILE, 3)
         filled += m
         since_flush += m
         if since_flush + TILE > FLUSH:
@@ -429,51 +395,14 @@ def _narrow(
 
 
 @kernel
-def narrow_probabilities(
-    values, addresses, like, begin, y, w, t, run, status, codes, kind, tolerance, reject
-):
-    """Add rows of probabilities (or of confidence and correctness) to t; the number of rows that
-    counted."""
-    tile = new_tile(like.dtype, t.ranks.size)
-    return _narrow(
-        values,
-        addresses,
-        like,
-        begin,
-        y,
-        w,
-        t,
-        run,
-        status,
-        codes,
-        kind,
-        tolerance,
-        reject,
-        tile,
-        None,
-    )
+def narrow_probabilities(rows, target, options):
+    """Add rows of probabilities (or of confidence and correctness); returns how many counted."""
+    tile = new_tile(rows.like.dtype, target.tallies.ranks.size)
+    return _narrow(rows, target, options, tile, None)
 
 
 @kernel
-def narrow_logits(
-    values, addresses, like, begin, y, w, t, run, status, codes, kind, tolerance, reject
-):
-    """Add rows of logits or log-probabilities to t; the number of rows that counted."""
-    tile = new_tile(np.float64, t.ranks.size)
-    return _narrow(
-        values,
-        addresses,
-        like,
-        begin,
-        y,
-        w,
-        t,
-        run,
-        status,
-        codes,
-        kind,
-        tolerance,
-        reject,
-        tile,
-        0,
-    )
+def narrow_logits(rows, target, options):
+    """Add rows of logits or log-probabilities; returns how many counted."""
+    tile = new_tile(np.float64, target.tallies.ranks.size)
+    return _narrow(rows, target, options, tile, 0)

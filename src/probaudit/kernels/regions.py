@@ -1,5 +1,4 @@
-"""Regions of the feature space: features as small codes, and trees grown from histograms of
-them."""
+"""Regions of the feature space: features as small codes, and trees grown from their histograms."""
 
 from __future__ import annotations
 
@@ -8,12 +7,12 @@ import numpy as np
 from .compiling import inline, kernel
 
 CODES = 256
-TINY_GAIN = 1e-9  # of the weight: what rounding could make up
+TINY_GAIN = 1e-9  # relative to the weight: gains below it may be due to rounding
 
 
 @kernel
 def code_rows(values, cuts, codes):
-    """codes[i, k] = how many of the rising cuts[k] (255, padded with infinity) lie below values[i,
+    """codes[i, k] = how many of the 255 rising cuts[k], padded with infinity, lie below values[i,
     k]; NaN lies above all."""
     for i in range(values.shape[0]):
         for k in range(values.shape[1]):
@@ -26,17 +25,17 @@ def code_rows(values, cuts, codes):
 
 @inline
 def _worth(weight, hits, by_log):
-    """What a region is worth to the tree: weight times the negative entropy of its hits, up to a
-    constant."""
+    """The value of a region for the tree: its weight times the negative entropy of its hits (Brier
+    or log), up to a constant."""
     if not by_log:
         return hits * hits / weight
     misses = weight - hits
-    found = 0.0
+    worth = 0.0
     if hits > 0:
-        found += hits * np.log(hits / weight)
+        worth += hits * np.log(hits / weight)
     if misses > 0:
-        found += misses * np.log(misses / weight)
-    return found
+        worth += misses * np.log(misses / weight)
+    return worth
 
 
 @inline
@@ -53,8 +52,8 @@ def _fill(codes, rows, weights, hits, table):
 
 @inline
 def _best_split(table, weight, hits, least, by_log):
-    """The feature and code (rows up to it go left) that gain most, the first of equals; -1 if none
-    gains."""
+    """The feature and code (rows up to it go left) with the largest gain, the first of equals; -1
+    if no split gains."""
     feature, cut, most = -1, -1, _worth(weight, hits, by_log) + TINY_GAIN * weight
     for k in range(table.shape[0]):
         w, h = 0.0, 0.0
@@ -66,15 +65,15 @@ def _best_split(table, weight, hits, least, by_log):
                 continue
             if weight - w < least:
                 break
-            found = _worth(w, h, by_log) + _worth(weight - w, hits - h, by_log)
-            if found > most:
-                feature, cut, most = k, c, found
+            worth = _worth(w, h, by_log) + _worth(weight - w, hits - h, by_log)
+            if worth > most:
+                feature, cut, most = k, c, worth
     return feature, cut
 
 
 @inline
-def _part(codes, rows, feature, cut, spare):
-    """Put the rows that go left first; how many they are."""
+def _split_rows(codes, rows, feature, cut, spare):
+    """Move the rows that go left to the front; returns how many they are."""
     low, high = 0, 0
     for i in range(rows.size):
         row = rows[i]
@@ -93,10 +92,10 @@ def grow_tree(codes, rows, weights, hits, least, by_log):
     """A tree over the rows, [nodes, 3]: feature, last code that goes left, left child (the right
     one comes next); -1 in leaves.
 
-    Greedy: every node takes the split that gains most, as long as both sides keep `least` times the
-    mean weight. The table of a node is its parent's less its sibling's, and only the smaller of two
-    siblings is counted. The smaller one also comes first, so that the k-th table that waits is of
-    at most n / 2^k rows.
+    Greedy: every node takes the split with the largest gain that leaves both sides at least `least`
+    times the mean weight. Only the smaller of two siblings is counted; the table of the other is
+    the parent's minus its sibling's. The smaller one is also split first, so that the k-th waiting
+    table has at most n / 2^k rows.
     """
     n, d = rows.size, codes.shape[1]
     total = 0.0
@@ -121,7 +120,7 @@ def grow_tree(codes, rows, weights, hits, least, by_log):
         feature, cut = _best_split(table, weight, hit, heavy, by_log)
         if feature < 0 or nodes + 2 > tree.shape[0]:
             continue
-        middle = first + _part(codes, rows[first:last], feature, cut, spare)
+        middle = first + _split_rows(codes, rows[first:last], feature, cut, spare)
         tree[node] = (feature, cut, nodes)
         small_is_left = middle - first <= last - middle
         low, high = (first, middle) if small_is_left else (middle, last)

@@ -1,6 +1,8 @@
-"""What rows hold, and the rules they must keep."""
+"""What rows contain, and the rules they must satisfy."""
 
 from __future__ import annotations
+
+from typing import NamedTuple
 
 import numpy as np
 
@@ -13,10 +15,29 @@ GOOD, BAD_LABEL, BAD_WEIGHT, BAD_VALUE, BAD_SUM = 0, 1, 2, 3, 4
 LOGIT_LIMIT = 2.0**20
 
 
+class InputRows(NamedTuple):
+    """The rows of one call. Outputs are in `values`, row by row, or in columns; one is None."""
+
+    values: np.ndarray | None  # [n, K]
+    addresses: np.ndarray | None  # [K] where each column begins
+    like: np.ndarray  # [0, K] of the type of the outputs
+    begin: int  # the number within the columns of the first row
+    labels: np.ndarray
+    weights: np.ndarray | None
+
+
+class Options(NamedTuple):
+    """What a pass knows about its rows, whatever they are."""
+
+    kind: int
+    tolerance: float  # of the sum of a row
+    reject_cost: float
+
+
 @inline
-def row_status(row, label, weight, classes, tolerance, kind):
-    """Which rule a row breaks, if any. Slow and plain: called when a quick look found something
-    odd."""
+def row_status(row, label, weight, classes, options):
+    """Which rule a row breaks, if any. Slow and plain: called only if a quick test failed."""
+    kind, tolerance = options.kind, options.tolerance
     if not 0 <= label < classes:
         return BAD_LABEL
     if not 0.0 <= weight < np.inf:

@@ -1,24 +1,94 @@
-"""Sixteen rows at a time, as vectors: what one look along their classes tells of each. In LLVM's
-portable form."""
+"""Sixteen rows at a time, as vectors, scanned along their classes. In LLVM's portable form."""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
 from llvmlite import ir
 from numba.core import cgutils, types
 from numba.extending import intrinsic
 
-from .networks import falling, merged
-from .tallies import TILE
-from .vectors import address_of, ask_for
+from .compiling import allocator
+from .tallies import OUTPUT, TILE
+from .vectors import DOUBLE, SHORT, WORD, Call, emit_prefetch
 
 ROWS = 16
-# rows ahead of those that are looked at are asked for: no column is looked at for long enough to be
-# foreseen
+# How far ahead rows are prefetched: the processor reads each column too briefly to predict it.
 AHEAD = TILE
-LANES = 8  # sums of each class that are added to side by side
-# a product with a power of two is exact, so that to add to it at once changes no bit
+LANES = 8  # partial sums of each class
+# a product with a power of two is exact, so fusing it with an addition changes no bit
 EXACT = ("contract",)
-DOUBLE, WORD, SHORT = ir.DoubleType(), ir.IntType(64), ir.IntType(32)
+SCALE = 2.0**OUTPUT  # of ticks within a row: the sum of fewer than 2^11 probabilities fits
+
+Exchange = Callable[[Any, Any], Sequence[Any]]  # the larger and the smaller of two values
+
+
+class ColumnRows(NamedTuple):
+    """Rows in columns: where the columns begin, and the number of the first row."""
+
+    addresses: np.ndarray
+    start: int
+
+
+class TileScan(NamedTuple):
+    """What a scan along the classes finds for each row of a tile."""
+
+    total: np.ndarray  # sums of the raised ticks of p at SCALE
+    squares: np.ndarray  # the same for p^2
+    best: np.ndarray  # the largest bit pattern of p, as unsigned: a negative p is above all others
+    arg: np.ndarray  # the first class that has it
+    before: np.ndarray  # how many bit patterns are larger than that of the true class
+    equal: np.ndarray  # how many are the same
+    outputs: np.ndarray  # [K, LANES] raised ticks of p of each class, since the last flush
+    row: np.ndarray  # [K] scratch space for a row
+
+
+@allocator
+def new_scan(K, like, most):
+    return TileScan(
+        np.zeros(TILE, np.int64),
+        np.zeros(TILE, np.int64),
+        np.zeros(TILE, most.dtype),
+        np.zeros(TILE, np.uint32),
+        np.zeros(TILE, np.uint32),
+        np.zeros(TILE, np.uint32),
+        np.zeros((K, LANES), np.int64),
+        np.zeros(K, like.dtype),
+    )
+
+
+def merged(a: Sequence[Any], b: Sequence[Any], exchange: Exchange) -> list[Any]:
+    """Merge two falling sequences: Batcher's odd-even merge (Knuth, The Art of Computer Programming
+    3, 5.3.4).
+
+    Which values are compared does not depend on them, so that vectors are merged lane by lane.
+
+    >>> merged([9, 4], [7, 5, 1], lambda x, y: (max(x, y), min(x, y)))
+    [9, 7, 5, 4, 1]
+    """
+    if not a or not b:
+        return [*a, *b]
+    if len(a) == len(b) == 1:
+        return [*exchange(a[0], b[0])]
+    first, *even = merged(a[::2], b[::2], exchange)
+    odd = merged(a[1::2], b[1::2], exchange)
+    paired = min(len(odd), len(even))
+    pairs = [value for x, y in zip(odd, even, strict=False) for value in exchange(x, y)]
+    return [first, *pairs, *odd[paired:], *even[paired:]]
+
+
+def falling(values: Sequence[Any], exchange: Exchange) -> list[Any]:
+    """Sort values in falling order, by merging.
+
+    >>> falling([3, 1, 2], lambda x, y: (max(x, y), min(x, y)))
+    [3, 2, 1]
+    """
+    if len(values) < 2:
+        return list(values)
+    half = len(values) // 2
+    return merged(falling(values[:half], exchange), falling(values[half:], exchange), exchange)
 
 
 def _vector(kind):
@@ -30,124 +100,163 @@ def _filled(kind, value):
 
 
 def _held(builder, kind, value):
-    """A place for a vector that changes in a loop; the compiler makes it a register."""
+    """A slot for a vector that changes in a loop; the compiler makes it a register."""
     return cgutils.alloca_once_value(builder, _filled(kind, value))
 
 
+def _add(builder, slot, term):
+    builder.store(builder.add(builder.load(slot), term), slot)
+
+
+def _count(builder, slot, condition):
+    known = builder.load(slot)
+    builder.store(builder.select(condition, builder.add(known, _filled(SHORT, 1)), known), slot)
+
+
+def _raised(builder, value):
+    """Raised ticks at SCALE (see fixed_point)."""
+    product = builder.fmul(value, _filled(DOUBLE, SCALE), flags=EXACT)
+    total = builder.fadd(product, _filled(DOUBLE, 1.5 * 2.0**52), flags=EXACT)
+    return builder.bitcast(total, _vector(WORD))
+
+
+def _add_to_lanes(builder, lanes, k, ticks):
+    """Add sixteen ticks to the LANES sums of class k."""
+
+    def part(first):
+        order = ir.Constant(ir.VectorType(SHORT, LANES), list(range(first, first + LANES)))
+        return builder.shuffle_vector(ticks, ticks, order)
+
+    row = builder.gep(lanes, [builder.mul(k, k.type(LANES))])
+    row = builder.bitcast(row, ir.VectorType(WORD, LANES).as_pointer())
+    both = builder.add(part(0), part(LANES))
+    builder.store(builder.add(builder.load(row, align=8), both), row, align=8)
+
+
+class _Scan:
+    """The code of scan_sixteen."""
+
+    def __init__(self, call: Call) -> None:
+        self.call, self.builder = call, call.builder
+        self.strip, columns = call.argument(2, "strip"), call.argument(0, "addresses")
+        self.columns = columns.array(0).data
+        self.first = call.builder.add(call.argument(0, "start").arguments[0], call.arguments[1])
+        self.number = call.context.get_data_type(self.strip.kind(0))
+        self.bits = ir.IntType(self.strip.kind(0).bitwidth)
+        self.align = self.bits.width // 8
+        kinds = {"total": WORD, "squares": WORD, "best": self.bits}
+        kinds |= dict.fromkeys(("arg", "before", "equal"), SHORT)
+        self.kinds = kinds
+        self.slots = {name: _held(self.builder, kind, 0) for name, kind in kinds.items()}
+        self.current = _held(self.builder, SHORT, 0)  # the class
+
+    def read(self, k: Any) -> Any:
+        """The outputs of class k, which are also stored in the strip. -0 becomes 0, as it has
+        another bit pattern."""
+        builder, line = self.builder, _vector(self.number).as_pointer()
+        column = builder.load(builder.gep(self.columns, [k]))
+        start = builder.gep(builder.inttoptr(column, self.number.as_pointer()), [self.first])
+        for ahead in range(AHEAD, AHEAD + ROWS, 512 // self.bits.width):
+            emit_prefetch(builder, builder.gep(start, [WORD(ahead)]), 2)
+        values = builder.load(builder.bitcast(start, line), align=self.align)
+        kept = self.strip.address(0, builder.mul(k, k.type(ROWS)), _vector(self.number))
+        builder.store(values, kept, align=self.align)
+        return builder.fadd(values, _filled(self.number, 0.0))
+
+    def add(self, k: Any, values: Any, lanes: Any) -> None:
+        """Add the ticks of the outputs of class k, and of their squares."""
+        builder = self.builder
+        p = values if self.number == DOUBLE else builder.fpext(values, _vector(DOUBLE))
+        ticks = _raised(builder, p)
+        _add(builder, self.slots["total"], ticks)
+        _add(builder, self.slots["squares"], _raised(builder, builder.fmul(p, p)))
+        _add_to_lanes(builder, lanes, k, ticks)
+
+    def compare(self, pattern: Any, true: Any) -> None:
+        """Compare bit patterns with the largest so far, and with those of the true classes."""
+        builder, best, arg = self.builder, self.slots["best"], self.slots["arg"]
+        above = builder.icmp_unsigned(">", pattern, builder.load(best))
+        builder.store(builder.select(above, pattern, builder.load(best)), best)
+        builder.store(builder.select(above, builder.load(self.current), builder.load(arg)), arg)
+        _add(builder, self.current, _filled(SHORT, 1))
+        _count(builder, self.slots["before"], builder.icmp_signed(">", pattern, true))
+        _count(builder, self.slots["equal"], builder.icmp_signed("==", pattern, true))
+
+    def run(self) -> None:
+        builder, call, r = self.builder, self.call, self.call.arguments[1]
+        classes = cgutils.unpack_tuple(builder, self.strip.array(0).shape, 2)[0]
+        lanes = call.argument(3, "outputs").array(0).data
+        truth = call.argument(2, "truth").address(0, r, _vector(self.number))
+        true = builder.bitcast(builder.load(truth, align=self.align), _vector(self.bits))
+        with cgutils.for_range(builder, classes) as loop:
+            values = self.read(loop.index)
+            self.add(loop.index, values, lanes)
+            self.compare(builder.bitcast(values, _vector(self.bits)), true)
+        for name, kind in self.kinds.items():
+            target = call.argument(3, name).address(0, r, _vector(kind))
+            builder.store(builder.load(self.slots[name]), target, align=kind.width // 8)
+
+
 @intrinsic
-def scan_sixteen(
-    typing_context,
-    addresses,
-    i,
-    strip,
-    r,
-    truth,
-    scale,
-    total,
-    squares,
-    best,
-    arg,
-    before,
-    equal,
-    outputs,
-):
-    """Of the sixteen rows from number i on of columns at addresses, with p for each class, and
-    arrays by row:
+def scan_sixteen(typing_context, columns, r, room, scan):
+    """Scan the sixteen rows from number r on of a tile of ColumnRows along their classes: into the
+    TileScan at r, with the true classes' outputs in room.truth, and the outputs into room.strip.
 
-    strip : [K, 16] where p goes.
-    total, squares : the sums of the raised ticks of p and p^2 at `scale`, a power of two.
-    best, arg : the largest bit pattern of p, as one without a sign, so that of a negative p it is
-        above all others; and where it is first.
-    before, equal : how many bit patterns are larger than that of truth, and how many the same.
-    outputs : [K, LANES] to which the raised ticks of p of each class are added.
-
-    The rows that lie AHEAD are asked for meanwhile.
+    The rows that lie AHEAD are prefetched meanwhile.
     """
 
     def generate(context, builder, signature, arguments):
-        given = signature.args[2].dtype
-        number, bits, align = (
-            context.get_data_type(given),
-            ir.IntType(given.bitwidth),
-            given.bitwidth // 8,
-        )
-        strip = context.make_array(signature.args[2])(context, builder, arguments[2])
-        classes, target = cgutils.unpack_tuple(builder, strip.shape, 2)[0], strip.data
-        columns = address_of(
-            context, builder, signature, [arguments[0], classes.type(0)], 0, 1, WORD
-        )
+        call = Call(context, builder, signature, arguments)
+        _Scan(call).run()
+        return call.done()
 
-        def place(array, kind):
-            return address_of(context, builder, signature, arguments, array, 3, _vector(kind))
+    return types.void(columns, types.intp, room, scan), generate
 
-        def add(slot, term):
-            builder.store(builder.add(builder.load(slot), term), slot)
 
-        def count(slot, condition):
-            known = builder.load(slot)
-            builder.store(
-                builder.select(condition, builder.add(known, _filled(SHORT, 1)), known), slot
-            )
+class _LargestTen:
+    """The code of largest_ten."""
 
-        one = builder.insert_element(
-            ir.Constant(_vector(DOUBLE), ir.Undefined), arguments[5], SHORT(0)
-        )
-        scales = builder.shuffle_vector(one, one, _filled(SHORT, 0))
+    def __init__(self, call: Call) -> None:
+        # numbers that are not negative: their bit patterns have the same order, and are faster
+        self.call, self.bits = call, ir.IntType(call.kind(0).bitwidth)
+        self.held = [_held(call.builder, self.bits, 0) for _ in range(10)]
+        self.table, self.top = self.lines(0), self.lines(2)
+        self.classes = cgutils.unpack_tuple(call.builder, call.array(0).shape, 2)[0]
 
-        def raised(value):
-            product = builder.fmul(value, scales, flags=EXACT)
-            return builder.bitcast(
-                builder.fadd(product, _filled(DOUBLE, 1.5 * 2.0**52), flags=EXACT), _vector(WORD)
-            )
+    def lines(self, array: int) -> Callable[[Any], Any]:
+        """A function that gives sixteen numbers of line k of an array, from the index that follows
+        it among the arguments."""
+        call, builder = self.call, self.call.builder
+        length = cgutils.unpack_tuple(builder, call.array(array).shape, 2)[1]
+        first = call.address(array, call.arguments[array + 1], self.bits)
+        pointer = _vector(self.bits).as_pointer()
+        return lambda k: builder.bitcast(builder.gep(first, [builder.mul(k, length)]), pointer)
 
-        def part(vector, first):
-            order = ir.Constant(ir.VectorType(SHORT, LANES), list(range(first, first + LANES)))
-            return builder.shuffle_vector(vector, vector, order)
+    def exchange(self, a: Any, b: Any) -> tuple[Any, Any]:
+        builder = self.call.builder
+        larger = builder.icmp_signed(">", a, b)
+        return builder.select(larger, a, b), builder.select(larger, b, a)
 
-        true = builder.bitcast(builder.load(place(4, number), align=align), _vector(bits))
-        slots = [(WORD, 0), (WORD, 0), (bits, 0), (SHORT, 0), (SHORT, 0), (SHORT, 0)]
-        found = [_held(builder, kind, value) for kind, value in slots]
-        sums, products, largest, first, larger, same = found
-        current = _held(builder, SHORT, 0)
-        lanes = context.make_array(signature.args[12])(context, builder, arguments[12]).data
-        with cgutils.for_range(builder, classes) as loop:
-            start = builder.inttoptr(
-                builder.load(builder.gep(columns, [loop.index])), number.as_pointer()
-            )
-            start = builder.gep(start, [arguments[1]])
-            for ahead in range(AHEAD, AHEAD + ROWS, 512 // given.bitwidth):
-                ask_for(builder, builder.gep(start, [WORD(ahead)]), 2)
-            start = builder.bitcast(start, _vector(number).as_pointer())
-            values = builder.load(start, align=align)
-            kept = builder.bitcast(
-                builder.gep(target, [builder.mul(loop.index, loop.index.type(ROWS))]),
-                _vector(number).as_pointer(),
-            )
-            builder.store(values, kept, align=align)
-            values = builder.fadd(values, _filled(number, 0.0))  # -0 has another bit pattern than 0
-            pattern = builder.bitcast(values, _vector(bits))
-            p = values if number == DOUBLE else builder.fpext(values, _vector(DOUBLE))
-            ticks = raised(p)
-            add(sums, ticks)
-            add(products, raised(builder.fmul(p, p)))
-            row = builder.gep(lanes, [builder.mul(loop.index, loop.index.type(LANES))])
-            row = builder.bitcast(row, ir.VectorType(WORD, LANES).as_pointer())
-            both = builder.add(part(ticks, 0), part(ticks, LANES))
-            builder.store(builder.add(builder.load(row, align=8), both), row, align=8)
-            above = builder.icmp_unsigned(">", pattern, builder.load(largest))
-            builder.store(builder.select(above, pattern, builder.load(largest)), largest)
-            builder.store(builder.select(above, builder.load(current), builder.load(first)), first)
-            add(current, _filled(SHORT, 1))
-            count(larger, builder.icmp_signed(">", pattern, true))
-            count(same, builder.icmp_signed("==", pattern, true))
-        for array, (slot, (kind, _)) in enumerate(zip(found, slots, strict=True), 6):
-            builder.store(builder.load(slot), place(array, kind), align=kind.width // 8)
-        return context.get_dummy_value()
+    def take(self, first: Any, count: int) -> None:
+        """Merge the values of some classes with the ten largest so far."""
+        builder, align = self.call.builder, self.bits.width // 8
+        lines = [self.table(builder.add(first, first.type(j))) for j in range(count)]
+        new = falling([builder.load(line, align=align) for line in lines], self.exchange)
+        known = [builder.load(slot) for slot in self.held]
+        for value, slot in zip(merged(known, new, self.exchange), self.held, strict=False):
+            builder.store(value, slot)
 
-    arrays = total, squares, best, arg, before, equal, outputs
-    return types.void(
-        addresses, types.intp, strip, types.intp, truth, types.float64, *arrays
-    ), generate
+    def run(self) -> None:
+        builder, classes = self.call.builder, self.classes
+        eights = builder.udiv(classes, classes.type(8))
+        with cgutils.for_range(builder, eights) as loop:
+            self.take(builder.mul(loop.index, loop.index.type(8)), 8)
+        taken = builder.mul(eights, eights.type(8))
+        with cgutils.for_range(builder, builder.sub(classes, taken)) as loop:
+            self.take(builder.add(taken, loop.index), 1)
+        for j, slot in enumerate(self.held):
+            place = self.top(classes.type(j))
+            builder.store(builder.load(slot), place, align=self.bits.width // 8)
 
 
 @intrinsic
@@ -155,54 +264,14 @@ def largest_ten(typing_context, table, i, top, r):
     """Of the sixteen rows from i on, the ten largest of table[k, i] over the classes k, in falling
     order: top[j, r].
 
-    No value is negative. Eight classes are sorted, then merged with the ten known before: half as
-    many comparisons as if each class sank to its place. As a loop over rows it would load and store
-    all ten for every class.
+    No value is negative. Eight classes are sorted, then merged with the ten largest so far: half as
+    many comparisons as inserting the classes one by one. A loop over rows would load and store all
+    ten for every class.
     """
 
     def generate(context, builder, signature, arguments):
-        # of numbers that are not negative: in the same order, and faster
-        bits = ir.IntType(signature.args[0].dtype.bitwidth)
-        align = bits.width // 8
-
-        def lines(array, index):
-            """How many there are, and those of sixteen numbers from the index on."""
-            shape = context.make_array(signature.args[array])(
-                context, builder, arguments[array]
-            ).shape
-            count, length = cgutils.unpack_tuple(builder, shape, 2)
-            first = address_of(context, builder, signature, arguments, array, index, bits)
-            return count, lambda k: builder.bitcast(
-                builder.gep(first, [builder.mul(k, length)]), _vector(bits).as_pointer()
-            )
-
-        def exchange(a, b):
-            larger = builder.icmp_signed(">", a, b)
-            return builder.select(larger, a, b), builder.select(larger, b, a)
-
-        classes, line_of = lines(0, 1)
-        _, place_of = lines(2, 3)
-        held = [_held(builder, bits, 0) for _ in range(10)]
-
-        def take(first, count):
-            new = [
-                builder.load(line_of(builder.add(first, first.type(j))), align=align)
-                for j in range(count)
-            ]
-            known = [builder.load(slot) for slot in held]
-            for value, slot in zip(
-                merged(known, falling(new, exchange), exchange), held, strict=False
-            ):
-                builder.store(value, slot)
-
-        eights = builder.udiv(classes, classes.type(8))
-        with cgutils.for_range(builder, eights) as loop:
-            take(builder.mul(loop.index, loop.index.type(8)), 8)
-        taken = builder.mul(eights, eights.type(8))
-        with cgutils.for_range(builder, builder.sub(classes, taken)) as loop:
-            take(builder.add(taken, loop.index), 1)
-        for j, slot in enumerate(held):
-            builder.store(builder.load(slot), place_of(classes.type(j)), align=align)
-        return context.get_dummy_value()
+        call = Call(context, builder, signature, arguments)
+        _LargestTen(call).run()
+        return call.done()
 
     return types.void(table, types.intp, top, types.intp), generate

@@ -1,7 +1,9 @@
-"""The likelihood of a mixture of temperatures, whose weights are a softmax of scores (Yang et al.
+"""The likelihood of a mixture of temperatures whose weights are a softmax of scores (Yang et al.
 2023, Eq. 13)."""
 
 from __future__ import annotations
+
+from typing import NamedTuple
 
 import numpy as np
 
@@ -11,11 +13,23 @@ from .elementary import exp, log
 TILE = 128
 
 
+class Scratch(NamedTuple):
+    """What is known about each row of a tile: [groups, TILE], and [TILE]."""
+
+    own: np.ndarray  # scores
+    joint: np.ndarray  # scores plus log softmax(beta z)_y
+    slopes: np.ndarray  # of that in beta
+    prior: np.ndarray  # log of the sum over groups of e^own
+    posterior: np.ndarray  # log of the sum over groups of e^joint
+    spare: np.ndarray
+
+
 @inline
-def _tempered(logits, true_logits, start, m, beta, total, first, log_likelihood, slope):
-    """For the rows of a tile, log softmax(beta z)_y and its slope in beta."""
-    # a slice first: the compiler does not vectorise an index with an offset
-    true = true_logits[start : start + m]
+def _add_group(logits, true_logits, start, beta, g, room):
+    """Compute log softmax(beta z)_y and its slope in beta for the rows of a tile, which have the
+    logits `true_logits` for their true classes, and join it with the scores of group g."""
+    m, total, first = true_logits.size, room.prior, room.spare
+    joint, slope, own = room.joint[g], room.slopes[g], room.own[g]
     for r in range(m):
         total[r], first[r] = 0.0, 0.0
     for k in range(logits.shape[0]):
@@ -25,13 +39,15 @@ def _tempered(logits, true_logits, start, m, beta, total, first, log_likelihood,
             total[r] += e
             first[r] += e * z[r]
     for r in range(m):
-        log_likelihood[r] = beta * true[r] - log(total[r])
-        slope[r] = true[r] - first[r] / total[r]
+        joint[r] = beta * true_logits[r] - log(total[r])
+        slope[r] = true_logits[r] - first[r] / total[r]
+    for r in range(m):
+        joint[r] += own[r]
 
 
 @inline
 def _log_total(terms, m, top, total):
-    """The log of the sum over groups of e^term, for each row of a tile, left in `total`."""
+    """total = the log of the sum over groups of e^term, for each row of a tile."""
     for r in range(m):
         top[r], total[r] = terms[0, r], 0.0
     for g in range(1, terms.shape[0]):
@@ -52,23 +68,27 @@ def mixture_loss(logits, true_logits, weights, betas, scores, beta_slopes):
     The gradient overwrites `scores` and `beta_slopes`, [G].
     """
     groups, n = scores.shape
-    own, joint, slopes = (
-        np.empty((groups, TILE)),
-        np.empty((groups, TILE)),
-        np.empty((groups, TILE)),
+    shape = (groups, TILE)
+    room = Scratch(
+        np.empty(shape),
+        np.empty(shape),
+        np.empty(shape),
+        np.empty(TILE),
+        np.empty(TILE),
+        np.empty(TILE),
     )
-    prior, posterior, spare = np.empty(TILE), np.empty(TILE), np.empty(TILE)
+    own, joint, slopes, prior, posterior, spare = room
     loss = 0.0
     beta_slopes[:] = 0.0
     for start in range(0, n, TILE):
         m = min(TILE, n - start)
         w = weights[start : start + m]
         for g in range(groups):
+            # a slice first: the compiler does not vectorise an index with an offset
             score = scores[g, start : start + m]
-            _tempered(logits, true_logits, start, m, betas[g], prior, spare, joint[g], slopes[g])
             for r in range(m):
                 own[g, r] = score[r]
-                joint[g, r] += score[r]
+            _add_group(logits, true_logits[start : start + m], start, betas[g], g, room)
         _log_total(own, m, spare, prior)
         _log_total(joint, m, spare, posterior)
         for r in range(m):

@@ -1,4 +1,4 @@
-"""What a pass counts and sums, and how a tile of rows is added to it."""
+"""What a pass counts and sums, and how a tile of rows is added to it, or one state to another."""
 
 from __future__ import annotations
 
@@ -7,31 +7,39 @@ from typing import NamedTuple
 import numpy as np
 
 from .compiling import allocator, inline, kernel
-from .fixed_point import ROUND_BITS, add, add_number, number, raised_tick, tick
-from .gridding import SLACK, scale_of
+from .fixed_point import (
+    PART_BITS,
+    PART_MASK,
+    ROUND_BITS,
+    add,
+    add_number,
+    number,
+    raised_tick,
+    tick,
+)
+from .grid_cells import SLACK, scale_of
 from .vectors import add_four
 
 TILE = 128
 FLUSH = 2048  # rows after which the sums of a call move into the state
-CALL = 2**20  # rows one call may take, and after which the sums of cells move into the state
+CALL = 2**20  # rows that one call may add, after which the sums of cells move into the state
 
 # Bits after the point of each running sum. The largest term, times FLUSH (classes) or CALL (cells),
 # is below 2^62.
 LOG_HIGH, LOG_LOW, LOG_SQUARE, BRIER, BRIER_SQUARE, OUTPUT = 20, 62, 43, 49, 48, 50
 CELL_OFFSET, CELL_LOG, CELL_BRIER = 56, 38, 40
 SLACK_TICKS = np.int64(SLACK * 2**CELL_OFFSET)
-LARGE = 16.0  # log scores from here on are summed apart, so that the others can have more bits
+LARGE = 16.0  # log losses from here on are summed apart, so that the others can have more bits
 
 
 class Tallies(NamedTuple):
     """The arrays of a state, all int64: K classes, G cells of confidence; `pair` as in fixed_point.
 
-    The weighted arrays are empty when the rows have no weights, `decisions` when K is too large to
-    be dense.
+    The weighted arrays are empty without weights, `decisions` if K is too large for a dense table.
     """
 
-    ranks: np.ndarray  # [K] rows in which exactly so many classes stood before the true one
-    infinite: np.ndarray  # [K] rows of the class whose probability for it was zero
+    ranks: np.ndarray  # [K] rows by the rank of their true class, from 0
+    infinite: np.ndarray  # [K] rows of the class that gave it probability zero
     # [K, 2K] true class x (argmax where accepted, then argmax where rejected)
     decisions: np.ndarray
     sums: np.ndarray  # [K, 8] pairs: w log, (w log)^2, w brier, (w brier)^2
@@ -41,12 +49,12 @@ class Tallies(NamedTuple):
     weight_decisions: np.ndarray  # [2 K^2, 4] pairs: w, w^2
     weight_sums: np.ndarray  # [K, 8] pairs: w, w^2, w^2 log, w^2 brier
     weight_cells: np.ndarray  # [G, 4] pairs: w, w hit
-    # [2 G, 4] if wanted, by the probability p of each of two classes: rows, hits; pair: p - middle
+    # [2 G, 4], if wanted, by the probability p of each of two classes: rows, hits; pair: p - middle
     class_cells: np.ndarray
 
 
 class Tile(NamedTuple):
-    """What is known of each row of a tile, an array per quantity."""
+    """What is known about each row of a tile, an array per quantity."""
 
     table: np.ndarray  # [K, TILE] the outputs of each class
     labels: np.ndarray
@@ -68,17 +76,27 @@ class Tile(NamedTuple):
 
 
 class Running(NamedTuple):
-    """Sums that have not yet moved into the state: those of cells stay from one call to the next,
-    the others do not."""
+    """Sums that have not yet moved into the state. Only those of cells stay from one call to the
+    next."""
 
     classes: np.ndarray  # [K, 4] ticks of log (high, low), log^2, brier
     squares: np.ndarray  # [K] ticks of brier^2
     outputs: np.ndarray  # [K]
-    # [G, 4] rows + 2^32 hits; raised ticks of offset, log, brier; [2 G, 4], apart by argmax, if
-    # class_cells are wanted
+    # [G, 4] rows + 2^32 hits; raised ticks of offset, log, brier; [2 G, 4], one grid for each
+    # argmax, if class_cells are wanted
     cells: np.ndarray
-    # [4, K] in turn: most rows have rank 0, and one counter would wait for itself
+    # [4, K] used in turn: most rows have rank 0, and one counter would wait for itself
     ranks: np.ndarray
+
+
+class Target(NamedTuple):
+    """What one call fills."""
+
+    tallies: Tallies
+    running: Running
+    status: np.ndarray  # [n] the rule that each row breaks, or GOOD
+    # [n] true class and decision of the rows that count, if there is no dense table of them
+    codes: np.ndarray
 
 
 @allocator
@@ -116,7 +134,7 @@ def new_running(K, lines):
 
 @inline
 def _any_large(logs):
-    """Whether a log score is too large for the running sums, or infinite."""
+    """Whether a log loss is too large for the running sums, or infinite."""
     large = np.int64(0)
     for r in range(TILE):
         large += logs[r] >= LARGE
@@ -125,7 +143,7 @@ def _any_large(logs):
 
 @inline
 def _set_infinite_apart(tile, m, t):
-    """Count rows whose true class had probability zero; their log score enters no sum."""
+    """Count rows whose true class had probability zero; their log loss enters no sum."""
     for r in range(m):
         if tile.logs[r] == np.inf:
             t.infinite[tile.labels[r]] += 1
@@ -135,7 +153,7 @@ def _set_infinite_apart(tile, m, t):
 
 @inline
 def _set_large_apart(tile, m, t):
-    """Sum the large log scores with full range, and take them out of the running sums."""
+    """Sum the large log losses with full range, and keep them out of the running sums."""
     for r in range(m):
         s = tile.logs[r]
         if s >= LARGE:
@@ -170,7 +188,8 @@ def _weigh(tile, m, t, K):
 
 @inline
 def cell_of(p, G):
-    """The cell of a probability (see gridding.SLACK); a rounding above 1 belongs to the last."""
+    """The cell of a probability (see grid_cells.SLACK); one that rounds to more than 1 belongs to
+    the last."""
     scaled = p * scale_of(G)
     g = tick(scaled, 1.0)
     g -= np.int64(number(g) > scaled)
@@ -178,13 +197,13 @@ def cell_of(p, G):
 
 
 @inline
-def _place(tile, K, G, reject):
+def _place(tile, K, G, reject_cost):
     """The cell of each row's confidence, and its column among the decisions."""
     cell, code = tile.cell, tile.code
     for r in range(TILE):
         cell[r] = cell_of(tile.confidence[r], G)
     for r in range(TILE):
-        rejected = 1.0 - tile.confidence[r] > reject
+        rejected = 1.0 - tile.confidence[r] > reject_cost
         code[r] = tile.argmax[r] + np.uint32(rejected) * np.uint32(K)
 
 
@@ -198,7 +217,7 @@ def _class_ticks(log, brier):
 
 @inline
 def _scatter_classes(tile, m, run):
-    """Terms first, as vector loops, so that scattering them is only integer addition."""
+    """Compute terms first, in vector loops, so that scattering them is only integer addition."""
     logs, brier, terms, squares = tile.logs, tile.brier, tile.terms, tile.squares
     for r in range(TILE):
         i = np.uint64(4 * r)
@@ -215,8 +234,8 @@ def _scatter_classes(tile, m, run):
 
 @inline
 def _reduce_two_classes(tile, run):
-    """As _scatter_classes for K = 2, as vector sums. Rows beyond the tile's size have ticks of
-    zero."""
+    """The same as _scatter_classes for K = 2, as vector sums. Rows beyond the tile's size have
+    ticks of zero."""
     logs, brier, labels = tile.logs, tile.brier, tile.labels
     a0, b0, c0, d0, e0 = np.int64(0), np.int64(0), np.int64(0), np.int64(0), np.int64(0)
     a1, b1, c1, d1, e1 = np.int64(0), np.int64(0), np.int64(0), np.int64(0), np.int64(0)
@@ -239,7 +258,7 @@ def _reduce_two_classes(tile, run):
 
 @inline
 def _scatter_cells(tile, m, cells, G, w):
-    """As _scatter_classes, for the grid of confidences."""
+    """The same as _scatter_classes, for the grid of confidences."""
     confidence, logs, brier, weights = tile.confidence, tile.logs, tile.brier, tile.weights
     cell, argmax, labels, terms = tile.cell, tile.argmax, tile.labels, tile.terms
     step = 1.0 / scale_of(G)
@@ -276,7 +295,7 @@ def _count_two_classes(tile, m, decisions):
 
 @inline
 def _add_decisions(tile, m, t, codes, filled):
-    """Count what was decided of each class, or list it where the table would be too large."""
+    """Count decisions by true class, or list them if the table would be too large."""
     labels, code, K = tile.labels, tile.code, t.ranks.size
     if t.decisions.size == 0:
         for r in range(m):
@@ -289,16 +308,15 @@ def _add_decisions(tile, m, t, codes, filled):
 
 
 @inline
-def add_tile(tile, m, run, t, codes, filled, reject, w):
-    """Add the first m rows of a tile, all good, with log and Brier scores known, to the state.
-
-    `w` only says if they are weighted.
-    """
+def add_tile(tile, m, target, filled, reject_cost, w):
+    """Add the first m rows of a tile, all good, with known log losses and Brier scores, after
+    `filled` other rows. They are weighted unless `w` is None."""
+    t, run = target.tallies, target.running
     K, G = t.ranks.size, t.cells.shape[0]
     for r in range(m, TILE):
         tile.logs[r] = 0.0
         tile.brier[r] = 0.0
-    _place(tile, K, G, reject)
+    _place(tile, K, G, reject_cost)
     if _any_large(tile.logs):
         _set_infinite_apart(tile, m, t)
     if w is not None:
@@ -306,7 +324,7 @@ def add_tile(tile, m, run, t, codes, filled, reject, w):
     if _any_large(tile.logs):
         _set_large_apart(tile, m, t)
     _scatter_cells(tile, m, run.cells, G, w)
-    _add_decisions(tile, m, t, codes, filled)
+    _add_decisions(tile, m, t, target.codes, filled)
     if K == 2:
         _reduce_two_classes(tile, run)
     else:
@@ -317,6 +335,7 @@ def add_tile(tile, m, run, t, codes, filled, reject, w):
 
 @inline
 def flush_classes(run, t):
+    """Move the sums of at most FLUSH rows into the state."""
     for k in range(t.ranks.size):
         line = run.classes[k]
         add(t.sums, k, 0, line[0], LOG_HIGH)
@@ -335,18 +354,18 @@ def flush_classes(run, t):
 
 @inline
 def beside(rest, cell, G):
-    """Whether the less probable of two classes lies in another cell than that opposite to the
-    other's."""
+    """Whether the probability of the less probable of two classes lies in another cell than the
+    one opposite to that of the other."""
     scaled, opposite = rest * scale_of(G), (G - 1.0) - cell
     return not (scaled >= opposite) & (scaled < opposite + 1.0)
 
 
 @inline
-def correct_class_cells(first, second, labels, argmax, moved, m, t):
-    """Correct the grids of two classes. flush_cells takes the probability of the less probable
-    class to be 1 minus the other. Among m rows, those whose own probability lies in another cell,
-    by rounding or at an edge, are moved there. `moved` is scratch space for a tile."""
-    G = t.cells.shape[0]
+def correct_class_cells(first, second, labels, tile, m, t):
+    """Correct the grids of two classes. flush_cells assumes that the probability of the less
+    probable class is 1 minus the other. Among m rows, those whose own probability lies in another
+    cell, by rounding or at an edge, are moved there."""
+    G, argmax, moved = t.cells.shape[0], tile.argmax, tile.rank  # two classes do not use the rank
     for r in range(TILE):
         p, q, top_1 = np.float64(first[r]), np.float64(second[r]), argmax[r] == np.uint32(1)
         confidence, rest = (q if top_1 else p), (p if top_1 else q)
@@ -370,19 +389,14 @@ def correct_class_cells(first, second, labels, argmax, moved, m, t):
             add(lines, supposed, 2, offset - SLACK_TICKS, CELL_OFFSET)
             lines[actual, 0] += 1
             lines[actual, 1] += hit
-            add(
-                lines,
-                actual,
-                2,
-                tick(max(rest, 0.0) - (actual + 0.5) * step, 2.0**CELL_OFFSET),
-                CELL_OFFSET,
-            )
+            offset = tick(max(rest, 0.0) - (actual + 0.5) * step, 2.0**CELL_OFFSET)
+            add(lines, actual, 2, offset, CELL_OFFSET)
 
 
 @inline
 def _flush_class_cells(line, g, argmax, class_cells):
-    """Of two classes, that with probability c is in cell g and the other, with 1 - c, in the one
-    opposite: as far below its middle as c is above that of its own, but for the slack."""
+    """Of two classes, the one with probability c is in cell g. The other, with 1 - c, is in the
+    opposite cell, as far below its middle as c is above that of g, except for the slack."""
     rows, hits, G = line[0] & 0xFFFFFFFF, line[0] >> 32, class_cells.shape[0] // 2
     here, there = argmax * G + g, (1 - argmax) * G + G - 1 - g
     class_cells[here, 0] += rows
@@ -411,3 +425,16 @@ def flush_cells(run, t):
             if run.cells.shape[0] > G:
                 _flush_class_cells(line, g, i // G, t.class_cells)
             line[:] = 0
+
+
+@kernel
+def merge(target, other, plain, sign):
+    """target += sign * other for arrays [rows, columns]: first `plain` columns of integers, then
+    pairs, which become canonical again."""
+    for r in range(target.shape[0]):
+        for c in range(plain):
+            target[r, c] += sign * other[r, c]
+        for c in range(plain, target.shape[1], 2):
+            part = target[r, c + 1] + sign * other[r, c + 1]
+            target[r, c] += sign * other[r, c] + (part >> PART_BITS)
+            target[r, c + 1] = part & PART_MASK

@@ -1,7 +1,8 @@
-"""A plain tile of two classes: all that is known of a row, and all that it adds, in one loop.
+"""A plain tile of two classes: everything about a row, and everything it adds, in one loop.
 
-It does what `narrow` does in stages, to the last bit, for a whole tile of good rows without weights
-and without a log score too large for the running sums. Any other tile it leaves alone.
+The result equals that of the stages in `narrow`, to the last bit. The loop applies to whole tiles
+of good rows without weights whose log losses are not too large for the running sums. It leaves any
+other tile alone.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ import numpy as np
 from .compiling import inline
 from .elementary import log
 from .fixed_point import ROUND_BITS, raised_number, raised_tick, tick
-from .gridding import scale_of
+from .grid_cells import scale_of
 from .tallies import (
     BRIER,
     BRIER_SQUARE,
@@ -35,11 +36,58 @@ DECIDED = (np.int64(1), np.int64(2**16), np.int64(2**32), np.int64(2**48))
 
 
 @inline
-def add_plain_tile(first, second, y, tile, run, t, tolerance, reject):
-    """Add TILE rows, with these probabilities of the two classes and these labels, if they are
-    plain; whether they were."""
-    line, terms = tile.line, tile.terms
-    G = t.cells.shape[0]
+def _row_ticks(score, brier):
+    """Raised ticks of a row's log loss (high and low part), its square, the Brier score and its
+    square."""
+    high = raised_tick(score, 2.0**LOG_HIGH)
+    low = raised_tick(score - raised_number(high) * 2.0**-LOG_HIGH, 2.0**LOG_LOW)
+    square = raised_tick(score * score, 2.0**LOG_SQUARE)
+    return (
+        high,
+        low,
+        square,
+        raised_tick(brier, 2.0**BRIER),
+        raised_tick(brier * brier, 2.0**BRIER_SQUARE),
+    )
+
+
+@inline
+def _decision(top_1, confidence, reject_cost):
+    """A row's decision, as a one in its counter."""
+    accepted = DECIDED[1] if top_1 else DECIDED[0]
+    rejected = DECIDED[3] if top_1 else DECIDED[2]
+    return rejected if 1.0 - confidence > reject_cost else accepted
+
+
+@inline
+def _count_decisions(decided, decided_1, decisions):
+    """Add the counters of all rows, and of those of class 1; how many rows are of class 1."""
+    ones = np.int64(0)
+    for column in range(4):
+        of_1 = (decided_1 >> (16 * column)) & 0xFFFF
+        decisions[0, column] += ((decided >> (16 * column)) & 0xFFFF) - of_1
+        decisions[1, column] += of_1
+        ones += of_1
+    return ones
+
+
+@inline
+def _add_class_sums(both, second, ones, run):
+    """Add the sums of _row_ticks over all rows, and over the `ones` rows of class 1."""
+    raised_0, raised_1 = (TILE - ones) * ROUND_BITS, ones * ROUND_BITS
+    for j in range(4):
+        run.classes[0, j] += both[j] - second[j] - raised_0
+        run.classes[1, j] += second[j] - raised_1
+    run.squares[0] += both[4] - second[4] - raised_0
+    run.squares[1] += second[4] - raised_1
+
+
+@inline
+def add_plain_tile(first, second, y, tile, target, options):
+    """Add TILE rows, given the probabilities of the two classes and the labels, if they are plain;
+    returns whether they were."""
+    t, run, line, terms = target.tallies, target.running, tile.line, tile.terms
+    tolerance, G = options.tolerance, t.cells.shape[0]
     apart, step, last = np.int64(4 * (run.cells.shape[0] - G)), 1.0 / scale_of(G), G - 1.0
     odd, moved, signs, labels = False, False, np.int64(0), np.int64(0)
     decided, decided_1, out_0, out_1 = np.int64(0), np.int64(0), np.int64(0), np.int64(0)
@@ -59,24 +107,11 @@ def add_plain_tile(first, second, y, tile, run, t, tolerance, reject):
         out_0 += raised_tick(p, 2.0**OUTPUT)
         out_1 += raised_tick(q, 2.0**OUTPUT)
 
-        high = raised_tick(score, 2.0**LOG_HIGH)
-        low = raised_tick(score - raised_number(high) * 2.0**-LOG_HIGH, 2.0**LOG_LOW)
-        square = raised_tick(score * score, 2.0**LOG_SQUARE)
-        loss = raised_tick(brier, 2.0**BRIER)
-        loss_square = raised_tick(brier * brier, 2.0**BRIER_SQUARE)
-        a0, b0, c0, d0, e0 = a0 + high, b0 + low, c0 + square, d0 + loss, e0 + loss_square
-        a1, b1, c1 = (
-            a1 + (high if is_1 else 0),
-            b1 + (low if is_1 else 0),
-            c1 + (square if is_1 else 0),
-        )
-        d1, e1 = d1 + (loss if is_1 else 0), e1 + (loss_square if is_1 else 0)
-
-        accepted, rejected = (
-            (DECIDED[1] if top_1 else DECIDED[0]),
-            (DECIDED[3] if top_1 else DECIDED[2]),
-        )
-        decision = rejected if 1.0 - confidence > reject else accepted
+        a, b, c, d, e = _row_ticks(score, brier)
+        a0, b0, c0, d0, e0 = a0 + a, b0 + b, c0 + c, d0 + d, e0 + e
+        a1, b1, c1 = a1 + (a if is_1 else 0), b1 + (b if is_1 else 0), c1 + (c if is_1 else 0)
+        d1, e1 = d1 + (d if is_1 else 0), e1 + (e if is_1 else 0)
+        decision = _decision(top_1, confidence, options.reject_cost)
         decided += decision
         decided_1 += decision if is_1 else 0
 
@@ -94,22 +129,12 @@ def add_plain_tile(first, second, y, tile, run, t, tolerance, reject):
 
     for r in range(TILE):
         add_four(run.cells, line[r], terms, 4 * r)
-    ones = np.int64(0)
-    for column in range(4):
-        of_1 = (decided_1 >> (16 * column)) & 0xFFFF
-        t.decisions[0, column] += ((decided >> (16 * column)) & 0xFFFF) - of_1
-        t.decisions[1, column] += of_1
-        ones += of_1
-    raised_0, raised_1 = (TILE - ones) * ROUND_BITS, ones * ROUND_BITS
-    for j, both, of_1 in ((0, a0, a1), (1, b0, b1), (2, c0, c1), (3, d0, d1)):
-        run.classes[0, j] += both - of_1 - raised_0
-        run.classes[1, j] += of_1 - raised_1
-    run.squares[0] += e0 - e1 - raised_0
-    run.squares[1] += e1 - raised_1
+    ones = _count_decisions(decided, decided_1, t.decisions)
+    _add_class_sums((a0, b0, c0, d0, e0), (a1, b1, c1, d1, e1), ones, run)
     run.outputs[0] += out_0 - TILE * ROUND_BITS
     run.outputs[1] += out_1 - TILE * ROUND_BITS
     if moved & (t.class_cells.size > 0):
         for r in range(TILE):
             tile.argmax[r] = np.uint32(second[r] > first[r])
-        correct_class_cells(first, second, y, tile.argmax, tile.rank, TILE, t)
+        correct_class_cells(first, second, y, tile, TILE, t)
     return True

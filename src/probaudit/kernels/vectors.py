@@ -1,88 +1,124 @@
-"""Vector instructions that numba does not write by itself, in LLVM's portable form."""
+"""Vector instructions that numba does not generate by itself, in LLVM's portable form."""
 
 from __future__ import annotations
 
+from typing import Any, NamedTuple
+
+import numpy as np
 from llvmlite import ir
 from numba.core import cgutils, types
 from numba.extending import intrinsic
 from numba.np.arrayobj import populate_array
 
+from .compiling import inline, kernel
 
-def address_of(context, builder, signature, arguments, array, index, pointee):
-    """Where arguments[array], seen as flat, has its element arguments[index]; as a pointer to
-    `pointee`."""
-    data = context.make_array(signature.args[array])(context, builder, arguments[array]).data
-    return builder.bitcast(builder.gep(data, [arguments[index]]), pointee.as_pointer())
+BYTE, SHORT, WORD, DOUBLE = ir.IntType(8), ir.IntType(32), ir.IntType(64), ir.DoubleType()
+PAIR = types.UniTuple(types.intp, 2)
+STRETCH = 64  # values that `beyond` compares together
+ROWS_AT_A_TIME = 16  # rows that are transposed together, so that whole cache lines are written
+
+
+class Call(NamedTuple):
+    """The call of an intrinsic for which code is generated."""
+
+    context: Any
+    builder: Any
+    signature: Any
+    arguments: Any
+
+    def argument(self, index: int, *path: str) -> Call:
+        """A call with only one argument of this one: itself, or a field of a NamedTuple."""
+        kind, value = self.signature.args[index], self.arguments[index]
+        for name in path:
+            field = kind.fields.index(name)
+            kind, value = kind.types[field], self.builder.extract_value(value, field)
+        return self._replace(signature=types.void(kind), arguments=(value,))
+
+    def kind(self, array: int) -> Any:
+        """numba's type of the elements of an array."""
+        return self.signature.args[array].dtype
+
+    def array(self, array: int) -> Any:
+        """The structure that describes an array."""
+        make = self.context.make_array(self.signature.args[array])
+        return make(self.context, self.builder, self.arguments[array])
+
+    def address(self, array: int, index: Any, pointee: Any) -> Any:
+        """The address of an element of an array, read as flat; as a pointer to `pointee`."""
+        start = self.builder.gep(self.array(array).data, [index])
+        return self.builder.bitcast(start, pointee.as_pointer())
+
+    def done(self) -> Any:
+        """What an intrinsic returns that returns nothing."""
+        return self.context.get_dummy_value()
 
 
 @intrinsic
 def column_at(typing_context, addresses, k, size, like):
-    """The column that begins at addresses[k], as an array of so many numbers of the type of
+    """The column that begins at addresses[k], as an array of `size` numbers of the type of
     `like`."""
     column = types.Array(like.dtype, 1, "C")
 
     def generate(context, builder, signature, arguments):
+        call = Call(context, builder, signature, arguments)
         number = context.get_data_type(like.dtype)
-        address = builder.load(
-            address_of(context, builder, signature, arguments, 0, 1, ir.IntType(64))
-        )
+        address = builder.load(call.address(0, arguments[1], WORD))
         itemsize = context.get_constant(types.intp, like.dtype.bitwidth // 8)
-        found = context.make_array(column)(context, builder)
+        made = context.make_array(column)(context, builder)
         data = builder.inttoptr(address, number.as_pointer())
-        populate_array(found, data, [arguments[2]], [itemsize], itemsize, meminfo=None)
-        return found._getvalue()
+        populate_array(made, data, [arguments[2]], [itemsize], itemsize, meminfo=None)
+        return made._getvalue()
 
     return column(addresses, types.intp, types.intp, like), generate
 
 
-def ask_for(builder, address, cache):
-    """Ask for the line of memory at an address, which need not exist, ahead of its use; into cache
-    3, the nearest, or 2."""
-    byte, number = ir.IntType(8), ir.IntType(32)
-    function_type = ir.FunctionType(ir.VoidType(), [byte.as_pointer(), number, number, number])
+def emit_prefetch(builder, address, cache):
+    """Prefetch the cache line at an address, which need not exist, into cache 3, the nearest, or
+    2."""
+    function_type = ir.FunctionType(ir.VoidType(), [BYTE.as_pointer(), SHORT, SHORT, SHORT])
     function = cgutils.get_or_insert_function(builder.module, function_type, "llvm.prefetch.p0")
-    read, data = number(0), number(1)
-    builder.call(function, [builder.bitcast(address, byte.as_pointer()), read, number(cache), data])
+    read, data = SHORT(0), SHORT(1)
+    builder.call(function, [builder.bitcast(address, BYTE.as_pointer()), read, SHORT(cache), data])
 
 
 @intrinsic
 def prefetch(typing_context, array, i):
-    """Ask for the cache line of element i of a contiguous array ahead of its use; it need not
-    exist."""
+    """Prefetch the cache line of element i of a contiguous array; it need not exist."""
 
     def generate(context, builder, signature, arguments):
-        ask_for(builder, address_of(context, builder, signature, arguments, 0, 1, ir.IntType(8)), 3)
-        return context.get_dummy_value()
+        call = Call(context, builder, signature, arguments)
+        emit_prefetch(builder, call.address(0, arguments[1], BYTE), 3)
+        return call.done()
 
     return types.void(array, i), generate
 
 
 def _add_vector(size):
     def generate(context, builder, signature, arguments):
-        vector = ir.VectorType(ir.IntType(64), size)
-        target = address_of(context, builder, signature, arguments, 0, 1, vector)
-        source = address_of(context, builder, signature, arguments, 2, 3, vector)
+        call, vector = Call(context, builder, signature, arguments), ir.VectorType(WORD, size)
+        target = call.address(0, arguments[1], vector)
+        source = call.address(2, arguments[3], vector)
         total = builder.add(builder.load(target, align=8), builder.load(source, align=8))
         builder.store(total, target, align=8)
-        return context.get_dummy_value()
+        return call.done()
 
     return generate
 
 
 @intrinsic
 def add_four(typing_context, sums, i, terms, j):
-    """sums[i : i + 4] += terms[j : j + 4] of contiguous int64 arrays, seen as flat, as one vector
+    """sums[i : i + 4] += terms[j : j + 4] of contiguous int64 arrays, read as flat, as one vector
     addition.
 
-    numba leaves LLVM's vectorisation of straight code off, and four additions to memory take twice
-    as long.
+    numba disables LLVM's vectorisation of straight-line code, and four additions to memory take
+    twice as long.
     """
     return types.void(sums, i, terms, j), _add_vector(4)
 
 
 @intrinsic
 def add_two(typing_context, sums, i, terms, j):
-    """As add_four, of two."""
+    """The same for two elements."""
     return types.void(sums, i, terms, j), _add_vector(2)
 
 
@@ -90,7 +126,7 @@ def _transposed(builder, rows):
     """The columns of a matrix of four vectors of four."""
 
     def shuffled(a, b, order):
-        return builder.shuffle_vector(a, b, ir.Constant(ir.VectorType(ir.IntType(32), 4), order))
+        return builder.shuffle_vector(a, b, ir.Constant(ir.VectorType(SHORT, 4), order))
 
     a, b, c, d = rows
     columns = []
@@ -100,113 +136,147 @@ def _transposed(builder, rows):
     return columns
 
 
-@intrinsic
-def transpose_four(typing_context, source, i, row, target, j, column):
-    """target[j + c * column + r] = source[i + r * row + c] for r, c < 4, of contiguous arrays seen
-    as flat.
+def _lines(call, array, place, vector):
+    """Pointers to four vectors of an array, read as flat. The place is the index of the first, and
+    the distance from one to the next."""
+    builder = call.builder
+    index, step = place
+    first = call.address(array, index, vector.element)
+    for k in range(4):
+        start = builder.gep(first, [builder.mul(step, step.type(k))])
+        yield builder.bitcast(start, vector.as_pointer())
 
-    The source is of float32 or float64, the target of the same or of float64. As a loop this would
-    move one number at a time, and moving them is most of the work of loading.
+
+@intrinsic
+def transpose_four(typing_context, source, source_place, target, target_place):
+    """Transpose four by four numbers of contiguous arrays, read as flat. A place is a pair: the
+    index of the first number, and the distance from one line to the next.
+
+    The source is float32 or float64, the target has the same type or float64. A loop would move one
+    number at a time, and moving them is most of the work of loading.
     """
 
     def generate(context, builder, signature, arguments):
-        given, wanted = signature.args[0].dtype, signature.args[3].dtype
+        call = Call(context, builder, signature, arguments)
+        given, wanted = call.kind(0), call.kind(2)
         given_vector, wanted_vector = (
             ir.VectorType(context.get_data_type(t), 4) for t in (given, wanted)
         )
-
-        def lines(array, index, step, vector):
-            first = address_of(context, builder, signature, arguments, array, index, vector.element)
-            for k in range(4):
-                start = builder.gep(first, [builder.mul(arguments[step], arguments[step].type(k))])
-                yield builder.bitcast(start, vector.as_pointer())
-
+        source_place, target_place = (cgutils.unpack_tuple(builder, arguments[i]) for i in (1, 3))
         rows = [
-            builder.load(line, align=given.bitwidth // 8) for line in lines(0, 1, 2, given_vector)
+            builder.load(line, align=given.bitwidth // 8)
+            for line in _lines(call, 0, source_place, given_vector)
         ]
-        for values, line in zip(
-            _transposed(builder, rows), lines(3, 4, 5, wanted_vector), strict=True
-        ):
+        lines = _lines(call, 2, target_place, wanted_vector)
+        for values, line in zip(_transposed(builder, rows), lines, strict=True):
             converted = values if given == wanted else builder.fpext(values, wanted_vector)
             builder.store(converted, line, align=wanted.bitwidth // 8)
-        return context.get_dummy_value()
+        return call.done()
 
-    return types.void(source, i, row, target, j, column), generate
+    return types.void(source, PAIR, target, PAIR), generate
 
 
 @intrinsic
-def transpose_columns(typing_context, addresses, k, i, target, j, row):
-    """target[j + r * row + c], seen as flat, is the number i + r of the column at addresses[k + c],
-    for r, c < 4."""
+def transpose_columns(typing_context, addresses, k, i, target, target_place):
+    """Write the numbers i to i + 3 of the columns at addresses[k : k + 4] as four rows. The place,
+    in the target read as flat, is as for transpose_four."""
 
     def generate(context, builder, signature, arguments):
-        kind = signature.args[3].dtype
+        call, kind = Call(context, builder, signature, arguments), signature.args[3].dtype
         vector, align = ir.VectorType(context.get_data_type(kind), 4), kind.bitwidth // 8
-        place = address_of(context, builder, signature, arguments, 0, 1, ir.IntType(64))
+        place = call.address(0, arguments[1], WORD)
         columns = []
         for c in range(4):
-            first = builder.load(builder.gep(place, [ir.IntType(64)(c)]))
+            first = builder.load(builder.gep(place, [WORD(c)]))
             start = builder.gep(
                 builder.inttoptr(first, vector.element.as_pointer()), [arguments[2]]
             )
             columns.append(builder.load(builder.bitcast(start, vector.as_pointer()), align=align))
-        first = address_of(context, builder, signature, arguments, 3, 4, vector.element)
-        for r, values in enumerate(_transposed(builder, columns)):
-            start = builder.gep(first, [builder.mul(arguments[5], arguments[5].type(r))])
-            builder.store(values, builder.bitcast(start, vector.as_pointer()), align=align)
-        return context.get_dummy_value()
+        lines = _lines(call, 3, cgutils.unpack_tuple(builder, arguments[4]), vector)
+        for values, line in zip(_transposed(builder, columns), lines, strict=True):
+            builder.store(values, line, align=align)
+        return call.done()
 
-    return types.void(addresses, types.intp, types.intp, target, types.intp, types.intp), generate
+    return types.void(addresses, types.intp, types.intp, target, PAIR), generate
+
+
+@kernel
+def rows_of_columns(addresses, begin, out):
+    """out[i, k] is the number begin + i of the column at addresses[k]."""
+    n, K = out.shape
+    target = out.reshape(out.size)
+    blocked = n - n % ROWS_AT_A_TIME if K >= 4 else 0
+    for start in range(0, blocked, ROWS_AT_A_TIME):
+        for k in range(0, K, 4):
+            k = min(k, K - 4)
+            for r in range(start, start + ROWS_AT_A_TIME, 4):
+                transpose_columns(addresses, k, begin + r, target, (r * K + k, K))
+    for k in range(K):
+        column = column_at(addresses, k, begin + n, out)
+        for r in range(blocked, n):
+            out[r, k] = column[begin + r]
 
 
 @intrinsic
-def add_transposed_four(typing_context, source, i, row, sums, a, b, c, d):
-    """sums[a + r] += source[i + r * row], sums[b + r] += source[i + r * row + 1], and so on for c
-    and d, for r < 4, of contiguous arrays seen as flat: columns, one after another, of float32 or
-    float64 into sums of float64."""
+def add_transposed_four(typing_context, source, source_place, sums, targets):
+    """Add four columns of four numbers each, which begin at a place of the source (see
+    transpose_four), to sums[t : t + 4] for the four indexes t in `targets`. The source is float32
+    or float64, the sums are float64."""
 
     def generate(context, builder, signature, arguments):
-        given, wanted = signature.args[0].dtype, ir.VectorType(ir.DoubleType(), 4)
+        call = Call(context, builder, signature, arguments)
+        given, wanted = call.kind(0), ir.VectorType(DOUBLE, 4)
         vector = ir.VectorType(context.get_data_type(given), 4)
-        first = address_of(context, builder, signature, arguments, 0, 1, vector.element)
-        rows = []
-        for k in range(4):
-            start = builder.gep(first, [builder.mul(arguments[2], arguments[2].type(k))])
-            rows.append(
-                builder.load(builder.bitcast(start, vector.as_pointer()), align=given.bitwidth // 8)
-            )
-        for index, values in enumerate(_transposed(builder, rows), 4):
-            target = address_of(context, builder, signature, arguments, 3, index, wanted)
+        source_place, targets = (cgutils.unpack_tuple(builder, arguments[i]) for i in (1, 3))
+        rows = [
+            builder.load(line, align=given.bitwidth // 8)
+            for line in _lines(call, 0, source_place, vector)
+        ]
+        for index, values in zip(targets, _transposed(builder, rows), strict=True):
+            target = call.address(2, index, wanted)
             converted = values if given.bitwidth == 64 else builder.fpext(values, wanted)
             builder.store(builder.fadd(builder.load(target, align=8), converted), target, align=8)
-        return context.get_dummy_value()
+        return call.done()
 
-    return types.void(source, i, row, sums, a, b, c, d), generate
+    return types.void(source, PAIR, sums, types.UniTuple(types.intp, 4)), generate
 
 
 @intrinsic
-def at_least(typing_context, array, i, least):
-    """Which of array[i : i + 64], contiguous integers of the type of `least`, are not below it: a
-    word with a bit for each."""
+def _at_least(typing_context, array, i, least):
+    """Which of array[i : i + STRETCH], contiguous integers, are not below `least`: a word with a
+    bit for each."""
 
     def generate(context, builder, signature, arguments):
-        vector = ir.VectorType(context.get_data_type(signature.args[0].dtype), 64)
-        address = address_of(context, builder, signature, arguments, 0, 1, vector)
-        values = builder.load(address, align=signature.args[0].dtype.bitwidth // 8)
-        one = builder.insert_element(
-            ir.Constant(vector, ir.Undefined), arguments[2], ir.IntType(32)(0)
-        )
+        call = Call(context, builder, signature, arguments)
+        vector = ir.VectorType(context.get_data_type(call.kind(0)), STRETCH)
+        address = call.address(0, arguments[1], vector)
+        values = builder.load(address, align=call.kind(0).bitwidth // 8)
+        one = builder.insert_element(ir.Constant(vector, ir.Undefined), arguments[2], SHORT(0))
         splat = builder.shuffle_vector(
-            one, one, ir.Constant(ir.VectorType(ir.IntType(32), 64), [0] * 64)
+            one, one, ir.Constant(ir.VectorType(SHORT, STRETCH), [0] * STRETCH)
         )
-        return builder.bitcast(builder.icmp_signed(">=", values, splat), ir.IntType(64))
+        return builder.bitcast(builder.icmp_signed(">=", values, splat), WORD)
 
     return types.uint64(array, i, array.dtype), generate
 
 
+@inline
+def beyond(bits, start, first):
+    """Which of the values from `start` on, STRETCH at most, are not below `first`: a word with a
+    bit for each."""
+    if start + STRETCH <= bits.size:
+        return _at_least(bits, start, first)
+    if bits.size >= STRETCH:  # the last STRETCH values, without those before `start`
+        return _at_least(bits, bits.size - STRETCH, first) >> np.uint64(start + STRETCH - bits.size)
+    word, part = np.uint64(0), bits[start:]
+    for c in range(part.size):
+        word |= np.uint64(part[c] >= first) << np.uint64(c)
+    return word
+
+
 @intrinsic
 def lowest_bit(typing_context, word):
-    """The place of the lowest bit of a word that is not 0."""
+    """The position of the lowest bit of a word that is not 0."""
 
     def generate(context, builder, signature, arguments):
         return builder.cttz(arguments[0], ir.IntType(1)(1))

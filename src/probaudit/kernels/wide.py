@@ -1,5 +1,4 @@
-"""The fused pass for many classes: the loops run along a row, and sums within it are of
-integers."""
+"""The fused pass for many classes: loops run along a row, and sums within a row are integers."""
 
 from __future__ import annotations
 
@@ -14,8 +13,8 @@ from .tallies import FLUSH, OUTPUT, TILE, add_tile, flush_classes, new_tile
 
 @inline
 def _rank_in_row(row, label):
-    """How many values stand before the true class's; counted in 32 bits, twice as many at a
-    time."""
+    """How many values rank before that of the true class; 32-bit counters, as twice as many fit
+    into a vector."""
     q = row[label]
     ahead = np.uint32(0)
     for k in range(label):
@@ -28,8 +27,8 @@ def _rank_in_row(row, label):
 
 @inline
 def _first_index(row, value):
-    """Where a value that is in the row first occurs. To look at the whole row is faster than to
-    stop there."""
+    """Where a value of the row occurs first. Reading the whole row is faster than stopping
+    there."""
     first = np.uint32(row.size)
     for k in range(row.size):
         here = np.uint32(k) if row[k] == value else np.uint32(row.size)
@@ -39,8 +38,8 @@ def _first_index(row, value):
 
 @inline
 def _sums_in_row(row, bits, w, weight, scale, outputs):
-    """Integer sums over a row of p and p^2; the smallest (negative if some p is) and the largest
-    bit pattern. w p_k goes to outputs."""
+    """Integer sums over a row of p and p^2; the smallest bit pattern (negative if some p is) and
+    the largest. Adds w p_k to outputs."""
     total, squares = np.int64(0), np.int64(0)
     smallest, largest = bits[0], bits[0]
     for k in range(row.size):
@@ -57,13 +56,14 @@ def _sums_in_row(row, bits, w, weight, scale, outputs):
 
 @inline
 def _take_back(row, weight, outputs):
+    """Undo what _sums_in_row added to outputs."""
     for k in range(row.size):
         outputs[k] -= tick(np.float64(row[k]) * weight, 2.0**OUTPUT)
 
 
 @inline
 def _put(tile, m, label, weight, rank, arg):
-    """What is known of a row before its scores."""
+    """What is known about a row before its scores."""
     tile.labels[m] = label
     tile.weights[m] = weight
     tile.rank[m] = rank
@@ -72,49 +72,52 @@ def _put(tile, m, label, weight, rank, arg):
 
 @inline
 def brier_of(squares, truth, scale):
-    """The Brier score from the integer sum of all p^2, of which the true class's is taken out
-    exactly."""
+    """The Brier score from the integer sum of all p^2, from which that of the true class is
+    subtracted exactly."""
     return (squares - tick(truth * truth, scale)) / scale + (1.0 - truth) * (1.0 - truth)
 
 
 @inline
-def _close_tile(tile, m, run, t, codes, filled, since_flush, reject, w):
-    """Add a full (or the last) tile and start a new one."""
+def _weight_of(w, i):
+    if w is None:
+        return 1.0
+    return w[i]
+
+
+@inline
+def _close_tile(tile, m, target, filled, reject_cost, w):
+    """Add the m rows of a full (or the last) tile, after `filled` other rows."""
     if m > 0:
-        add_tile(tile, m, run, t, codes, filled, reject, w)
-        if since_flush + m + TILE > FLUSH:
-            flush_classes(run, t)
-            return 0
-    return since_flush + m
+        add_tile(tile, m, target, filled, reject_cost, w)
+        if (filled + m) % FLUSH == 0:  # FLUSH is a multiple of TILE
+            flush_classes(target.running, target.tallies)
 
 
 @kernel
-def wide_probabilities(
-    values, bits, y, w, t, run, status, codes, kind, tolerance, reject, most, scale
-):
-    """As narrow_probabilities. `bits` are the same values seen as integers: for p >= 0 their order
-    is that of p. Those of the largest p that may pass are most[0]."""
-    K = t.ranks.size
+def wide_probabilities(rows, bits, target, options, most, scale):
+    """The same as narrow_probabilities. `bits` are the values as integers: for p >= 0 they have the
+    order of p. most[0] is the bit pattern of the largest valid p."""
+    values, y, w, status = rows.values, rows.labels, rows.weights, target.status
+    K, outputs, tolerance = target.tallies.ranks.size, target.running.outputs, options.tolerance
     tile = new_tile(np.float64, 0)
-    filled, since_flush, m = 0, 0, 0
+    filled, m = 0, 0
     for i in range(values.shape[0]):
         row, label = values[i], y[i]
-        weight = 1.0 if w is None else w[i]
+        weight = _weight_of(w, i)
         if not (0 <= label < K and 0.0 < weight < np.inf):
-            status[i] = row_status(row, label, weight, K, tolerance, kind)
+            status[i] = row_status(row, label, weight, K, options)
             continue
-        total, squares, smallest, largest = _sums_in_row(
-            row, bits[i], w, weight, scale, run.outputs
-        )
+        total, squares, smallest, largest = _sums_in_row(row, bits[i], w, weight, scale, outputs)
         near = abs(total / scale - 1.0) <= tolerance
         if smallest < 0 or largest > most[0] or not near:
-            found = row_status(row, label, weight, K, tolerance, kind)
-            if found != GOOD and not (near and found == BAD_SUM):  # as of the same row without -0
-                status[i] = found
-                _take_back(row, weight, run.outputs)
+            broken = row_status(row, label, weight, K, options)
+            # the integer sum decides, as for the same row without -0
+            if broken != GOOD and not (near and broken == BAD_SUM):
+                status[i] = broken
+                _take_back(row, weight, outputs)
                 continue
         truth = np.float64(row[label])
-        # of -0 the bits are other ones
+        # -0 has other bits than 0
         rank = _rank_in_row(bits[i], label) if smallest >= 0 else _rank_in_row(row, label)
         arg = label if rank == 0 else _first_index(bits[i], largest)
         _put(tile, m, label, weight, rank, arg)
@@ -123,16 +126,17 @@ def wide_probabilities(
         tile.brier[m] = brier_of(squares, truth, scale)
         m += 1
         if m == TILE:
-            since_flush = _close_tile(tile, m, run, t, codes, filled, since_flush, reject, w)
+            _close_tile(tile, m, target, filled, options.reject_cost, w)
             filled += TILE
             m = 0
-    _close_tile(tile, m, run, t, codes, filled, since_flush, reject, w)
-    flush_classes(run, t)
+    _close_tile(tile, m, target, filled, options.reject_cost, w)
+    flush_classes(target.running, target.tallies)
     return filled + m
 
 
 @inline
 def _exponentials(row, best, scale, shifted):
+    """e^(v - best) for each value of a row, and the integer sum of these."""
     total = np.int64(0)
     for k in range(row.size):
         e = exp(np.float64(row[k]) - best)
@@ -143,6 +147,7 @@ def _exponentials(row, best, scale, shifted):
 
 @inline
 def _probabilities_in_row(shifted, inverse, weight, scale, outputs):
+    """The integer sum over a row of p^2. Adds w p_k to outputs."""
     squares = np.int64(0)
     for k in range(shifted.size):
         p = shifted[k] * inverse
@@ -153,7 +158,7 @@ def _probabilities_in_row(shifted, inverse, weight, scale, outputs):
 
 @inline
 def _odd_in_row(row):
-    """How many values are no logits (or minus infinity, which a closer look allows)."""
+    """How many values are not logits, or minus infinity, which row_status may allow."""
     odd = np.int64(0)
     for k in range(row.size):
         v = row[k]
@@ -181,21 +186,22 @@ def largest(row):
 
 
 @kernel
-def wide_logits(values, y, w, t, run, status, codes, kind, tolerance, reject, scale):
-    """As narrow_logits; the exponentials of one row at a time are held, never a matrix of
-    probabilities."""
-    K = t.ranks.size
+def wide_logits(rows, target, options, scale):
+    """The same as narrow_logits. Only the exponentials of one row exist at a time, never a matrix
+    of probabilities."""
+    values, y, w, status = rows.values, rows.labels, rows.weights, target.status
+    K, outputs, kind = target.tallies.ranks.size, target.running.outputs, options.kind
     tile = new_tile(np.float64, 0)
     shifted = np.empty(K, np.float64)
-    filled, since_flush, m = 0, 0, 0
+    filled, m = 0, 0
     for i in range(values.shape[0]):
         row, label = values[i], y[i]
-        weight = 1.0 if w is None else w[i]
+        weight = _weight_of(w, i)
         if not (0 <= label < K and 0.0 < weight < np.inf):
-            status[i] = row_status(row, label, weight, K, tolerance, kind)
+            status[i] = row_status(row, label, weight, K, options)
             continue
         if _odd_in_row(row) or kind == LOG_PROBABILITIES:
-            status[i] = row_status(row, label, weight, K, tolerance, kind)
+            status[i] = row_status(row, label, weight, K, options)
             if status[i] != GOOD:
                 continue
         best = largest(row)
@@ -203,7 +209,7 @@ def wide_logits(values, y, w, t, run, status, codes, kind, tolerance, reject, sc
         total = _exponentials(row, shift, scale, shifted) / scale
         if kind == LOG_PROBABILITIES:
             total = 1.0
-        squares = _probabilities_in_row(shifted, 1.0 / total, weight, scale, run.outputs)
+        squares = _probabilities_in_row(shifted, 1.0 / total, weight, scale, outputs)
         truth = shifted[label] / total
         rank = _rank_in_row(row, label)
         arg = label if rank == 0 else _first_index(row, best)
@@ -213,9 +219,9 @@ def wide_logits(values, y, w, t, run, status, codes, kind, tolerance, reject, sc
         tile.brier[m] = brier_of(squares, truth, scale)
         m += 1
         if m == TILE:
-            since_flush = _close_tile(tile, m, run, t, codes, filled, since_flush, reject, w)
+            _close_tile(tile, m, target, filled, options.reject_cost, w)
             filled += TILE
             m = 0
-    _close_tile(tile, m, run, t, codes, filled, since_flush, reject, w)
-    flush_classes(run, t)
+    _close_tile(tile, m, target, filled, options.reject_cost, w)
+    flush_classes(target.running, target.tallies)
     return filled + m

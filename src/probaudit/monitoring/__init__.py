@@ -1,1 +1,1 @@
-"""Streams against a reference."""
+"""Compare a stream of rows with a reference."""

@@ -1,12 +1,8 @@
-"""How recent rows differ from a reference: scores, calibration, confidence, class frequencies. Pure
-functions of evidence.
+"""How recent rows differ from a reference in scores, calibration, confidence and class frequencies.
+Pure functions of evidence.
 
-Every measure gets a 95% interval for its change, and a p-value of "both are samples of one world".
-p-values must be right far out in the tail, where alarms are decided, and losses are skewed. So the
-chance of a difference of means is read from the distribution with the same mean, variance and
-skewness (Pearson's type III; Hall 1983, "Chi squared approximations to the distribution of a sum of
-independent random variables", Annals of Probability 11), or from the normal where that says more.
-Weighted rows count as (sum w)^2 / sum w^2 rows of equal weight.
+Every measure has a 95% interval for its change, and a p-value for the hypothesis that both samples
+come from one population.
 """
 
 from __future__ import annotations
@@ -15,7 +11,6 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any
 
 import numpy as np
 
@@ -23,25 +18,30 @@ from ..calibration.fine_grid import FineGrid
 from ..calibration.resampling import draw_counts
 from ..calibration.smooth import smooth_error
 from ..scoring.intervals import Z95, wilson
-from ..states import ClassSums, EventSums, Evidence, Grid, Summary
+from ..states import EventSums, Evidence, Summary
+from ..text import percent
+from .moments import Moments, beyond, mean_p_value, measure_moments, two_sided_p
 
 SMOOTH_CELLS = 420  # cells of confidence on which SmoothECE is resampled
-TREND = 0.05  # width of the kernel that tells the miscalibration of a reference from its chance
+# Width of the kernel that smooths the calibration curve of a population: miscalibration is kept,
+# most of the sampling noise is not.
+TREND = 0.05
 NULL_DRAWS = 1000
 SPREAD_DRAWS = 100
-ASKED_AGAIN = 0.01
-MANY_DRAWN = 2_000_000  # numbers drawn for the interval of class frequencies
+RETESTED = 0.01  # p-values of SmoothECE below this are computed again from the pooled rows
+MOST_DRAWN = 2_000_000  # numbers drawn for the interval of class frequencies
 
 
 @dataclass(frozen=True)
 class Change:
     """A measure of recent rows against that of the reference.
 
-    difference : recent - reference; of `smooth_ece` and `priors`, which sampling noise lifts above
-        zero, what is beyond chance.
-    low, high : its 95% interval, for this one look.
-    p_value : how probable a difference at least so large is, either way, if nothing has changed.
-    detail : of `priors`, the class whose frequency changed most surely.
+    difference : recent - reference. Sampling noise makes `smooth_ece` and `priors` positive; their
+        difference is what exceeds its expected value.
+    low, high : the 95% interval of the difference, for a single check.
+    p_value : the probability of a difference at least this large, in either direction, if nothing
+        has changed.
+    detail : for `priors`, the class with the strongest evidence of a change.
     """
 
     measure: str
@@ -54,97 +54,25 @@ class Change:
     detail: str = ""
 
 
-@dataclass(frozen=True)
-class Moments:
-    """Of something that each row has: mean, variance, third central moment, and how many rows of
-    equal weight there are.
-
-    All but the last may be arrays.
-    """
-
-    mean: Any
-    variance: Any
-    third: Any
-    n: float
-
-    @classmethod
-    def of_share(cls, share: Any, n: float) -> Moments:
-        spread = share * (1 - share)
-        return cls(share, spread, spread * (1 - 2 * share), n)
-
-    @classmethod
-    def of_values(cls, values: np.ndarray, weight: np.ndarray, squared: np.ndarray) -> Moments:
-        """Of values and, for each, the sums of w and w^2 over its rows."""
-        mean = float(weight @ values / weight.sum())
-        gap = values - mean
-        return cls(
-            mean,
-            float(squared @ gap**2 / squared.sum()),
-            float(squared @ gap**3 / squared.sum()),
-            float(weight.sum() ** 2 / squared.sum()),
-        )
-
-    def pooled(self, other: Moments) -> Moments:
-        """Of the rows of both."""
-        n = self.n + other.n
-        mean = (self.n * self.mean + other.n * other.mean) / n
-        second: Any = 0.0
-        third: Any = 0.0
-        for part in (self, other):
-            gap = part.mean - mean
-            second += part.n / n * (part.variance + gap**2)
-            third += part.n / n * (part.third + 3 * gap * part.variance + gap**3)
-        return Moments(mean, second, third, n)
-
-
-def chance(z: Any, skewness: Any) -> Any:
-    """The probability of a value at least so far out on this side, of a standardised sum with this
-    skewness; doubled.
-
-    The second example: 8 events where 1 is expected, exactly 2 x 1.0e-5.
-
-    >>> chance(1.96, 0.0).round(3), chance(7.0, 1.0).round(6)
-    (np.float64(0.05), np.float64(3.5e-05))
-    """
-    from scipy.special import gammaincc, ndtr
-
-    far, lean = np.abs(z), np.asarray(skewness * np.sign(z))
-    heavy = lean > 1e-3  # below, the two distributions are the same
-    shape = 4 / np.square(np.where(heavy, lean, 1.0))
-    tail = np.maximum(
-        ndtr(-far), np.where(heavy, gammaincc(shape, shape + far * np.sqrt(shape)), 0.0)
-    )
-    return np.minimum(1.0, 2 * tail)
-
-
-def mean_p_value(recent: Moments, reference: Moments, ignored: float = 0.0) -> Any:
-    """Of a difference of means, if both are samples of what they are together. Differences up to
-    `ignored` are none."""
-    both = recent.pooled(reference)
-    variance = both.variance * (1 / recent.n + 1 / reference.n)
-    beyond = _beyond(recent.mean - reference.mean, ignored)
-    error = np.sqrt(np.where(variance > 0, variance, 1.0))
-    p = chance(beyond / error, both.third * (recent.n**-2 - reference.n**-2) / error**3)
-    return np.where(beyond == 0, 1.0, p)
-
-
-def _beyond(difference: Any, ignored: float) -> Any:
-    return np.copysign(np.maximum(0.0, np.abs(difference) - ignored), difference)
-
-
 def mean_change(measure: str, recent: Moments, reference: Moments, ignored: float = 0.0) -> Change:
-    """A change of means, with the interval of Welch."""
+    """A change of means, with Welch's interval."""
     difference = recent.mean - reference.mean
     half = Z95 * math.sqrt(recent.variance / recent.n + reference.variance / reference.n)
     p = float(mean_p_value(recent, reference, ignored))
     return Change(
-        measure, reference.mean, recent.mean, difference, difference - half, difference + half, p
+        measure=measure,
+        reference=reference.mean,
+        recent=recent.mean,
+        difference=difference,
+        low=difference - half,
+        high=difference + half,
+        p_value=p,
     )
 
 
 def share_change(measure: str, recent: Moments, reference: Moments, ignored: float = 0.0) -> Change:
-    """A change of proportions, with the interval that Newcombe (1998, method 10) makes of two by
-    Wilson. Its test takes half a row off the difference (Yates), since rows are whole."""
+    """A change of proportions, with the interval of Newcombe (1998, method 10), which combines two
+    Wilson intervals. The test has Yates's continuity correction."""
     (low, high), (from_low, from_high) = (
         wilson(recent.mean, recent.n),
         wilson(reference.mean, reference.n),
@@ -154,47 +82,23 @@ def share_change(measure: str, recent: Moments, reference: Moments, ignored: flo
     up = math.hypot(high - recent.mean, reference.mean - from_low)
     p = float(mean_p_value(recent, reference, ignored + 0.5 / recent.n))
     return Change(
-        measure, reference.mean, recent.mean, difference, difference - down, difference + up, p
+        measure=measure,
+        reference=reference.mean,
+        recent=recent.mean,
+        difference=difference,
+        low=difference - down,
+        high=difference + up,
+        p_value=p,
     )
-
-
-def score_moments(sums: ClassSums, grid: Grid, score: str) -> Moments:
-    """Of a score, over the rows where it is finite. Mean and variance are exact; the skewness is
-    that of its mean over rows of about the same confidence that are right, or wrong, which for two
-    classes is exact too."""
-    with np.errstate(invalid="ignore"):
-        finite = np.where(sums.rows > 0, 1 - sums.infinite / sums.rows, 0.0)
-    weight, squared = float(sums.weight @ finite), float(sums.weight_squared @ finite)
-    if not weight > 0:
-        return Moments(math.nan, math.nan, math.nan, 0.0)
-    mean = float(sums.score.sum() / weight)
-    spread = float(sums.score_squared.sum() - 2 * mean * sums.score_cross.sum() + mean**2 * squared)
-    variance = max(0.0, spread / squared)
-    coarse = Moments.of_values(*_losses(grid, score))
-    skewness = coarse.third / coarse.variance**1.5 if coarse.variance > 0 else 0.0
-    return Moments(mean, variance, skewness * variance**1.5, weight**2 / squared)
-
-
-def _losses(grid: Grid, score: str) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Mean losses of the right and of the wrong rows in each cell of confidence, and their weights,
-    twice."""
-    kept = grid.weight > 0
-    weight, hits, total = grid.weight[kept], grid.hits[kept], getattr(grid, score)[kept]
-    confidence = np.clip(grid.confidence[kept] / weight, 1e-300, 1.0)
-    right = -np.log(confidence) if score == "log" else 2 * (1 - confidence) ** 2
-    right = np.minimum(right, np.where(hits > 0, total / np.where(hits > 0, hits, 1), 0.0))
-    misses = (weight - hits) * (
-        1 - grid.infinite[kept] / np.maximum(1, grid.rows[kept] - grid.hit_rows[kept])
-    )
-    wrong = np.where(misses > 0, (total - hits * right) / np.where(misses > 0, misses, 1), 0.0)
-    weights = np.concatenate([hits, misses])
-    return np.concatenate([right, wrong]), weights, weights
 
 
 @dataclass(frozen=True)
 class Confidences:
-    """The most probable class on a coarse grid: share of the weight, mean confidence and accuracy
-    of each cell; rows."""
+    """Confidence in the most probable class, on a coarse grid.
+
+    share, place, rate : share of the weight, mean confidence and accuracy of each cell.
+    n : the effective number of rows.
+    """
 
     share: np.ndarray
     place: np.ndarray
@@ -219,7 +123,7 @@ class Confidences:
         return float(smooth_error(self.share * (self.rate - self.place), precision=1e-5)[0])
 
     def pooled(self, other: Confidences) -> Confidences:
-        """Of the rows of both."""
+        """Of the rows of both samples."""
         n = self.n + other.n
         mine, theirs = self.share * self.n / n, other.share * other.n / n
         share = mine + theirs
@@ -230,8 +134,7 @@ class Confidences:
         )
 
     def trend(self) -> Confidences:
-        """The same with the accuracy that a kernel of width TREND sees: its miscalibration, without
-        most of its chance."""
+        """The same, with a calibration curve smoothed by a Gaussian kernel of width TREND."""
         from scipy.fft import dct, idct
 
         def smooth(values: np.ndarray) -> np.ndarray:
@@ -243,7 +146,7 @@ class Confidences:
         return Confidences(self.share, self.place, np.clip(self.place + gap, 0, 1), self.n)
 
     def drawn(self, n: int, draws: int, rng: np.random.Generator) -> np.ndarray:
-        """SmoothECE of samples of n rows."""
+        """SmoothECE of `draws` samples of n rows."""
         some = np.flatnonzero(self.share)
         rows = draw_counts(n, self.share[some] / self.share.sum(), draws, rng)
         residual = np.zeros((draws, len(self.share)))
@@ -253,8 +156,9 @@ class Confidences:
 
 @dataclass(frozen=True)
 class SmoothNull:
-    """What SmoothECE of recent rows minus that of a reference is by chance, if both are samples of
-    one world: mean, spread and skewness; and the spread of the reference's own."""
+    """The null distribution of the difference between the SmoothECE of recent rows and of a
+    reference, if both are samples of one population: mean, standard deviation and skewness; and the
+    standard deviation of the SmoothECE of the reference."""
 
     mean: float
     spread: float
@@ -262,10 +166,10 @@ class SmoothNull:
     reference_spread: float
 
     @classmethod
-    def of(cls, world: Confidences, recent: int, reference: int, seed: int = 0) -> SmoothNull:
-        """By drawing so many recent rows and so many of the reference from a world, smoothed (a
-        parametric bootstrap)."""
-        rng, smooth = np.random.default_rng(seed), world.trend()
+    def of(cls, population: Confidences, recent: int, reference: int, seed: int = 0) -> SmoothNull:
+        """By a parametric bootstrap: both samples, of the given numbers of rows, are drawn from the
+        smoothed population."""
+        rng, smooth = np.random.default_rng(seed), population.trend()
         against = smooth.drawn(reference, NULL_DRAWS, rng)
         draws = smooth.drawn(recent, NULL_DRAWS, rng) - against
         spread = float(draws.std(ddof=1))
@@ -273,18 +177,16 @@ class SmoothNull:
         return cls(float(draws.mean()), spread, skewness, float(against.std(ddof=1)))
 
     def p_value(self, difference: float, ignored: float) -> float:
-        beyond = _beyond(difference - self.mean, ignored)
-        return (
-            1.0
-            if beyond == 0 or not self.spread > 0
-            else float(chance(beyond / self.spread, self.skewness))
-        )
+        excess = beyond(difference - self.mean, ignored)
+        if excess == 0 or not self.spread > 0:
+            return 1.0
+        return float(two_sided_p(excess / self.spread, self.skewness))
 
 
 @dataclass(frozen=True)
 class Reference:
-    """What recent rows are held against. What chance makes of SmoothECE is found once for each
-    number of rows."""
+    """The evidence that recent rows are compared with. The null distribution of SmoothECE is
+    computed once for each number of recent rows."""
 
     evidence: Evidence
     _nulls: dict[int, SmoothNull] = field(default_factory=dict, repr=False, compare=False)
@@ -295,13 +197,13 @@ class Reference:
 
     def null(self, n: int) -> SmoothNull:
         if n not in self._nulls:
-            self._nulls.clear()  # windows are of one size, or of ever new ones
+            self._nulls.clear()  # windows have the same size each time, or a new one each time
             self._nulls[n] = SmoothNull.of(self.confidences, n, self.confidences.n)
         return self._nulls[n]
 
     @property
     def measures(self) -> tuple[str, ...]:
-        """What is compared."""
+        """The names of the measures that are compared."""
         plan = self.evidence.summary.plan
         found = [
             "log_score",
@@ -321,13 +223,13 @@ def changes(
 ) -> tuple[Change, ...]:
     """Every measure of recent rows against the reference.
 
-    ignored : by measure, differences up to which nothing counts as changed.
+    ignored : by measure, the largest difference that does not count as a change.
     """
-    none = dict(ignored or {})
+    ignored = ignored or {}
     now, then = recent.summary, reference.evidence.summary
     found = []
     for measure in reference.measures:
-        skip = none.get(measure, 0.0)
+        skip = ignored.get(measure, 0.0)
         if measure == "smooth_ece":
             found.append(smooth_change(reference, recent, skip))
         elif measure == "priors":
@@ -336,7 +238,7 @@ def changes(
             found.append(bad_rows_change(now, then, skip))
         else:
             compare = share_change if measure in ("accuracy", "infinite_rows") else mean_change
-            a, b = _moments(measure, recent), _moments(measure, reference.evidence)
+            a, b = measure_moments(measure, recent), measure_moments(measure, reference.evidence)
             found.append(
                 compare(measure, a, b, skip) if a.n > 0 and b.n > 0 else _unknown(measure, a, b)
             )
@@ -344,61 +246,46 @@ def changes(
 
 
 def _unknown(measure: str, recent: Moments, reference: Moments) -> Change:
+    """The change of a measure that has no rows to compare."""
     return Change(measure, reference.mean, recent.mean, math.nan, math.nan, math.nan, 1.0)
 
 
-def _moments(measure: str, evidence: Evidence) -> Moments:
-    summary, top = evidence.summary, evidence.top
-    if measure in ("log_score", "brier_score"):
-        sums, name = (summary.log, "log") if measure == "log_score" else (summary.brier, "brier")
-        return score_moments(sums, summary.grid, name)
-    if measure == "infinite_rows":
-        return Moments.of_share(float(summary.log.infinite.sum() / summary.rows), summary.rows)
-    kept = top.weight > 0
-    weight, squared = top.weight[kept], top.weight_squared[kept]
-    confidence, rate = top.outputs[kept] / weight, np.clip(top.hits[kept] / weight, 0, 1)
-    if measure == "confidence":
-        return Moments.of_values(confidence, weight, squared)
-    if measure == "accuracy":
-        return Moments.of_share(
-            float(weight @ rate / weight.sum()), float(weight.sum() ** 2 / squared.sum())
-        )
-    return Moments.of_values(
-        np.concatenate([confidence - 1, confidence]),
-        np.concatenate([weight * rate, weight * (1 - rate)]),
-        np.concatenate([squared * rate, squared * (1 - rate)]),
-    )
-
-
 def bad_rows_change(recent: Summary, reference: Summary, ignored: float = 0.0) -> Change:
-    """The share of rows that break a rule and were dropped."""
+    """The change of the share of invalid rows, which were dropped."""
     counts = [(s.dropped, s.rows + s.dropped) for s in (recent, reference)]
     now, then = (Moments.of_share(bad / n, n) for bad, n in counts)
     return share_change("bad_rows", now, then, ignored)
 
 
 def smooth_change(reference: Reference, recent: Evidence, ignored: float = 0.0) -> Change:
-    """SmoothECE of the most probable class; its interval from resampled rows on both sides.
+    """The change of SmoothECE of the most probable class, with a bootstrap interval.
 
-    By chance a reference may look better than its world. So what seems improbable in the world of
-    the reference is asked again in that of the reference and the recent rows together, as the tests
-    of means do.
+    The SmoothECE of a reference may by chance be lower than that of its population. A small p-value
+    is therefore computed again for the population of the pooled rows, as in the tests of means.
     """
     now, then = Confidences.of(recent.top), reference.confidences
     null = reference.null(now.n)
     value, before = now.smooth_ece(), then.smooth_ece()
     p = null.p_value(value - before, ignored)
-    if p < ASKED_AGAIN:
+    if p < RETESTED:
         p = max(p, SmoothNull.of(now.pooled(then), now.n, then.n).p_value(value - before, ignored))
     spread = float(now.drawn(now.n, SPREAD_DRAWS, np.random.default_rng(0)).std(ddof=1))
     half, excess = Z95 * math.hypot(spread, null.reference_spread), value - before - null.mean
-    return Change("smooth_ece", before, value, excess, excess - half, excess + half, p)
+    return Change(
+        measure="smooth_ece",
+        reference=before,
+        recent=value,
+        difference=excess,
+        low=excess - half,
+        high=excess + half,
+        p_value=p,
+    )
 
 
 def priors_change(recent: Summary, reference: Summary, ignored: float = 0.0) -> Change:
-    """The total variation between class frequencies, and that which chance gives. Each class is
-    tested by itself, at a K-th of the level (two classes are one). `ignored` is a change of the
-    frequency of one class."""
+    """The total variation distance between class frequencies; `reference` is its expected value if
+    nothing has changed. Each class is tested, with Bonferroni's correction for K tests (two classes
+    are one test). `ignored` is a change of the frequency of one class."""
     now, then = recent.priors, reference.priors
     n, m = (
         float(s.log.weight.sum() ** 2 / s.log.weight_squared.sum()) for s in (recent, reference)
@@ -407,12 +294,21 @@ def priors_change(recent: Summary, reference: Summary, ignored: float = 0.0) -> 
     least = int(np.argmin(tests))
     p = min(1.0, float(tests[least]) * (1 if len(tests) == 2 else len(tests)))
     both = (n * now + m * then) / (n + m)
-    by_chance = float(np.sqrt(2 / np.pi * both * (1 - both) * (1 / n + 1 / m)).sum() / 2)
+    expected = float(np.sqrt(2 / np.pi * both * (1 - both) * (1 / n + 1 / m)).sum() / 2)
     value = float(np.abs(now - then).sum() / 2)
-    rng, draws = np.random.default_rng(0), max(100, min(1000, MANY_DRAWN // len(now)))
+    rng, draws = np.random.default_rng(0), max(100, min(1000, MOST_DRAWN // len(now)))
     a = draw_counts(round(n), now / now.sum(), draws, rng) / round(n)
     b = draw_counts(round(m), then / then.sum(), draws, rng) / round(m)
     half = Z95 * float((np.abs(a - b).sum(axis=1) / 2).std(ddof=1))
-    excess = value - by_chance
-    detail = f"class {recent.plan.classes[least]!r}: {then[least]:.1%} to {now[least]:.1%}"
-    return Change("priors", by_chance, value, excess, excess - half, excess + half, p, detail)
+    excess = value - expected
+    moved = f"{percent(then[least])} to {percent(now[least])}"
+    return Change(
+        measure="priors",
+        reference=expected,
+        recent=value,
+        difference=excess,
+        low=excess - half,
+        high=excess + half,
+        p_value=p,
+        detail=f"class {recent.plan.classes[least]!r}: {moved}",
+    )

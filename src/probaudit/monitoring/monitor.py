@@ -1,12 +1,12 @@
-"""Watch a stream: is the model still as good, and as well calibrated, as it was on the
-reference?"""
+"""Monitor a stream: compare its last rows with a reference, and raise an alarm if the model changed
+significantly."""
 
 from __future__ import annotations
 
 import math
 from collections import deque
-from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, fields
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, fields
 from pathlib import Path
 from typing import Any, Literal
 
@@ -18,50 +18,12 @@ from ..errors import InputError
 from ..files.writing import write_bytes
 from ..states import AuditState, Plan
 from ..states.storing import pack, unpack
+from ..text import counted, number, significant, whole_percent
+from .alarm import Alarm, Check, direction
 from .drift import Change, Reference, bad_rows_change, changes
 
 SCHEMA = "probaudit.monitor/2"
-SAMPLE_ROWS = 10_000
-BEST = {
-    "log_score": -1,
-    "brier_score": -1,
-    "accuracy": 1,
-    "smooth_ece": -1,
-    "infinite_rows": -1,
-    "bad_rows": -1,
-}
-
-
-@dataclass(frozen=True)
-class Alarm:
-    """A measure that has left what chance allows. `str(alarm)` says it in words.
-
-    check : the number of the check, from 1. first_row, last_row : of the window.
-    direction : "worse", "better", or "changed" for measures of which neither is good.
-    """
-
-    measure: str
-    direction: Literal["worse", "better", "changed"]
-    check: int
-    first_row: int
-    last_row: int
-    change: Change
-    text: str
-
-    def __str__(self) -> str:
-        return self.text
-
-
-@dataclass(frozen=True)
-class Check:
-    """A window compared with the reference: the change of every measure, and the measures with a
-    significant change."""
-
-    number: int
-    first_row: int
-    last_row: int
-    changes: tuple[Change, ...]
-    alarming: tuple[str, ...]
+SAMPLE_ROWS = 10_000  # of each state in the window
 
 
 class Monitor:
@@ -71,15 +33,14 @@ class Monitor:
         well.
     window, every : after each `every` rows the monitor checks the last `window` rows; `every`
         divides `window`.
-    by : the unit of both: "rows", or "blocks" (calls of `update`, such as days).
-    alpha, horizon : in any `horizon` checks in a row, the chance of a false alarm, by any measure,
-        is at most alpha. Each test has level alpha / (horizon x measures). This is Bonferroni's
-        inequality: it holds however windows overlap and measures depend on each other. It assumes
-        independent rows.
-    ignore : by measure, differences too small to matter: an alarm then needs evidence for a larger
-        change (the tolerance of Podkopaev & Ramdas 2022). For `priors`, the change of the frequency
-        of a class.
-    history : how many checks and alarms are kept.
+    by : the unit of both: "rows", or "blocks" (calls of `update`, for example one per day).
+    alpha, horizon : in any `horizon` consecutive checks, the probability of a false alarm by any
+        measure is at most alpha. Each test has level alpha / (horizon x measures) (Bonferroni), so
+        that windows may overlap and measures may be correlated. Rows must be independent.
+    ignore : by measure, the largest difference that does not matter. An alarm then needs evidence
+        of a larger change (the tolerance of Podkopaev & Ramdas 2022). For `priors`, it is a change
+        of the frequency of one class.
+    history : the number of checks and alarms to keep.
 
     Memory is bounded: window / every states, and the history. A measure raises an alarm when its
     change becomes significant, and not again before it has been insignificant.
@@ -125,7 +86,7 @@ class Monitor:
         )
         self.reference = Reference(self._reference_state.finalise())
         _refuse_clusters(self.reference.evidence.sample)
-        self.ignore = _checked(ignore, self.reference.measures)
+        self.ignore = _valid_ignore(ignore, self.reference.measures)
         self.window_size, self.every, self.by = window, every, by
         self.alpha, self.horizon = float(alpha), horizon
         self.rows, self.checks_made = 0, 0
@@ -139,17 +100,17 @@ class Monitor:
 
     @property
     def plan(self) -> Plan:
-        """What the reference was planned for, and the stream must be."""
+        """The plan of the reference, which the stream must share."""
         return self._reference_state.plan
 
     @property
     def level(self) -> float:
-        """Of each test: an alarm is a p-value below it."""
+        """The significance level of each test: an alarm needs a p-value below it."""
         return self.alpha / (self.horizon * len(self.reference.measures))
 
     @property
     def window(self) -> State | None:
-        """The state of the last full window, to be audited by itself; None before there is one."""
+        """The state of the last full window, which can be audited; None before there is one."""
         if len(self._panes) < (self._panes.maxlen or 0):
             return None
         whole = State(self.plan)
@@ -167,10 +128,10 @@ class Monitor:
         feature_names: Sequence[str] | None = None,
         columns: Any = None,
     ) -> list[Alarm]:
-        """Add rows: labels and outputs, or `Predictions` alone; the alarms that they raise.
+        """Add rows, as labels and outputs or as `Predictions`, and return the alarms they raise.
 
-        By rows, any cutting of a stream into blocks gives the same alarms. A block with a bad row
-        raises and adds nothing, unless the reference drops bad rows.
+        With `by="rows"`, alarms do not depend on how the stream is split into blocks. A block with
+        an invalid row raises an error and adds nothing, unless the reference drops invalid rows.
         """
         rest = {
             "sample_weight": sample_weight,
@@ -210,67 +171,49 @@ class Monitor:
     def _check(self, window: State) -> list[Alarm]:
         summary = window.sums.statistics.finalise()
         if summary.rows:
-            found = changes(self.reference, window.finalise(), self.ignore)
-        elif summary.dropped:  # not one good row, of which to say anything else
+            compared = changes(self.reference, window.finalise(), self.ignore)
+        elif summary.dropped:  # no valid row, so that no other measure is known
             then = self.reference.evidence.summary
-            found = (bad_rows_change(summary, then, self.ignore.get("bad_rows", 0.0)),)
+            compared = (bad_rows_change(summary, then, self.ignore.get("bad_rows", 0.0)),)
         else:
             return []
         before = self.checks[-1].alarming if self.checks else ()
-        alarming = tuple(change.measure for change in found if change.p_value < self.level)
+        alarming = tuple(change.measure for change in compared if change.p_value < self.level)
         self.checks_made += 1
         check = Check(
-            self.checks_made, next(iter(window.covered))[0], window.covered.end - 1, found, alarming
+            number=self.checks_made,
+            first_row=next(iter(window.covered))[0],
+            last_row=window.covered.end - 1,
+            changes=compared,
+            alarming=alarming,
         )
         self.checks.append(check)
         raised = [
-            self._alarm(check, change)
-            for change in found
+            Alarm.of(check, change)
+            for change in compared
             if change.measure in set(alarming) - set(before)
         ]
         self.alarms.extend(raised)
         return raised
 
-    def _alarm(self, check: Check, change: Change) -> Alarm:
-        direction = _direction(change)
-        return Alarm(
-            change.measure,
-            direction,
-            check.number,
-            check.first_row,
-            check.last_row,
-            change,
-            _words(check, change),
-        )
-
     def report(self) -> str:
-        """The last check as a table, and the alarms so far, in words."""
+        """The last check as a table, and the alarms so far as text."""
         unit = "rows" if self.by == "rows" else "blocks"
         lines = [
-            f"{self.rows:,} rows, {_count_of_checks(self.checks_made)} of the last "
+            f"{counted(self.rows)}, {_count_of_checks(self.checks_made)} of the last "
             f"{self.window_size:,} {unit}, against a reference of "
-            f"{self.reference.evidence.summary.rows:,} rows.",
-            f"In {self.horizon:,} checks the chance of any false alarm is at most {self.alpha:.0%} "
-            f"(each of {len(self.reference.measures)} tests: p < {self.level:.1g}).",
+            f"{counted(self.reference.evidence.summary.rows)}.",
+            f"In {self.horizon:,} checks the probability of any false alarm is at most "
+            f"{whole_percent(self.alpha)} (each of {len(self.reference.measures)} tests: "
+            f"p < {significant(self.level, 1)}).",
         ]
         if not self.checks:
             return "\n".join([*lines, "No window is full yet."])
-        last = self.checks[-1]
-        lines += ["", f"{'measure':16}{'reference':>11}{'window':>11}{'change':>11}   95% interval"]
-        for change in last.changes:
-            mark = f"  ALARM ({_direction(change)})" if change.measure in last.alarming else ""
-            numbers = "".join(
-                f"{x:11.4f}" for x in (change.reference, change.recent, change.difference)
-            )
-            lines.append(
-                f"{change.measure:16}{numbers}   [{change.low:.4f}, {change.high:.4f}]{mark}"
-            )
-        return "\n".join(
-            [*lines, "", *([str(alarm) for alarm in self.alarms] or ["No alarm so far."])]
-        )
+        lines += ["", *_table(self.checks[-1]), ""]
+        return "\n".join([*lines, *([str(alarm) for alarm in self.alarms] or ["No alarm so far."])])
 
     def to_frame(self) -> Any:
-        """The remembered checks as a pandas data frame: one row for each check and measure."""
+        """The last checks as a pandas DataFrame, with a row for each check and measure."""
         import pandas as pd  # type: ignore[import-untyped]
 
         rows = [
@@ -284,7 +227,7 @@ class Monitor:
         return pd.DataFrame(rows, columns=names)
 
     def save(self, path: str | Path) -> None:
-        """Write all of it to a file, whole or not at all; `load` goes on where it stood."""
+        """Write the monitor to a file, atomically. `load` restores it."""
         header = {
             "schema": SCHEMA,
             "choices": {
@@ -317,9 +260,8 @@ class Monitor:
         try:
             content = Path(path).read_bytes()
         except OSError as problem:
-            raise InputError(
-                "path", "must be a file that can be read", f"{path}: {problem.strerror}"
-            ) from None
+            rule = "must be a file that can be read"
+            raise InputError("path", rule, f"{path}: {problem.strerror}") from None
         header, arrays = unpack(content, SCHEMA)
         try:
             states = {
@@ -336,7 +278,7 @@ class Monitor:
             )
         except (KeyError, TypeError, ValueError, AttributeError) as problem:
             raise InputError(
-                "state", f"must be a whole file of the form {SCHEMA}", str(problem)
+                "path", f"must be a complete file of the form {SCHEMA}", str(problem)
             ) from None
         return monitor
 
@@ -345,87 +287,43 @@ class Monitor:
         return f"Monitor({self.rows:,} rows, {checks}, {len(self.alarms)} alarms)"
 
 
+def _table(check: Check) -> Iterator[str]:
+    """The changes of a check, one line per measure."""
+    yield f"{'measure':16}{'reference':>11}{'window':>11}{'change':>11}   95% interval"
+    for change in check.changes:
+        mark = f"  ALARM ({direction(change)})" if change.measure in check.alarming else ""
+        numbers = "".join(
+            f"{number(x):>11}" for x in (change.reference, change.recent, change.difference)
+        )
+        yield f"{change.measure:16}{numbers}   {number(change.low)} to {number(change.high)}{mark}"
+
+
 def _count_of_checks(count: int) -> str:
     return "1 check" if count == 1 else f"{count:,} checks"
 
 
 def _refuse_clusters(rows: Predictions) -> None:
     if rows.clusters is not None:
-        rule = (
-            "the tests of a monitor need independent rows: leave clusters out, and pass one row "
-            "of each"
+        raise InputError(
+            "clusters",
+            "must be omitted: the tests of a monitor assume independent rows",
+            way_out=("pass one row of each cluster",),
         )
-        raise InputError("clusters", rule)
 
 
-def _checked(ignore: Mapping[str, float] | None, measures: Sequence[str]) -> dict[str, float]:
+def _valid_ignore(ignore: Mapping[str, float] | None, measures: Sequence[str]) -> dict[str, float]:
     found = dict(ignore or {})
     for name, least in found.items():
         if name not in measures:
-            raise InputError("ignore", f"must name some of {', '.join(measures)}", repr(name))
+            raise InputError("ignore", f"must name measures: {', '.join(measures)}", repr(name))
         if not (isinstance(least, (int, float)) and 0 <= least < math.inf):
-            raise InputError(
-                "ignore",
-                "a difference to ignore must be finite and not negative",
-                f"{name}: {least!r}",
-            )
+            rule = "differences must be finite and not negative"
+            raise InputError("ignore", rule, f"{name}: {least!r}")
     return found
 
 
-def _direction(change: Change) -> Literal["worse", "better", "changed"]:
-    if change.measure == "overconfidence":  # away from zero, whichever way
-        worse = abs(change.recent) > abs(change.reference)
-        return "worse" if worse else "better"
-    if change.measure not in BEST:
-        return "changed"
-    return "better" if change.difference * BEST[change.measure] > 0 else "worse"
-
-
-NOUNS = {
-    "log_score": "The log score",
-    "brier_score": "The Brier score",
-    "accuracy": "Accuracy",
-    "confidence": "Mean confidence",
-    "overconfidence": "Mean confidence minus accuracy",
-    "smooth_ece": "The calibration error (SmoothECE)",
-    "infinite_rows": "The share of rows whose true class was held impossible",
-    "bad_rows": "The share of bad rows",
-}
-SHARES = ("accuracy", "confidence", "overconfidence", "infinite_rows", "bad_rows")
-
-
-def _words(check: Check, change: Change) -> str:
-    """An alarm as one sentence for people, and how rare it is."""
-    rows = f"in rows {check.first_row:,} to {check.last_row:,}, against the reference"
-    odds = _odds(change.p_value)
-    rare = f"If nothing had changed, this would happen in fewer than 1 of {odds} checks."
-    if change.measure == "priors":
-        moved = (
-            f"{change.recent:.1%} of the rows would have to change class "
-            f"({change.reference:.1%} by chance)"
-        )
-        return f"The class frequencies changed {rows}: {moved}; {change.detail}. {rare}"
-    share = change.measure in SHARES
-
-    def number(x: float) -> str:
-        return f"{x:.2%}" if share else f"{x:.4f}"
-
-    verb = "rose" if change.difference > 0 else "fell"
-    beyond = " beyond chance" if change.measure == "smooth_ece" else ""
-    by = f"a change of {number(change.difference)}{beyond}"
-    moved = f"{verb} from {number(change.reference)} to {number(change.recent)}"
-    direction = {"worse": ": worse", "better": ": better", "changed": ""}[_direction(change)]
-    interval = f"95% interval {number(change.low)} to {number(change.high)}"
-    return f"{NOUNS[change.measure]} {moved} ({by}, {interval}) {rows}{direction}. {rare}"
-
-
-def _odds(p: float) -> str:
-    """1 / p, as a power of ten below it."""
-    return f"{10 ** min(12, int(-math.log10(max(p, 1e-12)))):,}"
-
-
 def _plain(value: Any) -> Any:
-    """Numbers that JSON has not, as text."""
+    """A copy in which numbers that JSON does not have (infinite, NaN) are text."""
     if isinstance(value, dict):
         return {name: _plain(part) for name, part in value.items()}
     if isinstance(value, (list, tuple)):

@@ -1,31 +1,32 @@
-"""A comparison as a page: which model is better and by how much, then every model's numbers and
-diagrams."""
+"""The page of a comparison: which model is better and by how much, then the numbers and diagrams of
+every model."""
 
 from __future__ import annotations
 
 import math
 from typing import TYPE_CHECKING
 
-from ..audits.advice import COMMANDS, Spelling, as_call
-from ..choices.definitions import in_words
+from ..audits.finding import COMMANDS, as_call
 from ..diagrams.aligned import AlignedReliability
 from ..diagrams.score_intervals import ScoreIntervals
 from ..diagrams.sharpness import CalibrationSharpness
-from ..estimate import Estimate
-from ..text import counted, whole_percent
-from .audit_page import share, versions
+from ..text import capitalised, number, whole_percent
 from .comparison_terminal import (
     DIFFERENCES,
     LABELS,
     MORE,
     SCORES,
+    cell_text,
+    facts,
     is_pairs,
     judgement,
     rank,
+    rank_words,
     scores_of,
 )
-from .page import Control, Facts, Figure, FindingList, Page, Section, Table, Words
-from .terminal import interval, number
+from .page import Control, Figure, Page, Section, Table, Words
+from .sections import budget_section, diagrams_section, provenance_section, verdict_section
+from .terminal import interval
 
 if TYPE_CHECKING:
     from ..comparisons.comparison import Comparison
@@ -36,7 +37,7 @@ DRAWN = ("log_score", "brier_score", "ece", "smooth_ece")
 def comparison_page(found: Comparison, title: str = "") -> Page:
     """The page of a comparison."""
     sections = [
-        _verdict(found),
+        verdict_section(found.findings, COMMANDS),
         _models(found),
         _differences(found),
         _diagrams(found),
@@ -55,24 +56,9 @@ def comparison_page(found: Comparison, title: str = "") -> Page:
 
 
 def comparison_summary(found: Comparison) -> Page:
-    """What a notebook shows of a comparison."""
-    sections = [_verdict(found, as_call), _models(found), _differences(found)]
+    """The summary that a notebook displays."""
+    sections = [verdict_section(found.findings, as_call), _models(found), _differences(found)]
     return Page("Comparison", facts(found), "", "note", sections)
-
-
-def facts(found: Comparison) -> str:
-    classes = found.summaries[found.reference].plan.classes
-    answer = "confidence and correctness" if is_pairs(found) else f"{len(classes):,} classes"
-    return f"{len(found.names)} models, {counted(found.rows)}, {answer}"
-
-
-def _verdict(found: Comparison, spell: Spelling = COMMANDS) -> Section:
-    return Section(
-        "verdict",
-        "Verdict",
-        [FindingList(found.findings, spell)],
-        "Conclusions, the most serious first.",
-    )
 
 
 def _models(found: Comparison) -> Section:
@@ -81,7 +67,7 @@ def _models(found: Comparison) -> Section:
     tables = []
     for caption, known in (
         ("All models on the same rows", SCORES),
-        ("Losses, and their causes", MORE),
+        ("Losses and their causes", MORE),
     ):
         columns = {
             name: label
@@ -89,21 +75,17 @@ def _models(found: Comparison) -> Section:
             if any(name in x for x in found.estimates.values())
         }
         rows = [
-            [m, rank(found, m), *(_shown(found.estimates[m].get(name), name) for name in columns)]
+            [
+                m,
+                rank(found, m),
+                *(cell_text(found.estimates[m].get(name), name) for name in columns),
+            ]
             for m in found.names
         ]
         tables.append(Table(caption, ("model", "rank", *columns.values()), rows, marked=marked))
-    lead = (
-        f"Rank: by the {LABELS[found.score]}, 1 + the number of clearly better models; = is shared."
-    )
-    notes = [Words(f"{words[0].upper()}{words[1:]}.") for words in scores_of(found)]
+    lead = f"{capitalised(rank_words(found))}."
+    notes = [Words(f"{capitalised(words)}.") for words in scores_of(found)]
     return Section("models", "Models", [*tables, *notes], lead)
-
-
-def _shown(x: Estimate | None, name: str) -> str:
-    if x is None:
-        return "–"
-    return share(x) if name.endswith(".relative") else number(x)
 
 
 def _differences(found: Comparison) -> Section:
@@ -119,7 +101,7 @@ def _differences(found: Comparison) -> Section:
         if name in parts
     ]
     table = Table(
-        f"Each model less {found.reference}",
+        f"Each model minus {found.reference}",
         ("", "difference", "95% interval", ""),
         rows,
         words=(0, 3),
@@ -142,13 +124,7 @@ def _budgets(found: Comparison) -> Section:
     ]
     one = next(iter(found.budgets.values()))
     score = one.score_words(pairs=is_pairs(found))
-    lead = "Parts of the expected score: removable by recalibration, hidden groups, and the rest."
-    return Section(
-        "budget",
-        "Loss budget",
-        [Table(f"Parts of the {score}, and their shares", headers, rows)],
-        lead,
-    )
+    return budget_section([Table(f"Parts of the {score}, and their shares", headers, rows)])
 
 
 def _diagrams(found: Comparison) -> Section:
@@ -156,7 +132,7 @@ def _diagrams(found: Comparison) -> Section:
     intervals = {
         (label,): ScoreIntervals.of(
             {m: found.estimates[m][name] for m in found.names},
-            title=f"{label[0].upper()}{label[1:]}",
+            title=capitalised(label),
         )
         for label, name in names.items()
         if any(math.isfinite(found.estimates[m][name]) for m in found.names)
@@ -174,27 +150,13 @@ def _diagrams(found: Comparison) -> Section:
         Figure("intervals", intervals, [control]),
         Figure("sharpness", sharpness, [Control("model", tuple(found.names))]),
     ]
-    lead = (
-        "Bands show the 95% range of a calibrated model. Hover for numbers; every chart is also a "
-        "table."
-    )
-    return Section("diagrams", "Diagrams", blocks, lead)
+    return diagrams_section(blocks)
 
 
 def _provenance(found: Comparison) -> Section:
-    entries = [
+    data = [
         ("rows", f"{found.rows:,}"),
         ("rows left out", f"{found.dropped_rows:,}"),
         *((f"fingerprint of {m}", found.fingerprints[m]) for m in found.names),
-        *(
-            (name.replace("_", " "), in_words(value, pairs=is_pairs(found)))
-            for name, value in found.settings.items()
-        ),
-        *versions(),
     ]
-    return Section(
-        "provenance",
-        "Provenance",
-        [Facts(entries)],
-        "What is needed to reproduce these numbers.",
-    )
+    return provenance_section(data, found.settings, pairs=is_pairs(found))

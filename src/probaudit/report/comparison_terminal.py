@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-import io
 import math
 from typing import TYPE_CHECKING
 
-from rich.console import Console, Group, RenderableType
+from rich.console import Group, RenderableType
 from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
-from ..audits.advice import Spelling, as_call
-from ..audits.finding import percent
+from ..audits.finding import Spelling, as_call
 from ..estimate import Estimate
-from ..text import counted
-from .terminal import METHOD, findings, interval, number, number_table
+from ..text import MISSING, counted, number, percent
+from .terminal import METHOD, findings, interval, number_table, outputs_words, plain_text
 
 if TYPE_CHECKING:
     from ..comparisons.comparison import Comparison
@@ -31,7 +29,7 @@ SCORES = {
     "brier_score": ("Brier score", True),
 }
 MORE = {
-    "log_score.normalized": ("log / base rate", True),
+    "log_score.normalized": ("log loss / base rate", True),
     "calibration_loss": ("calibration loss", True),
     "calibration_loss.relative": ("of the log loss", True),
     "sharpness_gap": ("sharpness gap", True),
@@ -52,8 +50,14 @@ LABELS = {name: label for name, (label, _) in (SCORES | MORE).items()}
 
 
 def is_pairs(found: Comparison) -> bool:
-    """Whether confidences and their correctness are compared, not class probabilities."""
+    """Whether rows have a confidence and its correctness, not class probabilities."""
     return found.summaries[found.reference].plan.kind == "pairs"
+
+
+def facts(found: Comparison) -> str:
+    """The number of models and rows, and what the outputs are."""
+    outputs = outputs_words(found.summaries[found.reference])
+    return f"{len(found.names)} models, {counted(found.rows)}, {outputs}"
 
 
 def scores_of(found: Comparison) -> list[str]:
@@ -88,7 +92,7 @@ def models(
 
 
 def _table(*titles: str) -> Table:
-    """A column of names, which are folded if the console is narrow, and one column per title."""
+    """A column of names, which folds if the console is narrow, and one column per title."""
     return number_table("", *titles)
 
 
@@ -110,11 +114,15 @@ def _best(found: Comparison, name: str, *, less: bool) -> float:
     return (min if less else max)(values, default=math.nan)
 
 
-def _cell(x: Estimate | None, name: str, best: float) -> Text:
+def cell_text(x: Estimate | None, name: str) -> str:
+    """An estimate in a table, as a share if it is one."""
     if x is None:
-        return Text("–")
-    text = percent(x) if name.endswith(".relative") and math.isfinite(x) else number(x)
-    return Text(text, style="bold" if float(x) == best else "")
+        return MISSING
+    return percent(x) if name.endswith(".relative") else number(x)
+
+
+def _cell(x: Estimate | None, name: str, best: float) -> Text:
+    return Text(cell_text(x, name), style="bold" if x is not None and float(x) == best else "")
 
 
 def rank(found: Comparison, model: str) -> str:
@@ -124,8 +132,14 @@ def rank(found: Comparison, model: str) -> str:
     return f"{ranks[model]}{'=' if shared else ' '}"
 
 
+def rank_words(found: Comparison) -> str:
+    """How ranks are defined."""
+    score = LABELS[found.score]
+    return f"rank: by the {score}, 1 + the number of clearly better models; = marks ties"
+
+
 def differences(found: Comparison) -> Table:
-    """Each model less the reference, with paired intervals."""
+    """Each model minus the reference, with paired intervals."""
     table = _table("", "difference", "95% interval", "")
     for words in (1, 4):
         table.columns[words].justify = "left"
@@ -157,30 +171,25 @@ def judgement(x: Estimate, name: str) -> tuple[str, str]:
 
 def render(found: Comparison, title: str = "", spell: Spelling = as_call) -> RenderableType:
     """The comparison for a console; `spell` writes the actions of its advice."""
-    classes = found.summaries[found.reference].plan.classes
-    answer = "confidence and correctness" if is_pairs(found) else f"{len(classes)} classes"
-    head = Text.assemble(
-        (title or "comparison", "bold"),
-        f"  {len(found.names)} models, {counted(found.rows)}, {answer}",
-    )
+    head = Text.assemble((title or "comparison", "bold"), f"  {facts(found)}")
     parts: list[RenderableType] = [head, Padding(findings(found, spell), (1, 0))]
     for columns, ranked in ((SCORES, True), (MORE, False)):
         table = models(found, columns, ranked=ranked)
         parts += [] if table is None else [Padding(table, (0, 0, 1, 0))]
-    less = Text(f"differences from {found.reference!r}, paired", style="bold")
+    caption = Text(f"differences from {found.reference!r}, paired", style="bold")
     foot = [
-        f"rank: by the {LABELS[found.score]}, 1 + the number of clearly better models; = is shared",
+        rank_words(found),
         "unclear: the interval contains 0",
         *scores_of(found),
     ]
     return Group(
-        *parts, less, differences(found), Padding(Text("\n".join(foot), style="dim"), (1, 0, 0, 0))
+        *parts,
+        caption,
+        differences(found),
+        Padding(Text("\n".join(foot), style="dim"), (1, 0, 0, 0)),
     )
 
 
 def as_text(found: Comparison) -> str:
     """The comparison as plain text, for repr and print."""
-    console = Console(file=io.StringIO(), width=110, no_color=True, legacy_windows=False)
-    console.print(render(found))
-    lines = console.file.getvalue().splitlines()  # type: ignore[attr-defined]
-    return "\n".join(line.rstrip() for line in lines)
+    return plain_text(render(found), width=110)

@@ -13,15 +13,16 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
-from ..audits.advice import Spelling, as_call
 from ..audits.dependence import rows_words
-from ..audits.finding import percent
+from ..audits.finding import Spelling, as_call
 from ..estimate import Estimate
+from ..text import MISSING, number, p_value, percent
 
 if TYPE_CHECKING:
     from ..audits.audit import Audit
     from ..comparisons.comparison import Comparison
     from ..grouping.budget import Budget
+    from ..states import Summary
 
 LABELS = {
     "accuracy": "accuracy",
@@ -39,7 +40,6 @@ BUDGET = {
 }
 METHOD = "bias-corrected temperature"  # the calibrator of calibration losses
 SHOWN_REGIONS = 5
-NOISE = 15  # decimals beyond which there is only rounding
 SHOWN_GROUPS = 12
 MARKS = {
     "bad": ("✗", "bold red"),
@@ -49,33 +49,14 @@ MARKS = {
 }
 
 
-def number(x: float) -> str:
-    """A number in a table, with four decimals.
-
-    >>> number(0.25), number(0.00002), number(-0.5), number(-1e-17)
-    ('0.2500', '< 0.0001', '−0.5000', '0.0000')
-    """
-    x = round(float(x), NOISE) + 0.0
-    if math.isnan(x):
-        return "–"
-    if math.isinf(x):
-        return "∞" if x > 0 else "−∞"
-    if 0 < abs(x) < 0.00005:
-        return "< 0.0001" if x > 0 else "> −0.0001"
-    return f"{x:.4f}".replace("-", "−")
-
-
-def p_value(p: float) -> str:
-    """A p-value in a table.
-
-    >>> p_value(0.0321), p_value(1e-9), p_value(0.5)
-    ('0.032', '< 0.001', '0.500')
-    """
-    return "–" if math.isnan(p) else "< 0.001" if p < 0.001 else f"{p:.3f}"
-
-
 def interval(x: Estimate) -> str:
-    return f"{number(x.low)} to {number(x.high)}" if math.isfinite(x.low) else "–"
+    """The 95% interval of an error or a score."""
+    return f"{number(x.low)} to {number(x.high)}" if math.isfinite(x.low) else MISSING
+
+
+def share_interval(x: Estimate) -> str:
+    """The 95% interval of a share."""
+    return f"{percent(x.low)} to {percent(x.high)}" if math.isfinite(x.low) else MISSING
 
 
 def findings(audit: Audit | Comparison, spell: Spelling) -> Table:
@@ -105,10 +86,10 @@ def scores(audit: Audit) -> Table:
 
 
 def calibration(audit: Audit) -> Text:
-    """What recalibration removes of the log loss."""
+    """The share of the log loss that recalibration removes."""
     text, loss = Text(), audit.estimates.get("calibration_loss.relative")
     if loss is not None and math.isfinite(loss):
-        span = f" ({percent(loss.low)} to {percent(loss.high)})" if math.isfinite(loss.low) else ""
+        span = f" ({share_interval(loss)})" if math.isfinite(loss.low) else ""
         text.append("calibration loss  ").append(percent(loss), "bold").append(
             f" of the log loss{span}, "
         )
@@ -129,15 +110,15 @@ def errors(audit: Audit) -> Table:
 
 
 def groups(audit: Audit) -> Table:
-    """How sure the model is in each group, and how often it is right."""
-    table = number_table("group", "rows", "predicted", "right", "95% interval", "")
+    """Predicted confidence and observed accuracy of each group."""
+    table = number_table("group", "rows", "predicted", "observed", "95% interval", "")
     for group in audit.groups[:SHOWN_GROUPS]:
         x = group.observed
         cells = [
             f"{group.rows:,}",
             percent(group.stated),
             percent(x),
-            f"{percent(x.low)} to {percent(x.high)}",
+            share_interval(x),
             group.verdict,
         ]
         table.add_row(Text(f"{group.column} = {group.value}"), *cells)
@@ -147,42 +128,30 @@ def groups(audit: Audit) -> Table:
 
 
 def repairs(audit: Audit) -> Table:
-    """What calibrators would make of the probabilities; a star before the one to take."""
+    """The scores after each calibrator; a star marks the recommended one."""
     table = number_table(
-        "repair, out of fold", "log", "Brier", "ECE", "accuracy", "gain", "95% interval"
+        "repair, out of fold", "log loss", "Brier", "ECE", "accuracy", "gain", "95% interval"
     )
     for repair in audit.repairs:
         gain, mark = repair.gain, "*" if repair.recommended else " "
-        shares = (
-            [percent(gain), f"{percent(gain.low)} to {percent(gain.high)}"]
-            if math.isfinite(gain.low)
-            else ["–", "–"]
-        )
         values = [
             number(repair.log_score),
             number(repair.brier_score),
             number(repair.ece),
-            f"{repair.accuracy:.2%}",
+            percent(repair.accuracy),
+            percent(gain) if math.isfinite(gain.low) else MISSING,
+            share_interval(gain),
         ]
-        table.add_row(
-            f"{mark} {repair.title}", *values, *shares, style="bold" if repair.recommended else ""
-        )
+        style = "bold" if repair.recommended else ""
+        table.add_row(f"{mark} {repair.title}", *values, style=style)
     return table
 
 
 def render(audit: Audit, title: str = "", spell: Spelling = as_call) -> RenderableType:
     """The audit for a console; `spell` writes the actions of its advice."""
-    summary = audit.summary
-    answer = (
-        "confidence and correctness"
-        if summary.plan.kind == "pairs"
-        else f"{len(summary.plan.classes)} classes"
-    )
-    head = Text.assemble(
-        (title or audit.title or "audit", "bold"), f"  {rows_words(audit.evidence)}, {answer}"
-    )
+    head = Text.assemble((title or audit.title or "audit", "bold"), f"  {facts(audit)}")
     foot = [
-        "normalised: divided by that of the base-rate forecast (or decision); below 1 is better",
+        "normalised: divided by the score of the base-rate forecast; below 1 is better",
         "if calibrated: mean error of a calibrated model with the same outputs, and its 95% limit",
         *([] if audit.budget is None else budget_words(audit, audit.budget)),
     ]
@@ -202,15 +171,31 @@ def render(audit: Audit, title: str = "", spell: Spelling = as_call) -> Renderab
     )
 
 
-def number_table(first: str, *others: str) -> Table:
-    """A table with numbers in all columns but the first, which folds if the console is narrow."""
-    table = Table(
+def facts(audit: Audit) -> str:
+    """The number of rows, and what their outputs are."""
+    return f"{rows_words(audit.evidence)}, {outputs_words(audit.summary)}"
+
+
+def outputs_words(summary: Summary) -> str:
+    """The kind of outputs: a number of classes, or a confidence and its correctness."""
+    if summary.plan.kind == "pairs":
+        return "confidence and correctness"
+    return f"{len(summary.plan.classes):,} classes"
+
+
+def _plain_table() -> Table:
+    return Table(
         box=box.SIMPLE_HEAD,
         show_edge=False,
         header_style="dim",
         pad_edge=False,
         collapse_padding=True,
     )
+
+
+def number_table(first: str, *others: str) -> Table:
+    """A table with numbers in all columns but the first, which folds if the console is narrow."""
+    table = _plain_table()
     table.add_column(first, overflow="fold")
     for title in others:
         table.add_column(title, justify="right", no_wrap=True)
@@ -218,7 +203,7 @@ def number_table(first: str, *others: str) -> Table:
 
 
 def is_pairs(audit: Audit) -> bool:
-    """Whether a confidence and its correctness are judged, not class probabilities."""
+    """Whether rows have a confidence and its correctness, not class probabilities."""
     return audit.summary.plan.kind == "pairs"
 
 
@@ -235,7 +220,7 @@ def grouped_by(audit: Audit) -> str:
 
 
 def budget_words(audit: Audit, found: Budget) -> list[str]:
-    """How the numbers of a budget differ from those of the verdict and of the scores."""
+    """Notes on how the numbers of a budget differ from those of the verdict and the scores."""
     pairs = is_pairs(audit)
     words = [
         f"calibration in the budget: removed by {found.calibrator_words} out of fold, "
@@ -246,26 +231,15 @@ def budget_words(audit: Audit, found: Budget) -> list[str]:
     ]
     if (score := found.score_words(pairs=pairs)) != "Brier score":
         summed = "right and wrong" if pairs else "all classes"
-        words.append(
-            f"{score}: (p - y)², counted once, where the Brier score is summed over {summed}"
-        )
+        words.append(f"{score}: (p − y)², not summed over {summed} as the Brier score is")
     return words
 
 
 def budget(found: Budget, score: str) -> Table:
     """The loss budget, before and after calibration."""
-    table = Table(
-        box=box.SIMPLE_HEAD,
-        show_edge=False,
-        header_style="dim",
-        pad_edge=False,
-        collapse_padding=True,
-    )
-    table.add_column(score, overflow="fold")
     budgets = [found] if found.after is None else [found, found.after]
-    for title in ("original", "after calibration")[: len(budgets)]:
-        table.add_column(title, justify="right", no_wrap=True)
-        table.add_column("", justify="right", no_wrap=True)
+    titles = ("original", "", "after calibration", "")[: 2 * len(budgets)]
+    table = number_table(score, *titles)
     for label, name in BUDGET.items():
         cells = []
         for one in budgets:
@@ -283,13 +257,7 @@ def predicted_words(found: Budget) -> str:
 def misjudged(found: Budget, columns: str = "") -> Table:
     """The groups the model misjudges, the largest losses first; `columns` names the columns whose
     values are the groups."""
-    table = Table(
-        box=box.SIMPLE_HEAD,
-        show_edge=False,
-        header_style="dim",
-        pad_edge=False,
-        collapse_padding=True,
-    )
+    table = _plain_table()
     for title in ("rows", predicted_words(found), "observed", "95% interval"):
         table.add_column(title, justify="right", no_wrap=True)
     table.add_column(
@@ -297,12 +265,12 @@ def misjudged(found: Budget, columns: str = "") -> Table:
     )
     shown = found.misjudged(SHOWN_REGIONS)
     for region in shown:
-        span, who = (
-            f"{region.low:.2f} to {region.high:.2f}",
-            f"{region.rule}: {region.verdict.replace('-', '')}",
-        )
         table.add_row(
-            f"{region.rows:,}", f"{region.stated:.2f}", f"{region.observed:.2f}", span, Text(who)
+            f"{region.rows:,}",
+            percent(region.stated),
+            percent(region.observed),
+            f"{percent(region.low)} to {percent(region.high)}",
+            Text(f"{region.rule}: {region.verdict.replace('-', '')}"),
         )
     if not shown:
         table.add_row("", "", "", "", "none detected")
@@ -312,16 +280,16 @@ def misjudged(found: Budget, columns: str = "") -> Table:
 def overview(audits: Mapping[str, Audit]) -> Table:
     """Several audits, one row each."""
     table = number_table(
-        "classifier", "accuracy", "log / base rate", "95% interval", "Brier / base rate"
+        "classifier", "accuracy", "log loss / base rate", "95% interval", "Brier / base rate"
     )
     for name, audit in audits.items():
         log = audit["log_score.normalized"]
         mark, style = MARKS[audit.findings[0].level]
         table.add_row(
             Text.assemble((mark, style), f" {name}"),
-            f"{audit['accuracy']:.1%}",
+            percent(audit["accuracy"]),
             number(log),
-            f"{log.low:.2f} to {log.high:.2f}" if math.isfinite(log.low) else "–",
+            interval(log),
             number(audit["brier_score.normalized"]),
         )
     return table
@@ -329,7 +297,12 @@ def overview(audits: Mapping[str, Audit]) -> Table:
 
 def as_text(audit: Audit) -> str:
     """The audit as plain text, for repr and print."""
-    console = Console(file=io.StringIO(), width=100, no_color=True, legacy_windows=False)
-    console.print(render(audit))
+    return plain_text(render(audit), width=100)
+
+
+def plain_text(content: RenderableType, width: int) -> str:
+    """What a console of this width would show, without colours."""
+    console = Console(file=io.StringIO(), width=width, no_color=True, legacy_windows=False)
+    console.print(content)
     lines = console.file.getvalue().splitlines()  # type: ignore[attr-defined]
     return "\n".join(line.rstrip() for line in lines)

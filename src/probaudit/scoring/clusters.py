@@ -1,10 +1,9 @@
-"""Rows that are dependent within clusters: how much wider an interval must be, and how much more an
-error varies.
+"""Rows that are dependent within clusters: design effects, wider intervals and shared noise.
 
-Both depend on pairs of rows of the same cluster. What these pairs add to the variance of a mean of
-all rows has an unbiased estimate from any sample of rows: the sample contains a pair with the
-square of the probability of a row. Sums over all rows and a sample of them are therefore enough,
-and every engine reports the same interval.
+All of these depend on pairs of rows of the same cluster. What the pairs add to the variance of a
+mean can be estimated without bias from a sample of rows: if a row is sampled with probability f, a
+pair is sampled with probability f^2. Sums over all rows and a sample are therefore enough, and
+every engine reports the same interval.
 """
 
 from __future__ import annotations
@@ -17,11 +16,23 @@ import numpy as np
 
 from ..choices.scores import Score
 from ..data.predictions import Predictions
+from ..errors import Argument, InputError
 from .intervals import Z95, t95
 from .row_scores import row_hits, row_scores
 
-FEW_CLUSTERS = 30  # fewer leave an interval unreliable, however many rows there are
+FEW_CLUSTERS = 30  # with fewer, an interval is unreliable, however many rows there are
 LEAST_EFFECT = 1e-9
+
+
+def clusters_unused(what: str, *instead: str | Argument) -> InputError:
+    """The error to raise if clusters are passed to an estimate that ignores them.
+
+    >>> raise clusters_unused("MMCE, which has no interval")
+    Traceback (most recent call last):
+    probaudit.errors.InputError: `clusters`: have no effect on MMCE, which has no interval. Leave \
+them out.
+    """
+    return InputError("clusters", f"have no effect on {what}", way_out=(*instead, "leave them out"))
 
 
 def design_effect(
@@ -32,19 +43,19 @@ def design_effect(
     *,
     corrected: bool = True,
 ) -> float:
-    """How many times larger the variance of an estimate is than if rows were independent (Kish
-    1965).
+    """The design effect (Kish 1965): the variance of an estimate divided by its variance for
+    independent rows.
 
-    influence : how much each row moves the estimate. share : the share of each row in its mean.
-        clusters : the cluster of each
-        row, as whole numbers from 0 without gaps. fraction : the share of all rows that these rows
-            are, sampled by number.
+    influence : how much each row moves the estimate.
+    share : the share of each row in the mean.
+    clusters : the cluster of each row, numbered from 0 without gaps.
+    fraction : the fraction of all rows that were sampled; 1 if these are all rows.
+    corrected : multiply the variance by G / (G - 1) for G clusters.
 
-    Of all rows it is the cluster-robust variance, with the correction G / (G - 1) for G clusters
-    (Liang & Zeger 1986) unless `corrected` is False, divided by that of independent rows; it may be
-    below 1. Of a sample it is 1 + (the same - 1) / fraction, and at least 1, as the estimate is
-    noisy. Where no row differs from another, nothing shows the dependence: each cluster then counts
-    as one row.
+    For all rows this is the ratio of the cluster-robust variance (Liang & Zeger 1986) to that of
+    independent rows, and may be below 1. For a sample it is 1 + (ratio - 1) / fraction, but at
+    least 1, as this estimate is noisy. If all influences are 0, the dependence cannot be estimated,
+    and each cluster counts as one row.
 
     >>> share = np.full(4, 1 / 4)
     >>> design_effect(np.array([1.0, 1, -1, -1]), share, np.array([0, 0, 1, 1]))
@@ -67,8 +78,8 @@ def design_effect(
 
 @dataclass(frozen=True, eq=False)
 class Clusters:
-    """The cluster of each of some rows, as whole numbers from 0 without gaps; the share of each row
-    in a mean; and the share of all rows that these are, if they are a sample."""
+    """The cluster of each row (numbered from 0 without gaps) and its share in a mean. `fraction` is
+    below 1 if the rows are a sample: the fraction of all rows that it contains."""
 
     number: np.ndarray
     share: np.ndarray
@@ -79,14 +90,14 @@ class Clusters:
         return int(self.number.max()) + 1
 
     def part(self, rows: np.ndarray) -> Clusters:
-        """Of some of the rows, for an estimate that rests on these alone."""
+        """The clusters of some of the rows, for an estimate from these rows only."""
         number = np.unique(self.number[rows], return_inverse=True)[1].reshape(-1)
         return Clusters(number, self.share[rows] / self.share[rows].sum())
 
     def widening(self, influence: np.ndarray) -> float:
-        """How many times wider an interval is than that of independent rows: the root of the design
-        effect, and a quantile of Student's distribution with one degree of freedom less than there
-        are clusters in place of the normal one."""
+        """How many times wider an interval is than for independent rows: the root of the design
+        effect, times the ratio of Student's quantile (G - 1 degrees of freedom for G clusters) to
+        the normal one."""
         effect = design_effect(influence, self.share, self.number, self.fraction)
         return (
             math.sqrt(effect) * t95(self._freedom(influence, effect)) / Z95
@@ -95,7 +106,8 @@ class Clusters:
         )
 
     def _freedom(self, influence: np.ndarray, effect: float) -> float:
-        """Fewer where a sample of rows leaves the design effect uncertain (Satterthwaite 1946)."""
+        """Degrees of freedom: G - 1, or fewer if the design effect is estimated from a sample
+        (Satterthwaite 1946)."""
         if self.fraction == 1:
             return self.count - 1
         terms = self.share * influence
@@ -107,32 +119,32 @@ class Clusters:
         return min(self.count - 1, max(1.0, 2 * effect**2 / noise)) if noise > 0 else self.count - 1
 
     def cell_effects(self, residuals: np.ndarray, cell: np.ndarray, cells: int) -> np.ndarray:
-        """The design effect of the mean residual of each cell, and at least 1; a cell of one
-        cluster counts as one row. It is without the correction for few clusters: those who divide
-        by it correct for few rows.
+        """The design effect of the mean residual of each cell, at least 1. A cell with a single
+        cluster counts as one row. There is no correction for few clusters, because callers divide
+        rows by this effect and then correct for few rows.
 
         >>> each = Clusters(np.array([0, 0, 1, 1]), np.full(4, 0.25))
         >>> each.cell_effects(np.array([1.0, 1, -1, -1]), np.zeros(4, int), 2)
         array([2., 1.])
         """
-        found = np.ones(cells)
+        effects = np.ones(cells)
         for k in np.unique(cell).tolist():
             rows = np.flatnonzero(cell == k)
             number = np.unique(self.number[rows], return_inverse=True)[1].reshape(-1)
             effect = design_effect(
                 residuals[rows], self.share[rows], number, self.fraction, corrected=False
             )
-            found[k] = max(1.0, effect) if math.isfinite(effect) else len(rows) / self.fraction
-        return found
+            effects[k] = max(1.0, effect) if math.isfinite(effect) else len(rows) / self.fraction
+        return effects
 
     def shared_noise(self, residuals: np.ndarray, cell: np.ndarray, cells: int) -> np.ndarray:
-        """What clusters add to the noise of the sums of share x residual over cells: [k, cells], of
-        which k normal numbers make a draw. `residuals` are those of calibrated rows, target -
-        output.
+        """What clusters add to the noise of the cells' sums of share x residual, as a factor
+        [k, cells] of its covariance: k standard normal numbers times the factor are one draw.
+        Residuals are target - output.
 
-        Pairs of different rows of a cluster give a covariance of the sums of cells, which is
-        without the rows' own variance. It is estimated, and so may have negative eigenvalues: these
-        are cut off, and the others scaled to keep the total.
+        The covariance is estimated from pairs of different rows of a cluster, so it excludes the
+        variance of single rows and may have negative eigenvalues. These are set to 0, and the
+        others are scaled to keep the trace.
         """
         from scipy.sparse import csr_array
 
@@ -149,8 +161,7 @@ class Clusters:
 
 @dataclass(frozen=True, eq=False)
 class ClusteredRows:
-    """The rows that count, with their clusters: all rows, or a sample that is a `fraction` of
-    them."""
+    """The good rows with their clusters: all of them, or a sample (a `fraction` below 1)."""
 
     rows: Predictions
     good: np.ndarray
@@ -180,12 +191,12 @@ class ClusteredRows:
         return row_hits(self.rows, self.good)
 
     def scores(self, rule: Score) -> np.ndarray:
-        """What the rows score."""
+        """The score of each row."""
         return row_scores(self.rows, self.good, {"score": rule})["score"]
 
     @property
     def words(self) -> str:
-        """How the clusters are called in a definition.
+        """The clusters as a definition describes them.
 
         >>> ClusteredRows(Predictions([1, 0], [0.9, 0.2], clusters=[3, 4]), np.arange(2)).words
         '2 clusters'

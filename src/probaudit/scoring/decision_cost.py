@@ -186,7 +186,7 @@ def _mean_cost(
         n=len(values),
         definition=words,
         naive=found.naive,
-        per_class=dict(zip(rows.classes, found.by_class.tolist(), strict=True)),
+        per_class=dict(zip(rows.class_order, found.by_class.tolist(), strict=True)),
     )
 
 

@@ -1,5 +1,4 @@
-"""Expected scores with 95% intervals: plain, normalised, under other priors, weighted, per
-class."""
+"""Mean scores with 95% intervals: plain, normalised, under other priors, weighted, per class."""
 
 from __future__ import annotations
 
@@ -16,14 +15,13 @@ from ..errors import InputError
 from ..estimate import Estimate
 from ..states import ClassSums, Decisions, Summary
 from .clusters import ClusteredRows
-from .intervals import wilson
-from .mean_intervals import ClassParts, score_interval
+from .intervals import ClassParts, score_interval, wilson
 
 
 @dataclass(frozen=True)
 class Mean:
-    """A mean score with its standard error by linearisation and its 95% interval, the score of the
-    base-rate forecast under the same priors, and the mean of each class."""
+    """A mean score with its standard error (by linearisation) and 95% interval, the score of the
+    base-rate forecast under the same priors (`naive`), and the mean score of each class."""
 
     value: float
     error: float
@@ -34,13 +32,13 @@ class Mean:
 
 
 def check_priors(priors: Any, classes: Sequence[Any], weight: np.ndarray) -> np.ndarray:
-    """Priors as an array, one for each class, summing to 1; a class without rows (or weight) must
+    """Priors as an array that sums to 1, one for each class. A class without rows (or weight) must
     have prior 0."""
     values = as_numbers(priors, "priors")
     K = len(classes)
     if values.shape != (K,):
         raise InputError(
-            "priors", f"must be one number for each of the {K} classes", f"has shape {values.shape}"
+            "priors", f"must be one number for each of the {K} classes", f"shape {values.shape}"
         )
     if not ((values >= 0) & (values <= 1)).all() or not abs(values.sum() - 1) <= 1e-6:
         raise InputError("priors", "must be probabilities that sum to 1", values.tolist())
@@ -61,15 +59,15 @@ def mean_score(
     priors: np.ndarray | None = None,
     effect: float = 1.0,
 ) -> Mean:
-    """The mean of a score from its class sums, with its 95% interval (see `score_intervals`).
+    """The mean of a score from its class sums, with its 95% interval (see `score_interval`).
 
-    With given priors it is sum_c P_c m_c, m_c the mean over the rows of class c (Ferrer & Ramos
-    2025, Eq. 36-37); then classes are fixed and only their means vary. Without, the rows are a
-    simple sample: m = sum w s / sum w. Divided by the naive score H(P), it becomes a ratio whose
-    variance follows from u_i = s_i - (m / H) S(P, y_i): for a proper score the derivative of H in
-    the direction of a row of class y is S(P, y) - H.
+    With given priors P it is sum_c P_c m_c, where m_c is the mean over the rows of class c (Ferrer
+    & Ramos 2025, Eq. 36-37); the class counts are then fixed and only the class means vary.
+    Otherwise rows are a simple random sample and the mean is m = sum w s / sum w. Normalised by the
+    naive score H(P), it is a ratio whose variance is that of u_i = s_i - (m / H) S(P, y_i), because
+    for a proper score the derivative of H in the direction of a row of class y is S(P, y) - H.
 
-    effect : the design effect of dependent rows; NaN if it is unknown, and so is the interval.
+    effect : the design effect of dependent rows; if it is NaN (unknown), so is the interval.
     """
     weight, total = sums.weight, sums.weight.sum()
     infinite = sums.infinite > 0
@@ -82,11 +80,11 @@ def mean_score(
     present = P > 0
     naive = float((P[present] * naive_scores[present]).sum())
     value = math.fsum(P[present] * means[present])
-    # a weight may be positive and yet too small to show in P
+    # a positive weight may be too small to make P positive
     if (infinite & (present | (priors is None))).any():
         value = math.inf
     scale = naive if normalize else 1.0
-    if normalize and naive <= 0:  # a naive forecast that costs nothing, or earns, is no yardstick
+    if normalize and naive <= 0:  # nothing to divide by: the naive forecast costs nothing
         value = math.inf if naive == 0 and value > 0 else math.nan
         return Mean(value, math.nan, math.nan, math.nan, naive, means)
     value /= scale
@@ -112,8 +110,8 @@ def mean_score(
 
 
 def _naive_bias(score: Score, P: np.ndarray, rows: float) -> float:
-    """By how much H falls short on average when its priors are estimated: for the log score, with
-    few rows for each of many classes, by more than it varies (Miller 1955)."""
+    """The mean bias of H(P) if P is estimated, as a positive number. For the log score with few
+    rows in each of many classes it exceeds the standard deviation of H (Miller 1955)."""
     if isinstance(score, Log):
         return float((np.count_nonzero(P) - 1) / (2 * rows))
     return float((1 - (P**2).sum()) / rows) if isinstance(score, Brier) else 0.0
@@ -127,8 +125,8 @@ def _parts(
     offset: np.ndarray | None,
     scale: float,
 ) -> ClassParts | None:
-    """What each class adds. Without an offset the counts of the classes are fixed, and a class of
-    one row, whose variation is unknown, leaves the interval unknown."""
+    """The parts of the classes. Without an offset the class counts are fixed, and the result is
+    None if a class has a single row, because its variance is unknown."""
     some = (P > 0) & (sums.weight_squared > 0)
     least, most = _bounds(score, len(P))
     if offset is None and (sums.rows[some] < 2).any():
@@ -159,19 +157,19 @@ def _bounds(score: Score, classes: int) -> tuple[np.ndarray, np.ndarray]:
 
 def _spread(sums: ClassSums, offset: Any) -> np.ndarray:
     """sum w^2 (s - offset)^2 over the rows of each class."""
-    # scores whose square is no finite number have no finite spread
+    # a score whose square overflows has an infinite spread
     with np.errstate(over="ignore", invalid="ignore"):
         spread = (
             sums.score_squared
             - 2 * offset * sums.score_cross
             + np.square(offset) * sums.weight_squared
         )
-    # rounding may leave a constant score with a spread just below zero
+    # rounding may leave the spread of a constant score just below zero
     return np.maximum(spread, 0.0)
 
 
 def score_sums(summary: Summary, score: Score) -> ClassSums:
-    """The class sums of a score that the pass has gathered."""
+    """The class sums of a score, from the summary of a pass."""
     if isinstance(score, Log):
         return summary.log
     if isinstance(score, Brier):
@@ -196,15 +194,15 @@ def estimate_score(
     sums: ClassSums | None = None,
     clustered: ClusteredRows | None = None,
 ) -> Estimate:
-    """A mean score as an estimate; `clustered` are the rows, or a sample of them, if they are
-    dependent."""
+    """A mean score as an estimate. `clustered` : the rows (or a sample of them) if they have
+    clusters."""
     sums = score_sums(summary, score) if sums is None else sums
     classes = summary.plan.classes
     P = None if priors is None else check_priors(priors, classes, sums.weight)
     effect = 1.0
     if clustered is not None:
         effect = clustered.clusters.widening(_influence(clustered, score, normalize, P)) ** 2
-    found = mean_score(sums, score, normalize=normalize, priors=P, effect=effect)
+    mean = mean_score(sums, score, normalize=normalize, priors=P, effect=effect)
     words = [score.words() if isinstance(score, Cost) else f"mean {score.words()}"]
     if isinstance(score, Brier):
         pairs = summary.plan.kind == "pairs"
@@ -218,13 +216,13 @@ def estimate_score(
     if clustered is not None:
         words.append(clustered.words)
     return Estimate(
-        found.value,
-        low=0.0 if found.low < 0 and _non_negative(score) else found.low,
-        high=found.high,
+        mean.value,
+        low=0.0 if mean.low < 0 and _non_negative(score) else mean.low,
+        high=mean.high,
         n=summary.rows,
         definition=", ".join(words),
-        per_class=dict(zip(classes, found.by_class.tolist(), strict=True)),
-        naive=found.naive,
+        per_class=dict(zip(classes, mean.by_class.tolist(), strict=True)),
+        naive=mean.naive,
         infinite_rows=int(sums.infinite.sum()),
     )
 
@@ -232,7 +230,7 @@ def estimate_score(
 def _influence(
     rows: ClusteredRows, score: Score, normalize: bool, priors: np.ndarray | None
 ) -> np.ndarray:
-    """How much each row moves the mean score, as in `mean_score`, but for a constant factor."""
+    """The influence of each row on the mean score, as in `mean_score`, up to a constant factor."""
     values, codes, share = rows.scores(score), rows.codes, rows.clusters.share
     with np.errstate(invalid="ignore", divide="ignore"):
         if priors is not None:
@@ -273,7 +271,7 @@ def zero_one_reject(
     priors: Any = None,
     clustered: ClusteredRows | None = None,
 ) -> Estimate:
-    """Bayes risk when an error costs 1 and to reject costs what the plan says."""
+    """Bayes risk if an error costs 1 and a rejection costs the plan's `reject_cost`."""
     cost = Cost.zero_one(len(summary.plan.classes), reject=summary.plan.reject_cost)
     sums = _cost_sums(summary.reject, cost.matrix, summary)
     return estimate_score(
@@ -284,15 +282,15 @@ def zero_one_reject(
 def accuracy(summary: Summary, clustered: ClusteredRows | None = None) -> Estimate:
     """The share of rows whose most probable class is the true one, with a Wilson interval.
 
-    Weighted rows count as (sum w)^2 / sum w^2 rows of equal weight, and clustered ones as so many
-    divided by the design effect.
+    The interval uses the effective number of rows, (sum w)^2 / sum w^2 (Kish 1965), divided by the
+    design effect if rows have clusters.
     """
     hits = summary.argmax.true == summary.argmax.decision
     weight = summary.log.weight.sum()
     share = float(summary.argmax.weight[hits].sum() / weight)
     size = float(weight**2 / summary.log.weight_squared.sum())
     words = (
-        "share of rows stated correct"
+        "share of rows marked correct"
         if summary.plan.kind == "pairs"
         else "share of rows whose most probable class is the true one"
     )

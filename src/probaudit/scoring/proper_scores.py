@@ -30,18 +30,18 @@ def log_score(
     """The mean logarithmic score -log p_y, the cross-entropy of the forecasts (Ferrer & Ramos 2025,
     Eq. 8).
 
-    y_true : labels; column numbers 0..K-1, or members of `classes`. Or `Predictions`, as `read`
-        gives them, and nothing else.
+    y_true : labels: column numbers 0..K-1, or members of `classes`. Or `Predictions`, as `read`
+        returns them, without `y_proba`.
     y_proba : [n, K] probabilities, or [n] for the second of two classes.
     normalize : divide by the score of the base-rate forecast, which predicts the class frequencies
         in every row. A value above 1 is worse than that forecast.
     priors : class frequencies to assume in place of those in the data (Ferrer & Ramos 2025, Eq.
         36).
-    threads : how many to use; all cores by default. The result does not depend on it.
+    threads : the number of threads; all cores by default. The result does not depend on it.
     options : see `RowOptions`.
 
-    A row whose true class has probability 0 makes the score infinite; `infinite_rows` counts them.
-    Nothing is clipped.
+    A row whose true class has probability 0 makes the score infinite; `infinite_rows` counts such
+    rows. Probabilities are not clipped.
 
     >>> log_score([1, 0, 1], [0.9, 0.2, 0.4])
     0.414932 [0, 14.6707]  mean log loss, n = 3
@@ -87,12 +87,12 @@ def bayes_risk(
     threads: int | None = None,
     **options: Unpack[RowOptions],
 ) -> Estimate:
-    """The mean cost of the decisions that the probabilities lead to (Ferrer & Ramos 2025, Eq. 7).
+    """The mean cost of Bayes decisions based on the probabilities (Ferrer & Ramos 2025, Eq. 7).
     Other arguments as in `log_score`.
 
-    costs : matrix [K, M] of what decision j costs when class i is true. Decisions need not be
-        classes: a column of equal costs is the option to reject. For each row the decision of least
-        expected cost is taken, the first of equals.
+    costs : matrix [K, M]: the cost of decision j if class i is true. Decisions need not be classes:
+        a column of equal costs is a reject option. Each row gets the decision of least expected
+        cost; ties go to the first.
     normalize : divide by the cost of the best constant decision.
 
     >>> round(bayes_risk([1, 0, 1], [0.9, 0.2, 0.4], [[0, 1, 0.1], [1, 0, 0.1]]), 6)
@@ -152,17 +152,17 @@ def _score(
 ) -> Estimate:
     rows = rows_of(y_true, y_proba, **options)
     costs = {"costs": score} if isinstance(score, Cost) else {}
-    found = summary(rows, Plan.of(rows, costs), threads=threads)
+    sums = summary(rows, Plan.of(rows, costs), threads=threads)
     return estimate_score(
-        found, score, normalize=normalize, priors=priors, clustered=clustered_sample(rows, found)
+        sums, score, normalize=normalize, priors=priors, clustered=clustered_sample(rows, sums)
     )
 
 
-def clustered_sample(rows: Predictions, found: Summary) -> ClusteredRows | None:
-    """The rows that an interval of dependent rows rests on: as in an audit, a sample if they are
-    many."""
+def clustered_sample(rows: Predictions, totals: Summary) -> ClusteredRows | None:
+    """The rows from which the design effect is estimated, if they have clusters: a sample, as in an
+    audit, if there are many."""
     if rows.clusters is None:
         return None
     sample, places = sample_of(rows)
     good = survey(sample).good
-    return ClusteredRows(sample, good, 1.0 if places is None else len(good) / found.rows)
+    return ClusteredRows(sample, good, 1.0 if places is None else len(good) / totals.rows)

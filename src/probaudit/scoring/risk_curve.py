@@ -16,6 +16,7 @@ from ..engines.memory import summary
 from ..errors import InputError
 from ..estimate import Estimate
 from ..states import Plan, Summary
+from .clusters import clusters_unused
 from .expected_scores import estimate_score
 from .proper_scores import clustered_sample
 from .row_scores import class_sums
@@ -23,7 +24,7 @@ from .row_scores import class_sums
 
 @dataclass(frozen=True)
 class RiskCurve:
-    """The Bayes risk at each threshold, and that of the better constant decision."""
+    """The Bayes risk at each threshold, and that of the better constant decision (`naive`)."""
 
     thresholds: np.ndarray
     risk: np.ndarray
@@ -44,19 +45,17 @@ def risk_curve(
     """The Bayes risk of a two-class problem as a function of the decision threshold (Ferrer & Ramos
     2025, Eq. 34, Figure 4).
 
-    At threshold t the second class is decided when its probability exceeds t. To miss it costs 1 /
-    t, a false alarm 1 / (1 - t); for these costs t is the Bayes threshold. The area under the curve
-    is the log score.
+    At threshold t, the decision is the second class if its probability exceeds t. A miss costs
+    1 / t and a false alarm 1 / (1 - t); for these costs t is the Bayes threshold. The area under
+    the curve is the log loss.
 
-    thresholds : inside (0, 1); 99 equal steps unless given.
+    thresholds : inside (0, 1); 99 equal steps by default.
 
     >>> risk_curve([1, 0, 1], [0.9, 0.2, 0.4], thresholds=[0.5]).risk
     array([0.66666667])
     """
     if options.get("clusters") is not None:
-        raise InputError(
-            "clusters", "have no effect on a risk curve, which has no interval; leave them out"
-        )
+        raise clusters_unused("a risk curve, which has no interval")
     t = (
         np.linspace(0.01, 0.99, 99)
         if thresholds is None
@@ -64,15 +63,15 @@ def risk_curve(
     )
     if not ((t > 0) & (t < 1)).all():
         raise InputError("thresholds", "must lie inside (0, 1)", t[~((t > 0) & (t < 1))][0])
-    forecast, labels, weights, found = _good_binary_rows(
+    forecast, labels, weights, sums = _good_binary_rows(
         rows_of(y_true, y_proba, **options), threads
     )
-    p, prior = forecast[:, 1], found.priors[1]
+    p, prior = forecast[:, 1], sums.priors[1]
     missed = prior * _share_up_to(p[labels == 1], weights[labels == 1], t)
     alarms = (1 - prior) * (1 - _share_up_to(p[labels == 0], weights[labels == 0], t))
     naive = np.minimum(prior / t, (1 - prior) / (1 - t))
     return RiskCurve(
-        t, missed / t + alarms / (1 - t), naive, found.rows, "Bayes risk, costs 1/t and 1/(1 - t)"
+        t, missed / t + alarms / (1 - t), naive, sums.rows, "Bayes risk, costs 1/t and 1/(1 - t)"
     )
 
 
@@ -91,25 +90,25 @@ def risk_weighted_score(
     """The Bayes risk of a two-class problem, integrated over all thresholds with a Beta(a, b)
     weight.
 
-    Beta(1, 1) is the log score and Beta(2, 2) the Brier score; a > b cares more about high
-    thresholds, that is about false alarms being dear. See `scores.RiskWeighted`. Other arguments as
-    in `log_score`.
+    Beta(1, 1) gives the log loss and Beta(2, 2) the Brier score; a > b puts more weight on high
+    thresholds, where false alarms are expensive. See `scores.RiskWeighted`. Other arguments as in
+    `log_score`.
 
     >>> round(risk_weighted_score([1, 0, 1], [0.9, 0.2, 0.4], a=2, b=2), 6)
     0.273333
     """
     score = RiskWeighted(a, b)
     rows = rows_of(y_true, y_proba, **options)
-    forecast, labels, weights, found = _good_binary_rows(rows, threads)
+    forecast, labels, weights, totals = _good_binary_rows(rows, threads)
     sums = class_sums(score.score(forecast, labels), labels, weights)
-    clustered = clustered_sample(rows, found)
+    clustered = clustered_sample(rows, totals)
     return estimate_score(
-        found, score, normalize=normalize, priors=priors, sums=sums, clustered=clustered
+        totals, score, normalize=normalize, priors=priors, sums=sums, clustered=clustered
     )
 
 
 def _share_up_to(p: np.ndarray, weights: np.ndarray, thresholds: np.ndarray) -> np.ndarray:
-    """The weighted share of p up to each threshold; 0 where there is no row."""
+    """The weighted share of values p up to each threshold; 0 without rows."""
     if not len(p):
         return np.zeros(len(thresholds))
     order = np.argsort(p, kind="stable")
@@ -120,12 +119,11 @@ def _share_up_to(p: np.ndarray, weights: np.ndarray, thresholds: np.ndarray) -> 
 def _good_binary_rows(
     rows: Predictions, threads: int | None
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray, Summary]:
-    """Forecasts [n, 2], labels and weights of every row that counts, and the summary of the
-    pass."""
+    """Forecasts [n, 2], labels and weights of the good rows, and the summary of the pass."""
     if rows.n_classes != 2:
         raise InputError(rows.name("probs"), "must have two classes", rows.n_classes)
     plan = Plan.of(rows)
-    found = summary(rows, plan, threads=threads)
+    sums = summary(rows, plan, threads=threads)
     good = survey(rows).good
     values = rows.probs[good].astype(np.float64)
     if rows.kind == "logits":
@@ -135,4 +133,4 @@ def _good_binary_rows(
         values = np.exp(values) if rows.kind == "log_probabilities" else values
         forecast = np.column_stack([1 - values, values]) if values.ndim == 1 else values
     weights = np.ones(len(forecast)) if rows.sample_weight is None else rows.sample_weight[good]
-    return forecast, rows.codes[good], weights, found
+    return forecast, rows.codes[good], weights, sums

@@ -1,4 +1,4 @@
-"""What a model scores in each row, and the sums of that over the rows of each class."""
+"""The score of each row, and sums of scores over the rows of each class."""
 
 from __future__ import annotations
 
@@ -11,40 +11,40 @@ from ..choices.scores import Brier, Cost, Log, Score
 from ..data.predictions import Predictions
 from ..states import ClassSums
 
-CHUNK = 2**20  # outputs that are scored at a time
+CHUNK = 2**20  # outputs scored at a time
 
 
 def row_scores(
     rows: Predictions, good: np.ndarray, rules: Mapping[str, Score]
 ) -> dict[str, np.ndarray]:
-    """The scores of some rows, by the name of each rule.
+    """The scores of the rows `good` by each rule, by the rule's name.
 
     >>> rows = Predictions([1, 0], [0.75, 0.5])
     >>> row_scores(rows, np.array([0]), {"brier": Brier()})
     {'brier': array([0.125])}
     """
-    found = {name: np.empty(len(good)) for name in rules}
+    scores = {name: np.empty(len(good)) for name in rules}
     step = max(1, CHUNK // rows.n_classes)
     for first in range(0, len(good), step):
         part = slice(first, first + step)
         at = good[part]
         p, y = rows.probabilities(at).astype(np.float64, copy=False), rows.codes[at]
         for name, rule in rules.items():
-            found[name][part] = _scores_by_rule(rule, rows, at, p, y)
-    return found
+            scores[name][part] = _scores_by_rule(rule, rows, at, p, y)
+    return scores
 
 
 def row_hits(rows: Predictions, good: np.ndarray) -> np.ndarray:
-    """1 where the most probable class is the true one (of a stated confidence: where the answer was
-    right), else 0."""
-    found, step = np.empty(len(good)), max(1, CHUNK // rows.n_classes)
+    """1 if the most probable class is the true one (for pairs of confidence and correctness: if the
+    answer was correct), else 0."""
+    hits, step = np.empty(len(good)), max(1, CHUNK // rows.n_classes)
     for first in range(0, len(good), step):
         at = good[first : first + step]
         codes = rows.codes[at]
-        found[first : first + step] = (
+        hits[first : first + step] = (
             codes if rows.pairs else rows.probabilities(at).argmax(axis=1) == codes
         )
-    return found
+    return hits
 
 
 def of_true_class(values: np.ndarray, codes: np.ndarray) -> np.ndarray:
@@ -66,8 +66,8 @@ def _scores_by_rule(
 
 
 def _log_scores(rows: Predictions, at: np.ndarray, true: np.ndarray) -> np.ndarray:
-    """-log of the true class's probability; of logits without the detour over probabilities, which
-    may be too small."""
+    """-log of the true class's probability. For logits it is computed without the probability,
+    which may underflow."""
     if rows.kind != "logits":
         with np.errstate(divide="ignore"):
             return np.asarray(-np.log(true))
@@ -80,15 +80,15 @@ def _log_scores(rows: Predictions, at: np.ndarray, true: np.ndarray) -> np.ndarr
 def class_sums(
     values: np.ndarray, labels: np.ndarray, weights: np.ndarray, classes: int = 2
 ) -> ClassSums:
-    """Class sums of scores given row by row, rounded once, so that the order of the rows does not
-    matter."""
+    """Class sums of the scores of rows. Each sum is rounded once, so that the order of the rows
+    does not matter."""
     infinite = np.isinf(values)
     s, w = np.where(infinite, 0.0, values), weights / weights.max()
 
     def by_class(x: np.ndarray) -> np.ndarray:
         return np.array([math.fsum(x[labels == k]) for k in range(classes)])
 
-    # a score of 1e162 has no finite square: its interval is without end
+    # the square of a score of 1e162 overflows: the interval is then infinite
     with np.errstate(over="ignore"):
         squares = (w * s) ** 2
     return ClassSums(

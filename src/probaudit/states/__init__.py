@@ -3,7 +3,8 @@
 from .audit_state import AuditState
 from .events import CELLS, COARSE_CELLS, EventGrid, EventSums
 from .evidence import Evidence, sample_size
-from .state import Plan, Statistics, weight_exponent
+from .plan import Plan, weight_exponent
+from .state import Statistics
 from .summary import ClassSums, Decisions, Grid, Summary
 
 __all__ = [

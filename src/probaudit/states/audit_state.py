@@ -1,5 +1,5 @@
-"""All that an audit needs of rows, mergeable: exact sums, the grids of its events, and a sample of
-the rows."""
+"""Everything that an audit needs of its rows, in mergeable form: exact sums, the grids of events,
+and a sample of the rows."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from ..errors import InputError
 from ..files.writing import write_bytes
 from .covered import Covered
 from .evidence import Evidence, EvidenceState, sample_size
+from .plan import Plan
 from .row_sample import RowSample, names_of
-from .state import Plan
 from .storing import pack, plan_from_dict, plan_to_dict, unpack
 
 SCHEMA = "probaudit.state/2"
@@ -23,12 +23,12 @@ SAMPLE = "sample."
 
 
 class AuditState:
-    """`update` adds rows, `merge` (or +) another state, `finalise` reads it; `save` and `load` keep
-    it in a file.
+    """`update` adds rows, `merge` (or +) another state; `finalise` returns the evidence; `save` and
+    `load` use a file.
 
-    However rows are cut into parts, in whichever order these come and are merged, the bytes are the
-    same. Rows are told apart by their numbers, so that none is counted twice: parts that are
-    counted apart, to be merged, need numbers of their own.
+    The bytes do not depend on how rows are split into parts, or on the order in which these arrive
+    and are merged. Rows are identified by their numbers, so that none is counted twice: parts that
+    are counted separately need distinct numbers.
 
     >>> from probaudit import Predictions
     >>> rows = Predictions([1, 0, 1, 1], [0.9, 0.2, 0.4, 0.7])
@@ -48,21 +48,21 @@ class AuditState:
 
     @classmethod
     def empty(cls, plan: Plan, *, sample_rows: int | None = None) -> AuditState:
-        """A state of no rows. Unless `sample_rows` is given, the first rows decide how many fit
+        """A state without rows. By default, the first rows determine the size of the sample
         (`sample_size`)."""
         return cls(plan, sample_rows=sample_rows)
 
     @property
     def rows(self) -> int:
-        """How many rows it has seen, good and bad."""
+        """The number of rows, good and bad."""
         return self.covered.rows
 
     def update(self, rows: Predictions, *, start: int | None = None) -> AuditState:
-        """Add rows, the first of which has the number `start`: unless given, that after the last
-        row so far.
+        """Add rows, the first of which has the number `start`; by default, the number after the
+        last row so far.
 
-        Rows that have other parts than those before them are refused. So is a bad row, unless the
-        plan drops them. Then nothing is added.
+        Raises if the rows have other parts (weights, features, columns) than those before them, or
+        if one is bad and the plan does not drop bad rows. Then nothing is added.
         """
         start = self.covered.end if start is None else start
         self._check(rows)
@@ -76,13 +76,13 @@ class AuditState:
         return self
 
     def note(self, picked: dict[str, np.ndarray], rows: Predictions, start: int) -> None:
-        """What remains once sums have the rows: let those that were `picked` into the sample, and
-        note all their numbers."""
+        """Record rows that the sums contain already: add those that were `picked` to the sample,
+        and note all row numbers."""
         self.sample_for(rows).take(picked, names_of(rows))
         self.covered.add(start, start + len(rows))
 
     def sample_for(self, rows: Predictions) -> RowSample:
-        """The sample, made for such rows if there is none."""
+        """The sample, which is created for such rows if there is none."""
         self.sample = self._sample_like(rows)
         return self.sample
 
@@ -97,16 +97,20 @@ class AuditState:
     def _check(self, rows: Predictions) -> None:
         plan = self.plan
         if rows.kind != plan.kind:
-            raise InputError("rows", f"the state is planned for {plan.kind}", rows.kind)
+            raise InputError(
+                "rows", f"must be {plan.kind}, which the state is planned for", rows.kind
+            )
         if rows.class_order != plan.classes:
             raise InputError(
-                "classes", f"the state is planned for {plan.classes}", rows.class_order
+                "classes",
+                f"must be {plan.classes}, which the state is planned for",
+                rows.class_order,
             )
 
     def merge(self, other: AuditState) -> AuditState:
-        """Add another state to this one; refused if the two share a row."""
+        """Add another state to this one. Raises if the two share a row."""
         if self.plan != other.plan:
-            raise InputError("other", "states can be merged only when their plans are equal")
+            raise InputError("other", "must have the same plan as this state")
         self.covered.check_apart(other.covered)
         if other.sample is not None:
             self.sample = RowSample(other.sample.size) if self.sample is None else self.sample
@@ -120,7 +124,7 @@ class AuditState:
         return AuditState(self.plan).merge(self).merge(other)
 
     def finalise(self) -> Evidence:
-        """What an audit reads; raises if no row is left to judge."""
+        """The evidence for an audit. Raises if there are no good rows."""
         if self.sample is None or not self.rows:
             raise InputError(
                 self.plan.names.get("probs", "probs"), "no row is left to judge", "no row was given"
@@ -129,7 +133,7 @@ class AuditState:
         return self.sums.evidence(sample, None if len(sample) == self.rows else self.sample.numbers)
 
     def to_bytes(self) -> bytes:
-        """The whole state; equal for equal rows. `from_bytes` makes a state of it again."""
+        """The whole state; equal for equal rows. `from_bytes` restores it."""
         sample = {} if self.sample is None else self.sample.settle()
         header = {
             "schema": SCHEMA,
@@ -144,22 +148,23 @@ class AuditState:
         )
 
     def _about(self) -> dict[str, Any]:
-        """What else a kind of state has to write down."""
+        """Further entries of the header, for subclasses."""
         return {}
 
     @classmethod
     def from_bytes(cls, content: bytes) -> Self:
-        """The state that `to_bytes` wrote down. Anything else is refused."""
+        """The state from the bytes that `to_bytes` returned. Raises for anything else."""
         header, arrays = unpack(content, SCHEMA)
         try:
             return cls._restored(header, arrays)
         except InputError as problem:
             raise InputError(
-                "state", f"must be a whole file of the form {SCHEMA}", str(problem)
+                "state", f"must be a complete file in the format {SCHEMA}", str(problem)
             ) from None
-        except Exception as problem:  # whatever a header or an array of another form leads to
-            words = f"something in it is of another form ({type(problem).__name__})"
-            raise InputError("state", f"must be a whole file of the form {SCHEMA}", words) from None
+        except Exception as problem:  # whatever a malformed header or array leads to
+            words = f"malformed content ({type(problem).__name__})"
+            rule = f"must be a complete file in the format {SCHEMA}"
+            raise InputError("state", rule, words) from None
 
     @classmethod
     def _restored(cls, header: Mapping[str, Any], arrays: dict[str, np.ndarray]) -> Self:
@@ -171,8 +176,8 @@ class AuditState:
             ):
                 raise InputError(
                     "state",
-                    "must hold the arrays that its plan needs",
-                    f"{name} is of another form",
+                    "must contain the arrays of its plan",
+                    f"{name} has another type or shape",
                 )
         state.sums.restore(arrays)
         state.covered = Covered((int(first), int(end)) for first, end in header["covered"])
@@ -187,17 +192,17 @@ class AuditState:
         return state
 
     def save(self, path: str | Path) -> None:
-        """Write the state to a file, whole or not at all."""
+        """Write the state to a file, atomically."""
         write_bytes(Path(path), self.to_bytes())
 
     @classmethod
     def load(cls, path: str | Path) -> Self:
-        """Read a state that `save` wrote."""
+        """Read a state from a file that `save` wrote."""
         try:
             content = Path(path).read_bytes()
         except OSError as problem:
             raise InputError(
-                "path", "must be a file that can be read", f"{path}: {problem.strerror}"
+                "path", "must be a readable file", f"{path}: {problem.strerror}"
             ) from None
         return cls.from_bytes(content)
 

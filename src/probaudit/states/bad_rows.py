@@ -1,4 +1,4 @@
-"""What is wrong with a row, in words."""
+"""Error messages for bad rows."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from ..data.predictions import Block
 from ..errors import Argument, InputError, WayOut
 
 if TYPE_CHECKING:
-    from .state import Plan
+    from .plan import Plan
 
 ROUNDED: WayOut = (
     "if rows are rounded, raise ",
@@ -23,7 +23,7 @@ RULES = ("label", "weight", "value", "sum")  # the kernels' status codes 1, 2, 3
 
 
 def explain(plan: Plan, block: Block, index: int, status: int) -> InputError:
-    """The error for the row at this index of a block, to which a kernel gave this status."""
+    """The error for a row of a block, given the status that a kernel found."""
     rule, row = RULES[status - 1], block.first_row + index
     values = block.values[index].astype(np.float64)
 
@@ -33,9 +33,10 @@ def explain(plan: Plan, block: Block, index: int, status: int) -> InputError:
     if rule == "label":
         label = block.raw_labels[index]
         label = label.item() if isinstance(label, np.generic) else label
-        said = "label is missing" if is_missing(label) or label == "" else f"label {label!r}"
+        missing = is_missing(label) or label == ""
+        shown = "label is missing" if missing else f"label {label!r}"
         return InputError(
-            name("y"), f"must be one of the classes {_listed(plan.classes)}", said, row=row
+            name("y"), f"must be one of the classes {_listed(plan.classes)}", shown, row=row
         )
     if rule == "weight" and block.weights is not None:
         rule = "a weight must be finite and not negative"
@@ -50,18 +51,18 @@ def explain(plan: Plan, block: Block, index: int, status: int) -> InputError:
     way_out: WayOut = ()
     if plan.kind in ("logits", "log_probabilities"):
         wrong = ~((np.abs(values) <= 2.0**20) | (values == -np.inf))
-        text = "outputs must be numbers between -2^20 and 2^20, or -inf, but not all of them"
+        text = "outputs must be between -2^20 and 2^20 or -inf, and not all may be -inf"
     else:
         wrong = ~((values >= 0) & (values <= 1 + plan.tolerance))
-        text, way_out = "a probability must lie between 0 and 1", _meant(plan, values)
+        text, way_out = "a probability must lie between 0 and 1", _remedy(plan, values)
     column = int(np.argmax(wrong))
     place = f" for class {plan.classes[column]!r}" if len(values) == plan.n_classes else ""
     found = f"{values[column]:.9g}{place}"
     return InputError(name("probs"), text, found, row=row, way_out=way_out)
 
 
-def _meant(plan: Plan, values: np.ndarray) -> WayOut:
-    """A hint at what outputs that are no probabilities may be."""
+def _remedy(plan: Plan, values: np.ndarray) -> WayOut:
+    """What to do if the outputs are percentages or logits, by the look of a row."""
     if not np.isfinite(values).all():
         return ()
     if (

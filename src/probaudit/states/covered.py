@@ -1,15 +1,15 @@
-"""Which row numbers a state has seen, as intervals."""
+"""The row numbers that a state contains, as intervals."""
 
 from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Iterable, Iterator
 
-from ..errors import InputError
+from ..errors import Argument, InputError
 
 
 class Covered:
-    """Disjoint intervals [first, end) of row numbers, those that touch made one.
+    """Disjoint intervals [first, end) of row numbers; adjacent ones are joined.
 
     >>> Covered([(0, 10), (20, 30)]).add(10, 20)
     Covered([(0, 30)])
@@ -22,7 +22,7 @@ class Covered:
             self.add(first, end)
 
     def add(self, first: int, end: int) -> Covered:
-        """Add rows; refused if one of them is here already."""
+        """Add rows. Raises if one of them is present already."""
         if first == end:
             return self
         self.check(first, end)
@@ -42,15 +42,17 @@ class Covered:
         return self
 
     def check(self, first: int, end: int) -> None:
-        """Raise if one of these rows is here already."""
+        """Raise if one of these rows is present already."""
         if not 0 <= first <= end < 2**63:
             raise InputError("start", "row numbers must lie between 0 and 2^63", first)
         place = bisect_left(self._ends, first + 1)
         if first < end and place < len(self._firsts) and self._firsts[place] < end:
             twice = max(first, self._firsts[place]), min(end, self._ends[place]) - 1
-            rule = "no row may be counted twice: give each part the number of its first row"
             raise InputError(
-                "start", rule, f"rows {twice[0]} to {twice[1]} are in the state already"
+                "start",
+                "no row may be counted twice",
+                f"rows {twice[0]} to {twice[1]} are in the state already",
+                way_out=("pass the number of the first row of each part as ", Argument("start")),
             )
 
     def check_apart(self, other: Covered) -> None:
@@ -60,19 +62,19 @@ class Covered:
             many.check(first, end)
 
     def gaps(self, first: int, end: int) -> list[tuple[int, int]]:
-        """What is missing of the rows from `first` to `end`, as intervals.
+        """The missing rows from `first` to `end`, as intervals.
 
         >>> Covered([(2, 5), (8, 9)]).gaps(0, 10)
         [(0, 2), (5, 8), (9, 10)]
         """
-        found, at = [], first
+        missing, at = [], first
         for low, high in zip(self._firsts, self._ends, strict=True):
             if low >= end:
                 break
             if low > at:
-                found.append((at, low))
+                missing.append((at, low))
             at = max(at, high)
-        return [*found, (at, end)] if at < end else found
+        return [*missing, (at, end)] if at < end else missing
 
     @property
     def end(self) -> int:

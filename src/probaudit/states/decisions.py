@@ -1,22 +1,20 @@
-"""Counts of (true class, decision) when there are too many classes for a dense table."""
+"""Counts of (true class, decision) for too many classes for a dense table."""
 
 from __future__ import annotations
 
 import numpy as np
 
 from ..errors import InputError
-from .exact import merge_pairs, pairs_of_groups
+from .summary import merge_pairs, pairs_of_groups
 
 DENSE_CLASSES = 256
 BUFFER = 2**17
 
 
 class SparseCounts:
-    """A sorted list of codes with how often each occurred and, with weights, pairs of the sums of w
-    and w^2.
+    """A sorted list of codes with their counts and, with weights, pairs of the sums of w and w^2.
 
-    Codes are gathered and only now and then sorted in; `settle` does so, and makes the arrays
-    canonical.
+    New codes are buffered. `settle` sorts them in, which makes the arrays canonical.
     """
 
     def __init__(self, weighted: bool) -> None:
@@ -66,13 +64,13 @@ class SparseCounts:
         return self._codes, self._counts, self._sums
 
     def restore(self, codes: np.ndarray, counts: np.ndarray, sums: np.ndarray) -> None:
-        """Take what `settle` gave."""
+        """Take the arrays that `settle` returned."""
         if not (
             codes.ndim == 1
             and len(codes) == len(counts) == len(sums)
             and (np.diff(codes) > 0).all()
         ):
-            raise InputError("state", "decisions must be in order, each with its counts")
+            raise InputError("state", "decisions must be sorted, each with its counts")
         self._codes, self._counts, self._sums = (
             codes,
             counts,
@@ -80,6 +78,7 @@ class SparseCounts:
         )
 
     def merge(self, other: SparseCounts) -> None:
+        """Add other counts to these."""
         codes, counts, sums = other.settle()
         if len(codes):
             self._take(codes, counts, sums)

@@ -1,5 +1,5 @@
-"""The grids of many events at once, filled in one look at the rows: each class, and the most
-probable ones together."""
+"""The grids of many events at once, filled in one pass: each class, and the most probable ones
+together."""
 
 from __future__ import annotations
 
@@ -15,28 +15,26 @@ from .events import CELLS, COARSE_CELLS, EventSums, counted_sums
 if TYPE_CHECKING:
     from ..kernels.event_pass import Grids
 
-MANY_EVENTS = 16  # events beyond which each has a coarse grid
+MANY_EVENTS = 16  # number of events above which each has a coarse grid
 
 
 def cells_for(events: int) -> int:
-    """The cells of a grid where there are so many of them."""
+    """The number of cells of a grid, given the number of events."""
     return CELLS if events <= MANY_EVENTS else COARSE_CELLS
 
 
 class EventGrids:
-    """As an `EventGrid` for each class and for each rank k: whether the true class is among the k
-    most probable, whose probability is their sum, added from the largest on. For rows without
-    weights."""
+    """Like an `EventGrid` for each class and for each rank k: the event that the true class is
+    among the k most probable, whose probability is their sum, added from the largest on. For rows
+    without weights."""
 
     def __init__(self, classes: int, ranks: Sequence[int]) -> None:
         def zeros(*shape: int) -> np.ndarray:
             return np.zeros(shape, np.int64)
 
         self._ranks = np.array(ranks, np.int64)
-        self.lines, self.hits = (
-            zeros(classes, cells_for(classes), 2),
-            zeros(classes, cells_for(classes)),
-        )
+        self.lines = zeros(classes, cells_for(classes), 2)
+        self.hits = zeros(classes, cells_for(classes))
         self.rank_lines = zeros(len(ranks), CELLS, 4)
 
     def update(self, block: Block, status: np.ndarray) -> None:
@@ -54,13 +52,13 @@ class EventGrids:
 
     @cached_property
     def words(self) -> np.ndarray:
-        """Room for a kernel: zeros, a word for each cell of each class, and one for probabilities
-        from 1 on."""
+        """Scratch space of a kernel: zeros, a word for each cell of each class, and one for
+        probabilities from 1 on."""
         classes, cells = self.hits.shape
         return np.zeros((classes, cells + 1), np.uint64)
 
     def like(self) -> EventGrids:
-        """Grids of the same events, of no rows."""
+        """Empty grids of the same events."""
         return EventGrids(len(self.lines), self._ranks.tolist())
 
     def arrays(self) -> dict[str, np.ndarray]:
@@ -72,7 +70,7 @@ class EventGrids:
             array[...] = stored[name]
 
     def merge(self, other: EventGrids, sign: int = 1) -> None:
-        """Add other grids to these, or take them away."""
+        """Add other grids to these, or subtract them."""
         for mine, theirs in zip(self.arrays().values(), other.arrays().values(), strict=True):
             mine += sign * theirs
 

@@ -1,5 +1,5 @@
-"""The mergeable state of a single event: whether it happened, over a fine grid of the probabilities
-it was given."""
+"""The mergeable state of a single event: how often it happened, on a fine grid of its predicted
+probabilities."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from dataclasses import dataclass
 import numpy as np
 
 from ..errors import InputError
-from .exact import merge_pairs, numbers
+from .summary import merge_pairs, numbers
 
 # Cells of a grid: 2^5 x 3 x 5^2 x 7, so that the usual numbers of equal bins are unions of cells.
 CELLS = 16_800
-COARSE_CELLS = 840  # 2^3 x 3 x 5 x 7: when there are many events, as many as classes
+COARSE_CELLS = 840  # 2^3 x 3 x 5 x 7, for many events, such as one for each class
 
 
 @dataclass(frozen=True)
@@ -28,7 +28,7 @@ class EventSums:
 
 
 class EventGrid:
-    """Integers, so that any cutting of the rows into blocks gives the same bytes. Weights must be
+    """Integers, so that any division of the rows into blocks gives the same bytes. Weights must be
     at most 1."""
 
     def __init__(self, cells: int = CELLS, *, weighted: bool = False) -> None:
@@ -43,15 +43,13 @@ class EventGrid:
     def update(
         self, outputs: np.ndarray, labels: np.ndarray, weights: np.ndarray | None = None
     ) -> EventGrid:
-        """Add rows: outputs in [0, 1] (or a rounding above), labels 0 or 1."""
-        from ..kernels.gridding import tally_event, tally_weighted_event
+        """Add rows: outputs in [0, 1] (or above by rounding), labels 0 or 1."""
+        from ..kernels.grid_cells import tally_event, tally_weighted_event
 
         if (weights is not None) != self.weighted:
             raise InputError("weights", "all rows of a state must have weights, or none")
-        outputs, labels = (
-            np.ascontiguousarray(outputs, np.float64),
-            np.ascontiguousarray(labels, np.int64),
-        )
+        outputs = np.ascontiguousarray(outputs, np.float64)
+        labels = np.ascontiguousarray(labels, np.int64)
         if weights is None:
             tally_event(outputs, labels, self._cells, self._offsets)
         else:
@@ -64,8 +62,7 @@ class EventGrid:
         """Add another state to this one."""
         if self._cells.shape != other._cells.shape or self.weighted != other.weighted:
             raise InputError(
-                "other",
-                "states can be merged only when they have the same cells, and both weights or none",
+                "other", "must have as many cells as this state, and weights if it has weights"
             )
         self._cells += other._cells
         self._offsets += other._offsets
@@ -87,9 +84,9 @@ class EventGrid:
 
 
 def counted_sums(rows: np.ndarray, hits: np.ndarray, offsets: np.ndarray) -> EventSums:
-    """Sums of rows without weights, given the sums of ticks of the distances of outputs from the
-    middles of their cells."""
-    from ..kernels.gridding import cells_of_one, offset_bits
+    """Sums of rows without weights, given the offsets of outputs from the middles of their cells,
+    summed in ticks."""
+    from ..kernels.grid_cells import cells_of_one, offset_bits
 
     return event_sums(
         rows, hits, offsets / (2.0 ** offset_bits(len(rows)) * cells_of_one(len(rows)))
@@ -97,14 +94,14 @@ def counted_sums(rows: np.ndarray, hits: np.ndarray, offsets: np.ndarray) -> Eve
 
 
 def event_sums(rows: np.ndarray, hits: np.ndarray, offsets: np.ndarray) -> EventSums:
-    """Sums of rows without weights, given those of the distances of outputs from the middles of
+    """Sums of rows without weights, given the sums of the offsets of outputs from the middles of
     their cells."""
     weight = rows * 1.0
     return EventSums(rows, hits, weight, weight, weight * middles(len(rows)) + offsets, hits * 1.0)
 
 
 def middles(cells: int) -> np.ndarray:
-    """Of the cells of a grid."""
-    from ..kernels.gridding import cells_of_one
+    """The middles of the cells of a grid."""
+    from ..kernels.grid_cells import cells_of_one
 
     return (np.arange(cells) + 0.5) / cells_of_one(cells)

@@ -1,5 +1,5 @@
-"""What a pass over rows leaves behind for an audit: sums over all rows, and a sample of rows for
-what must be fitted."""
+"""What an audit is computed from: sums over all rows, and a sample of rows for everything that must
+be fitted."""
 
 from __future__ import annotations
 
@@ -15,31 +15,29 @@ from ..errors import InputError
 from .event_grids import MANY_EVENTS as MANY_EVENTS
 from .event_grids import EventGrids, cells_for
 from .events import EventGrid, EventSums, event_sums
-from .exact import numbers
+from .plan import Plan
 from .sampling import priority
-from .state import Plan, Statistics, rows_of
-from .summary import Summary
+from .state import Statistics, rows_of
+from .summary import Summary, numbers
 
 SAMPLE_ROWS = 200_000
 SAMPLE_VALUES = 20_000_000
-CLASS_GRIDS = 1_000  # classes beyond which each has no grid of its own
+CLASS_GRIDS = 1_000  # number of classes above which classes have no grids of their own
 RANKS = (2, 3, 5, 10)
-# outputs that are looked at together, so that they stay in a cache from one look to the next
-TILE_VALUES = 2**17
-# at least, so that the calls for each of many classes do not cost more than their work
-TILE_ROWS = 2**11
+TILE_VALUES = 2**17  # outputs of a tile, which stay in a cache while several events are counted
+TILE_ROWS = 2**11  # at least, so that the calls for many classes do not cost more than their work
 
 
-# for the number of the first row of a block, and the block
+# a function of the number of the first row of a block, and of the block
 Job = Callable[[int, Predictions], list[np.ndarray]]
 Total = Callable[[Job], list[np.ndarray]]
 
 
 @dataclass(frozen=True)
 class Others:
-    """The rows of which a sample was drawn. `total(job)` is the sum of the arrays of integers that
-    a job gives for blocks of all of them; rows of a priority up to `bound` are those of the
-    sample."""
+    """The rows from which a sample was drawn. `total(job)` sums the integer arrays that a job
+    returns for blocks of all rows. The sample consists of the rows with a priority up to
+    `bound`."""
 
     summary: Summary
     total: Total
@@ -52,20 +50,18 @@ class Others:
 
 @dataclass(frozen=True)
 class Evidence:
-    """Read out of a state, or gathered from rows in memory; the same numbers either way.
+    """The result of a state, or of a pass over rows in memory; the numbers are identical.
 
-    summary : of all rows.
-    top : the most probable class: its probability, and whether it is the true one.
-    classes : the same for each class in order; empty for a stated confidence, or beyond 1,000
-        classes.
-    ranks : by k, whether the true class is among the k most probable, and their summed probability;
-        for k below the classes.
-    sample : all rows, if there are no more than `sample_size` allows; else so many of them, drawn
-        without regard to their values, in their order. Calibrators, regions and whatever else is
-        fitted use these.
-    fingerprint : of the state of all rows.
-    places : the number of each row of the sample among all rows; None if it is all of them.
-    total : sums over all rows once more, if they can be had (see `Others`).
+    summary : sums over all rows.
+    top : the event that the most probable class is the true one, by its probability.
+    classes : the same for each class in order; empty for given confidences, or above 1,000 classes.
+    ranks : by k, the event that the true class is among the k most probable, by their summed
+        probability; for k below the number of classes.
+    sample : all rows, or `sample_size` of them, drawn at random, in their order. Calibrators,
+        regions and everything else that is fitted use these.
+    fingerprint : a hash of the state of all rows.
+    places : the number of each row of the sample among all rows; None if the sample is all rows.
+    total : sums over all rows in another pass, if they are available (see `Others`).
     """
 
     summary: Summary
@@ -84,24 +80,24 @@ class Evidence:
 
     @property
     def sample_words(self) -> str:
-        """How the sample is to be called in a definition: nothing, if it is all rows."""
+        """A description of the sample for definitions; empty if it is all rows."""
         return f", on a sample of {len(self.sample):,} rows" if self.sampled else ""
 
     @property
     def others(self) -> Others | None:
-        """The rows that the sample leaves out, if there are any and they can be had again."""
+        """All rows, if the sample leaves some out and they can be read again."""
         if self.places is None or self.total is None:
             return None
         return Others(self.summary, self.total, priority(self.places).max())
 
     def row_numbers(self, rows: np.ndarray) -> tuple[int, ...]:
-        """The numbers among all rows of some rows of the sample."""
+        """The numbers, among all rows, of some rows of the sample."""
         return tuple((rows if self.places is None else self.places[rows]).tolist())
 
 
 class EvidenceState:
-    """The mergeable state behind the sums of an `Evidence`: integers, the same bytes for any
-    cutting into blocks."""
+    """The mergeable state of the sums of an `Evidence`: integers, the same bytes for any division
+    into blocks."""
 
     def __init__(self, plan: Plan) -> None:
         K, whole = plan.n_classes, plan.kind != "pairs"
@@ -116,16 +112,16 @@ class EvidenceState:
         return self.statistics.plan
 
     def update(self, block: Block) -> EvidenceState:
-        """Add the rows of a block. Unless bad rows are dropped, a block that has one raises and
+        """Add the rows of a block. Unless bad rows are dropped, a block with a bad row raises and
         adds nothing."""
         self.add(block)
         return self
 
     def add(self, block: Block) -> tuple[np.ndarray, np.ndarray | None]:
-        """As `update`; returns what `Statistics.add` returns."""
+        """The same as `update`; returns what `Statistics.add` returns."""
         if self._events is not None and self.statistics.sees_events(block):
             return self.statistics.add(block, self._events)
-        # All of the block first: it raises before any grid is touched.
+        # The whole block first: it raises before any grid changes.
         status, top = self.statistics.add(block)
         if self._weighted is None and (self._events is None or self.plan.kind == "probabilities"):
             if self._events is not None:
@@ -160,7 +156,7 @@ class EvidenceState:
         )
 
     def restore(self, stored: Mapping[str, np.ndarray]) -> None:
-        """Take the numbers of a state of the same plan that was stored."""
+        """Take the numbers of a stored state of the same plan."""
         self.statistics.restore(stored)
         if self._events is not None:
             self._events.restore(stored)
@@ -171,7 +167,7 @@ class EvidenceState:
         return b"".join(array.tobytes() for array in self.arrays().values())
 
     def evidence(self, sample: Predictions, places: np.ndarray | None = None) -> Evidence:
-        """The state read out, beside a sample of its rows; raises if no row is left to judge."""
+        """The result of the state, with a sample of its rows. Raises if there are no good rows."""
         summary = self.statistics.finalise()
         if summary.rows == 0:
             raise InputError(sample.name("probs"), "no row is left to judge", summary.why_empty())
@@ -258,7 +254,7 @@ class WeightedEvents:
 
 
 def tiles(block: Block, classes: int) -> Iterator[Block]:
-    """The rows of a block, few enough at a time to stay in a cache; in memory row by row."""
+    """The rows of a block in tiles that fit into a cache, in memory row by row."""
     size = max(TILE_ROWS, TILE_VALUES // classes)
     for first in range(0, len(block.values), size):
         part = slice(first, first + size)
@@ -273,18 +269,18 @@ def tiles(block: Block, classes: int) -> Iterator[Block]:
 
 
 def probabilities(values: np.ndarray, plan: Plan) -> np.ndarray:
-    """The outputs of rows as probabilities, [rows, K]. Of bad rows, anything."""
+    """The outputs of rows as probabilities, [rows, K]; undefined for bad rows."""
     if plan.kind in ("probabilities", "pairs"):
         return values if values.shape[1] > 1 else np.column_stack([1 - values[:, 0], values[:, 0]])
     from ..kernels.event_pass import probabilities as fill
 
-    found = np.empty((len(values), plan.n_classes))
-    fill(values, plan.kind == "log_probabilities", found)
-    return found
+    probs = np.empty((len(values), plan.n_classes))
+    fill(values, plan.kind == "log_probabilities", probs)
+    return probs
 
 
 def sample_size(outputs: int, features: int = 0) -> int:
-    """How many rows of so many outputs and features a sample holds.
+    """How many rows a sample holds, given the number of outputs and features of a row.
 
     >>> sample_size(2), sample_size(1000, features=64)
     (200000, 18796)

@@ -1,15 +1,15 @@
-"""Which rows are in a sample of many: a rule that looks at their numbers alone.
+"""Which of many rows are in a sample, by their numbers only (bottom-k sampling).
 
-A row's priority is a hash of its number; a sample holds the rows of the least priorities. However
-rows are cut into blocks, ordered and merged, the sample of all of them is the same, and to merge
-two samples is to sample their union.
+A row's priority is a hash of its number; a sample consists of the rows with the least priorities.
+The sample does not depend on how rows are split into blocks, ordered and merged, and merging two
+samples gives the sample of their union.
 """
 
 from __future__ import annotations
 
 import numpy as np
 
-CHUNK = 2**20  # rows looked at together, at least
+CHUNK = 2**20  # rows whose priorities are computed together, at least
 
 
 def priority(numbers: np.ndarray) -> np.ndarray:
@@ -26,7 +26,7 @@ def priority(numbers: np.ndarray) -> np.ndarray:
 
 
 def least(priorities: np.ndarray, size: int) -> np.ndarray:
-    """Where the `size` least priorities, all different, stand, in rising order of place.
+    """The indexes of the `size` least priorities, all different, in rising order.
 
     >>> least(np.array([5, 1, 9, 3], np.uint64), 2)
     array([1, 3])
@@ -37,7 +37,7 @@ def least(priorities: np.ndarray, size: int) -> np.ndarray:
 
 
 def drawn(rows: int, size: int) -> np.ndarray:
-    """The numbers of the rows 0..rows-1 that a sample of this size holds, rising.
+    """The numbers of the rows 0..rows-1 that are in a sample of this size, rising.
 
     >>> drawn(5, 10), drawn(1_000_000, 3)
     (array([0, 1, 2, 3, 4]), array([ 70273, 390831, 573548]))
@@ -59,8 +59,8 @@ def drawn(rows: int, size: int) -> np.ndarray:
 
 
 def likely_bound(rows: int, size: int) -> np.uint64:
-    """A priority that `size` of so many rows do not exceed. They are uniform: fewer would be eight
-    standard deviations off.
+    """A priority that at least `size` rows do not exceed: as priorities are uniform, fewer would be
+    eight standard deviations from the mean.
 
     >>> hex(likely_bound(1_000_000, 10_000))
     '0x2c7fbacb4289120'
@@ -70,9 +70,9 @@ def likely_bound(rows: int, size: int) -> np.uint64:
 
 
 def within(first: int, count: int, bound: np.uint64) -> np.ndarray:
-    """Which of `count` rows, numbered from `first` on, have a priority of at most `bound`; from 0,
-    rising."""
-    from ..kernels.sampling import rows_within
+    """The indexes, from 0, of those of `count` rows from number `first` on that have a priority of
+    at most `bound`."""
+    from ..kernels.priorities import rows_within
 
-    found = np.empty(count, np.int64)
-    return found[: rows_within(first, count, bound, found)]
+    indexes = np.empty(count, np.int64)
+    return indexes[: rows_within(first, count, bound, indexes)]

@@ -1,5 +1,5 @@
-"""States as bytes: an .npz of arrays with one JSON text beside them. Nothing in such bytes is ever
-run."""
+"""States as bytes: an .npz file of arrays and a JSON header. Nothing in such bytes is ever
+executed."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ import numpy as np
 from ..choices.scores import Cost
 from ..data.predictions import Kind, OnBadRows
 from ..errors import InputError
-from .state import Plan
+from .plan import Plan
 
 JSON = "json"
-TEXT = "text."  # arrays of objects, as JSON lists; with their shape if they have several dimensions
+TEXT = "text."  # prefix of arrays of objects, stored as JSON lists
 
 
 def pack(header: Mapping[str, Any], arrays: Mapping[str, np.ndarray]) -> bytes:
     """The same bytes for the same content."""
-    kept = {}  # in the given order: it must not depend on which columns have turned out to be text
+    kept = {}  # in the given order, which does not depend on which columns contain text
     for name, array in arrays.items():
         text = array.dtype.kind == "O"
         kept[f"{TEXT}{name}" if text else name] = (
@@ -35,29 +35,28 @@ def pack(header: Mapping[str, Any], arrays: Mapping[str, np.ndarray]) -> bytes:
 
 
 def unpack(content: bytes, schema: str) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
-    """Header and arrays of bytes that `pack` made; anything else is refused."""
+    """The header and the arrays from the bytes of `pack`. Raises for anything else."""
     try:
         with np.load(io.BytesIO(content), allow_pickle=False) as stored:
             kept = {name: stored[name] for name in stored.files}
         header = json.loads(kept.pop(JSON).tobytes())
-        found = header["schema"]
-        if not isinstance(found, str):
-            raise TypeError(found)
+        stored_schema = header["schema"]
+        if not isinstance(stored_schema, str):
+            raise TypeError(stored_schema)
         arrays = {
             name.removeprefix(TEXT): _objects(a) if name.startswith(TEXT) else a
             for name, a in kept.items()
         }
-    except Exception:  # whatever zip, numpy and JSON raise; what they advise is not for these files
-        raise InputError(
-            "state", f"must be a whole file of the form {schema}", "damaged, or something else"
-        ) from None
-    if found != schema:
-        raise InputError("state", f"must be of the form {schema}", repr(found))
+    except Exception:  # whatever zip, numpy and JSON raise; their advice does not fit these files
+        rule = f"must be a complete file in the format {schema}"
+        raise InputError("state", rule, "damaged, or another format") from None
+    if stored_schema != schema:
+        raise InputError("state", f"must be in the format {schema}", repr(stored_schema))
     return header, arrays
 
 
 def _objects(text: np.ndarray) -> np.ndarray:
-    """What `_text` wrote down."""
+    """The array that `_text` stored."""
     values = json.loads(text.tobytes())
     shape, values = (
         (values["shape"], values["values"]) if isinstance(values, dict) else (len(values), values)
@@ -68,6 +67,7 @@ def _objects(text: np.ndarray) -> np.ndarray:
 
 
 def _text(name: str, array: np.ndarray) -> np.ndarray:
+    """An array of objects as JSON: a list, with the shape if there are several dimensions."""
     flat = array.reshape(-1).tolist()
     odd = next(
         (
@@ -78,7 +78,7 @@ def _text(name: str, array: np.ndarray) -> np.ndarray:
         None,
     )
     if odd is not None:
-        rule = "a column of a state must hold text, numbers, truth values or dates"
+        rule = "a column of a state must contain text, numbers, booleans or dates"
         raise InputError("columns", rule, f"{name!r} has {type(odd).__name__}")
     values = [
         {"nan": 1} if isinstance(value, float) and value != value else value for value in flat
@@ -94,9 +94,7 @@ def _text(name: str, array: np.ndarray) -> np.ndarray:
 def plan_to_dict(plan: Plan) -> dict[str, Any]:
     for c in plan.classes:
         if not isinstance(c, (str, bool, int, float)):
-            raise InputError(
-                "classes", "must be text, numbers or truth values to be stored", repr(c)
-            )
+            raise InputError("classes", "must be text, numbers or booleans to be stored", repr(c))
     costs = {
         name: {"matrix": cost.matrix.tolist(), "name": cost.name, "decisions": cost.decisions}
         for name, cost in plan.costs.items()
@@ -123,7 +121,7 @@ def plan_from_dict(stored: Mapping[str, Any]) -> Plan:
         for name, c in stored["costs"].items()
     }
     plan = Plan(**{**stored, "classes": tuple(stored["classes"]), "costs": costs})
-    sound = {
+    valid = {
         "classes": plan.n_classes > 1
         and all(isinstance(c, (str, int, float)) for c in plan.classes),
         "kind": plan.kind in get_args(Kind),
@@ -135,10 +133,7 @@ def plan_from_dict(stored: Mapping[str, Any]) -> Plan:
     }
     for cost in costs.values():
         cost.check_classes(plan.n_classes)
-    if not all(sound.values()):
-        raise InputError(
-            "state",
-            "must hold a plan that can be",
-            ", ".join(name for name, fine in sound.items() if not fine),
-        )
+    if not all(valid.values()):
+        invalid = ", ".join(name for name, fine in valid.items() if not fine)
+        raise InputError("state", "must contain a valid plan", f"invalid: {invalid}")
     return plan

@@ -1,25 +1,58 @@
-"""A finished state as plain numbers, from which every estimate is computed without another look at
-the rows."""
+"""A finished state as plain numbers, from which every estimate is computed without the rows."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from .events import middles
-from .exact import numbers
-
 if TYPE_CHECKING:
     from ..kernels.tallies import Tallies
-    from .state import Plan
+    from .plan import Plan
+
+PART_BITS = 62
+
+
+def merge_pairs(a: np.ndarray, b: np.ndarray) -> np.ndarray:
+    """The sum of two arrays of pairs (see kernels.fixed_point), [..., 2m] as whole, part, whole,
+    part; canonical again.
+
+    >>> merge_pairs(np.array([1, 3 << 60]), np.array([2, 2 << 60])) == np.array([4, 1 << 60])
+    array([ True,  True])
+    """
+    part = a[..., 1::2] + b[..., 1::2]
+    total = np.empty_like(a)
+    total[..., 0::2] = a[..., 0::2] + b[..., 0::2] + (part >> PART_BITS)
+    total[..., 1::2] = part & (2**PART_BITS - 1)
+    return total
+
+
+def numbers(pairs: np.ndarray) -> np.ndarray:
+    """The float64 value of each pair.
+
+    >>> numbers(np.array([1, 1 << 61, -1, 0]))
+    array([ 1.5, -1. ])
+    """
+    return pairs[..., 0::2] + np.ldexp(pairs[..., 1::2].astype(np.float64), -PART_BITS)
+
+
+def pairs_of_groups(values: np.ndarray, starts: np.ndarray) -> np.ndarray:
+    """Pairs of the sums of `values` in [0, 1] over consecutive groups that begin at `starts`."""
+    ticks = np.rint(np.ldexp(values, PART_BITS)).astype(np.int64)
+    high = np.add.reduceat(ticks >> 31, starts)
+    low = np.add.reduceat(ticks & (2**31 - 1), starts)
+    high += low >> 31
+    return np.stack(
+        [high >> (PART_BITS - 31), ((high & (2**31 - 1)) << 31) | (low & (2**31 - 1))], axis=-1
+    )
 
 
 @dataclass(frozen=True)
 class ClassSums:
-    """For the rows of each true class: how many, and sums over them of weights w and of a score s.
+    """The number of rows of each true class, and sums over them of weights w and of a score s.
     Arrays [K]."""
 
     rows: np.ndarray
@@ -28,7 +61,7 @@ class ClassSums:
     score: np.ndarray  # sum w s
     score_cross: np.ndarray  # sum w^2 s
     score_squared: np.ndarray  # sum w^2 s^2
-    infinite: np.ndarray  # rows whose score is infinite; they enter no sum of s
+    infinite: np.ndarray  # rows whose score is infinite; they are in no sum of s
 
 
 @dataclass(frozen=True)
@@ -82,8 +115,8 @@ class Decisions:
 
 @dataclass(frozen=True)
 class Summary:
-    """All that a pass found out. Weights are on the plan's scale, so only ratios of them mean
-    anything."""
+    """The results of a pass. Weights are on the plan's scale, so only their ratios have a
+    meaning."""
 
     plan: Plan
     rows: int
@@ -95,14 +128,36 @@ class Summary:
     argmax: Decisions
     reject: Decisions  # decision K is to reject
     costs: Mapping[str, Decisions]
-    grid: Grid
+    _cells: tuple[np.ndarray, np.ndarray] = field(repr=False)  # as in Tallies: cells, weight_cells
+
+    @cached_property
+    def grid(self) -> Grid:
+        """Sums by confidence; computed when first used, as scores do not need it."""
+        from .events import middles
+
+        cells, weight_cells = self._cells
+        rows, hit_rows, infinite = (column.copy() for column in cells[:, :3].T)
+        offset, log, brier = numbers(cells[:, 3:]).T
+        weight, hits = rows * 1.0, hit_rows * 1.0
+        if self.plan.weighted:
+            weight, hits = numbers(weight_cells).T
+        return Grid(
+            rows=rows,
+            weight=weight,
+            confidence=weight * middles(len(rows)) + offset,
+            hits=hits,
+            log=log,
+            brier=brier,
+            infinite=infinite,
+            hit_rows=hit_rows,
+        )
 
     @property
     def dropped(self) -> int:
         return sum(self.bad.values())
 
     def why_empty(self) -> str:
-        """Why no row counted, in words."""
+        """Why no row counted, for an error message."""
         broken = [
             f"{count:,} rows break the rule for the {rule}"
             for rule, count in self.bad.items()
@@ -124,6 +179,7 @@ def summarise(
     cost_sums: Mapping[str, np.ndarray],
     bad: Mapping[str, int],
 ) -> Summary:
+    """The summary of a state, given its arrays and the counts of decisions kept apart from them."""
     K = plan.n_classes
     both = _decisions(
         (K, 2 * K), *(_dense(t.decisions, t.weight_decisions) if sparse is None else sparse)
@@ -170,7 +226,7 @@ def summarise(
             name: _decisions(counts.shape, *_dense(counts, cost_sums[name]))
             for name, counts in cost_counts.items()
         },
-        grid=_grid(plan, t),
+        _cells=(t.cells.copy(), t.weight_cells.copy()),
     )
 
 
@@ -192,7 +248,7 @@ def _decisions(
 
 
 def _merge(d: Decisions) -> Decisions:
-    """The same with entries of equal place added up."""
+    """The same with the entries of equal (true class, decision) added up."""
     K, M = d.shape
     codes, place = np.unique(d.true * M + d.decision, return_inverse=True)
 
@@ -206,17 +262,7 @@ def _merge(d: Decisions) -> Decisions:
 
 
 def _ranks(plan: Plan, t: Tallies, argmax: Decisions) -> np.ndarray:
-    if plan.n_classes == 2:  # two classes need no count of their own
+    if plan.n_classes == 2:  # kernels do not count the ranks of two classes
         hits = argmax.true == argmax.decision
         return np.array([argmax.weight[hits].sum(), argmax.weight[~hits].sum()])
     return numbers(t.weight_ranks)[:, 0] if plan.weighted else t.ranks * 1.0
-
-
-def _grid(plan: Plan, t: Tallies) -> Grid:
-    rows, hits, infinite = t.cells[:, :3].T
-    offset, log, brier = numbers(t.cells[:, 3:]).T
-    weight, hit = numbers(t.weight_cells).T if plan.weighted else (rows * 1.0, hits * 1.0)
-    middle = middles(len(rows))
-    return Grid(
-        rows.copy(), weight, weight * middle + offset, hit, log, brier, infinite.copy(), hits.copy()
-    )

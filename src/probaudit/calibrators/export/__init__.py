@@ -1,1 +1,1 @@
-"""Saved calibrators: JSON and ONNX."""
+"""Calibrators as files: JSON and ONNX."""

@@ -20,7 +20,8 @@ from ...kernels.rules import LOGIT_LIMIT
 from ...version import __version__
 from ..base import Calibrator, Sample, with_first_column
 from ..combining import PerGroup, group_column
-from ..group_calibration import LARGEST, GroupCalibration, feature_table
+from ..feature_rows import LARGEST, feature_table
+from ..group_calibration import GroupCalibration
 from .onnx_graph import Graph, Tensor
 from .onnx_maps import GraphRows, group_names, onnx_probabilities
 from .saving import fingerprint
@@ -40,25 +41,24 @@ def to_onnx(
     dtype: Literal["float64", "float32"] = "float64",
     check: Any = None,
 ) -> Any:
-    """A fitted calibrator as an ONNX model (`onnx.ModelProto`); also written to `path` if given,
-    whole or not at all.
+    """A fitted calibrator as an ONNX model (`onnx.ModelProto`), also written to `path` if given. A
+    failed write leaves no partial file.
 
-    Inputs : "P", [n, columns], of the kind and with the columns that the calibrator was fitted to.
-        Calibrators of groups also take "features", [n, d], or "groups", [n], if they were fitted
-        with them.
+    Inputs : "P", [n, columns], outputs as those that the calibrator was fitted to. Calibrators that
+        were fitted with features or groups also take "features", [n, d], or "groups", [n].
     Outputs : "probabilities", [n, K] in float64, and "label", [n], the column of the most probable
         class. A row that `predict_proba` rejects gives NaN, with label -1.
     Metadata : schema, version, calibrator, fingerprint, takes ("probabilities" or "logits"),
         classes (JSON), and checked.
 
-    dtype : the format of P and features. The model computes in float64. A probability of 0 counts
-        as the smallest normal number of its input format, so that "float32" differs from casting
-        to float64 first.
+    dtype : the dtype of P and features. The model computes in float64. A probability of 0 counts as
+        the smallest normal number of its dtype, so that "float32" differs from casting to float64
+        first.
     check : rows on which onnxruntime and the calibrator must agree: P, or a pair (P, features) or
         (P, groups). Random rows, corners and ties unless given.
 
-    Probabilities may differ by 1e-9 (the usual difference is 1e-15), plus twice the change of the
-    calibrator when P changes by a relative 1e-14: at the edge of a bin both answers are right.
+    The two may differ by 1e-9 (they usually differ by 1e-15), plus twice the change of the
+    calibrator if P changes by a relative 1e-14: at the edge of a bin both results are right.
 
     >>> from probaudit.calibrators import TemperatureScaling
     >>> P, y = [[0.9, 0.1], [0.8, 0.2], [0.3, 0.7], [0.4, 0.6]], [0, 1, 1, 0]
@@ -69,8 +69,12 @@ def to_onnx(
     if dtype not in ("float64", "float32"):
         raise InputError("dtype", "must be 'float64' or 'float32'", repr(dtype))
     if not isinstance(calibrator, Calibrator):
-        rule = "must be a calibrator of probaudit (of a calibrated model, its `calibrator_`)"
-        raise InputError("calibrator", rule, type(calibrator).__name__)
+        raise InputError(
+            "calibrator",
+            "must be a calibrator of probaudit",
+            type(calibrator).__name__,
+            way_out=("of a CalibratedModel, pass `calibrator_`",),
+        )
     name = fingerprint(calibrator)  # rejects calibrators that are not fitted or not registered
     onnx = _needed("onnx")
     check_rows = (
@@ -102,11 +106,11 @@ def _needed(name: str) -> Any:
 
 
 def _graph_rows(graph: Graph, calibrator: Calibrator, dtype: np.dtype) -> GraphRows:
-    """The inputs of the graph, and the rules for them."""
+    """Add the inputs and the checks of rows to a graph."""
     size, given = len(calibrator.classes_), int(calibrator.n_features_in_)
     values = graph.input("P", dtype, given)
     values = values if dtype == np.float64 else values.numbers()
-    # a remainder is of float64, as in `with_first_column`
+    # `with_first_column` computes the remainder in float64
     floor = float(np.finfo(dtype if given == size else np.float64).tiny)
     if given < size:
         # Rounding may put the remainder below 0. If it is further below, the sum check fails.
@@ -209,7 +213,7 @@ class CheckRows:
         )
 
     def own_change(self, calibrator: Calibrator) -> np.ndarray:
-        """The largest change of the calibrated probabilities if P changes by its rounding error."""
+        """The largest change of the calibrated probabilities if P changes by rounding errors."""
         rng, logits = np.random.default_rng(0), self.sample.from_logits
         P = self.given.astype(np.float64)
         P = P if logits else np.maximum(P, np.finfo(self.sample.values.dtype).tiny)
@@ -239,23 +243,17 @@ def _given_check_rows(calibrator: Calibrator, check: Any, dtype: np.dtype) -> Ch
         side = feature_table(side, len(P), calibrator.weights_.shape[2]).astype(dtype)
     elif kind == "groups":
         side = group_column(as_array(side, "check"), len(P))
-        wanted = (
-            np.dtype(str) if calibrator.groups_.dtype.kind == "U" else group_names(calibrator).dtype
-        )
-        if (side.dtype.kind == "U") != (wanted.kind == "U") or not np.can_cast(
-            side.dtype, wanted, "same_kind"
-        ):
-            raise InputError(
-                "check",
-                f"its groups must be of the calibrator's kind, {wanted.name}",
-                str(side.dtype),
-            )
-        side = side.astype(wanted)
+        text = calibrator.groups_.dtype.kind == "U"
+        dtype = np.dtype(str) if text else group_names(calibrator).dtype
+        if (side.dtype.kind == "U") != text or not np.can_cast(side.dtype, dtype, "same_kind"):
+            rule = f"its groups must be of the calibrator's type, {dtype.name}"
+            raise InputError("check", rule, str(side.dtype))
+        side = side.astype(dtype)
     return CheckRows.of(calibrator, np.ascontiguousarray(P), side)
 
 
 def _default_check_rows(calibrator: Calibrator, dtype: np.dtype) -> CheckRows:
-    """Random rows from uncertain to nearly certain, corners, and ties."""
+    """Random rows from uncertain to nearly certain, corners of the simplex, and ties."""
     rng, size = np.random.default_rng(0), len(calibrator.classes_)
     n = max(16, min(256, TRIAL_VALUES // size))
     corners = np.eye(size)[: TRIAL_VALUES // size]
@@ -294,7 +292,7 @@ def _default_check_rows(calibrator: Calibrator, dtype: np.dtype) -> CheckRows:
 
 
 def _compare(model: Any, calibrator: Calibrator, check_rows: CheckRows) -> str:
-    """The largest difference between the model and its calibrator, in words; raises if they
+    """The largest difference between the model and its calibrator, in words. Raises if they
     disagree."""
     try:
         runtime = _needed("onnxruntime")
@@ -310,9 +308,9 @@ def _compare(model: Any, calibrator: Calibrator, check_rows: CheckRows) -> str:
         feeds[str(_side(calibrator))] = check_rows.side.astype(
             object if text else check_rows.side.dtype
         )
-    found, label = session.run(["probabilities", "label"], feeds)
+    probs, label = session.run(["probabilities", "label"], feeds)
     expected = check_rows.answer(calibrator)
-    difference = np.abs(found - expected)
+    difference = np.abs(probs - expected)
     far = np.flatnonzero(~(difference <= TOLERANCE).all(axis=1))
     if len(far):
         allowed = TOLERANCE + 2 * check_rows.take(far).own_change(calibrator)
@@ -321,7 +319,7 @@ def _compare(model: Any, calibrator: Calibrator, check_rows: CheckRows) -> str:
             row, column = int(far[wrong[0][0]]), int(wrong[0][1])
             raise RuntimeError(
                 f"the ONNX model must agree with its calibrator: in row {row}, column {column} of"
-                f" the rows compared it gives {found[row, column]:.17g} and the calibrator"
+                f" the rows compared it gives {probs[row, column]:.17g} and the calibrator"
                 f" {expected[row, column]:.17g}. Nothing was written; please report this"
             )
     if calibrator.accuracy_preserving:
@@ -333,9 +331,9 @@ def _compare(model: Any, calibrator: Calibrator, check_rows: CheckRows) -> str:
         moved = np.flatnonzero(clear & (label != expected.argmax(axis=1)))
     if len(moved):
         raise RuntimeError(
-            "the ONNX model must have the most probable class of its calibrator: it differs in row"
-            f" {moved[0]}"
+            "the ONNX model must predict the class of its calibrator: they differ in row"
+            f" {moved[0]} of the rows compared. Nothing was written; please report this"
         )
     largest = np.delete(difference, far, axis=0).max(initial=0.0)
-    words = f"{len(found)} rows, largest difference {largest:.1e}"
+    words = f"{len(probs)} rows, largest difference {largest:.1e}"
     return words + (f", ignoring {len(far)} at a jump of the calibrator" if len(far) else "")

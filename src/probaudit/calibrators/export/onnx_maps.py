@@ -1,5 +1,4 @@
-"""The ONNX map of every calibrator: its `_transform` as nodes of a graph. Maps are registered by
-class."""
+"""The ONNX map of every calibrator: its `_transform` as nodes of a graph, registered by class."""
 
 from __future__ import annotations
 
@@ -80,14 +79,14 @@ class GraphRows:
         return q.least(before.where(best * self.each(1 - 2.0**-52), best))
 
     def each(self, number: float) -> np.ndarray:
-        """A number for each class. onnxruntime drops a scalar factor that is 1 in float32, even if
-        it is not 1 in float64."""
+        """A number for each class, in place of a scalar: onnxruntime drops a scalar factor that
+        rounds to 1 in float32."""
         return np.full(self.n_classes, number)
 
 
 @singledispatch
 def onnx_probabilities(calibrator: Calibrator, rows: GraphRows) -> Tensor:
-    """Add the nodes that calibrate rows to their graph; returns the probabilities."""
+    """Add the nodes that calibrate rows to their graph. Returns the probabilities."""
     raise InputError("calibrator", "cannot be exported to ONNX", type(calibrator).__name__)
 
 
@@ -178,7 +177,7 @@ def _(calibrator: GaussianProcessCalibration, rows: GraphRows) -> Tensor:
     for point, coefficient in zip(
         calibrator.points_.tolist(), calibrator.coefficients_.tolist(), strict=True
     ):
-        # one point at a time, as all at once need memory for n K points
+        # one point at a time: all points together would need their number times the memory
         u = (x - point) / rows.each(calibrator.length_)
         g = g + (u * u * -0.5).exp() * rows.each(calibrator.amplitude_**2 * coefficient)
     return g.softmax()
@@ -298,34 +297,33 @@ def share_out(q: Tensor, rows: GraphRows, seen: np.ndarray) -> Tensor:
     return rows.graph.node("Where", seen, shared, rows.probs).normalised()
 
 
-def steps(shown: Tensor, curves: list[np.ndarray]) -> Tensor:
-    """The value of the step that each number of shown, [n, curves] or [n, K] for a single curve,
-    falls on."""
-    _, heights, place = _search(shown, curves)
-    return shown.graph.node("Gather", heights, place, axis=0)
+def steps(inputs: Tensor, curves: list[np.ndarray]) -> Tensor:
+    """Step functions at the inputs, [n, curves], or [n, K] for a single curve."""
+    _, heights, place = _search(inputs, curves)
+    return inputs.graph.node("Gather", heights, place, axis=0)
 
 
-def lines(shown: Tensor, curves: list[np.ndarray]) -> Tensor:
-    """The curve through knots, as `read_curve` has it. Beyond the last knot the next one is
-    infinitely far."""
-    knots, heights, place = _search(shown, curves)
+def lines(inputs: Tensor, curves: list[np.ndarray]) -> Tensor:
+    """Piecewise linear curves at the inputs, as `read_curve` computes them. The last knot is
+    followed by one at infinity."""
+    knots, heights, place = _search(inputs, curves)
     low, high, start, end = (
-        shown.graph.node("Gather", table, at, axis=0)
+        inputs.graph.node("Gather", table, at, axis=0)
         for table in (knots, heights)
         for at in (place, place + 1)
     )
-    share = (shown - low).largest(0.0) / (high - low)
+    share = (inputs - low).largest(0.0) / (high - low)
     return (start + share * (end - start)).least(end)
 
 
-def _search(shown: Tensor, curves: list[np.ndarray]) -> tuple[np.ndarray, np.ndarray, Tensor]:
-    """Knots and values of all curves, and for each number the place of the last knot that is not
+def _search(inputs: Tensor, curves: list[np.ndarray]) -> tuple[np.ndarray, np.ndarray, Tensor]:
+    """Knots and values of all curves, and for each input the index of the last knot that is not
     above it, or of the first knot.
 
-    Curves are concatenated, each with an end at infinity. Bisection finds all places at once, in
-    memory for n K numbers.
+    Curves are concatenated, each with a last knot at infinity. Bisection runs for all inputs at
+    once, in memory for n K numbers.
     """
-    node, sizes = shown.graph.node, np.array([curve.shape[1] for curve in curves])
+    node, sizes = inputs.graph.node, np.array([curve.shape[1] for curve in curves])
     knots = np.concatenate([np.append(curve[0], np.inf) for curve in curves])
     heights = np.concatenate([np.append(curve[1], curve[1][-1]) for curve in curves])
     ends = np.cumsum(sizes + 1) - 1
@@ -333,12 +331,12 @@ def _search(shown: Tensor, curves: list[np.ndarray]) -> tuple[np.ndarray, np.nda
     half = 1 << int(sizes.max()).bit_length()
     while half := half // 2:
         ahead = node("Min", node("Add", place, half), ends)
-        place = node("Where", shown >= node("Gather", knots, ahead, axis=0), ahead, place)
+        place = node("Where", inputs >= node("Gather", knots, ahead, axis=0), ahead, place)
     return knots, heights, place
 
 
 def group_names(calibrator: Any) -> np.ndarray:
-    """Groups in a format of ONNX: text, int64, float64 or boolean."""
+    """Groups in a type of ONNX: text, int64, float64 or boolean."""
     groups: np.ndarray = calibrator.groups_
     formats: dict[str, Any] = {
         "U": groups.dtype,
@@ -348,12 +346,9 @@ def group_names(calibrator: Any) -> np.ndarray:
         "b": np.bool_,
     }
     if groups.dtype.kind not in formats:
-        raise InputError(
-            "calibrator",
-            "must have groups that ONNX can compare: text, numbers or booleans",
-            str(groups.dtype),
-        )
-    found = groups.astype(formats[groups.dtype.kind])
-    if not (found == groups).all():
+        rule = "must have groups that ONNX can compare: text, numbers or booleans"
+        raise InputError("calibrator", rule, str(groups.dtype))
+    names = groups.astype(formats[groups.dtype.kind])
+    if not (names == groups).all():
         raise InputError("calibrator", "must have groups within int64", str(groups.max()))
-    return found
+    return names

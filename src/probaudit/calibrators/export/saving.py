@@ -1,5 +1,5 @@
-"""Calibrators as JSON: their options and fitted attributes, exact to the last bit. A file contains
-no code."""
+"""Calibrators as JSON: options and fitted attributes, exact to the last bit. A file contains no
+code."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from ...data.predictions import class_list
+from ...data.classes import class_list
 from ...errors import InputError
 from ...files.writing import write_text
 from ...version import __version__
@@ -20,9 +20,9 @@ from ..base import Calibrator, FitReport
 from ..registry import CLASSES, calibrator_class
 
 SCHEMA = "probaudit.calibrator/1"
-MOST_BYTES = 2**30  # of a file: a matrix for a thousand classes takes 2^25
+MOST_BYTES = 2**30  # of a file; a matrix for a thousand classes takes 2^25
 
-# What arrays may hold, by the name of their type; objects are labels.
+# The types of an array's items, by the name of its dtype. Arrays of objects hold labels.
 ITEMS: dict[str, tuple[type, ...]] = {
     "bool": (bool,),
     **{f"{kind}{bits}": (int,) for kind in ("int", "uint") for bits in (8, 16, 32, 64)},
@@ -50,33 +50,26 @@ def to_json(calibrator: Calibrator) -> str:
 
 
 def from_json(text: str) -> Calibrator:
-    """The calibrator that `to_json` wrote; raises if the text is not a calibrator, or was
-    changed."""
+    """The calibrator that `to_json` wrote. Raises if the text is no calibrator or was changed."""
     try:
         content = json.loads(text, parse_constant=_refused)
     except (ValueError, TypeError, RecursionError) as problem:
         raise InputError("text", "must be JSON", str(problem)) from None
     if not isinstance(content, dict) or content.get("schema") != SCHEMA:
-        found = content.get("schema") if isinstance(content, dict) else type(content).__name__
-        raise InputError("text", f"must be a calibrator ({SCHEMA})", repr(found)[:80])
+        schema = content.get("schema") if isinstance(content, dict) else type(content).__name__
+        raise InputError("text", f"must be a calibrator ({SCHEMA})", repr(schema)[:80])
     given = content.pop("fingerprint", None)
     if "calibrator" not in content or given != _fingerprint(content):
-        raise InputError(
-            "text",
-            "its fingerprint must be that of its contents: the file was changed",
-            repr(given)[:80],
-        )
+        rule = "its fingerprint must match its contents: the file was changed"
+        raise InputError("text", rule, repr(given)[:80])
     try:
-        found = _decoded(content["calibrator"])
-        if not (isinstance(found, Calibrator) and hasattr(found, "classes_")):
+        calibrator = _decoded(content["calibrator"])
+        if not (isinstance(calibrator, Calibrator) and hasattr(calibrator, "classes_")):
             raise ValueError("it is not fitted")
     except Exception as problem:  # a forged file can raise any error
-        raise InputError(
-            "text",
-            "must contain all parts of a calibrator",
-            str(problem)[:200] or type(problem).__name__,
-        ) from None
-    return found
+        reason = str(problem)[:200] or type(problem).__name__
+        raise InputError("text", "must be a valid calibrator", reason) from None
+    return calibrator
 
 
 def save(calibrator: Calibrator, path: str | Path) -> None:
@@ -132,7 +125,7 @@ def _encoded_calibrator(calibrator: Calibrator, fitted: bool) -> dict[str, Any]:
 
 
 def _encoded(value: Any) -> Any:
-    """Plain JSON: numbers as the shortest text that restores their bits, arrays with type and
+    """A value as JSON: numbers as the shortest text that restores their bits, arrays with dtype and
     shape."""
     if isinstance(value, Calibrator):
         return _encoded_calibrator(value, fitted=hasattr(value, "classes_"))
@@ -186,9 +179,9 @@ def _decoded(value: Any) -> Any:
 
 def _decoded_array(items: list[Any], dtype: str, shape: list[Any]) -> np.ndarray:
     if not all(type(item) in ITEMS[dtype] for item in items):
-        raise ValueError(f"an array of {dtype} holds something else")
+        raise ValueError(f"an array of {dtype} has items of another type")
     if not all(type(size) is int and size >= 0 for size in shape):
-        raise ValueError("a shape must be whole numbers")
+        raise ValueError("a shape must have whole numbers")
     return np.array(items, dtype).reshape(shape)
 
 
@@ -200,13 +193,13 @@ def _report(fields: dict[str, Any]) -> FitReport:
 
 def _known(field: str, calibrator: Calibrator) -> str:
     if field not in ("classes_", "n_features_in_", *OPTIONAL, *calibrator._fitted):
-        raise ValueError(f"{type(calibrator).__name__} has no part {field!r}")
+        raise ValueError(f"{type(calibrator).__name__} has no attribute {field!r}")
     return field
 
 
 def _check_forms(calibrator: Calibrator) -> None:
-    """Raise unless all fitted attributes are there, in their form (see `Calibrator`): compiled
-    loops rely on it."""
+    """Raise unless all fitted attributes exist and have their form (see `Calibrator`), on which
+    compiled loops rely."""
     sizes: dict[str, int] = {}
     forms = {"classes_": ("K",)} | dict(calibrator._fitted)
     if hasattr(calibrator, "feature_names_in_"):
@@ -215,9 +208,9 @@ def _check_forms(calibrator: Calibrator) -> None:
         forms["columns_"] = (None,)
     for field, form in forms.items():
         if not _fits(getattr(calibrator, field), form, sizes, labels=field in LABELS):
-            raise ValueError(f"{field} is not what {type(calibrator).__name__} learns")
+            raise ValueError(f"{field} is not in the form of {type(calibrator).__name__}")
     if sizes["K"] < 2 or len(set(calibrator.classes_.tolist())) < sizes["K"]:
-        raise ValueError("classes_ must be two classes or more, each once")
+        raise ValueError("classes_ must be two or more distinct classes")
     if type(calibrator.n_features_in_) is not int or calibrator.n_features_in_ not in (
         sizes["K"] - 1,
         sizes["K"],

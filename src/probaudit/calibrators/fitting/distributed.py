@@ -1,5 +1,4 @@
-"""Fit calibrators on a cluster: workers sum over blocks of their rows, and only the sums are
-sent."""
+"""Fit calibrators on a Dask cluster: workers sum over blocks of rows and send only the sums."""
 
 from __future__ import annotations
 
@@ -19,8 +18,8 @@ def fit_on_cluster(
 ) -> C:
     """A copy of a calibrator, fitted to all rows of a source in repeated passes.
 
-    The blocks are those of the fit in memory, whatever the partitions of the source, so that the
-    results are identical.
+    The blocks do not depend on the partitions of the source. They are those of the fit in memory,
+    so that the results are identical.
     """
     with connected(client) as client:
         return fit_in_passes(calibrator, plan, partial(each_block, client, source))

@@ -1,7 +1,7 @@
-"""Minimisation of convex functions: bounded Newton steps in one variable, L-BFGS in many.
+"""Minimisation of convex functions: a bounded Newton method in one variable, L-BFGS in many.
 
-Several L-BFGS searches can run side by side, so that they share each pass over the rows
-(`abreast`).
+Searches are generators that yield the points at which they need the function. Several of them can
+run side by side and share each pass over the rows (`abreast`).
 """
 
 from __future__ import annotations
@@ -15,17 +15,17 @@ from typing import Protocol, TypeVar
 import numpy as np
 
 STEPS = 500
-# relative Newton step at convergence; the error left is about its square
+# relative Newton step at convergence; the remaining error is about its square
 CLOSE = 1e-5
-FARTHEST = 8.0  # the factor by which one step may change a variable
-FLAT = 1e-9
-MEMORY = 10
+FARTHEST = 8.0  # the largest factor by which one step may change a variable
+FLAT = 1e-9  # largest absolute slope at convergence
+MEMORY = 10  # past steps that L-BFGS keeps
 EPS = float(np.finfo(np.float64).eps)
 NOISE = 1e-12  # relative rounding error of a mean over many rows
 
 Asked = TypeVar("Asked")
 Answered = TypeVar("Answered")
-Found = TypeVar("Found")
+Result = TypeVar("Result")
 
 
 @dataclass(frozen=True)
@@ -45,17 +45,17 @@ def bounded_minimum(
     high: float,
     close: float = CLOSE,
 ) -> Minimum:
-    """The minimum over [low, high], low > 0, of a convex function, given (value, first, second
-    derivative) at a point.
+    """The minimum of a convex function over [low, high], where low > 0.
 
-    Newton steps in 1 / x, where the derivative of the log loss is closer to linear than in x. They
-    stay inside a bracket that the sign of the derivative narrows; a step that would leave it goes
-    to its geometric mean instead.
+    derivatives : gives the value, the first and the second derivative at a point.
+
+    Newton's method in 1 / x, as the derivative of the log loss is closer to linear in 1 / x than in
+    x. The sign of the derivative narrows a bracket. A step that would leave the bracket goes to the
+    geometric mean of its ends instead.
 
     >>> def derivatives(x):
     ...     return np.array([x - 3 * np.log(x), 1 - 3 / x, 3 / x**2])
-    >>> found = bounded_minimum(derivatives, 1.0, 1e-3, 1e3)
-    >>> round(float(found.at), 9)
+    >>> round(float(bounded_minimum(derivatives, 1.0, 1e-3, 1e3).at), 9)
     3.0
     """
     x, below, above = start, low, high
@@ -80,15 +80,15 @@ def bounded_minimum(
 
 
 class Curvature(Protocol):
-    """A model of the second derivatives that is easy to invert. `held`: whether the first variable
-    is fixed at its bound."""
+    """An approximate Hessian that is easy to invert. held : whether the first variable is fixed at
+    its bound."""
 
     def solve(self, v: np.ndarray, held: bool) -> np.ndarray: ...
 
 
 @dataclass(frozen=True)
 class Point:
-    """A value, its gradient (along the free directions) and a model of its curvature."""
+    """A value, its gradient (along the free directions) and its approximate Hessian."""
 
     value: float
     gradient: np.ndarray
@@ -111,10 +111,11 @@ def descend(
 
 
 def abreast(
-    searches: Mapping[int, Generator[Asked, Answered, Found]],
+    searches: Mapping[int, Generator[Asked, Answered, Result]],
     answer: Callable[[dict[int, Asked]], Mapping[int, Answered]],
-) -> dict[int, Found]:
-    """Run searches side by side: each call of `answer` gets the requests of all searches, by name.
+) -> dict[int, Result]:
+    """Run searches side by side. Each call of `answer` gets the requests of all unfinished
+    searches by name, and returns the answers by name.
 
     >>> def halves(x):
     ...     while (yield x) > 1:
@@ -123,17 +124,18 @@ def abreast(
     >>> abreast({0: halves(8.0), 1: halves(3.0)}, lambda asked: asked)
     {1: 0.75, 0: 1.0}
     """
-    found: dict[int, Found] = {}
+    results: dict[int, Result] = {}
     answers: Mapping[int, Answered | None] = dict.fromkeys(searches)
     while answers:
         asked: dict[int, Asked] = {}
         for name, answered in answers.items():
             try:
-                asked[name] = searches[name].send(answered)  # type: ignore[arg-type]  # None begins a search
+                # None starts a search
+                asked[name] = searches[name].send(answered)  # type: ignore[arg-type]
             except StopIteration as end:
-                found[name] = end.value
+                results[name] = end.value
         answers = answer(asked) if asked else {}
-    return found
+    return results
 
 
 def descent(
@@ -148,9 +150,9 @@ def descent(
     within [low, high]. It yields the points at which it needs the function.
 
     L-BFGS (Nocedal & Wright 2006, algorithm 7.4), with the given curvature as initial matrix
-    instead of a multiple of the identity. With exact curvature and `memory=0` these are Newton
-    steps. Steps are halved until the value falls enough or, where rounding hides that, until the
-    slope does (Hager & Zhang 2005, equation 2.6).
+    instead of a multiple of the identity. With exact curvature and `memory=0` this is Newton's
+    method. Steps are halved until the value decreases enough (Armijo's condition) or, where
+    rounding hides the decrease, until the slope does (Hager & Zhang 2005, equation 2.6).
     """
     x, here = start, (yield start)
     pairs: deque[tuple[np.ndarray, np.ndarray]] = deque(maxlen=memory)
@@ -176,20 +178,20 @@ def descent(
             there = x + size * direction
             if bound is not None:
                 there[0] = bound
-            found = yield there
-            if found.value <= here.value + 1e-4 * size * fall:
+            trial = yield there
+            if trial.value <= here.value + 1e-4 * size * fall:
                 break
-            if found.value <= here.value + NOISE * abs(here.value) and abs(
-                found.gradient @ direction
+            if trial.value <= here.value + NOISE * abs(here.value) and abs(
+                trial.gradient @ direction
             ) <= 0.9 * abs(fall):
                 break
             size, bound = size / 2, None
             if size < 1e-12:
                 return Minimum(x, here.value, bool(np.abs(gradient).max() <= flat**0.5), step)
-        moved, turned = there - x, found.gradient - here.gradient
+        moved, turned = there - x, trial.gradient - here.gradient
         if moved @ turned > EPS * np.sqrt((moved @ moved) * (turned @ turned)):
             pairs.append((moved, turned))
-        x, here = there, found
+        x, here = there, trial
     return Minimum(x, here.value, False, STEPS)
 
 

@@ -11,17 +11,17 @@ from typing import Any, ClassVar, Generic, TypeVar
 
 import numpy as np
 
-from ...data.parallel import default_threads
-from ...kernels import tempering
+from ...data.work import default_threads
+from ...kernels import scaled_softmax
 from ..base import Sample
 from .newton import Point
 
-# values in a block; independent of the threads, so that sums are too
+# values in a block; independent of the number of threads, so that sums are too
 BLOCK_VALUES = 2**20
-MOST_DENSE = 32  # classes up to which the whole second derivative is summed
+MOST_DENSE = 32  # classes up to which the full Hessian is summed
 MOST_NARROW = 64  # classes up to which loops over rows are faster than loops along a row
 SPREAD = 500.0  # e^-500 does not underflow
-LONGEST = 3.0  # the longest first step of a bias
+LONGEST = 3.0  # the longest Newton step of a bias
 
 T = TypeVar("T")
 V = TypeVar("V")
@@ -29,7 +29,7 @@ V = TypeVar("V")
 
 @dataclass(frozen=True)
 class BlockViews(Generic[V]):
-    """Views of blocks of rows. `each` applies a function to all views and returns the results in
+    """Views of blocks of rows. each : applies a function to all views and returns the results in
     order."""
 
     each: Callable[[Callable[[V], Any]], list[Any]]
@@ -40,11 +40,12 @@ class BlockViews(Generic[V]):
 
 
 class SoftmaxSums(ABC):
-    """The sums that a fit needs, over rows with scores z, in memory or not.
+    """The sums that a fit needs, over rows with scores z (logits or log-probabilities), in memory
+    or not.
 
-    n, classes : their numbers. weight : the sum of weights. frequencies : the weighted share of
-        each class. reread : whether every sum reads the rows again, so that several sums at once
-        are faster.
+    n, classes : the numbers of rows and of classes. weight : the sum of weights. frequencies : the
+        weighted share of each class. reread : whether every sum reads the rows again, so that it is
+        faster to compute several sums at once.
     """
 
     n: int
@@ -66,18 +67,18 @@ class SoftmaxSums(ABC):
 
     @abstractmethod
     def viewed_as(self, view: Callable[[Sample], V]) -> BlockViews[V]:
-        """A view of each block of rows, for any sums. A function of a view must return new arrays:
-        sums are added in place."""
+        """A view of each block of rows, for any sums. Functions of a view must return new arrays,
+        as sums are added in place."""
 
     @abstractmethod
     def scale_sums(self, beta: float) -> np.ndarray:
         """The sums over rows of the log loss of softmax(beta z), and of its first and second
-        derivative in beta."""
+        derivatives with respect to beta."""
 
     @abstractmethod
     def bias_sums(self, beta: float, bias: np.ndarray) -> list[np.ndarray]:
-        """As scale_sums, for softmax(beta z + b); and the sums that `Derivatives` needs in the
-        biases."""
+        """As scale_sums, for softmax(beta z + b), followed by the sums for the derivatives with
+        respect to the biases (see `Derivatives`)."""
 
     @property
     def present(self) -> np.ndarray:
@@ -86,29 +87,30 @@ class SoftmaxSums(ABC):
 
     @cached_property
     def raw(self) -> np.ndarray:
-        """As at_scale, before calibration."""
+        """`at_scale(1.0)`: before calibration."""
         return self.scale_sums(1.0) / self.weight
 
     def at_scale(self, beta: float) -> np.ndarray:
-        """The mean log loss of softmax(beta z), its first and its second derivative in beta."""
+        """The mean log loss of softmax(beta z), and its first and second derivatives with respect
+        to beta."""
         return self.raw if beta == 1.0 else self.scale_sums(beta) / self.weight
 
     def at(self, beta: float, bias: np.ndarray) -> Derivatives:
         """The mean log loss of softmax(beta z + b) and its derivatives."""
         sums, mass, slope, squares = (part / self.weight for part in self.bias_sums(beta, bias))
         return Derivatives(
-            float(sums[0]),
-            float(sums[1]),
-            float(sums[2]),
-            mass - self.frequencies,
-            slope,
-            mass,
-            squares,
+            value=float(sums[0]),
+            slope=float(sums[1]),
+            curvature=float(sums[2]),
+            bias_slope=mass - self.frequencies,
+            mixed=slope,
+            mass=mass,
+            squares=squares,
         )
 
 
 class SoftmaxRows(SoftmaxSums):
-    """Rows in memory with scores z: logits or log-probabilities."""
+    """The sums over rows in memory."""
 
     reread = False
 
@@ -165,7 +167,7 @@ class SoftmaxRows(SoftmaxSums):
         if len(self._blocks) == 1:
             return [self.sample]
         samples = [self.sample.take(block) for block in self._blocks]
-        if not self.sample.from_logits:  # these are the scores as well, which saves a copy
+        if not self.sample.from_logits:  # log-probabilities are the scores: save a copy
             for sample, block in zip(samples, self._blocks, strict=True):
                 vars(sample)["log_probs"] = self.scores[block]
         return samples
@@ -175,10 +177,10 @@ class SoftmaxRows(SoftmaxSums):
 
         def each(question: Callable[[V], Any]) -> list[Any]:
             def job(block: int) -> Any:
-                seen = views[block]
-                if seen is None:
-                    seen = views[block] = view(self._samples[block])
-                return question(seen)
+                made = views[block]
+                if made is None:
+                    made = views[block] = view(self._samples[block])
+                return question(made)
 
             return self._done(job, range(len(views)))
 
@@ -189,9 +191,9 @@ class SoftmaxRows(SoftmaxSums):
             sums = np.zeros(3)
             rows = self.scores[block], self.tops[block], self.codes[block], self.weights[block]
             if self.classes <= MOST_NARROW:
-                tempering.narrow_tempered_sums(*rows, beta, sums)
+                scaled_softmax.narrow_scale_sums(*rows, beta, sums)
             else:
-                tempering.tempered_sums(*rows, beta, sums)
+                scaled_softmax.scale_sums(*rows, beta, sums)
             return sums
 
         return sum_in_order(self._each(job))
@@ -201,17 +203,17 @@ class SoftmaxRows(SoftmaxSums):
         shifts = self._shifts(beta, bias)
 
         def job(block: slice) -> list[np.ndarray]:
-            sums, (mass, slope, squares) = np.zeros(3), np.zeros((3, self.classes))
+            sums = scaled_softmax.BiasSums(np.zeros(3), *np.zeros((3, self.classes)))
             products = np.zeros((self.classes, self.classes)) if dense else None
-            rows = (
+            rows = scaled_softmax.ShiftedRows(
                 self.scores[block],
                 self.tops[block],
                 shifts[block],
                 self.codes[block],
                 self.weights[block],
             )
-            tempering.biased_sums(*rows, beta, bias, sums, mass, slope, squares, products)
-            return [sums, mass, slope, squares if products is None else products]
+            scaled_softmax.bias_sums(rows, beta, bias, sums, products)
+            return [*sums[:3], sums.squares if products is None else products]
 
         return [sum_in_order(parts) for parts in zip(*self._each(job), strict=True)]
 
@@ -221,7 +223,7 @@ class SoftmaxRows(SoftmaxSums):
         shifts = np.zeros(len(out)) if bias is None else self._shifts(beta, bias)
 
         def job(block: slice) -> None:
-            tempering.softmax_rows(
+            scaled_softmax.softmax_rows(
                 self.scores[block], self.tops[block], shifts[block], beta, bias, out[block]
             )
 
@@ -233,16 +235,17 @@ class SoftmaxRows(SoftmaxSums):
 
         def job(block: slice) -> float:
             rows = self.scores[block], self.tops[block], self.codes[block], self.weights[block]
-            return tempering.squared_sums(*rows, beta)
+            return scaled_softmax.brier_sum(*rows, beta)
 
         return float(sum(self._each(job))) / self.weight
 
     def _shifts(self, beta: float, bias: np.ndarray) -> np.ndarray:
-        """The shift of the exponents: the largest bias suffices while biases are close together."""
+        """The number subtracted from the exponents of each row, so that none overflows. The
+        largest bias suffices while biases are close together."""
         shifts = np.full(len(self.scores), bias.max())
         if np.ptp(bias) > SPREAD:
             self._each(
-                lambda block: tempering.tops_of_rows(
+                lambda block: scaled_softmax.largest_biased(
                     self.scores[block], beta, bias, self.tops[block], shifts[block]
                 )
             )
@@ -255,7 +258,7 @@ def rows_per_block(classes: int) -> int:
 
 
 def sum_in_order(parts: Iterable[np.ndarray]) -> np.ndarray:
-    """The sum, added in order."""
+    """The sum, added in order (and in place: into the first part)."""
     first, *rest = parts
     for part in rest:
         first += part
@@ -264,18 +267,18 @@ def sum_in_order(parts: Iterable[np.ndarray]) -> np.ndarray:
 
 @dataclass(frozen=True)
 class Derivatives:
-    """Derivatives of the mean log loss in the scale beta and in the biases."""
+    """The mean log loss and its derivatives with respect to the scale beta and the biases b."""
 
     value: float
-    slope: float
-    curvature: float
-    bias_slope: np.ndarray
-    mixed: np.ndarray
-    mass: np.ndarray
+    slope: float  # beta
+    curvature: float  # beta, beta
+    bias_slope: np.ndarray  # b
+    mixed: np.ndarray  # beta, b
+    mass: np.ndarray  # mean p_k
     squares: np.ndarray  # mean p_k^2, or mean p_j p_k in the upper triangle
 
     def point(self, present: np.ndarray) -> Point:
-        """The same for the biases of the classes with rows, whose mean stays fixed."""
+        """As a function of beta and the biases of the classes with rows, whose mean is fixed."""
         biases = self.bias_slope[present]
         gradient = np.concatenate([[self.slope], biases - biases.mean()])
         mass, mixed = self.mass[present], self.mixed[present]
@@ -302,10 +305,10 @@ class Derivatives:
 def shortened(
     curvature: np.ndarray, gradient: np.ndarray, unit: np.ndarray | float = 1.0
 ) -> np.ndarray:
-    """The curvature, raised where a step would be longer than LONGEST units.
+    """The curvature, raised where a Newton step would be longer than LONGEST units.
 
-    Far from the minimum the log loss of a rare class is nearly linear in its bias, and Newton steps
-    are too long. Near the minimum nothing is raised.
+    Far from the minimum the log loss of a rare class is nearly linear in its bias, so that Newton
+    steps are too long. Near the minimum nothing is raised.
     """
     least = max(1e-10 * curvature.max(), np.finfo(np.float64).tiny)
     return np.maximum(np.maximum(curvature, np.abs(gradient) / (LONGEST * unit)), least)
@@ -313,13 +316,13 @@ def shortened(
 
 @dataclass(frozen=True)
 class Dense:
-    """All second derivatives."""
+    """The full Hessian."""
 
     matrix: np.ndarray
 
     def solve(self, v: np.ndarray, held: bool) -> np.ndarray:
-        """With a Lagrange multiplier for the mean of the biases. Directions that the rows do not
-        determine stay fixed."""
+        """A Lagrange multiplier keeps the mean of the biases. Least squares does not move in
+        directions that the rows do not determine."""
         first = int(held)
         matrix = self.matrix[first:, first:]
         size = np.sqrt(np.maximum(np.diag(matrix), np.finfo(np.float64).tiny))
@@ -328,18 +331,18 @@ class Dense:
         bordered = np.zeros((len(matrix) + 1, len(matrix) + 1))
         bordered[:-1, :-1] = matrix / size / size[:, None] + 1e-12 * np.eye(len(matrix))
         bordered[-1, :-1] = bordered[:-1, -1] = border / size * size[1 - first :].min()
-        found = np.linalg.lstsq(bordered, np.append(v[first:] / size, 0.0), rcond=1e-13)[0]
+        solution = np.linalg.lstsq(bordered, np.append(v[first:] / size, 0.0), rcond=1e-13)[0]
         out = np.zeros(len(v))
-        out[first:] = found[:-1] / size
+        out[first:] = solution[:-1] / size
         return out
 
 
 @dataclass(frozen=True)
 class Arrow:
-    """Second derivatives in the scale and of each bias alone.
+    """The arrowhead part of the Hessian: the scale, the scale with each bias, and the diagonal of
+    the biases.
 
-    Those among biases are the Laplacian of a graph, -mean p_j p_k off the diagonal; with many
-    classes its diagonal is nearly all of it.
+    Off the diagonal, the Hessian of the biases is -mean p_j p_k, which is small with many classes.
     """
 
     scale: float

@@ -1,9 +1,8 @@
-"""Fit calibrators to rows that do not fit into memory: each step of the search is a pass over
-blocks.
+"""Fit calibrators to rows that do not fit into memory: each step of the search is one pass over
+blocks of rows.
 
 The blocks are those of the fit in memory, and their sums are added in the same order. Without
-weights and dropped rows the fit is identical, bit for bit; otherwise it is identical up to
-rounding.
+weights and dropped rows the fit is bit-identical; otherwise it agrees up to rounding.
 """
 
 from __future__ import annotations
@@ -18,9 +17,8 @@ from typing import Any, NamedTuple, TypeVar, cast
 import numpy as np
 from sklearn.base import clone
 
-from ...data.parallel import default_threads
 from ...data.predictions import Predictions
-from ...data.progress import Progress
+from ...data.work import Progress, default_threads
 from ...engines.good_rows import calibrator_outputs, good_of_block, weights_of
 from ...engines.row_source import RowSource
 from ...errors import InputError
@@ -57,7 +55,7 @@ def fit_stream(
 def _each_of_source(
     source: RowSource, threads: int, progress: bool | None, job: Job, rows: int
 ) -> Iterator[Any]:
-    """The results of a job for every block of so many rows, in order; a few blocks run at a
+    """The results of a job for every block of `rows` rows, in order. `threads` blocks run at a
     time."""
     waiting: deque[tuple[int, Future[Any]]] = deque()
 
@@ -79,24 +77,27 @@ def _each_of_source(
 def fit_in_passes(calibrator: C, plan: Plan, each: Each) -> C:
     """A copy of a calibrator, fitted to the rows of a plan.
 
-    each : `each(job, rows)` gives `job(start, block)` for every block of so many consecutive rows,
-        in order. It is called in each step of the search, with jobs that can be sent to other
-        processes.
+    each : `each(job, rows)` gives `job(start, block)` for every block of `rows` consecutive rows,
+        in order. It is called in each step of the search, with jobs that can be pickled.
     """
     if not isinstance(calibrator, SummedCalibrator):
-        rule = "must learn from sums over rows to be fitted to a stream; fit it to a sample instead"
-        raise InputError("calibrator", rule, type(calibrator).__name__)
+        raise InputError(
+            "calibrator",
+            "must learn from sums over rows to be fitted to a stream",
+            type(calibrator).__name__,
+            way_out=("fit it to a sample",),
+        )
     calibrator._check_choices()
     rows = StreamedRows(plan, each)
-    found = clone(calibrator).set_params(from_logits=rows.from_logits, classes=list(plan.classes))
-    found.classes_, found.n_features_in_ = np.array(plan.classes), rows.classes
-    found.fit_report_ = found.learn(rows)
-    return cast(C, found)
+    copy = clone(calibrator).set_params(from_logits=rows.from_logits, classes=list(plan.classes))
+    copy.classes_, copy.n_features_in_ = np.array(plan.classes), rows.classes
+    copy.fit_report_ = copy.learn(rows)
+    return cast(C, copy)
 
 
 class BlockCounts(NamedTuple):
-    """Of a block: the weight and the number of rows of each class, [2, K]; the largest weight;
-    whether all outputs are finite."""
+    """Counts of a block: the weight and the number of rows of each class, [2, K]; the largest
+    weight; and whether all outputs are finite."""
 
     counts: np.ndarray
     largest: float
@@ -105,8 +106,8 @@ class BlockCounts(NamedTuple):
 
 @dataclass(frozen=True)
 class BlockReading:
-    """Reads the rows of a block as a sample. `scale` converts weights to numbers of rows, as
-    `base.as_repeats` does."""
+    """Reads the rows of a block as a sample. Weights are divided by `largest` and multiplied by
+    `scale`, so that they are numbers of rows as in `base.as_repeats`."""
 
     plan: Plan
     from_logits: bool = False
@@ -144,7 +145,7 @@ class BlockReading:
         start: int,
         rows: Predictions,
     ) -> Any | None:
-        """A question applied to a view of the valid rows; None if there are none."""
+        """The result of a function for a view of the valid rows; None if there are none."""
         sample = self.sample(start, rows)
         return question(view(sample)) if len(sample) else None
 
@@ -200,9 +201,8 @@ class StreamedRows(SoftmaxSums):
         self._reading = BlockReading(plan, self.from_logits, largest, scale)
 
     def _blocks(self, job: Job) -> list[Any]:
-        return [
-            found for found in self._each(job, rows_per_block(self.classes)) if found is not None
-        ]
+        results = self._each(job, rows_per_block(self.classes))
+        return [result for result in results if result is not None]
 
     @property
     def weight(self) -> float:

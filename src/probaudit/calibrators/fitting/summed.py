@@ -1,4 +1,4 @@
-"""Calibrators whose fit needs only sums over rows: the rows may be in memory, in files or on a
+"""Calibrators whose fit needs only sums over rows, which may be in memory, in files or on a
 cluster."""
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ from .softmax_sums import SoftmaxRows, SoftmaxSums
 
 
 class SummedCalibrator(Calibrator):
-    """A subclass implements `_solve`, which learns from sums, or `learn`, if its search also gives
-    the losses before and after."""
+    """Base of the calibrators that can be fitted in passes. A subclass implements `_solve`, which
+    learns from sums, or `learn` if its search also gives the log loss before and after."""
 
     @abstractmethod
     def _solve(self, rows: SoftmaxSums) -> tuple[bool, str]:

@@ -32,7 +32,8 @@
     table.replaceChildren(top, body);
   };
 
-  // A specification is drawn for one width; panels grow or shrink with their place, and stand in fewer columns on a phone.
+  // A specification has one fixed width. Fit its panels to the available width, in fewer columns on
+  // a narrow screen.
   const fitted = (spec, room) => {
     const found = structuredClone(spec);
     const panels = found.concat || [found];

@@ -10,7 +10,6 @@ import base64
 import functools
 import hashlib
 import json
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from importlib import resources
@@ -18,9 +17,9 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from ...audits.advice import COMMANDS, Spelling, parts
-from ...audits.finding import Finding, Level
+from ...audits.finding import COMMANDS, Finding, Level, Spelling, parts
 from ...diagrams.diagram import Diagram
+from ...text import significant
 from ...version import __version__
 
 MOST_TABLE_ROWS = 200
@@ -181,16 +180,8 @@ def _cell_text(value: Any) -> str:
     ):
         return "" if value is None else str(value)
     if isinstance(value, (int, np.integer)) or float(value).is_integer():
-        return f"{int(value):,}"
-    return (
-        f"{float(value):.4g}"
-        if math.isfinite(value)
-        else "–"
-        if math.isnan(value)
-        else "∞"
-        if value > 0
-        else "−∞"
-    )
+        return f"{int(value):,}".replace("-", "−")
+    return significant(float(value), 4)
 
 
 @functools.cache

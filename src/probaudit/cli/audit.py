@@ -1,0 +1,126 @@
+"""The commands `audit` and `check`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from ..audits.audit import Audit, Repairing, audit_rows, audit_source
+from ..audits.finding import Commands
+from ..audits.gate import Threshold, failures
+from ..data.predictions import Predictions
+from ..errors import InputError
+from ..files.reading import read_costs
+from .given_options import given, outputs_for_apply
+from .opened_rows import OpenedRows, open_rows, reading
+from .options import OUTPUTS, ROWS, Costs, File, Html, Json, Reject, Repair, Title
+from .outputs import console, print_report_path, write_results
+from .running import in_steps
+
+
+def audit_opened(
+    rows: OpenedRows,
+    file: File,
+    *,
+    costs: Costs = None,
+    reject_cost: Reject = 0.1,
+    repair: Repair = None,
+    html: Html = None,
+    title: Title = "",
+) -> Audit:
+    """Audit the rows in memory or in a stream."""
+    # a page has room for all calibrators
+    repairing: Repairing = "compare" if html is not None and repair is not False else repair
+    choices: dict[str, Any] = {
+        "costs": None if costs is None else read_costs(costs, rows.first.class_order),
+        "reject_cost": reject_cost,
+        "repair": repairing,
+        "regions": list(rows.first.columns) if rows.first.columns else None,
+        "title": title or file.name,
+    }
+    if isinstance(rows.given, Predictions):
+        return audit_rows(rows.given, threads=rows.passing.threads, **choices)
+    return audit_source(rows.given, passing=rows.passing, **choices)
+
+
+@in_steps(reading, open_rows, audit_opened)
+def audit(
+    audit: Audit,
+    file: File,
+    context: typer.Context,
+    json: Json = None,
+    html: Html = None,
+) -> None:
+    """Audit the probabilities in a file.
+
+    Prints a verdict with advice, scores, calibration errors and, with --features or --groups, the
+    groups that the model misjudges.
+    """
+    from ..report.terminal import render
+
+    write_results(audit, json, html)
+    if json != "-":
+        console().print(render(audit, audit.title, _runnable_commands(file, context)))
+        print_report_path(html)
+
+
+def _runnable_commands(file: Path, context: typer.Context) -> Commands:
+    """Spells the actions of an advice as commands that run as printed."""
+    rows = given(context, *ROWS, *OUTPUTS, "confidence", "correct")
+    groups, features = context.params.get("groups"), context.params.get("features")
+    return Commands(
+        str(file),
+        tuple(rows),
+        tuple(outputs_for_apply(context)),
+        # `calibrate` takes one column of groups
+        groups=groups if groups and "," not in groups else "COLUMN",
+        features=features or "COLUMNS",
+    )
+
+
+def _thresholds(options: Mapping[str, Any]) -> list[Threshold]:
+    """The thresholds of --max, then those of --min."""
+    thresholds = [Threshold.parse(text, "max") for text in options["maximum"]]
+    thresholds += [Threshold.parse(text, "min") for text in options["minimum"]]
+    if not thresholds:
+        raise InputError(
+            "max",
+            "at least one threshold is required",
+            "none",
+            way_out=("pass --max or --min, such as --max log_score.normalized=1",),
+        )
+    return thresholds
+
+
+@in_steps(reading, open_rows, audit_opened, check=_thresholds)
+def check(
+    audit: Audit,
+    maximum: Annotated[
+        list[str],
+        typer.Option("--max", metavar="NAME=VALUE", help="fail if the value is above; repeatable"),
+    ] = [],  # noqa: B006
+    minimum: Annotated[
+        list[str],
+        typer.Option("--min", metavar="NAME=VALUE", help="fail if the value is below; repeatable"),
+    ] = [],  # noqa: B006
+    json: Json = None,
+    html: Html = None,
+) -> None:
+    """Check an audit against thresholds, for a pipeline.
+
+    The exit code is 0 if all thresholds hold, 1 if one fails, and 2 for invalid input.
+
+    Example: --max log_score.normalized=50% --min accuracy=0.9. An unknown name lists all names.
+    """
+    thresholds = _thresholds({"maximum": maximum, "minimum": minimum})
+    values = audit.flat()
+    failed = failures(values, thresholds)
+    write_results(audit, json, html)
+    for threshold in thresholds:
+        mark = "FAIL" if threshold in failed else "ok"
+        typer.echo(f"{mark:5}{threshold.name} = {values[threshold.name]:.6g}  ({threshold.rule})")
+    if failed:
+        raise typer.Exit(1)

@@ -1,0 +1,153 @@
+"""The command `calibrate`."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import numpy as np
+import typer
+
+from ..data.predictions import Predictions
+from ..engines.row_source import RowSource
+from ..errors import InputError
+from ..text import percent
+from .given_options import command_line, given, outputs_for_apply
+from .opened_rows import OpenedRows, open_rows, reading
+from .options import OUTPUTS, ROWS, FeatureColumns, File, Score
+from .running import in_steps
+
+if TYPE_CHECKING:
+    from ..calibrators.base import Calibrator
+
+SCORES = {"log": "log loss", "brier": "Brier score"}
+
+
+@in_steps(reading, open_rows)
+def calibrate(
+    rows: OpenedRows,
+    file: File,
+    context: typer.Context,
+    *,
+    output: Annotated[
+        Path,
+        typer.Option("--output", "-o", help="JSON file for the calibrator", show_default=False),
+    ],
+    method: Annotated[str, typer.Option(help="auto, or the name of a calibrator")] = "auto",
+    score: Score = "log",
+    folds: Annotated[int, typer.Option(help="number of folds for cross-validation")] = 5,
+    seed: Annotated[int, typer.Option(help="seed of the folds")] = 0,
+    features: FeatureColumns = None,
+) -> None:
+    """Fit a calibrator to the outputs in a file, and save it as JSON for `apply`.
+
+    --method auto chooses the simplest calibrator whose cross-validated score is within one standard
+    error of the best. With --groups (one column) it also tries a calibrator for each group, with
+    --features group calibration, which learns groups from the features.
+    """
+    from ..calibrators import save
+
+    sample = rows.in_memory()
+    groups = _one_group_column(sample)
+    calibrator, gain = _fitted(
+        sample,
+        groups,
+        with_features=features is not None,
+        method=method,
+        score=score,
+        folds=folds,
+        seed=seed,
+    )
+    if isinstance(rows.given, RowSource) and len(rows.given) > len(sample):
+        calibrator = _fitted_to_all(calibrator, rows)
+        typer.echo(f"Compared on a sample of {len(sample):,} of {len(rows.given):,} rows.")
+    if calibrator.takes == "groups":
+        calibrator.columns_ = np.array([groups])
+    elif calibrator.takes == "features" and features is not None:
+        calibrator.columns_ = np.array(sample.feature_names or [features])
+    save(calibrator, output)
+    typer.echo(f"{gain} (out of fold)")
+    typer.echo(f"{type(calibrator).__name__}: {calibrator.fit_report_.status}")
+    typer.echo(f"Saved to {output}. Next, preferably with rows that it was not fitted to:")
+    typer.echo(
+        command_line("apply", output, file, *outputs_for_apply(context), "-o", "calibrated.parquet")
+    )
+    if not sample.pairs:
+        outputs = given(context, *OUTPUTS)
+        each = [*outputs, "--probs", "p_*"] if outputs else []
+        rest = [*given(context, *ROWS), *each]
+        typer.echo(command_line("compare", file, "calibrated.parquet", *rest))
+
+
+def _one_group_column(rows: Predictions) -> str | None:
+    """The column whose groups may get their own calibrators."""
+    names = list(rows.columns or ())
+    if len(names) > 1:
+        rule = "must be one column: each of its groups may get its own calibrator"
+        raise InputError("groups", rule, ", ".join(names))
+    return names[0] if names else None
+
+
+def _fitted(
+    rows: Predictions,
+    groups: str | None,
+    *,
+    with_features: bool,
+    method: str,
+    score: str,
+    folds: int,
+    seed: int,
+) -> tuple[Calibrator, str]:
+    """The calibrator, selected or named, fitted to all rows; and its gain in words."""
+    from ..calibrators.calibration_loss import calibration_loss
+    from ..calibrators.outputs import Outputs
+    from ..calibrators.registry import calibrator_named
+    from ..calibrators.selection import default_candidates, fit_calibrator, select_calibrator
+
+    if method == "auto":
+        names = default_candidates(Outputs.of(rows, groups), features_given=with_features)
+        choice = select_calibrator(
+            rows, candidates=names, score=score, cv=folds, seed=seed, groups=groups
+        )
+        typer.echo(f"{choice!r}\n")
+        scores = {candidate.name: candidate.score for candidate in choice.candidates}
+        return choice.calibrator, _gain(score, scores["identity"], scores[choice.chosen])
+    unfitted = calibrator_named(method)
+    _check_columns(unfitted, method, features=with_features, groups=groups is not None)
+    loss = calibration_loss(
+        rows, calibrator=unfitted, score=score, cv=folds, seed=seed, groups=groups
+    )
+    gain = _gain(score, float(loss.raw), float(loss.calibrated))
+    if math.isfinite(loss.relative):
+        gain += f", {method} removes {percent(loss.relative)} of it"
+    return fit_calibrator(rows, unfitted, groups=groups), gain
+
+
+def _gain(score: str, before: float, after: float) -> str:
+    return f"{SCORES[score]} {before:.4f} before, {after:.4f} after"
+
+
+def _check_columns(unfitted: Calibrator, method: str, **given: bool) -> None:
+    """Check that the given columns are those that the method uses."""
+    for name, is_given in given.items():
+        if is_given and unfitted.takes != name:
+            raise InputError(name, "must be omitted: this method does not use them", method)
+    if unfitted.takes == "features" and not given["features"]:
+        raise InputError("features", "this method requires features to learn groups from", "none")
+
+
+def _fitted_to_all(calibrator: Calibrator, rows: OpenedRows) -> Calibrator:
+    """The calibrator fitted to all rows if it can be fitted in passes; else the given one."""
+    from ..calibrators.fitting.distributed import fit_on_cluster
+    from ..calibrators.fitting.streaming import fit_stream, fits_in_passes
+    from ..engines.cluster import connected
+    from ..engines.dask_rows import FileRows
+
+    source, passing = rows
+    if not fits_in_passes(calibrator) or not isinstance(source, RowSource):
+        return calibrator
+    if passing.engine != "dask":
+        return fit_stream(calibrator, source, threads=passing.threads, progress=None)
+    with connected(scheduler=passing.scheduler) as client:
+        return fit_on_cluster(calibrator, FileRows(source), source.plan(), client=client)

@@ -1,0 +1,49 @@
+"""What a command writes: files, checked before any work, and the terminal."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import typer
+
+from ..audits.audit import Audit
+from ..comparisons.comparison import Comparison
+from ..errors import InputError
+
+FILES = ("json", "html", "output", "checkpoint")  # options that name a file to write
+
+
+def check_outputs(options: Mapping[str, Any]) -> None:
+    """Check that output files can be written."""
+    for name in FILES:
+        path = options.get(name)
+        if path is None or path == "-":
+            continue
+        if Path(path).is_dir() or not Path(path).parent.is_dir():
+            raise InputError(name, "must be a file in a folder that exists", str(path))
+
+
+def write_results(
+    result: Audit | Comparison, json: str | None, html: Path | None, title: str = ""
+) -> None:
+    """Write the JSON and the report that were requested."""
+    if html is not None:
+        result.to_html(html, title=title)
+    if json == "-":
+        sys.stdout.write(result.to_json())
+    elif json is not None:
+        result.to_json(json)
+
+
+def print_report_path(html: Path | None) -> None:
+    if html is not None:
+        typer.echo(f"\nReport written to {html}")
+
+
+def console() -> Any:
+    from rich.console import Console
+
+    return Console(highlight=False)

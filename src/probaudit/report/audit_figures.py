@@ -1,0 +1,151 @@
+"""The figures of an audit's page."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal
+
+import numpy as np
+
+from ..audits.dependence import class_event, top_event
+from ..calibration.dependent_event import DependentEvent
+from ..calibration.fine_grid import FineGrid
+from ..choices.partitions import EqualMass, EqualWidth
+from ..diagrams.bins import Bins
+from ..diagrams.classwise import ClasswiseReliability
+from ..diagrams.decisions import decision_regions_diagram
+from ..diagrams.diagram import Diagram
+from ..diagrams.interval_wise import interval_wise_diagram
+from ..diagrams.reliability import Reliability
+from ..diagrams.risk import risk_curve_diagram
+from ..diagrams.sharpness import CalibrationSharpness
+from ..diagrams.smooth_curve import SmoothCalibration
+from ..diagrams.top_k import top_k_diagram
+from ..states.sampling import drawn
+from .page import Control, Figure
+from .terminal import is_pairs
+
+if TYPE_CHECKING:
+    from ..audits.audit import Audit
+    from ..audits.lens_error import LensError
+
+SHOWN_CLASSES = 6  # in the reliability diagram, besides the most probable class
+DRAWN_ROWS = 20_000  # for diagrams that need rows
+TOP_KS = (1, 2, 3, 4, 5, 7, 10)
+SMOOTH = "smooth curve"
+BINS: dict[str, Bins] = {
+    "15 equal bins": EqualWidth(15),
+    "15 bins of equal mass": EqualMass(15),
+    "isotonic (CORP)": "corp",
+}
+VIEWS = (*BINS, SMOOTH)
+
+
+def decisions(audit: Audit) -> list[Figure]:
+    """The costs of decisions that are based on these probabilities."""
+    rows, figures = audit.evidence.sample, []
+    if audit.costs is not None:
+        regions = decision_regions_diagram(rows, costs=audit.costs)
+        figures.append(Figure("decisions", {(): regions}))
+    if (
+        rows.n_classes == 2
+        and not rows.pairs
+        and (audit.summary.log.rows > 0).all()
+        and audit.summary.rows >= 10
+    ):
+        calibrated: Literal["none"] | None = (
+            None if "log_score.calibrated" in audit.estimates else "none"
+        )
+        figures.append(Figure("risk", {(): risk_curve_diagram(rows, calibrator=calibrated)}))
+    return figures
+
+
+def _event(audit: Audit) -> str:
+    return "the stated answer" if is_pairs(audit) else "the most probable class"
+
+
+@dataclass(frozen=True)
+class _DrawnEvent:
+    """An event to draw a reliability diagram of, with the errors of the audit by partition."""
+
+    grid: FineGrid
+    rows: DependentEvent | None
+    errors: Mapping[str, LensError]
+
+    def diagram(self, view: str, event: str) -> Diagram:
+        """The diagram of one view. It accounts for clusters, and reports the errors of the
+        audit."""
+        if view == SMOOTH:
+            effect = 1.0 if self.rows is None else self.rows.effect
+            return SmoothCalibration.of_grid(self.grid, event=event, resamples=199, effect=effect)
+        grid = self.grid if self.rows is None else self.rows.thinned(self.grid)
+        if view not in self.errors:
+            return Reliability.of_grid(grid, BINS[view], event=event, resamples=199)
+        error = self.errors[view]
+        diagram = Reliability.of_grid(grid, BINS[view], event=event, resamples=1)
+        return diagram.judged_by(float(error.estimate), error)
+
+
+def _events(audit: Audit) -> dict[str, _DrawnEvent]:
+    """The events to draw: the top label, and the classes with the largest excess."""
+    evidence, classes = audit.evidence, audit.summary.plan.classes
+    by_name = {error.name: error for error in audit.errors}
+    errors = {
+        view: by_name[name]
+        for view, name in (("15 equal bins", "ece"), ("15 bins of equal mass", "ace"))
+    }
+    found = {
+        _event(audit): _DrawnEvent(FineGrid.of_event(evidence.top), top_event(evidence), errors)
+    }
+    if len(evidence.classes) == 2:
+        order = [1]
+    else:
+        order = np.argsort([-error.excess for error in audit.class_errors], kind="stable")[
+            :SHOWN_CLASSES
+        ].tolist()
+    for k in order:
+        own = {"15 equal bins": audit.class_errors[k]}
+        found[f"class {classes[k]}"] = _DrawnEvent(
+            FineGrid.of_event(evidence.classes[k]), class_event(evidence, k), own
+        )
+    return found
+
+
+def _class_grid(audit: Audit, k: int) -> FineGrid:
+    grid, event = FineGrid.of_event(audit.evidence.classes[k]), class_event(audit.evidence, k)
+    return grid if event is None else event.thinned(grid)
+
+
+def diagrams(audit: Audit) -> list[Figure]:
+    """Reliability, sharpness, and errors by class, by k and by confidence."""
+    classes = audit.evidence.classes
+    rows = audit.evidence.sample.take(drawn(len(audit.evidence.sample), DRAWN_ROWS))
+    figures = [_reliability(audit), _sharpness(audit)]
+    if len(classes) > 2:
+        grids = [_class_grid(audit, k) for k in range(len(classes))]
+        names = [str(c) for c in audit.summary.plan.classes]
+        figures.append(Figure("classwise", {(): ClasswiseReliability.of_grids(grids, names)}))
+    if rows.n_classes > 2 and not rows.pairs:
+        ks = [k for k in TOP_KS if k < rows.n_classes]
+        figures.append(Figure("top-k", {(): top_k_diagram(rows, ks=ks, resamples=50)}))
+    return [*figures, Figure("interval-wise", {(): interval_wise_diagram(rows)})]
+
+
+def _reliability(audit: Audit) -> Figure:
+    events = _events(audit)
+    variants = {
+        (name, view): event.diagram(view, name) for name, event in events.items() for view in VIEWS
+    }
+    return Figure("reliability", variants, [Control("of", tuple(events)), Control("bins", VIEWS)])
+
+
+def _sharpness(audit: Audit) -> Figure:
+    grid, event, evidence = audit.summary.grid, _event(audit), audit.evidence
+    variants: dict[tuple[str], Diagram] = {
+        ("Brier score",): CalibrationSharpness.of_grid(
+            grid, squared=evidence.top.weight_squared, event=event
+        ),
+        ("log loss",): CalibrationSharpness.of_rows(grid, evidence.sample, event=event),
+    }
+    return Figure("sharpness", variants, [Control("by", tuple(name for (name,) in variants))])

@@ -1,0 +1,50 @@
+"""Sections that the pages of audits and of comparisons share."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from ..audits.finding import Finding, Spelling
+from ..choices.definitions import in_words
+from ..version import __version__
+from .page import Facts, Figure, FindingList, Section, Table, Words
+
+BUDGET_LEAD = (
+    "Parts of the expected loss: removable by recalibration, due to hidden groups, and the rest."
+)
+
+
+def verdict_section(findings: Sequence[Finding], spell: Spelling) -> Section:
+    """Findings; `spell` writes the actions of their advice."""
+    lead = "Conclusions, the most serious first."
+    return Section("verdict", "Verdict", [FindingList(findings, spell)], lead)
+
+
+def budget_section(blocks: Sequence[Words | Table | Figure]) -> Section:
+    return Section("budget", "Loss budget", blocks, BUDGET_LEAD)
+
+
+def diagrams_section(blocks: Sequence[Words | Table | Figure]) -> Section:
+    lead = "Bands show the 95% range of a calibrated model. Hover for numbers; every chart is also"
+    return Section("diagrams", "Diagrams", blocks, f"{lead} a table.")
+
+
+def provenance_section(
+    data: Iterable[tuple[str, str]], settings: Mapping[str, Any], *, pairs: bool
+) -> Section:
+    """Facts about the data, settings, and versions of software."""
+    chosen = [
+        (name.replace("_", " "), in_words(value, pairs=pairs)) for name, value in settings.items()
+    ]
+    lead = "What is needed to reproduce these numbers."
+    return Section("provenance", "Provenance", [Facts([*data, *chosen, *_versions()])], lead)
+
+
+def _versions() -> list[tuple[str, str]]:
+    """Versions of this library and of those that the numbers depend on."""
+    import platform
+    from importlib.metadata import version
+
+    own = [("probaudit", __version__), ("Python", platform.python_version())]
+    return own + [(name, version(name)) for name in ("numpy", "scipy", "scikit-learn", "numba")]
