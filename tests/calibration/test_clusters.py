@@ -16,8 +16,8 @@ from typer.testing import CliRunner
 import probaudit as pb
 from probaudit import InputError, Predictions, State, statistics
 from probaudit.audits.audit import audit_evidence, audit_rows
+from probaudit.audits.errors_by_lens import FEWER_RESAMPLES, WIDTH, _within_top_k, binned_error
 from probaudit.audits.groups import group_errors
-from probaudit.audits.lens_errors import FEWER_RESAMPLES, WIDTH, _within_top_k, binned_error
 from probaudit.audits.repairs import among
 from probaudit.calibration.dependent_event import DependentEvent
 from probaudit.calibration.fine_grid import FineGrid

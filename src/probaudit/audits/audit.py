@@ -28,7 +28,7 @@ from ..scoring.clusters import ClusteredRows
 from ..states import AuditState, Plan, Summary
 from ..states.evidence import Evidence
 from ..version import __version__
-from . import lens_errors
+from . import errors_by_lens
 from .case import Case
 from .dependence import cluster_words, clustered_rows
 from .estimates import (
@@ -390,12 +390,12 @@ def _calibration_errors(
     evidence: Evidence,
 ) -> tuple[tuple[LensError, ...], tuple[LensError, ...]]:
     """The errors under all lenses, and those of single classes."""
-    classwise, class_errors = lens_errors.class_errors(evidence)
+    classwise, class_errors = errors_by_lens.class_errors(evidence)
     errors = (
-        *lens_errors.top_label_errors(evidence),
+        *errors_by_lens.top_label_errors(evidence),
         classwise,
-        *lens_errors.rank_errors(evidence),
-        lens_errors.full_error(evidence),
+        *errors_by_lens.rank_errors(evidence),
+        errors_by_lens.full_error(evidence),
     )
     return tuple(error for error in errors if error is not None), class_errors
 

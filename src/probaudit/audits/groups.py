@@ -18,6 +18,7 @@ from ..scoring.clusters import Clusters
 from ..scoring.intervals import wilson
 from ..states.evidence import Evidence
 from .dependence import clustered_rows
+from .errors_by_lens import event_words
 from .lens_error import (
     WIDTH,
     LensError,
@@ -26,7 +27,6 @@ from .lens_error import (
     definition_of,
     holm_adjusted,
 )
-from .lens_errors import event_words
 
 MOST_GROUPS = 50  # a column with more values does not split the rows into groups
 

@@ -2,7 +2,7 @@
 
 To add a rule, write a function from a `Case` to its findings, decorate it with `rule`, and list it
 in `RULES` at the end of this file (`PITFALLS` in pitfalls.py for a pitfall). Nothing else needs to
-know it. Rules about the rows themselves are in row_rules.py.
+know it. Rules about the rows themselves are in row_findings.py.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from .finding import (
 )
 from .lens_error import LensError
 from .pitfalls import PITFALLS, judged_event, miscalibrated_class, miscalibrated_group
-from .row_rules import (
+from .row_findings import (
     FEW_ROWS,
     UNDETECTED_ERROR,
     absent_classes,

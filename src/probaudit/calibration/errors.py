@@ -27,7 +27,7 @@ from ..states import Summary
 from ..states.evidence import Evidence
 from .cell_counting import counted_terms
 from .cells import Cells, debiased_gap, mean_gap, single_row_cells, worst_gap
-from .intervals import population_of
+from .error_intervals import population_of
 from .population import Population
 from .resampling import RESAMPLES, check_resamples
 from .terms import Term, even, grid_terms, row_terms, thinned_terms, with_class_shares

@@ -23,8 +23,8 @@ from ..scoring.intervals import Z95
 from ..states import CELLS
 from .cells import Cells
 from .dependent_event import DependentEvent
+from .error_intervals import population_of
 from .fine_grid import FineGrid, grid_sums
-from .intervals import population_of
 from .kernel_regression import smoothed
 from .population import Population
 from .resampling import FEWER_RESAMPLES

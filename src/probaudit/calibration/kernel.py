@@ -19,8 +19,8 @@ from ..errors import Argument, InputError
 from ..estimate import Estimate
 from ..scoring.clusters import clusters_unused
 from .cells import Cells
+from .error_intervals import Bootstrap
 from .fine_grid import FineGrid, grid_sums
-from .intervals import Bootstrap
 from .kernel_regression import (
     KernelCurve,
     kernel_curve,

@@ -14,8 +14,8 @@ from ..errors import InputError
 from ..estimate import Estimate
 from ..states import CELLS
 from .cells import Cells, gather_categories, gather_cells
+from .error_intervals import Bootstrap
 from .fine_grid import FineGrid
-from .intervals import Bootstrap
 from .kernel_regression import kernel_definition, kernel_function
 from .local_logistic import EventOdds, LogCalibration
 from .resampling import BOOTSTRAP_RESAMPLES, Method

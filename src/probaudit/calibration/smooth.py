@@ -19,8 +19,8 @@ from ..estimate import Estimate
 from ..scoring.clusters import clusters_unused
 from .cells import CellError, Cells
 from .dependent_event import DependentEvent
+from .error_intervals import population_of
 from .fine_grid import FineGrid, grid_sums
-from .intervals import population_of
 from .null import BinomialNull
 from .population import ErrorPart, Population, population_error
 from .resampling import FEWER_RESAMPLES, check_resamples

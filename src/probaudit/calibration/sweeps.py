@@ -19,9 +19,9 @@ from ..errors import InputError
 from ..estimate import Estimate
 from ..scoring.intervals import Z95
 from .cells import mean_gap
+from .error_intervals import Bootstrap
 from .errors import calibration_error
 from .event_measures import EventOutcomes
-from .intervals import Bootstrap
 from .resampling import check_resamples
 from .terms import row_terms
 

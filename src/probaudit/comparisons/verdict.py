@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from ..audits.finding import Finding, VerdictRule, apply_rules, between, interval_numbers, rule
-from ..audits.row_rules import few_rows, infinite_log_score, only_confidence, rows_set_aside
+from ..audits.row_findings import few_rows, infinite_log_score, only_confidence, rows_set_aside
 from ..estimate import Estimate
 from ..text import counted, percent, short_number
 

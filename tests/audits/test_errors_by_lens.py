@@ -10,7 +10,7 @@ import pytest
 from scipy.stats import norm
 
 import probaudit as pb
-from probaudit.audits import groups, lens_errors
+from probaudit.audits import errors_by_lens, groups
 from probaudit.audits.repairs import among
 from probaudit.calibration import significance
 from probaudit.calibration.fine_grid import FineGrid
@@ -24,7 +24,7 @@ def evidence(rows: pb.Predictions):
     return evidence_of(rows, Plan.of(rows))
 
 
-def by_name(audit: pb.Audit) -> dict[str, lens_errors.LensError]:
+def by_name(audit: pb.Audit) -> dict[str, errors_by_lens.LensError]:
     return {error.name: error for error in audit.errors}
 
 
@@ -117,11 +117,11 @@ def test_nulls_of_errors_without_bins(world):
         drawn["rms_error"].append(float(pb.rms_calibration_error(y, p)))
     found = {
         error.name: error
-        for error in lens_errors.top_label_errors(evidence(pb.Predictions(world.y, p)))
+        for error in errors_by_lens.top_label_errors(evidence(pb.Predictions(world.y, p)))
     }
     for name, values in drawn.items():
         error = np.std(values) / math.sqrt(40) + np.std(values) / math.sqrt(
-            lens_errors.FEWER_RESAMPLES
+            errors_by_lens.FEWER_RESAMPLES
         )
         assert abs(found[name].null_mean - np.mean(values)) < 4 * error, name
 
@@ -129,9 +129,9 @@ def test_nulls_of_errors_without_bins(world):
 def test_the_full_error_of_a_sample_is_close_to_that_of_all_rows(monkeypatch):
     world = pb.simulate.gaussian_posteriors(6000, 3, variance=0.5, seed=0)
     order = np.argsort(world.y, kind="stable")
-    whole = lens_errors.full_error(evidence(pb.Predictions(world.y[order], world.mcs[order])))
-    monkeypatch.setattr(lens_errors, "FULL_ROWS", 3000)
-    part = lens_errors.full_error(evidence(pb.Predictions(world.y[order], world.mcs[order])))
+    whole = errors_by_lens.full_error(evidence(pb.Predictions(world.y[order], world.mcs[order])))
+    monkeypatch.setattr(errors_by_lens, "FULL_ROWS", 3000)
+    part = errors_by_lens.full_error(evidence(pb.Predictions(world.y[order], world.mcs[order])))
     assert part.estimate.n == 3000
     assert part.estimate.definition.endswith("on a sample of 3,000 rows")
     # the first half of the rows would be off by 0.12
@@ -154,7 +154,7 @@ def test_few_calibrated_models_are_rejected():
     for seed in range(20):
         world = pb.simulate.gaussian_posteriors(600, 3, variance=0.5, seed=seed)
         sums = evidence(pb.Predictions(world.y, world.cal))
-        for error in (*lens_errors.top_label_errors(sums), lens_errors.class_errors(sums)[0]):
+        for error in (*errors_by_lens.top_label_errors(sums), errors_by_lens.class_errors(sums)[0]):
             alarms[error.name] += error.p_value < 0.05
     # 20 draws at 5%: more than 6 alarms have probability 3e-5.
     assert max(alarms.values()) <= 6
@@ -173,11 +173,11 @@ def near_certain(seed, classes=10, margin=15.0, rows=900):
 
 def binned_errors(rows):
     sums = evidence(rows)
-    classwise, classes = lens_errors.class_errors(sums)
-    top = lens_errors.binned_error("ece", FineGrid.of_event(sums.top), lens_errors.WIDTH, "")
+    classwise, classes = errors_by_lens.class_errors(sums)
+    top = errors_by_lens.binned_error("ece", FineGrid.of_event(sums.top), errors_by_lens.WIDTH, "")
     return {
         error.name: error.p_value
-        for error in (top, classwise, *lens_errors.rank_errors(sums), *classes)
+        for error in (top, classwise, *errors_by_lens.rank_errors(sums), *classes)
     }
 
 
@@ -232,12 +232,12 @@ def test_labels_of_all_classes_are_simulated_jointly(classes, margin, monkeypatc
     """The null agrees with labels simulated row by row, and roughly so if only sums are known."""
     y, p = near_certain(1, classes, margin)
     exact = pb.calibration_test(y, p, lens=pb.Classwise(), resamples=999)
-    joint = lens_errors.class_errors(evidence(pb.Predictions(y, p)))[0]
+    joint = errors_by_lens.class_errors(evidence(pb.Predictions(y, p)))[0]
     assert joint.null_mean == pytest.approx(exact.null_mean, rel=0.05)
     assert joint.null_high == pytest.approx(exact.null_high, rel=0.15)
     assert joint.p_value == pytest.approx(exact.p_value, abs=0.1)
-    monkeypatch.setattr(lens_errors, "SURPRISES", 0)
-    apart = lens_errors.class_errors(evidence(pb.Predictions(y, p)))[0]
+    monkeypatch.setattr(errors_by_lens, "SURPRISES", 0)
+    apart = errors_by_lens.class_errors(evidence(pb.Predictions(y, p)))[0]
     assert apart.null_mean == pytest.approx(exact.null_mean, rel=0.1)
     assert apart.p_value == pytest.approx(exact.p_value, abs=0.2)
 
@@ -318,7 +318,7 @@ def test_the_cost_does_not_grow_with_the_rows():
     world = pb.simulate.gaussian_posteriors(20_000, 2, seed=0)
     small = evidence(pb.Predictions(world.y, world.mcs))
     large = evidence(pb.Predictions(np.tile(world.y, 20), np.tile(world.mcs, (20, 1))))
-    mine, theirs = (lens_errors.top_label_errors(one) for one in (large, small))
+    mine, theirs = (errors_by_lens.top_label_errors(one) for one in (large, small))
     for one, other in zip(mine[:4], theirs[:4], strict=True):
         assert float(one.estimate) == pytest.approx(float(other.estimate), rel=0.01)
     assert mine[0].null_mean == pytest.approx(theirs[0].null_mean / math.sqrt(20), rel=0.1)
@@ -379,7 +379,7 @@ def test_calibrated_classes_are_not_rejected(n, classes, worlds):
     alarms = 0
     for seed in range(worlds):
         y, p = calibrated_classes(n, classes, seed)
-        _, errors = lens_errors.class_errors(evidence(pb.Predictions(y, p)))
+        _, errors = errors_by_lens.class_errors(evidence(pb.Predictions(y, p)))
         alarms += any(error.miscalibrated for error in errors)
     assert alarms <= 2
 
@@ -391,7 +391,7 @@ def test_one_miscalibrated_class_is_detected_among_many():
         stated = p.copy()
         stated[:, 4] = np.minimum(0.9, stated[:, 4] + 0.05)  # 50 rows that are not there
         stated /= stated.sum(axis=1, keepdims=True)
-        _, errors = lens_errors.class_errors(evidence(pb.Predictions(y, stated)))
+        _, errors = errors_by_lens.class_errors(evidence(pb.Predictions(y, stated)))
         wrong = [error.name for error in errors if error.miscalibrated]
         assert set(wrong) <= {"class_ece.4"}
         seen += bool(wrong)
@@ -403,7 +403,7 @@ def test_no_cap_on_the_number_of_miscalibrated_classes():
     resamples can show."""
     y, p = calibrated_classes(4000, 12, 1)
     sure = p**2 / (p**2).sum(axis=1, keepdims=True)
-    _, errors = lens_errors.class_errors(evidence(pb.Predictions(y, sure)))
+    _, errors = errors_by_lens.class_errors(evidence(pb.Predictions(y, sure)))
     assert sum(error.miscalibrated for error in errors) == 12
     assert max(error.adjusted for error in errors) < 1e-4
 
@@ -412,7 +412,7 @@ def test_exact_tails_agree_with_simulation():
     y, p = calibrated_classes(500, 5, 3)
     found = evidence(pb.Predictions(y, p))
     for k, sums in enumerate(found.classes):
-        chance = lens_errors.NullModel.of_coarse_grid(lens_errors.FineGrid.of_event(sums))
+        chance = errors_by_lens.NullModel.of_coarse_grid(errors_by_lens.FineGrid.of_event(sums))
         draws = chance.errors(20_000, k)
         for share in (0.5, 0.9, 0.99):
             value = np.quantile(draws, share)
@@ -477,7 +477,9 @@ def test_tables_and_findings_of_groups_share_one_decision():
 def test_a_class_without_rows_is_not_the_worst():
     y, p = calibrated_classes(400, 3, 0)
     absent = np.column_stack([p * 0.9, np.full(400, 0.1)])
-    _, errors = lens_errors.class_errors(evidence(pb.Predictions(y, absent, classes=[0, 1, 2, 3])))
+    _, errors = errors_by_lens.class_errors(
+        evidence(pb.Predictions(y, absent, classes=[0, 1, 2, 3]))
+    )
     assert errors[3].excess == max(error.excess for error in errors)
     assert not errors[3].miscalibrated
 

@@ -17,9 +17,9 @@ import numpy as np
 
 from ..calibration.cells import ONE_ROW, Cells
 from ..calibration.dependent_event import DependentEvent
+from ..calibration.error_intervals import dependence
 from ..calibration.errors import calibration_error
 from ..calibration.fine_grid import FineGrid, grid_sums
-from ..calibration.intervals import dependence
 from ..calibration.kernel_regression import kernel_definition, kernel_error
 from ..calibration.null import BinomialNull, classwise_null, least_favourable
 from ..calibration.population import ErrorPart, Population, population_error

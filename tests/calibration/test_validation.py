@@ -1,0 +1,175 @@
+"""The table of clinical and credit validation, and tests of rating grades."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from scipy.stats import beta, binom
+from sklearn.metrics import brier_score_loss, roc_auc_score
+
+import probaudit as pb
+from probaudit.calibration.grades import grade_table, population_stability
+from probaudit.data.populations import crossed, grouping, groupings, ungrouped
+from probaudit.errors import InputError
+
+
+def world(n: int = 2000, seed: int = 0):
+    """A risk model that is right for men and too high for women."""
+    rng = np.random.default_rng(seed)
+    sex, z = rng.choice(["f", "m"], n), rng.normal(size=n) - 1.5
+    p, true = 1 / (1 + np.exp(-z)), 1 / (1 + np.exp(-(z - 0.8 * (sex == "f"))))
+    return (rng.random(n) < true).astype(int), p, sex
+
+
+def test_measures_of_all_rows_are_those_of_other_functions():
+    y, p, _ = world()
+    one = pb.validation_table(y, p).overall
+    assert one.auc == pytest.approx(roc_auc_score(y, p))
+    assert one.brier == pytest.approx(brier_score_loss(y, p))
+    assert one.brier == pytest.approx(pb.brier_score(y, p) / 2)
+    assert one.brier_skill == pytest.approx(1 - pb.brier_score(y, p, normalize=True))
+    assert one.observed_expected == pytest.approx(y.sum() / p.sum())
+    line, indices = pb.calibration_line(y, p), pb.calibration_indices(y, p)
+    assert (one.slope, one.intercept) == (line.slope, line.intercept)
+    assert (one.ici, one.emax) == (indices.ici, indices.emax)
+    for name, estimate in one.estimates():
+        assert estimate.low <= estimate <= estimate.high, name
+
+
+def test_groups_say_in_which_direction_the_risk_errs():
+    y, p, sex = world()
+    women, men = pb.validation_table(y, p, groups=sex).groups
+    assert (women.value, women.verdict, men.verdict) == ("f", "risk too high", "")
+    inside = sex == "f"
+    assert women.rows == inside.sum()
+    assert women.observed == pytest.approx(y[inside].mean())
+    assert women.predicted == pytest.approx(p[inside].mean())
+
+
+def test_several_columns_and_their_combinations():
+    y, p, sex = world(600)
+    age = np.random.default_rng(1).integers(18, 90, 600)
+    table = pb.validation_table(y, p, groups={"sex": sex, "age": age}, cross=True)
+    assert [group.column for group in table.groups][:7] == ["sex"] * 2 + ["age"] * 5
+    assert table.groups[-1].column == "sex x age"
+    assert sum(group.rows for group in table.groups if group.column == "sex x age") == 600
+    assert table.to_frame().shape[0] == len(table) == 18
+    assert "sex = f" in repr(table)
+
+
+def test_predictions_bring_their_columns():
+    y, p, sex = world(300)
+    rows = pb.Predictions(y, p, columns={"sex": sex})
+    assert [group.value for group in pb.validation_table(rows).groups] == ["f", "m"]
+
+
+def test_few_calibrated_groups_are_labelled():
+    """Ten calibrated groups: the chance that Holm's correction labels one is at most 5%."""
+    labelled = 0
+    for seed in range(40):
+        rng = np.random.default_rng(seed)
+        p = rng.beta(1, 5, 1000)
+        table = pb.validation_table(
+            (rng.random(1000) < p).astype(int), p, groups=rng.integers(0, 10, 1000)
+        )
+        labelled += any(group.verdict for group in table.groups)
+    assert labelled <= 6  # P(binomial(40, 0.05) > 6) < 0.004
+
+
+def test_outputs_of_zero_and_one_are_left_out_of_the_line():
+    y, p, _ = world(400)
+    p[:3], p[3] = 0.0, 1.0
+    line = pb.calibration_line(y, p)
+    inside = (p > 0) & (p < 1)
+    assert line.left_out == 4
+    assert line.slope == pytest.approx(float(pb.calibration_line(y[inside], p[inside]).slope))
+    assert "left out" in line.slope.definition
+    assert pb.validation_table(y, p).overall.left_out == 4
+
+
+def test_measures_that_the_rows_do_not_determine_are_unknown():
+    table = pb.validation_table([0, 0, 0], [0.1, 0.5, 0.9])
+    assert np.isnan(table.overall.auc)
+    assert np.isnan(table.overall.slope)
+    assert table.overall.observed_expected == 0
+    assert table.overall.observed_expected.high > 0
+    assert "–" in repr(table)
+
+
+@pytest.mark.parametrize("bad", [[1, 2], {"a": [1, 2, 3]}])
+def test_groups_have_one_value_per_row(bad):
+    with pytest.raises(InputError, match="one value per row"):
+        pb.validation_table([0, 1], [0.2, 0.8], groups={"a": [1, 2, 3]})
+
+
+def test_more_than_two_classes_are_refused():
+    with pytest.raises(InputError, match="two classes"):
+        pb.validation_table([0, 1, 2], np.full((3, 3), 1 / 3))
+
+
+def test_clusters_widen_the_intervals():
+    y, p, _ = world(300)
+    y, p, who = np.repeat(y, 5), np.repeat(p, 5), np.repeat(np.arange(300), 5)
+    alone, together = (
+        pb.validation_table(y, p, **options).overall for options in ({}, {"clusters": who})
+    )
+    for name in ("observed", "observed_expected", "slope", "auc", "brier"):
+        width = [getattr(one, name).high - getattr(one, name).low for one in (alone, together)]
+        assert 1.9 < width[1] / width[0] < 2.6, name
+
+
+def test_numbers_are_cut_into_ranges_and_missing_values_kept_apart():
+    values = np.r_[np.arange(100.0), np.nan]
+    found = grouping("age", values)
+    assert found.cut
+    assert found.values[-1] == "(missing)"
+    assert np.bincount(found.number).tolist() == [20, 20, 20, 20, 20, 1]
+    assert grouping("grade", np.array([10, 9, 2])).values == ("2", "9", "10")
+    many = {"id": np.array([f"row {i}" for i in range(60)]), "two": np.zeros((60, 2))}
+    assert groupings(many) == []
+    assert set(ungrouped(many)) == {"id", "two"}
+    with pytest.raises(InputError, match="must name columns"):
+        groupings({"a": np.arange(2)}, cross=["b", "a"])
+    both = crossed([grouping("a", np.array([0, 0, 1])), grouping("b", np.array(["x", "y", "x"]))])
+    assert both.values == ("0, x", "0, y", "1, x")
+
+
+def test_grades_are_tested_by_binomial_and_beta_tails():
+    rng = np.random.default_rng(0)
+    p = rng.beta(1, 20, 3000)
+    y = (rng.random(3000) < np.minimum(2 * p, 1)).astype(int)  # twice the predicted risk
+    table = grade_table(y, p, scale=[0.02, 0.05])
+    for grade, inside in zip(table, (p < 0.02, (p >= 0.02) & (p < 0.05), p >= 0.05), strict=True):
+        n, k, mean = inside.sum(), y[inside].sum(), p[inside].mean()
+        assert (grade.rows, grade.events) == (n, k)
+        assert grade.predicted == pytest.approx(mean)
+        assert grade.binomial == pytest.approx(binom.sf(k - 1, n, mean))
+        assert grade.too_high == pytest.approx(binom.cdf(k, n, mean))
+        assert grade.jeffreys == pytest.approx(beta.cdf(mean, k + 0.5, n - k + 0.5))
+        assert grade.verdict == "risk too low"
+    assert table.to_frame().shape == (3, 12)
+    same = grade_table(y, p, grades=np.digitize(p, [0.02, 0.05]))
+    assert [grade.rows for grade in same] == [grade.rows for grade in table]
+
+
+def test_grade_tables_refuse_what_they_cannot_use():
+    y, p = [0, 1], [0.2, 0.8]
+    with pytest.raises(InputError, match="either"):
+        grade_table(y, p)
+    with pytest.raises(InputError, match="rising limits"):
+        grade_table(y, p, scale=[0.5, 0.2])
+    with pytest.raises(InputError, match="independent rows"):
+        grade_table(y, p, scale=[0.5], sample_weight=[1, 2])
+
+
+def test_population_stability_by_its_definition():
+    rng = np.random.default_rng(0)
+    one, two = rng.beta(2, 5, 4000), rng.beta(2.5, 5, 3000)
+    limits = np.quantile(one, np.arange(1, 10) / 10)
+    e, a = (
+        np.bincount(np.searchsorted(limits, x, "right"), minlength=10) / len(x) for x in (one, two)
+    )
+    found = population_stability(one, two)
+    assert found == pytest.approx(((a - e) * np.log(a / e)).sum())
+    assert found.low < found < found.high
+    assert population_stability(one, one) == 0
