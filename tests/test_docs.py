@@ -35,12 +35,13 @@ def test_the_table_has_calls():
 
 
 # The tests of states, monitoring and clusters run the examples of their pages.
-@pytest.mark.parametrize("page", ["comparing", "dependent-rows"])
+@pytest.mark.parametrize("page", ["comparing", "dependent-rows", "risk-and-decisions"])
 def test_examples_run(page, capsys):
     blocks = re.findall(r"```python\n(.*?)```", (DOCS / f"{page}.md").read_text(), re.DOTALL)
     assert blocks
+    names: dict[str, object] = {}
     for block in blocks:
-        exec(block, {})
+        exec(block, names)
     promised = re.findall(r'# Prints "(.*?)"', "".join(blocks))
     printed = capsys.readouterr().out
     assert all(text in printed for text in promised)

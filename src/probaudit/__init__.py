@@ -16,6 +16,7 @@ from .calibration.event_measures import (
     cumulative_differences,
 )
 from .calibration.event_tests import hosmer_lemeshow_test, spiegelhalter_test
+from .calibration.grades import GradeTable, grade_table, population_stability
 from .calibration.kernel import kernel_calibration_curve, kernel_calibration_error
 from .calibration.mmce_skce import kernel_calibration_test, maximum_mean_calibration_error
 from .calibration.significance import CalibrationTest, calibration_test
@@ -35,9 +36,19 @@ from .choices.distances import (
     Mahalanobis,
     Squared,
 )
-from .choices.lenses import Binary, Classwise, Full, Groups, Lens, OneVsRest, TopK, TopLabel
+from .choices.lenses import (
+    Binary,
+    Classwise,
+    Cumulative,
+    Full,
+    Groups,
+    Lens,
+    OneVsRest,
+    TopK,
+    TopLabel,
+)
 from .choices.partitions import Column, Each, Edges, EqualMass, EqualWidth, KDTree, Partition, Whole
-from .choices.scores import Brier, Cost, Log, RiskWeighted
+from .choices.scores import Brier, Cost, Log, RankedProbability, RiskWeighted
 from .choices.selections import LabelIs, Mask, OutputIn, PredictedIs, Selection
 from .comparisons.comparison import Comparison, compare
 from .data.predictions import Predictions
@@ -50,9 +61,15 @@ from .grouping.loss import GroupingLoss, GroupingRates, grouping_loss, grouping_
 from .grouping.regions import BalancedStump, KMeansRegions, Regions, StumpRegions, TreeRegions
 from .monitoring.alarm import Alarm
 from .monitoring.monitor import Monitor
+from .scoring.decision_cost import decision_cost, risk_integral
 from .scoring.decision_curve import BestThreshold, DecisionCurve, best_threshold, decision_curve
 from .scoring.divergence import score_divergence
-from .scoring.proper_scores import bayes_risk, brier_score, log_score
+from .scoring.proper_scores import (
+    bayes_risk,
+    brier_score,
+    log_score,
+    ranked_probability_score,
+)
 from .scoring.risk_coverage import RiskCoverage, risk_coverage
 from .scoring.risk_curve import RiskCurve, risk_curve, risk_weighted_score
 from .version import __version__
@@ -75,6 +92,7 @@ __all__ = [
     "Column",
     "Comparison",
     "Cost",
+    "Cumulative",
     "DecisionCurve",
     "Distance",
     "Divergence",
@@ -84,6 +102,7 @@ __all__ = [
     "EqualWidth",
     "Estimate",
     "Full",
+    "GradeTable",
     "GroupingLoss",
     "GroupingRates",
     "Groups",
@@ -104,6 +123,7 @@ __all__ = [
     "Partition",
     "PredictedIs",
     "Predictions",
+    "RankedProbability",
     "Regions",
     "RiskCoverage",
     "RiskCurve",
@@ -132,8 +152,10 @@ __all__ = [
     "calibrators",
     "compare",
     "cumulative_differences",
+    "decision_cost",
     "decision_curve",
     "diagrams",
+    "grade_table",
     "grouping_loss",
     "grouping_rates",
     "hosmer_lemeshow_test",
@@ -145,9 +167,12 @@ __all__ = [
     "maximum_mean_calibration_error",
     "partition_sweep",
     "partitioned_calibration_error",
+    "population_stability",
+    "ranked_probability_score",
     "read",
     "risk_coverage",
     "risk_curve",
+    "risk_integral",
     "risk_weighted_score",
     "rms_calibration_error",
     "scan",
