@@ -147,12 +147,7 @@ def test_other_scores_have_clusters():
         assert found == call()
     with pytest.raises(InputError, match="have no effect on a risk curve"):
         pb.risk_curve(y, p, clusters=clusters)
-    for test in (
-        pb.spiegelhalter_test,
-        pb.hosmer_lemeshow_test,
-        pb.calibration_line,
-        pb.kernel_calibration_test,
-    ):
+    for test in (pb.spiegelhalter_test, pb.hosmer_lemeshow_test, pb.kernel_calibration_test):
         with pytest.raises(InputError, match="independent rows"):
             test(y, p, clusters=clusters)
 
