@@ -626,7 +626,7 @@ def test_outputs_of_minus_infinity_and_certainty():
             [0, 1, 0, 1, 1, 0, 0, 1],
             [0.1, 0.8, 0.7, 0.6, 0.7, 0.4, 0.2, 0.1],
             cv=2,
-            calibrator=IsotonicCalibration(),
+            calibrator=IsotonicCalibration(finite=False),
             interval=interval,
         )
         assert steps.calibrated == np.inf

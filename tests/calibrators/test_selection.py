@@ -234,7 +234,7 @@ def test_infinite_scores_are_shown_and_not_chosen():
     rng = np.random.default_rng(0)
     p = rng.random(60)
     y = (rng.random(60) < p).astype(int)
-    own = {"steps": IsotonicCalibration(), "temperature": TemperatureScaling()}
+    own = {"steps": IsotonicCalibration(finite=False), "temperature": TemperatureScaling()}
     found = select_calibrator(y, p, candidates=own)
     steps = found.candidates[0]
     assert steps.score == np.inf
@@ -247,7 +247,7 @@ def test_infinite_scores_are_shown_and_not_chosen():
     assert np.isfinite(finite.candidates[0].score)
     with pytest.raises(InputError, match=r"`candidates`.*finite"):
         select_calibrator(
-            y, p, candidates={"steps": IsotonicCalibration(), "control": MeanReplacement()}
+            y, p, candidates={"steps": IsotonicCalibration(finite=False), "control": MeanReplacement()}
         )
 
 

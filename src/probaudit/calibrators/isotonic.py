@@ -21,26 +21,28 @@ class IsotonicCalibration(OneVsRestCalibrator):
     Equal outputs are pooled first. The curve is linear between pools and constant beyond the
     outputs of the fit.
 
-    finite : a pool without hits has probability 0, and a new hit there costs an infinite log loss.
-        With `finite`, one more hit and one more miss are counted at the lowest and at the highest
-        output, so that a pool of n misses gets 1 / (n + 2), Laplace's rule, and the curve still
-        does not decrease. Off by default: the curve is then that of other packages, and the status
-        reports such pools.
+    finite : count one more hit and one more miss at the lowest and at the highest output. A pool of
+        n misses there gets 1 / (n + 2), Laplace's rule, the curve still does not decrease, and no
+        new row has an infinite log loss. With `finite=False` the curve is that of scikit-learn and
+        of Ferrer & Ramos 2025: a pool without hits has probability 0, where a new hit costs an
+        infinite log loss. The status reports such pools.
 
-    >>> model = IsotonicCalibration().fit([0.1, 0.2, 0.3, 0.4, 0.5], [0, 1, 0, 1, 1])
-    >>> model.predict_proba([0.2, 0.35, 0.9])[:, 1].round(3)
+    >>> P, y = [0.1, 0.2, 0.3, 0.4, 0.5], [0, 1, 0, 1, 1]
+    >>> IsotonicCalibration().fit(P, y).predict_proba([0.2, 0.35, 0.9])[:, 1].round(3)
+    array([0.5  , 0.625, 0.75 ])
+    >>> IsotonicCalibration(finite=False).fit(P, y).predict_proba([0.2, 0.35, 0.9])[:, 1].round(3)
     array([0.5 , 0.75, 1.  ])
     """
 
     def __init__(
-        self, *, finite: bool = False, from_logits: bool = False, classes: Any = None
+        self, *, finite: bool = True, from_logits: bool = False, classes: Any = None
     ) -> None:
         self.finite = finite
         self.from_logits = from_logits
         self.classes = classes
 
     def words(self) -> str:
-        return "isotonic, kept off 0 and 1" if self.finite else "isotonic regression"
+        return "isotonic regression" if self.finite else "plain isotonic regression"
 
     def _curve(
         self, shown: np.ndarray, hits: np.ndarray, weights: np.ndarray

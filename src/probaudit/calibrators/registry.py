@@ -66,19 +66,27 @@ ENTRIES = (
         (Method("bias_corrected_temperature", default_up_to=ANY),),
     ),
     Entry("BetaCalibration", "beta", (Method("beta", default_up_to=FEW_CLASSES),)),
+    Entry("StructuredVectorScaling", "structured", (Method("structured_vector"),)),
     Entry("VectorScaling", "linear", (Method("vector", default_up_to=FEW_CLASSES),)),
     Entry(
         "IsotonicCalibration",
         "isotonic",
         (
-            # a probability of 0 would make the log loss infinite
-            Method("isotonic", {"finite": True}, default_up_to=SOME_CLASSES),
-            Method("isotonic_plain", default_up_to=SOME_CLASSES, role="comparison"),
+            Method("isotonic", default_up_to=SOME_CLASSES),
+            # its probabilities of 0 make the log loss infinite
+            Method(
+                "isotonic_plain",
+                {"finite": False},
+                default_up_to=SOME_CLASSES,
+                role="comparison",
+            ),
         ),
     ),
+    Entry("VennAbers", "venn_abers", (Method("venn_abers"),)),
     Entry("IRM", "isotonic", (Method("irm"),)),
     Entry("HistogramBinning", "binning", (Method("histogram", default_up_to=SOME_CLASSES),)),
     Entry("BBQ", "binning", (Method("bbq"),)),
+    Entry("StructuredMatrixScaling", "structured", (Method("structured_matrix"),)),
     Entry("DirichletCalibration", "dirichlet", (Method("dirichlet", default_up_to=FEW_CLASSES),)),
     Entry("MatrixScaling", "linear", (Method("matrix"),)),
     Entry("GaussianProcessCalibration", "gaussian_process", (Method("gaussian_process"),)),
