@@ -268,9 +268,9 @@ def test_pav_is_the_max_min_formula():
         )
         y[:2] = [0, 1]
         x, expected = slow_isotonic(p, y, w)
-        assert IsotonicCalibration(finite=False).fit(p, y, w).predict_proba(x)[:, 1] == pytest.approx(
-            expected, abs=1e-12
-        )
+        assert IsotonicCalibration(finite=False).fit(p, y, w).predict_proba(x)[
+            :, 1
+        ] == pytest.approx(expected, abs=1e-12)
 
 
 def test_isotonic_like_scikit_learn():
@@ -329,8 +329,12 @@ def test_isotonic_finite():
 def test_a_row_without_any_hits_is_kept():
     """Each class's curve is 0 at low outputs, and this row has only low ones."""
     P = np.array([[0.8, 0.1, 0.1], [0.1, 0.8, 0.1], [0.1, 0.1, 0.8], [0.4, 0.3, 0.3]])
-    fit = IsotonicCalibration(finite=False).fit(np.repeat(P[:3], 5, axis=0), np.repeat([0, 1, 2], 5))
-    low = IsotonicCalibration(finite=False).fit(np.vstack([P[:3], [[0.5, 0.25, 0.25]]]), [0, 1, 2, 1])
+    fit = IsotonicCalibration(finite=False).fit(
+        np.repeat(P[:3], 5, axis=0), np.repeat([0, 1, 2], 5)
+    )
+    low = IsotonicCalibration(finite=False).fit(
+        np.vstack([P[:3], [[0.5, 0.25, 0.25]]]), [0, 1, 2, 1]
+    )
     assert fit.predict_proba([[1 / 3, 1 / 3, 1 / 3]])[0] == pytest.approx([1 / 3] * 3)
     assert np.isfinite(low.predict_proba([[0.1, 0.1, 0.8]])).all()
     only_low = HistogramBinning(bins=2).fit(np.repeat(P[:3], 5, axis=0), np.repeat([0, 1, 2], 5))

@@ -434,7 +434,9 @@ def test_a_calibrator_knows_its_own_change():
 def test_refusals(tmp_path):
     z, y = world(300, 3)
     fit = calibrators.TemperatureScaling(from_logits=True).fit(z, y)
-    with pytest.raises(InputError, match=r"`calibrator`: must be fitted .*\(found: TemperatureScaling\)"):
+    with pytest.raises(
+        InputError, match=r"`calibrator`: must be fitted .*\(found: TemperatureScaling\)"
+    ):
         to_onnx(calibrators.TemperatureScaling())
     with pytest.raises(
         InputError,

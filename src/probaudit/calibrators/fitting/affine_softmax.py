@@ -47,6 +47,8 @@ def fit_affine_map(
     seen: np.ndarray,
     ridge: Ridge,
     start: np.ndarray,
+    *,
+    first_steps: int = FIRST_STEPS,
 ) -> AffineMap:
     """The minimum of the mean log loss of softmax(W x + b) plus a penalty, which is convex.
 
@@ -54,8 +56,8 @@ def fit_affine_map(
         softmax is taken. start : the map that the search starts from, [free, S + 1]. With fewer
         rows than classes, the scores of the last classes are 0.
 
-    L-BFGS; up to 20 classes, Newton steps with all second derivatives follow after 100 steps. (With
-    extreme logits L-BFGS alone may need thousands.)
+    L-BFGS; up to 20 classes, Newton steps with all second derivatives follow after `first_steps`.
+    (With extreme logits L-BFGS alone may need thousands.)
     """
     free, size = start.shape[0], len(seen)
     costs, centre = ridge.costs[:free], ridge.centre[:free]
@@ -71,7 +73,7 @@ def fit_affine_map(
         return float(loss + (weighted * gap).sum()), (slope + 2 * weighted @ to_plain.T).ravel()
 
     first = np.linalg.solve(to_plain.T, start.T).T
-    steps = FIRST_STEPS if size <= MOST_NEWTON else STEPS
+    steps = first_steps if size <= MOST_NEWTON else STEPS
     options = {"maxiter": steps, "maxfun": 2 * steps, "maxcor": 20, "ftol": 1e-13, "gtol": 1e-8}
     products = min(rows.n, rows_per_block(rows.classes)) * (size + 1) * size
     with threadpool_limits(1 if products < SMALL_PRODUCT else None, user_api="blas"):
