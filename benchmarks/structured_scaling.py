@@ -26,8 +26,8 @@ from probaudit.data.predictions import Predictions
 
 FOLDS = 5
 STRUCTURED = ("structured_vector", "structured_matrix")
-# K^2 parameters and hardly any penalty: minutes for a hundred classes
-SLOW, MOST_CLASSES = ("matrix",), 20
+# K^2 parameters and a weak penalty: minutes for a hundred classes
+SLOW, MOST_CLASSES = ("matrix", "dirichlet"), 20
 
 
 def predictions(path: Path) -> Predictions:

@@ -326,6 +326,30 @@ def test_isotonic_finite():
     assert finite.fit_report_.status == "solved exactly"
 
 
+def test_isotonic_centred():
+    """Knots at the weighted mean output of each pool, linear between them, constant outside."""
+    p, y, w = np.arange(1, 8) / 10, [0, 1, 0, 0, 1, 0, 1], [1.0, 2.0, 1.0, 1.0, 1.0, 1.0, 1.0]
+    fit = IsotonicCalibration(finite=False, centred=True).fit(p, y, w)
+    # pools {1}, {2, 3, 4}, {5, 6}, {7}: hits 0, 2 of 4, 1 of 2, 1, so that the middle ones join
+    knots = [0.1, (0.4 + 0.3 + 0.4 + 0.5 + 0.6) / 6, 0.7], [0.0, 0.5, 1.0]
+    assert fit.curves_[0] == pytest.approx(np.array(knots))
+    grid = np.linspace(0, 1, 101)
+    assert fit.predict_proba(grid)[:, 1] == pytest.approx(np.interp(grid, *knots))
+
+
+@pytest.mark.parametrize("finite", [False, True])
+def test_isotonic_centred_keeps_the_order_of_rows(finite):
+    rng = np.random.default_rng(0)
+    p = np.sort(rng.random(500))
+    y = (rng.random(500) < p).astype(int)
+    fit = IsotonicCalibration(finite=finite, centred=True).fit(p, y)
+    first, *_, last = fit.curves_[0][0]
+    inside = (p >= first) & (p <= last)
+    assert (np.diff(fit.predict_proba(p)[inside, 1]) > 0).all()
+    steps = IsotonicCalibration(finite=finite).fit(p, y).predict_proba(p)[:, 1]
+    assert len(np.unique(steps)) < 100
+
+
 def test_a_row_without_any_hits_is_kept():
     """Each class's curve is 0 at low outputs, and this row has only low ones."""
     P = np.array([[0.8, 0.1, 0.1], [0.1, 0.8, 0.1], [0.1, 0.1, 0.8], [0.4, 0.3, 0.3]])

@@ -34,6 +34,7 @@ FAMILIES = {
     "beta am": lambda **choices: calibrators.BetaCalibration(parameters="am", **choices),
     "isotonic": calibrators.IsotonicCalibration,
     "isotonic plain": lambda **choices: calibrators.IsotonicCalibration(finite=False, **choices),
+    "isotonic centred": lambda **choices: calibrators.IsotonicCalibration(centred=True, **choices),
     "structured vector": calibrators.StructuredVectorScaling,
     "structured matrix": calibrators.StructuredMatrixScaling,
     "venn abers": calibrators.VennAbers,

@@ -81,6 +81,7 @@ ENTRIES = (
         "isotonic",
         (
             Method("isotonic", default_up_to=SOME_CLASSES),
+            Method("isotonic_centred", {"centred": True}),
             # its probabilities of 0 make the log loss infinite
             Method(
                 "isotonic_plain",
