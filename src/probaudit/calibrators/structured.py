@@ -63,7 +63,8 @@ class StructuredVectorScaling(StructuredScaling):
         + (K / n) (scale_penalty |v|^2 + bias_penalty |b|^2)
 
     for K classes and n rows (the sum of weights). With few rows the result is temperature scaling,
-    with many it is vector scaling. The problem is strictly convex.
+    with many it is vector scaling. The problem is strictly convex. A class without rows is learned
+    as any other: the penalty keeps its bias finite, and it gets a low probability.
 
     This is the default of `SVSCalibrator` in probmetrics 1.3, except that
     - probmetrics rounds x to float32 and stops early, up to 4e-5 above the minimum (measured on the
