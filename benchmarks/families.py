@@ -69,7 +69,7 @@ def run() -> None:
         title = f"{shape[0]:,} x {shape[1]}"
         times = best(
             {
-                "isotonic": lambda p=p, y=y: ours(IsotonicCalibration(), p, y),
+                "isotonic": lambda p=p, y=y: ours(IsotonicCalibration(finite=False), p, y),
                 "scikit-learn": lambda p=p, y=y: one_vs_rest(isotonic, p, y),
             },
             seconds=3,
@@ -93,7 +93,7 @@ def run() -> None:
         if has("netcal") and has("torch"):
             for name, calibrator in (
                 ("BBQ", BBQ(weighting="bic", equal="width")),
-                ("IsotonicRegression", IsotonicCalibration()),
+                ("IsotonicRegression", IsotonicCalibration(finite=False)),
             ):
                 times = best(
                     {

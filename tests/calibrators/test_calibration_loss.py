@@ -388,7 +388,10 @@ def test_a_class_that_a_training_fold_lacks(name):
     found = calibration_loss(y, p, calibrator=calibrator_named(name), interval=None)
     assert np.isfinite(found.posteriors).all()
     assert found.posteriors[0, 4] > 0
-    if name not in ("mean_replacement", "irm", "group_calibration"):  # these know no classes
+    others = {"mean_replacement", "irm", "group_calibration"}  # these know no classes
+    # a penalty bounds the bias of a class without rows, which therefore is learned
+    others |= {"structured_vector", "structured_matrix"}
+    if name not in others:
         assert abs(np.log(found.posteriors[0, 4] / p[0, 4])) < 1.5
     two = np.zeros(50, int)
     two[:2] = 1  # in the same fold for some seeds: the training rows then have one class
@@ -626,7 +629,7 @@ def test_outputs_of_minus_infinity_and_certainty():
             [0, 1, 0, 1, 1, 0, 0, 1],
             [0.1, 0.8, 0.7, 0.6, 0.7, 0.4, 0.2, 0.1],
             cv=2,
-            calibrator=IsotonicCalibration(),
+            calibrator=IsotonicCalibration(finite=False),
             interval=interval,
         )
         assert steps.calibrated == np.inf

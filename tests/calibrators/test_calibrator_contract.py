@@ -44,14 +44,17 @@ REGISTRY: dict[str, list[dict]] = {
     "HistogramBinning": [{}, {"equal": "mass"}],
     "IRM": [{}, {"strict": False}],
     "Identity": [{}],
-    "IsotonicCalibration": [{}, {"finite": True}],
+    "IsotonicCalibration": [{}, {"finite": False}, {"centred": True}],
     "MatrixScaling": [{}, {"l2": 0.1, "penalty": "odir"}],
     "MeanReplacement": [{}],
     "PerGroup": [{}, {"base": PlattScaling()}],
     "PlattScaling": [{}, {"smooth": False}],
     "PriorCorrection": [{}],
+    "StructuredMatrixScaling": [{}],
+    "StructuredVectorScaling": [{}, {"scale_penalty": 0.1, "bias_penalty": 10.0}],
     "TemperatureScaling": [{}],
     "VectorScaling": [{}],
+    "VennAbers": [{}],
 }
 KINDS = {
     f"{name}-{i}": (name, choices)
@@ -66,9 +69,14 @@ COUNT_ROWS = {
     "BBQ-0",
     "BBQ-1",
     "GaussianProcessCalibration-0",
-    "IsotonicCalibration-1",
+    "IsotonicCalibration-0",
+    "IsotonicCalibration-2",
     "PlattScaling-0",
     "PerGroup-1",
+    "StructuredMatrixScaling-0",
+    "StructuredVectorScaling-0",
+    "StructuredVectorScaling-1",
+    "VennAbers-0",
 }
 # Fits that minimise the log score over a family with the identity in it: never worse on their own
 # rows.

@@ -11,10 +11,10 @@ from sklearn.isotonic import IsotonicRegression
 from sklearn.linear_model import LogisticRegression
 from sklearn.utils.estimator_checks import check_estimator
 
-from probaudit.calibrators import dirichlet
 from probaudit.calibrators.beta import BetaCalibration
 from probaudit.calibrators.binning import BBQ, HistogramBinning
 from probaudit.calibrators.dirichlet import DirichletCalibration
+from probaudit.calibrators.fitting import affine_softmax
 from probaudit.calibrators.gaussian_process import GaussianProcessCalibration
 from probaudit.calibrators.isotonic import IRM, IsotonicCalibration
 from probaudit.calibrators.mean_replacement import MeanReplacement
@@ -24,7 +24,7 @@ from tests.conftest import softmax
 
 FAMILIES = {
     "isotonic": IsotonicCalibration,
-    "isotonic finite": lambda **choices: IsotonicCalibration(finite=True, **choices),
+    "isotonic plain": lambda **choices: IsotonicCalibration(finite=False, **choices),
     "irm": IRM,
     "irm loose": lambda **choices: IRM(strict=False, **choices),
     "histogram": HistogramBinning,
@@ -268,15 +268,15 @@ def test_pav_is_the_max_min_formula():
         )
         y[:2] = [0, 1]
         x, expected = slow_isotonic(p, y, w)
-        assert IsotonicCalibration().fit(p, y, w).predict_proba(x)[:, 1] == pytest.approx(
-            expected, abs=1e-12
-        )
+        assert IsotonicCalibration(finite=False).fit(p, y, w).predict_proba(x)[
+            :, 1
+        ] == pytest.approx(expected, abs=1e-12)
 
 
 def test_isotonic_like_scikit_learn():
     z, y = world(3000, 3)
     p, weights = softmax(z), np.random.default_rng(0).random(3000)
-    fit = IsotonicCalibration().fit(p, y, weights)
+    fit = IsotonicCalibration(finite=False).fit(p, y, weights)
     new = softmax(world(500, 3, seed=1)[0])
     q = np.column_stack(
         [
@@ -292,7 +292,7 @@ def test_isotonic_like_scikit_learn():
 def test_isotonic_is_best_of_monotone_curves_for_every_score():
     z, y = world(500, 2)
     p = softmax(z)
-    q = IsotonicCalibration().fit(p, y).predict_proba(p)[:, 1]
+    q = IsotonicCalibration(finite=False).fit(p, y).predict_proba(p)[:, 1]
     others = [p[:, 1] ** power for power in (0.5, 1, 2)] + [
         np.where(p[:, 1] > 0.5, 0.8, 0.3),
         np.full(500, y.mean()),
@@ -307,7 +307,7 @@ def test_isotonic_is_best_of_monotone_curves_for_every_score():
 
 def test_isotonic_between_subnormal_outputs():
     """scikit-learn's slopes overflow here: a rise of 1 over 1e-320."""
-    fit = IsotonicCalibration().fit([0.0, 0.0, 1e-320, 1e-320], [0, 0, 1, 1])
+    fit = IsotonicCalibration(finite=False).fit([0.0, 0.0, 1e-320, 1e-320], [0, 0, 1, 1])
     assert fit.predict_proba([0.0, 5e-321, 1e-320, 0.3])[:, 1] == pytest.approx(
         [0, 0.5, 1, 1], abs=1e-3
     )
@@ -315,7 +315,8 @@ def test_isotonic_between_subnormal_outputs():
 
 def test_isotonic_finite():
     p, y = np.linspace(0.1, 0.9, 9), [0, 0, 0, 0, 1, 0, 1, 1, 1]
-    plain, finite = IsotonicCalibration().fit(p, y), IsotonicCalibration(finite=True).fit(p, y)
+    plain = IsotonicCalibration(finite=False).fit(p, y)
+    finite = IsotonicCalibration().fit(p, y)
     assert plain.predict_proba(p)[0, 1] == 0
     assert "infinite log loss" in plain.fit_report_.status
     q = finite.predict_proba(np.linspace(0, 1, 50))[:, 1]
@@ -325,11 +326,39 @@ def test_isotonic_finite():
     assert finite.fit_report_.status == "solved exactly"
 
 
+def test_isotonic_centred():
+    """Knots at the weighted mean output of each pool, linear between them, constant outside."""
+    p, y, w = np.arange(1, 8) / 10, [0, 1, 0, 0, 1, 0, 1], [1.0, 2.0, 1.0, 1.0, 1.0, 1.0, 1.0]
+    fit = IsotonicCalibration(finite=False, centred=True).fit(p, y, w)
+    # pools {1}, {2, 3, 4}, {5, 6}, {7}: hits 0, 2 of 4, 1 of 2, 1, so that the middle ones join
+    knots = [0.1, (0.4 + 0.3 + 0.4 + 0.5 + 0.6) / 6, 0.7], [0.0, 0.5, 1.0]
+    assert fit.curves_[0] == pytest.approx(np.array(knots))
+    grid = np.linspace(0, 1, 101)
+    assert fit.predict_proba(grid)[:, 1] == pytest.approx(np.interp(grid, *knots))
+
+
+@pytest.mark.parametrize("finite", [False, True])
+def test_isotonic_centred_keeps_the_order_of_rows(finite):
+    rng = np.random.default_rng(0)
+    p = np.sort(rng.random(500))
+    y = (rng.random(500) < p).astype(int)
+    fit = IsotonicCalibration(finite=finite, centred=True).fit(p, y)
+    first, *_, last = fit.curves_[0][0]
+    inside = (p >= first) & (p <= last)
+    assert (np.diff(fit.predict_proba(p)[inside, 1]) > 0).all()
+    steps = IsotonicCalibration(finite=finite).fit(p, y).predict_proba(p)[:, 1]
+    assert len(np.unique(steps)) < 100
+
+
 def test_a_row_without_any_hits_is_kept():
     """Each class's curve is 0 at low outputs, and this row has only low ones."""
     P = np.array([[0.8, 0.1, 0.1], [0.1, 0.8, 0.1], [0.1, 0.1, 0.8], [0.4, 0.3, 0.3]])
-    fit = IsotonicCalibration().fit(np.repeat(P[:3], 5, axis=0), np.repeat([0, 1, 2], 5))
-    low = IsotonicCalibration().fit(np.vstack([P[:3], [[0.5, 0.25, 0.25]]]), [0, 1, 2, 1])
+    fit = IsotonicCalibration(finite=False).fit(
+        np.repeat(P[:3], 5, axis=0), np.repeat([0, 1, 2], 5)
+    )
+    low = IsotonicCalibration(finite=False).fit(
+        np.vstack([P[:3], [[0.5, 0.25, 0.25]]]), [0, 1, 2, 1]
+    )
     assert fit.predict_proba([[1 / 3, 1 / 3, 1 / 3]])[0] == pytest.approx([1 / 3] * 3)
     assert np.isfinite(low.predict_proba([[0.1, 0.1, 0.8]])).all()
     only_low = HistogramBinning(bins=2).fit(np.repeat(P[:3], 5, axis=0), np.repeat([0, 1, 2], 5))
@@ -532,8 +561,8 @@ def test_dirichlet_reaches_its_optimum_with_extreme_logits():
 
 
 def test_dirichlet_warns_if_it_has_not_converged(monkeypatch):
-    monkeypatch.setattr(dirichlet, "MOST_NEWTON", 0)
-    monkeypatch.setattr(dirichlet, "STEPS", 5)
+    monkeypatch.setattr(affine_softmax, "MOST_NEWTON", 0)
+    monkeypatch.setattr(affine_softmax, "STEPS", 5)
     with pytest.warns(UserWarning, match="did not converge in 5 steps"):
         fit = DirichletCalibration(from_logits=True).fit(*extreme_world(200))
     assert not fit.fit_report_.converged

@@ -18,6 +18,8 @@ from probaudit.calibrators import (
     IsotonicCalibration,
     MatrixScaling,
     PlattScaling,
+    StructuredMatrixScaling,
+    StructuredVectorScaling,
     TemperatureScaling,
     VectorScaling,
     load,
@@ -35,6 +37,8 @@ N = 1_500
 PLAIN = [
     VectorScaling(),
     MatrixScaling(),
+    StructuredVectorScaling(),
+    StructuredMatrixScaling(),
     PlattScaling(),
     BetaCalibration(),
     DirichletCalibration(),

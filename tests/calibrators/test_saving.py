@@ -132,7 +132,7 @@ def test_calibrators_inside_calibrators():
         np.random.default_rng(0).normal(size=(200, 2)),
     )
     chain = Chain(
-        [PlattScaling(), Chain([IsotonicCalibration(finite=True)]), PerGroup(VectorScaling())],
+        [PlattScaling(), Chain([IsotonicCalibration(finite=False)]), PerGroup(VectorScaling())],
         from_logits=True,
     )
     by_group = PerGroup(BetaCalibration(), from_logits=True, min_rows=20)

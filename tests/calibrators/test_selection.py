@@ -34,7 +34,8 @@ from probaudit.simulate import gaussian_posteriors
 from tests.calibrators.test_calibration_loss import hidden_groups
 
 DEFAULTS = ["identity", "temperature", "ensemble_temperature", "bias_corrected_temperature"]
-DEFAULTS += ["beta", "vector", "isotonic", "histogram", "dirichlet", "mean_replacement"]
+DEFAULTS += ["beta", "structured_vector", "vector", "isotonic", "histogram"]
+DEFAULTS += ["structured_matrix", "dirichlet", "mean_replacement"]
 FEW = ["identity", "temperature", "vector", "mean_replacement"]
 
 
@@ -179,7 +180,7 @@ def test_table_and_repr(choice):
     assert lines[-2].startswith("temperature: ")
     words = (
         r"temperature removes 6\d\.\d% of the log loss \(95% interval \S+% to \S+%\), corrected"
-        r" for choosing among 9"
+        r" for choosing among 11"
     )
     assert re.match(words, lines[-1])
     assert all(value >= 0 for value in table["seconds"])
@@ -209,7 +210,7 @@ def test_many_classes_leave_out_what_learns_a_curve_for_each():
     rng = np.random.default_rng(0)
     z = rng.normal(size=(300, 30))
     found = select_calibrator(rng.integers(0, 30, 300), z, from_logits=True, cv=2)
-    slow = {"beta", "vector", "dirichlet"}
+    slow = {"beta", "vector", "dirichlet", "structured_matrix"}
     assert {c.name for c in found.candidates} == {*DEFAULTS} - slow
 
 
@@ -233,7 +234,7 @@ def test_infinite_scores_are_shown_and_not_chosen():
     rng = np.random.default_rng(0)
     p = rng.random(60)
     y = (rng.random(60) < p).astype(int)
-    own = {"steps": IsotonicCalibration(), "temperature": TemperatureScaling()}
+    own = {"steps": IsotonicCalibration(finite=False), "temperature": TemperatureScaling()}
     found = select_calibrator(y, p, candidates=own)
     steps = found.candidates[0]
     assert steps.score == np.inf
@@ -246,7 +247,9 @@ def test_infinite_scores_are_shown_and_not_chosen():
     assert np.isfinite(finite.candidates[0].score)
     with pytest.raises(InputError, match=r"`candidates`.*finite"):
         select_calibrator(
-            y, p, candidates={"steps": IsotonicCalibration(), "control": MeanReplacement()}
+            y,
+            p,
+            candidates={"steps": IsotonicCalibration(finite=False), "control": MeanReplacement()},
         )
 
 

@@ -46,7 +46,7 @@ def test_calibrate_then_apply_repairs(file, tmp_path):
     assert "mean_replacement" in result.output
     assert "never chosen" in result.output
     assert "removes" in result.output
-    assert "corrected for choosing among 9 calibrators" in result.output
+    assert "corrected for choosing among 11 calibrators" in result.output
     fresh = frame(1)
     # columns find their classes by name
     shuffled = fresh[["p_cat", "id", "p_ant", "label", "p_bee"]]

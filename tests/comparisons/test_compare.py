@@ -738,7 +738,7 @@ def test_the_pattern_of_paper_5(shared, name):
     repairs = {
         "TS": calibrators.TemperatureScaling(),
         "HB": calibrators.HistogramBinning(),
-        "IR": calibrators.IsotonicCalibration(),
+        "IR": calibrators.IsotonicCalibration(finite=False),
         "MRR": calibrators.MeanReplacement(),
     }
     models = {"raw": p[~fit]} | {

@@ -92,7 +92,7 @@ def as_call(action: Action) -> str:
     """The action as a call in Python.
 
     >>> as_call(Calibrate("isotonic"))
-    'calibrators.IsotonicCalibration(finite=True).fit(y_proba, y_true)'
+    'calibrators.IsotonicCalibration().fit(y_proba, y_true)'
     """
     from ..calibrators.registry import calibrator_named
 

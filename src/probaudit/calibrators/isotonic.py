@@ -23,24 +23,37 @@ class IsotonicCalibration(OneVsRestCalibrator):
     outputs of the fit.
 
     finite : count one more hit and one more miss at the lowest and at the highest output. A pool of
-        n misses then gets 1 / (n + 2) (Laplace's rule of succession), and the curve still does not
-        decrease. Otherwise such a pool has probability 0, a new hit there costs an infinite log
-        loss, and the status says so. Off by default, as in other packages.
+        n misses then gets 1 / (n + 2) (Laplace's rule of succession), the curve still does not
+        decrease, and no new row has an infinite log loss. With `finite=False` the curve is that of
+        scikit-learn and of Ferrer & Ramos 2025: a pool without hits has probability 0, where a new
+        hit costs an infinite log loss. The status reports such pools.
+    centred : one knot for each pool, at the weighted mean of its outputs, instead of one at each
+        end (Oron & Flournoy 2017). The curve then increases strictly between the first and the last
+        knot: it has no steps, and hardly any ties that change the ranking of rows.
 
-    >>> model = IsotonicCalibration().fit([0.1, 0.2, 0.3, 0.4, 0.5], [0, 1, 0, 1, 1])
-    >>> model.predict_proba([0.2, 0.35, 0.9])[:, 1].round(3)
+    >>> P, y = [0.1, 0.2, 0.3, 0.4, 0.5], [0, 1, 0, 1, 1]
+    >>> IsotonicCalibration().fit(P, y).predict_proba([0.2, 0.35, 0.9])[:, 1].round(3)
+    array([0.5  , 0.625, 0.75 ])
+    >>> IsotonicCalibration(finite=False).fit(P, y).predict_proba([0.2, 0.35, 0.9])[:, 1].round(3)
     array([0.5 , 0.75, 1.  ])
     """
 
     def __init__(
-        self, *, finite: bool = False, from_logits: bool = False, classes: Any = None
+        self,
+        *,
+        finite: bool = True,
+        centred: bool = False,
+        from_logits: bool = False,
+        classes: Any = None,
     ) -> None:
         self.finite = finite
+        self.centred = centred
         self.from_logits = from_logits
         self.classes = classes
 
     def words(self) -> str:
-        return "isotonic, kept off 0 and 1" if self.finite else "isotonic regression"
+        kind = "centred isotonic regression" if self.centred else "isotonic regression"
+        return kind if self.finite else f"plain {kind}"
 
     def _curve(
         self, inputs: np.ndarray, hits: np.ndarray, weights: np.ndarray
@@ -48,12 +61,30 @@ class IsotonicCalibration(OneVsRestCalibrator):
         if self.finite:
             inputs = np.append(inputs, [inputs.min(), inputs.max()])
             hits, weights = np.append(hits, [1.0, 1.0]), np.append(weights, [2.0, 2.0])
-        knots = pool_adjacent_violators(*by_output(inputs, hits, weights))
+        rows = by_output(inputs, hits, weights)
+        knots = pool_adjacent_violators(*rows)
+        if self.centred:
+            knots = _centred(knots, rows[0], rows[2])
         certain = knots[1, 0] == 0 or knots[1, -1] == 1
         return knots, CERTAIN if certain else ""
 
     def _apply(self, curve: np.ndarray, inputs: np.ndarray) -> np.ndarray:
         return read_curve(curve, inputs)
+
+
+def _centred(knots: np.ndarray, outputs: np.ndarray, weights: np.ndarray) -> np.ndarray:
+    """The knots of centred isotonic regression, given those at the ends of each pool.
+
+    >>> knots = np.array([[0.1, 0.4, 0.5], [0.2, 0.2, 0.9]])
+    >>> _centred(knots, np.array([0.1, 0.4, 0.5]), np.ones(3))
+    array([[0.25, 0.5 ],
+           [0.2 , 0.9 ]])
+    """
+    first = np.flatnonzero(np.append(True, knots[1, 1:] > knots[1, :-1]))
+    starts, ends = knots[0, first], knots[0, np.append(first[1:], knots.shape[1]) - 1]
+    pool = np.searchsorted(starts, outputs, side="right") - 1
+    centres = np.bincount(pool, weights * outputs) / np.bincount(pool, weights)
+    return np.stack([centres.clip(starts, ends), knots[1, first]])
 
 
 class IRM(Calibrator):

@@ -26,6 +26,8 @@ ANY = math.inf
 # those with a fit for each class for more than SOME_CLASSES.
 FEW_CLASSES = 20
 SOME_CLASSES = 200
+# Structured scaling gains nothing with two classes (benchmarks/structured_scaling.py --two).
+MULTICLASS = 3
 
 
 @dataclass(frozen=True)
@@ -33,13 +35,15 @@ class Method:
     """A calibrator with its options, under the name that `select_calibrator` and `--method` use.
 
     options : keyword arguments of the class. base : the class fitted in each group.
-    default_up_to : the number of classes up to which it is a default candidate; 0 for never.
+    default_from, default_up_to : the numbers of classes for which it is a default candidate; up to
+        0 for never.
     role : only a "candidate" can be chosen. A "comparison" and the "control" are only shown.
     """
 
     name: str
     options: Mapping[str, Any] = field(default_factory=dict)
     base: str | None = None
+    default_from: int = 2
     default_up_to: float = 0
     role: Literal["candidate", "comparison", "control"] = "candidate"
 
@@ -68,19 +72,36 @@ ENTRIES = (
         (Method("bias_corrected_temperature", default_up_to=ANY),),
     ),
     Entry("BetaCalibration", "beta", (Method("beta", default_up_to=FEW_CLASSES),)),
+    Entry(
+        "StructuredVectorScaling",
+        "structured",
+        (Method("structured_vector", default_from=MULTICLASS, default_up_to=SOME_CLASSES),),
+    ),
     Entry("VectorScaling", "linear", (Method("vector", default_up_to=FEW_CLASSES),)),
     Entry(
         "IsotonicCalibration",
         "isotonic",
         (
-            # a probability of 0 would make the log loss infinite
-            Method("isotonic", {"finite": True}, default_up_to=SOME_CLASSES),
-            Method("isotonic_plain", default_up_to=SOME_CLASSES, role="comparison"),
+            Method("isotonic", default_up_to=SOME_CLASSES),
+            Method("isotonic_centred", {"centred": True}),
+            # its probabilities of 0 make the log loss infinite
+            Method(
+                "isotonic_plain",
+                {"finite": False},
+                default_up_to=SOME_CLASSES,
+                role="comparison",
+            ),
         ),
     ),
+    Entry("VennAbers", "venn_abers", (Method("venn_abers"),)),
     Entry("IRM", "isotonic", (Method("irm"),)),
     Entry("HistogramBinning", "binning", (Method("histogram", default_up_to=SOME_CLASSES),)),
     Entry("BBQ", "binning", (Method("bbq"),)),
+    Entry(
+        "StructuredMatrixScaling",
+        "structured",
+        (Method("structured_matrix", default_from=MULTICLASS, default_up_to=FEW_CLASSES),),
+    ),
     Entry("DirichletCalibration", "dirichlet", (Method("dirichlet", default_up_to=FEW_CLASSES),)),
     Entry("MatrixScaling", "linear", (Method("matrix"),)),
     Entry("GaussianProcessCalibration", "gaussian_process", (Method("gaussian_process"),)),

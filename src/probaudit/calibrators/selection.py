@@ -55,7 +55,7 @@ def default_candidates(
     return [
         name
         for name, (entry, method) in METHODS.items()
-        if outputs.n_classes <= method.default_up_to
+        if method.default_from <= outputs.n_classes <= method.default_up_to
         and available[entry.needs]
         and (comparisons or method.role != "comparison")
     ]

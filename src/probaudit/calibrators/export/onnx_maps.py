@@ -20,9 +20,11 @@ from ..identity import Identity
 from ..isotonic import IRM, IsotonicCalibration
 from ..linear import MatrixScaling, PlattScaling, VectorScaling
 from ..mean_replacement import MeanReplacement
-from ..one_vs_rest import OneVsRestCalibrator
+from ..one_vs_rest import CurvesOneVsRest
 from ..priors import PriorCorrection
+from ..structured import StructuredMatrixScaling, StructuredScaling, StructuredVectorScaling
 from ..temperature import BiasCorrectedTemperature, EnsembleTemperature, TemperatureScaling
+from ..venn_abers import VennAbers, points
 from .onnx_graph import Graph, Tensor, expit, log_sum_exp
 
 
@@ -127,6 +129,26 @@ def _(calibrator: MatrixScaling, rows: GraphRows) -> Tensor:
 
 
 @onnx_probabilities.register
+def _(calibrator: StructuredVectorScaling, rows: GraphRows) -> Tensor:
+    return (smoothed_logs(calibrator, rows) * calibrator.scale_ + calibrator.bias_).softmax()
+
+
+@onnx_probabilities.register
+def _(calibrator: StructuredMatrixScaling, rows: GraphRows) -> Tensor:
+    logs = smoothed_logs(calibrator, rows)
+    return (
+        rows.graph.node("MatMul", logs, calibrator.matrix_.T.copy()) + calibrator.bias_
+    ).softmax()
+
+
+def smoothed_logs(calibrator: StructuredScaling, rows: GraphRows) -> Tensor:
+    """The logarithms of tempered probabilities, mixed with the uniform distribution."""
+    probs = (rows.scores * rows.each(1 / calibrator.temperature_)).softmax()
+    probs = probs * rows.each(1 - calibrator.uniform_) + calibrator.uniform_ / rows.n_classes
+    return probs.log() - probs.total().log()
+
+
+@onnx_probabilities.register
 def _(calibrator: DirichletCalibration, rows: GraphRows) -> Tensor:
     seen = calibrator.seen_.astype(np.int64)
     logs = rows.log_probs if len(seen) == rows.n_classes else rows.log_probs.columns(seen)
@@ -192,6 +214,15 @@ def _(calibrator: HistogramBinning | BBQ, rows: GraphRows) -> Tensor:
 @onnx_probabilities.register
 def _(calibrator: IsotonicCalibration, rows: GraphRows) -> Tensor:
     return one_vs_rest(calibrator, rows, lines)
+
+
+@onnx_probabilities.register
+def _(calibrator: VennAbers, rows: GraphRows) -> Tensor:
+    def read(shown: Tensor, curves: list[np.ndarray]) -> Tensor:
+        # the curve of a class without rows has a single step
+        return steps(shown, [curve if len(curve) == 2 else points(curve) for curve in curves])
+
+    return one_vs_rest(calibrator, rows, read)
 
 
 @onnx_probabilities.register
@@ -273,8 +304,8 @@ def _(calibrator: GroupCalibration, rows: GraphRows) -> Tensor:
     return rows.keep_argmax(total) if calibrator.accuracy_preserving else total
 
 
-def one_vs_rest(calibrator: OneVsRestCalibrator, rows: GraphRows, read: Any) -> Tensor:
-    """The map of `OneVsRestCalibrator`: with two classes the second has a curve, otherwise each
+def one_vs_rest(calibrator: CurvesOneVsRest, rows: GraphRows, read: Any) -> Tensor:
+    """The map of `CurvesOneVsRest`: with two classes the second has a curve, otherwise each
     class with rows."""
     if rows.n_classes == 2:
         q = read(rows.probs.columns([1]), calibrator.curves_)
