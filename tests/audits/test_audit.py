@@ -316,7 +316,7 @@ def test_every_function_takes_predictions(world):
         {"from_logits": True},
         {"sample_weight": np.ones(len(world.y))},
     ):
-        with pytest.raises(pb.InputError, match="beside rows"):
+        with pytest.raises(pb.InputError, match="together with Predictions"):
             pb.log_score(rows, **options)
     with pytest.raises(pb.InputError, match="is needed"):
         pb.log_score(world.y)

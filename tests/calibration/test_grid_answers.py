@@ -145,7 +145,7 @@ def test_sums_of_a_state():
 def test_states_that_do_not_fit_are_refused():
     with pytest.raises(pb.InputError, match="weights"):
         EventGrid().update(np.array([0.5]), np.array([1]), np.array([1.0]))
-    with pytest.raises(pb.InputError, match="same cells"):
+    with pytest.raises(pb.InputError, match="as many cells"):
         EventGrid().merge(EventGrid(840))
 
 

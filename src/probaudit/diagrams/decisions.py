@@ -17,6 +17,7 @@ from ..choices.scores import Cost
 from ..data.inputs import RowOptions, documents_row_options, rows_of
 from ..engines.good_rows import GoodRows
 from ..errors import InputError
+from ..scoring.clusters import clusters_unused
 from ..states.summary import Decisions
 from ..text import number, percent, significant, whole_percent
 from .diagram import Diagram
@@ -263,8 +264,7 @@ def decision_regions_diagram(
     if costs is None:
         raise InputError("costs", "must be a matrix [classes, decisions]")
     if options.get("clusters") is not None:
-        rule = "must be omitted: decision regions have no intervals"
-        raise InputError("clusters", rule)
+        raise clusters_unused("decision regions, which have no intervals")
     cost = costs if isinstance(costs, Cost) else Cost(costs)
     predictions = rows_of(y_true, y_proba, **options)
     cost.check_classes(predictions.n_classes)
