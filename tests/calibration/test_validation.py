@@ -9,7 +9,7 @@ from sklearn.metrics import brier_score_loss, roc_auc_score
 
 import probaudit as pb
 from probaudit.calibration.grades import grade_table, population_stability
-from probaudit.data.populations import crossed, grouping, groupings, ungrouped
+from probaudit.data.populations import crossed, group_column, group_columns, ungrouped
 from probaudit.errors import InputError
 
 
@@ -120,17 +120,19 @@ def test_clusters_widen_the_intervals():
 
 def test_numbers_are_cut_into_ranges_and_missing_values_kept_apart():
     values = np.r_[np.arange(100.0), np.nan]
-    found = grouping("age", values)
+    found = group_column("age", values)
     assert found.cut
     assert found.values[-1] == "(missing)"
     assert np.bincount(found.number).tolist() == [20, 20, 20, 20, 20, 1]
-    assert grouping("grade", np.array([10, 9, 2])).values == ("2", "9", "10")
+    assert group_column("grade", np.array([10, 9, 2])).values == ("2", "9", "10")
     many = {"id": np.array([f"row {i}" for i in range(60)]), "two": np.zeros((60, 2))}
-    assert groupings(many) == []
+    assert group_columns(many) == []
     assert set(ungrouped(many)) == {"id", "two"}
     with pytest.raises(InputError, match="must name columns"):
-        groupings({"a": np.arange(2)}, cross=["b", "a"])
-    both = crossed([grouping("a", np.array([0, 0, 1])), grouping("b", np.array(["x", "y", "x"]))])
+        group_columns({"a": np.arange(2)}, cross=["b", "a"])
+    both = crossed(
+        [group_column("a", np.array([0, 0, 1])), group_column("b", np.array(["x", "y", "x"]))]
+    )
     assert both.values == ("0, x", "0, y", "1, x")
 
 

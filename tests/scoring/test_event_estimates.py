@@ -12,7 +12,7 @@ from probaudit.errors import InputError
 from probaudit.scoring.clusters import Clusters
 from probaudit.scoring.decision_curve import decision_curve_of
 from probaudit.scoring.discrimination import auc, auc_influence, average_precision
-from probaudit.scoring.events import Event
+from probaudit.scoring.events import EventTable
 from probaudit.scoring.risk_coverage import risk_coverage_of
 from probaudit.states.events import EventGrid
 
@@ -37,7 +37,7 @@ def test_ranking_measures_are_those_of_scikit_learn(ties, weighted):
     p, y = world(500, 1)
     p = p.round(2) if ties else p
     w = np.random.default_rng(2).random(500) if weighted else None
-    event = Event.of_rows(p, y, w)
+    event = EventTable.of_rows(p, y, w)
     assert float(auc(event)) == pytest.approx(roc_auc_score(y, p, sample_weight=w), abs=1e-14)
     expected = average_precision_score(y, p, sample_weight=w)
     assert float(average_precision(event)) == pytest.approx(expected, abs=1e-14)
@@ -47,7 +47,7 @@ def test_the_order_of_rows_does_not_change_a_bit():
     p, y = world(700, 3)
     w = np.random.default_rng(4).random(700)
     order = np.random.default_rng(5).permutation(700)
-    one, two = Event.of_rows(p, y, w), Event.of_rows(p[order], y[order], w[order])
+    one, two = EventTable.of_rows(p, y, w), EventTable.of_rows(p[order], y[order], w[order])
     for measure in (auc, average_precision):
         assert measure(one) == measure(two)
         assert measure(one).interval == measure(two).interval
@@ -59,7 +59,7 @@ def test_the_variance_of_the_auc_is_that_of_delong():
     a, b = p[y == 1], p[y == 0]
     wins = (a[:, None] > b[None, :]) + 0.5 * (a[:, None] == b[None, :])
     variance = wins.mean(axis=1).var(ddof=1) / len(a) + wins.mean(axis=0).var(ddof=1) / len(b)
-    event = Event.of_rows(p, y)
+    event = EventTable.of_rows(p, y)
     _, influence = auc_influence(event)
     sizes = event.weight.sum(axis=0)
     each = (event.squared * influence**2).sum(axis=0) / event.n**2
@@ -68,23 +68,23 @@ def test_the_variance_of_the_auc_is_that_of_delong():
 
 @pytest.mark.parametrize("measure", [auc, average_precision])
 def test_intervals_cover_the_population(measure):
-    truth = float(measure(Event.of_rows(*world(400_000, 10**6))))
+    truth = float(measure(EventTable.of_rows(*world(400_000, 10**6))))
     held = [
         x.low <= truth <= x.high
-        for x in (measure(Event.of_rows(*world(400, seed))) for seed in range(200))
+        for x in (measure(EventTable.of_rows(*world(400, seed))) for seed in range(200))
     ]
     assert 0.90 <= np.mean(held) <= 0.985  # binomial(200, 0.95) lies there with p > 0.99
 
 
 def test_an_auc_of_one_has_an_interval():
-    event = Event.of_rows(np.array([0.1, 0.2, 0.8, 0.9]), np.array([0, 0, 1, 1]))
+    event = EventTable.of_rows(np.array([0.1, 0.2, 0.8, 0.9]), np.array([0, 0, 1, 1]))
     assert float(auc(event)) == 1
     assert auc(event).low < 0.5
     assert auc(event).high == 1
 
 
 def test_measures_without_an_event_are_unknown():
-    event = Event.of_rows(np.array([0.1, 0.2]), np.array([0, 0]))
+    event = EventTable.of_rows(np.array([0.1, 0.2]), np.array([0, 0]))
     assert np.isnan(auc(event))
     assert np.isnan(average_precision(event))
 
@@ -92,9 +92,9 @@ def test_measures_without_an_event_are_unknown():
 def test_clusters_widen_intervals():
     p, y = world(300, 7)
     p, y, number = np.repeat(p, 4), np.repeat(y, 4), np.repeat(np.arange(300), 4)
-    alone = auc(Event.of_rows(p, y))
-    together = auc(Event.of_rows(p, y, None, Clusters(number, np.full(1200, 1 / 1200))))
-    single = auc(Event.of_rows(p[::4], y[::4]))
+    alone = auc(EventTable.of_rows(p, y))
+    together = auc(EventTable.of_rows(p, y, None, Clusters(number, np.full(1200, 1 / 1200))))
+    single = auc(EventTable.of_rows(p[::4], y[::4]))
     width = [x.high - x.low for x in (alone, together, single)]
     assert width[1] == pytest.approx(width[2], rel=0.03)
     assert width[0] == pytest.approx(width[1] / 2, rel=0.05)
@@ -102,7 +102,7 @@ def test_clusters_widen_intervals():
 
 def test_the_grid_of_a_stream_gives_nearly_the_same():
     p, y = world(20_000, 8)
-    rows, grid = Event.of_rows(p, y), Event.of_sums(EventGrid().update(p, y).finalise())
+    rows, grid = EventTable.of_rows(p, y), EventTable.of_sums(EventGrid().update(p, y).finalise())
     assert auc(grid) == pytest.approx(auc(rows), abs=1e-5)
     assert auc(grid).low == pytest.approx(auc(rows).low, abs=1e-5)
     assert grid.predicted == pytest.approx(rows.predicted, abs=1e-12)
@@ -203,7 +203,7 @@ def test_aurc_tends_to_the_mean_of_selective_risks():
         confidence, right = answers(n, 14)
         order = np.argsort(-confidence)
         discrete = np.mean(np.cumsum(1 - right[order]) / np.arange(1, n + 1))
-        found = risk_coverage_of(Event.of_rows(confidence, right))
+        found = risk_coverage_of(EventTable.of_rows(confidence, right))
         assert float(found.aurc) == pytest.approx(discrete, abs=1 / n)
 
 
@@ -211,7 +211,7 @@ def test_equal_confidences_enter_together():
     confidence = np.array([0.9, 0.7, 0.7, 0.7, 0.6])
     orders = []
     for right in ([1, 0, 1, 1, 0], [1, 1, 1, 0, 0]):
-        event = Event.of_rows(confidence, np.array(right))
+        event = EventTable.of_rows(confidence, np.array(right))
         orders.append(risk_coverage_of(event))
     assert orders[0].aurc == orders[1].aurc
     assert np.array_equal(orders[0].curve.risk, orders[1].curve.risk)
@@ -219,7 +219,7 @@ def test_equal_confidences_enter_together():
 
 def test_perfect_confidence_has_no_excess():
     confidence, right = np.linspace(0.99, 0.5, 200), (np.arange(200) < 150).astype(int)
-    found = risk_coverage_of(Event.of_rows(confidence, right))
+    found = risk_coverage_of(EventTable.of_rows(confidence, right))
     assert float(found.excess_aurc) == pytest.approx(0, abs=1e-3)
     assert float(found.auroc) == 1
     assert float(found.accuracy_at(0.75)) == 1
@@ -227,10 +227,10 @@ def test_perfect_confidence_has_no_excess():
 
 
 def test_intervals_of_risk_coverage_cover_the_population():
-    truth = risk_coverage_of(Event.of_rows(*answers(400_000, 10**6)))
+    truth = risk_coverage_of(EventTable.of_rows(*answers(400_000, 10**6)))
     held = np.zeros(3)
     for seed in range(200):
-        found = risk_coverage_of(Event.of_rows(*answers(400, seed)))
+        found = risk_coverage_of(EventTable.of_rows(*answers(400, seed)))
         half, known = found.accuracy_at(0.5), float(truth.accuracy_at(0.5))
         held += [
             found.aurc.low <= truth.aurc <= found.aurc.high,

@@ -18,7 +18,7 @@ from ..data.predictions import Predictions
 from ..errors import InputError
 from ..estimate import Estimate
 from ..scoring.clusters import clusters_unused
-from ..scoring.events import Event
+from ..scoring.events import EventTable
 from ..scoring.intervals import Z95
 from ..states import CELLS
 from .cells import Cells
@@ -146,10 +146,10 @@ def calibration_line(
     >>> line.left_out, line.slope > 1
     (1, True)
     """
-    return line_of(Event.of(rows_of(y_true, y_proba, **options), lens))
+    return line_of(EventTable.of(rows_of(y_true, y_proba, **options), lens))
 
 
-def line_of(event: Event) -> CalibrationLine:
+def line_of(event: EventTable) -> CalibrationLine:
     """The calibration line of an event."""
     inside = (event.p > 0) & (event.p < 1)
     weight = event.weight[inside]

@@ -13,10 +13,10 @@ import numpy as np
 
 from ..data.arrays import as_array, as_numbers
 from ..data.inputs import RowOptions, documents_row_options, rows_of
-from ..data.populations import MOST_NUMBERS, grouping
+from ..data.populations import MOST_NUMBERS, group_column
 from ..errors import InputError
 from ..estimate import Estimate
-from ..scoring.events import Event
+from ..scoring.events import EventTable
 from ..scoring.intervals import Z95, wilson
 from .significance import holm
 
@@ -115,7 +115,7 @@ def grade_table(
             "tests of grades assume independent rows of equal weight",
             way_out=("use `validation_table` with the grades as groups",),
         )
-    event = Event.of(rows)
+    event = EventTable.of(rows)
     members = event.rows
     assert members is not None
     p, happened = event.p[members.place], members.happened
@@ -133,7 +133,7 @@ def _grades_of(
         known, number = np.unique(column.astype(str), return_inverse=True)
         if len(known) > MOST_NUMBERS:  # many numbers would be cut into ranges
             return tuple(known.tolist()), number.reshape(-1)
-        found = grouping("grades", column)
+        found = group_column("grades", column)
         return found.values, found.number
     limits = np.atleast_1d(as_numbers(scale, "scale"))
     if not len(limits) or not (np.diff(limits) > 0).all() or limits[0] <= 0 or limits[-1] >= 1:

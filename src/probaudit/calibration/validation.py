@@ -20,14 +20,14 @@ from ..choices.lenses import Binary, View
 from ..choices.scores import Brier
 from ..data.arrays import as_array, named_columns
 from ..data.inputs import RowOptions, documents_row_options, rows_of
-from ..data.populations import groupings
+from ..data.populations import group_columns
 from ..data.predictions import Predictions
 from ..engines.good_rows import survey
 from ..engines.memory import summary
 from ..errors import InputError
 from ..estimate import Estimate
 from ..scoring.discrimination import auc, average_precision
-from ..scoring.events import Event, bounded_estimate
+from ..scoring.events import EventTable, bounded_estimate
 from ..scoring.expected_scores import estimate_score
 from ..scoring.intervals import wilson
 from ..scoring.proper_scores import clustered_sample
@@ -162,7 +162,7 @@ class ValidationTable:
         one = self.overall
         measures = [[words, _shown(getattr(one, name))] for name, words in NAMES.items()]
         head = f"Probability of {self.event}: {one.rows:,} rows, {one.events:,} events"
-        lines = [head + (f" ({one.verdict})" if one.verdict else ""), *_aligned(measures)]
+        lines = [head + (f" ({one.verdict})" if one.verdict else ""), *_aligned_columns(measures)]
         if self.groups:
             names = ("rows", "events", *(NAMES[name] for name in SHOWN_OF_GROUPS), "")
             rows = [
@@ -175,11 +175,11 @@ class ValidationTable:
                 ]
                 for group in self.groups
             ]
-            lines += ["", *_aligned([["group", *names], *rows])]
+            lines += ["", *_aligned_columns([["group", *names], *rows])]
         return "\n".join(lines)
 
 
-def _aligned(rows: Sequence[Sequence[str]]) -> list[str]:
+def _aligned_columns(rows: Sequence[Sequence[str]]) -> list[str]:
     """Columns of equal width; the first to the left, the others to the right."""
     widths = [max(len(row[k]) for row in rows) for k in range(len(rows[0]))]
     return [
@@ -242,7 +242,7 @@ def validate(
     good = survey(rows).good
     names = [name for name, values in columns.items() if values.ndim == 1]
     found: list[Validation] = []
-    for one in groupings(
+    for one in group_columns(
         {name: columns[name][good] for name in names}, names if cross and len(names) > 1 else ()
     ):
         for number, value in enumerate(one.values):
@@ -260,7 +260,7 @@ def _adjusted(found: Sequence[Validation]) -> tuple[Validation, ...]:
 
 
 def _validation(rows: Predictions, column: str = "", value: str = "") -> Validation:
-    event = Event.of(rows)
+    event = EventTable.of(rows)
     line, indices, brier = _line(event), _indices(rows, event), _brier(rows)
     return Validation(
         column=column,
@@ -287,7 +287,7 @@ def _validation(rows: Predictions, column: str = "", value: str = "") -> Validat
     )
 
 
-def _line(event: Event) -> CalibrationLine:
+def _line(event: EventTable) -> CalibrationLine:
     line: CalibrationLine | None = None
     with contextlib.suppress(InputError):
         line = line_of(event)
@@ -308,7 +308,7 @@ def _line(event: Event) -> CalibrationLine:
     )
 
 
-def _indices(rows: Predictions, event: Event) -> CalibrationIndices:
+def _indices(rows: Predictions, event: EventTable) -> CalibrationIndices:
     members = event.rows
     assert members is not None
     view = View(event.p[members.place], members.happened)
@@ -339,7 +339,7 @@ def _brier(rows: Predictions) -> tuple[Estimate, Estimate]:
     )
 
 
-def _observed(event: Event) -> Estimate:
+def _observed(event: EventTable) -> Estimate:
     happened = np.broadcast_to(np.array([0.0, 1.0]), event.share.shape)
     rows = event.effective_rows / event.widening(happened - event.rate) ** 2
     low, high = wilson(event.rate, rows)
@@ -347,13 +347,13 @@ def _observed(event: Event) -> Estimate:
     return Estimate(event.rate, low=low, high=high, n=event.n, definition=words)
 
 
-def _predicted(event: Event) -> Estimate:
+def _predicted(event: EventTable) -> Estimate:
     centred = np.broadcast_to((event.p - event.predicted)[:, None], event.share.shape)
     words, rows = "mean probability of the event", event.effective_rows
     return bounded_estimate(event, event.predicted, centred, words, rows=rows)
 
 
-def _ratio(event: Event) -> Estimate:
+def _ratio(event: EventTable) -> Estimate:
     """Observed / expected events, O / E. Its interval is Wilson's for the rate, of as many rows as
     make its variance that of the ratio: where predictions explain the outcomes, more than there
     are."""
@@ -374,7 +374,7 @@ def _ratio(event: Event) -> Estimate:
     )
 
 
-def _large_p_value(event: Event) -> float:
+def _large_p_value(event: EventTable) -> float:
     """Two-sided p-value of observed against expected events, by the normal distribution with a
     continuity correction; the variance is that of a calibrated model."""
     residual = np.array([0.0, 1.0]) - event.p[:, None]

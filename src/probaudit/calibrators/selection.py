@@ -196,7 +196,8 @@ def select_calibrator(
     eligible = _eligible(tried, candidates)
     folds = folds_of(outputs, cv, len(predictions), seed, stratify=stratify)
     trials = {
-        name: _trial(calibrator, outputs, folds.numbers, rule) for name, calibrator in tried.items()
+        name: _candidate_scores(calibrator, outputs, folds.numbers, rule)
+        for name, calibrator in tried.items()
     }
     choice = choose_calibrator(
         {name: trial.losses for name, trial in trials.items()},
@@ -286,7 +287,7 @@ def _eligible(candidates: Mapping[str, Calibrator], given: Candidates) -> list[s
 
 
 @dataclass(frozen=True, eq=False)
-class Trial:
+class CandidateScores:
     """Out-of-fold posteriors of a candidate, the loss of each row, and the seconds they took."""
 
     posteriors: np.ndarray
@@ -294,19 +295,21 @@ class Trial:
     seconds: float
 
 
-def _trial(calibrator: Calibrator, outputs: Outputs, folds: np.ndarray, rule: Score) -> Trial:
+def _candidate_scores(
+    calibrator: Calibrator, outputs: Outputs, folds: np.ndarray, rule: Score
+) -> CandidateScores:
     start = time.perf_counter()
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # the scores show whether a fit went wrong
         posteriors = out_of_fold(outputs, folds, calibrator)
     seconds = time.perf_counter() - start
-    return Trial(posteriors, rule.score(posteriors, outputs.codes), seconds)
+    return CandidateScores(posteriors, rule.score(posteriors, outputs.codes), seconds)
 
 
 def _candidate_table(
     outputs: Outputs,
     rule: Score,
-    trials: Mapping[str, Trial],
+    trials: Mapping[str, CandidateScores],
     choice: Choice,
     eligible: Sequence[str],
 ) -> tuple[Candidate, ...]:

@@ -117,7 +117,7 @@ class StructuredVectorScaling(StructuredScaling):
                 total / rows.weight for total in views.sums(partial(_vector_sums, at, dense))
             )
             blocks = ClassBlocks(own + np.array([2 * costs[:K], 0 * costs[:K], 2 * costs[K:]]))
-            curvature = Full(blocks.matrix() - products) if dense else blocks
+            curvature = DenseHessian(blocks.matrix() - products) if dense else blocks
             gradient = first + 2 * costs * at
             return Point(float(value) + float(costs @ at**2), gradient, curvature)
 
@@ -264,7 +264,7 @@ class ClassBlocks:
 
 
 @dataclass(frozen=True)
-class Full:
+class DenseHessian:
     """All second derivatives. The penalty makes them positive definite."""
 
     matrix: np.ndarray

@@ -18,7 +18,7 @@ RANGES = 5
 
 
 @dataclass(frozen=True, eq=False)
-class Grouping:
+class GroupColumn:
     """A column (or several, crossed) as groups of rows.
 
     values : the names of the groups, in order. number : the group of each row.
@@ -34,12 +34,12 @@ class Grouping:
         return np.flatnonzero(self.number == group)
 
 
-def grouping(column: str, values: np.ndarray) -> Grouping:
+def group_column(column: str, values: np.ndarray) -> GroupColumn:
     """The groups of one column.
 
-    >>> grouping("sex", np.array(["f", "m", "f"])).values
+    >>> group_column("sex", np.array(["f", "m", "f"])).values
     ('f', 'm')
-    >>> grouping("age", np.arange(100.0)).values[:2]
+    >>> group_column("age", np.arange(100.0)).values[:2]
     ('0 to 19.8', '19.8 to 39.6')
     """
     if values.ndim != 1:
@@ -52,13 +52,14 @@ def grouping(column: str, values: np.ndarray) -> Grouping:
     order = _natural_order(values, names)
     place = np.empty(len(order), np.int64)
     place[order] = np.arange(len(order))
-    return Grouping(column, tuple(names[order].tolist()), place[number.reshape(-1)])
+    return GroupColumn(column, tuple(names[order].tolist()), place[number.reshape(-1)])
 
 
-def crossed(columns: Sequence[Grouping]) -> Grouping:
+def crossed(columns: Sequence[GroupColumn]) -> GroupColumn:
     """The groups of several columns together: one for each combination that occurs.
 
-    >>> sex, race = grouping("sex", np.array(["f", "m"])), grouping("race", np.array(["a", "b"]))
+    >>> sex = group_column("sex", np.array(["f", "m"]))
+    >>> race = group_column("race", np.array(["a", "b"]))
     >>> crossed([sex, race]).values
     ('f, a', 'm, b')
     """
@@ -71,10 +72,12 @@ def crossed(columns: Sequence[Grouping]) -> Grouping:
         for combination in zip(*(part.tolist() for part in each), strict=True)
     )
     name = " x ".join(one.column for one in columns)
-    return Grouping(name, names, number.reshape(-1), any(one.cut for one in columns))
+    return GroupColumn(name, names, number.reshape(-1), any(one.cut for one in columns))
 
 
-def groupings(columns: Mapping[str, np.ndarray], cross: Sequence[str] = ()) -> list[Grouping]:
+def group_columns(
+    columns: Mapping[str, np.ndarray], cross: Sequence[str] = ()
+) -> list[GroupColumn]:
     """The groups of each column, then those of the crossed columns, if `cross` names any.
 
     Columns with more than 50 groups, or with several values in each row, are left out; see
@@ -83,7 +86,9 @@ def groupings(columns: Mapping[str, np.ndarray], cross: Sequence[str] = ()) -> l
     missing = [name for name in cross if name not in columns]
     if missing:
         raise InputError("groups", f"must name columns: {', '.join(columns)}", repr(missing[0]))
-    single = {name: grouping(name, values) for name, values in columns.items() if values.ndim == 1}
+    single = {
+        name: group_column(name, values) for name, values in columns.items() if values.ndim == 1
+    }
     found = [one for one in single.values() if len(one.values) <= MOST_VALUES]
     return found + ([crossed([single[name] for name in cross])] if len(cross) > 1 else [])
 
@@ -95,7 +100,7 @@ def ungrouped(columns: Mapping[str, np.ndarray]) -> dict[str, str]:
         if values.ndim != 1:
             shape = " x ".join(f"{size:,}" for size in values.shape[1:])
             found[name] = f"has {shape} values in each row"
-        elif (count := len(grouping(name, values).values)) > MOST_VALUES:
+        elif (count := len(group_column(name, values).values)) > MOST_VALUES:
             found[name] = f"has {count:,} values"
     return found
 
@@ -109,7 +114,7 @@ def _natural_order(values: np.ndarray, names: np.ndarray) -> np.ndarray:
     return np.lexsort((np.arange(len(names)), missing))
 
 
-def _ranges(column: str, values: np.ndarray) -> Grouping:
+def _ranges(column: str, values: np.ndarray) -> GroupColumn:
     """Ranges with about equally many rows; rows without a number are a group of their own."""
     numbers = values.astype(np.float64)
     known = np.isfinite(numbers)
@@ -118,4 +123,4 @@ def _ranges(column: str, values: np.ndarray) -> Grouping:
     names = [f"{low:.4g} to {high:.4g}" for low, high in itertools.pairwise(edges.tolist())]
     names = names or [f"{edges[0]:.4g}"]
     number = np.where(known, number, len(names))
-    return Grouping(column, tuple(names if known.all() else [*names, MISSING]), number, cut=True)
+    return GroupColumn(column, tuple(names if known.all() else [*names, MISSING]), number, cut=True)

@@ -14,7 +14,7 @@ from ..data.arrays import as_numbers
 from ..data.inputs import RowOptions, documents_row_options, rows_of
 from ..errors import InputError
 from ..estimate import Estimate
-from .events import Event
+from .events import EventTable
 from .intervals import Z95, wilson
 
 THRESHOLDS = np.linspace(0.01, 0.99, 99)
@@ -41,7 +41,7 @@ class DecisionCurve:
     rate: float
     n: int
     definition: str
-    event: Event = field(repr=False)
+    event: EventTable = field(repr=False)
 
     @property
     def treat_none(self) -> np.ndarray:
@@ -116,10 +116,10 @@ def decision_curve(
     >>> curve.net_benefit.round(4), curve.treat_all
     (array([0.4375, 0.25  ]), array([0.375, 0.   ]))
     """
-    return decision_curve_of(Event.of(rows_of(y_true, y_proba, **options)), thresholds)
+    return decision_curve_of(EventTable.of(rows_of(y_true, y_proba, **options)), thresholds)
 
 
-def decision_curve_of(event: Event, thresholds: Any = None) -> DecisionCurve:
+def decision_curve_of(event: EventTable, thresholds: Any = None) -> DecisionCurve:
     """The decision curve of an event."""
     t = THRESHOLDS if thresholds is None else _checked_thresholds(thresholds)
     odds = t / (1 - t)
@@ -151,14 +151,14 @@ def _checked_thresholds(thresholds: Any) -> np.ndarray:
     return np.asarray(t)
 
 
-def _shares_acted_on(event: Event, values: np.ndarray, thresholds: np.ndarray) -> np.ndarray:
+def _shares_acted_on(event: EventTable, values: np.ndarray, thresholds: np.ndarray) -> np.ndarray:
     """Sums of values [m, 2] over probabilities of each threshold or more, [T, 2]."""
     above = np.vstack([event.at_least(values), np.zeros((1, 2))])
     return np.asarray(above[np.searchsorted(event.p, thresholds, side="left")])
 
 
 def _limits(
-    event: Event, t: np.ndarray, true: np.ndarray, false: np.ndarray
+    event: EventTable, t: np.ndarray, true: np.ndarray, false: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
     """The two shares are correlated: a row cannot be in both."""
     odds, rows = t / (1 - t), _rows_at(event, t)
@@ -176,7 +176,7 @@ def _limits(
     return value - down, value + up
 
 
-def _rows_at(event: Event, t: np.ndarray) -> np.ndarray:
+def _rows_at(event: EventTable, t: np.ndarray) -> np.ndarray:
     """How many independent rows of equal weight say as much at each threshold."""
     rows = np.full(len(t), event.effective_rows)
     if event.rows is None or event.rows.clusters is None:
@@ -253,11 +253,11 @@ def best_threshold(
         raise InputError(
             "costs", "a wrong decision must cost more than the right one", matrix.tolist()
         )
-    event = Event.of(rows_of(y_true, y_proba, **options))
+    event = EventTable.of(rows_of(y_true, y_proba, **options))
     return _least_cost(event, matrix, alarm, miss)
 
 
-def _least_cost(event: Event, matrix: np.ndarray, alarm: float, miss: float) -> BestThreshold:
+def _least_cost(event: EventTable, matrix: np.ndarray, alarm: float, miss: float) -> BestThreshold:
     # Raising the threshold past a probability turns its rows from acted on to not acted on.
     change = np.array([-alarm, miss])
     base = float(event.share.sum(axis=0) @ matrix[:, 1])

@@ -8,17 +8,17 @@ import math
 import numpy as np
 
 from ..estimate import Estimate
-from .events import Event, bounded_estimate
+from .events import EventTable, bounded_estimate
 
 Linearised = tuple[float, np.ndarray]
 
 
-def auc(event: Event) -> Estimate:
+def auc(event: EventTable) -> Estimate:
     """The area under the ROC curve, the c-statistic: how often a row with the event has a higher
     probability than a row without it; ties count half. The interval is DeLong's (DeLong et al.
     1988), on Wilson's scale so that it stays within 0 and 1.
 
-    >>> event = Event.of_rows(np.array([0.1, 0.4, 0.35, 0.8]), np.array([0, 0, 1, 1]))
+    >>> event = EventTable.of_rows(np.array([0.1, 0.4, 0.35, 0.8]), np.array([0, 0, 1, 1]))
     >>> float(auc(event))
     0.75
     """
@@ -30,7 +30,7 @@ def auc(event: Event) -> Estimate:
     return bounded_estimate(event, value, influence, words, rows=rarer)
 
 
-def auc_influence(event: Event) -> Linearised:
+def auc_influence(event: EventTable) -> Linearised:
     """The AUC and its influence function: the placement of a row among those of the other kind."""
     none, some = event.weight.T  # counts are added exactly
     total = event.weight.sum(axis=0)
@@ -45,7 +45,7 @@ def auc_influence(event: Event) -> Linearised:
     return float(value), influence
 
 
-def average_precision(event: Event) -> Estimate:
+def average_precision(event: EventTable) -> Estimate:
     """Average precision: the mean, over rows with the event, of the share of events among all rows
     whose probability is not smaller (as in scikit-learn). The base-rate forecast has the rate of
     the event.
@@ -53,7 +53,7 @@ def average_precision(event: Event) -> Estimate:
     With A(s) = P(Y = 1, S >= s) and B(s) = P(S >= s), AP = E[A(S) / B(S) | Y = 1]; the influence
     function follows by differentiating A, B and P(Y = 1).
 
-    >>> event = Event.of_rows(np.array([0.1, 0.4, 0.35, 0.8]), np.array([0, 0, 1, 1]))
+    >>> event = EventTable.of_rows(np.array([0.1, 0.4, 0.35, 0.8]), np.array([0, 0, 1, 1]))
     >>> round(float(average_precision(event)), 4)
     0.8333
     """

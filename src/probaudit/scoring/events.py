@@ -36,7 +36,7 @@ class EventRows:
 
 
 @dataclass(frozen=True, eq=False)
-class Event:
+class EventTable:
     """Distinct probabilities in rising order, and sums over the rows that have each of them.
 
     p : [m]. weight, squared : [m, 2], sums of weights and of squared weights of the rows in which
@@ -53,7 +53,7 @@ class Event:
     words: str = ""
 
     @classmethod
-    def of(cls, predictions: Predictions, lens: Lens | None = None) -> Event:
+    def of(cls, predictions: Predictions, lens: Lens | None = None) -> EventTable:
         """The event that a lens shows; by default the second of two classes, or whether a given
         confidence was right."""
         if lens is None and predictions.n_classes != 2:
@@ -80,11 +80,11 @@ class Event:
         happened: np.ndarray,
         weights: np.ndarray | None = None,
         clusters: Clusters | None = None,
-    ) -> Event:
+    ) -> EventTable:
         """The order of the rows does not change a bit of the table, as counts are whole numbers and
         weighted rows are added in the order of their weights.
 
-        >>> Event.of_rows(np.array([0.5, 0.2, 0.5]), np.array([1, 0, 0])).weight.tolist()
+        >>> EventTable.of_rows(np.array([0.5, 0.2, 0.5]), np.array([1, 0, 0])).weight.tolist()
         [[1.0, 0.0], [1.0, 1.0]]
         """
         outputs = np.clip(np.asarray(outputs, np.float64), 0.0, 1.0)
@@ -103,7 +103,7 @@ class Event:
         return cls(p, table(weight), table(weight**2), len(outputs), rows, words)
 
     @classmethod
-    def of_sums(cls, sums: EventSums) -> Event:
+    def of_sums(cls, sums: EventSums) -> EventTable:
         """The event as a stream counts it: probabilities in one cell of the grid count as equal."""
         kept = np.flatnonzero(sums.weight > 0)
         weight = np.column_stack([sums.weight - sums.hits, sums.hits])[kept]
@@ -165,7 +165,7 @@ class Event:
 
 
 def bounded_estimate(
-    event: Event, value: float, influence: np.ndarray, words: str, *, rows: float
+    event: EventTable, value: float, influence: np.ndarray, words: str, *, rows: float
 ) -> Estimate:
     """An estimate between 0 and 1 with Wilson's interval of a proportion that has the same standard
     error. `rows` : how many rows count where no row differs from another, as with an AUC of 1."""
@@ -177,7 +177,7 @@ def bounded_estimate(
     return Estimate(value, low=low, high=high, n=event.n, definition=words + event.words)
 
 
-def normal_estimate(event: Event, value: float, influence: np.ndarray, words: str) -> Estimate:
+def normal_estimate(event: EventTable, value: float, influence: np.ndarray, words: str) -> Estimate:
     """An estimate with its linearised interval."""
     half = Z95 * event.standard_error(influence)
     return Estimate(

@@ -13,7 +13,7 @@ from ..data.inputs import RowOptions, documents_row_options, rows_of
 from ..errors import InputError
 from ..estimate import Estimate
 from .discrimination import auc
-from .events import Event, bounded_estimate
+from .events import EventTable, bounded_estimate
 from .intervals import wilson
 
 POINTS = 100  # of the curve
@@ -47,7 +47,7 @@ class RiskCoverage:
     auroc: Estimate
     error_rate: Estimate
     n: int
-    event: Event = field(repr=False)
+    event: EventTable = field(repr=False)
 
     def accuracy_at(self, coverage: float) -> Estimate:
         """The accuracy among the most confident rows.
@@ -100,10 +100,10 @@ def risk_coverage(y_true: Any, y_proba: Any = None, **options: Unpack[RowOptions
     >>> round(float(found.aurc), 4), float(found.error_rate)
     (0.1192, 0.25)
     """
-    return risk_coverage_of(Event.of(rows_of(y_true, y_proba, **options), TopLabel()))
+    return risk_coverage_of(EventTable.of(rows_of(y_true, y_proba, **options), TopLabel()))
 
 
-def risk_coverage_of(event: Event, points: int = POINTS) -> RiskCoverage:
+def risk_coverage_of(event: EventTable, points: int = POINTS) -> RiskCoverage:
     """The curve of an event: whether an answer of given confidence is right."""
     coverage = np.arange(1, points + 1) / points
     risk, low, high = _selective_risk(event, coverage)
@@ -133,7 +133,7 @@ def risk_coverage_of(event: Event, points: int = POINTS) -> RiskCoverage:
     )
 
 
-def _aurc(event: Event) -> tuple[float, np.ndarray]:
+def _aurc(event: EventTable) -> tuple[float, np.ndarray]:
     """The area and its influence function. An error at coverage c adds -log c; among rows of equal
     confidence, which take up the coverages from a to b, the mean of that."""
     wrong, size = event.share[:, 0], event.share.sum(axis=1)
@@ -152,7 +152,7 @@ def _aurc(event: Event) -> tuple[float, np.ndarray]:
 
 
 def _selective_risk(
-    event: Event, coverage: np.ndarray
+    event: EventTable, coverage: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """The error rate at each coverage, and the ends of its 95% intervals.
 
@@ -180,7 +180,7 @@ def _selective_risk(
     return risk, low, high
 
 
-def _cluster_widening(event: Event, coverage: np.ndarray, risk: np.ndarray) -> np.ndarray:
+def _cluster_widening(event: EventTable, coverage: np.ndarray, risk: np.ndarray) -> np.ndarray:
     above = event.at_least(event.share.sum(axis=1))
     found = np.ones(len(coverage))
     step = max(1, len(coverage) // POINTS)  # neighbouring coverages have nearly the same widening
