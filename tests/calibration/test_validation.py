@@ -9,8 +9,10 @@ from sklearn.metrics import brier_score_loss, roc_auc_score
 
 import probaudit as pb
 from probaudit.calibration.grades import grade_table, population_stability
+from probaudit.calibration.validation import _large_p_value
 from probaudit.data.populations import crossed, group_column, group_columns, ungrouped
 from probaudit.errors import InputError
+from probaudit.scoring.events import EventTable
 
 
 def world(n: int = 2000, seed: int = 0):
@@ -63,17 +65,19 @@ def test_predictions_bring_their_columns():
     assert [group.value for group in pb.validation_table(rows).groups] == ["f", "m"]
 
 
-def test_few_calibrated_groups_are_labelled():
-    """Ten calibrated groups: the chance that Holm's correction labels one is at most 5%."""
-    labelled = 0
-    for seed in range(40):
-        rng = np.random.default_rng(seed)
-        p = rng.beta(1, 5, 1000)
-        table = pb.validation_table(
-            (rng.random(1000) < p).astype(int), p, groups=rng.integers(0, 10, 1000)
-        )
-        labelled += any(group.verdict for group in table.groups)
-    assert labelled <= 6  # P(binomial(40, 0.05) > 6) < 0.004
+@pytest.mark.parametrize(("n", "mean"), [(200, 0.002), (500, 0.2)])
+def test_p_values_of_calibrated_groups_are_not_too_small(n, mean):
+    """Also of rare events, where a normal distribution would reject in 8% of tables."""
+    rng, rejected = np.random.default_rng(0), 0
+    for _ in range(2000):
+        p = rng.beta(2, 2 / mean - 2, n)
+        rejected += _large_p_value(EventTable.of_rows(p, rng.random(n) < p)) <= 0.05
+    assert rejected <= 130  # 5% and three standard errors
+
+
+def test_risks_of_zero_with_events_are_too_low():
+    one = pb.validation_table([0, 1, 0, 1], np.zeros(4)).overall
+    assert (one.p_value, one.verdict) == (0, "risk too low")
 
 
 def test_outputs_of_zero_and_one_are_left_out_of_the_line():
@@ -175,3 +179,32 @@ def test_population_stability_by_its_definition():
     assert found == pytest.approx(((a - e) * np.log(a / e)).sum())
     assert found.low < found < found.high
     assert population_stability(one, one) == 0
+
+
+def test_a_constant_output_has_no_slope():
+    line = pb.calibration_line([0, 1, 1], [0.3, 0.3, 0.3])
+    assert np.isnan(line.slope)
+    assert line.offset == pytest.approx(np.log(2) - np.log(0.3 / 0.7))
+
+
+def test_the_scale_of_weights_does_not_change_the_error_of_the_slope():
+    y, p, _ = world(1000)
+    once, twice = (pb.calibration_line(y, p, sample_weight=np.r_[w, np.ones(999)]) for w in (1, 5))
+    assert twice.slope_error == pytest.approx(once.slope_error, rel=0.1)
+
+
+def test_stability_of_grades_and_bad_columns():
+    grades, moved = [1, 2, 2, 3, 3, 3] * 50, [1, 2, 2, 3, 4, 4] * 50
+    as_text = population_stability([str(x) for x in grades], [str(x) for x in moved])
+    assert population_stability(grades, moved) == as_text > 1
+    for bad in ({"bins": 1}, {"bins": [0.5, 0.2]}):
+        with pytest.raises(InputError, match="bins"):
+            population_stability(np.linspace(0, 1, 99), np.linspace(0, 1, 50), **bad)
+    with pytest.raises(InputError, match="finite"):
+        population_stability([0.1, np.nan], [0.1, 0.2])
+
+
+def test_grades_follow_dropped_rows():
+    y, p = np.array([0, 1, 0, 1]), np.array([0.1, np.nan, 0.3, 0.7])
+    table = grade_table(y, p, grades=["a", "a", "b", "b"], on_bad_rows="drop")
+    assert [(grade.name, grade.rows, grade.events) for grade in table] == [("a", 1, 0), ("b", 2, 1)]

@@ -688,3 +688,11 @@ def test_adapt_needs_unknown_priors():
     fit = PriorCorrection(deploy_priors=[0.5, 0.5]).fit([[0.7, 0.3], [0.4, 0.6]], [0, 1])
     with pytest.raises(InputError, match="must be None"):
         fit.adapt([[0.7, 0.3]])
+
+
+def test_finite_isotonic_counts_equal_weights_as_repeats():
+    """Pseudo-rows have weight 1, whatever the weight that all rows share."""
+    p, y = [0.1, 0.2, 0.3, 0.4], [0, 0, 1, 1]
+    once = IsotonicCalibration().fit(p, y, sample_weight=[2] * 4)
+    often = IsotonicCalibration().fit(p * 2, y * 2)
+    assert once.predict_proba([0.0, 1.0]) == pytest.approx(often.predict_proba([0.0, 1.0]))

@@ -270,9 +270,9 @@ NOT_SELECTED = {
     "too short": ([True, False, True], pb.TopLabel(), "one boolean per row"),
     "two dimensions": (np.ones((4, 1), bool), pb.TopLabel(), "one boolean per row"),
     "numbers": ([1, 0, 1, 1], pb.TopLabel(), "one boolean per row"),
-    "nothing left": ([False] * 4, pb.TopLabel(), "no row is left"),
-    "no such label": (pb.LabelIs(7), pb.Full(), "no row is left"),
-    "no such output": (pb.OutputIn(0.9), pb.TopLabel(), "no row is left"),
+    "nothing left": ([False] * 4, pb.TopLabel(), "at least one good row"),
+    "no such label": (pb.LabelIs(7), pb.Full(), "at least one good row"),
+    "no such output": (pb.OutputIn(0.9), pb.TopLabel(), "at least one good row"),
     "output of several": (pb.OutputIn(0.1), pb.Full(), "requires `index`"),
 }
 

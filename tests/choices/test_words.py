@@ -34,6 +34,7 @@ SHOWN = {
     partitions.Whole() * partitions.EqualMass(5): "all rows together within 5 equal-mass bins",
     lenses.TopLabel(): "most probable class",
     lenses.TopK(5): "5 most probable classes",
+    lenses.Cumulative(): "each class or a lower one, against all higher ones",
     lenses.OneVsRest(3): "class in column 3 against all others",
     lenses.TopK(2) | lenses.Binary(): "2 most probable classes, then second class",
     lenses.Groups(((0, 1), (2,))): "groups of classes",

@@ -121,7 +121,7 @@ def test_a_binary_column(tmp_path):
         (["apply", "{tmp}/good.json", "{tmp}/none.csv", "-o", "{tmp}/out.csv"], "`FILE`: "),
         (
             ["apply", "{tmp}/good.json", "{file}", "-o", "{tmp}/out.csv", "--probs", "p_ant,p_bee"],
-            "no column is of cat",
+            "no column for cat",
         ),
         (["apply", "{tmp}/good.json", "{file}", "-o", "{tmp}/none/out.csv"], "folder must exist"),
         (["apply", "{tmp}/good.json", "{file}", "-o", "{tmp}/folder.csv"], "not a folder"),
@@ -131,7 +131,7 @@ def test_a_binary_column(tmp_path):
         ),
         (
             ["apply", "{tmp}/good.json", "{file}", "-o", "{tmp}/out.csv", "--logits", "p_*"],
-            "probabilities are needed",
+            "must be probabilities",
         ),
         (
             ["apply", "{tmp}/good.json", "{file}", "-o", "{tmp}/out.csv", "--probs", "p_*t"],

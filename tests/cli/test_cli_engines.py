@@ -215,7 +215,7 @@ def test_a_comparison_on_a_cluster_at_an_address(two, monkeypatch):
     assert json.loads(found.output) == json.loads(
         run("compare", *two, "--engine", "memory", "--json", "-").output
     )
-    monkeypatch.setattr("probaudit.engines.cluster.ANSWER", 0.5)
+    monkeypatch.setattr("probaudit.engines.cluster.CONNECT_TIMEOUT", 0.5)
     gone = run("compare", *two, "--scheduler", "tcp://127.0.0.1:1", "--engine", "dask")
     assert gone.exit_code == 2
     assert "scheduler" in gone.output

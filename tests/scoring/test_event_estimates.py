@@ -246,3 +246,76 @@ def test_pairs_of_confidence_and_correctness():
     found = pb.risk_coverage(rows)
     assert float(found.error_rate) == pytest.approx(1 - right.mean())
     assert found.to_frame().shape == (100, 4)
+
+
+def test_default_thresholds_are_the_decimals_people_write():
+    curve = pb.decision_curve([1, 0], [0.06, 0.001])
+    assert curve.net_benefit[5] == 0.5
+
+
+def test_never_to_act_is_an_infinite_threshold():
+    found = pb.best_threshold([0, 0, 0], [1.0, 1.0, 1.0], [[0, 1], [1, 0]])
+    assert (float(found.threshold), found.cost) == (np.inf, 0)
+
+
+def test_coverage_is_not_lost_to_rounding():
+    rows = pb.Predictions.from_confidence(
+        np.linspace(0.95, 0.5, 10), np.r_[np.ones(7), np.zeros(3)]
+    )
+    assert pb.risk_coverage(rows).coverage_at(0.3) == 1
+
+
+@pytest.mark.parametrize("lens", [pb.Cumulative(), pb.Classwise(), pb.Full(), pb.TopK(2)])
+def test_a_line_needs_a_single_event(lens):
+    with pytest.raises(InputError, match="single event"):
+        pb.calibration_line([0, 1, 2], np.full((3, 3), 1 / 3), lens=lens)
+
+
+def test_costs_of_given_decisions_by_hand():
+    costs = [[0, 1], [5, 0]]
+    assert pb.decision_cost([1, 0, 1], [1, 1, 0], costs) == pytest.approx(2)
+    named = pb.decision_cost([1, 0, 1], ["b", "b", "a"], costs, names=["a", "b"])
+    assert named == pytest.approx(2)
+    assert pb.decision_cost([1, 0, 1], [1, 1, 0], costs, normalize=True) == pytest.approx(6)
+    for bad, words in (([1, 1, 2], "column numbers"), ([1, 1], "one entry per row")):
+        with pytest.raises(InputError, match=words):
+            pb.decision_cost([1, 0, 1], bad, costs)
+    with pytest.raises(InputError, match="different names"):
+        pb.decision_cost([1, 0, 1], ["a", "a", "a"], costs, names=["a", "a"])
+
+
+def test_risk_integrals_are_known_scores():
+    p, y = world(500, 16, sharper=1.0, spread=0.8)
+    assert pb.risk_integral(y, p) == pytest.approx(pb.log_score(y, p), rel=2e-3)
+    brier = pb.risk_integral(y, p, weight=lambda t: 4 * t * (1 - t), normalize=True)
+    assert brier == pytest.approx(pb.brier_score(y, p, normalize=True), rel=2e-3)
+    q = np.random.default_rng(0).dirichlet([1, 1, 1], 300)
+    zero_one = 1 - np.eye(3)
+    constant = pb.risk_integral(q.argmax(axis=1), q, [zero_one, zero_one])
+    assert constant == pb.bayes_risk(q.argmax(axis=1), q, zero_one)
+    with pytest.raises(InputError, match="more than two classes"):
+        pb.risk_integral(q.argmax(axis=1), q)
+    with pytest.raises(InputError, match="function of t"):
+        pb.risk_integral(y, p, weight=3)
+
+
+def test_the_ranked_probability_score_by_hand():
+    q = np.random.default_rng(1).dirichlet([1, 1, 1, 1], 200)
+    y = np.random.default_rng(2).integers(0, 4, 200)
+    up_to = np.cumsum(q, axis=1)[:, :-1]
+    by_hand = ((up_to - (y[:, None] <= np.arange(3))) ** 2).sum(axis=1).mean()
+    found = pb.ranked_probability_score(y, q)
+    assert found == pytest.approx(by_hand, abs=1e-14)
+    assert found.low < found < found.high <= 3
+    p, events = world(100, 3)
+    assert pb.ranked_probability_score(events, p) == pytest.approx(pb.brier_score(events, p) / 2)
+
+
+def test_cumulative_errors_are_means_over_ordered_events():
+    q = np.random.default_rng(1).dirichlet([1, 1, 1, 1], 400)
+    y = np.random.default_rng(2).integers(0, 4, 400)
+    each = [
+        pb.calibration_error((y <= k).astype(int), q[:, : k + 1].sum(axis=1), lens=pb.Binary())
+        for k in range(3)
+    ]
+    assert pb.calibration_error(y, q, lens=pb.Cumulative()) == pytest.approx(np.mean(each))

@@ -152,54 +152,71 @@ def calibration_line(
 def line_of(event: EventTable) -> CalibrationLine:
     """The calibration line of an event."""
     inside = (event.p > 0) & (event.p < 1)
-    weight = event.weight[inside]
+    weight, p = event.weight[inside], event.p[inside]
     if not len(weight):
         raise InputError("y_proba", "the logistic line requires outputs inside (0, 1)", "none")
     if not (weight.sum(axis=0) > 0).all():
         raise InputError("y_true", "the logistic line requires both outcomes among these outputs")
-    p = event.p[inside]
     z = np.log(p) - np.log1p(-p)
     features = np.repeat(np.stack([np.ones_like(z), z]), 2, axis=1)
     happened = np.tile([0, 1], len(z))
     with ThreadPoolExecutor(2) as pool:  # the kernel releases the GIL
-        both = pool.map(partial(_logistic, features, happened, weight.reshape(-1)), (2, 1))
-    (line, covariance, converged), (offset, variance, offset_converged) = both
-    outside = float(event.weight[~inside].sum() / event.weight.sum())
-    left_out = round(outside * event.n)
+        both = list(pool.map(partial(_logistic, features, happened, weight.reshape(-1)), (2, 1)))
+    line, large = (_LineFit(event, inside, z, *fit) for fit in both)
+    left_out = int(event.count[~inside].sum())
     words = f", {left_out:,} rows with output 0 or 1 left out" if left_out else ""
-
-    def widened(beta: np.ndarray, inverse: np.ndarray, which: int) -> tuple[Estimate, float]:
-        influence = np.zeros_like(event.weight)
-        fitted = 1 / (1 + np.exp(-(beta[0] + beta[1] * z)))
-        pull = inverse[which] @ features[: len(inverse), ::2]
-        influence[inside] = pull[:, None] * (np.array([0.0, 1.0]) - fitted[:, None])
-        error = math.sqrt(max(float(inverse[which, which]), 0.0)) * event.widening(influence)
-        value = float(beta[which])
-        name = "calibration slope" if which else "calibration intercept"
-        name = name if len(inverse) > 1 else "calibration in the large"
-        half = Z95 * error if math.isfinite(error) else math.nan
-        text = name + words + event.words
-        return (
-            Estimate(value, low=value - half, high=value + half, n=event.n, definition=text),
-            error,
-        )
-
-    (slope, slope_error), (intercept, intercept_error), (large, large_error) = (
-        widened(line, covariance, 1),
-        widened(line, covariance, 0),
-        widened(offset, variance, 0),
+    (intercept, intercept_error), (slope, slope_error) = (
+        # a single output has no slope
+        line.coefficient(k, name + words) if len(z) > 1 else line.unknown(name + words)
+        for k, name in enumerate(("calibration intercept", "calibration slope"))
     )
+    offset, offset_error = large.coefficient(0, "calibration in the large" + words)
     return CalibrationLine(
         slope=slope,
         intercept=intercept,
-        offset=large,
+        offset=offset,
         slope_error=slope_error,
         intercept_error=intercept_error,
-        offset_error=large_error,
-        converged=converged and offset_converged,
+        offset_error=offset_error,
+        converged=(line.converged or len(z) == 1) and large.converged,
         left_out=left_out,
         n=event.n,
     )
+
+
+@dataclass(frozen=True, eq=False)
+class _LineFit:
+    """A logistic fit to the rows of an event whose log-odds z are finite: its coefficients, and the
+    inverse Hessian of the free ones."""
+
+    event: EventTable
+    inside: np.ndarray
+    z: np.ndarray
+    beta: np.ndarray
+    inverse: np.ndarray
+    converged: bool
+
+    def coefficient(self, which: int, words: str) -> tuple[Estimate, float]:
+        """A coefficient with its 95% interval, and its standard error: that of maximum likelihood,
+        or of the sandwich for weighted rows (Huber 1967); widened for clusters."""
+        event, value = self.event, float(self.beta[which])
+        influence = np.zeros_like(event.weight)
+        with np.errstate(over="ignore"):
+            fitted = 1 / (1 + np.exp(-(self.beta[0] + self.beta[1] * self.z)))
+        pull = self.inverse[which] @ np.stack([np.ones_like(self.z), self.z])[: len(self.inverse)]
+        influence[self.inside] = pull[:, None] * (np.array([0.0, 1.0]) - fitted[:, None])
+        variance = float(self.inverse[which, which])
+        if event.weighted:
+            variance = float((event.squared * influence**2).sum())
+        error = math.sqrt(max(variance, 0.0)) * event.widening(influence)
+        half = Z95 * error if math.isfinite(error) else math.nan
+        words += event.words
+        return Estimate(
+            value, low=value - half, high=value + half, n=event.n, definition=words
+        ), error
+
+    def unknown(self, words: str) -> tuple[Estimate, float]:
+        return Estimate(math.nan, n=self.event.n, definition=words + self.event.words), math.nan
 
 
 def _logistic(
@@ -286,6 +303,8 @@ def indices_of(
     event: DependentEvent | None = None,
 ) -> CalibrationIndices:
     """The indices of an event on its grid; `event` : the rows, if they are in clusters."""
+    if not 0 < bandwidth < math.inf:
+        raise InputError("bandwidth", "must be positive and finite", bandwidth)
     fine = grid.coarse(int(min(CELLS, CELLS_PER_WIDTH / bandwidth)))
     words = f"|E[y | p] - p|, Gaussian kernel of width {bandwidth:g}, mirrored"
     n, found = int(grid.rows.sum()), {}
@@ -329,7 +348,8 @@ def _smooth_curve(values: np.ndarray, bandwidth: float) -> np.ndarray:
     """Values [..., G] smoothed by a mirrored Gaussian kernel."""
     if values.shape[-1] > INTERVAL_CELLS:
         return smoothed(values, "gaussian", bandwidth, reflect=True)
-    return np.asarray(values @ _smoother(values.shape[-1], bandwidth))
+    # not by BLAS, whose threads cost more than such small products
+    return np.einsum("...i,ij->...j", values, _smoother(values.shape[-1], bandwidth))
 
 
 @lru_cache(8)

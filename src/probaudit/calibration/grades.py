@@ -119,29 +119,37 @@ def grade_table(
     members = event.rows
     assert members is not None
     p, happened = event.p[members.place], members.happened
-    names, number = _grades_of(p, grades, scale, len(rows))
+    names, number = _grades_of(p, grades, scale, len(rows), members.number)
     return GradeTable(_tested(names, number, p, happened))
 
 
 def _grades_of(
-    p: np.ndarray, grades: Any, scale: Any, rows: int
+    p: np.ndarray, grades: Any, scale: Any, total: int, places: np.ndarray
 ) -> tuple[tuple[str, ...], np.ndarray]:
     if scale is None:
         column = as_array(grades, "grades")
-        if len(column) != rows or len(p) != rows:
-            raise InputError("grades", f"must have one value for each of {len(p):,} rows", rows)
-        known, number = np.unique(column.astype(str), return_inverse=True)
-        if len(known) > MOST_NUMBERS:  # many numbers would be cut into ranges
-            return tuple(known.tolist()), number.reshape(-1)
-        found = group_column("grades", column)
+        if column.shape != (total,):
+            raise InputError(
+                "grades", f"must have one value per row ({total:,})", f"has shape {column.shape}"
+            )
+        found = group_column("grades", column[places], cut=False)
         return found.values, found.number
-    limits = np.atleast_1d(as_numbers(scale, "scale"))
-    if not len(limits) or not (np.diff(limits) > 0).all() or limits[0] <= 0 or limits[-1] >= 1:
-        raise InputError("scale", "must be rising limits inside (0, 1)", limits.tolist())
+    limits = _rising(scale, "scale")
+    if limits[0] <= 0 or limits[-1] >= 1:
+        raise InputError("scale", "must lie inside (0, 1)", limits.tolist())
     text = [f"{limit:g}" for limit in limits.tolist()]
     between = [f"{low} to {high}" for low, high in itertools.pairwise(text)]
     names = (f"below {text[0]}", *between, f"{text[-1]} and above")
     return names, np.searchsorted(limits, p, side="right")
+
+
+def _rising(limits: Any, argument: str) -> np.ndarray:
+    values = np.atleast_1d(as_numbers(limits, argument))
+    if values.ndim != 1 or not len(values):
+        raise InputError(argument, "must be a list of limits", f"has shape {values.shape}")
+    if not np.isfinite(values).all() or not (np.diff(values) > 0).all():
+        raise InputError(argument, "must be finite, rising limits", values.tolist())
+    return np.asarray(values)
 
 
 def _tested(
@@ -177,36 +185,22 @@ def _tested(
     )
 
 
-def population_stability(expected: Any, actual: Any, *, bins: int | Any = 10) -> Estimate:
-    """The population stability index between two samples of probabilities (or of grades): the sum
-    over bins of (a - e) log(a / e), a and e the shares of rows. It is the Jeffreys divergence of
-    the two histograms.
+def population_stability(expected: Any, actual: Any, *, bins: Any = None) -> Estimate:
+    """The population stability index between two samples of probabilities or grades: the sum over
+    bins of (a - e) log(a / e), where a and e are the shares of rows. It is the Jeffreys divergence
+    of the two histograms.
 
-    bins : so many bins with equally many expected rows, or their limits. Grades given as text are
-        their own bins.
+    bins : the number of bins with equally many expected rows, or their limits; 10 by default. Text,
+        and numbers with at most 20 different values, are their own bins, and take none.
 
     Shares below 0.01% count as that, so that an empty bin does not make the index infinite. Rules
-    of thumb call 0.1 to 0.25 a small and more a large shift; they ignore the number of rows, so the
-    interval matters: it comes from the delta method.
+    of thumb call 0.1 to 0.25 a small shift and more a large one, whatever the number of rows. The
+    interval (delta method, centred at the index minus its bias) tells whether the rows show one.
 
     >>> population_stability(["a", "a", "b", "b"], ["a", "a", "b", "b"]).value
     0.0
     """
-    first, second = as_array(expected, "expected"), as_array(actual, "actual")
-    if not len(first) or not len(second):
-        raise InputError("actual" if len(first) else "expected", "must have rows")
-    if first.dtype.kind in "OUSTb":
-        names = np.unique(np.concatenate([first.astype(str), second.astype(str)]))
-        counts = [
-            np.bincount(np.searchsorted(names, x.astype(str)), minlength=len(names))
-            for x in (first, second)
-        ]
-    else:
-        limits = _limits(as_numbers(first, "expected"), bins)
-        counts = [
-            np.bincount(np.searchsorted(limits, x, side="right"), minlength=len(limits) + 1)
-            for x in (as_numbers(first, "expected"), as_numbers(second, "actual"))
-        ]
+    counts = _histograms(_column(expected, "expected"), _column(actual, "actual"), bins)
     e, a = (np.maximum(count / count.sum(), LEAST_SHARE) for count in counts)
     value = math.fsum((a - e) * np.log(a / e))
     slopes = (1 - a / e - np.log(a / e), np.log(a / e) + 1 - e / a)
@@ -214,18 +208,46 @@ def population_stability(expected: Any, actual: Any, *, bins: int | Any = 10) ->
         (float((x * slope**2).sum()) - float((x * slope).sum()) ** 2) / count.sum()
         for x, slope, count in zip((e, a), slopes, counts, strict=True)
     )
+    bias = (len(e) - 1) * sum(1 / count.sum() for count in counts)
     half = Z95 * math.sqrt(max(variance, 0.0))
-    words = f"population stability index, {len(e)} bins"
-    n = int(counts[0].sum() + counts[1].sum())
-    return Estimate(value, low=max(value - half, 0.0), high=value + half, n=n, definition=words)
+    return Estimate(
+        value,
+        low=min(value, max(value - bias - half, 0.0)),
+        high=max(value, value - bias + half),
+        n=int(counts[0].sum() + counts[1].sum()),
+        definition=f"population stability index, {len(e)} bins",
+    )
 
 
-def _limits(expected: np.ndarray, bins: int | Any) -> np.ndarray:
-    if isinstance(bins, (int, np.integer)):
-        if bins < 2:
+def _column(values: Any, argument: str) -> np.ndarray:
+    column = as_array(values, argument)
+    if column.ndim != 1 or not len(column):
+        raise InputError(argument, "must be one column with rows", f"has shape {column.shape}")
+    if column.dtype.kind == "f" and not np.isfinite(column).all():
+        row = int(np.flatnonzero(~np.isfinite(column))[0])
+        raise InputError(argument, "must be finite", column[row], row=row)
+    return column
+
+
+def _histograms(first: np.ndarray, second: np.ndarray, bins: Any) -> list[np.ndarray]:
+    both = (first, second)
+    text = any(x.dtype.kind not in "fiu" for x in both)
+    if text or (bins is None and len(np.unique(np.concatenate(both))) <= MOST_NUMBERS):
+        if bins is not None:
+            raise InputError("bins", "must be omitted for text, whose values are the bins", bins)
+        names = np.unique(np.concatenate([x.astype(str) if text else x for x in both]))
+        return [
+            np.bincount(np.searchsorted(names, x.astype(str) if text else x), minlength=len(names))
+            for x in both
+        ]
+    if bins is None or isinstance(bins, (int, np.integer)):
+        count = 10 if bins is None else int(bins)
+        if count < 2:
             raise InputError("bins", "must be at least 2", bins)
-        return np.unique(np.quantile(expected, np.arange(1, bins) / bins))
-    limits = np.atleast_1d(as_numbers(bins, "bins"))
-    if not (np.diff(limits) > 0).all():
-        raise InputError("bins", "limits must rise", limits.tolist())
-    return np.asarray(limits)
+        limits = np.unique(np.quantile(first, np.arange(1, count) / count))
+    else:
+        limits = _rising(bins, "bins")
+    return [
+        np.bincount(np.searchsorted(limits, x, side="right"), minlength=len(limits) + 1)
+        for x in both
+    ]

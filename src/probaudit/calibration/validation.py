@@ -8,7 +8,6 @@ Brier score on the 0-1 scale with its skill, AUC and average precision, each wit
 
 from __future__ import annotations
 
-import contextlib
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, fields, replace
@@ -38,6 +37,7 @@ from .significance import holm
 from .views import dependent_events
 
 LEVEL = 0.05
+ROUNDING = 1e-9
 MOST_ERROR = 1e3  # of a slope; beyond, the outputs separate the outcomes and no line exists
 TOO_HIGH, TOO_LOW = "risk too high", "risk too low"
 NAMES = {
@@ -63,7 +63,7 @@ SHOWN_OF_GROUPS = ("predicted", "observed", "observed_expected", "slope", "auc")
 class Validation:
     """The measures of one population: all rows, or those of a group.
 
-    group : the column and value that select the rows, both empty for all rows.
+    column, value : which rows; both are empty for all rows.
     rows, events : how many rows there are, and in how many the event happened.
     p_value : of calibration in the large, two-sided; `adjusted` for the number of groups (Holm
         1979).
@@ -227,9 +227,13 @@ def validation_table(
 def _columns(rows: Predictions, groups: Any) -> dict[str, np.ndarray]:
     if groups is None:
         return dict(rows.columns or {})
+    if isinstance(groups, str):
+        raise InputError("groups", "must be one value per row, or columns", repr(groups))
     columns = named_columns(groups, "groups")
     columns = {"group": as_array(groups, "groups")} if columns is None else columns
     for column in columns.values():
+        if column.ndim != 1:
+            raise InputError("groups", "must have one value per row", f"has shape {column.shape}")
         if len(column) != len(rows):
             raise InputError("groups", f"must have one value per row ({len(rows):,})", len(column))
     return columns
@@ -266,7 +270,7 @@ def _validation(rows: Predictions, column: str = "", value: str = "") -> Validat
         column=column,
         value=value,
         rows=event.n,
-        events=int(rows.codes[survey(rows).good].sum()),
+        events=int(event.count[:, 1].sum()),
         observed=_observed(event),
         predicted=_predicted(event),
         observed_expected=_ratio(event),
@@ -288,24 +292,24 @@ def _validation(rows: Predictions, column: str = "", value: str = "") -> Validat
 
 
 def _line(event: EventTable) -> CalibrationLine:
-    line: CalibrationLine | None = None
-    with contextlib.suppress(InputError):
-        line = line_of(event)
-    if line is not None and line.converged and line.slope_error < MOST_ERROR:
-        return line
+    """The calibration line; coefficients that these rows do not determine are NaN."""
     none = Estimate(math.nan, n=event.n, definition="these rows determine no calibration line")
-    left_out = 0 if line is None else line.left_out
-    return CalibrationLine(
-        slope=none,
-        intercept=none,
-        offset=none,
-        slope_error=math.nan,
-        intercept_error=math.nan,
-        offset_error=math.nan,
-        converged=False,
-        left_out=left_out,
-        n=event.n,
-    )
+    try:
+        line = line_of(event)
+    except InputError:
+        return CalibrationLine(
+            slope=none,
+            intercept=none,
+            offset=none,
+            slope_error=math.nan,
+            intercept_error=math.nan,
+            offset_error=math.nan,
+            converged=False,
+            left_out=0,
+            n=event.n,
+        )
+    separated = not line.converged or line.slope_error >= MOST_ERROR
+    return replace(line, slope=none, intercept=none) if separated else line
 
 
 def _indices(rows: Predictions, event: EventTable) -> CalibrationIndices:
@@ -363,6 +367,8 @@ def _ratio(event: EventTable) -> Estimate:
     ratio = event.rate / event.predicted
     influence = np.array([0.0, 1.0]) - ratio * event.p[:, None]
     error, spread = event.standard_error(influence), event.rate * (1 - event.rate)
+    if math.isnan(error):
+        return Estimate(ratio, n=event.n, definition=words)
     rows = spread / error**2 if error > 0 and spread > 0 else event.effective_rows
     low, high = wilson(event.rate, rows)
     return Estimate(
@@ -375,16 +381,27 @@ def _ratio(event: EventTable) -> Estimate:
 
 
 def _large_p_value(event: EventTable) -> float:
-    """Two-sided p-value of observed against expected events, by the normal distribution with a
-    continuity correction; the variance is that of a calibrated model."""
+    """Two-sided p-value of observed against expected events, twice the smaller tail.
+
+    The sum of events of a calibrated model is approximately binomial with the same mean and
+    variance (Ehm 1991), also for rare events. For weighted or dependent rows it is taken as normal.
+    """
+    from scipy.special import betainc
+
     residual = np.array([0.0, 1.0]) - event.p[:, None]
     variance = float((event.squared.sum(axis=1) * event.p * (1 - event.p)).sum())
+    apart = float((event.weight * residual).sum())
     wider = event.widening(residual)
-    if not variance > 0 or math.isnan(wider):
-        return math.nan
-    unit = event.weight.sum() / event.effective_rows if event.n else 1.0
-    apart = max(abs(float((event.weight * residual).sum())) - unit / 2, 0.0)
-    return math.erfc(apart / math.sqrt(2 * variance) / wider)
+    if variance <= 0:  # all probabilities are 0 or 1
+        return float(abs(apart) < ROUNDING)
+    if event.weighted or wider != 1:
+        return math.erfc(abs(apart) / math.sqrt(2 * variance) / wider)
+    happened, expected = float(event.count[:, 1].sum()), float(event.count.sum(axis=1) @ event.p)
+    chance = 1 - variance / expected
+    trials = expected / chance
+    at_least = betainc(happened, trials - happened + 1, chance) if happened > 0 else 1.0
+    at_most = 1 - betainc(happened + 1, trials - happened, chance) if happened < trials else 1.0
+    return float(min(1.0, 2 * min(at_least, at_most)))
 
 
 def _shown(x: Estimate) -> str:

@@ -23,7 +23,7 @@ def by_output(
     bits of its output, whose upper two are always 0. Sorting these integers is several times as
     fast as an argsort.
     """
-    if (weights == weights[0]).all():
+    if (weights == weights[0]).all() and ((hits == 0) | (hits == weights)).all():
         keys = np.sort(((outputs + 0.0).view(np.int64) << 1) | (hits > 0))
         return (keys >> 1).view(np.float64), np.where(keys & 1, weights[0], 0.0), weights
     order = np.argsort(outputs)

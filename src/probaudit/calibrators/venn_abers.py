@@ -70,7 +70,7 @@ class VennAbers(CurvesOneVsRest):
         ends = np.repeat(sample.probs[:, :, None], 2, axis=2)
         for label, curve in zip(self._labels(sample.n_classes), self.curves_, strict=True):
             if curve.size:
-                step = _step(curve[0], self._shown(sample, label))
+                step = _step(curve[0], self._inputs(sample, label))
                 ends[:, label] = np.stack(intervals(curve), axis=1)[step]
         if sample.n_classes == 2:
             ends[:, 0] = 1 - ends[:, 1, ::-1]
@@ -90,7 +90,7 @@ class VennAbers(CurvesOneVsRest):
         for label in self._labels(sample.n_classes):
             if (sample.codes == label).any():
                 events = [
-                    _ends_at_outputs(self._shown(part, label), part.codes == label, part.weights)
+                    _ends_at_outputs(self._inputs(part, label), part.codes == label, part.weights)
                     for part in parts
                 ]
                 found[label] = (_joined(events), "")
@@ -101,9 +101,9 @@ class VennAbers(CurvesOneVsRest):
             raise ValueError("curves_ must have edges, and both ends of each fold")
         super()._check_learned()
 
-    def _read(self, curve: np.ndarray, shown: np.ndarray) -> np.ndarray:
+    def _apply(self, curve: np.ndarray, inputs: np.ndarray) -> np.ndarray:
         edges, heights = points(curve)
-        return np.asarray(heights[_step(edges, shown)])
+        return np.asarray(heights[_step(edges, inputs)])
 
     @staticmethod
     def _labels(n_classes: int) -> list[int]:
@@ -125,8 +125,8 @@ def points(curve: np.ndarray) -> np.ndarray:
     return np.stack([curve[0], high / (1 - low + high)])
 
 
-def _step(edges: np.ndarray, shown: np.ndarray) -> np.ndarray:
-    return np.searchsorted(edges, shown, side="right") - 1
+def _step(edges: np.ndarray, inputs: np.ndarray) -> np.ndarray:
+    return np.searchsorted(edges, inputs, side="right") - 1
 
 
 def _ends_at_outputs(

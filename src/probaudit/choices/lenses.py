@@ -179,7 +179,7 @@ class Cumulative(Lens):
         return "each class or a lower one, against all higher ones"
 
     def view(self, probs: np.ndarray, labels: np.ndarray) -> View:
-        raise InputError("lens", "Cumulative() has one view per class; use it alone or last")
+        raise InputError("lens", "Cumulative() shows several events and cannot stand here")
 
     def views(self, probs: np.ndarray, labels: np.ndarray) -> list[View]:
         up_to = np.minimum(np.cumsum(probs, axis=1, dtype=np.float64), 1.0)

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from ..errors import InputError
+from ..text import significant
 from .arrays import MISSING, value_names
 
 MOST_VALUES = 50  # values of a column beyond which it does not split the rows into groups
@@ -34,8 +35,8 @@ class GroupColumn:
         return np.flatnonzero(self.number == group)
 
 
-def group_column(column: str, values: np.ndarray) -> GroupColumn:
-    """The groups of one column.
+def group_column(column: str, values: np.ndarray, *, cut: bool = True) -> GroupColumn:
+    """The groups of one column. With `cut`, many different numbers are cut into ranges.
 
     >>> group_column("sex", np.array(["f", "m", "f"])).values
     ('f', 'm')
@@ -46,7 +47,7 @@ def group_column(column: str, values: np.ndarray) -> GroupColumn:
         raise InputError(
             column, "must have one value per row to define groups", f"has shape {values.shape}"
         )
-    if values.dtype.kind in "fiu" and len(np.unique(values)) > MOST_NUMBERS:
+    if cut and values.dtype.kind in "fiu" and len(np.unique(values)) > MOST_NUMBERS:
         return _ranges(column, values)
     names, number = np.unique(value_names(values), return_inverse=True)
     order = _natural_order(values, names)
@@ -90,7 +91,8 @@ def group_columns(
         name: group_column(name, values) for name, values in columns.items() if values.ndim == 1
     }
     found = [one for one in single.values() if len(one.values) <= MOST_VALUES]
-    return found + ([crossed([single[name] for name in cross])] if len(cross) > 1 else [])
+    named = [one for one in found if one.column in cross]
+    return found + ([crossed(named)] if len(named) > 1 else [])
 
 
 def ungrouped(columns: Mapping[str, np.ndarray]) -> dict[str, str]:
@@ -120,7 +122,15 @@ def _ranges(column: str, values: np.ndarray) -> GroupColumn:
     known = np.isfinite(numbers)
     edges = np.unique(np.quantile(numbers[known], np.linspace(0, 1, RANGES + 1)))
     number = np.clip(np.searchsorted(edges, numbers, side="right") - 1, 0, max(len(edges) - 2, 0))
-    names = [f"{low:.4g} to {high:.4g}" for low, high in itertools.pairwise(edges.tolist())]
-    names = names or [f"{edges[0]:.4g}"]
+    names = _range_names(edges)
     number = np.where(known, number, len(names))
     return GroupColumn(column, tuple(names if known.all() else [*names, MISSING]), number, cut=True)
+
+
+def _range_names(edges: np.ndarray) -> list[str]:
+    """Names with as few digits as keep the edges apart, but at least four."""
+    for digits in range(4, 18):
+        text = [significant(edge, digits) for edge in edges.tolist()]
+        if len(set(text)) == len(text):
+            break
+    return [f"{low} to {high}" for low, high in itertools.pairwise(text)] or text

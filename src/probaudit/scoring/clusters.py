@@ -89,6 +89,11 @@ class Clusters:
     def count(self) -> int:
         return int(self.number.max()) + 1
 
+    @property
+    def words(self) -> str:
+        """For definitions: "1 cluster", "1,200 clusters"."""
+        return f"{self.count:,} {'cluster' if self.count == 1 else 'clusters'}"
+
     def part(self, rows: np.ndarray) -> Clusters:
         """The clusters of some of the rows, for an estimate from these rows only."""
         number = np.unique(self.number[rows], return_inverse=True)[1].reshape(-1)
@@ -201,5 +206,4 @@ class ClusteredRows:
         >>> ClusteredRows(Predictions([1, 0], [0.9, 0.2], clusters=[3, 4]), np.arange(2)).words
         '2 clusters'
         """
-        count, where = self.clusters.count, "" if self.fraction == 1 else " in a sample"
-        return f"{count:,} {'cluster' if count == 1 else 'clusters'}{where}"
+        return self.clusters.words + ("" if self.fraction == 1 else " in a sample")

@@ -3,6 +3,7 @@ range of costs."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from typing import Any, Unpack
 
@@ -47,6 +48,8 @@ def decision_cost(
     ...               names=["wait", "treat"])
     2 [0, 3.73106]  mean cost of the given decisions, n = 3
     """
+    if isinstance(y_true, Predictions):
+        raise InputError("y_true", "must be labels", way_out=("pass `rows.y`",))
     cost = costs if isinstance(costs, Cost) else Cost(costs)
     K, M = cost.matrix.shape
     # rows without a forecast: the costs do not depend on it
@@ -69,6 +72,8 @@ def decision_cost(
 
 def _decision_codes(decisions: Any, names: Sequence[Any] | None, count: int) -> np.ndarray:
     given = as_array(decisions, "decisions")
+    if given.ndim != 1:
+        raise InputError("decisions", "must be one column", f"has shape {given.shape}")
     if names is None:
         codes = as_numbers(given, "decisions")
         rule = f"must be column numbers of `costs`, 0 to {count - 1}"
@@ -77,11 +82,13 @@ def _decision_codes(decisions: Any, names: Sequence[Any] | None, count: int) -> 
         if len(names) != count:
             raise InputError("names", f"must name the {count} columns of `costs`", len(names))
         known = {name: code for code, name in enumerate(names)}
+        if len(known) < count:
+            raise InputError("names", "must be different names", ", ".join(map(str, names)))
         codes = np.array([known.get(value, -1) for value in given.tolist()])
         rule, wrong = f"must be among {', '.join(map(str, names))}", np.flatnonzero(codes < 0)
     if len(wrong):
         row = int(wrong[0])
-        raise InputError("decisions", rule, repr(given[row]), row=row)
+        raise InputError("decisions", rule, repr(given.tolist()[row]), row=row)
     return codes.astype(np.int64)
 
 
@@ -102,7 +109,8 @@ def risk_integral(
         (1 - t) A + t B. For two classes, the default is a miss that costs 1 / t and a false alarm
         that costs 1 / (1 - t), so that t is the threshold.
     weight : W(t) of an array of t, at least 0; 1 by default. For the default costs, W = 1 gives the
-        log loss and W(t) = 4 t (1 - t) the Brier score.
+        log loss and W(t) = 4 t (1 - t) the Brier score, except that the sum does not resolve
+        outputs within 0.0025 of 0 or 1. `log_score` does.
     normalize : divide by the same integral for the base-rate forecast.
 
     The integral is a sum over 200 midpoints. `risk_weighted_score` has closed forms for Beta
@@ -115,6 +123,8 @@ def risk_integral(
     rows = rows_of(y_true, y_proba, **options)
     path = _cost_path(costs, rows.n_classes)
     t = (np.arange(NODES) + 0.5) / NODES
+    if weight is not None and not callable(weight):
+        raise InputError("weight", "must be a function of t", repr(weight))
     w = np.ones(NODES) if weight is None else np.asarray(weight(t), np.float64)
     if w.shape != t.shape or not np.isfinite(w).all() or not (w >= 0).all():
         raise InputError("weight", "must give one finite number of at least 0 for each t")
@@ -135,7 +145,8 @@ def _cost_path(costs: Any, classes: int) -> Path:
     if callable(costs):
         return costs
     if costs is not None:
-        ends = [np.asarray(as_numbers(end, "costs")) for end in costs]
+        pair = costs if isinstance(costs, (list, tuple, np.ndarray)) else ()
+        ends = [np.asarray(as_numbers(end, "costs")) for end in pair]
         if len(ends) != 2 or ends[0].shape != ends[1].shape or ends[0].ndim != 2:
             raise InputError("costs", "must be a function of t, or two matrices of the same shape")
         return lambda t: (1 - t) * ends[0] + t * ends[1]
@@ -153,6 +164,9 @@ def _integral(
     influence = values - value
     if base is not None:
         below = float(share @ base)
+        if not below > 0:
+            ratio = math.inf if value > 0 else math.nan
+            return Estimate(ratio, n=len(values), definition=words)
         value, words = value / below, f"{words}, divided by that of the base-rate forecast"
         influence = (values - value * base) / below
     n, clusters = len(values), _clusters(rows, good)
@@ -176,7 +190,7 @@ def _mean_cost(
     effect = 1.0
     if clusters is not None:
         effect = clusters.widening(values - clusters.share @ values) ** 2
-        words += f", {clusters.count:,} clusters"
+        words += f", {clusters.words}"
     found = mean_score(sums, cost, normalize=normalize, effect=effect)
     words += ", divided by that of the best constant decision" if normalize else ""
     return Estimate(

@@ -17,7 +17,7 @@ from ..estimate import Estimate
 from .events import EventTable
 from .intervals import Z95, wilson
 
-THRESHOLDS = np.linspace(0.01, 0.99, 99)
+THRESHOLDS = np.arange(1, 100) / 100
 THRESHOLDS.flags.writeable = False
 # The least cost is that of many thresholds, which a single test at 1.96 would not allow for. With
 # this many standard errors, the interval held the best threshold in at least 94% of simulations.
@@ -65,8 +65,8 @@ class DecisionCurve:
             raise InputError("other", "paired differences require rows in memory")
         if not np.array_equal(self.thresholds, other.thresholds):
             raise InputError("other", "must have the same thresholds")
-        same = np.array_equal(mine.happened, theirs.happened)
-        if not same or not np.array_equal(mine.weight, theirs.weight):
+        parts = ("number", "happened", "weight")
+        if not all(np.array_equal(getattr(mine, x), getattr(theirs, x)) for x in parts):
             raise InputError("other", "must be a curve of the same rows, in the same order")
         return _paired_difference(self, other)
 
@@ -143,6 +143,8 @@ def decision_curve_of(event: EventTable, thresholds: Any = None) -> DecisionCurv
 
 def _checked_thresholds(thresholds: Any) -> np.ndarray:
     t = np.atleast_1d(as_numbers(thresholds, "thresholds"))
+    if t.ndim != 1:
+        raise InputError("thresholds", "must be a list of numbers", f"has shape {t.shape}")
     if not len(t) or not ((t > 0) & (t < 1)).all():
         outside = t[~((t > 0) & (t < 1))]
         raise InputError(
@@ -213,7 +215,8 @@ def _paired_difference(one: DecisionCurve, two: DecisionCurve) -> CurveDifferenc
 class BestThreshold:
     """The threshold at which decisions cost least.
 
-    threshold : with an interval of the thresholds whose cost is not clearly larger.
+    threshold : with an interval of the thresholds whose cost is not clearly larger. It is infinite
+        where it is best never to make the second decision.
     cost : the mean cost there.
     bayes_threshold, bayes_cost : the threshold that is best if the probabilities are calibrated,
         and the mean cost there.
@@ -235,9 +238,9 @@ def best_threshold(
         more than the right one. The second decision is made where the probability is at least the
         threshold.
 
-    The interval holds every threshold whose mean cost is not significantly larger than the least,
-    by a paired test at 95%. It is wide where costs hardly depend on the threshold. The cost found
-    is that of the rows that chose the threshold, and slightly too low for other rows.
+    The interval holds every threshold whose mean cost exceeds the least by at most 2.5 standard
+    errors of the paired difference. It is wide where costs hardly depend on the threshold. The
+    cost is that of the rows that chose the threshold, and slightly too low for other rows.
 
     >>> found = best_threshold([0, 0, 1, 1], [0.1, 0.4, 0.35, 0.8], [[0, 1], [5, 0]])
     >>> float(found.threshold), found.cost, round(found.bayes_threshold, 4)
@@ -259,22 +262,35 @@ def best_threshold(
 
 def _least_cost(event: EventTable, matrix: np.ndarray, alarm: float, miss: float) -> BestThreshold:
     # Raising the threshold past a probability turns its rows from acted on to not acted on.
-    change = np.array([-alarm, miss])
-    base = float(event.share.sum(axis=0) @ matrix[:, 1])
-    cost = np.r_[base, base + np.cumsum(event.share @ change)]  # below the first p, ..., above all
+    change, total = np.array([-alarm, miss]), float(event.weight.sum())
+    base = float(event.weight.sum(axis=0) @ matrix[:, 1])
+    sums = np.r_[base, base + np.cumsum(event.weight @ change)]  # up to the first p, ..., above all
     bayes = alarm / (alarm + miss)
-    at_bayes = float(cost[np.searchsorted(event.p, bayes, side="left")])
-    least = int(np.argmin(cost))
-    candidates = np.r_[event.p, np.nextafter(1.0, 2.0)]
-    # the variance of the difference of two costs is that of the rows between their thresholds
-    spread = np.r_[0.0, np.cumsum(event.squared @ change**2)] / event.weight.sum() ** 2
-    apart = cost - cost[least]
+    at_bayes = float(sums[np.searchsorted(event.p, bayes, side="left")]) / total
+    least, candidates = int(np.argmin(sums)), np.r_[event.p, np.inf]
+    # the difference of two costs is due to the rows between their thresholds
+    spread = np.r_[0.0, np.cumsum(event.squared @ change**2)] / total**2
+    apart = (sums - sums[least]) / total
     error = np.sqrt(np.maximum(np.abs(spread - spread[least]) - apart**2 / event.n, 0.0))
-    if event.rows is not None and event.rows.clusters is not None:
-        error = error * max(1.0, event.widening(np.broadcast_to(change, event.share.shape)))
     tied = np.flatnonzero(apart <= CLEARLY * error)
-    low, high = float(candidates[tied[0]]), float(candidates[tied[-1]])
-    words = "threshold of least mean cost, and thresholds not significantly worse" + event.words
-    value = min(float(candidates[least]), 1.0)
-    threshold = Estimate(value, low=min(low, 1.0), high=min(high, 1.0), n=event.n, definition=words)
-    return BestThreshold(threshold, float(cost[least]), bayes, at_bayes)
+    wider = _widening_between(event, change, int(tied[0]), int(tied[-1]))
+    ends = (math.nan, math.nan)
+    if not math.isnan(wider):
+        tied = np.flatnonzero(apart <= CLEARLY * wider * error)
+        ends = (float(candidates[tied[0]]), float(candidates[tied[-1]]))
+    words = "threshold of least mean cost, and thresholds not clearly worse" + event.words
+    threshold = Estimate(
+        float(candidates[least]), low=ends[0], high=ends[1], n=event.n, definition=words
+    )
+    return BestThreshold(threshold, float(sums[least]) / total, bayes, at_bayes)
+
+
+def _widening_between(event: EventTable, change: np.ndarray, first: int, last: int) -> float:
+    """How many times clusters widen the error of the difference between two thresholds; at least
+    1."""
+    if event.rows is None or event.rows.clusters is None:
+        return 1.0
+    moved = np.zeros(event.share.shape)
+    moved[first:last] = change
+    wider = event.widening(moved - float((event.share * moved).sum()))
+    return wider if math.isnan(wider) else max(1.0, wider)

@@ -27,28 +27,30 @@ from .intervals import Z95, t95, wilson
 @dataclass(frozen=True, eq=False)
 class EventRows:
     """Rows behind a table: the place of each row's probability in it, whether the event happened,
-    and the clusters of the rows, if they are dependent."""
+    their weights, their clusters if they are dependent, and their numbers in the data."""
 
     place: np.ndarray
     happened: np.ndarray
     weight: np.ndarray
     clusters: Clusters | None
+    number: np.ndarray
 
 
 @dataclass(frozen=True, eq=False)
 class EventTable:
     """Distinct probabilities in rising order, and sums over the rows that have each of them.
 
-    p : [m]. weight, squared : [m, 2], sums of weights and of squared weights of the rows in which
-        the event did not happen and in which it did. n : the number of rows.
+    p : [m].
+    count, weight, squared : [m, 2], the number of rows in which the event did not happen and in
+        which it did, and the sums of their weights and of their squared weights.
     rows : the rows, where they are in memory.
     words : what a definition adds about the rows.
     """
 
     p: np.ndarray
+    count: np.ndarray
     weight: np.ndarray
     squared: np.ndarray
-    n: int
     rows: EventRows | None = None
     words: str = ""
 
@@ -61,17 +63,20 @@ class EventTable:
                 "y_proba",
                 "must have two classes",
                 f"{predictions.n_classes} classes",
-                way_out=("choose one class as the event, or pass the column of one class",),
+                way_out=("pass the probability of one class, and whether it is the true one",),
             )
         lens = Binary() if lens is None or (predictions.pairs and lens == TopLabel()) else lens
         good = GoodRows.of(predictions)
-        (view,) = lens.views(good.probs, good.labels)
+        views = lens.views(good.probs, good.labels)
+        if len(views) != 1 or views[0].outputs.ndim != 1:
+            raise InputError("lens", "must show a single event", repr(lens))
+        view = views[0]
         number = predictions.cluster_numbers
         clusters = None
         if number is not None:
             own = np.unique(number[good.places], return_inverse=True)[1].reshape(-1)
             clusters = Clusters(own, good.weights / good.weights.sum())
-        return cls.of_rows(view.outputs, view.labels, good.weights, clusters)
+        return cls.of_rows(view.outputs, view.labels, good.weights, clusters, good.places)
 
     @classmethod
     def of_rows(
@@ -80,6 +85,7 @@ class EventTable:
         happened: np.ndarray,
         weights: np.ndarray | None = None,
         clusters: Clusters | None = None,
+        number: np.ndarray | None = None,
     ) -> EventTable:
         """The order of the rows does not change a bit of the table, as counts are whole numbers and
         weighted rows are added in the order of their weights.
@@ -98,9 +104,11 @@ class EventTable:
             total = np.bincount(code[order], values[order], minlength=2 * len(p))
             return np.asarray(total.reshape(-1, 2))
 
-        rows = EventRows(place.reshape(-1), happened, weight, clusters)
-        words = "" if clusters is None else f", {clusters.count:,} clusters"
-        return cls(p, table(weight), table(weight**2), len(outputs), rows, words)
+        number = np.arange(len(outputs)) if number is None else number
+        rows = EventRows(place.reshape(-1), happened, weight, clusters, number)
+        words = "" if clusters is None else f", {clusters.words}"
+        count = np.bincount(code, minlength=2 * len(p)).reshape(-1, 2)
+        return cls(p, count, table(weight), table(weight**2), rows, words)
 
     @classmethod
     def of_sums(cls, sums: EventSums) -> EventTable:
@@ -111,7 +119,17 @@ class EventTable:
         squared = share * sums.weight_squared[kept, None]
         words = f", on a grid of {len(sums.rows):,} cells"
         place = np.clip(sums.outputs[kept] / sums.weight[kept], 0.0, 1.0)
-        return cls(place, weight, squared, int(sums.rows.sum()), words=words)
+        count = np.column_stack([sums.rows - sums.hit_rows, sums.hit_rows])[kept]
+        return cls(place, count, weight, squared, words=words)
+
+    @property
+    def n(self) -> int:
+        """The number of rows."""
+        return int(self.count.sum())
+
+    @property
+    def weighted(self) -> bool:
+        return not np.array_equal(self.weight, self.squared)
 
     @cached_property
     def share(self) -> np.ndarray:
@@ -130,7 +148,7 @@ class EventTable:
 
     @cached_property
     def effective_rows(self) -> float:
-        """How many rows of equal weight say as much (Kish 1965)."""
+        """The effective number of rows (Kish 1965), (sum w)^2 / sum w^2."""
         return float(self.weight.sum() ** 2 / self.squared.sum())
 
     def at_least(self, values: np.ndarray) -> np.ndarray:

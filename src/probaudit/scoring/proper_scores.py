@@ -130,7 +130,7 @@ def ranked_probability_score(
     good = survey(rows).good
     values = row_scores(rows, good, {"score": score})["score"]
     sums = class_sums(values, rows.codes[good], weights_of(rows, good), rows.n_classes)
-    return estimate_score(
+    estimate = estimate_score(
         found,
         score,
         normalize=normalize,
@@ -138,6 +138,9 @@ def ranked_probability_score(
         sums=sums,
         clustered=clustered_sample(rows, found),
     )
+    if not normalize:
+        estimate.high = min(estimate.high, rows.n_classes - 1.0)
+    return estimate
 
 
 def _score(

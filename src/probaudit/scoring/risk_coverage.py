@@ -17,7 +17,8 @@ from .events import EventTable, bounded_estimate
 from .intervals import wilson
 
 POINTS = 100  # of the curve
-NEAR = 0.02  # share of rows around a threshold that tell the error rate at it
+NEAR = 0.02  # share of rows on either side of a threshold, for the error rate at it
+ROUNDING = 1e-12
 
 
 class RiskCoverageCurve(NamedTuple):
@@ -59,7 +60,7 @@ class RiskCoverage:
         if not 0 < coverage <= 1:
             raise InputError("coverage", "must lie inside (0, 1]", coverage)
         risk, low, high = (float(x[0]) for x in _selective_risk(self.event, np.array([coverage])))
-        words = f"accuracy of the {coverage:.0%} most confident rows{self.event.words}"
+        words = f"accuracy of the {coverage:.1%} most confident rows{self.event.words}"
         return Estimate(1 - risk, low=1 - high, high=1 - low, n=self.n, definition=words)
 
     def coverage_at(self, risk: float) -> Estimate:
@@ -71,7 +72,7 @@ class RiskCoverage:
         coverage[-1] = 1.0
 
         def largest(risks: np.ndarray) -> float:
-            allowed = np.flatnonzero(risks <= risk)
+            allowed = np.flatnonzero(risks <= risk + ROUNDING)
             return float(coverage[allowed[-1]]) if len(allowed) else 0.0
 
         value, low, high = _selective_risk(self.event, coverage)
@@ -185,9 +186,8 @@ def _cluster_widening(event: EventTable, coverage: np.ndarray, risk: np.ndarray)
     found = np.ones(len(coverage))
     step = max(1, len(coverage) // POINTS)  # neighbouring coverages have nearly the same widening
     for i in range(0, len(coverage), step):
-        selected = above <= coverage[i] + 1e-12
-        if not selected.any():
-            continue
+        # at least the most confident rows, if several have the same confidence
+        selected = above <= max(float(coverage[i]), float(above[-1])) + ROUNDING
         influence = selected[:, None] * np.array([1 - risk[i], -risk[i]])
         found[i : i + step] = max(event.widening(influence), 1e-9)
     return found
