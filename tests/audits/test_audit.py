@@ -318,7 +318,7 @@ def test_every_function_takes_predictions(world):
     ):
         with pytest.raises(pb.InputError, match="together with Predictions"):
             pb.log_score(rows, **options)
-    with pytest.raises(pb.InputError, match="is needed"):
+    with pytest.raises(pb.InputError, match="is required"):
         pb.log_score(world.y)
     with pytest.raises(pb.InputError, match="matrix"):
         pb.bayes_risk(rows)
