@@ -372,3 +372,17 @@ def test_a_probability_a_little_above_one_has_a_divergence():
     assert pb.calibration_error(
         [0, 1], [[1.000001, 0.0], [0.2, 0.8]], distance="log"
     ) == pytest.approx(-np.log(0.8) / 2)
+
+
+def test_the_interval_of_smooth_ece_is_as_wide_below_as_above():
+    """Outputs near 1 with events in 75% of the rows: SmoothECE is nearly the mean of output minus
+    event, whose standard error is known. Interpolating unsorted draws made the lower half 25% too
+    short."""
+    rng = np.random.default_rng(0)
+    p = np.clip(1 - rng.exponential(0.01, 1000), 0.9, 1)
+    y = (rng.random(1000) < p - 0.25).astype(int)
+    found = pb.smooth_calibration_error(y, p, lens=pb.Binary(), interval=True, resamples=999)
+    half = 1.96 * (p - y).std() / np.sqrt(1000)
+    assert found == pytest.approx((p - y).mean(), abs=1e-3)
+    assert found - found.low == pytest.approx(half, rel=0.1)
+    assert found.high - found == pytest.approx(half, rel=0.1)

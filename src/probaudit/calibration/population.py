@@ -130,7 +130,8 @@ def population_error(
 
 def _interpolated(function: Callable[[float], np.ndarray]) -> Callable[[float], np.ndarray]:
     """A slow function evaluated at multiples of STEP and interpolated linearly between them."""
-    known = cache(lambda place: function(place * STEP))
+    # sorted, so that quantiles are interpolated: draws in random order would average out
+    known = cache(lambda place: np.sort(function(place * STEP)))
 
     def interpolated(size: float) -> np.ndarray:
         place = math.floor(size / STEP)
