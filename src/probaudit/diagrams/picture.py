@@ -6,6 +6,7 @@ Marks have arrays in the units of the axes. A mark has a role, which the palette
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
@@ -46,7 +47,7 @@ class Axis:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Mark:
+class Mark(ABC):
     """Base class of marks: a role, a name for the legend ("" for none), and columns shown on hover,
     with one entry per element."""
 
@@ -54,9 +55,9 @@ class Mark:
     name: str = ""
     detail: Columns = field(default_factory=dict)
 
+    @abstractmethod
     def values(self, side: Side) -> np.ndarray:
         """The values of the mark along an axis, which must show them."""
-        raise NotImplementedError
 
 
 @dataclass(frozen=True)
