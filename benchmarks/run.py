@@ -13,11 +13,13 @@ import sys
 import calibration
 import calibrators
 import costs
+import dense
 import families
 import grouping
 import grouping_loss
 import growth
 import memory
+import multilabel
 import passes
 import report
 import startup
@@ -32,6 +34,8 @@ PARTS = {
     "grouping_loss": grouping_loss.run,
     "costs": costs.run,
     "memory": memory.run,
+    "dense": dense.run,
+    "multilabel": multilabel.run,
     "startup": startup.run,
     "report": report.run,
     "stream": stream.run,

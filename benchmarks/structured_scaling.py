@@ -57,7 +57,7 @@ def run(folder: Path, *, two: bool = False, only: tuple[str, ...] = ()) -> None:
     methods = [
         name
         for name, (entry, method) in METHODS.items()
-        if entry.needs is None and method.role != "control" and (not only or name in only)
+        if not entry.needs and method.role != "control" and (not only or name in only)
     ]
     wins, ties = dict.fromkeys(methods, 0), dict.fromkeys(methods, 0)
     files, ours = 0, 0

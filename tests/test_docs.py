@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import re
+import shlex
 from pathlib import Path
 
 import numpy as np
 import pytest
+from typer.testing import CliRunner
 
 import probaudit as pb
+from probaudit.cli.commands import app
 
 ROOT = Path(__file__).parents[1]
 DOCS = ROOT / "docs"
@@ -35,8 +38,11 @@ def test_the_table_has_calls():
 
 
 # The tests of states, monitoring and clusters run the examples of their pages.
-@pytest.mark.parametrize("page", ["comparing", "dependent-rows", "risk-and-decisions"])
-def test_examples_run(page, capsys):
+@pytest.mark.parametrize(
+    "page", ["comparing", "dependent-rows", "labels-and-pixels", "risk-and-decisions"]
+)
+def test_examples_run(page, capsys, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)  # some examples write files
     blocks = re.findall(r"```python\n(.*?)```", (DOCS / f"{page}.md").read_text(), re.DOTALL)
     assert blocks
     names: dict[str, object] = {}
@@ -45,6 +51,28 @@ def test_examples_run(page, capsys):
     promised = re.findall(r'# Prints "(.*?)"', "".join(blocks))
     printed = capsys.readouterr().out
     assert all(text in printed for text in promised)
+
+
+def test_worked_cases_run_from_a_file_to_a_page(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    text = (DOCS / "worked-cases.md").read_text(encoding="utf-8")
+    names: dict[str, object] = {}
+    for block in re.findall(r"```python\n(.*?)```", text, re.DOTALL):
+        exec(block, names)
+    commands = re.findall(r"```bash\nprobaudit (.*?)\n```", text)
+    shown = {
+        "clinic": "sex = female",
+        "loans": "segment = small firms",
+        "answers": "topic = law",
+        "boxes": "area = ",
+        "maps": "24 clusters (one per image)",
+    }
+    assert len(commands) == len(shown)
+    for command, (name, finding) in zip(commands, shown.items(), strict=True):
+        done = CliRunner().invoke(app, shlex.split(command), env={"COLUMNS": "200"})
+        assert done.exit_code == 0, done.output
+        assert finding in done.output
+        assert finding in Path(f"{name}.html").read_text(encoding="utf-8")
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
@@ -59,4 +87,5 @@ def test_prose_wraps_at_100_characters(page):
     if page.name == "known-truth.md":
         pytest.skip("a script writes this page, with one line per reason")
     lines = page.read_text(encoding="utf-8").splitlines()
-    assert [line for line in lines if len(line) > 100 and not line.startswith("|")] == []
+    free = ("|", "probaudit ")  # tables, and commands in one line
+    assert [line for line in lines if len(line) > 100 and not line.startswith(free)] == []

@@ -45,11 +45,17 @@ def test_the_commands_run(command, tmp_path, monkeypatch):
         }
     )
     extra = {"f_0": np.arange(len(frame)) % 7, "hospital": np.arange(len(frame)) % 2}
+    extra |= {"sex": np.arange(len(frame)) % 2, "race": np.arange(len(frame)) % 3}
     frame.assign(**extra, f_1=world.cal[:, 0]).to_parquet("preds.parquet")
     frame.to_parquet("day-1.parquet")
     frame.rename(columns={"p_cat": "proba_cat", "p_dog": "proba_dog"}).to_parquet("new.parquet")
     pd.DataFrame({"label": world.y, "p": world.cal[:, 1]}).to_csv("preds.csv", index=False)
     np.savez("preds.npz", labels=world.y, logits=np.log(world.cal))
+    images, maps = world.y.reshape(20, 1, -1), world.cal.reshape(20, 1, -1, 2)
+    np.savez("maps.npz", label=images, probs=np.moveaxis(maps, -1, 1))
+    pd.DataFrame(
+        {"y_cat": world.y == 0, "y_dog": world.y, "p_cat": world.cal[:, 0], "p_dog": 0.5}
+    ).to_csv("tags.csv", index=False)
     pd.DataFrame({"sure": world.cal.max(axis=1), "right": world.y == 0}).to_csv(
         "answers.csv", index=False
     )
@@ -67,7 +73,7 @@ def test_the_commands_run(command, tmp_path, monkeypatch):
 
 
 def test_every_command_is_found():
-    assert len(COMMANDS) == 15
+    assert len(COMMANDS) == 18
 
 
 def test_the_output_shown_is_current(shared, tmp_path, monkeypatch):

@@ -2,10 +2,12 @@
 
 from . import calibrators, diagrams, simulate
 from .audits.audit import Audit, audit
+from .audits.multilabel import MultilabelTable, multilabel_table
 from .audits.state import State, statistics
 from .calibration.corp import score_decomposition
 from .calibration.errors import (
     CalibrationError,
+    average_calibration_error,
     calibration_error,
     partitioned_calibration_error,
     rms_calibration_error,
@@ -34,7 +36,9 @@ from .choices.distances import (
     IntervalTVD,
     Lq,
     Mahalanobis,
+    Over,
     Squared,
+    Under,
 )
 from .choices.lenses import (
     Binary,
@@ -51,6 +55,7 @@ from .choices.partitions import Column, Each, Edges, EqualMass, EqualWidth, KDTr
 from .choices.scores import Brier, Cost, Log, RankedProbability, RiskWeighted
 from .choices.selections import LabelIs, Mask, OutputIn, PredictedIs, Selection
 from .comparisons.comparison import Comparison, compare
+from .comparisons.lens_table import lens_table
 from .data.predictions import Predictions
 from .engines.choosing import scan
 from .errors import InputError
@@ -64,6 +69,7 @@ from .monitoring.monitor import Monitor
 from .scoring.decision_cost import decision_cost, risk_integral
 from .scoring.decision_curve import BestThreshold, DecisionCurve, best_threshold, decision_curve
 from .scoring.divergence import score_divergence
+from .scoring.entropy import output_entropy
 from .scoring.proper_scores import (
     bayes_risk,
     brier_score,
@@ -118,8 +124,10 @@ __all__ = [
     "Mahalanobis",
     "Mask",
     "Monitor",
+    "MultilabelTable",
     "OneVsRest",
     "OutputIn",
+    "Over",
     "Partition",
     "PredictedIs",
     "Predictions",
@@ -136,11 +144,13 @@ __all__ = [
     "TopK",
     "TopLabel",
     "TreeRegions",
+    "Under",
     "Validation",
     "ValidationTable",
     "Whole",
     "__version__",
     "audit",
+    "average_calibration_error",
     "bayes_risk",
     "best_threshold",
     "brier_score",
@@ -162,9 +172,12 @@ __all__ = [
     "kernel_calibration_curve",
     "kernel_calibration_error",
     "kernel_calibration_test",
+    "lens_table",
     "log_score",
     "loss_budget",
     "maximum_mean_calibration_error",
+    "multilabel_table",
+    "output_entropy",
     "partition_sweep",
     "partitioned_calibration_error",
     "population_stability",

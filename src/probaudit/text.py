@@ -114,6 +114,20 @@ def fraction(share: float) -> str:
     return f"1/{whole}" if whole > 1 and 1 / whole == share else f"{share:g}"
 
 
+def class_words(name: object) -> str:
+    """A class in a sentence.
+
+    >>> class_words("malignant"), class_words(1), class_words("1")
+    ('malignant', 'class 1', 'class 1')
+    """
+    text = str(name)
+    return (
+        text
+        if text.replace("_", "").replace("-", "").isalpha() and text not in ("True", "False")
+        else f"class {text}"
+    )
+
+
 def capitalised(sentence: str) -> str:
     """A sentence with a capital first letter; the rest is unchanged.
 
@@ -130,3 +144,19 @@ def listed(names: Sequence[str]) -> str:
     'cat, dog'
     """
     return ", ".join(names[:12]) + (f", ... ({len(names)} in all)" if len(names) > 12 else "")
+
+
+def aligned_columns(rows: Sequence[Sequence[str]]) -> list[str]:
+    """Rows of text in columns; the first to the left, the others to the right.
+
+    >>> aligned_columns([["a", "10"], ["bc", "9"]])
+    ['a   10', 'bc   9']
+    """
+    widths = [max(len(row[k]) for row in rows) for k in range(len(rows[0]))]
+    return [
+        "  ".join(
+            text.rjust(width) if k else text.ljust(width)
+            for k, (text, width) in enumerate(zip(row, widths, strict=True))
+        ).rstrip()
+        for row in rows
+    ]

@@ -14,7 +14,7 @@ import probaudit as pb
 from probaudit import simulate
 from probaudit.audits.case import Case
 from probaudit.audits.finding import COMMANDS, Calibrate
-from probaudit.audits.gate import Threshold, failures
+from probaudit.audits.gate import Threshold, check_thresholds
 from probaudit.audits.verdict import RULES, against_chance, hidden_groups, infinite_log_score
 from probaudit.engines.memory import evidence_of
 from probaudit.report.audit_page import audit_page
@@ -50,7 +50,7 @@ def test_json_is_complete_and_strict(world, tmp_path):
     assert (tmp_path / "audit.json").read_text() == text
     assert list(tmp_path.iterdir()) == [tmp_path / "audit.json"]
     found = json.loads(text)
-    assert found["schema"] == "probaudit.audit/4"
+    assert found["schema"] == "probaudit.audit/5"
     assert found["rows"] == len(world.y)
     assert found["estimates"]["log_score"]["value"] == float(audit["log_score"])
     assert found["estimates"]["log_score"]["per_class"].keys() == {"0", "1"}
@@ -105,7 +105,7 @@ def test_the_terminal_shows_errors_groups_and_repairs(world):
     group = np.array(["left", "right"])[np.arange(len(world.y)) % 2]
     text = repr(pb.audit(world.y, world.mcs, columns={"side": group}, repair="compare"))
     for part in (
-        "top label, no bins (SmoothECE)",
+        "class 1, no bins (SmoothECE)",
         "if calibrated",
         "side = left",
         "mean replacement (control)",
@@ -260,7 +260,7 @@ FIRING = {
         calibrated,
     ),
     "columns_not_grouped": (
-        lambda w: pb.audit(w.y, w.cal, columns={"zip": np.arange(len(w.y)) % 80}, repair=False),
+        lambda w: pb.audit(w.y, w.cal, columns={"zip": codes(w.y, 80)}, repair=False),
         "note",
         lambda w: pb.audit(w.y, w.cal, columns={"site": np.arange(len(w.y)) % 8}, repair=False),
     ),
@@ -270,16 +270,21 @@ FIRING = {
 def test_calibration_error_is_shown_with_the_value_expected_if_calibrated(world):
     audit = pb.audit(world.y, world.cal)
     assert audit.calibration.value == pytest.approx(
-        pb.calibration_error(world.y, world.cal), abs=1e-12
+        pb.calibration_error(world.y, world.cal, lens=pb.Binary()), abs=1e-12
     )
     assert rules(audit)["against_chance"] == "good"
     assert rules(pb.audit(world.y, world.mcs))["against_chance"] == "warning"
-    exact = pb.calibration_test(world.y, world.cal)
+    exact = pb.calibration_test(world.y, world.cal, lens=pb.Binary())
     assert audit.calibration.null_mean == pytest.approx(exact.null_mean, rel=0.05)
     weighted = pb.audit(world.y, world.cal, sample_weight=np.full(len(world.y), 3.0))
     assert weighted.calibration.value == pytest.approx(audit.calibration.value, rel=1e-9)
     assert weighted.calibration.null_mean == pytest.approx(exact.null_mean, rel=0.05)
     assert rules(weighted)["against_chance"] == "good"
+
+
+def codes(y: np.ndarray, count: int) -> np.ndarray:
+    """A column of text with so many values."""
+    return np.array([f"zip {i % count}" for i in range(len(y))])
 
 
 def unfair():
@@ -460,15 +465,14 @@ def test_a_threshold_holds_at_equality_and_never_for_nan():
         Threshold("c", "max", 1e300),
         Threshold("a", "max", 0.4),
     ]
-    assert failures(values, held + broken) == broken
+    checked = check_thresholds(values, held + broken)
+    assert [one.threshold for one in checked if one.failed] == broken
     with pytest.raises(pb.InputError, match="must name one of a, b, c"):
-        failures(values, [Threshold("d", "max", 1)])
+        check_thresholds(values, [Threshold("d", "max", 1)])
 
 
 def test_columns_of_many_values_are_named(world):
-    audit = pb.audit(
-        world.y, world.cal, columns={"zip": np.arange(len(world.y)) % 80}, repair=False
-    )
+    audit = pb.audit(world.y, world.cal, columns={"zip": codes(world.y, 80)}, repair=False)
     assert "zip has 80 values. A column needs one value per row and at most 50" in audit.verdict
 
 
@@ -513,7 +517,9 @@ def test_class_errors_that_cancel_in_the_top_label_are_reported():
         if f.rule == "against_chance"
     )
     assert found.level == "warning"
-    assert found.text.startswith("Miscalibrated: class True has a calibration error of 0.0")
+    assert found.text.startswith(
+        "Miscalibrated: the probability of class True has a calibration error of 0.0"
+    )
 
 
 def test_two_rows_are_undecided():
@@ -665,9 +671,9 @@ def test_groups_keep_the_names_the_caller_gave(world):
         name: [group.value for group in found.groups if group.column == name] for name in columns
     }
     assert named == {
-        "site": ["(missing)", "1", "2"],
-        "size": ["(missing)", "1", "2"],
-        "kind": ["(missing)", "1.0", "a"],
+        "site": ["1", "2", "(missing)"],
+        "size": ["1", "2", "(missing)"],
+        "kind": ["1.0", "a", "(missing)"],
         "half": ["-3", "0.5", "1"],
     }
     regions = pb.grouping_loss(world.y, world.cal, columns, regions=["site"]).regions

@@ -16,7 +16,7 @@ from probaudit.audits.audit import SCHEMA
 
 DOCS = Path(__file__).parents[2] / "docs"
 PAGE = (DOCS / "audit-json.md").read_text()
-VALIDATOR = Draft202012Validator(json.loads((DOCS / "audit-4.schema.json").read_text()))
+VALIDATOR = Draft202012Validator(json.loads((DOCS / "audit-5.schema.json").read_text()))
 
 
 def audits() -> dict[str, pb.Audit]:
@@ -86,8 +86,11 @@ def test_the_page_documents_every_field_and_name(found):
         assert set(content) <= said
         for part in ("groups", "repairs", "findings"):
             assert all(set(entry) <= said for entry in content[part])
-        plain = {re.sub(r"\.(p_value|normalized)$", "", name) for name in audit.flat()}
+        names = {re.sub(r"\.(low|high)$", "", name) for name in audit.flat()}
+        of_groups = {name for name in names if name.startswith("groups.")}
+        plain = {re.sub(r"\.(p_value|normalized)$", "", name) for name in names - of_groups}
         assert plain <= said
+        assert {name.rpartition(".")[2] for name in of_groups} <= said
     assert f"`{SCHEMA}`" in PAGE
 
 
@@ -95,7 +98,8 @@ def test_the_page_documents_no_missing_name(found):
     names = re.findall(
         r"^\| ((?:`[^`|]+`(?:, )?)+) \|", PAGE.split("## Names of numbers")[1], re.MULTILINE
     )
-    listed = {name for row in names for name in re.findall(r"`([^`]+)`", row)} - {"NAME.p_value"}
+    listed = {name for row in names for name in re.findall(r"`([^`]+)`", row)}
+    listed = {name for name in listed if "NAME" not in name}
     features = pb.simulate.neural_outputs(600)
     more = pb.audit(features.y, features.scores, features=features.features)
     known = set().union(*(audit.flat() for audit in (*found.values(), more)))

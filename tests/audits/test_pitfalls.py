@@ -66,9 +66,13 @@ def equal() -> pb.Audit:
 
 def cancelling(shift: float) -> pb.Audit:
     """Wrong class frequencies: too low for one class and too high for the other, which cancels in
-    the top label."""
+    the top label. The third class is rare."""
     z = 2 * np.random.default_rng(0).standard_normal(20_000)
-    return pb.audit(drawn(sigmoid(z + shift)), sigmoid(z))
+
+    def three(p: np.ndarray) -> np.ndarray:
+        return np.column_stack([0.999 * (1 - p), 0.999 * p, np.full(len(p), 0.001)])
+
+    return pb.audit(drawn(three(sigmoid(z + shift))), three(sigmoid(z)))
 
 
 @functools.cache
@@ -179,7 +183,7 @@ def test_few_confidences_of_histogram_binning():
     finding = found(pb.audit(world.y, binned))["few_confidences"]
     assert finding.level == "note"
     assert (
-        f"Only {len(np.unique(binned.max(axis=1).astype(np.float32)))} different confidences"
+        f"Only {len(np.unique(binned[:, 1].astype(np.float32)))} different probabilities of class 1"
         in finding.text
     )
     # too few rows to tell
@@ -189,7 +193,11 @@ def test_few_confidences_of_histogram_binning():
 def test_decisions_are_not_probabilities():
     y = np.arange(200) % 2
     finding = found(pb.audit(y, np.where(np.arange(200) < 20, 1 - y, y) * 1.0))["few_confidences"]
-    assert finding.text.startswith("Every confidence is 1: these are decisions")
+    assert finding.text.startswith("Every probability of class 1 is 0 or 1: these are decisions")
+    rows = pb.Predictions.from_confidence(np.ones(200), y == 1)
+    assert found(pb.audit(rows))["few_confidences"].text.startswith(
+        "Every confidence is 1: these are decisions"
+    )
 
 
 def test_grouping_loss_of_a_miscalibrated_model_is_not_this_pitfall():
@@ -209,7 +217,7 @@ def test_original_outputs_of_the_fitted_rows_are_no_pitfall():
 def test_one_confidence_for_all_that_is_not_the_accuracy():
     y = np.arange(300) % 2
     finding = found(pb.audit(y, np.full(300, 0.8), repair=False))["few_confidences"]
-    assert "It is also wrong: the model is right in 50.0% of the rows" in finding.text
+    assert "It is also wrong: class 1 happened in 50.0% of the rows" in finding.text
     honest = found(pb.audit((np.arange(300) % 5 > 0).astype(int), np.full(300, 0.8), repair=False))[
         "few_confidences"
     ]
@@ -223,6 +231,7 @@ def test_a_large_error_is_not_called_small():
         ece=SimpleNamespace(estimate=0.09, p_value=0.3),
         estimates={"calibration_loss.relative": pb.Estimate(0.1, low=0.05, high=0.15)},
         pairs=False,
+        event=None,
     )
     (finding,) = low_error_high_loss(few)
     assert "is not larger than expected if calibrated (0.090)" in finding.text

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import probaudit as pb
-from probaudit.audits.repairs import among, candidates, compare_repairs, group_column_of
+from probaudit.audits.repairs import among, candidates, compare_repairs, group_columns_of
 from probaudit.calibrators.outputs import Outputs
 from probaudit.calibrators.registry import CONTROL, METHODS, calibrator_named
 from probaudit.engines.memory import evidence_of
@@ -260,21 +260,50 @@ def test_features_and_groups_add_candidates():
     y, p, features, hidden = hidden_groups(2000)
     rows = pb.Predictions(y, p, features=features, columns={"hidden": hidden})
     found = compared(rows)
-    assert list(found)[-4:] == ["per_group", "per_group_bias", "group_calibration", CONTROL]
+    assert list(found)[-5:] == [
+        "per_group",
+        "per_group_bias",
+        "group_calibration",
+        "multicalibration",
+        CONTROL,
+    ]
+    assert found["multicalibration"].gain.low > 0.1
     assert found["per_group"].recommended
     assert found["per_group"].gain.low > 0.1
     assert found["group_calibration"].gain.low > 0.1
     assert found["bias_corrected_temperature"].gain.high < 0.05
     assert (
-        group_column_of(rows)
-        == group_column_of(rows, "hidden")
-        == group_column_of(rows, ["hidden"])
+        group_columns_of(rows)
+        == group_columns_of(rows, "hidden")
+        == group_columns_of(rows, ["hidden"])
         == "hidden"
     )
     two = replace(rows, columns={"hidden": hidden, "other": hidden})
-    assert group_column_of(two) is None
-    assert group_column_of(two, ["other"]) == "other"
-    assert group_column_of(two, pb.Whole()) is None
+    assert group_columns_of(two) == group_columns_of(two, pb.Whole()) == ("hidden", "other")
+    assert group_columns_of(two, ["other"]) == "other"
+    assert group_columns_of(two, ["other", "absent"]) is None
+    odd = {
+        "hidden": hidden,
+        "id": np.arange(2000).astype(str),
+        "gap": np.where(hidden, np.nan, 1.0),
+    }
+    assert group_columns_of(replace(rows, columns=odd)) == "hidden"
+
+
+def test_columns_of_groups_that_overlap_add_multicalibration():
+    rng = np.random.default_rng(0)
+    old, rural = rng.integers(0, 2, (2, 4000))
+    x = rng.normal(size=4000)
+    y = (rng.random(4000) < 1 / (1 + np.exp(-x - old + rural))).astype(int)
+    rows = pb.Predictions(y, 1 / (1 + np.exp(-x)), columns={"old": old, "rural": rural})
+    found = compared(rows)
+    assert "per_group" not in found
+    assert found["multicalibration"].recommended
+    assert found["multicalibration"].gain.low > 0.02
+    audit = pb.audit(rows, repair="compare")
+    advice = [line.advice for line in audit.findings if line.advice]
+    calls = [part for one in advice for part in one if getattr(part, "method", "") != ""]
+    assert any(part.method == "multicalibration" and part.uses == "groups" for part in calls)
 
 
 def test_clusters_widen_every_interval(world):

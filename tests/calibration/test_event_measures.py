@@ -141,7 +141,7 @@ def test_the_sweep_stops_where_frequencies_fall():
 
 def test_more_classes_need_a_lens():
     y, p = [0, 1, 2], np.full((3, 3), 1 / 3)
-    with pytest.raises(pb.InputError, match="must name an event"):
+    with pytest.raises(pb.InputError, match="must name a class"):
         pb.cumulative_differences(y, p)
     assert pb.cumulative_differences(y, p, lens=pb.OneVsRest(2)).kuiper == pytest.approx(
         0, abs=1e-12

@@ -9,8 +9,8 @@ from sklearn.metrics import brier_score_loss, roc_auc_score
 
 import probaudit as pb
 from probaudit.calibration.grades import grade_table, population_stability
-from probaudit.calibration.validation import _large_p_value
-from probaudit.data.populations import crossed, group_column, group_columns, ungrouped
+from probaudit.calibration.validation import large_p_value
+from probaudit.data.populations import crossed, group_column, grouping_of
 from probaudit.errors import InputError
 from probaudit.scoring.events import EventTable
 
@@ -53,8 +53,10 @@ def test_several_columns_and_their_combinations():
     age = np.random.default_rng(1).integers(18, 90, 600)
     table = pb.validation_table(y, p, groups={"sex": sex, "age": age}, cross=True)
     assert [group.column for group in table.groups][:7] == ["sex"] * 2 + ["age"] * 5
-    assert table.groups[-1].column == "sex x age"
-    assert sum(group.rows for group in table.groups if group.column == "sex x age") == 600
+    assert table.groups[-1].column == "sex*age"
+    assert sum(group.rows for group in table.groups if group.column == "sex*age") == 600
+    named = pb.validation_table(y, p, groups={"sex": sex, "age": age}, cross=["sex*age"])
+    assert named.to_frame().equals(table.to_frame())
     assert table.to_frame().shape[0] == len(table) == 18
     assert "sex = f" in repr(table)
 
@@ -71,13 +73,23 @@ def test_p_values_of_calibrated_groups_are_not_too_small(n, mean):
     rng, rejected = np.random.default_rng(0), 0
     for _ in range(2000):
         p = rng.beta(2, 2 / mean - 2, n)
-        rejected += _large_p_value(EventTable.of_rows(p, rng.random(n) < p)) <= 0.05
+        rejected += large_p_value(EventTable.of_rows(p, rng.random(n) < p)) <= 0.05
     assert rejected <= 130  # 5% and three standard errors
 
 
 def test_risks_of_zero_with_events_are_too_low():
     one = pb.validation_table([0, 1, 0, 1], np.zeros(4)).overall
     assert (one.p_value, one.verdict) == (0, "risk too low")
+
+
+def test_p_value_where_more_events_happen_than_the_binomial_allows():
+    # two rows, p = 0.9 and 0.1: both events happen with probability 0.09; two-sided 0.18
+    event = EventTable.of_rows(np.array([0.9, 0.1]), np.array([1, 1]))
+    none = EventTable.of_rows(np.array([0.9, 0.1]), np.array([0, 0]))
+    assert large_p_value(event) == pytest.approx(large_p_value(none), rel=1e-12)
+    assert 0.15 < large_p_value(event) < 0.3
+    always = EventTable.of_rows(np.linspace(0.1, 0.9, 100), np.ones(100, int))
+    assert large_p_value(always) < 1e-9
 
 
 def test_outputs_of_zero_and_one_are_left_out_of_the_line():
@@ -106,9 +118,29 @@ def test_groups_have_one_value_per_row(bad):
         pb.validation_table([0, 1], [0.2, 0.8], groups={"a": [1, 2, 3]})
 
 
-def test_more_than_two_classes_are_refused():
-    with pytest.raises(InputError, match="two classes"):
-        pb.validation_table([0, 1, 2], np.full((3, 3), 1 / 3))
+def test_more_than_two_classes_need_an_event():
+    rng = np.random.default_rng(0)
+    p = rng.dirichlet(np.ones(3), 500)
+    y = (rng.random((500, 1)) > np.cumsum(p, axis=1)).sum(axis=1)
+    with pytest.raises(InputError, match="must name a class"):
+        pb.validation_table(y, p)
+    found = pb.validation_table(y, p, event=2)
+    alone = pb.validation_table((y == 2).astype(int), p[:, 2])
+    assert found.event == 2
+    assert found.to_frame().equals(alone.to_frame())
+
+
+def test_the_event_may_be_the_first_class():
+    y, p = np.array(["no", "yes", "no", "yes"] * 25), np.linspace(0.05, 0.95, 100)
+    found = pb.validation_table(y, p, classes=["no", "yes"], event="no")
+    assert found.event == "no"
+    swapped = pb.validation_table(y == "no", 1 - p).overall
+    for name, x in swapped.estimates():
+        assert float(getattr(found.overall, name)) == pytest.approx(float(x), abs=1e-12), name
+    with pytest.raises(InputError, match="must be one of the classes"):
+        pb.validation_table(y, p, classes=["no", "yes"], event="maybe")
+    with pytest.raises(InputError, match="confidence and correctness"):
+        pb.Predictions.from_confidence([0.5], [True], event=True)
 
 
 def test_clusters_widen_the_intervals():
@@ -130,10 +162,11 @@ def test_numbers_are_cut_into_ranges_and_missing_values_kept_apart():
     assert np.bincount(found.number).tolist() == [20, 20, 20, 20, 20, 1]
     assert group_column("grade", np.array([10, 9, 2])).values == ("2", "9", "10")
     many = {"id": np.array([f"row {i}" for i in range(60)]), "two": np.zeros((60, 2))}
-    assert group_columns(many) == []
-    assert set(ungrouped(many)) == {"id", "two"}
-    with pytest.raises(InputError, match="must name columns"):
-        group_columns({"a": np.arange(2)}, cross=["b", "a"])
+    assert grouping_of(many).columns == ()
+    assert set(grouping_of(many).left_out) == {"id", "two"}
+    for cross in (True, ["b*a"], [("a", "b")], ["a"], [("a", "a")]):
+        with pytest.raises(InputError, match="must cross two or more columns of a"):
+            grouping_of({"a": np.arange(2)}, cross)
     both = crossed(
         [group_column("a", np.array([0, 0, 1])), group_column("b", np.array(["x", "y", "x"]))]
     )

@@ -47,6 +47,7 @@ REGISTRY: dict[str, list[dict]] = {
     "IsotonicCalibration": [{}, {"finite": False}, {"centred": True}],
     "MatrixScaling": [{}, {"l2": 0.1, "penalty": "odir"}],
     "MeanReplacement": [{}],
+    "MultiCalibration": [{}, {"base": VectorScaling(), "rounds": 5, "min_rows": 9}],
     "PerGroup": [{}, {"base": PlattScaling()}],
     "PlattScaling": [{}, {"smooth": False}],
     "PriorCorrection": [{}],
@@ -71,6 +72,7 @@ COUNT_ROWS = {
     "GaussianProcessCalibration-0",
     "IsotonicCalibration-0",
     "IsotonicCalibration-2",
+    "MultiCalibration-1",
     "PlattScaling-0",
     "PerGroup-1",
     "StructuredMatrixScaling-0",
@@ -225,6 +227,12 @@ def test_formats_are_what_their_values_say(kind, dtype, from_logits):
             .predict_proba(rough)
         )
         expected = model.fit(exact, y, grouping_rows=mask).predict_proba(exact)
+    elif kind.startswith("MultiCalibration"):  # so do its inner folds
+        rows = np.arange(80)
+        found = (
+            make(kind, from_logits=from_logits).fit(rough, y, clusters=rows).predict_proba(rough)
+        )
+        expected = model.fit(exact, y, clusters=rows).predict_proba(exact)
     else:
         expected = model.fit(exact, y).predict_proba(exact)
     # A histogram has steps: an output that sits on an edge may fall to either side.

@@ -58,6 +58,8 @@ FAMILIES = {
     ),
     "empty chain": calibrators.Chain,
     "per group": calibrators.PerGroup,
+    "multicalibration": calibrators.MultiCalibration,
+    "multicalibration rounds": lambda **choices: calibrators.MultiCalibration(rounds=9, **choices),
     "groups": lambda **choices: calibrators.GroupCalibration(n_partitions=4, **choices),
     "groups of curves": lambda **choices: calibrators.GroupCalibration(
         calibrators.IsotonicCalibration(), n_groups=3, n_partitions=3, min_rows=100, **choices
@@ -258,7 +260,7 @@ def test_given_groups(dtype):
         len({tuple(row.round(6)) for row in ran(model, P[:1].repeat(600, axis=0), groups=fed)[0]})
         > 1
     )
-    with pytest.raises(InputError, match=r"`check`: .*a pair \(P, groups\)"):
+    with pytest.raises(InputError, match=r"`check`: .*a tuple \(P, groups\)"):
         to_onnx(fit, check=P)
     with pytest.raises(InputError, match=r"`check`.*its groups must be of the calibrator's type"):
         to_onnx(fit, check=(P, codes if dtype is str else codes.astype(str)))
@@ -280,7 +282,7 @@ def test_learned_groups_with_features(base):
     found, label = ran(model, z, features=strange)
     assert np.flatnonzero(np.isnan(found).any(axis=1)).tolist() == [3]
     assert label[3] == -1
-    with pytest.raises(InputError, match=r"a pair \(P, features\)"):
+    with pytest.raises(InputError, match=r"a tuple \(P, features\)"):
         to_onnx(fit, check=z)
 
 
@@ -428,7 +430,7 @@ def test_only_a_jump_of_the_calibrator_excuses_a_difference(monkeypatch):
 def test_a_calibrator_knows_its_own_change():
     z, y = world(300, 3)
     fit = calibrators.TemperatureScaling(from_logits=True).fit(z, y)
-    change = CheckRows.of(fit, z, None).own_change(fit)
+    change = CheckRows.of(fit, z, {}).own_change(fit)
     assert 0 < change.max() < 1e-12
 
 

@@ -404,12 +404,12 @@ def test_audit_budget_and_selection_agree():
 def test_what_uses_features_and_groups_is_offered_and_priced():
     y, p, features, hidden = hidden_groups(1500)
     plain = select_calibrator(y, p)
-    assert not {"per_group", "per_group_bias", "group_calibration"} & {
+    assert not {"per_group", "per_group_bias", "group_calibration", "multicalibration"} & {
         c.name for c in plain.candidates
     }
     grouped = select_calibrator(y, p, groups=hidden)
     names = [c.name for c in grouped.candidates]
-    assert names[-3:] == ["per_group", "per_group_bias", "mean_replacement"]
+    assert names[-4:] == ["per_group", "per_group_bias", "multicalibration", "mean_replacement"]
     assert grouped.chosen == "per_group"
     assert grouped.gain.low > 0.1
     assert grouped.calibrator.predict_proba(
@@ -421,15 +421,21 @@ def test_what_uses_features_and_groups_is_offered_and_priced():
     assert seen.chosen == "group_calibration"
     assert seen.calibrator.grouped_by_ == "features"
     assert seen.gain.low > 0.1
-    assert default_candidates(Outputs.of(rows, "hidden"))[-4:] == [
+    assert default_candidates(Outputs.of(rows, "hidden"))[-5:] == [
         "per_group",
         "per_group_bias",
         "group_calibration",
+        "multicalibration",
         "mean_replacement",
     ]
     texts = pb.Predictions(y, p, features=np.array(["a", "b"], object)[hidden][:, None])
     # not usable, and not asked for
     assert "group_calibration" not in default_candidates(Outputs.of(texts))
+    assert "multicalibration" not in default_candidates(Outputs.of(texts, hidden))
+    # only multicalibration takes groups that overlap
+    two = default_candidates(Outputs.of(pb.Predictions(y, p), np.column_stack([hidden, y])))
+    assert two[-2:] == ["multicalibration", "mean_replacement"]
+    assert "per_group" not in two
 
 
 # --- the optimism of choosing

@@ -443,6 +443,7 @@ def grouped_frame(seed, n=1200):
         "f_side": features[:, 0],
         "f_noise": features[:, 1],
         "site": np.array(["north", "south"])[hidden],
+        "half": np.arange(n) % 2,
     }
     return pd.DataFrame({"label": y, "p_0": 1 - p, "p_1": p} | sides)
 
@@ -454,6 +455,11 @@ def grouped_frame(seed, n=1200):
         ("auto", ["--groups", "site"]),
         ("group_calibration", ["--features", "f_*"]),
         ("group_calibration", ["--features", "f_side"]),
+        ("multicalibration", ["--groups", "site"]),
+        ("multicalibration", ["--groups", "site,half"]),
+        ("multicalibration", ["--features", "f_*"]),
+        ("multicalibration", ["--features", "f_*", "--groups", "site,half"]),
+        ("auto", ["--groups", "site,half"]),
     ],
 )
 def test_features_and_groups_from_fit_to_apply(tmp_path, method, options):
@@ -463,22 +469,25 @@ def test_features_and_groups_from_fit_to_apply(tmp_path, method, options):
     assert done.exit_code == 0, done.output
     fresh = grouped_frame(1)
     # found by name
-    fresh[["f_noise", "site", "p_1", "f_side", "label", "p_0"]].to_parquet(tmp_path / "new.parquet")
+    order = ["f_noise", "site", "p_1", "half", "f_side", "label", "p_0"]
+    fresh[order].to_parquet(tmp_path / "new.parquet")
     applied = run("apply", saved, tmp_path / "new.parquet", "-o", out)
     assert applied.exit_code == 0, applied.output
     assert "not seen" not in applied.output
     before, after = (pb.log_score(pb.read(data)) for data in (fresh, pd.read_parquet(out)))
     assert after < 0.9 * before
     model = calibrators.load(saved)
-    columns = fresh["site"] if model.takes == "groups" else fresh[model.columns_.tolist()]
+    last = len(model.columns_) - model.group_columns
+    features, groups = (fresh[part.tolist()] for part in np.split(model.columns_, [last]))
+    columns = {"features": features.to_numpy(), "groups": groups.to_numpy().squeeze()}
     expected = model.predict_proba(
-        fresh[["p_0", "p_1"]].to_numpy(), **{model.takes: columns.to_numpy()}
+        fresh[["p_0", "p_1"]].to_numpy(), **{name: columns[name] for name in model.fitted_with}
     )
     np.testing.assert_array_equal(pd.read_parquet(out)[["p_0", "p_1"]], expected)
     fresh.drop(columns=["site", "f_side"]).to_parquet(tmp_path / "less.parquet")
     lacking = run("apply", saved, tmp_path / "less.parquet", "-o", out)
     assert lacking.exit_code == 2
-    assert f"`--{model.takes}`" in lacking.output
+    assert f"`--{model.fitted_with[0]}`" in lacking.output
 
 
 def test_unseen_groups_are_counted(tmp_path):
@@ -507,7 +516,8 @@ def test_unseen_groups_are_counted(tmp_path):
         (["--method", "group_calibration"], "`--features`"),
         (["--method", "group_calibration", "--features", "site"], "must hold numbers"),
         (["--features", "site"], "must hold numbers"),
-        (["--groups", "site,label"], "must be one column"),
+        (["--method", "per_group", "--groups", "site,half"], "must be one column"),
+        (["--method", "multicalibration"], "`--features`"),
     ],
 )
 def test_options_without_effect_are_refused(tmp_path, options, words):

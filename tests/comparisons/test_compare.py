@@ -15,7 +15,6 @@ from typer.testing import CliRunner
 import probaudit as pb
 from probaudit import calibrators
 from probaudit.calibration import paired, resampling
-from probaudit.calibration.resampling import sampling_units
 from probaudit.choices.lenses import View
 from probaudit.cli.commands import app
 from probaudit.comparisons.comparison import SCHEMA, compare
@@ -193,10 +192,8 @@ def test_coverage_of_the_difference_of_two_errors():
         z = np.log(c / (1 - c))
         return c, 1 / (1 + np.exp(-1.5 * z)), (rng.random(n) < c).astype(np.int64)
 
-    def error(p, hit, units, counts):
-        drawn = paired.resampled_bins(
-            View(p, hit), pb.EqualWidth(15), np.ones(len(p)), units, counts
-        )
+    def error(p, hit, sample):
+        drawn = paired.ResampledBins.of(View(p, hit), pb.EqualWidth(15), sample).mean()
         return paired.ResampledError.of(float(drawn[0][0]), *drawn)
 
     a, b, hit = draw(2_000_000)
@@ -206,9 +203,8 @@ def test_coverage_of_the_difference_of_two_errors():
     )
     for i in range(80):
         a, b, hit = draw(500)
-        units = sampling_units(500, i)
-        counts = paired.paired_counts(500, 200, i)
-        first, second = error(a, hit, units, counts), error(b, hit, units, counts)
+        sample = paired.Resamples.draw(np.ones(500), None, 200, i)
+        first, second = error(a, hit, sample), error(b, hit, sample)
         _, low, high = first.minus(second)
         covered += low <= truth <= high
         low, high = np.quantile(first.errors - second.errors, [0.025, 0.975])
@@ -559,7 +555,7 @@ def test_text_json_flat_and_frame(found, tmp_path):
     assert json.loads(found.to_json())["headline"] == found.headline
     plain = json.loads(found.to_json(tmp_path / "out.json"))
     assert plain == json.loads((tmp_path / "out.json").read_text())
-    assert plain["schema"] == SCHEMA == "probaudit.comparison/1"
+    assert plain["schema"] == SCHEMA == "probaudit.comparison/2"
     assert plain["models"]["cal"]["estimates"]["ece"]["value"] == float(found["cal"]["ece"])
     assert plain["models"]["cal"]["ranks"]["log_score"] == 1
     assert plain["differences"]["cal"]["log_score"]["high"] < 0
@@ -595,7 +591,7 @@ def test_names_and_titles_are_whole_in_80_columns():
         "rank",
     ):
         assert any(title in line for line in lines), title
-    assert sum(line.startswith("threshold_model ") for line in lines) == 2
+    assert sum(line.startswith("threshold_model ") for line in lines) == 3
     first = [line[:18].strip() for line in lines]
     assert "gradient_boosting_machine" in "".join(first)
 

@@ -495,6 +495,7 @@ def test_events_are_named():
     def name(lens):
         return diagrams.reliability_diagram(y, p, lens=lens, classes=["cat", "dog"]).event
 
-    assert name(None) == "the most probable class"
+    assert name(None) == "class dog"
+    assert name(pb.TopLabel()) == "the most probable class"
     assert name(pb.Binary()) == "class dog"
     assert name(pb.OneVsRest(0)) == "class cat"

@@ -417,7 +417,7 @@ def test_top_k_confidence_and_accuracy(world):
             test = pb.calibration_test(world.y, p, lens=pb.TopK(k), **choices, **FEW)
             assert found.null[s, k - 1] == test.null_mean
     errors, sums, changes = found.picture().panels
-    np.testing.assert_array_equal(marks(errors, Bars, "observed")[0].top, found.error[0])
+    np.testing.assert_array_equal(marks(errors, Bars, "series 0")[0].top, found.error[0])
     np.testing.assert_array_equal(marks(sums, Line)[1].y, found.confidence[0])
     bar = marks(changes, Bars)[0]
     np.testing.assert_allclose(bar.top + bar.bottom, found.place[0] - found.place[1])

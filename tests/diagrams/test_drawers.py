@@ -23,6 +23,7 @@ COSTS = [[0, 1, 0.1], [5, 0, 0.1]]
 CALLS = {
     "calibration_sharpness_diagram": lambda f: f(THREE.y, THREE.mcs),
     "classwise_diagram": lambda f: f(THREE.y, THREE.mcs),
+    "decision_curve_diagram": lambda f: f(TWO.y, TWO.mcs, others={"other": TWO.cal}),
     "decision_regions_diagram": lambda f: f(TWO.y, TWO.mcs, COSTS),
     "group_errors_diagram": lambda f: f(THREE.y, THREE.mcs, resamples=20),
     "grouping_diagram": lambda f: f(WORLD.y, WORLD.scores, WORLD.features, lens=pb.Binary()),
@@ -32,6 +33,7 @@ CALLS = {
     ),
     "partition_composition_diagram": lambda f: f(THREE.y, THREE.mcs, THREE.y == 0),
     "reliability_diagram": lambda f: f(THREE.y, THREE.mcs),
+    "risk_coverage_diagram": lambda f: f(THREE.y, THREE.mcs),
     "risk_curve_diagram": lambda f: f(TWO.y, TWO.mcs),
     "score_intervals_diagram": lambda f: f(THREE.y, THREE.mcs),
     "smooth_calibration_diagram": lambda f: f(THREE.y, THREE.mcs),

@@ -25,12 +25,14 @@ SECTIONS = [
     "budget",
     "scores",
     "calibration",
+    "selective",
     "diagrams",
     "groups",
     "repairs",
     "pitfalls",
     "provenance",
 ]
+WITH_RISK = [*SECTIONS[:4], "risk", *SECTIONS[4:]]  # if there is an event or a confidence
 
 
 @pytest.fixture(scope="module")
@@ -135,7 +137,8 @@ def test_pages_of_edge_cases(kind):
             y, p, repair="compare", classes=range(40) if kind == "many classes" else [0, 1], **more
         )
     page = audit_page(found)
-    assert [part.name for part in page.sections] == SECTIONS
+    expected = SECTIONS if kind == "many classes" else WITH_RISK
+    assert [part.name for part in page.sections] == expected
     assert "NaN" not in as_html(page).partition('id="figures">')[2].partition("</script>")[0]
 
 
@@ -268,8 +271,8 @@ def test_wide_tables_are_split(world):
         {"a": world.mcs, "b": world.cal}, world.y, features=np.c_[world.y], resamples=50
     )
     page = comparison_page(compared)
-    assert all(len(table(page, "models", place).headers) <= 8 for place in (0, 1))
-    assert "grouping, at least" in table(page, "models", 1).headers
+    assert all(len(table(page, "models", place).headers) <= 8 for place in (0, 1, 2))
+    assert "grouping, at least" in table(page, "models", 2).headers
     assert "bias-corrected temperature removes of the log loss" in texts(page)
     assert "hidden groups cost of the Brier score" in repr(compared)
 
@@ -299,7 +302,7 @@ def test_progress_names_the_current_step(found, world, monkeypatch):
         repair=False,
     )
     assert [(bar._unit, bar._done, bar._total) for bar in bars] == [
-        ("sections of the report", 9, 9),
+        ("sections of the report", 10, 10),
         ("models", 2, 2),
         ("loss budgets", 2, 2),
     ]

@@ -30,6 +30,7 @@ SECTIONS = [
     "budget",
     "scores",
     "calibration",
+    "selective",
     "diagrams",
     "groups",
     "repairs",

@@ -165,7 +165,7 @@ def test_thresholds_lie_inside(thresholds):
 
 
 def test_decision_curves_need_an_event():
-    with pytest.raises(InputError, match="two classes"):
+    with pytest.raises(InputError, match="name a class"):
         pb.decision_curve([0, 1, 2], np.full((3, 3), 1 / 3))
 
 

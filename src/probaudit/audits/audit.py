@@ -12,23 +12,28 @@ import numpy as np
 from ..calibration.fine_grid import FineGrid
 from ..calibration.resampling import RESAMPLES
 from ..calibration.significance import CalibrationTest
+from ..calibration.validation import Validation
 from ..calibrators.calibration_loss import CalibrationLoss, calibration_loss, default_calibrator
 from ..calibrators.folds import FOLDS
 from ..calibrators.registry import calibrator_named
 from ..choices.scores import Cost
 from ..data.arrays import named_columns
 from ..data.inputs import RowOptions, documents_row_options, rows_of
+from ..data.populations import Crossing, crossings
 from ..data.predictions import Predictions
 from ..engines.choosing import Passing, as_source
 from ..engines.memory import evidence_of
+from ..engines.row_source import RowSource
 from ..errors import InputError
 from ..estimate import Estimate
 from ..grouping.budget import Budget, loss_budget
 from ..scoring.clusters import ClusteredRows
+from ..scoring.decision_curve import DecisionCurve
+from ..scoring.risk_coverage import RiskCoverage
 from ..states import AuditState, Plan, Summary
 from ..states.evidence import Evidence
 from ..version import __version__
-from . import errors_by_lens
+from . import errors_by_lens, risks
 from .case import Case
 from .dependence import cluster_words, clustered_rows
 from .estimates import (
@@ -39,20 +44,19 @@ from .estimates import (
     too_few_to_calibrate,
 )
 from .finding import Finding
-from .groups import Group, group_errors
+from .groups import GroupTable, group_errors, with_bounds
 from .lens_error import BINS, LensError
 from .pitfalls import PITFALLS
 from .repairs import Repair, compare_repairs
-from .result import Result, plain
+from .result import Result, plain, plain_columns
 from .verdict import headline, judge
 
 if TYPE_CHECKING:
     from ..calibrators.base import Calibrator
     from ..engines.dask_rows import DaskRows
-    from ..engines.row_source import RowSource
     from ..report.page import Page
 
-SCHEMA = "probaudit.audit/4"
+SCHEMA = "probaudit.audit/5"
 SHOWN_REGIONS = 20
 SHOWN_CLASSES = 50
 
@@ -66,9 +70,13 @@ class Audit(Result):
     estimates : scores and losses by name, with 95% intervals.
     errors, class_errors : the calibration error under each lens, and of each class, each with its
         test against a calibrated model.
-    groups : accuracy and calibration error of each group, for each value of each column.
+    groups : predicted and observed rate, calibration error and other measures of each group, for
+        each value of each column; see `Group`.
     repairs : the calibrators that were compared, with `repair="compare"`.
     budget : the loss budget, if there are features or groups.
+    validation, decision_curve : observed / expected ratio, slope, AUC and so on of the event, and
+        the net benefit of acting on it, if there is an event (see `event`).
+    risk_coverage : the error rate among the most confident rows.
     findings : the verdict, the most serious finding first.
     evidence : the sums over all rows, and the sample that fits use.
     settings, choices : how the numbers were made; `regions`, if they were given.
@@ -82,8 +90,11 @@ class Audit(Result):
     findings: tuple[Finding, ...]
     evidence: Evidence
     settings: Mapping[str, Any]
+    risk_coverage: RiskCoverage
+    validation: Validation | None = None
+    decision_curve: DecisionCurve | None = None
     class_errors: tuple[LensError, ...] = ()
-    groups: tuple[Group, ...] = ()
+    groups: GroupTable = field(default_factory=GroupTable)
     repairs: tuple[Repair, ...] = ()
     budget: Budget | None = None
     title: str = ""
@@ -109,8 +120,13 @@ class Audit(Result):
         return None if rows is None else rows.clusters.count
 
     @property
+    def event(self) -> Any:
+        """The class whose probability is judged; None if it is the most probable class."""
+        return self.summary.plan.event_class
+
+    @property
     def calibration(self) -> CalibrationTest:
-        """The top-label ECE over 15 bins of equal width."""
+        """The ECE of the event, or of the most probable class, over 15 bins of equal width."""
         return self.errors[0].test
 
     @property
@@ -129,9 +145,14 @@ class Audit(Result):
         return {rule.name: rule.looks_for for rule in PITFALLS}
 
     def __getitem__(self, name: str) -> Estimate:
-        if name not in self.estimates:
-            raise KeyError(f"{name!r}; the estimates are {', '.join(self.estimates)}")
-        return self.estimates[name]
+        named = self._named()
+        if name not in named:
+            raise KeyError(f"{name!r}; the estimates are {', '.join(named)}")
+        return named[name]
+
+    def _named(self) -> dict[str, Estimate]:
+        """Every estimate and calibration error by name."""
+        return dict(self.estimates) | {error.name: error.estimate for error in self.errors}
 
     def __repr__(self) -> str:
         from ..report.terminal import as_text
@@ -139,22 +160,29 @@ class Audit(Result):
         return as_text(self)
 
     def flat(self) -> dict[str, float]:
-        """Every estimate and calibration error by name, and counts of rows, for `check` or an
-        experiment tracker."""
-        values = {name: float(value) for name, value in self.estimates.items()}
+        """Every estimate and calibration error by name, with the ends of its interval (`.low` and
+        `.high`), counts of rows, and the numbers of each group, for `check` or an experiment
+        tracker."""
+        values: dict[str, float] = {}
+        for name, estimate in self.estimates.items():
+            values |= with_bounds(name, estimate)
         for error in self.errors:
-            values |= {error.name: float(error.estimate), f"{error.name}.p_value": error.p_value}
-        return values | {
+            values |= with_bounds(error.name, error.estimate)
+            values[f"{error.name}.p_value"] = error.p_value
+        values |= {
             "rows": self.summary.rows,
             "dropped_rows": self.summary.dropped,
             "infinite_rows": int(self.summary.log.infinite.sum()),
         }
+        for group in self.groups:
+            values |= group.flat()
+        return values
 
     def to_frame(self) -> Any:
         """Every estimate and calibration error as a pandas DataFrame, one row each."""
         import narwhals as nw
 
-        named = dict(self.estimates) | {error.name: error.estimate for error in self.errors}
+        named = self._named()
         columns: dict[str, list[Any]] = {
             "name": list(named),
             "value": [float(x) for x in named.values()],
@@ -166,7 +194,7 @@ class Audit(Result):
         return nw.from_dict(columns, backend="pandas").to_native()
 
     def to_dict(self) -> dict[str, Any]:
-        """The audit as plain values (schema `probaudit.audit/4`, see docs/audit-json.md)."""
+        """The audit as plain values (schema `probaudit.audit/5`, see docs/audit-json.md)."""
         plan, sample = self.summary.plan, self.evidence.sample
         worst = sorted(self.class_errors, key=lambda error: -error.excess)[:SHOWN_CLASSES]
         return {
@@ -179,6 +207,7 @@ class Audit(Result):
             "clusters": self.clusters,
             "classes": [plain(c) for c in plan.classes],
             "class_rows": self.summary.log.rows.tolist(),
+            "event": None if self.event is None else plain(self.event),
             "kind": plan.kind,
             "weighted": plan.weighted,
             "calibration": {
@@ -190,6 +219,7 @@ class Audit(Result):
             "errors": [error.to_dict() for error in self.errors],
             "class_errors": [error.to_dict() for error in worst],
             "groups": [group.to_dict() for group in self.groups],
+            "curves": self._curves(),
             "budget": None
             if self.budget is None
             else self.budget.to_dict() | {"regions": _regions(self.budget)},
@@ -198,6 +228,13 @@ class Audit(Result):
             "settings": dict(self.settings),
             "fingerprint": self.fingerprint,
         }
+
+    def _curves(self) -> dict[str, Any]:
+        """The risk-coverage curve and, if there is an event, the decision curve."""
+        found = {"risk_coverage": plain_columns(self.risk_coverage.curve._asdict())}
+        if self.decision_curve is not None:
+            found["net_benefit"] = plain_columns(self.decision_curve.columns())
+        return found
 
     def _page(self, title: str) -> Page:
         from ..report.audit_page import audit_page
@@ -210,11 +247,13 @@ class Audit(Result):
         return audit_summary(self)
 
     def plot(self, ax: Any = None) -> Any:
-        """The reliability diagram of the most probable class, drawn by matplotlib. See `diagrams`
-        for others."""
-        from ..diagrams.reliability import Reliability
+        """The reliability diagram of the event, or of the most probable class, drawn by matplotlib.
+        See `diagrams` for others."""
+        from ..diagrams.reliability import Reliability, event_name
 
-        return Reliability.of_grid(FineGrid.of_event(self.evidence.top), BINS).plot(ax)
+        event = event_name(self.evidence.sample, self.summary.plan.lens)
+        grid = FineGrid.of_event(self.evidence.judged)
+        return Reliability.of_grid(grid, BINS, event=event).plot(ax)
 
 
 def _regions(budget: Budget) -> list[dict[str, Any]]:
@@ -234,6 +273,7 @@ def audit(
     *,
     features: Any = None,
     columns: Any = None,
+    cross: Crossing = False,
     costs: Any = None,
     reject_cost: float = 0.1,
     repair: Repairing = None,
@@ -252,8 +292,11 @@ def audit(
     features : [rows, d], a frame, or a mapping of columns. Adds a loss budget (`loss_budget`), with
         regions of the features as hidden groups.
     columns : a frame or a mapping of names to one value per row: candidates for groups. Each column
-        with at most 50 values splits the rows into groups, each with its own accuracy and
-        calibration error.
+        with at most 50 values splits the rows into groups, each with its own measures and
+        calibration error. Numeric columns with more than 20 values are cut into five ranges with
+        equally many rows.
+    cross : adds the intersections of groups: of all columns (True), or of each of the given
+        crossings, such as ["sex*race", "sex*age"].
     regions : the groups of the loss budget, as in `grouping_loss`: a tree of the features by
         default, or names of `columns`.
     costs : matrix [K, M] of the cost of decision j if class i is true; adds `cost_risk`.
@@ -275,6 +318,7 @@ def audit(
         "regions": regions,
         "calibrator": calibrator,
         "title": title,
+        "cross": cross,
     }
     if isinstance(y_true, AuditState):
         if y_proba is not None:
@@ -295,6 +339,7 @@ def audit_rows(
     reject_cost: float = 0.1,
     repair: Repairing = None,
     regions: Any = None,
+    cross: Crossing = False,
     features: Any = None,
     calibrator: Calibrator | None = None,
     title: str = "",
@@ -304,6 +349,7 @@ def audit_rows(
     """As `audit`, for `Predictions`. `features`, if a frame or mapping, replaces those of the
     rows."""
     _check_choices(repair, calibrator)
+    crossings(cross, rows.columns or {})
     if features is not None and (named := named_columns(features, "features")) is not None:
         rows = replace(rows, features=named, feature_names=None)
     plan = Plan.of(rows, named_costs(costs), reject_cost)
@@ -312,6 +358,7 @@ def audit_rows(
         evidence,
         repair=repair,
         regions=regions,
+        cross=cross,
         calibrator=calibrator,
         title=title,
         progress=progress,
@@ -326,14 +373,17 @@ def audit_source(
     reject_cost: float = 0.1,
     repair: Repairing = None,
     regions: Any = None,
+    cross: Crossing = False,
     calibrator: Calibrator | None = None,
     title: str = "",
 ) -> Audit:
     """As `audit`, for rows in files or on a Dask cluster (`scan`); results are identical."""
     _check_choices(repair, calibrator)
+    first = source.first_rows if isinstance(source, RowSource) else source.first
+    crossings(cross, first.columns or {})
     evidence = (passing or Passing()).evidence(source, named_costs(costs), reject_cost)
     return audit_evidence(
-        evidence, repair=repair, regions=regions, calibrator=calibrator, title=title
+        evidence, repair=repair, regions=regions, cross=cross, calibrator=calibrator, title=title
     )
 
 
@@ -342,6 +392,7 @@ def audit_evidence(
     *,
     repair: Repairing = None,
     regions: Any = None,
+    cross: Crossing = False,
     calibrator: Calibrator | None = None,
     title: str = "",
     progress: bool | None = None,
@@ -351,15 +402,18 @@ def audit_evidence(
     clustered = clustered_rows(evidence)
     with np.errstate(divide="ignore"):  # squares of very small weights underflow
         errors, class_errors = _calibration_errors(evidence)
-        groups = group_errors(evidence) if evidence.sample.columns else ()
+        groups = group_errors(evidence, cross)
     loss, loss_words = _default_calibration_loss(evidence, repair)
     repairs: tuple[Repair, ...] = ()
     if repair == "compare" and loss is not None:
         repairs = compare_repairs(evidence, loss, regions=regions, progress=progress)
     budget = _budget(evidence, regions, loss, repairs)
     estimates = score_estimates(evidence.summary, clustered)
+    risk, selective = risks.validation(evidence, estimates), risks.risk_coverage(evidence)
+    estimates |= risks.risk_estimates(risk, selective)
     estimates |= calibration_loss_estimates(loss, evidence.sample_words)
     estimates |= grouping_loss_estimates(budget, evidence.sample_words)
+    curve = risks.decision_curve(evidence)
     evidence = replace(evidence, total=None)  # release the rows
     case = Case(
         evidence=evidence,
@@ -370,17 +424,21 @@ def audit_evidence(
         repairs=repairs,
         budget=budget,
         calibrator=calibrator,
+        validation=risk,
     )
     return Audit(
         estimates=estimates,
         errors=errors,
         findings=judge(case),
         evidence=evidence,
-        settings=_settings(evidence, clustered, loss_words),
+        settings=_settings(evidence, clustered, loss_words) | groups.settings,
         class_errors=class_errors,
         groups=groups,
         repairs=repairs,
         budget=budget,
+        validation=risk,
+        decision_curve=curve,
+        risk_coverage=selective,
         title=title,
         choices={} if regions is None else {"regions": regions},
     )
@@ -389,10 +447,11 @@ def audit_evidence(
 def _calibration_errors(
     evidence: Evidence,
 ) -> tuple[tuple[LensError, ...], tuple[LensError, ...]]:
-    """The errors under all lenses, and those of single classes."""
-    classwise, class_errors = errors_by_lens.class_errors(evidence)
+    """The errors under all lenses, and those of single classes if there are more than two."""
+    judged = errors_by_lens.event_errors(evidence)
+    classwise, class_errors = errors_by_lens.class_errors(evidence, judged[0])
     errors = (
-        *errors_by_lens.top_label_errors(evidence),
+        *judged,
         classwise,
         *errors_by_lens.rank_errors(evidence),
         errors_by_lens.full_error(evidence),
@@ -425,6 +484,7 @@ def _settings(
     """How the numbers were made, for the report."""
     sample, plan = evidence.sample, evidence.summary.plan
     event = "stated-confidence" if sample.pairs else "top-label"
+    event = event if plan.event is None else f"class {plan.event_class}:"
     settings = {
         "calibration_loss": loss_words,
         "reject_cost": plan.reject_cost,
@@ -435,6 +495,8 @@ def _settings(
         + (", seed 0" if clustered is None else " and signs of clusters, seed 0"),
         "sample": f"{len(sample):,} rows, by row number" if evidence.sampled else "all rows",
     }
+    if plan.ignore_label is not None:
+        settings["ignored"] = evidence.summary.ignored_words
     return settings | ({} if clustered is None else {"clusters": cluster_words(evidence)})
 
 
@@ -485,6 +547,6 @@ def _recalibration(
     if name == "identity":
         return "none"
     calibrator = calibrator_named(name) if name else default_calibrator()
-    if calibrator.takes is not None or type(calibrator) is type(default_calibrator()):
+    if calibrator.takes or type(calibrator) is type(default_calibrator()):
         return loss
     return calibration_loss(sample, calibrator=calibrator, cv=FOLDS, interval=None)

@@ -3,29 +3,30 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from ..calibration.significance import holm
+from ..calibration.validation import Validation
 from ..data.predictions import Predictions
 from ..engines.good_rows import survey
 from ..estimate import Estimate
 from ..grouping.budget import Budget
 from ..states import Summary
 from ..states.evidence import Evidence
-from .groups import Group
+from .groups import GroupTable
 from .lens_error import LensError
-from .repairs import Repair
+from .repairs import Repair, group_columns_of
 
 if TYPE_CHECKING:
     from ..calibrators.base import Calibrator
 
 SHOWN_ROWS = 5
 # the errors whose tests decide; the other errors judge the same events
-DECIDING = ("ece", "ace", "classwise_ece", "topk_ece", "full_ece")
+DECIDING = frozenset({"ece", "ace", "classwise_ece", "topk_ece", "full_ece"})
 
 
 @dataclass(frozen=True)
@@ -55,10 +56,11 @@ class Case:
     estimates: Mapping[str, Estimate]
     errors: tuple[LensError, ...]
     class_errors: tuple[LensError, ...] = ()
-    groups: tuple[Group, ...] = ()
+    groups: GroupTable = field(default_factory=GroupTable)
     repairs: tuple[Repair, ...] = ()
     budget: Budget | None = None
     calibrator: Calibrator | None = None
+    validation: Validation | None = None
 
     @property
     def summary(self) -> Summary:
@@ -72,6 +74,17 @@ class Case:
     def pairs(self) -> bool:
         """Whether confidences and their correctness are judged, not class probabilities."""
         return self.summary.plan.kind == "pairs"
+
+    @cached_property
+    def group_columns(self) -> tuple[str, ...]:
+        """The columns whose groups a calibrator can use."""
+        columns = group_columns_of(self.evidence.sample)
+        return (columns,) if isinstance(columns, str) else columns or ()
+
+    @property
+    def event(self) -> Any:
+        """The class whose probability is judged; None if it is the most probable class."""
+        return self.summary.plan.event_class
 
     @property
     def dropped_rows(self) -> int:
@@ -99,7 +112,7 @@ class Case:
 
     @property
     def ece(self) -> LensError:
-        """The calibration error of the most probable class."""
+        """The calibration error of the event, or of the most probable class."""
         return self.errors[0]
 
     @property
@@ -111,25 +124,21 @@ class Case:
 
     @cached_property
     def tests(self) -> tuple[AdjustedTest, ...]:
-        """The tests of calibration that decide: one for each event (two for the most probable
-        class, with equal bins and with bins of equal mass), the mean over classes, all classes
-        together, the worst class and the worst group. p-values are adjusted for all of them (Holm
-        1979)."""
+        """The tests of calibration that decide: one for each event (two for the judged one, with
+        equal bins and with bins of equal mass), the mean over classes, all classes together, the
+        worst class and the worst group. p-values are adjusted for all of them (Holm 1979)."""
+        # with two classes, these judge the event again
+        again = ("classwise_ece", "top_label") if self.summary.plan.n_classes == 2 else ()
         tested = [
             (error, error.p_value)
             for error in self.errors
-            if error.name.partition(".")[0] in DECIDING
+            if error.name.removeprefix("top_label.").partition(".")[0] in DECIDING
+            and not error.name.startswith(again)
         ]
-        two = len(self.class_errors) == 2  # two classes mirror each other
-        families = [
-            self.class_errors[1:] if two else self.class_errors,
-            tuple(group.error for group in self.groups),
-        ]
-        for family in filter(None, families):
-            worst = min(family, key=lambda error: (error.adjusted, -error.excess))
-            tested.append(
-                (worst, worst.p_value if two and family is families[0] else worst.adjusted)
-            )
+        for family in (self.class_errors, tuple(group.error for group in self.groups)):
+            if family:
+                worst = min(family, key=lambda error: (error.adjusted, -error.excess))
+                tested.append((worst, worst.adjusted))
         p_values = np.array([p if error.excess > 0 else 1.0 for error, p in tested])
         return tuple(
             AdjustedTest(error, p)

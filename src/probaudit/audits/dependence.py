@@ -6,8 +6,9 @@ from collections.abc import Callable
 
 from ..calibration.dependent_event import DependentEvent
 from ..calibration.views import event_rows
-from ..choices.lenses import OneVsRest, TopLabel, View
-from ..engines.good_rows import GoodRows, survey
+from ..choices.lenses import Lens, View
+from ..data.predictions import ONE_PER_IMAGE
+from ..engines.good_rows import survey
 from ..scoring.clusters import ClusteredRows
 from ..states.evidence import Evidence
 from ..text import counted
@@ -32,16 +33,9 @@ def dependent_event(evidence: Evidence, view: Callable[[], View]) -> DependentEv
     return None if rows is None else DependentEvent(view(), rows.clusters)
 
 
-def top_event(evidence: Evidence) -> DependentEvent | None:
-    return dependent_event(evidence, lambda: event_rows(evidence.sample, TopLabel()).view)
-
-
-def class_event(evidence: Evidence, k: int) -> DependentEvent | None:
-    def view() -> View:
-        rows = GoodRows.of(evidence.sample)
-        return OneVsRest(k).view(rows.probs, rows.labels)
-
-    return dependent_event(evidence, view)
+def lens_event(evidence: Evidence, lens: Lens) -> DependentEvent | None:
+    """The event of a lens."""
+    return dependent_event(evidence, lambda: event_rows(evidence.sample, lens).view)
 
 
 def cluster_words(evidence: Evidence) -> str:
@@ -49,7 +43,9 @@ def cluster_words(evidence: Evidence) -> str:
     rows, name = clustered_rows(evidence), evidence.sample.name("clusters")
     if rows is None:
         return ""
-    return rows.words if name == "clusters" else f"{rows.words} (column {name})"
+    if name == "clusters":
+        return rows.words
+    return f"{rows.words} ({name if name == ONE_PER_IMAGE else f'column {name}'})"
 
 
 def rows_words(evidence: Evidence) -> str:

@@ -39,9 +39,10 @@ from ..choices.lenses import Classwise, Full, Lens, OneVsRest, TopK, TopLabel, V
 from ..choices.partitions import EqualMass, KDTree, Partition
 from ..data.predictions import Predictions
 from ..engines.good_rows import GoodRows
+from ..states import EventSums
 from ..states.evidence import Evidence
 from ..states.sampling import drawn
-from .dependence import class_event, clustered_rows, dependent_event, top_event
+from .dependence import clustered_rows, dependent_event, lens_event
 from .lens_error import (
     ABSOLUTE,
     BINS,
@@ -58,6 +59,7 @@ from .lens_error import (
     holm_adjusted,
 )
 
+TOP_LABEL = "top_label"  # begins the names of errors of the most probable class beside an event
 MASS = EqualMass(BINS)
 KERNEL_WIDTH = 0.05
 # largest bandwidth of SmoothECE for resamples: that of a calibrated model is smaller
@@ -75,18 +77,24 @@ FULL_ROWS = 20_000
 DEPENDENCE_ROWS, DEPENDENCE_VALUES = 20_000, 2_000_000
 
 
-def top_label_errors(evidence: Evidence) -> list[LensError]:
-    """Errors of the most probable class, or of the reported confidence: binned, debiased, and
-    without bins."""
-    top = _TopLabelRows.of(evidence)
-    grid, event = top.grid, top.event
-    grid_words = f", from a grid of {len(grid.rows):,} cells" if evidence.sampled else ""
-    smooth_words = Definition(
-        "SmoothECE", TopLabel(), "reflected Gaussian of width its fixed point"
-    )
+def event_errors(evidence: Evidence) -> list[LensError]:
+    """Errors of the judged event: binned, debiased, and without bins. With an event, those of the
+    most probable class follow, under names of their own."""
+    plan = evidence.summary.plan
+    errors = _errors_of(_EventRows.of(evidence, plan.lens, evidence.judged))
+    if plan.event is None:
+        return errors
+    top = _errors_of(_EventRows.of(evidence, TopLabel(), evidence.top))
+    return errors + [replace(error, name=f"{TOP_LABEL}.{error.name}") for error in top]
+
+
+def _errors_of(rows: _EventRows) -> list[LensError]:
+    grid, event, lens = rows.grid, rows.event, rows.lens
+    grid_words = f", from a grid of {len(grid.rows):,} cells" if rows.evidence.sampled else ""
+    smooth_words = Definition("SmoothECE", lens, "reflected Gaussian of width its fixed point")
     errors = [
-        top.binned("ece", WIDTH, definition_of(TopLabel())),
-        top.binned("ace", MASS, definition_of(TopLabel(), MASS) + grid_words),
+        rows.binned("ece", WIDTH, definition_of(lens)),
+        rows.binned("ace", MASS, definition_of(lens, MASS) + grid_words),
         _smoothed_error(
             "smooth_ece",
             grid,
@@ -100,36 +108,38 @@ def top_label_errors(evidence: Evidence) -> list[LensError]:
             grid,
             _kernel,
             width=KERNEL_WIDTH,
-            words=kernel_definition(TopLabel(), "brier", "gaussian", KERNEL_WIDTH),
+            words=kernel_definition(lens, "brier", "gaussian", KERNEL_WIDTH),
             event=event,
             squared=True,
         ),
     ]
-    cells = top.cells(MASS)
-    if (cells.effective / top.effects(MASS, cells) > ONE_ROW).any():
-        words = "root of " + definition_of(TopLabel(), MASS, Squared()) + f", debiased{grid_words}"
-        errors.append(top.binned("rms_error", MASS, words, root=True))
-    return [replace(error, event=event_words(evidence)) for error in errors]
+    cells = rows.cells(MASS)
+    if (cells.effective / rows.effects(MASS, cells) > ONE_ROW).any():
+        words = "root of " + definition_of(lens, MASS, Squared()) + f", debiased{grid_words}"
+        errors.append(rows.binned("rms_error", MASS, words, root=True))
+    return [replace(error, event=event_words(rows.evidence, lens)) for error in errors]
 
 
 @dataclass(frozen=True, eq=False)
-class _TopLabelRows:
-    """The event of the most probable class: the grid of all rows, the rows of the sample, and
-    their clusters, if rows are dependent. If all rows are in memory, the rows themselves are
-    binned, as in `calibration_error`."""
+class _EventRows:
+    """An event: the grid of all rows, the rows of the sample, and their clusters, if rows are
+    dependent. If all rows are in memory, the rows themselves are binned, as in
+    `calibration_error`."""
 
     evidence: Evidence
+    lens: Lens
     grid: FineGrid
     shown: LensRows
     event: DependentEvent | None
 
     @classmethod
-    def of(cls, evidence: Evidence) -> _TopLabelRows:
+    def of(cls, evidence: Evidence, lens: Lens, sums: EventSums) -> _EventRows:
         return cls(
             evidence=evidence,
-            grid=FineGrid.of_event(evidence.top),
-            shown=event_rows(evidence.sample, TopLabel()),
-            event=top_event(evidence),
+            lens=lens,
+            grid=FineGrid.of_event(sums),
+            shown=event_rows(evidence.sample, lens),
+            event=lens_event(evidence, lens),
         )
 
     def cells(self, partition: Partition) -> Cells:
@@ -163,7 +173,7 @@ class _TopLabelRows:
             words,
             root=root,
             effects=self.effects(partition, cells) if root else None,
-            population=_clustered_population(self.evidence, TopLabel(), partition, squared=root),
+            population=_clustered_population(self.evidence, self.lens, partition, squared=root),
         )
 
 
@@ -187,9 +197,13 @@ def _population(rows: Predictions, **choices: Any) -> Population:
     return Population(error.debiased, error.low, error.high)
 
 
-def event_words(evidence: Evidence) -> str:
-    """The event of the top-label calibration error, in words."""
-    return "stated confidence" if evidence.sample.pairs else "top label"
+def event_words(evidence: Evidence, lens: Lens | None = None) -> str:
+    """The event of a lens in words; by default that of the judged event."""
+    plan = evidence.summary.plan
+    if evidence.sample.pairs:
+        return "stated confidence"
+    judged = plan.event is not None and lens != TopLabel()
+    return f"class {plan.event_class}" if judged else "top label"
 
 
 def rank_errors(evidence: Evidence) -> list[LensError]:
@@ -215,8 +229,12 @@ def _within_top_k(k: int, predictions: Predictions) -> View:
     return View(np.minimum(1.0, largest[:, :k].sum(axis=1)), (place < k).astype(np.int64))
 
 
-def class_errors(evidence: Evidence) -> tuple[LensError | None, tuple[LensError, ...]]:
-    """The mean over classes of each class's error (classwise ECE), and the error of each class.
+def class_errors(
+    evidence: Evidence, judged: LensError | None = None
+) -> tuple[LensError | None, tuple[LensError, ...]]:
+    """The mean over classes of each class's error (classwise ECE), and the error of each class; of
+    two classes, which mirror each other, only the mean. `judged` is the ECE of the event, if there
+    is one: the same error is not simulated twice.
 
     The errors of classes are simulated separately. The interval of their mean allows for the
     correlation between classes, estimated from resampled rows (`dependence`). Its null is that of
@@ -228,13 +246,19 @@ def class_errors(evidence: Evidence) -> tuple[LensError | None, tuple[LensError,
     for k, sums in enumerate(evidence.classes):
         grid = FineGrid.of_event(sums).coarse(CLASS_CELLS)
         cell = cells_of(grid, WIDTH)
-        nulls.append(NullModel.of(grid, cell, class_event(evidence, k)))
+        nulls.append(NullModel.of(grid, cell, lens_event(evidence, OneVsRest(k))))
         parts.append(ErrorPart(grid.cells(cell), 1.0, nulls[k].noise(FEWER_RESAMPLES, k)))
     classes = [
         _class_error(evidence, k, part, null)
         for k, (part, null) in enumerate(zip(parts, nulls, strict=True))
     ]
-    return _classwise_error(evidence, classes, parts, nulls), holm_adjusted(classes, nulls)
+    classwise = _classwise_error(evidence, classes, parts, nulls)
+    if len(classes) == 2:
+        return classwise, ()
+    event = evidence.summary.plan.event
+    if event is not None and judged is not None:
+        classes[event] = replace(judged, name=classes[event].name)
+    return classwise, holm_adjusted(classes, nulls)
 
 
 def _class_error(evidence: Evidence, k: int, part: ErrorPart, null: NullModel) -> LensError:

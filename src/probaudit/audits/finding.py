@@ -25,12 +25,14 @@ CALIBRATOR_FILE, CALIBRATED_FILE = "calibrator.json", "calibrated.parquet"
 class Calibrate:
     """Fit a calibrator: the best of many, or the one that `method` names.
 
-    uses : the columns that the calibrator needs besides the outputs, if any.
+    uses : what the calibrator needs besides the outputs, if anything.
+    columns : the columns of groups that it uses, if they are known.
     """
 
     kind: ClassVar[str] = "calibrate"
     method: str = "auto"
     uses: Literal["", "groups", "features"] = ""
+    columns: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -72,11 +74,11 @@ class Commands:
 
     def __call__(self, action: Action) -> str:
         if isinstance(action, NameGroups):
-            return f"--groups {self.groups}"
+            return f"--groups {shlex.quote(self.groups)}"
         if isinstance(action, ApplyCalibrator):
             return _line("apply", CALIBRATOR_FILE, self.file, *self.outputs, "-o", CALIBRATED_FILE)
         method = [] if action.method == "auto" else ["--method", action.method]
-        columns = {"groups": self.groups, "features": self.features}
+        columns = {"groups": ",".join(action.columns) or self.groups, "features": self.features}
         uses = [f"--{action.uses}", columns[action.uses]] if action.uses else []
         return _line("calibrate", self.file, *self.rows, "-o", CALIBRATOR_FILE, *method, *uses)
 

@@ -5,17 +5,26 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from fnmatch import fnmatchcase
 from typing import Literal
 
-from ..errors import InputError
+from ..errors import Argument, InputError
+from ..text import listed
+
+GROUPS = "groups."
 
 
 @dataclass(frozen=True)
 class Threshold:
-    """A bound on one number of an audit.
+    """A bound on one number of an audit, or on all numbers whose names match a pattern.
+
+    A bound on the value of a small group is noisy. One on the end of its interval is not: with a
+    largest `groups.*.gap.low`, a group fails only if its interval excludes the bound.
 
     >>> Threshold.parse("accuracy=90%", "min")
     Threshold(name='accuracy', side='min', bound=0.9)
+    >>> Threshold.parse("groups.sex=f.gap.low=5%", "max").name
+    'groups.sex=f.gap.low'
     """
 
     name: str
@@ -24,7 +33,7 @@ class Threshold:
 
     @classmethod
     def parse(cls, text: str, side: Literal["max", "min"]) -> Threshold:
-        name, equals, value = text.partition("=")
+        name, equals, value = text.rpartition("=")
         number = value.strip()
         try:
             bound = float(number[:-1]) / 100 if number.endswith("%") else float(number)
@@ -46,11 +55,67 @@ class Threshold:
         """Whether a value is within the bound; NaN never is."""
         return value <= self.bound if self.side == "max" else value >= self.bound
 
+    def matches(self, values: Mapping[str, float]) -> list[str]:
+        """The names that are bounded: an exact name, or those that match the pattern."""
+        if self.name in values:
+            return [self.name]
+        found = [name for name in values if fnmatchcase(name, self.name)]
+        if not found:
+            without = self.name.startswith(GROUPS) and not any(n.startswith(GROUPS) for n in values)
+            way_out = ("pass ", Argument("groups", "COLUMN")) if without else ()
+            rule = "there are no groups" if without else _known_names(values, self.name)
+            raise InputError(self.side, rule, repr(self.name), way_out=way_out)
+        return found
 
-def failures(values: Mapping[str, float], thresholds: Sequence[Threshold]) -> list[Threshold]:
-    """The thresholds that do not hold."""
-    for threshold in thresholds:
-        if threshold.name not in values:
-            rule = f"must name one of {', '.join(values)}"
-            raise InputError(threshold.side, rule, repr(threshold.name))
-    return [threshold for threshold in thresholds if not threshold.holds(values[threshold.name])]
+
+@dataclass(frozen=True)
+class CheckedThreshold:
+    """A threshold with the number furthest beyond it, or nearest to it if it holds.
+
+    failed, matched : how many of the numbers fail, and how many there are.
+    """
+
+    threshold: Threshold
+    name: str
+    value: float
+    failed: int
+    matched: int
+
+    @classmethod
+    def of(cls, threshold: Threshold, values: Mapping[str, float]) -> CheckedThreshold:
+        names = threshold.matches(values)
+        sign = 1 if threshold.side == "max" else -1
+        worst = max(
+            names,
+            key=lambda name: math.inf if math.isnan(values[name]) else sign * values[name],
+        )
+        failed = sum(not threshold.holds(values[name]) for name in names)
+        return cls(threshold, worst, values[worst], failed, len(names))
+
+    def __str__(self) -> str:
+        several = f", {self.failed:,} of {self.matched:,} fail" if self.matched > 1 else ""
+        mark = "FAIL" if self.failed else "ok"
+        return f"{mark:5}{self.name} = {self.value:.6g}  ({self.threshold.rule}{several})"
+
+
+def check_thresholds(
+    values: Mapping[str, float], thresholds: Sequence[Threshold]
+) -> list[CheckedThreshold]:
+    """Each threshold against the numbers of an audit; an unknown name raises."""
+    return [CheckedThreshold.of(threshold, values) for threshold in thresholds]
+
+
+def _known_names(values: Mapping[str, float], wanted: str) -> str:
+    """The rule that an unknown name breaks. Ends of intervals are not listed, and groups and their
+    measures only if the name is that of a group."""
+    plain = [name for name in values if not name.endswith((".low", ".high"))]
+    of_groups = [name for name in plain if name.startswith(GROUPS)]
+    if not of_groups or not wanted.startswith(GROUPS):
+        others = [name for name in plain if name not in of_groups]
+        rule = f"must name one of {', '.join(others)}; or NAME.low, NAME.high"
+        return rule + (f"; or {GROUPS}COLUMN=VALUE.NAME" if of_groups else "")
+    groups = dict.fromkeys(name.rpartition(".")[0] for name in of_groups)
+    measures = dict.fromkeys(name.rpartition(".")[2] for name in of_groups)
+    return (
+        f"must match GROUP.NAME, with GROUP {listed(list(groups))} and NAME {', '.join(measures)}"
+    )

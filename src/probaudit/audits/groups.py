@@ -1,176 +1,332 @@
-"""The calibration of each group of rows that share a value of a column."""
+"""The calibration of each group of rows: those that share a value of a column, or of several
+columns crossed."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
-from typing import Any
+import math
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any, overload
 
 import numpy as np
 
 from ..calibration.dependent_event import DependentEvent
 from ..calibration.fine_grid import FineGrid
 from ..calibration.resampling import FEWER_RESAMPLES
-from ..calibration.views import LensRows, lens_rows
-from ..choices.lenses import Binary, Lens, TopLabel, View
-from ..data.arrays import value_names
+from ..calibration.significance import false_discovery
+from ..calibration.validation import (
+    TOO_HIGH,
+    TOO_LOW,
+    agreement,
+    brier_of,
+    risk_measures,
+    with_interval,
+)
+from ..calibration.views import single_event
+from ..choices.lenses import Lens, TopLabel, View, judged_lens
+from ..data.populations import RANGES, Crossing, Grouping, Population, grouping_of
+from ..data.predictions import Predictions
 from ..estimate import Estimate
-from ..scoring.clusters import Clusters
-from ..scoring.intervals import wilson
+from ..scoring.events import EventTable
+from ..scoring.risk_coverage import risk_coverage_of
 from ..states.evidence import Evidence
-from .dependence import clustered_rows
+from ..text import aligned_columns, p_value
 from .errors_by_lens import event_words
 from .lens_error import (
+    LEVEL,
     WIDTH,
     LensError,
     NullModel,
     binned_error,
     definition_of,
-    holm_adjusted,
+    tested_together,
 )
 
-MOST_GROUPS = 50  # a column with more values does not split the rows into groups
+COVERAGE = 0.8  # at which the accuracy of the most confident rows is reported
 
 
 @dataclass(frozen=True)
 class Group:
-    """Rows that share a value of a column: mean confidence (`stated`), accuracy (`observed`), and
-    the calibration error."""
+    """The rows of a group.
 
-    column: str
-    value: str
+    population : their values of columns. rows : their number.
+    estimates : measures by name, each with a 95% interval. `predicted`, `observed` and `gap`
+        (predicted less observed) are those of the event, if one is judged, with the measures of
+        `validation_table` that need no simulation; otherwise of the most probable class, or of the
+        stated confidence. `aurc`, `accuracy_at_80` and `confidence_auroc` are those of
+        `risk_coverage`.
+    error : the calibration error (ECE) of the same event, with its test.
+    risk : whether an event is judged.
+    q_value : of the test of the error, among all groups (Benjamini & Hochberg 1995).
+    """
+
+    population: Population
     rows: int
-    stated: float
-    observed: Estimate
+    estimates: Mapping[str, Estimate]
     error: LensError
+    risk: bool = False
+    q_value: float = math.nan
+
+    @property
+    def column(self) -> str:
+        """The column, or "a*b" if several are crossed."""
+        return self.population.column
+
+    @property
+    def value(self) -> str:
+        return self.population.value
+
+    @property
+    def predicted(self) -> Estimate:
+        return self.estimates["predicted"]
+
+    @property
+    def observed(self) -> Estimate:
+        return self.estimates["observed"]
+
+    @property
+    def gap(self) -> Estimate:
+        return self.estimates["gap"]
+
+    @property
+    def p_value(self) -> float:
+        """Of the calibration error against that of a calibrated model."""
+        return self.error.p_value
+
+    @property
+    def adjusted(self) -> float:
+        """The p-value after Holm's correction for the number of groups."""
+        return self.error.adjusted
 
     @property
     def verdict(self) -> str:
-        """ "overconfident", "underconfident" or "miscalibrated" if the calibration error is
-        significant after Holm's correction for the number of groups, else "". The finding
-        `miscalibrated_group` makes the same decision."""
+        """In which direction the group is misjudged; "" if its calibration error is not significant
+        after Holm's correction for the number of groups.
+
+        The test of the calibration error decides, as in the finding `miscalibrated_group`. The
+        interval of the gap gives the direction: "risk too high" or "risk too low" for an event,
+        else "overconfident" or "underconfident"; "miscalibrated" if it contains 0.
+        """
         if not self.error.miscalibrated:
             return ""
-        if self.stated > self.observed.high:
-            return "overconfident"
-        return "underconfident" if self.stated < self.observed.low else "miscalibrated"
+        if self.gap.low <= 0 <= self.gap.high:
+            return "miscalibrated"
+        if self.gap > 0:
+            return TOO_HIGH if self.risk else "overconfident"
+        return TOO_LOW if self.risk else "underconfident"
+
+    def __getitem__(self, name: str) -> Estimate:
+        if name not in self.estimates:
+            raise KeyError(f"{name!r}; the estimates are {', '.join(self.estimates)}")
+        return self.estimates[name]
+
+    def flat(self) -> dict[str, float]:
+        """The numbers of the group by name, as in `Audit.flat`. The gap is its absolute value, with
+        the ends of its interval."""
+        named = dict(self.estimates) | {"gap": _absolute(self.gap), "ece": self.error.estimate}
+        values: dict[str, float] = {"rows": self.rows}
+        for name, x in named.items():
+            values |= {name: float(x), f"{name}.low": x.low, f"{name}.high": x.high}
+        tests = {"p_value": self.p_value, "adjusted": self.adjusted, "q_value": self.q_value}
+        return {f"groups.{self.population.key}.{name}": x for name, x in (values | tests).items()}
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values for JSON."""
         who = {
+            "name": str(self.population),
             "column": self.column,
             "value": self.value,
             "rows": self.rows,
-            "stated": self.stated,
             "verdict": self.verdict,
+            "q_value": self.q_value,
+            "error": self.error.to_dict(),
         }
-        return who | {"observed": self.observed.to_dict(), "error": self.error.to_dict()}
+        return who | {name: estimate.to_dict() for name, estimate in self.estimates.items()}
 
 
-def group_errors(evidence: Evidence) -> tuple[Group, ...]:
-    """Predicted and observed accuracy and the calibration error of each group, for each column of
-    at most 50 values. With two classes the error is that of the second class, because the errors of
-    both classes can cancel in the most probable class."""
-    groups, nulls, rows = [], [], _GroupedRows.of(evidence)
-    for name, column in (evidence.sample.columns or {}).items():
-        values, of_row = _column_groups(column[rows.shown.rows])
-        for number, value in enumerate(values if len(values) <= MOST_GROUPS else ()):
-            group, null = rows.group(name, value, np.flatnonzero(of_row == number))
+def with_bounds(name: str, x: Estimate) -> dict[str, float]:
+    """An estimate by name, with `.low` and `.high` if it has an interval.
+
+    >>> with_bounds("ece", Estimate(0.5, low=0.25, high=0.75))
+    {'ece': 0.5, 'ece.low': 0.25, 'ece.high': 0.75}
+    """
+    bounds = {f"{name}.low": x.low, f"{name}.high": x.high} if math.isfinite(x.low) else {}
+    return {name: float(x)} | bounds
+
+
+def _absolute(x: Estimate) -> Estimate:
+    ends = sorted((abs(x.low), abs(x.high)))
+    low = 0.0 if x.low <= 0 <= x.high else ends[0]
+    return Estimate(abs(x), low=low, high=ends[1], n=x.n, definition=x.definition)
+
+
+@dataclass(frozen=True)
+class GroupTable:
+    """The groups of an audit, in the order of columns and values.
+
+    left_out : columns that have no groups, and why.
+    cut : numeric columns that were cut into ranges with equally many rows.
+    """
+
+    groups: tuple[Group, ...] = ()
+    left_out: Mapping[str, str] = field(default_factory=dict)
+    cut: tuple[str, ...] = ()
+
+    def __iter__(self) -> Iterator[Group]:
+        return iter(self.groups)
+
+    def __len__(self) -> int:
+        return len(self.groups)
+
+    @overload
+    def __getitem__(self, place: int) -> Group: ...
+    @overload
+    def __getitem__(self, place: slice) -> tuple[Group, ...]: ...
+    def __getitem__(self, place: int | slice) -> Group | tuple[Group, ...]:
+        return self.groups[place]
+
+    def worst(self) -> list[Group]:
+        """Miscalibrated groups first, and those with the largest error beyond that of a calibrated
+        model first."""
+        return sorted(self, key=lambda one: (not one.error.miscalibrated, -one.error.excess))
+
+    @property
+    def cut_words(self) -> str:
+        """Which numeric columns were cut into ranges; empty if none was."""
+        if not self.cut:
+            return ""
+        return f"{', '.join(self.cut)} cut into {RANGES} ranges with equally many rows"
+
+    @property
+    def settings(self) -> dict[str, str]:
+        """How the groups were made and tested, for the report."""
+        if not self.groups:
+            return {}
+        test = f"ECE of each group against a calibrated model, Holm's correction, level {LEVEL:.0%}"
+        return {"groups": "; ".join(filter(None, [test, self.cut_words]))}
+
+    def to_frame(self) -> Any:
+        """A pandas DataFrame with one row for each group, and the ends of each interval in columns
+        of their own."""
+        import narwhals as nw
+
+        names = ("column", "value", "rows", "verdict", "p_value", "adjusted", "q_value")
+        columns: dict[str, list[Any]] = {
+            name: [getattr(one, name) for one in self] for name in names
+        }
+        for name in self.groups[0].estimates if self.groups else ():
+            columns |= _interval_columns(name, [one[name] for one in self])
+        columns |= _interval_columns("ece", [one.error.estimate for one in self])
+        return nw.from_dict(columns, backend="pandas").to_native()
+
+    def __repr__(self) -> str:
+        names = ("predicted", "observed", "gap", "aurc")
+        rows = [
+            [
+                str(one.population),
+                f"{one.rows:,}",
+                *(with_interval(one[name]) for name in names),
+                with_interval(one.error.estimate),
+                p_value(one.q_value),
+                one.verdict,
+            ]
+            for one in self.worst()
+        ]
+        return "\n".join(aligned_columns([["group", "rows", *names, "ece", "q", ""], *rows]))
+
+    def _repr_html_(self) -> str:
+        from ..report.audit_page import group_summary
+        from ..report.page import as_summary
+
+        return as_summary(group_summary(self))
+
+
+def _interval_columns(name: str, each: list[Estimate]) -> dict[str, list[float]]:
+    return {
+        name: [float(x) for x in each],
+        f"{name}_low": [x.low for x in each],
+        f"{name}_high": [x.high for x in each],
+    }
+
+
+def group_errors(evidence: Evidence, cross: Crossing = False) -> GroupTable:
+    """The measures and the calibration error of each group of the sample's columns, and of the
+    crossings (see `crossings`)."""
+    rows, groups, nulls = _GroupedRows.of(evidence), [], []
+    grouping = rows.grouping(cross)
+    for column in grouping.columns:
+        for number, population in enumerate(column.populations):
+            group, null = rows.group(population, column.rows(number))
             groups.append(group)
             nulls.append(null)
-    errors = holm_adjusted([group.error for group in groups], nulls)
-    return tuple(replace(group, error=error) for group, error in zip(groups, errors, strict=True))
+    errors, p_values = tested_together([group.error for group in groups], nulls)
+    found = zip(groups, errors, false_discovery(p_values).tolist(), strict=True)
+    tested = tuple(replace(group, error=error, q_value=q) for group, error, q in found)
+    return GroupTable(tested, grouping.left_out, grouping.cut)
 
 
 @dataclass(frozen=True, eq=False)
 class _GroupedRows:
     """The rows that groups are taken from.
 
-    shown : the event of the most probable class, for accuracy and confidence.
-    judged : the event of the calibration error; `lens` and `event` describe it.
-    clusters : of the rows, if they are dependent.
+    judged, top : the judged event, and whether the most probable class is the true one, as rows of
+        two classes; the same if no event is judged.
+    lens, event : the judged event.
     """
 
-    evidence: Evidence
-    shown: LensRows
-    judged: LensRows
+    judged: Predictions
+    top: Predictions
     lens: Lens
     event: str
-    clusters: Clusters | None
+    sample_words: str
 
     @classmethod
     def of(cls, evidence: Evidence) -> _GroupedRows:
-        sample, clustered = evidence.sample, clustered_rows(evidence)
-        two = sample.n_classes == 2 and not sample.pairs
-        (shown,) = lens_rows(sample, TopLabel())
-        (judged,) = lens_rows(sample, Binary()) if two else (shown,)
+        sample, plan = evidence.sample, evidence.summary.plan
+        lens = judged_lens(plan.event, plan.n_classes)
+        top = single_event(sample, TopLabel())
         return cls(
-            evidence=evidence,
-            shown=shown,
-            judged=judged,
-            lens=Binary() if two else TopLabel(),
-            event=f"class {evidence.summary.plan.classes[1]}" if two else event_words(evidence),
-            clusters=None if clustered is None else clustered.clusters,
+            judged=top if plan.event is None else single_event(sample, lens),
+            top=top,
+            lens=lens,
+            event=event_words(evidence) if plan.event is None else f"class {plan.event_class}",
+            sample_words=evidence.sample_words,
         )
 
-    def group(self, name: str, value: str, inside: np.ndarray) -> tuple[Group, NullModel]:
+    @property
+    def risk(self) -> bool:
+        return self.judged is not self.top
+
+    def grouping(self, cross: Crossing) -> Grouping:
+        return grouping_of(self.judged.columns or {}, cross)
+
+    def group(self, population: Population, inside: np.ndarray) -> tuple[Group, NullModel]:
         """The group of the rows `inside`, and the null model of its calibration error."""
-        where = f"where {name} = {value}{self.evidence.sample_words}"
-        clusters = None if self.clusters is None else self.clusters.part(inside)
-        view = View(self.judged.view.outputs[inside], self.judged.view.labels[inside])
-        event = None if clusters is None else DependentEvent(view, clusters)
-        grid = FineGrid.of_view(view, self.shown.weights[inside])
-        error = binned_error(
-            "ece",
-            grid,
-            WIDTH,
-            definition_of(self.lens) + f", {where}",
-            resamples=FEWER_RESAMPLES,
-            event=event,
-        )
-        group = Group(
-            column=name,
-            value=value,
-            rows=len(inside),
-            stated=float(self._share(inside) @ self.shown.view.outputs[inside]),
-            observed=self._accuracy(inside, clusters, where),
-            error=replace(error, event=self.event),
-        )
-        return group, NullModel.of_coarse_grid(grid, event)
+        rows = self.judged.take(inside)
+        event = EventTable.of(rows)
+        error, null = self._error(event, population)
+        measures = risk_measures(event, brier_of(rows)) if self.risk else agreement(event)
+        confident = EventTable.of(self.top.take(inside)) if self.risk else event
+        words = f" ({self.event}, {population}{self.sample_words})"
+        estimates = {
+            name: Estimate(x, **vars(x) | {"definition": x.definition + words})
+            for name, x in (measures | _selective_measures(confident)).items()
+        }
+        return Group(population, event.n, estimates, error, self.risk), null
 
-    def _share(self, inside: np.ndarray) -> np.ndarray:
-        weights = self.shown.weights[inside]
-        return np.asarray(weights / weights.sum())
-
-    def _accuracy(self, inside: np.ndarray, clusters: Clusters | None, where: str) -> Estimate:
-        share, right = self._share(inside), self.shown.view.labels[inside]
-        value = float(share @ right)
-        widening = 1.0 if clusters is None else clusters.widening(right - value)
-        low, high = wilson(value, 1 / float(share @ share) / widening**2)
-        what = "whose most probable class is the true one"
-        what = "stated correct" if self.evidence.sample.pairs else what
-        words = f"share of rows {what}, {where}"
-        words += "" if clusters is None else f", {clusters.count:,} clusters"
-        return Estimate(value, low=low, high=high, n=len(inside), definition=words)
+    def _error(self, event: EventTable, population: Population) -> tuple[LensError, NullModel]:
+        members = event.rows
+        assert members is not None
+        view = View(event.p[members.place], members.happened)
+        grid = FineGrid.of_view(view, members.weight / members.weight.max())
+        dependent = None if members.clusters is None else DependentEvent(view, members.clusters)
+        words = definition_of(self.lens) + f", where {population}{self.sample_words}"
+        error = binned_error("ece", grid, WIDTH, words, resamples=FEWER_RESAMPLES, event=dependent)
+        return replace(error, event=self.event), NullModel.of_coarse_grid(grid, dependent)
 
 
-def ungrouped_columns(evidence: Evidence) -> dict[str, str]:
-    """The columns that `group_errors` leaves out, and why: more than 50 groups, or several values
-    in each row."""
-    left_out = {}
-    for name, column in (evidence.sample.columns or {}).items():
-        if column.ndim != 1:
-            left_out[name] = (
-                f"has {' x '.join(f'{size:,}' for size in column.shape[1:])} values in each row"
-            )
-        elif (count := len(_column_groups(column)[0])) > MOST_GROUPS:
-            left_out[name] = f"has {count:,} values"
-    return left_out
-
-
-def _column_groups(column: np.ndarray) -> tuple[list[str], np.ndarray]:
-    """The values of a column as text, and the group of each row. A column with several values in
-    each row has no groups."""
-    if column.ndim != 1:
-        return [], np.empty(0, np.int64)
-    values, of_row = np.unique(value_names(column), return_inverse=True)
-    return values.tolist(), of_row.reshape(-1)
+def _selective_measures(event: EventTable) -> dict[str, Estimate]:
+    """Selective prediction in a group: whether an answer of given confidence is right."""
+    found = risk_coverage_of(event, points=1)
+    accuracy = found.accuracy_at(COVERAGE)
+    return {"aurc": found.aurc, "accuracy_at_80": accuracy, "confidence_auroc": found.auroc}

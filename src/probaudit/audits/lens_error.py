@@ -114,7 +114,8 @@ class LensError:
             return f"true class among the {which} most probable"
         if kind == "class_ece":
             return f"class {which}"
-        return TITLES.get(self.name, self.name).format(event=self.event)
+        name = self.name.removeprefix("top_label.")
+        return TITLES.get(name, name).format(event=self.event)
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values for JSON."""
@@ -157,7 +158,6 @@ class NullModel:
 
     binomial : the draws of independent rows.
     enough_events : whether there are enough hits and misses, observed or expected, for a decision.
-        An event that never occurred is reported elsewhere.
     around : for rows in clusters, how samples vary around the gaps of the population.
     shared : for a sample of rows in clusters, the noise that clusters add to a calibrated model.
     signed : for all rows in clusters, the draws by random signs of clusters.
@@ -176,17 +176,22 @@ class NullModel:
         cell: np.ndarray,
         event: DependentEvent | None = None,
         binomial: BinomialNull | None = None,
+        *,
+        absent: bool = False,
     ) -> NullModel:
         """From the bin of each of the grid's kept cells.
 
         event : the rows with their clusters, if rows are dependent.
         binomial : the draws of the rows themselves, if they are in memory.
+        absent : whether an event that never happened is judged, too. A class without rows is
+            reported elsewhere.
         """
         n, hits = float(grid.rows.sum()), float(grid.hit_rows.sum())
         expected = n * float(grid.outputs.sum() / grid.weight.sum())
         enough = max(hits, expected) >= FEWEST_EVENTS and n - min(hits, expected) >= FEWEST_EVENTS
         independent = cls(
-            BinomialNull.of_grid(grid, cell) if binomial is None else binomial, hits > 0 and enough
+            BinomialNull.of_grid(grid, cell) if binomial is None else binomial,
+            (hits > 0 or absent) and enough,
         )
         if event is None:
             return independent
@@ -201,7 +206,7 @@ class NullModel:
     def of_coarse_grid(cls, grid: FineGrid, event: DependentEvent | None = None) -> NullModel:
         """For equal bins, on the coarse grid that `binned_error` uses with few resamples."""
         grid = grid.coarse(CLASS_CELLS)
-        return cls.of(grid, cells_of(grid, WIDTH), event)
+        return cls.of(grid, cells_of(grid, WIDTH), event, absent=True)
 
     def errors(self, resamples: int, seed: int, error: CellError = MEAN_GAP) -> np.ndarray:
         """Errors of calibrated models. For rows in clusters, each quantile is the larger of those
@@ -281,7 +286,15 @@ def _root_mean_square(number: np.ndarray, effects: np.ndarray | None, cells: Cel
 
 
 def holm_adjusted(errors: Sequence[LensError], nulls: Sequence[NullModel]) -> tuple[LensError, ...]:
-    """The same errors, with p-values adjusted for all of them (Holm 1979).
+    """The same errors, with p-values adjusted for all of them (Holm 1979)."""
+    return tested_together(errors, nulls)[0]
+
+
+def tested_together(
+    errors: Sequence[LensError], nulls: Sequence[NullModel]
+) -> tuple[tuple[LensError, ...], np.ndarray]:
+    """The same errors, with p-values adjusted for all of them (Holm 1979), and the p-values that
+    were adjusted: 1 where too few events leave no decision.
 
     Errors beyond the 95% limit get an exact tail probability as p-value, since 199 resamples cannot
     separate small ones. The tails of rows in clusters have no closed form: they are simulated until
@@ -305,9 +318,10 @@ def holm_adjusted(errors: Sequence[LensError], nulls: Sequence[NullModel]) -> tu
             for error, null in zip(tested, nulls, strict=True)
         ]
     )
-    return tuple(
+    adjusted = tuple(
         replace(error, adjusted=p) for error, p in zip(tested, holm(p_values).tolist(), strict=True)
     )
+    return adjusted, p_values
 
 
 def _simulated_tail(error: LensError, null: NullModel, seed: int, tests: int) -> float:

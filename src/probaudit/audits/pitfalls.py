@@ -8,10 +8,10 @@ import math
 import numpy as np
 
 from ..calibration.views import lens_rows
-from ..choices.lenses import TopLabel
-from ..text import counted, percent, short_number
+from ..text import class_words, counted, percent, short_number, whole_percent
 from .case import Case
-from .finding import Calibrate, Finding, VerdictRule, between_shares, rule
+from .finding import Advice, Calibrate, Finding, VerdictRule, between_shares, rule
+from .groups import Group
 from .repairs import Repair
 
 LOW_ECE = 0.02
@@ -26,7 +26,9 @@ SAME_SCORE = 1e-7
 
 
 def judged_event(case: Case) -> str:
-    """The event of the top-label calibration error."""
+    """The event that the audit judges first, in a sentence."""
+    if case.event is not None:
+        return f"the probability of {class_words(case.event)}"
     return "the stated answer" if case.pairs else "the most probable class"
 
 
@@ -88,14 +90,15 @@ def calibrated_but_not_for_all(case: Case) -> Finding | None:
     looks_for="a low calibration error beside a high calibration loss",
 )
 def low_error_high_loss(case: Case) -> Finding | None:
-    """The ECE reads only the confidence of each forecast and is not a proper score, so it can be
-    small even if a calibrator gains much (Ferrer & Ramos 2025, Section 2.5.2)."""
+    """The ECE compares means of bins, mostly of the confidence alone, and is not a proper score, so
+    it can be small even if a calibrator gains much (Ferrer & Ramos 2025, Section 2.5.2)."""
     x, ece = case.estimates.get("calibration_loss.relative"), case.ece
     small = ece.estimate < LOW_ECE
     if x is None or not ((small or ece.p_value >= 0.01) and x.low > LARGE_LOSS):
         return None
     size = "is small" if small else "is not larger than expected if calibrated"
-    blind = "compares only the means of bins" if case.pairs else "reads only the top class"
+    top = case.event is None and not case.pairs
+    blind = "reads only the top class" if top else "compares only the means of bins"
     return Finding(
         "warning",
         f"The ECE {size} ({short_number(ece.estimate)}), but recalibration (bias-corrected "
@@ -147,37 +150,45 @@ def blind_temperature(case: Case) -> Finding | None:
 def few_confidences(case: Case) -> Finding | None:
     """One confidence for all rows (mean replacement), or a few (histogram binning), can be
     calibrated but is not sharp (Chidambaram & Ge 2024, Section 3)."""
-    (shown,) = lens_rows(case.evidence.sample, TopLabel())
+    plan = case.summary.plan
+    (shown,) = lens_rows(case.evidence.sample, plan.lens)
     n, values = len(shown.rows), np.unique(shown.view.outputs.astype(np.float32))
     if n < ENOUGH_ROWS or len(values) > min(FEW_VALUES, n // 10):
         return None
+    one, several = ("confidence", "confidences")
+    if case.event is not None:
+        name = class_words(case.event)
+        one, several = (f"probability of {name}", f"probabilities of {name}")
     numbers = {"confidences": len(values), "rows": n}
-    if len(values) > 1:
-        return Finding(
-            "note",
-            f"Only {len(values)} different confidences in {n:,} rows, as from histogram binning, a "
-            "few votes or rounding: different rows get the same confidence.",
-            clause=f"only {len(values)} different confidences in {n:,} rows",
-            advice=("If outputs were binned or rounded, audit the original ones.",),
-            numbers=numbers,
-        )
-    if values[0] == 1:
+    if values.tolist() in ([1.0], *([] if case.event is None else ([0.0], [0.0, 1.0]))):
         return Finding(
             "warning",
-            "Every confidence is 1: these are decisions, not probabilities.",
+            f"Every {one} is {' or '.join(f'{value:g}' for value in values)}: these are decisions, "
+            "not probabilities.",
             clause="these are decisions, not probabilities",
             advice=("Audit the probabilities that the decisions were made from.",),
             numbers=numbers,
         )
-    calibrated = case.ece.p_value >= NOT_REFUTED
-    same = f"every row has the same confidence, {short_number(values[0])}"
-    text = f"{same[0].upper()}{same[1:]}, which does not separate right from wrong. "
-    text += (
-        "No calibration error can detect that."
-        if calibrated
-        else "It is also wrong: the model is right in "
-        f"{percent(case.estimates['accuracy'])} of the rows."
-    )
+    if len(values) > 1:
+        return Finding(
+            "note",
+            f"Only {len(values)} different {several} in {n:,} rows, as from histogram binning, a "
+            "few votes or rounding: different rows get the same one.",
+            clause=f"only {len(values)} different {several} in {n:,} rows",
+            advice=("If outputs were binned or rounded, audit the original ones.",),
+            numbers=numbers,
+        )
+    same = f"every row has the same {one}, {short_number(values[0])}"
+    what = "right from wrong" if case.event is None else "rows with the event from others"
+    text = f"{same[0].upper()}{same[1:]}, which does not separate {what}. "
+    if case.ece.p_value >= NOT_REFUTED:
+        text += "No calibration error can detect that."
+    elif case.event is None:
+        right = percent(case.estimates["accuracy"])
+        text += f"It is also wrong: the model is right in {right} of the rows."
+    else:
+        rate = percent(case.estimates["observed"])
+        text += f"It is also wrong: {class_words(case.event)} happened in {rate} of the rows."
     return Finding(
         "warning",
         text,
@@ -194,36 +205,50 @@ def miscalibrated_group(case: Case) -> Finding | None:
     wrong = [group for group in case.groups if group.error.miscalibrated]
     if not wrong:
         return None
-    worst = max(wrong, key=lambda group: group.error.excess)
-    group, error = f"{worst.column} = {worst.value}", worst.error
+    worst = case.groups.worst()[0]
+    group, error = str(worst.population), worst.error
     if worst.verdict == "miscalibrated":
         how = (
             f"calibration error {short_number(error.estimate)}, {short_number(error.null_mean)} "
             "expected if calibrated"
         )
     else:
-        how = f"{worst.verdict}, predicts {worst.stated:.0%}, right {worst.observed:.0%}"
+        # risks can be far below 1%
+        share, happens = (percent, "observed") if worst.risk else (whole_percent, "right")
+        how = f"{worst.verdict}, predicts {share(worst.predicted)}, {happens} "
+        how += share(worst.observed)
     others = (
         f" ({len(wrong)} of {len(case.groups)} groups are miscalibrated)" if len(wrong) > 1 else ""
     )
     return Finding(
         "warning",
         f"Worst group: {group} ({counted(worst.rows)}): {how}{others}.",
-        clause=f"the worst group, {group}, is {how}"
-        if worst.verdict != "miscalibrated"
-        else f"the worst group is {group}, {how}",
-        advice=(
-            "Calibrate each group separately, then audit the groups again: ",
-            Calibrate("per_group", uses="groups"),
-            ".",
-        ),
+        clause=f"the worst group is {group}: {how}",
+        advice=_group_advice(case, worst),
         numbers={
             "groups": len(wrong),
             "value": float(error.estimate),
-            "predicted": worst.stated,
+            "predicted": float(worst.predicted),
             "observed": float(worst.observed),
         },
     )
+
+
+def _group_advice(case: Case, worst: Group) -> Advice:
+    """A calibrator for the groups, if their columns can be used for one."""
+    repair, again = calibrate_groups(case), "then audit the groups again"
+    if repair is None:
+        columns = " and ".join(worst.population.columns)
+        return (f"Give the model {columns}, {again}.",)
+    return (f"Calibrate by group, {again}: ", repair, ".")
+
+
+def calibrate_groups(case: Case) -> Calibrate | None:
+    """A calibrator for each group of a column; for groups of several columns, one that corrects
+    groups that overlap. None without usable columns."""
+    columns = case.group_columns
+    method = "per_group" if len(columns) == 1 else "multicalibration"
+    return Calibrate(method, uses="groups", columns=columns) if columns else None
 
 
 @rule(

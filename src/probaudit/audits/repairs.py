@@ -25,10 +25,12 @@ from ..calibrators.one_standard_error import choose_calibrator, correction_words
 from ..calibrators.outputs import Outputs, shares
 from ..calibrators.registry import CONTROL, METHODS, calibrator_named
 from ..calibrators.selection import default_candidates
-from ..choices.lenses import Binary, Classwise, Groups, Lens, TopK, TopLabel
+from ..choices.lenses import Binary, Classwise, Groups, Lens, TopK, TopLabel, default_lens
 from ..choices.scores import Brier, Log
+from ..data.populations import MOST_VALUES
 from ..data.predictions import Predictions
 from ..data.work import Progress
+from ..errors import InputError
 from ..estimate import Estimate
 from ..scoring.clusters import ClusteredRows, Clusters
 from ..scoring.intervals import wilson
@@ -147,9 +149,9 @@ class Trial:
     numbers: dict[str, Any]
 
 
-def group_column_of(sample: Predictions, regions: Any = None) -> str | None:
-    """The column whose groups may get their own calibrators: the one that `regions` names, or the
-    only column."""
+def group_columns_of(sample: Predictions, regions: Any = None) -> str | tuple[str, ...] | None:
+    """The columns whose groups a calibrator may use: those that `regions` names, or all, without
+    columns that have missing or too many values."""
     columns = list(sample.columns or ())
     named = (
         [regions]
@@ -158,8 +160,20 @@ def group_column_of(sample: Predictions, regions: Any = None) -> str | None:
         if isinstance(regions, (list, tuple))
         else columns
     )
-    known = [name for name in named if isinstance(name, str) and name in columns]
-    return known[0] if len(known) == len(named) == 1 else None
+    if not all(isinstance(name, str) and name in columns for name in named):
+        return None
+    named = [name for name in named if _has_groups((sample.columns or {})[name])]
+    return tuple(named) if len(named) > 1 else named[0] if named else None
+
+
+def _has_groups(values: np.ndarray) -> bool:
+    from ..calibrators.combining import group_column, group_values, range_edges
+
+    try:
+        groups = group_column(values, len(values))
+    except InputError:
+        return False
+    return len(np.unique(group_values(groups, range_edges(groups)))) <= MOST_VALUES
 
 
 def compare_repairs(
@@ -173,9 +187,10 @@ def compare_repairs(
 
     default_loss : the calibration loss of the default calibrator, if already known.
     regions : as in `audit`. A single column, named here or the only one of the rows, adds a
-        calibrator for each of its groups. Features of the rows add group calibration.
+        calibrator for each of its groups. Columns add multicalibration, and features of the rows
+        add group calibration and multicalibration.
     """
-    sample, groups = evidence.sample, group_column_of(evidence.sample, regions)
+    sample, groups = evidence.sample, group_columns_of(evidence.sample, regions)
     chosen = candidates(Outputs.of(sample, groups), pairs=sample.pairs)
     where = f"out of fold ({_fold_words(sample)}){evidence.sample_words}"
     trials = {}
@@ -239,9 +254,9 @@ def _choose(trials: dict[str, Trial], where: str) -> tuple[str, str]:
 
 
 def _out_of_fold(
-    sample: Predictions, calibrator: Calibrator, groups: str | None
+    sample: Predictions, calibrator: Calibrator, groups: str | tuple[str, ...] | None
 ) -> CalibrationLoss:
-    groups = groups if calibrator.takes == "groups" else None
+    groups = groups if "groups" in calibrator.takes else None
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # the scores show whether a fit failed
         return calibration_loss(sample, calibrator=calibrator, groups=groups, cv=FOLDS)
@@ -256,6 +271,7 @@ def _trial(sample: Predictions, loss: CalibrationLoss, where: str) -> Trial:
         sample_weight=weights,
         clusters=None if sample.clusters is None else sample.clusters[loss.rows],
         tolerance=1e-6,
+        event=sample.event_column,
     )
     n = len(calibrated)
     share = shares(np.ones(n) if weights is None else weights)
@@ -302,18 +318,19 @@ def _accuracy(
 def _errors(
     calibrated: Predictions, clusters: Clusters | None, where: str, *, pairs: bool
 ) -> dict[str, Any]:
-    """The calibration errors of the top label, of each class on average, and of the k most probable
-    classes."""
+    """The calibration errors of the event or the top label, of each class on average, and of the k
+    most probable classes."""
     k = _rank(calibrated.n_classes)
-    top_lens: Lens = Binary() if pairs else TopLabel()
-    top = _error(calibrated, top_lens, definition_of(TopLabel()) + f", {where}", clusters)
+    lens = default_lens(calibrated)
+    words = definition_of(TopLabel() if pairs else lens) + f", {where}"
+    judged = _error(calibrated, lens, words, clusters)
     rank_words = definition_of(f"true class among the {k} most probable") + f", {where}"
     rank = _error(calibrated, among(k), rank_words, clusters) if k else None
     classwise = math.nan if pairs else float(calibration_error(calibrated, lens=Classwise()))
     classwise_words = definition_of(Classwise()) + f", {where}"
     return {
-        "ece": _tidy(top.estimate, top.estimate.definition),
-        "ece_chance": top.null_high,
+        "ece": _tidy(judged.estimate, judged.estimate.definition),
+        "ece_chance": judged.null_high,
         "classwise_ece": Estimate(classwise, n=len(calibrated), definition=classwise_words),
         "topk_ece": Estimate(math.nan) if rank is None else rank.estimate,
         "topk_chance": math.nan if rank is None else rank.null_high,

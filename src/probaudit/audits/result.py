@@ -5,8 +5,11 @@ from __future__ import annotations
 import json
 import math
 from abc import ABC, abstractmethod
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+
+import numpy as np
 
 from ..files.writing import write_text
 
@@ -51,6 +54,14 @@ def _written(text: str, path: str | Path | None) -> str:
     if path is not None:
         write_text(Path(path), text)
     return text
+
+
+def plain_columns(columns: Mapping[str, np.ndarray]) -> dict[str, list[float | None]]:
+    """Columns of numbers as lists, None where there is no number."""
+    return {
+        name: [value if math.isfinite(value) else None for value in column.tolist()]
+        for name, column in columns.items()
+    }
 
 
 def plain(value: Any) -> Any:

@@ -6,12 +6,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Protocol
 
+from ..data.populations import MOST_CROSSED, MOST_VALUES
 from ..scoring.clusters import FEW_CLUSTERS
 from ..text import counted, short_number
 from .case import Case, InfiniteRows
 from .dependence import clustered_rows
 from .finding import Calibrate, Finding, rule
-from .groups import MOST_GROUPS, ungrouped_columns
 
 FEW_ROWS = 100
 FEW_OF_A_CLASS = 10
@@ -214,14 +214,14 @@ def absent_classes(case: Case) -> Finding | None:
 @rule()
 def columns_not_grouped(case: Case) -> Finding | None:
     """Columns that could not be used as groups, and why."""
-    left_out = ungrouped_columns(case.evidence) if case.evidence.sample.columns else {}
-    if not left_out:
+    if not case.groups.left_out:
         return None
-    reasons = ", ".join(f"{name} {why}" for name, why in left_out.items())
+    reasons = ", ".join(f"{name} {why}" for name, why in case.groups.left_out.items())
     return Finding(
         "note",
         f"Some columns were not used as groups: {reasons}. A column needs one value per row and at "
-        f"most {MOST_GROUPS} different values.",
+        f"most {MOST_VALUES} different values, or numbers; crossed columns at most {MOST_CROSSED} "
+        "combinations.",
         clause="some columns were not used as groups",
         advice=("Merge similar values and audit again.",),
     )

@@ -161,8 +161,10 @@ def rows_for(plan: Plan, y_true: Any, y_proba: Any = None, **rest: Any) -> Predi
         from_log_probs=plan.kind == "log_probabilities",
         pairs=plan.kind == "pairs",
         classes=plan.classes,
+        event=plan.event_class,
         on_bad_rows=plan.on_bad_rows,
         tolerance=plan.tolerance,
+        ignore_label=plan.ignore_label,
         names={"y": "y_true", "probs": "y_proba"},
         **rest,
     )
@@ -178,6 +180,7 @@ def statistics(
     rows: Predictions | None = None,
     *,
     classes: Sequence[Any] | int | None = None,
+    event: Any = None,
     from_logits: bool = False,
     from_log_probs: bool = False,
     pairs: bool = False,
@@ -186,6 +189,7 @@ def statistics(
     reject_cost: float = 0.1,
     on_bad_rows: OnBadRows = "error",
     tolerance: float | None = None,
+    ignore_label: Any = None,
     sample_rows: int | None = None,
     part: int = 0,
 ) -> State:
@@ -193,12 +197,14 @@ def statistics(
 
     classes : the class of each output column, in order; or their number, if labels are column
         numbers.
+    event : the class that is judged as an event; the second of two classes by default.
     from_logits, from_log_probs, pairs : True if outputs are logits, log-probabilities, or pairs of
         a confidence and its correctness.
     max_weight : the largest weight, if rows have weights. States to be merged need the same.
     costs, reject_cost : as in `audit`.
     on_bad_rows : "error" stops at the first invalid row; "drop" leaves invalid rows out.
     tolerance : how far the sum of a row of probabilities may be from 1; 1e-5 by default.
+    ignore_label : rows with this label are left out and counted.
     sample_rows : the number of rows kept for fits; by default as many as in an audit.
     part : a number that differs between states to be merged. The rows of part i are numbered from
         i 2^33 on, unless `update` gets their numbers.
@@ -214,12 +220,14 @@ def statistics(
     if rows is None:
         shape = _declared_row(
             classes,
+            event=event,
             from_logits=from_logits,
             from_log_probs=from_log_probs,
             pairs=pairs,
             max_weight=max_weight,
             on_bad_rows=on_bad_rows,
             tolerance=tolerance,
+            ignore_label=ignore_label,
         )
     elif not isinstance(rows, Predictions):
         way_out = ("pass labels and outputs to `update` of the state",)
@@ -228,8 +236,10 @@ def statistics(
         kinds = {"from_logits": from_logits, "from_log_probs": from_log_probs, "pairs": pairs}
         declared = {
             "classes": classes is not None,
+            "event": event is not None,
             "on_bad_rows": on_bad_rows != "error",
             "tolerance": tolerance is not None,
+            "ignore_label": ignore_label is not None,
         }
         twice = next((name for name, given in (kinds | declared).items() if given), None)
         if twice is not None:
@@ -245,12 +255,14 @@ def statistics(
 def _declared_row(
     classes: Sequence[Any] | int | None,
     *,
+    event: Any,
     from_logits: bool,
     from_log_probs: bool,
     pairs: bool,
     max_weight: float | None,
     on_bad_rows: OnBadRows,
     tolerance: float | None,
+    ignore_label: Any,
 ) -> Predictions:
     """One artificial row, which checks the declared format as real rows do."""
     if classes is None and pairs:
@@ -269,9 +281,11 @@ def _declared_row(
         from_log_probs=from_log_probs,
         pairs=pairs,
         classes=listed,
+        event=event,
         sample_weight=None if max_weight is None else [_weight(max_weight)],
         on_bad_rows=on_bad_rows,
         tolerance=tolerance,
+        ignore_label=ignore_label,
     )
 
 

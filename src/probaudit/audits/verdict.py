@@ -8,7 +8,9 @@ know it. Rules about the rows themselves are in row_findings.py.
 from __future__ import annotations
 
 import math
+from typing import Literal
 
+from ..calibrators.registry import METHODS
 from ..estimate import Estimate
 from ..grouping.budget import Budget
 from ..text import p_words, percent, short_number
@@ -27,7 +29,13 @@ from .finding import (
     rule,
 )
 from .lens_error import LensError
-from .pitfalls import PITFALLS, judged_event, miscalibrated_class, miscalibrated_group
+from .pitfalls import (
+    PITFALLS,
+    calibrate_groups,
+    judged_event,
+    miscalibrated_class,
+    miscalibrated_group,
+)
 from .row_findings import (
     FEW_ROWS,
     UNDETECTED_ERROR,
@@ -142,6 +150,19 @@ def worse_than_constant_decision(case: Case) -> Finding | None:
     )
 
 
+def _columns_used(name: str, case: Case) -> Literal["", "groups", "features"]:
+    """What a calibrator needs besides outputs. One that takes groups or features gets groups."""
+    needs = METHODS[name][0].needs
+    if "groups" in needs and case.group_columns:
+        return "groups"
+    return "features" if "features" in needs else ""
+
+
+def _fit_of(name: str, case: Case) -> Calibrate:
+    uses = _columns_used(name, case)
+    return Calibrate(name, uses, case.group_columns if uses == "groups" else ())
+
+
 @rule("Ferrer & Ramos 2025, Section 2.5.3")
 def miscalibration_costs(case: Case) -> Finding | None:
     """The cost of miscalibration is the loss that a calibrator removes out of fold."""
@@ -155,7 +176,7 @@ def miscalibration_costs(case: Case) -> Finding | None:
     method = METHOD if best is None else best.title
     if best is not None:
         x, after = (best.gain if math.isfinite(best.gain) else None), best.log_score
-    fit = Calibrate() if best is None else Calibrate(best.name)
+    fit = Calibrate() if best is None else _fit_of(best.name, case)
     advice = (fit, ", then ", ApplyCalibrator(), ".")
     if x is None and after is not None and math.isfinite(after):
         return Finding(
@@ -289,9 +310,10 @@ def against_chance(case: Case) -> Finding | None:
         "p_value": worst.p_value,
     }
     if worst.p_value < DETECTED:
+        direction = _direction(case, worst.error)
         return Finding(
             "warning",
-            f"Miscalibrated: {event} has a calibration error of {size} ({p}).",
+            f"Miscalibrated: {event} has a calibration error of {size} ({p}){direction}.",
             clause=f"{event} has a calibration error of {size}",
             advice=("See the reliability diagrams for where, the calibration loss for how much.",),
             numbers=numbers,
@@ -321,6 +343,18 @@ def against_chance(case: Case) -> Finding | None:
     )
 
 
+def _direction(case: Case, error: LensError) -> str:
+    """In which direction the judged event is off on average, if it is."""
+    risk = case.validation
+    if risk is None or error not in case.errors or not risk.adjusted < DETECTED:
+        return ""
+    predicted, observed = percent(risk.predicted), percent(risk.observed)
+    if case.pairs:
+        how = "overconfident" if risk.predicted > risk.observed else "underconfident"
+        return f"; {how}: says {predicted} on average, right {observed}"
+    return f"; {risk.verdict}: predicts {predicted} on average, {observed} happened"
+
+
 def _size(error: LensError) -> str:
     return f"{short_number(error.estimate)}, {short_number(error.null_mean)} expected if calibrated"
 
@@ -329,7 +363,7 @@ def _event(case: Case, error: LensError) -> str:
     """The event of a calibration error, in a sentence."""
     group = next((group for group in case.groups if group.error is error), None)
     if group is not None:
-        return f"{group.column} = {group.value}"
+        return str(group.population)
     if error.name in ("ece", "ace"):
         return judged_event(case)
     return {
@@ -367,11 +401,8 @@ def hidden_groups(case: Case) -> Finding | None:
         )
     known = budget.found.given_groups
     better = "know what sets these groups apart" if known else "use these features"
-    per_group = (
-        Calibrate("per_group", uses="groups")
-        if known
-        else Calibrate("group_calibration", uses="features")
-    )
+    by_features = Calibrate("group_calibration", uses="features")
+    per_group = (calibrate_groups(case) or Calibrate()) if known else by_features
     return Finding(
         "warning",
         "Hidden groups, with the same prediction but different outcomes, cost at least "

@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from typing import Protocol
 
 import numpy as np
 
@@ -71,6 +72,12 @@ class Cells:
 CellError = Callable[[Cells], np.ndarray]  # one error for each resample
 
 
+class Pooling(Protocol):
+    """How the distances of all cells become one error, for each resample."""
+
+    def __call__(self, cells: Cells, distance: Distance) -> np.ndarray: ...
+
+
 def gaps(cells: Cells, distance: Distance) -> np.ndarray:
     """The distance between mean output and mean target in each cell, in the shape of the
     weights."""
@@ -88,6 +95,13 @@ def gaps(cells: Cells, distance: Distance) -> np.ndarray:
 def mean_gap(cells: Cells, distance: Distance) -> np.ndarray:
     """The mean distance over cells, weighted by their shares, for each resample."""
     return np.asarray((cells.share * gaps(cells, distance)).sum(axis=-1))
+
+
+def unweighted_gap(cells: Cells, distance: Distance) -> np.ndarray:
+    """The mean distance over cells that have rows, all of which count the same, for each
+    resample."""
+    some = cells.weight > 0
+    return np.asarray(np.where(some, gaps(cells, distance), 0.0).sum(axis=-1) / some.sum(axis=-1))
 
 
 def worst_gap(cells: Cells, distance: Distance) -> np.ndarray:
@@ -118,13 +132,13 @@ def debiased_gap(cells: Cells, distance: Distance) -> np.ndarray:
     if isinstance(distance, Squared):
         bias = (noise if event else noise.sum(axis=-1)) / (size - 1)
     else:
-        bias = _folded_mean(gap, np.sqrt(noise / size)) - gap
+        bias = folded_mean(gap, np.sqrt(noise / size)) - gap
     weight = np.where(enough, cells.weight, 0.0)
     with np.errstate(invalid="ignore", divide="ignore"):
         return np.asarray((weight * (gap - bias)).sum(axis=-1) / weight.sum(axis=-1))
 
 
-def _folded_mean(mean: np.ndarray, deviation: np.ndarray) -> np.ndarray:
+def folded_mean(mean: np.ndarray, deviation: np.ndarray) -> np.ndarray:
     """E|X| for normal X: the mean of a folded normal distribution."""
     from scipy.special import ndtr
 

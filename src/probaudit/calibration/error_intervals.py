@@ -14,7 +14,7 @@ import numpy as np
 from ..choices.distances import Distance
 from ..errors import InputError
 from ..scoring.intervals import Z95, t95
-from .cells import Categories, CellError, Cells, mean_gap, worst_gap
+from .cells import Categories, CellError, Cells, Pooling, mean_gap
 from .population import ErrorPart, Noise, Population, population_error
 from .resampling import (
     Method,
@@ -145,7 +145,7 @@ def population_of(
     clusters: np.ndarray | None,
     resamples: int,
     seed: int,
-    worst: bool = False,
+    pooling: Pooling = mean_gap,
     error: CellError | None = None,
 ) -> Population:
     """The population's value of the sum of share x error over terms; see `calibration.population`.
@@ -183,8 +183,10 @@ def population_of(
         for term, cells, share, make, null in each
     ]
     if clusters is None and len(parts) > 1:
-        widened = dependence(terms, distance, seed, worst=worst, error=error)
-    return population_error(parts, distance, worst=worst, error=error, widened=widened, seed=seed)
+        widened = dependence(terms, distance, seed, pooling=pooling, error=error)
+    return population_error(
+        parts, distance, pooling=pooling, error=error, widened=widened, seed=seed
+    )
 
 
 def _deviations(resampled: Cells, cells: Cells) -> np.ndarray:
@@ -203,15 +205,13 @@ def dependence(
     distance: Distance,
     seed: int,
     *,
-    worst: bool = False,
+    pooling: Pooling = mean_gap,
     error: CellError | None = None,
 ) -> float:
     """The standard deviation of a sum of share x error over several events of the same rows,
     divided by what it would be if the errors were independent."""
     units = units_of(terms, None, seed)
-    measure = (
-        partial(worst_gap if worst else mean_gap, distance=distance) if error is None else error
-    )
+    measure = partial(pooling, distance=distance) if error is None else error
     counts = _unit_counts(units, DEPENDENCE_RESAMPLES, seed)
     errors = []
     for term in terms:

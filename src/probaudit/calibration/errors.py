@@ -13,7 +13,7 @@ import numpy as np
 
 from ..choices.definitions import Definition, Described
 from ..choices.distances import Distance, Squared, as_distance
-from ..choices.lenses import Classwise, Lens, TopLabel
+from ..choices.lenses import Classwise, Lens, error_lens
 from ..choices.partitions import EqualMass, EqualWidth, Partition
 from ..choices.selections import as_selection
 from ..data.inputs import RowOptions, documents_row_options, rows_of
@@ -26,13 +26,22 @@ from ..scoring.clusters import clusters_unused
 from ..states import Summary
 from ..states.evidence import Evidence
 from .cell_counting import counted_terms
-from .cells import Cells, debiased_gap, mean_gap, single_row_cells, worst_gap
+from .cells import (
+    Cells,
+    Pooling,
+    debiased_gap,
+    mean_gap,
+    single_row_cells,
+    unweighted_gap,
+    worst_gap,
+)
 from .error_intervals import population_of
 from .population import Population
 from .resampling import RESAMPLES, check_resamples
 from .terms import Term, even, grid_terms, row_terms, thinned_terms, with_class_shares
 
 INTERVAL = "interval for the error of the population"
+POOLED: dict[Pooling, str] = {worst_gap: "largest cell", unweighted_gap: "cells weighted equally"}
 IN_MEMORY = ("load them with `read`",)
 
 
@@ -73,6 +82,7 @@ def calibration_error(
     where: Any = None,
     debias: bool = False,
     worst: bool = False,
+    unweighted: bool = False,
     exact: bool = True,
     interval: bool = False,
     resamples: int = RESAMPLES,
@@ -85,15 +95,19 @@ def calibration_error(
     y_true, y_proba : as in `log_score`; or rows from `scan` (files, or a dask DataFrame), or dask
         arrays. A sample of these rows then determines the cells (the boxes of a `KDTree`, the bins
         of `EqualMass`), and one pass counts all rows in them.
-    lens : which probabilities are compared with which outcomes; `TopLabel()` by default.
+    lens : which probabilities are compared with which outcomes; the event if
+        one is named, else `TopLabel()`.
         `Classwise()` averages over classes, evenly or by weights, and reports each in `per_class`.
     partition : how rows are split into cells; `EqualWidth(15)` by default.
-    distance : "l1", "tvd", "l2", "squared", "max", "brier", "log" or a Distance.
+    distance : "l1", "tvd", "l2", "squared", "max", "brier", "log" or a Distance; or "over" and
+        "under", the parts of "l1" from cells whose output lies above or below the observed rate.
     where : which rows count: a boolean mask or a Selection. Selections compose by `&`, `|` and `~`.
     debias : subtract the bias due to sampling noise (distance "squared"; or "l1" of a single
         event). The result may be negative. With `clusters`, the rows of each cell are divided by
         its design effect (Kish 1965).
-    worst : the largest distance in any cell instead of the mean.
+    worst : the largest distance in any cell instead of the mean (with "l1", the MCE).
+    unweighted : the mean over cells that have rows, each of which counts the same however many rows
+        it has; see `average_calibration_error`.
     exact : if False, count rows on a fine grid of probabilities in one pass and keep none, as for
         data that does not fit into memory. For single events only. Bin edges are then rounded to
         the grid.
@@ -111,21 +125,20 @@ def calibration_error(
     >>> ece.low, bool(ece.debiased < ece)
     (0.0, True)
     """
-    lens = TopLabel() if lens is None else lens
     partition = EqualWidth(15) if partition is None else partition
     metric = as_distance(distance)
-    if debias and worst:
-        raise InputError("worst", "the largest of several cells cannot be debiased")
+    pooling = _pooling(worst=worst, unweighted=unweighted, debias=debias)
     _check_interval(interval, resamples, options, needed=not debias)
     rows = _Source.of(y_true, y_proba, where, options)
+    lens = error_lens(rows.predictions) if lens is None else lens
     terms, origin = rows.terms(lens, partition, exact=exact, debias=debias, interval=interval)
     terms = with_class_shares(terms, lens, lambda: rows.summary.priors)
-    measure = partial(debiased_gap if debias else worst_gap if worst else mean_gap, distance=metric)
+    measure = partial(debiased_gap if debias else pooling, distance=metric)
     errors = [measure(term.cells) for term in terms]
     value = math.fsum(term.share * term.mean(one) for term, one in zip(terms, errors, strict=True))
     cells = [term.cells for term in terms]
     words: list[str | Described] = ["calibration error", lens, partition, metric]
-    words += _option_words(cells, partition, debias=debias, worst=worst, where=where)
+    words += _option_words(cells, partition, debias=debias, pooling=pooling, where=where)
     words += [*origin, INTERVAL] if interval else origin
     if isinstance(lens, Classwise):
         values = np.concatenate([np.atleast_1d(one) for one in errors]).tolist()
@@ -138,10 +151,20 @@ def calibration_error(
     if interval:
         clusters = rows.predictions.cluster_numbers
         known = population_of(
-            terms, metric, clusters=clusters, resamples=resamples, seed=seed, worst=worst
+            terms, metric, clusters=clusters, resamples=resamples, seed=seed, pooling=pooling
         )
         _set_interval(error, known)
     return error
+
+
+def _pooling(*, worst: bool, unweighted: bool, debias: bool) -> Pooling:
+    """How the distances of cells become one error."""
+    if debias and worst:
+        raise InputError("worst", "the largest of several cells cannot be debiased")
+    if unweighted and (worst or debias):
+        rule = f"must not be given with `{'worst' if worst else 'debias'}`"
+        raise InputError("unweighted", rule)
+    return worst_gap if worst else unweighted_gap if unweighted else mean_gap
 
 
 def _class_shares(lens: Classwise, priors: np.ndarray) -> tuple[float, ...]:
@@ -198,14 +221,14 @@ class _Source:
 
 
 def _option_words(
-    cells: Sequence[Cells], partition: Partition, *, debias: bool, worst: bool, where: Any
+    cells: Sequence[Cells], partition: Partition, *, debias: bool, pooling: Pooling, where: Any
 ) -> list[str | Described]:
     """The options, for the definition of an error."""
     words: list[str | Described] = []
     if debias:
         few = sum(int(single_row_cells(c).sum()) for c in cells)
         words.append("debiased" + (f", {few} cells of one row left out" if few else ""))
-    words += ["largest cell"] if worst else []
+    words += [POOLED[pooling]] if pooling in POOLED else []
     words += ["where " + Definition(as_selection(where))] if where is not None else []
     least = min(int((c.weight > 0).sum(axis=-1).min()) for c in cells)
     if isinstance(partition, EqualMass) and least < min(partition.bins, _largest_n(cells)):
@@ -261,8 +284,8 @@ def partitioned_calibration_error(
     chosen = [partitions] if isinstance(partitions, Partition) else list(partitions)
     shares = _partition_shares(len(chosen), weights)
     _check_interval(interval, resamples, options)
-    lens, metric = TopLabel() if lens is None else lens, as_distance(distance)
     predictions = rows_of(y_true, y_proba, **options)
+    lens, metric = error_lens(predictions) if lens is None else lens, as_distance(distance)
 
     def priors() -> np.ndarray:
         return survey(predictions).summary.priors
@@ -335,3 +358,48 @@ def rms_calibration_error(
     root = _as_error(math.sqrt(square), ["root of " + mean.definition], mean.gathered)
     _set_interval(root, Population(mean.debiased, mean.low, mean.high).root())
     return root
+
+
+@documents_row_options
+def average_calibration_error(
+    y_true: Any,
+    y_proba: Any = None,
+    *,
+    lens: Lens | None = None,
+    partition: Partition | None = None,
+    where: Any = None,
+    exact: bool = True,
+    interval: bool = False,
+    resamples: int = RESAMPLES,
+    seed: int = 0,
+    **options: Unpack[RowOptions],
+) -> CalibrationError:
+    """The mean over bins that have rows of |mean output - observed rate|, each bin counting the
+    same (Neumann et al. 2018; `ACE` of netcal). This is the "ACE" of Chidambaram & Ge 2024, Tables
+    1 to 6, with 15 equal-width bins of the confidence.
+
+    It is not the adaptive calibration error, whose bins have equal mass
+    (`calibration_error(partition=EqualMass(15))`). Bins of a few rows count as much as all others,
+    so it is far larger than the ECE if most confidences are near 1, and its interval is wide.
+    Arguments as in `calibration_error`.
+
+    >>> from probaudit import Binary
+    >>> y, p = [1, 1, 0, 1, 1], [0.9, 0.9, 0.9, 0.9, 0.25]
+    >>> round(average_calibration_error(y, p, lens=Binary()), 4)
+    0.45
+    >>> round(calibration_error(y, p, lens=Binary()), 4)
+    0.27
+    """
+    return calibration_error(
+        y_true,
+        y_proba,
+        lens=lens,
+        partition=partition,
+        where=where,
+        unweighted=True,
+        exact=exact,
+        interval=interval,
+        resamples=resamples,
+        seed=seed,
+        **options,
+    )

@@ -4,17 +4,17 @@ and E90. For binary problems, or any lens of a single event."""
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache, partial
 from typing import Any, Unpack
 
 import numpy as np
 
 from ..choices.distances import L1
-from ..choices.lenses import Binary, Lens, View
+from ..choices.lenses import Lens, View, event_lens
 from ..data.inputs import RowOptions, documents_row_options, rows_of
-from ..data.predictions import Predictions
 from ..errors import InputError
 from ..estimate import Estimate
 from ..scoring.clusters import clusters_unused
@@ -26,15 +26,19 @@ from .dependent_event import DependentEvent
 from .error_intervals import population_of
 from .fine_grid import FineGrid, grid_sums
 from .kernel_regression import smoothed
+from .null import BinomialNull
 from .population import Population
 from .resampling import FEWER_RESAMPLES
 from .smooth import smooth_population
-from .terms import whole_grid_term
+from .terms import Term
 from .views import LensRows, dependent_events, event_rows
 
 # grid cells per bandwidth; finer cells do not change the first six digits
 CELLS_PER_WIDTH = 100
-INTERVAL_CELLS = 105
+INTERVAL_CELLS = 60
+# Cells in which labels are simulated have as many rows of the rarer outcome, on average. Most cells
+# without any would have no noise around their observed rate.
+ROWS_PER_CELL, LEAST_CELLS = 5, 10
 INDICES = {"ici": "mean", "e50": "median", "e90": "90% quantile", "emax": "largest value"}
 QUANTILES = {"e50": 0.5, "e90": 0.9}
 
@@ -73,7 +77,7 @@ class EventOutcomes:
             raise InputError("clusters", f"{independent} needs independent rows", way_out=way_out)
         if not independent and options.get("clusters") is not None:
             raise clusters_unused("this measure, which has no interval and no test")
-        shown = event_rows(predictions, _event_lens(predictions, lens))
+        shown = event_rows(predictions, event_lens(predictions) if lens is None else lens)
         return cls(np.clip(shown.view.outputs, 0, 1), shown.view.labels, shown.weights, shown)
 
 
@@ -198,7 +202,8 @@ class _LineFit:
 
     def coefficient(self, which: int, words: str) -> tuple[Estimate, float]:
         """A coefficient with its 95% interval, and its standard error: that of maximum likelihood,
-        or of the sandwich for weighted rows (Huber 1967); widened for clusters."""
+        or of the sandwich (Huber 1967) for weighted rows and for calibration in the large, whose
+        model is wrong if the slope is not 1; widened for clusters."""
         event, value = self.event, float(self.beta[which])
         influence = np.zeros_like(event.weight)
         with np.errstate(over="ignore"):
@@ -206,7 +211,7 @@ class _LineFit:
         pull = self.inverse[which] @ np.stack([np.ones_like(self.z), self.z])[: len(self.inverse)]
         influence[self.inside] = pull[:, None] * (np.array([0.0, 1.0]) - fitted[:, None])
         variance = float(self.inverse[which, which])
-        if event.weighted:
+        if event.weighted or len(self.inverse) == 1:
             variance = float((event.squared * influence**2).sum())
         error = math.sqrt(max(variance, 0.0)) * event.widening(influence)
         half = Z95 * error if math.isfinite(error) else math.nan
@@ -275,18 +280,22 @@ def calibration_indices(
     interval: bool = False,
     **options: Unpack[RowOptions],
 ) -> CalibrationIndices:
-    """ICI, E50, E90 and Emax (Austin & Steyerberg 2019), with E[y | p] from a kernel regression on
-    the fine grid, mirrored at 0 and 1.
+    """ICI, E50, E90 and Emax (Austin & Steyerberg 2019), with E[y - p | p] from a kernel regression
+    on the fine grid.
 
+    bandwidth : the standard deviation of the Gaussian kernel, over the mean of p and of the share
+        of rows with a smaller p, mirrored at 0 and 1. Rows are near each other if both are close:
+        a kernel over p alone would average all outputs of a rare event.
     interval : adds 95% intervals and debiased values, simulated as those of binned errors.
 
-    The authors use loess. Any smooth curve can be used, and this one does not need a sample of the
-    rows.
+    The authors use loess, whose windows also have a share of the rows. Any smooth curve can be
+    used, and this one does not need a sample of the rows. Smoothing y - p instead of y keeps the
+    error of a calibrated model at 0 whatever the distribution of its outputs.
     """
     if options.get("clusters") is not None and not interval:
         raise clusters_unused("the indices without `interval=True`")
     predictions = rows_of(y_true, y_proba, **options)
-    shown = _event_lens(predictions, lens)
+    shown = event_lens(predictions) if lens is None else lens
     view = event_rows(predictions, shown)
     grid = FineGrid.of_view(View(np.clip(view.view.outputs, 0, 1), view.view.labels), view.weights)
     events = dependent_events(predictions, shown) if interval else None
@@ -303,16 +312,29 @@ def indices_of(
     event: DependentEvent | None = None,
 ) -> CalibrationIndices:
     """The indices of an event on its grid; `event` : the rows, if they are in clusters."""
+    found = estimated_indices(grid, tuple(INDICES), bandwidth, interval=interval, event=event)
+    return CalibrationIndices(**found, n=int(grid.rows.sum()), definition=_index_words(bandwidth))
+
+
+def estimated_indices(
+    grid: FineGrid,
+    names: Sequence[str],
+    bandwidth: float = 0.05,
+    *,
+    interval: bool = True,
+    event: DependentEvent | None = None,
+) -> dict[str, Estimate]:
+    """Some of the indices, by name; other arguments as in `indices_of`."""
     if not 0 < bandwidth < math.inf:
         raise InputError("bandwidth", "must be positive and finite", bandwidth)
-    fine = grid.coarse(int(min(CELLS, CELLS_PER_WIDTH / bandwidth)))
-    words = f"|E[y | p] - p|, Gaussian kernel of width {bandwidth:g}, mirrored"
+    size = max(INTERVAL_CELLS + 1, int(min(CELLS, CELLS_PER_WIDTH / bandwidth)))
+    fine = grid_sums(grid.cells(_stretched(grid, size)), size)
+    words = _index_words(bandwidth)
     n, found = int(grid.rows.sum()), {}
-    for name in INDICES:
-        value = float(_index(name, bandwidth, fine.weight, fine.outputs, fine.targets))
-        known = Population()
-        if interval and n > 1:
-            known = _index_population(grid, name, bandwidth, event)
+    simulation = _Simulation.of(grid, event) if interval and n > 1 else None
+    for name in names:
+        value = float(_index(name, bandwidth, *fine))
+        known = Population() if simulation is None else simulation.population(name, bandwidth)
         found[name] = Estimate(
             value,
             low=min(known.low, value),
@@ -321,17 +343,31 @@ def indices_of(
             definition=f"{INDICES[name]} of {words}",
             debiased=known.debiased,
         )
-    return CalibrationIndices(**found, n=n, definition=words)
+    return found
+
+
+def _index_words(bandwidth: float) -> str:
+    return (
+        f"|E[y - p | p]|, Gaussian kernel of width {bandwidth:g} over the mean of p and of its "
+        "rank, mirrored"
+    )
+
+
+def _stretched(grid: FineGrid, size: int) -> np.ndarray:
+    """For each kept cell of the grid, the one of `size` equal steps of (p + F(p)) / 2, where F is
+    the share of rows with a smaller output, half of the own cell included."""
+    share = grid.share
+    rank = np.cumsum(share) - share / 2
+    return np.minimum(((grid.place + rank) / 2 * size).astype(np.int64), size - 1)
 
 
 def _index(
     name: str, bandwidth: float, weight: np.ndarray, outputs: np.ndarray, targets: np.ndarray
 ) -> np.ndarray:
     """One index for grids [..., G] of sums."""
-    mass, hits = _smooth_curve(np.stack([weight, targets]), bandwidth)
-    kept = weight > 0
+    mass, residual = _smooth_curve(np.stack([weight, targets - outputs]), bandwidth)
     with np.errstate(invalid="ignore", divide="ignore"):
-        gap = np.where(kept, np.abs(hits / mass - outputs / weight), 0.0)
+        gap = np.where(weight > 0, np.abs(residual / mass), 0.0)
     share = weight / weight.sum(axis=-1, keepdims=True)
     if name == "ici":
         return np.asarray((share * gap).sum(axis=-1))
@@ -358,26 +394,38 @@ def _smoother(cells: int, bandwidth: float) -> np.ndarray:
     return smoothed(np.eye(cells), "gaussian", bandwidth, reflect=True)
 
 
-def _index_population(
-    grid: FineGrid, name: str, bandwidth: float, event: DependentEvent | None
-) -> Population:
-    """The index of the population: labels are simulated on a grid of 105 cells."""
-    coarse = grid.coarse(INTERVAL_CELLS)
+@dataclass(frozen=True, eq=False)
+class _Simulation:
+    """Labels simulated in up to 60 cells, from which the indices of the population follow.
 
-    def error(cells: Cells) -> np.ndarray:
-        return _index(name, bandwidth, *grid_sums(cells, len(coarse.rows)))
+    cell : the cell of each kept cell of the grid. term : the cells of independent rows.
+    """
 
-    if event is not None:
-        return smooth_population([coarse], [event], error, FEWER_RESAMPLES, 0)
-    terms = [whole_grid_term(coarse)]
-    return population_of(terms, L1(), clusters=None, resamples=FEWER_RESAMPLES, seed=0, error=error)
+    grid: FineGrid
+    size: int
+    cell: np.ndarray
+    event: DependentEvent | None
+    term: Term
 
+    @classmethod
+    def of(cls, grid: FineGrid, event: DependentEvent | None) -> _Simulation:
+        hits = float(grid.hit_rows.sum())
+        rarer = min(hits, float(grid.rows.sum()) - hits)
+        size = int(np.clip(rarer / ROWS_PER_CELL, LEAST_CELLS, INTERVAL_CELLS))
+        cell = _stretched(grid, size)
+        null = replace(BinomialNull.of_grid(grid, cell), memo={})  # all indices share its noise
+        term = replace(Term.of_grid(grid, cell), nulls=(lambda: null,))
+        return cls(grid, size, cell, event, term)
 
-def _event_lens(predictions: Predictions, lens: Lens | None) -> Lens:
-    if lens is None and predictions.n_classes != 2:
-        raise InputError(
-            "lens",
-            "must name an event if there are more than two classes",
-            way_out=("pass TopLabel() or OneVsRest(k)",),
-        )
-    return Binary() if lens is None else lens
+    def population(self, name: str, bandwidth: float) -> Population:
+        """An index of the population."""
+
+        def error(cells: Cells) -> np.ndarray:
+            return _index(name, bandwidth, *grid_sums(cells, self.size))
+
+        resamples = FEWER_RESAMPLES
+        if self.event is None:
+            return population_of(
+                [self.term], L1(), clusters=None, resamples=resamples, seed=0, error=error
+            )
+        return smooth_population([self.grid], [self.event], error, resamples, 0, cells=[self.cell])

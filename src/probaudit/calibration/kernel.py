@@ -9,7 +9,7 @@ from typing import Any, Unpack
 
 import numpy as np
 
-from ..choices.lenses import Lens, TopLabel
+from ..choices.lenses import Lens, error_lens
 from ..choices.scores import NAMED
 from ..data.arrays import as_numbers
 from ..data.inputs import RowOptions, documents_row_options, rows_of
@@ -78,8 +78,8 @@ def kernel_calibration_error(
     0.0
     """
     check_kernel(score, kernel, bandwidth)
-    lens = TopLabel() if lens is None else lens
     predictions = rows_of(y_true, y_proba, **options)
+    lens = error_lens(predictions) if lens is None else lens
     words = kernel_definition(lens, score, kernel, bandwidth) + (", reflected" if reflect else "")
     if score == "log":
         bootstrap = _bootstrap(interval, predictions, {}, resamples, seed, bias_removed=1)

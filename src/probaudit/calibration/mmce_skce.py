@@ -10,7 +10,7 @@ from typing import Any, Literal, Unpack
 import numpy as np
 
 from ..choices.definitions import Definition
-from ..choices.lenses import Full, Lens, TopLabel, View
+from ..choices.lenses import Full, Lens, View, error_lens
 from ..data.inputs import RowOptions, documents_row_options, rows_of
 from ..errors import InputError
 from ..estimate import Estimate
@@ -60,8 +60,9 @@ def maximum_mean_calibration_error(
     _check_width(width)
     if options.get("clusters") is not None:
         raise clusters_unused("MMCE, which has no interval")
-    lens = TopLabel() if lens is None else lens
-    shown = event_rows(rows_of(y_true, y_proba, **options), lens)
+    predictions = rows_of(y_true, y_proba, **options)
+    lens = error_lens(predictions) if lens is None else lens
+    shown = event_rows(predictions, lens)
     value = mmce(shown.view.outputs, shown.view.labels, shown.weights, shown.order, width)
     return Estimate(
         value,

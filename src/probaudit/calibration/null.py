@@ -9,8 +9,8 @@ under both (`least_favourable`). p-values are in `significance`.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -36,13 +36,17 @@ ROUNDING, RELATIVE_ROUNDING = 1e-13, 1e-9
 @dataclass(frozen=True)
 class BinomialNull:
     """Consistency resampling of a single event. Rows of the same cell and nearly the same output
-    form a step: its cell (in increasing order), rows, sums of w and w^2, and mean output."""
+    form a step: its cell (in increasing order), rows, sums of w and w^2, and mean output.
+
+    memo : keeps simulated noise, if several errors have the same cells.
+    """
 
     cell: np.ndarray
     rows: np.ndarray
     weight: np.ndarray
     weight_squared: np.ndarray
     mean: np.ndarray
+    memo: dict[tuple[Any, ...], np.ndarray] | None = field(default=None, repr=False, compare=False)
 
     @classmethod
     def of_view(
@@ -117,6 +121,16 @@ class BinomialNull:
     ) -> np.ndarray:
         """Simulated deviations [resamples, m] of a sample's gaps from the gaps [m] of the
         population. `shared` as in `calibrated`."""
+        if self.memo is None or shared is not None:
+            return self._noise(gaps, resamples, seed, shared)
+        key = gaps.tobytes(), resamples, seed
+        if key not in self.memo:
+            self.memo[key] = self._noise(gaps, resamples, seed, None)
+        return self.memo[key]
+
+    def _noise(
+        self, gaps: np.ndarray, resamples: int, seed: int, shared: np.ndarray | None
+    ) -> np.ndarray:
         starts = self._starts
         rows = np.diff(np.r_[starts, len(self.cell)])
         mean = np.clip(np.clip(self.mean, 0, 1) - np.repeat(gaps, rows), 0, 1)
@@ -126,7 +140,7 @@ class BinomialNull:
         hits = self._hits(mean, resamples, seed)
         if shared is not None:
             hits = np.clip(hits + self._shared(shared, resamples, seed), 0, weight)
-        return (expected - hits) / weight
+        return np.asarray((expected - hits) / weight)
 
     def null(self, distance: Distance, resamples: int, seed: int) -> np.ndarray:
         """Errors of a calibrated model."""

@@ -14,6 +14,10 @@ between, the quantiles of the simulated errors are interpolated. The noise of nu
 small near 0: if all rows of a cell are right, its rate under nu is near 1 and hardly varies,
 whatever its outputs.
 
+One-sided errors (`Over`, `Under`) have gaps of both signs. There lambda multiplies the gaps of one
+sign, and those of the other sign are fixed at nu. As these are estimates, the interval starts at 0
+unless the sample's error is also above the 97.5% point for a calibrated model.
+
 The interval starts at 0 unless the sample's error is above the 97.5% point for a calibrated model.
 Its upper limit is at least that of a sample with the median error of a calibrated model (a
 power-constrained limit; Cowan et al. 2011).
@@ -29,7 +33,7 @@ from functools import cache, partial
 import numpy as np
 
 from ..choices.distances import Distance
-from .cells import CellError, Cells, mean_gap, worst_gap
+from .cells import CellError, Cells, Pooling, folded_mean, mean_gap
 from .resampling import draw_counts
 
 LEVEL = 0.95
@@ -71,7 +75,7 @@ def population_error(
     parts: Sequence[ErrorPart],
     distance: Distance,
     *,
-    worst: bool = False,
+    pooling: Pooling = mean_gap,
     error: CellError | None = None,
     widened: float = 1.0,
     seed: int = 0,
@@ -79,7 +83,8 @@ def population_error(
     """The population's value of the sum of share x error over parts. All NaN if no cell has two
     rows, because their noise is then unknown.
 
-    error : the error of the cells of a part, instead of their mean or largest distance.
+    pooling : how the distances of cells become one error.
+    error : the error of the cells of a part, instead of their pooled distances.
     widened : a factor for the deviations of simulated errors from their mean, for dependent parts
         that are simulated independently, or for few clusters.
     """
@@ -96,20 +101,24 @@ def population_error(
         _resampled_weights(part.cells, len(noise[0]), rng)
         for part, noise in zip(parts, noises, strict=True)
     ]
-    separate = worst or error is not None
+    separate = pooling is not mean_gap or error is not None
     groups = [slice(j, j + 1) for j in range(len(parts))] if separate else [slice(0, len(parts))]
-    measure = (
-        partial(worst_gap if worst else mean_gap, distance=distance) if error is None else error
-    )
-    sums = [_PooledParts.of(parts[s], shapes[s], noises[s], weights[s], measure) for s in groups]
+    measure = partial(pooling, distance=distance) if error is None else error
+    sums = [
+        _PooledParts.of(parts[s], shapes[s], noises[s], weights[s], measure, distance.side)
+        for s in groups
+    ]
     observed = math.fsum(one.observed for one in sums)
     if not math.isfinite(observed):
         return Population()
 
-    def exactly(size: float) -> np.ndarray:
-        errors = np.sum([one.simulated(size) for one in sums], axis=0)
+    def total(parts: Sequence[np.ndarray]) -> np.ndarray:
+        errors = np.sum(parts, axis=0)
         errors = errors[np.isfinite(errors)]
         return np.asarray(errors.mean() + widened * (errors - errors.mean()))
+
+    def exactly(size: float) -> np.ndarray:
+        return total([one.simulated(size) for one in sums])
 
     simulated = exactly if error is None else _interpolated(exactly)
 
@@ -119,7 +128,9 @@ def population_error(
         return math.fsum(one.true(size) for one in sums)
 
     below, above = (1 - LEVEL) / 2, (1 + LEVEL) / 2
-    low = true_error(lambda errors: float(np.quantile(errors, above)), observed)
+    low = 0.0
+    if not distance.side or observed > np.quantile(total([one.null for one in sums]), above):
+        low = true_error(lambda errors: float(np.quantile(errors, above)), observed)
     high = true_error(
         lambda errors: float(np.quantile(errors, below)),
         max(observed, float(np.median(simulated(0.0)))),
@@ -165,6 +176,7 @@ class _PooledParts:
     weights: np.ndarray
     error: CellError
     share: float
+    side: int = 0
 
     @classmethod
     def of(
@@ -174,6 +186,7 @@ class _PooledParts:
         noises: Sequence[tuple[np.ndarray, np.ndarray]],
         weights: Sequence[np.ndarray],
         measure: CellError,
+        side: int = 0,
     ) -> _PooledParts:
         fields = ("rows", "outputs", "targets", "effective")
         rows, outputs, targets, effective = (
@@ -189,14 +202,32 @@ class _PooledParts:
         calibrated = shaped = np.concatenate([noise for noise, _ in noises], axis=1)
         if any(noise is not other for noise, other in noises):
             shaped = np.concatenate([noise for _, noise in noises], axis=1)
-        return cls(cells, np.concatenate(shapes), (calibrated, shaped), drawn, measure, share)
+        shape = np.concatenate(shapes)
+        return cls(cells, shape, (calibrated, shaped), drawn, measure, share, side)
 
     @property
     def observed(self) -> float:
         return self.share * float(self.error(self.cells))
 
+    @property
+    def null(self) -> np.ndarray:
+        """Simulated errors of a calibrated model."""
+        return self._errors(np.zeros_like(self.shape), self.noise[0])
+
     def _gaps(self, size: float) -> np.ndarray:
-        return np.clip(size * self.shape, self.cells.outputs - 1, self.cells.outputs)
+        gaps = size * self.shape if self.side == 0 else self._one_sided(size)
+        return np.clip(gaps, self.cells.outputs - 1, self.cells.outputs)
+
+    def _one_sided(self, size: float) -> np.ndarray:
+        """Gaps whose part on one side grows with `size`. Up to 1 they lie between the shape without
+        this part and the shape itself. Beyond, each cell is moved by its expected part, given its
+        noise, which is positive even if the shape lies on the other side."""
+        cells, shape = self.cells, self.side * self.shape
+        target = np.clip((cells.rows * cells.targets + cells.outputs) / (cells.rows + 1), 0, 1)
+        noise = np.sqrt(target * (1 - target) / np.maximum(cells.effective, 1.0))
+        part = (shape + folded_mean(shape, noise)) / 2
+        gaps = np.minimum(shape, 0) + min(size, 1.0) * np.maximum(shape, 0)
+        return np.asarray(self.side * (gaps + max(size - 1, 0.0) * part))
 
     def true(self, size: float) -> float:
         cells = self.cells
@@ -210,16 +241,16 @@ class _PooledParts:
     def simulated(self, size: float) -> np.ndarray:
         calibrated, shaped = self.noise
         if size <= 0 or calibrated is shaped:
-            return self._errors(size, calibrated)
+            return self._errors(self._gaps(size), calibrated)
         if size >= 1:
-            return self._errors(size, shaped)
-        ends = (np.sort(self._errors(size, noise)) for noise in self.noise)
+            return self._errors(self._gaps(size), shaped)
+        ends = (np.sort(self._errors(self._gaps(size), noise)) for noise in self.noise)
         return np.asarray(
             sum(share * end for share, end in zip((1 - size, size), ends, strict=True))
         )
 
-    def _errors(self, size: float, noise: np.ndarray) -> np.ndarray:
-        targets = self.cells.outputs - (self._gaps(size) + noise)
+    def _errors(self, gaps: np.ndarray, noise: np.ndarray) -> np.ndarray:
+        targets = self.cells.outputs - (gaps + noise)
         outputs, w = np.broadcast_to(self.cells.outputs, targets.shape), self.weights
         return self.share * self.error(Cells(self.cells.number, w, w, outputs, targets, w))
 

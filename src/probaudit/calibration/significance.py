@@ -18,7 +18,7 @@ import numpy as np
 
 from ..choices.definitions import Definition
 from ..choices.distances import Distance, as_distance
-from ..choices.lenses import Lens, TopLabel, View
+from ..choices.lenses import Lens, View, error_lens
 from ..choices.partitions import EqualWidth, Partition
 from ..data.inputs import RowOptions, documents_row_options, rows_of
 from ..engines.good_rows import survey
@@ -101,10 +101,10 @@ def calibration_test(
     True
     """
     check_resamples(resamples)
-    lens = TopLabel() if lens is None else lens
     partition = EqualWidth(15) if partition is None else partition
     metric = as_distance(distance)
     predictions = rows_of(y_true, y_proba, **options)
+    lens = error_lens(predictions) if lens is None else lens
     shown = lens_rows(predictions, even(lens))
     terms = with_class_shares(
         row_terms(predictions, lens, partition), lens, lambda: survey(predictions).summary.priors
@@ -173,6 +173,19 @@ def holm(p_values: np.ndarray) -> np.ndarray:
     adjusted = np.empty(m)
     adjusted[order] = np.minimum(1.0, np.maximum.accumulate(p_values[order] * (m - np.arange(m))))
     return adjusted
+
+
+def false_discovery(p_values: np.ndarray) -> np.ndarray:
+    """q-values by the method of Benjamini & Hochberg (1995): among those up to a level, the
+    expected share of false rejections is at most that level, for independent tests.
+
+    >>> false_discovery(np.array([0.01, 0.5, 0.02])).round(3)
+    array([0.03, 0.5 , 0.03])
+    """
+    order, m = np.argsort(-p_values, kind="stable"), len(p_values)
+    found = np.empty(m)
+    found[order] = np.minimum.accumulate(p_values[order] * m / np.arange(m, 0, -1))
+    return np.minimum(found, 1.0)
 
 
 def exceedance(nulls: Sequence[BinomialNull], values: Iterable[float]) -> np.ndarray:

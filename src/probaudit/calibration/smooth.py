@@ -11,7 +11,7 @@ import numpy as np
 
 from ..choices.definitions import Definition
 from ..choices.distances import L1
-from ..choices.lenses import Lens, TopLabel
+from ..choices.lenses import Lens, error_lens
 from ..data.inputs import RowOptions, documents_row_options, rows_of
 from ..data.predictions import Predictions
 from ..errors import Argument, InputError
@@ -56,8 +56,8 @@ def smooth_calibration_error(
     """
     if sigma is not None and not 0 < sigma < np.inf:
         raise InputError("sigma", "must be positive and finite", sigma)
-    lens = TopLabel() if lens is None else lens
     predictions = rows_of(y_true, y_proba, **options)
+    lens = error_lens(predictions) if lens is None else lens
     if not isinstance(interval, bool):
         raise InputError("interval", "must be True or False", repr(interval))
     check_resamples(resamples)
@@ -107,12 +107,13 @@ def smooth_population(
     error: CellError,
     resamples: int,
     seed: int,
+    cells: Sequence[np.ndarray] | None = None,
 ) -> Population:
     """The error of the population for rows in clusters, by simulating labels and the noise that
-    clusters share."""
+    clusters share. `cells` : the cell of each kept cell of each grid; itself by default."""
     parts, widened = [], 1.0
-    for grid, event in zip(grids, events, strict=True):
-        cell = np.flatnonzero(grid.kept)
+    cells = [np.flatnonzero(grid.kept) for grid in grids] if cells is None else cells
+    for grid, event, cell in zip(grids, events, cells, strict=True):
         around, steps = event.noise(grid, cell), BinomialNull.of_grid(grid, cell)
         noise = partial(steps.noise, resamples=resamples, seed=seed, shared=around.observed)
         parts.append(ErrorPart(event.thinned(grid).cells(cell), 1 / len(grids), noise))

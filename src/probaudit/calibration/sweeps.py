@@ -12,7 +12,7 @@ from typing import Any, Unpack
 import numpy as np
 
 from ..choices.distances import Distance, as_distance
-from ..choices.lenses import Binary, Full, Lens
+from ..choices.lenses import Full, Lens, event_lens
 from ..choices.partitions import EqualMass, KDTree, Partition
 from ..data.inputs import RowOptions, documents_row_options, rows_of
 from ..errors import InputError
@@ -106,11 +106,11 @@ def sweep_calibration_error(
 ) -> Estimate:
     """ECE-sweep: ECE with the largest number of equal-mass bins for which observed frequencies
     increase from bin to bin (Roelofs et al. 2022)."""
+    predictions = rows_of(y_true, y_proba, **options)
+    lens = event_lens(predictions) if lens is None else lens
     rows = EventOutcomes.of(y_true, y_proba, lens, options, weighted=False)
     bins = sweep_bins(rows.y, rows.order)
-    error = calibration_error(
-        y_true, y_proba, lens=lens or Binary(), partition=EqualMass(bins), **options
-    )
+    error = calibration_error(predictions, lens=lens, partition=EqualMass(bins))
     return Estimate(error, n=error.n, definition=f"ECE-sweep, {bins} bins, {error.definition}")
 
 

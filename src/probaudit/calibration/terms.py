@@ -60,14 +60,15 @@ class Term:
         cell: Callable[[], np.ndarray],
         share: float,
         cells: Cells | None = None,
+        null: Callable[[], BinomialNull] | None = None,
     ) -> Term:
-        """From the rows of a view. `cell` : a function that returns the cell of each row. `cells` :
-        the gathered cells, if they are known already."""
+        """From the rows of a view. `cell` : a function that returns the cell of each row. `cells`,
+        `null` : the gathered cells and the null distribution, if they are known already."""
 
         def categories() -> Categories:
             return gather_categories(shown.view, cell(), shown.weights)
 
-        def null() -> BinomialNull:
+        def own_null() -> BinomialNull:
             return BinomialNull.of_view(shown.view, cell(), shown.weights)
 
         return cls(
@@ -76,7 +77,7 @@ class Term:
             (categories,),
             shown.rows,
             shown.total,
-            nulls=(null,) if shown.view.outputs.ndim == 1 else (),
+            nulls=(own_null if null is None else null,) if shown.view.outputs.ndim == 1 else (),
         )
 
     @classmethod
@@ -143,7 +144,11 @@ def row_terms(
     views = lens_rows(predictions, even(lens), where)
     return [
         Term.of_rows(
-            shown, partial(shown.cells, partition), 1 / len(views), shown.gather(partition)
+            shown,
+            partial(shown.cells, partition),
+            1 / len(views),
+            shown.gather(partition),
+            partial(shown.null, partition),
         )
         for shown in views
     ]

@@ -3,15 +3,16 @@ fine grids."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
 import numpy as np
 
-from ..choices.lenses import Binary, Lens, OneVsRest, TopLabel, View
+from ..choices.lenses import Binary, Lens, OneVsRest, TopLabel, View, error_lens
 from ..choices.partitions import EqualMass, EqualWidth, Partition, rising_order
 from ..choices.selections import Selection, as_selection
+from ..data.pixels import PixelRows
 from ..data.predictions import Predictions
 from ..engines.good_rows import GoodRows, events, good_of_block, survey
 from ..errors import InputError
@@ -20,6 +21,7 @@ from ..states import Plan
 from .cells import Cells, gather_cells
 from .dependent_event import DependentEvent
 from .fine_grid import FineGrid
+from .null import BinomialNull
 
 
 def views_of_block(
@@ -44,6 +46,7 @@ class LensRows:
     rows: np.ndarray
     total: int
     gathered: dict[Partition, Cells] = field(default_factory=dict, repr=False)
+    nulls: dict[Partition, BinomialNull] = field(default_factory=dict, repr=False)
 
     @cached_property
     def order(self) -> np.ndarray:
@@ -67,11 +70,21 @@ class LensRows:
             self.gathered[partition] = cells
         return cells
 
+    def null(self, partition: Partition) -> BinomialNull:
+        """The null of the cells of a partition, for a single event; memoised like the cells."""
+        known = type(partition) in (EqualWidth, EqualMass)
+        if known and partition in self.nulls:
+            return self.nulls[partition]
+        null = BinomialNull.of_view(self.view, self.cells(partition), self.weights)
+        if known:
+            null = self.nulls[partition] = replace(null, memo={})
+        return null
+
 
 def lens_of(predictions: Predictions, lens: Lens | None) -> Lens:
-    """The lens, or the top label by default. For pairs of confidence and correctness, the top label
-    is the answer itself."""
-    lens = TopLabel() if lens is None else lens
+    """The lens, by default that of `error_lens`. For pairs of confidence and correctness, the top
+    label is the answer itself."""
+    lens = error_lens(predictions) if lens is None else lens
     return Binary() if predictions.pairs and type(lens) is TopLabel else lens
 
 
@@ -108,7 +121,9 @@ def _all_rows(predictions: Predictions, lens: Lens) -> list[LensRows]:
     )
     if shown is None:
         rows, top = GoodRows.of(predictions), survey(predictions).top
-        if type(lens) is TopLabel and top is not None:  # the survey has determined the top class
+        dense = isinstance(predictions.probs, PixelRows)  # read block by block (`GoodRows.views`)
+        # the survey may have determined the top class
+        if type(lens) is TopLabel and top is not None and not dense:
             views = [
                 View(
                     rows.probs[np.arange(len(top)), top].astype(np.float64),
@@ -116,7 +131,7 @@ def _all_rows(predictions: Predictions, lens: Lens) -> list[LensRows]:
                 )
             ]
         else:
-            views = lens.views(rows.probs, rows.labels)
+            views = rows.views(lens)
         shown = [LensRows(view, rows.weights, rows.places, rows.total) for view in views]
     if type(lens) in (TopLabel, OneVsRest, Binary):
         predictions.memo[lens] = shown
@@ -135,6 +150,21 @@ def event_rows(predictions: Predictions, lens: Lens) -> LensRows:
     if len(views) != 1 or views[0].view.outputs.ndim != 1:
         raise InputError("lens", "must show a single event", repr(lens))
     return views[0]
+
+
+def single_event(predictions: Predictions, lens: Lens) -> Predictions:
+    """The event of a lens as rows of two classes, with their columns: good rows only."""
+    shown = event_rows(predictions, lens)
+    columns, clusters = predictions.columns, predictions.clusters
+    weights = predictions.sample_weight
+    return Predictions(
+        shown.view.labels,
+        np.clip(shown.view.outputs, 0, 1),
+        sample_weight=None if weights is None else weights[shown.rows],
+        columns=None if columns is None else {k: v[shown.rows] for k, v in columns.items()},
+        clusters=None if clusters is None else clusters[shown.rows],
+        names=predictions.names,
+    )
 
 
 def grids_of(predictions: Predictions, lens: Lens) -> list[FineGrid]:

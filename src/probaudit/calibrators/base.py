@@ -143,13 +143,17 @@ class Calibrator(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     any size (the same in all shapes), and None is any size except 0. `words` gives a short name.
     `registry.py` says how to register a new calibrator.
 
-    `columns_`, if set, names the columns of the file that features or groups were read from, so
-    that `probaudit apply` can read them from another file.
+    `columns_`, if set, names the columns of the file that features and then groups were read from,
+    so that `probaudit apply` can read them from another file.
     """
 
     accuracy_preserving: ClassVar[bool] = False  # whether the most probable class never changes
     # what `fit` and `predict_proba` take besides outputs
-    takes: ClassVar[Literal["features", "groups"] | None] = None
+    takes: ClassVar[tuple[Literal["features", "groups"], ...]] = ()
+    takes_clusters: ClassVar[bool] = False  # whether `fit` keeps dependent rows together
+    # the numbers of columns of features and of groups in the fit
+    feature_columns: int = 0
+    group_columns: int = 0
     _fitted: ClassVar[Mapping[str, Any]] = {}
 
     from_logits: bool
@@ -169,6 +173,11 @@ class Calibrator(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     def words(self) -> str:
         """A short name for people, such as "temperature scaling"."""
         return type(self).__name__
+
+    @property
+    def fitted_with(self) -> tuple[str, ...]:
+        """What a fitted calibrator needs besides outputs: those of `takes` that the fit had."""
+        return self.takes
 
     def fit(self, P: Any, y: Any, sample_weight: Any = None) -> Self:
         """Learn from outputs and true classes."""

@@ -102,8 +102,10 @@ def calibration_loss(
         Ferrer & Ramos 2025. The training folds then reveal the class frequencies of the test fold,
         so that a calibrator with a bias for each class looks better than it is: by 2% of the score
         for 1,000 rows of 100 classes.
-    features : [n, d] numbers, for `GroupCalibration`; those of `Predictions` unless given.
-    groups : one value per row, or the name of a column of `Predictions`, for `PerGroup`.
+    features : [n, d] numbers, for `GroupCalibration` and `MultiCalibration`; those of `Predictions`
+        unless given.
+    groups : one value per row, or the name of a column of `Predictions`, for `PerGroup` and
+        `MultiCalibration`. For the latter also [n, columns], or a tuple of names.
     train : (y, outputs) of other rows, or `Predictions`. The calibrator is then fitted to them,
         without folds.
     interval : "paired", by linearisation with fixed calibrators; "bootstrap", where each resample
@@ -209,13 +211,14 @@ def _training_outputs(
         names = ", ".join(map(repr, training.classes[:5])) + " ..." * (len(training.classes) > 5)
         rule = "must have the same classes and kind of outputs as the rows"
         raise InputError("train", rule, f"{kind} of {names}")
-    if calibrator.takes == "groups":
+    if calibrator.takes == ("groups",) or scored.groups is not None:
+        name = type(calibrator).__name__
         raise InputError(
             "train",
-            "must be left out with PerGroup: other rows cannot have groups",
-            way_out=("fit PerGroup to them yourself, and `compare` its outputs",),
+            f"must be left out with {name}: other rows cannot have groups",
+            way_out=(f"fit {name} to them yourself, and `compare` its outputs",),
         )
-    if calibrator.takes == "features" and (training.features is None) != (scored.features is None):
+    if "features" in calibrator.takes and (training.features is None) != (scored.features is None):
         raise InputError(
             "train",
             "must have features if the rows have them, and only then",

@@ -10,6 +10,7 @@ from sklearn.base import clone
 from sklearn.utils.validation import check_is_fitted
 
 from ..data.arrays import as_array, is_missing
+from ..data.populations import Ranges
 from ..data.predictions import label_codes
 from ..errors import InputError
 from ..kernels.scaled_softmax import keep_argmax
@@ -77,6 +78,7 @@ class PerGroup(Calibrator):
     min_rows : a group with fewer rows, or with rows of one class only, uses the calibrator fitted
         to all rows. So does a group that `fit` did not see. Rows of weight zero do not count.
 
+    Numbers with more than 20 different values are cut into five ranges with equally many rows.
     Without `groups`, all rows are one group.
 
     >>> P, y = [[0.8, 0.2]] * 6, [0, 0, 1, 0, 1, 1]
@@ -85,15 +87,17 @@ class PerGroup(Calibrator):
     array([0.667, 0.5  , 0.5  ])
     """
 
-    takes = "groups"
+    takes = ("groups",)
     _fitted: ClassVar[Mapping[str, Any]] = {
         "groups_": ("G",),
+        "edges_": ("E",),
         "member_of_": ("G",),
         "members_": [Calibrator],
         "whole_": Calibrator,
     }
 
     groups_: np.ndarray
+    edges_: np.ndarray  # of ranges of a numeric column; empty if groups are values
     member_of_: np.ndarray
     members_: list[Calibrator]
     whole_: Calibrator
@@ -117,6 +121,14 @@ class PerGroup(Calibrator):
     @property
     def accuracy_preserving(self) -> bool:  # type: ignore[override]
         return base_of(self.base).accuracy_preserving
+
+    @property
+    def fitted_with(self) -> tuple[str, ...]:
+        return self.takes if len(self.groups_) else ()
+
+    @property
+    def group_columns(self) -> int:  # type: ignore[override]
+        return len(self.fitted_with)
 
     def fit(self, P: Any, y: Any, sample_weight: Any = None, *, groups: Any = None) -> Self:
         """Learn from outputs, true classes and the group of each row."""
@@ -148,6 +160,9 @@ class PerGroup(Calibrator):
             raise InputError("min_rows", "must be at least 1", self.min_rows)
         base = base_of(self.base)
         self.whole_ = fit_member(base, sample, self.classes_)
+        self.edges_ = np.empty(0) if groups is None else range_edges(groups)
+        if groups is not None:
+            groups = group_values(groups, self.edges_)
         self.groups_ = np.empty(0, np.int64) if groups is None else np.unique(groups)
         self.members_, self.member_of_ = [], np.full(len(self.groups_), -1)
         if groups is None:
@@ -158,7 +173,11 @@ class PerGroup(Calibrator):
                 self.member_of_[g] = len(self.members_)
                 self.members_.append(fit_member(base, rows, self.classes_))
         converged, words = members_report([*self.members_, self.whole_])
-        few = [repr(name) for name in self.groups_[self.member_of_ < 0].tolist()]
+        names = range_names(self.edges_)
+        few = [
+            names[group] if names else repr(group)
+            for group in self.groups_[self.member_of_ < 0].tolist()
+        ]
         status = f"{len(self.members_)} of {len(self.groups_)} groups have their own calibrator"
         if few:
             listed = ", ".join(few[:5]) + (f" and {len(few) - 5} more" if len(few) > 5 else "")
@@ -167,8 +186,7 @@ class PerGroup(Calibrator):
 
     def places(self, groups: np.ndarray) -> np.ndarray:
         """The index of each row's group in `groups_`; `len(groups_)` for an unknown group."""
-        codes = label_codes(groups, tuple(self.groups_.tolist()))
-        return np.where((codes < 0) | (codes >= len(self.groups_)), len(self.groups_), codes)
+        return known_places(group_values(groups, self.edges_), self.groups_)
 
     def _check_learned(self) -> None:
         check_places(self.member_of_, self.members_)
@@ -228,22 +246,63 @@ def positive_weight(sample_weight: Any, n: int) -> np.ndarray:
     )
 
 
-def group_column(groups: Any, n: int) -> np.ndarray:
+def known_places(groups: np.ndarray, known: np.ndarray) -> np.ndarray:
+    """The index of each row's group among the known ones; their number for an unknown group.
+
+    >>> known_places(np.array(["b", "c"]), np.array(["a", "b"]))
+    array([1, 2])
+    """
+    codes = label_codes(groups, tuple(known.tolist()))
+    return np.where((codes < 0) | (codes >= len(known)), len(known), codes)
+
+
+def range_edges(column: np.ndarray) -> np.ndarray:
+    """The edges of the ranges that a column of many different numbers is cut into; empty for other
+    columns."""
+    ranges = Ranges.of(column)
+    return np.empty(0) if ranges is None else ranges.edges
+
+
+def range_names(edges: np.ndarray) -> list[str]:
+    """The names of ranges; none if groups are values."""
+    return Ranges(edges).names if len(edges) else []
+
+
+def group_values(column: np.ndarray, edges: np.ndarray) -> np.ndarray:
+    """The group of each row: its value, or the number of its range."""
+    if not len(edges):
+        return column
+    if column.dtype.kind not in "fiu":
+        raise InputError("groups", "must be numbers, as in the fit", str(column.dtype))
+    return Ranges(edges).number(column)
+
+
+def group_column(groups: Any, n: int, argument: str = "groups") -> np.ndarray:
     """The group of each row, checked."""
-    column = as_array(groups, "groups")
+    column = as_array(groups, argument)
     if column.shape != (n,):
-        raise InputError("groups", f"must be one group per row ({n})", f"has shape {column.shape}")
+        raise InputError(argument, f"must be one value per row ({n})", f"has shape {column.shape}")
     missing = (
         [row for row, value in enumerate(column.tolist()) if is_missing(value)]
         if column.dtype.kind in "fO"
         else []
     )
     if missing:
-        raise InputError("groups", "must not be missing", repr(column[missing[0]]), row=missing[0])
+        way_out = ("replace missing values by a name of their own",)
+        value = repr(column[missing[0]])
+        raise InputError(argument, "must not be missing", value, row=missing[0], way_out=way_out)
     if column.dtype.kind == "O":
         kinds = {type(value) for value in column.tolist()}
         if len(kinds) > 1:
             names = " and ".join(sorted(kind.__name__ for kind in kinds))
-            raise InputError("groups", "must be of one type", names)
+            raise InputError(argument, "must be of one type", names)
         column = np.array(column.tolist())
     return column
+
+
+def group_table(groups: Any, n: int) -> list[np.ndarray]:
+    """The columns of groups, checked."""
+    table = as_array(groups, "groups")
+    if table.ndim == 2 and table.shape[1]:
+        return [group_column(column, n) for column in table.T]
+    return [group_column(table, n)]

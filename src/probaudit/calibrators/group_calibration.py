@@ -62,7 +62,7 @@ class GroupCalibration(Calibrator):
     [0.3, 2.7]
     """
 
-    takes = "features"
+    takes = ("features",)
     _fitted: ClassVar[Mapping[str, Any]] = {
         "weights_": ("U", "G", "D"),
         "intercepts_": ("U", "G"),
@@ -115,6 +115,14 @@ class GroupCalibration(Calibrator):
     @property
     def accuracy_preserving(self) -> bool:  # type: ignore[override]
         return base_of(self.base).accuracy_preserving
+
+    @property
+    def fitted_with(self) -> tuple[str, ...]:
+        return self.takes if self.grouped_by_ == "features" else ()
+
+    @property
+    def feature_columns(self) -> int:  # type: ignore[override]
+        return int(self.weights_.shape[2]) if self.fitted_with else 0
 
     def fit(
         self,
@@ -334,9 +342,12 @@ class GroupCalibration(Calibrator):
     def _transform(self, sample: Sample) -> np.ndarray:
         return self._calibrated(sample, self._points(sample, None, len(sample), learned=True))
 
-    def _calibrated(self, sample: Sample, points: np.ndarray) -> np.ndarray:
-        """The mean over partitions. A calibrator shared by several partitions is applied once."""
-        groups = self._groups(points)
+    def _calibrated(self, sample: Sample, features: np.ndarray) -> np.ndarray:
+        """The mean over partitions. A calibrator shared by several partitions is applied once.
+
+        features : those that the groups were learned from; log-probabilities if there were none.
+        """
+        groups = self._groups(features)
         votes = np.zeros((len(self.members_) + 1, len(sample)), np.int64)
         total = np.zeros(sample.values.shape)
         for u, group in enumerate(groups):

@@ -89,7 +89,7 @@ class CalibratedModel(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):  # ty
         calibrator = checked_calibrator(
             BiasCorrectedTemperature() if self.calibrator is None else self.calibrator, "calibrator"
         )
-        if calibrator.takes == "groups":
+        if calibrator.takes == ("groups",):
             raise InputError(
                 "calibrator",
                 "must not need groups",

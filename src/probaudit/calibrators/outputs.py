@@ -15,7 +15,10 @@ from ..errors import Argument, InputError
 if TYPE_CHECKING:
     from .base import Calibrator
 
-USERS = {"features": "GroupCalibration", "groups": "PerGroup"}
+USERS = {
+    "features": "GroupCalibration or MultiCalibration",
+    "groups": "PerGroup or MultiCalibration",
+}
 
 
 @dataclass(frozen=True)
@@ -26,8 +29,8 @@ class Outputs:
     Calibrators do not accept logits of minus infinity: if there are any, all outputs become
     probabilities. Rows accepted by a wide `tolerance` are scaled to sum to 1.
 
-    features, groups : for calibrators that use them (`Calibrator.takes`). clusters : the number of
-        each row's cluster.
+    features, groups : for calibrators that use them (`Calibrator.takes`). Groups are [n], or
+        [n, columns] if they may overlap. clusters : the number of each row's cluster.
     """
 
     values: np.ndarray
@@ -42,7 +45,8 @@ class Outputs:
 
     @classmethod
     def of(cls, predictions: Predictions, groups: Any = None) -> Outputs:
-        """groups : one value per row, or the name of a column of the rows."""
+        """groups : one value per row, [n, columns], the name of a column of the rows, or a tuple of
+        names."""
         rows = survey(predictions).good
         values, from_logits = calibrator_outputs(predictions, rows)
         features, clusters = predictions.features, predictions.cluster_numbers
@@ -89,30 +93,42 @@ class Outputs:
         copy: Calibrator = clone(calibrator)
         copy.set_params(from_logits=self.from_logits, classes=classes)
         weight = (self.weights if weights is None else weights)[rows]
-        return copy.fit(self.values[rows], labels, weight, **self._side_data(calibrator, rows))
+        besides = self._side_data(calibrator, rows)
+        if calibrator.takes_clusters and self.clusters is not None:
+            besides["clusters"] = self.clusters[rows]
+        return copy.fit(self.values[rows], labels, weight, **besides)
 
     def calibrated(self, fitted: Calibrator, rows: Any = slice(None)) -> np.ndarray:
         """The probabilities of some rows after calibration."""
         return fitted.predict_proba(self.values[rows], **self._side_data(fitted, rows))
 
     def _side_data(self, calibrator: Calibrator, rows: Any) -> dict[str, np.ndarray]:
-        """The features or groups of some rows, if a calibrator takes them."""
-        if calibrator.takes is None:
-            return {}
-        table = {"features": self.features, "groups": self.groups}[calibrator.takes]
-        return {} if table is None else {calibrator.takes: table[rows]}
+        """The features and groups of some rows, if a calibrator takes them."""
+        tables = {"features": self.features, "groups": self.groups}
+        return {
+            name: table[rows]
+            for name, table in tables.items()
+            if name in calibrator.takes and table is not None
+        }
 
     def check_use(self, calibrator: Calibrator, **given: Any) -> None:
         """Raise if a calibrator needs groups that are missing, or does not use what the caller
         passed."""
         name = type(calibrator).__name__
-        if calibrator.takes == "groups" and self.groups is None:
+        if calibrator.takes == ("groups",) and self.groups is None:
             raise InputError("groups", f"{name} needs the group of each row", "none")
-        if any(member.takes == "groups" for member in _members(calibrator)):
+        if calibrator.takes == ("groups",) and self.groups is not None and self.groups.ndim > 1:
+            raise InputError(
+                "groups",
+                f"must be one column: {name} fits a calibrator in each of its groups",
+                self.groups.shape[1],
+                way_out=("for groups that overlap, use MultiCalibration",),
+            )
+        if any(member.takes == ("groups",) for member in _members(calibrator)):
             rule = "must not contain PerGroup: only the outer calibrator receives groups"
             raise InputError("calibrator", rule, name)
         for argument, value in given.items():
-            if value is not None and calibrator.takes != argument:
+            if value is not None and argument not in calibrator.takes:
                 raise InputError(
                     argument,
                     "must be used by the calibrator",
@@ -134,16 +150,26 @@ def _members(calibrator: Calibrator) -> Iterator[Calibrator]:
 
 
 def _groups_of(predictions: Predictions, groups: Any) -> np.ndarray:
-    from .combining import group_column
+    from .combining import group_table
 
     if isinstance(groups, str):
-        columns = predictions.columns or {}
-        if groups not in columns:
-            known = ", ".join(columns) or "there are none"
-            rule = f"must be one value per row, or one of the columns ({known})"
-            raise InputError("groups", rule, repr(groups))
-        groups = columns[groups]
-    return group_column(groups, len(predictions))
+        groups = _column_named(predictions, groups)
+    elif isinstance(groups, tuple) and all(isinstance(name, str) for name in groups):
+        columns = [_column_named(predictions, name) for name in groups]
+        groups = np.column_stack([column.astype(object) for column in columns])
+    table = group_table(groups, len(predictions))
+    if len(table) == 1:
+        return table[0]
+    return np.column_stack([column.astype(object) for column in table])
+
+
+def _column_named(predictions: Predictions, name: str) -> np.ndarray:
+    columns = predictions.columns or {}
+    if name not in columns:
+        known = ", ".join(columns) or "there are none"
+        rule = f"must be one value per row, or one of the columns ({known})"
+        raise InputError("groups", rule, repr(name))
+    return columns[name]
 
 
 def shares(weights: np.ndarray) -> np.ndarray:

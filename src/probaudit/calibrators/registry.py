@@ -50,13 +50,18 @@ class Method:
 
 @dataclass(frozen=True)
 class Entry:
-    """A calibrator class, its module in this package, and its methods. needs : what the class uses
-    besides outputs, as its `takes`; repeated here so that the class need not be imported."""
+    """A calibrator class, its module in this package, and its methods.
+
+    needs : what the class uses besides outputs, as its `takes`; repeated here so that the class
+        need not be imported. It is a default candidate if one of them is given.
+    overlapping : whether groups may be given in several columns.
+    """
 
     kind: str
     module: str
     methods: tuple[Method, ...] = ()
-    needs: Literal["features", "groups"] | None = None
+    needs: tuple[Literal["features", "groups"], ...] = ()
+    overlapping: bool = False
 
 
 ENTRIES = (
@@ -112,13 +117,20 @@ ENTRIES = (
             Method("per_group", default_up_to=ANY),
             Method("per_group_bias", base="BiasCorrectedTemperature", default_up_to=ANY),
         ),
-        needs="groups",
+        needs=("groups",),
     ),
     Entry(
         "GroupCalibration",
         "group_calibration",
         (Method("group_calibration", default_up_to=ANY),),
-        needs="features",
+        needs=("features",),
+    ),
+    Entry(
+        "MultiCalibration",
+        "multicalibration",
+        (Method("multicalibration", default_up_to=SOME_CLASSES),),
+        needs=("features", "groups"),
+        overlapping=True,
     ),
     Entry(
         "MeanReplacement",

@@ -16,7 +16,7 @@ import numpy as np
 
 from ..calibration.errors import calibration_error
 from ..calibration.resampling import quantile
-from ..choices.lenses import Classwise
+from ..choices.lenses import Binary, Classwise, Lens, default_lens
 from ..choices.scores import Score, as_score
 from ..data.inputs import RowOptions, documents_row_options, rows_of
 from ..data.predictions import Predictions
@@ -26,7 +26,7 @@ from ..text import counted
 from .folds import FOLDS, folds_of, out_of_fold
 from .one_standard_error import Choice, choose_calibrator, correction_words, mean_losses
 from .outputs import Outputs, shares
-from .registry import METHODS, calibrator_named
+from .registry import METHODS, Entry, calibrator_named
 
 if TYPE_CHECKING:
     from .base import Calibrator
@@ -47,18 +47,24 @@ def default_candidates(
         numbers, for any number of rows. Otherwise unusable features are ignored.
     comparisons : whether to include methods that are shown but cannot be chosen.
     """
-    available = {
-        None: True,
-        "groups": outputs.groups is not None,
-        "features": _usable_features(outputs, features_given),
-    }
+    usable = _usable_features(outputs, features_given)
     return [
         name
         for name, (entry, method) in METHODS.items()
         if method.default_from <= outputs.n_classes <= method.default_up_to
-        and available[entry.needs]
+        and _has_needs(entry, outputs, usable)
         and (comparisons or method.role != "comparison")
     ]
+
+
+def _has_needs(entry: Entry, outputs: Outputs, usable_features: bool) -> bool:
+    """Whether the outputs have what a class of calibrators uses."""
+    one_column = outputs.groups is not None and outputs.groups.ndim == 1
+    groups = outputs.groups is not None and (one_column or entry.overlapping)
+    available = {"features": usable_features, "groups": groups}
+    if "features" in entry.needs and outputs.features is not None and not usable_features:
+        return False  # it would be given all features
+    return not entry.needs or any(available[name] for name in entry.needs)
 
 
 def _usable_features(outputs: Outputs, features_given: bool) -> bool:
@@ -178,9 +184,11 @@ def select_calibrator(
         to flexible; the default ones unless given. "identity" keeps the original outputs. Mean
         replacement is shown as a control and never chosen: it gives every row the same confidence,
         so that ECE and accuracy look good although the score is poor.
-    features : as in `calibration_loss`; "group_calibration" is then a default candidate.
-    groups : as in `calibration_loss`; "per_group" and "per_group_bias" (a temperature for each
-        group, without or with a bias for each class) are then default candidates.
+    features : as in `calibration_loss`; "group_calibration" and "multicalibration" are then default
+        candidates.
+    groups : as in `calibration_loss`; "multicalibration" is then a default candidate, and for one
+        column also "per_group" and "per_group_bias" (a temperature for each group, without or with
+        a bias for each class).
     score, cv, stratify, seed, options : as in `calibration_loss`.
 
     >>> from probaudit.simulate import gaussian_posteriors
@@ -215,8 +223,9 @@ def select_calibrator(
     )
     value, low, high = choice.gain
     n = len(outputs.codes)
+    lens = Binary() if predictions.pairs else default_lens(predictions)
     return CalibratorChoice(
-        candidates=_candidate_table(outputs, rule, trials, choice, eligible),
+        candidates=_candidate_table(outputs, rule, trials, choice, eligible, lens=lens),
         chosen=choice.chosen,
         calibrator=outputs.fitted(tried[choice.chosen], named=True),
         score=rule.name,
@@ -247,7 +256,7 @@ def _checked_candidates(
     for calibrator in candidates.values():
         outputs.check_use(calibrator)
     for argument, value in side_data.items():
-        used = any(calibrator.takes == argument for calibrator in candidates.values())
+        used = any(argument in calibrator.takes for calibrator in candidates.values())
         if value is not None and not used:
             rule = "must be used by one of the candidates"
             raise InputError(argument, rule, ", ".join(candidates))
@@ -312,6 +321,8 @@ def _candidate_table(
     trials: Mapping[str, CandidateScores],
     choice: Choice,
     eligible: Sequence[str],
+    *,
+    lens: Lens,
 ) -> tuple[Candidate, ...]:
     share = shares(outputs.weights)
     base_rates = np.bincount(outputs.codes, share, minlength=outputs.n_classes)
@@ -338,7 +349,7 @@ def _candidate_table(
             low=difference - half,
             high=difference + half,
             tied=choice.tied(name),
-            ece=float(calibration_error(rows)),
+            ece=float(calibration_error(rows, lens=lens)),
             classwise_ece=float(calibration_error(rows, lens=Classwise())),
             accuracy=accuracy,
             accuracy_change=accuracy - raw_accuracy,

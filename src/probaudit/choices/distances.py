@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -18,7 +18,12 @@ from .scores import Brier, Log, Score
 
 
 class Distance(ABC):
-    """Base class of distances. A subclass implements `between`, and `words` for reports."""
+    """Base class of distances. A subclass implements `between`, and `words` for reports.
+
+    side : 1 if only outputs above the target count, -1 if only those below it, else 0.
+    """
+
+    side: ClassVar[int] = 0
 
     @abstractmethod
     def between(self, outputs: np.ndarray, targets: np.ndarray) -> np.ndarray:
@@ -44,6 +49,47 @@ class L1(Distance):
 
     def between(self, outputs: np.ndarray, targets: np.ndarray) -> np.ndarray:
         return np.abs(_difference(outputs, targets)).sum(axis=1)
+
+
+@dataclass(frozen=True)
+class Over(Distance):
+    """How far the mean output lies above the mean target, else 0: the part of `L1()` that is due to
+    overconfidence, or to risks that are too high. Errors by `Over()` and `Under()` sum to the error
+    by `L1()`.
+
+    >>> outputs, targets = np.array([0.5, 0.75]), np.array([0.25, 1.0])
+    >>> Over().between(outputs, targets), Under().between(outputs, targets)
+    (array([0.25, 0.  ]), array([0.  , 0.25]))
+    """
+
+    side: ClassVar[int] = 1
+
+    def words(self) -> str:
+        return "excess of the output over the rate"
+
+    def between(self, outputs: np.ndarray, targets: np.ndarray) -> np.ndarray:
+        return _excess(self, outputs - targets)
+
+
+@dataclass(frozen=True)
+class Under(Distance):
+    """How far the mean output lies below the mean target, else 0: underconfidence, or risks that
+    are too low. See `Over`."""
+
+    side: ClassVar[int] = -1
+
+    def words(self) -> str:
+        return "excess of the rate over the output"
+
+    def between(self, outputs: np.ndarray, targets: np.ndarray) -> np.ndarray:
+        return _excess(self, targets - outputs)
+
+
+def _excess(distance: Distance, gap: np.ndarray) -> np.ndarray:
+    if gap.ndim != 1:
+        rule = f"{distance!r} requires a lens of single events, such as TopLabel()"
+        raise InputError("distance", rule)
+    return np.maximum(gap, 0.0)
 
 
 @dataclass(frozen=True)
@@ -196,6 +242,8 @@ NAMED: dict[str, Distance] = {
     "max": Lq(np.inf),
     "brier": Divergence(Brier()),
     "log": Divergence(Log()),
+    "over": Over(),
+    "under": Under(),
 }
 
 

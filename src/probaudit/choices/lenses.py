@@ -17,8 +17,9 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..data.arrays import as_array, as_numbers, bits_of
+from ..data.predictions import Predictions
 from ..data.work import each_chunk
-from ..errors import InputError
+from ..errors import Argument, InputError
 
 
 class View(NamedTuple):
@@ -163,6 +164,43 @@ class Binary(Lens):
                 way_out=("use TopLabel() or OneVsRest(index)",),
             )
         return View(probs[:, 1].astype(np.float64), labels)
+
+
+def judged_lens(event: int | None, classes: int) -> Lens:
+    """What an audit judges: the event in a column, or else the most probable class.
+
+    >>> judged_lens(1, 2), judged_lens(0, 2), judged_lens(None, 3)
+    (Binary(), OneVsRest(index=0), TopLabel())
+    """
+    if event is None:
+        return TopLabel()
+    return Binary() if (event, classes) == (1, 2) else OneVsRest(event)
+
+
+def default_lens(predictions: Predictions) -> Lens:
+    """What is judged unless a lens is given: the event, or else the most probable class."""
+    return judged_lens(predictions.event_column, predictions.n_classes)
+
+
+def error_lens(predictions: Predictions) -> Lens:
+    """What a calibration error judges unless a lens is given: the event if it was named, else the
+    most probable class."""
+    return TopLabel() if predictions.event is None else default_lens(predictions)
+
+
+def event_lens(predictions: Predictions) -> Lens:
+    """The declared event: the second of two classes unless another is named. For a stated
+    confidence, that the answer is right."""
+    if predictions.pairs:
+        return Binary()
+    if predictions.event_class is None:
+        raise InputError(
+            "event",
+            "must name a class if there are more than two",
+            f"{predictions.n_classes} classes",
+            way_out=("pass ", Argument("event"), ", or another lens where there is one"),
+        )
+    return default_lens(predictions)
 
 
 @dataclass(frozen=True)

@@ -78,16 +78,19 @@ def _load(path: Path) -> Calibrator:
 def _columns_besides(model: Calibrator, given: Mapping[str, str | None]) -> dict[str, Any]:
     """The columns that a calibrator needs besides outputs: as given, or as in its fit."""
     for name, value in given.items():
-        if value is not None and model.takes != name:
+        if value is not None and name not in model.fitted_with:
             rule = "must be omitted: this calibrator does not use them"
             raise InputError(name, rule, type(model).__name__)
-    if model.takes is None or getattr(model, "grouped_by_", "features") == "outputs":
-        return {}
-    wanted = given[model.takes]
-    if wanted is None and not hasattr(model, "columns_"):
+    missing = [name for name in model.fitted_with if given[name] is None]
+    if missing and not hasattr(model, "columns_"):
         rule = "are required: the calibrator was fitted with them, but does not name their columns"
-        raise InputError(model.takes, rule, "none")
-    return {model.takes: model.columns_.tolist() if wanted is None else wanted}
+        raise InputError(missing[0], rule, "none")
+    names = model.columns_.tolist() if missing else []
+    last = len(names) - model.group_columns
+    of_fit = {"features": names[:last], "groups": names[last:]}
+    return {
+        name: of_fit[name] if given[name] is None else given[name] for name in model.fitted_with
+    }
 
 
 @dataclass
@@ -144,8 +147,15 @@ class _Application:
 
 def _unseen(model: Calibrator, besides: Mapping[str, Any]) -> int:
     """The number of rows in groups that the fit did not have."""
-    from ..calibrators.combining import PerGroup
+    from ..calibrators.combining import PerGroup, group_table, group_values, known_places
 
-    if not isinstance(model, PerGroup):
+    if "groups" not in besides:
         return 0
-    return int((model.places(besides["groups"]) == len(model.groups_)).sum())
+    columns = group_table(besides["groups"], len(besides["groups"]))
+    single = isinstance(model, PerGroup)
+    known, edges = ([x] if single else x for x in (model.groups_, model.edges_))
+    unseen = [
+        known_places(group_values(column, cuts), own) == len(own)
+        for column, own, cuts in zip(columns, known, edges, strict=False)
+    ]
+    return int(np.any(unseen, axis=0).sum())

@@ -10,13 +10,15 @@ import typer
 
 from ..audits.audit import Audit, Repairing, audit_rows, audit_source
 from ..audits.finding import Commands
-from ..audits.gate import Threshold, failures
+from ..audits.gate import Threshold, check_thresholds
+from ..data.populations import crossing
 from ..data.predictions import Predictions
 from ..errors import InputError
+from ..files.layout import split_names
 from ..files.reading import read_costs
 from .given_options import given, outputs_for_apply
 from .opened_rows import OpenedRows, open_rows, reading
-from .options import OUTPUTS, ROWS, Costs, File, Html, Json, Reject, Repair, Title
+from .options import OUTPUTS, ROWS, Costs, File, GroupColumns, Html, Json, Reject, Repair, Title
 from .outputs import console, print_report_path, write_results
 from .running import in_steps
 
@@ -28,17 +30,21 @@ def audit_opened(
     costs: Costs = None,
     reject_cost: Reject = 0.1,
     repair: Repair = None,
+    groups: GroupColumns = [],  # noqa: B006
     html: Html = None,
     title: Title = "",
 ) -> Audit:
     """Audit the rows in memory or in a stream."""
     # a page has room for all calibrators
     repairing: Repairing = "compare" if html is not None and repair is not False else repair
+    columns = rows.first.columns or {}
+    crossed = [crossing(part, columns) for part in split_names(groups, columns)]
     choices: dict[str, Any] = {
         "costs": None if costs is None else read_costs(costs, rows.first.class_order),
         "reject_cost": reject_cost,
         "repair": repairing,
-        "regions": list(rows.first.columns) if rows.first.columns else None,
+        "regions": list(columns) or None,
+        "cross": [names for names in crossed if names],
         "title": title or file.name,
     }
     if isinstance(rows.given, Predictions):
@@ -63,20 +69,21 @@ def audit(
 
     write_results(audit, json, html)
     if json != "-":
-        console().print(render(audit, audit.title, _runnable_commands(file, context)))
+        commands = _runnable_commands(file, context, list(audit.evidence.sample.columns or ()))
+        console().print(render(audit, audit.title, commands))
         print_report_path(html)
 
 
-def _runnable_commands(file: Path, context: typer.Context) -> Commands:
-    """Spells the actions of an advice as commands that run as printed."""
+def _runnable_commands(file: Path, context: typer.Context, groups: list[str]) -> Commands:
+    """Spells the actions of an advice as commands that run as printed. `groups` : the columns whose
+    values are groups."""
     rows = given(context, *ROWS, *OUTPUTS, "confidence", "correct")
-    groups, features = context.params.get("groups"), context.params.get("features")
+    features = context.params.get("features")
     return Commands(
         str(file),
         tuple(rows),
         tuple(outputs_for_apply(context)),
-        # `calibrate` takes one column of groups
-        groups=groups if groups and "," not in groups else "COLUMN",
+        groups=",".join(groups) or "COLUMN",
         features=features or "COLUMNS",
     )
 
@@ -114,13 +121,14 @@ def check(
     The exit code is 0 if all thresholds hold, 1 if one fails, and 2 for invalid input.
 
     Example: --max log_score.normalized=50% --min accuracy=0.9. An unknown name lists all names.
+
+    NAME.low and NAME.high are the ends of the 95% interval. With --groups, a group's numbers are
+    named groups.COLUMN=VALUE.NAME, and * stands for any text: --max 'groups.*.gap=5%'. The gap of a
+    small group is noisy: --max 'groups.*.gap.low=5%' fails only if the interval excludes 5%.
     """
-    thresholds = _thresholds({"maximum": maximum, "minimum": minimum})
-    values = audit.flat()
-    failed = failures(values, thresholds)
+    checked = check_thresholds(audit.flat(), _thresholds({"maximum": maximum, "minimum": minimum}))
     write_results(audit, json, html)
-    for threshold in thresholds:
-        mark = "FAIL" if threshold in failed else "ok"
-        typer.echo(f"{mark:5}{threshold.name} = {values[threshold.name]:.6g}  ({threshold.rule})")
-    if failed:
+    for one in checked:
+        typer.echo(str(one))
+    if any(one.failed for one in checked):
         raise typer.Exit(1)

@@ -43,13 +43,14 @@ def calibrate(
     """Fit a calibrator to the outputs in a file, and save it as JSON for `apply`.
 
     --method auto chooses the simplest calibrator whose cross-validated score is within one standard
-    error of the best. With --groups (one column) it also tries a calibrator for each group, with
-    --features group calibration, which learns groups from the features.
+    error of the best. With --groups it also tries multicalibration, which removes the
+    miscalibration of groups that may overlap, and with one column a calibrator for each group. With
+    --features it also tries group calibration and multicalibration, which learn groups.
     """
     from ..calibrators import save
 
     sample = rows.in_memory()
-    groups = _one_group_column(sample)
+    groups = _group_columns(sample)
     calibrator, gain = _fitted(
         sample,
         groups,
@@ -62,10 +63,8 @@ def calibrate(
     if isinstance(rows.given, RowSource) and len(rows.given) > len(sample):
         calibrator = _fitted_to_all(calibrator, rows)
         typer.echo(f"Compared on a sample of {len(sample):,} of {len(rows.given):,} rows.")
-    if calibrator.takes == "groups":
-        calibrator.columns_ = np.array([groups])
-    elif calibrator.takes == "features" and features is not None:
-        calibrator.columns_ = np.array(sample.feature_names or [features])
+    if columns := _columns_of_fit(calibrator, sample, features):
+        calibrator.columns_ = np.array(columns)
     save(calibrator, output)
     typer.echo(f"{gain} (out of fold)")
     typer.echo(f"{type(calibrator).__name__}: {calibrator.fit_report_.status}")
@@ -80,18 +79,26 @@ def calibrate(
         typer.echo(command_line("compare", file, "calibrated.parquet", *rest))
 
 
-def _one_group_column(rows: Predictions) -> str | None:
-    """The column whose groups may get their own calibrators."""
-    names = list(rows.columns or ())
-    if len(names) > 1:
-        rule = "must be one column: each of its groups may get its own calibrator"
-        raise InputError("groups", rule, ", ".join(names))
-    return names[0] if names else None
+def _group_columns(rows: Predictions) -> str | tuple[str, ...] | None:
+    """The column with groups, or several columns."""
+    names = tuple(rows.columns or ())
+    return names if len(names) > 1 else names[0] if names else None
+
+
+def _columns_of_fit(calibrator: Calibrator, rows: Predictions, features: str | None) -> list[str]:
+    """The columns that `apply` will read: of features, then of groups. Empty if features have no
+    names."""
+    of_groups = list(rows.columns or ()) if "groups" in calibrator.fitted_with else []
+    if "features" not in calibrator.fitted_with:
+        return of_groups
+    if features is None:
+        return []
+    return [*(rows.feature_names or [features]), *of_groups]
 
 
 def _fitted(
     rows: Predictions,
-    groups: str | None,
+    groups: str | tuple[str, ...] | None,
     *,
     with_features: bool,
     method: str,
@@ -131,10 +138,12 @@ def _gain(score: str, before: float, after: float) -> str:
 def _check_columns(unfitted: Calibrator, method: str, **given: bool) -> None:
     """Check that the given columns are those that the method uses."""
     for name, is_given in given.items():
-        if is_given and unfitted.takes != name:
+        if is_given and name not in unfitted.takes:
             raise InputError(name, "must be omitted: this method does not use them", method)
-    if unfitted.takes == "features" and not given["features"]:
-        raise InputError("features", "this method requires features to learn groups from", "none")
+    if "features" in unfitted.takes and not any(given.values()):
+        also = ", or groups" if "groups" in unfitted.takes else ""
+        rule = f"this method requires features to learn groups from{also}"
+        raise InputError("features", rule, "none")
 
 
 def _fitted_to_all(calibrator: Calibrator, rows: OpenedRows) -> Calibrator:

@@ -17,6 +17,7 @@ from .calibrate import calibrate
 from .compare import compare
 from .demo import demo
 from .given_options import Command
+from .multilabel import multilabel
 
 app = typer.Typer(
     help="Can your classifier's probabilities be trusted? Start with `probaudit audit FILE`.",
@@ -24,7 +25,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     add_completion=False,
 )
-for function in (audit, check, compare, calibrate, apply, demo):
+for function in (audit, check, compare, multilabel, calibrate, apply, demo):
     app.command(cls=Command)(function)
 
 

@@ -21,6 +21,8 @@ from .options import OUTPUTS, Costs, Html, Json, Repair, Score, Title
 from .outputs import console, print_report_path, write_results
 from .running import in_steps
 
+LENS_VALUES = 5_000_000  # outputs per model up to which files show errors by lens
+
 
 @dataclass(frozen=True)
 class OpenedModels:
@@ -138,6 +140,7 @@ def compare(
         score=score,  # type: ignore[arg-type]
         repair=repair,
         regions=list(first.columns) if first.columns else None,
+        lenses=(json or html) is not None and first.probs.size <= LENS_VALUES,
     )
     write_results(comparison, json, html, title)
     if json == "-":

@@ -3,6 +3,7 @@ name options instead of Python arguments."""
 
 from __future__ import annotations
 
+import re
 import shlex
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -18,6 +19,7 @@ ORDER = "probaudit.order"  # key of the order of options in the context of a com
 # Options whose values are names of columns or models.
 NAMING = (
     "label",
+    "labels",
     "probs",
     "logits",
     "log_probs",
@@ -34,7 +36,10 @@ NAMING = (
 PARAMETERS = (
     ("calibrator", "method"),
     ("columns", "groups"),
+    ("cross", "groups"),
     ("cv", "folds"),
+    ("y_true", "labels"),
+    ("y_proba", "probs"),
     ("from_logits", "logits"),
     ("max", "maximum"),
     ("min", "minimum"),
@@ -118,7 +123,7 @@ def _names(params: Mapping[str, Any]) -> set[str]:
         part.strip()
         for name, each in several.items()
         for value in each
-        for part in value.split(",")
+        for part in re.split(r"[,*]" if name == "groups" else ",", value)
         if part != name
     }
 

@@ -11,7 +11,16 @@ from ..engines.choosing import Engine
 
 # Options that name the output columns, and the other options needed to read the same rows again.
 OUTPUTS = ("probs", "logits", "log_probs")
-ROWS = ("label", "weight", "clusters", "classes", "drop_bad_rows", "tolerance")
+ROWS = (
+    "label",
+    "weight",
+    "clusters",
+    "classes",
+    "event",
+    "drop_bad_rows",
+    "tolerance",
+    "ignore_label",
+)
 
 File = Annotated[
     Path,
@@ -39,10 +48,11 @@ FeatureColumns = Annotated[
     typer.Option("--features", help="columns with features, to search for hidden groups"),
 ]
 GroupColumns = Annotated[
-    str | None,
+    list[str],
     typer.Option(
         "--groups",
-        help="columns whose values are groups; if omitted, groups are learned",
+        help="columns whose values are groups; repeatable; 'a*b' adds the intersections of a and b",
+        metavar="COLUMNS",
     ),
 ]
 ClusterColumn = Annotated[
@@ -55,6 +65,14 @@ ClusterColumn = Annotated[
 ]
 Classes = Annotated[
     str | None, typer.Option(help="classes of the output columns, in order, separated by commas")
+]
+EventName = Annotated[
+    str | None,
+    typer.Option(
+        "--event",
+        help="class whose probability is judged as a risk; by default the second of two classes",
+        metavar="NAME",
+    ),
 ]
 Costs = Annotated[
     Path | None,
@@ -71,6 +89,10 @@ Drop = Annotated[
 ]
 Tolerance = Annotated[
     float | None, typer.Option(help="how far the probabilities of a row may be from a sum of 1")
+]
+IgnoreLabel = Annotated[
+    str | None,
+    typer.Option(help="leave out rows with this label and count them, such as 255 or -100"),
 ]
 Json = Annotated[
     str | None, typer.Option(help="write JSON to this file, or to - for standard output")

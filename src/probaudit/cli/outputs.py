@@ -9,8 +9,7 @@ from typing import Any
 
 import typer
 
-from ..audits.audit import Audit
-from ..comparisons.comparison import Comparison
+from ..audits.result import Result
 from ..errors import InputError
 
 FILES = ("json", "html", "output", "checkpoint")  # options that name a file to write
@@ -26,9 +25,7 @@ def check_outputs(options: Mapping[str, Any]) -> None:
             raise InputError(name, "must be a file in a folder that exists", str(path))
 
 
-def write_results(
-    result: Audit | Comparison, json: str | None, html: Path | None, title: str = ""
-) -> None:
+def write_results(result: Result, json: str | None, html: Path | None, title: str = "") -> None:
     """Write the JSON and the report that were requested."""
     if html is not None:
         result.to_html(html, title=title)

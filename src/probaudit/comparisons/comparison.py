@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal, Unpack
@@ -17,9 +17,11 @@ from ..audits.result import Result, plain
 from ..calibration import paired
 from ..calibration.fine_grid import FineGrid
 from ..calibration.resampling import BOOTSTRAP_RESAMPLES
+from ..choices.lenses import Lens, TopLabel
 from ..data.arrays import as_array, named_columns
 from ..data.inputs import RowOptions, check_options, documents_row_options
 from ..data.work import Progress
+from ..diagrams.lens_table import LensTable
 from ..errors import InputError
 from ..estimate import Estimate
 from ..grouping.budget import Budget, loss_budget
@@ -34,12 +36,13 @@ from .contestants import (
     lower_errors,
     lower_scores,
 )
+from .lens_table import named_lenses, table_of
 from .same_rows import SameRows, same_rows
 
 if TYPE_CHECKING:
     from ..report.page import Page
 
-SCHEMA = "probaudit.comparison/1"
+SCHEMA = "probaudit.comparison/2"
 RANKED = ("log_score", "brier_score", "cost_risk")
 
 
@@ -56,11 +59,14 @@ class Comparison(Result):
         rank.
     lower : for each score and the ECE, whether that of model i is clearly lower than that of model
         j, [M, M].
-    grids, summaries : by model: the grid of its most probable class, and the sums of the pass.
+    lens : the event that calibration errors judge.
+    grids, top_grids, summaries : by model: the grid of the judged event, that of the most probable
+        class, and the sums of the pass.
     budgets : the loss budgets by model, if there are features or regions.
     dropped : invalid rows by model and rule. A row that is invalid for one model is left out for
         all.
     clusters : the number of clusters; None if rows are independent.
+    lens_table : calibration errors by lens and model, if lenses were given.
     """
 
     names: tuple[str, ...]
@@ -70,7 +76,9 @@ class Comparison(Result):
     differences: Mapping[str, Mapping[str, Estimate]]
     ranks: Mapping[str, Mapping[str, int]]
     lower: Mapping[str, np.ndarray]
+    lens: Lens
     grids: Mapping[str, FineGrid]
+    top_grids: Mapping[str, FineGrid]
     summaries: Mapping[str, Summary]
     budgets: Mapping[str, Budget]
     dropped: Mapping[str, Mapping[str, int]]
@@ -78,6 +86,7 @@ class Comparison(Result):
     settings: Mapping[str, Any]
     fingerprints: Mapping[str, str]
     clusters: int | None = None
+    lens_table: LensTable | None = None
 
     @property
     def rows(self) -> int:
@@ -87,6 +96,19 @@ class Comparison(Result):
     def pairs(self) -> bool:
         """Whether confidences and their correctness are compared, not class probabilities."""
         return self.summaries[self.reference].plan.kind == "pairs"
+
+    @property
+    def event(self) -> Any:
+        """The class whose probability calibration errors judge; None if they judge the most
+        probable class, or a stated confidence."""
+        return self.summaries[self.reference].plan.event_class
+
+    @property
+    def judged(self) -> str:
+        """What calibration errors judge, in words."""
+        if self.event is not None:
+            return f"probability of class {self.event}"
+        return TopLabel().words(pairs=self.pairs)
 
     @property
     def infinite_rows(self) -> Mapping[str, InfiniteRows]:
@@ -167,7 +189,7 @@ class Comparison(Result):
         return nw.from_dict(self.table(), backend="pandas").to_native()
 
     def to_dict(self) -> dict[str, Any]:
-        """The comparison as plain values (schema `probaudit.comparison/1`)."""
+        """The comparison as plain values (schema `probaudit.comparison/2`)."""
         summary = self.summaries[self.reference]
         models = {
             name: {
@@ -188,6 +210,8 @@ class Comparison(Result):
             "clusters": self.clusters,
             "dropped_rows": self.dropped_rows,
             "classes": [plain(c) for c in summary.plan.classes],
+            "event": None if self.event is None else plain(self.event),
+            "judged": self.judged,
             "class_rows": summary.log.rows.tolist(),
             "weighted": summary.plan.weighted,
             "reference": self.reference,
@@ -198,6 +222,12 @@ class Comparison(Result):
                 for m, parts in self.differences.items()
             },
             "findings": [finding.to_dict() for finding in self.findings],
+            "lens_table": None
+            if self.lens_table is None
+            else {
+                lens: {m: x.to_dict() for m, x in found.items()}
+                for lens, found in self.lens_table.estimates.items()
+            },
             "settings": dict(self.settings),
         }
 
@@ -215,7 +245,7 @@ class Comparison(Result):
         """The reliability diagrams of all models side by side, drawn by matplotlib."""
         from ..diagrams.aligned import AlignedReliability
 
-        return AlignedReliability.of_grids(self.grids).plot(ax)
+        return AlignedReliability.of_grids(self.grids, event=f"the {self.judged}").plot(ax)
 
 
 @documents_row_options
@@ -231,6 +261,7 @@ def compare(
     cv: Any = None,
     repair: bool | None = None,
     regions: Any = None,
+    lenses: bool | Sequence[Lens] | Mapping[str, Lens] = False,
     resamples: int = BOOTSTRAP_RESAMPLES,
     seed: int = 0,
     **options: Unpack[RowOptions],
@@ -240,7 +271,8 @@ def compare(
 
     models : outputs by name, each as in `log_score`; or `Predictions`, as returned by `read`, which
         have their own labels and may mix logits and probabilities. Labels and weights must agree
-        row by row; classes may be in different orders.
+        row by row; classes may be in different orders. Calibration errors judge the event of the
+        first model: by default the second of two classes, and the most probable of more.
     costs : matrix [K, M] as in `bayes_risk`, its rows in the order of the first model's classes;
         adds `cost_risk`.
     features, columns, regions : as in `audit`; add a loss budget for each model.
@@ -249,6 +281,7 @@ def compare(
     cv, repair : the folds of the calibration loss, the same for all models (five by default, if
         there are enough rows); and whether to estimate it (by default, for up to 20 million outputs
         per model).
+    lenses : True, or lenses as in `lens_table`: adds that table, which the page shows.
     resamples, seed : the number and the seed of resamples, for intervals of calibration errors.
 
     Differences of scores are linearised row by row. Differences of calibration errors come from the
@@ -279,6 +312,9 @@ def compare(
         resamples=resamples,
         seed=seed,
     )
+    chosen = None
+    if lenses is not False:
+        chosen = named_lenses(None if lenses is True else lenses, shared.first)
     contestants = _contestants(shared, ground)
     base = next(iter(contestants)) if reference is None else reference
     budgets = _budgets(shared, known_features, regions, seed)
@@ -290,8 +326,9 @@ def compare(
         "seed": seed,
         "resamples": resamples,
         "interval": _interval_words(ground.clusters),
-    }
-    return _assembled(contestants, base, ground, shared, score, budgets=budgets, settings=settings)
+    } | ({"ignored": shared.ignored} if shared.ignored else {})
+    found = _assembled(contestants, base, ground, shared, score, budgets=budgets, settings=settings)
+    return found if chosen is None else replace(found, lens_table=table_of(shared, chosen))
 
 
 def _contestants(shared: SameRows, ground: Ground) -> dict[str, Contestant]:
@@ -338,7 +375,9 @@ def _assembled(
         differences=differences,
         ranks=ranks,
         lower=lower | {"ece": lower_errors(models, "ece")},
+        lens=ground.lens,
         grids={m: contestants[m].grid for m in names},
+        top_grids={m: contestants[m].top_grid for m in names},
         summaries={m: contestants[m].summary for m in names},
         budgets=budgets,
         dropped=shared.dropped,

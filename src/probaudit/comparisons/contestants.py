@@ -7,7 +7,7 @@ import hashlib
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any
 
 import numpy as np
@@ -17,25 +17,31 @@ from ..calibration import paired, resampling
 from ..calibration.errors import calibration_error
 from ..calibration.fine_grid import FineGrid
 from ..calibration.kernel import kernel_calibration_error
-from ..calibration.paired import ResampledError
-from ..calibration.resampling import sampling_units
+from ..calibration.paired import Draws, ResampledError, Resamples
 from ..calibration.smooth import smooth_calibration_error
 from ..calibration.views import diagram_grids, event_rows
 from ..calibrators.calibration_loss import CalibrationLoss, calibration_loss
 from ..calibrators.folds import FOLDS, Folds, folds_of
 from ..calibrators.outputs import Outputs, shares
-from ..choices.lenses import TopLabel
+from ..choices.distances import Over, Under
+from ..choices.lenses import Classwise, Lens, TopLabel, judged_lens
 from ..choices.partitions import EqualMass, EqualWidth
 from ..choices.scores import Brier, Cost, Log, Score
 from ..data.predictions import Predictions
-from ..engines.good_rows import survey
+from ..engines.good_rows import GoodRows, survey
 from ..engines.memory import summary
 from ..errors import InputError
 from ..estimate import Estimate
 from ..scoring import expected_scores as scores
 from ..scoring.clusters import ClusteredRows
+from ..scoring.entropy import output_entropy, row_entropies
 from ..scoring.row_scores import of_true_class, row_hits, row_scores
 from ..states import Plan, Summary
+
+WIDTH = EqualWidth(paired.BINS)
+# the parts of the ECE above and below the rate, of the top label and of an event
+SIDES = (("overconfidence", "underconfidence"), ("risk_too_high", "risk_too_low"))
+TOP = "top_label."  # before the names of errors of the most probable class beside those of an event
 
 # no calibrator is tried for a model with more outputs, unless requested
 REPAIRED_VALUES = 20_000_000
@@ -46,20 +52,16 @@ class Ground:
     """What all models of a comparison share: the good rows with their weights, clusters and folds,
     the resamples, and the costs.
 
-    clusters : the cluster of each good row, if rows have clusters.
-    units, counts : the resampling unit of each good row, and how often each resample draws each
-        unit.
+    lens : the event that calibration errors judge.
+    sample : the resamples, with the weight and the cluster of each good row.
     folds : the fold of each good row; None if no calibrator is tried (`why_no_repair` says why).
     chosen : whether the caller gave the folds. If so, folds that do not fit the rows are an error.
     """
 
-    weights: np.ndarray
-    clusters: np.ndarray | None
-    units: np.ndarray
-    counts: np.ndarray
+    lens: Lens
+    sample: Resamples
     folds: Folds | None
     cost: Cost | None
-    seed: int
     why_no_repair: str = ""
     chosen: bool = False
 
@@ -83,8 +85,6 @@ class Ground:
         clusters = None if rows.clusters is None else ClusteredRows(rows, good).clusters.number
         if clusters is not None and clusters.max() < 1:
             raise InputError("clusters", "must be two or more for a comparison", 1)
-        units = sampling_units(len(good), seed, clusters)
-        counts = paired.paired_counts(int(units.max()) + 1, resamples, seed)
         why, folds = _why_no_repair(rows, repair, chosen=cv is not None), None
         if not why:
             try:
@@ -94,20 +94,31 @@ class Ground:
                     raise
                 why = f"not tried: {problem.rule}"
         return cls(
-            weights=weights,
-            clusters=clusters,
-            units=units,
-            counts=counts,
+            lens=judged_lens(rows.event_column, rows.n_classes),
+            sample=Resamples.draw(weights, clusters, resamples, seed),
             folds=folds,
             cost=cost,
-            seed=seed,
             why_no_repair=why,
             chosen=cv is not None,
         )
 
     @cached_property
     def share(self) -> np.ndarray:
-        return shares(self.weights)
+        return shares(self.sample.weights)
+
+    @property
+    def clusters(self) -> np.ndarray | None:
+        return self.sample.clusters
+
+    @property
+    def of_event(self) -> bool:
+        """Whether the probability of a class is judged, not that of the most probable one."""
+        return self.lens != TopLabel()
+
+    @property
+    def sides(self) -> tuple[str, str]:
+        """The names of the parts of the ECE from bins whose output is above and below the rate."""
+        return SIDES[self.of_event]
 
 
 def _why_no_repair(rows: Predictions, requested: bool | None, *, chosen: bool) -> str:
@@ -124,7 +135,7 @@ class Contestant:
 
     row_scores : the scores of each row, by the name of the estimate.
     errors : resampled calibration errors, by name.
-    grid : of the most probable class, with the Brier score as loss.
+    grid : of the judged event. top_grid : of the most probable class, with the Brier score as loss.
     tried : how the calibration loss was estimated, or why it was not.
     """
 
@@ -133,6 +144,7 @@ class Contestant:
     row_scores: dict[str, np.ndarray]
     errors: dict[str, ResampledError]
     grid: FineGrid
+    top_grid: FineGrid
     summary: Summary
     fingerprint: str
     tried: str
@@ -151,46 +163,32 @@ def judge_model(rows: Predictions, ground: Ground) -> Contestant:
             estimates |= {"calibration_loss": loss.loss, "calibration_loss.relative": loss.relative}
         with np.errstate(divide="ignore"):
             row_scores["log_score.calibrated"] = -np.log(of_true_class(loss.posteriors, codes))
-    error_estimates = _error_estimates(rows, estimates["brier_score"])
-    errors = _resampled_errors(rows, error_estimates, row_scores["brier_score"], ground)
-    for name, x in error_estimates.items():
+    errors = {}
+    for name, (x, draws) in _errors(rows, ground, estimates["brier_score"], row_scores).items():
+        errors[name] = ResampledError.of(float(x), *draws)
         if not math.isfinite(x.debiased):  # binned errors already have an interval
             x.low, x.high = errors[name].interval()
         estimates[name] = x
+    top_grid = replace(diagram_grids(rows, TopLabel())[0], loss=found.summary.grid.brier)
     return Contestant(
         estimates=estimates,
         codes=codes,
         row_scores=row_scores,
         errors=errors,
-        grid=replace(diagram_grids(rows, TopLabel())[0], loss=found.summary.grid.brier),
+        grid=diagram_grids(rows, ground.lens)[0] if ground.of_event else top_grid,
+        top_grid=top_grid,
         summary=found.summary,
         fingerprint=hashlib.sha256(found.state.to_bytes()).hexdigest()[:16],
         tried=tried,
     )
 
 
-def _resampled_errors(
-    rows: Predictions, estimates: dict[str, Estimate], brier: np.ndarray, ground: Ground
-) -> dict[str, ResampledError]:
-    """The calibration errors in the resamples that all models share."""
-    draws = paired.resampled_errors(
-        event_rows(rows, TopLabel()).view,
-        ground.weights,
-        brier,
-        ground.units,
-        ground.counts,
-        width=float(estimates["smooth_ece"]),  # SmoothECE is the fixed point of its bandwidth
-        seed=ground.seed,
-        clusters=ground.clusters,
-    )
-    return {name: ResampledError.of(float(x), *draws[name]) for name, x in estimates.items()}
-
-
 def _row_scores(rows: Predictions, good: np.ndarray, cost: Cost | None) -> dict[str, np.ndarray]:
     """The scores of each row, by name."""
     rules: dict[str, Score] = {"log_score": Log(), "brier_score": Brier()}
     rules |= {} if cost is None else {"cost_risk": cost}
-    return {"accuracy": row_hits(rows, good)} | row_scores(rows, good, rules)
+    found = {"accuracy": row_hits(rows, good), "entropy": row_entropies(GoodRows.of(rows).probs)}
+    return found | row_scores(rows, good, rules)
 
 
 def _score_estimates(rows: Predictions, found: Summary, cost: Cost | None) -> dict[str, Estimate]:
@@ -207,20 +205,62 @@ def _score_estimates(rows: Predictions, found: Summary, cost: Cost | None) -> di
         estimates[f"{name}.normalized"] = scores.estimate_score(
             of, rule, normalize=True, clustered=clustered
         )
-    return estimates
+    return estimates | {"entropy": output_entropy(rows)}
 
 
-def _error_estimates(rows: Predictions, total: Estimate) -> dict[str, Estimate]:
-    """The calibration errors of the most probable class, and the sharpness gap: the Brier score
-    minus the kernel calibration error (Chidambaram & Ge 2024, Eq. 4.7, averaged over rows)."""
-    kernel = kernel_calibration_error(rows)
+def _errors(
+    rows: Predictions, ground: Ground, total: Estimate, row_scores: dict[str, np.ndarray]
+) -> dict[str, tuple[Estimate, Draws]]:
+    """The calibration errors of a model, each with its values in the resamples that all models
+    share: those of the judged event, of the most probable class if that is another event, and of
+    all classes."""
+    sample, view = ground.sample, event_rows(rows, ground.lens).view
+    estimates = _event_errors(rows, ground)
+    # SmoothECE is the fixed point of its bandwidth
+    smoothed = paired.smoothed_errors(view, sample, float(estimates["smooth_ece"]))
+    draws = paired.binned_errors(view, sample, ground.sides) | smoothed
+    top_label = {"kernel_calibration_error": estimates["kernel_calibration_error"]}
+    if ground.of_event:
+        top, top_label = event_rows(rows, TopLabel()).view, _top_label_errors(rows)
+        drawn = paired.binned_errors(top, sample, SIDES[0])
+        drawn |= paired.smoothed_errors(top, sample, paired.KERNEL_WIDTH)
+        smoothed = drawn
+        estimates |= {f"{TOP}{name}": x for name, x in top_label.items()}
+        draws |= {f"{TOP}{name}": drawn[name] for name in top_label}
+    kernel = top_label["kernel_calibration_error"]
     words = f"sharpness gap: {total.definition}, less the " + kernel.definition
+    gap = Estimate(float(total) - float(kernel), n=total.n, definition=words)
+    rest = sample.means(row_scores["brier_score"]) - smoothed["kernel_calibration_error"][0]
+    estimates["sharpness_gap"], draws["sharpness_gap"] = gap, (rest, None)
+    if rows.n_classes > 2:
+        good = GoodRows.of(rows)
+        estimates["classwise_ece"] = calibration_error(rows, lens=Classwise(), partition=WIDTH)
+        draws["classwise_ece"] = paired.classwise_errors(good.probs, good.labels, sample)
+    return {name: (x, draws[name]) for name, x in estimates.items()}
+
+
+def _event_errors(rows: Predictions, ground: Ground) -> dict[str, Estimate]:
+    """The calibration errors of the judged event."""
+    error = partial(calibration_error, rows, lens=ground.lens, partition=WIDTH, interval=True)
+    above, below = ground.sides
     return {
-        "ece": calibration_error(rows, partition=EqualWidth(paired.BINS), interval=True),
+        "ece": error(),
+        "ace": error(partition=EqualMass(paired.BINS)),
+        "smooth_ece": smooth_calibration_error(rows, lens=ground.lens, interval=True),
+        "kernel_calibration_error": kernel_calibration_error(rows, lens=ground.lens),
+        above: error(distance=Over()),
+        below: error(distance=Under()),
+        "mce": error(worst=True),
+        "average_calibration_error": error(unweighted=True),
+    }
+
+
+def _top_label_errors(rows: Predictions) -> dict[str, Estimate]:
+    """The calibration errors of the most probable class."""
+    return {
+        "ece": calibration_error(rows, partition=WIDTH, interval=True),
         "ace": calibration_error(rows, partition=EqualMass(paired.BINS), interval=True),
-        "smooth_ece": smooth_calibration_error(rows, interval=True),
-        "kernel_calibration_error": kernel,
-        "sharpness_gap": Estimate(float(total) - float(kernel), n=total.n, definition=words),
+        "kernel_calibration_error": kernel_calibration_error(rows),
     }
 
 
@@ -251,7 +291,8 @@ def influences(model: Contestant, ground: Ground) -> Iterator[tuple[str, np.ndar
     rules: dict[str, Score] = {"log_score": Log(), "brier_score": Brier()}
     rules |= {} if ground.cost is None else {"cost_risk": ground.cost}
     before, after = model.row_scores["log_score"], model.row_scores.get("log_score.calibrated")
-    yield "accuracy", resampling.mean_influence(model.row_scores["accuracy"], share)
+    for name in ("accuracy", "entropy"):
+        yield name, resampling.mean_influence(model.row_scores[name], share)
     for name, rule in rules.items():
         yield name, resampling.mean_influence(model.row_scores[name], share)
         naive = rule.by_class(rule.naive(priors))[model.codes]

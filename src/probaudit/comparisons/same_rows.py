@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from ..data.predictions import Predictions
+from ..data.predictions import IGNORED, Predictions
 from ..engines.good_rows import survey
 from ..errors import InputError
 from ..files.reading import read
@@ -23,6 +23,7 @@ class SameRows:
     kept : the rows that are valid for all models; None if no row was left out.
     dropped : invalid rows by model and rule.
     set_aside, given : the number of rows that are invalid for some model, and of all rows.
+    ignored : rows with the ignored label, in words; empty if no label is ignored.
     """
 
     models: Mapping[str, Predictions]
@@ -30,23 +31,27 @@ class SameRows:
     dropped: Mapping[str, Mapping[str, int]]
     set_aside: int
     given: int
+    ignored: str = ""
 
     @property
     def first(self) -> Predictions:
         return next(iter(self.models.values()))
 
 
-def same_rows(models: Any, y_true: Any = None, **options: Any) -> SameRows:
+def same_rows(models: Any, y_true: Any = None, *, least: int = 2, **options: Any) -> SameRows:
     """The rows of models, from outputs by name: arrays, with `y_true` and `options`, or
     Predictions, which have their own.
+
+    least : the least number of models, 1 or 2.
 
     >>> found = same_rows({"a": [0.9, 0.2], "b": [0.8, 0.4]}, [1, 0])
     >>> found.models["b"]
     Predictions(2 rows, 2 classes, probabilities)
     """
-    if not isinstance(models, Mapping) or len(models) < 2:
+    if not isinstance(models, Mapping) or len(models) < least:
         given = f"{len(models)} entries" if isinstance(models, Mapping) else type(models).__name__
-        raise InputError("models", "must map the names of at least two models to outputs", given)
+        number = "two models" if least > 1 else "one model"
+        raise InputError("models", f"must map the names of at least {number} to outputs", given)
     for name in models:
         if not isinstance(name, str) or not name:
             raise InputError("models", "names must be non-empty strings", repr(name))
@@ -82,19 +87,24 @@ def _valid_for_all(models: dict[str, Predictions]) -> SameRows:
         for name, found in surveys.items()
     }
     first, good = next(iter(models.values())), [found.good for found in surveys.values()]
+    summary = next(iter(surveys.values())).summary
+    ignored = "" if first.ignore_label is None else summary.ignored_words
     if all(np.array_equal(rows, good[0]) for rows in good):
-        left_out = next(iter(surveys.values())).summary.dropped
-        return SameRows(models, None, dropped, left_out, len(first))
+        return SameRows(models, None, dropped, summary.dropped, len(first), ignored)
     common = reduce(lambda a, b: np.intersect1d(a, b, assume_unique=True), good)
     if not len(common):
         raise InputError("models", "must have some rows that are valid for all models", dropped)
-    weighty = len(first) if first.sample_weight is None else int((first.sample_weight != 0).sum())
+    meant = first.codes != IGNORED
+    weighty = int(
+        (meant if first.sample_weight is None else meant & (first.sample_weight != 0)).sum()
+    )
     return SameRows(
         models={name: rows.take(common) for name, rows in models.items()},
         kept=common,
         dropped=dropped,
         set_aside=weighty - len(common),
         given=len(first),
+        ignored=ignored,
     )
 
 
@@ -172,7 +182,16 @@ def _aligned(name: str, rows: Predictions, first_name: str, first: Predictions) 
                 f"must have the same classes as {first_name!r}",
                 f"not in both: {', '.join(odd[:5])}",
             )
-        rows = replace(rows, probs=_reordered(rows, first.class_order), classes=first.class_order)
+        # an event of two classes may be the default, which the order of classes determines
+        event = first.event_class if len(first.class_order) == 2 else rows.event
+        rows = replace(
+            rows,
+            probs=_reordered(rows, first.class_order),
+            classes=first.class_order,
+            event=event,
+        )
+    if rows.event_class != first.event_class:
+        raise InputError(name, f"must have the event of {first_name!r}", repr(rows.event_class))
     if not rows.pairs:  # each system answers by itself, so correctness may differ
         differ = np.flatnonzero(rows.codes != first.codes)
         rule = f"labels must equal those of {first_name!r}"

@@ -169,8 +169,9 @@ def ece_and_score_disagree(result: Comparison) -> list[Finding]:
         if not outranked:
             continue
         ece = result.estimates[name]["ece"]
+        of = f" of the {result.judged}" if result.event is not None else ""
         text = (
-            f"{name!r} has a lower calibration error (ECE {short_number(ece)}) than "
+            f"{name!r} has a lower calibration error{of} (ECE {short_number(ece)}) than "
             f"{_model_names(outranked)}, but a worse {WORDS[score]}. {_explanation(result, name)}"
         )
         advice = ("Choose by the proper score; never read the calibration error alone.",)
@@ -180,20 +181,25 @@ def ece_and_score_disagree(result: Comparison) -> list[Finding]:
 
 def _explanation(result: Comparison, name: str) -> str:
     """Why the error can be small and the score bad."""
-    confidences = result.grids[name].place
-    if len(confidences) == 1:
+    outputs = result.grids[name].place
+    one, several, apart = (
+        ("confidence", "confidences", "right from wrong")
+        if result.event is None
+        else ("probability", "probabilities", "rows with the event from the others")
+    )
+    if len(outputs) == 1:
         return (
-            f"It gives every row the same confidence, {short_number(confidences[0])}: right on "
-            "average, but it does not separate right from wrong."
+            f"It gives every row the same {one}, {short_number(outputs[0])}: right on "
+            f"average, but it does not separate {apart}."
         )
-    if len(confidences) <= FEW_CONFIDENCES:
+    if len(outputs) <= FEW_CONFIDENCES:
         return (
-            f"It has only {len(confidences)} different confidences: right on average, but they "
+            f"It has only {len(outputs)} different {several}: right on average, but they "
             "separate few rows."
         )
     return (
-        "A calibration error compares averages over rows of similar confidence. It does not show "
-        "how well the confidence separates right from wrong."
+        f"A calibration error compares averages over rows of similar {one}. It does not show "
+        f"how well the {one} separates {apart}."
     )
 
 

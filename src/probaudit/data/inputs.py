@@ -21,21 +21,31 @@ class RowOptions(TypedDict, total=False):
         patient; intervals, tests and folds then treat each cluster as one unit.
     classes : the class of each column, in order. Without it, `y_true` must hold the column numbers
         0..K-1.
+    event : the class whose probability is judged as a risk. By default the second of two classes,
+        in measures and diagrams of a single event; calibration errors judge the most probable
+        class unless an event is named. Scores of all classes do not depend on it.
     from_logits, from_log_probs : True if `y_proba` holds logits, or log-probabilities. Never
         guessed from the values.
     on_bad_rows : "error" (default) stops at the first invalid row; "drop" leaves invalid rows out
         and counts them.
     tolerance : how far the sum of a row may be from 1. 1e-5 by default, more for coarse number
         formats such as float16.
+    ignore_label : rows with this label are left out and counted, such as pixels without a class
+        (255) or padded tokens (-100).
+
+    Dense outputs [n, K, ...] with labels [n, ...] are rows too: one per pixel, and each image is
+    one cluster unless `clusters` are given.
     """
 
     sample_weight: Any
     clusters: Any
     classes: Sequence[Any] | None
+    event: Any
     from_logits: bool
     from_log_probs: bool
     on_bad_rows: OnBadRows
     tolerance: float | None
+    ignore_label: Any
 
 
 Function = TypeVar("Function", bound=Callable[..., Any])
@@ -65,10 +75,12 @@ def rows_of(
     sample_weight: Any = None,
     clusters: Any = None,
     classes: Sequence[Any] | None = None,
+    event: Any = None,
     from_logits: bool = False,
     from_log_probs: bool = False,
     on_bad_rows: OnBadRows = "error",
     tolerance: float | None = None,
+    ignore_label: Any = None,
     features: Any = None,
     columns: Any = None,
     **unknown: Any,
@@ -84,8 +96,10 @@ def rows_of(
             "sample_weight": sample_weight,
             "clusters": clusters,
             "classes": classes,
+            "event": event,
             "features": features,
             "columns": columns,
+            "ignore_label": ignore_label,
         }
         extra = [name for name, value in given.items() if value is not None]
         extra += [
@@ -104,10 +118,12 @@ def rows_of(
         sample_weight=sample_weight,
         clusters=clusters,
         classes=classes,
+        event=event,
         from_logits=from_logits,
         from_log_probs=from_log_probs,
         on_bad_rows=on_bad_rows,
         tolerance=tolerance,
+        ignore_label=ignore_label,
         features=features,
         columns=columns,
         names={"y": "y_true", "probs": "y_proba", "classes": "classes"},

@@ -15,15 +15,18 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 
 from ..errors import Argument, InputError
-from ..text import counted
+from ..text import counted, listed
 from .arrays import as_array, as_numbers, column_names, is_missing, named_columns, spacing
 from .classes import check_column_order, class_list
 from .columns import Columns
+from .pixels import PixelRows, per_pixel, pixel_rows
 
 Kind = Literal["probabilities", "pairs", "logits", "log_probabilities"]
 OnBadRows = Literal["error", "drop"]
 
 SUM_TOLERANCE = 1e-5
+IGNORED = int(np.iinfo(np.int64).min)  # the code of rows with the ignored label
+ONE_PER_IMAGE = "one per image"  # the name of clusters that are images
 
 
 def sum_tolerance(data: Any) -> float:
@@ -67,23 +70,34 @@ class Predictions:
 
     y : labels, as integers, booleans or strings.
     probs : [n, K] outputs, or [n] for the second of two classes. A frame whose columns are the
-        classes in another order is refused.
+        classes in another order is refused. Dense outputs are [n, K, ...] with labels [n, ...]
+        (images, sequences, volumes), or [n, 1, ...] for the second of two classes: each pixel is a
+        row, image after image, and nothing is copied as a whole.
     from_logits, from_log_probs : what the outputs are, if not probabilities. Never guessed.
     classes : the class of each column, in order. Without it, labels must be the column numbers
         0..K-1.
     sample_weight : one weight per row.
     features : a matrix (with feature_names), a frame, or a mapping of names to arrays.
     columns : other values per row, as a frame or a mapping of names to arrays.
+    event : the class whose probability is judged as a risk, by name; the second of two classes by
+        default. With more classes there is none unless given.
     clusters : one value per row. Rows with the same value are dependent (a patient's visits, an
         image's pixels); intervals, tests and folds then treat each cluster as one unit. Clusters
-        are not groups, whose errors are compared.
+        are not groups, whose errors are compared. For dense outputs, each image is one cluster
+        unless clusters are given.
     on_bad_rows : "error" stops at the first bad row; "drop" leaves bad rows out and counts them.
     tolerance : how far the sum of a row of probabilities may be from 1 (see `sum_tolerance`).
+    ignore_label : rows with this label are left out and counted, such as the pixels without a class
+        (255) or padded tokens (-100). NaN stands for missing labels.
+
+    Weights, columns and clusters of dense outputs have one value per image or per pixel.
 
     >>> Predictions([1, 0, 1], [0.9, 0.2, 0.4])
     Predictions(3 rows, 2 classes, probabilities)
     >>> Predictions(["dog", "cat"], [[0.1, 0.9], [0.8, 0.2]], classes=["cat", "dog"]).codes
     array([1, 0])
+    >>> Predictions(np.zeros((2, 8, 8), int), np.full((2, 4, 8, 8), 0.25), ignore_label=255)
+    Predictions(128 rows, 4 classes, probabilities)
     """
 
     y: Any
@@ -92,6 +106,7 @@ class Predictions:
     from_log_probs: bool = field(default=False, kw_only=True)
     pairs: bool = field(default=False, kw_only=True)
     classes: Sequence[Any] | None = field(default=None, kw_only=True)
+    event: Any = field(default=None, kw_only=True)
     sample_weight: Any = field(default=None, kw_only=True)
     features: Any = field(default=None, kw_only=True)
     feature_names: Sequence[str] | None = field(default=None, kw_only=True)
@@ -99,6 +114,7 @@ class Predictions:
     clusters: Any = field(default=None, kw_only=True)
     on_bad_rows: OnBadRows = field(default="error", kw_only=True)
     tolerance: float | None = field(default=None, kw_only=True)
+    ignore_label: Any = field(default=None, kw_only=True)
     names: Mapping[str, str] = field(default_factory=dict, kw_only=True)
 
     def __post_init__(self) -> None:
@@ -110,6 +126,7 @@ class Predictions:
         self._set_features()
         self._set_columns()
         self._set("classes", self._class_order())
+        self._set("event", self._event())
         if column_names(given):
             check_column_order(given, self.class_order, self.name("probs"))
         self._set("memo", {})
@@ -152,17 +169,36 @@ class Predictions:
         return tuple(self.classes or ())
 
     @property
+    def event_class(self) -> Any:
+        """The event: the class that was named, or the second of two. None for more classes, and for
+        pairs, whose event is that the answer is right."""
+        if self.event is not None or self.pairs:
+            return self.event
+        return self.class_order[1] if len(self.class_order) == 2 else None
+
+    @property
+    def event_column(self) -> int | None:
+        """The column of the event."""
+        event = self.event_class
+        return None if event is None else self.class_order.index(event)
+
+    @property
     def row_tolerance(self) -> float:
         return float(self.tolerance or 0.0)
 
     @cached_property
     def codes(self) -> np.ndarray:
-        """The column of each label, int64; outside 0..K-1 where the label is not a class."""
+        """The column of each label, int64; outside 0..K-1 where the label is not a class, and
+        IGNORED where it is the ignored one."""
         return self.codes_of(slice(None))
 
     def codes_of(self, rows: Any) -> np.ndarray:
         """`codes` of some rows."""
-        return label_codes(self.y[rows], self.class_order)
+        labels = self.y[rows]
+        codes = label_codes(labels, self.class_order)
+        if self.ignore_label is None:
+            return codes
+        return np.where(_equals(labels, self.ignore_label), IGNORED, codes)
 
     @cached_property
     def cluster_numbers(self) -> np.ndarray | None:
@@ -198,16 +234,19 @@ class Predictions:
 
     def _set_outputs(self) -> None:
         argument = self.name("probs")
-        values = self.probs if isinstance(self.probs, Columns) else as_numbers(self.probs, argument)
+        lazy = isinstance(self.probs, (Columns, PixelRows))
+        values = self.probs if lazy else as_numbers(self.probs, argument)
         tolerance = sum_tolerance(self.probs) if self.tolerance is None else self.tolerance
         if not (isinstance(tolerance, Real) and 0 <= tolerance < 1):
             raise InputError("tolerance", "must lie in [0, 1)", repr(tolerance))
         self._set("tolerance", float(tolerance))
+        if values.ndim > 2:
+            values = self._by_pixel(values)
         found = f"has shape {values.shape}"
         if self.pairs and values.ndim != 1:
             raise InputError(argument, "must be one number per row", found)
         if values.ndim not in (1, 2):
-            raise InputError(argument, "must be [rows] or [rows, classes]", found)
+            raise InputError(argument, "must be [rows], [rows, classes] or [n, K, ...]", found)
         if values.ndim == 2 and values.shape[1] < 2:
             raise InputError(
                 argument,
@@ -217,13 +256,36 @@ class Predictions:
             )
         self._set("probs", values)
 
+    def _by_pixel(self, maps: np.ndarray) -> Any:
+        """Dense outputs as rows of pixels. Labels, weights, columns and clusters get one value per
+        pixel."""
+        labels = as_array(self.y, self.name("y"))
+        outputs, shape = pixel_rows(maps, labels, self.name("probs")), labels.shape
+        if self.clusters is None:
+            self._set("clusters", np.arange(shape[0]).astype(np.min_scalar_type(shape[0])))
+            self._set("names", {**self.names, "clusters": ONE_PER_IMAGE})
+        for name in ("y", "clusters", "sample_weight"):
+            if (values := getattr(self, name)) is not None:
+                self._set(name, per_pixel(as_array(values, self.name(name)), shape))
+        if (columns := named_columns(self.columns, "columns")) is not None:
+            self._set("columns", {name: per_pixel(c, shape) for name, c in columns.items()})
+        return outputs
+
     def _set_labels(self) -> None:
         labels = as_array(self.y, self.name("y"))
         if labels.ndim == 2 and labels.shape[1] == 1:
             labels = labels[:, 0]
         if labels.ndim != 1:
             raise InputError(
-                self.name("y"), "must be one label per row", f"has shape {labels.shape}"
+                self.name("y"),
+                "must be one label per row",
+                f"has shape {labels.shape}",
+                way_out=(
+                    "pass one-hot labels as column numbers, independent events to "
+                    "`multilabel_table`, and dense outputs as [n, K, ...]",
+                )
+                if labels.ndim > 1
+                else (),
             )
         n = len(self)
         if n == 0:
@@ -232,6 +294,20 @@ class Predictions:
             rule = f"needs one label per row of `{self.name('probs')}` ({n})"
             raise InputError(self.name("y"), rule, len(labels))
         self._set("y", labels)
+        self._check_ignored()
+
+    def _check_ignored(self) -> None:
+        if isinstance(self.ignore_label, np.generic):
+            self._set("ignore_label", self.ignore_label.item())
+        ignored, kind = self.ignore_label, self.y.dtype.kind
+        if ignored is None or is_missing(ignored):
+            return
+        wrong = (kind in "biuf" and not isinstance(ignored, Real)) or (
+            kind in "US" and not isinstance(ignored, str)
+        )
+        if wrong:
+            wanted = "text" if kind in "US" else "a number"
+            raise InputError("ignore_label", f"must be {wanted}, as labels are", repr(ignored))
 
     def _set_weights(self) -> None:
         if self.sample_weight is None:
@@ -281,10 +357,10 @@ class Predictions:
             self._set("clusters", _one_cluster_per_row(self.clusters, n, self.name("clusters")))
 
     def _class_order(self) -> tuple[Any, ...]:
-        K = self.n_classes
+        K, ignored = self.n_classes, self.ignore_label
         if self.classes is None:
             first = (
-                next((v for v in self.y.tolist() if not is_missing(v)), 0)
+                next((v for v in self.y.tolist() if not (is_missing(v) or v == ignored)), 0)
                 if self.y.dtype.kind in "OSUT"
                 else 0
             )
@@ -309,6 +385,20 @@ class Predictions:
             raise InputError(self.name("classes"), "must not repeat a class", repr(classes))
         return classes
 
+    def _event(self) -> Any:
+        """The class that was named. Text names a class by its text, as on a command line."""
+        classes, event = self.class_order, self.event
+        if event is None:
+            return None
+        if self.pairs:
+            rule = "must not be given for confidence and correctness: the event is a right answer"
+            raise InputError("event", rule, repr(event))
+        named = [c for c in classes if c == event] or [c for c in classes if str(c) == event]
+        if not named:
+            rule = f"must be one of the classes ({listed([str(c) for c in classes])})"
+            raise InputError("event", rule, repr(event))
+        return named[0]
+
     @property
     def is_contiguous(self) -> bool:
         """Whether blocks of the outputs are views, not copies."""
@@ -322,8 +412,9 @@ class Predictions:
 
     def block(self, first: int, last: int, *, by_column: bool = False) -> Block:
         """The rows from `first` to `last`. With `by_column`, outputs stored by column stay so."""
-        columns = self._in_columns if by_column else None
-        values = self._rows(first, last) if columns is None else columns.part(first, last)
+        whole = self._in_columns if by_column else None
+        columns = None if whole is None else whole.part(first, last)
+        values = self._rows(first, last) if columns is None else columns
         by_column = columns is not None
         # For two classes, reading labels costs as much as reading outputs: int8 labels stay int8.
         short = (
@@ -331,14 +422,22 @@ class Predictions:
             and self.y.dtype == np.int8
             and self.classes == (0, 1)
             and self.sample_weight is None
+            and self.ignore_label is None
         )
         labels = np.require(
-            (self.y if short else self.codes)[first:last],
+            self.y[first:last] if short else self._codes_between(first, last),
             np.int8 if short else np.int64,
             ["C", "W", "A"],
         )
         weights = None if self.sample_weight is None else self.sample_weight[first:last]
         return Block(first, values, labels, weights, self.y[first:last], by_column)
+
+    def _codes_between(self, first: int, last: int) -> np.ndarray:
+        """Integer labels are converted block by block, as their codes may take more memory than the
+        outputs; those of other labels are kept for the next pass."""
+        if self.y.dtype.kind in "iub" and "codes" not in self.__dict__:
+            return self.codes_of(slice(first, last))
+        return self.codes[first:last]
 
     def _rows(self, first: int, last: int) -> np.ndarray:
         """Outputs of some rows, as a C-ordered array."""
@@ -350,9 +449,9 @@ class Predictions:
         return np.require(values if values.ndim == 2 else values[:, None], dtype, ["C", "W", "A"])
 
     @cached_property
-    def _in_columns(self) -> Columns | None:
+    def _in_columns(self) -> Columns | PixelRows | None:
         """The outputs, if they are stored by column."""
-        if isinstance(self.probs, Columns):
+        if isinstance(self.probs, (Columns, PixelRows)):
             return self.probs
         flags, kinds = self.probs.flags, (np.float32, np.float64)
         by_column = (
@@ -415,6 +514,15 @@ def _both_log_probs(second: np.ndarray) -> np.ndarray:
         return np.column_stack([np.log(-np.expm1(v)), v])
 
 
+def _equals(labels: np.ndarray, value: Any) -> np.ndarray:
+    """Whether each label is a value. A missing value equals missing labels."""
+    if not is_missing(value):
+        return np.asarray(labels == value, bool)
+    if labels.dtype.kind == "O":
+        return np.asarray(np.frompyfunc(is_missing, 1, 1)(labels), bool)
+    return np.asarray(labels != labels)
+
+
 def label_codes(labels: np.ndarray, classes: tuple[Any, ...]) -> np.ndarray:
     """The column of each label, and -1 for a label that is not a class.
 
@@ -471,6 +579,10 @@ def numbered(values: np.ndarray) -> np.ndarray:
             np.int64,
             len(values),
         )
+    if values.dtype.kind in "iu" and len(values) and values[0] == 0:
+        rising = (values[1:] >= values[:-1]).all()
+        if rising and (np.diff(values) <= 1).all():  # such as images: no sort is needed
+            return values.astype(np.int64)
     _, first, place = np.unique(values, return_index=True, return_inverse=True)
     rank = np.empty(len(first), np.int64)
     rank[np.argsort(first, kind="stable")] = np.arange(len(first))

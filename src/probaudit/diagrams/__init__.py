@@ -27,6 +27,7 @@ DIAGRAMS = {
         "CalibrationSharpnessDisplay",
     ),
     "classwise_diagram": ("classwise", "ClasswiseReliability", "ClasswiseDisplay"),
+    "decision_curve_diagram": ("net_benefit", "DecisionCurves", "DecisionCurveDisplay"),
     "decision_regions_diagram": ("decisions", "DecisionRegions", "DecisionRegionsDisplay"),
     "group_errors_diagram": ("group_errors", "GroupErrors", "GroupErrorsDisplay"),
     "grouping_diagram": ("grouping", "GroupingDiagram", "GroupingDisplay"),
@@ -38,6 +39,7 @@ DIAGRAMS = {
         "PartitionCompositionDisplay",
     ),
     "reliability_diagram": ("reliability", "Reliability", "ReliabilityDisplay"),
+    "risk_coverage_diagram": ("selective", "SelectivePrediction", "RiskCoverageDisplay"),
     "risk_curve_diagram": ("risk", "RiskCurves", "RiskCurveDisplay"),
     "score_intervals_diagram": ("score_intervals", "ScoreIntervals", "ScoreIntervalsDisplay"),
     "smooth_calibration_diagram": (
@@ -53,6 +55,8 @@ MODULES = {
     "AlignedReliability": "aligned",
     "Diagram": "diagram",
     "Display": "displays",
+    "ErrorsByModel": "model_errors",
+    "LensTable": "lens_table",
     "Picture": "picture",
 }
 for _function, (_module, _numbers, _) in DIAGRAMS.items():

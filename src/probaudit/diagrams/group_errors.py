@@ -15,7 +15,7 @@ from ..calibration.significance import calibration_test
 from ..calibration.views import PreparedRows
 from ..choices.definitions import Definition
 from ..choices.distances import Distance, as_distance
-from ..choices.lenses import Groups, Lens, TopLabel
+from ..choices.lenses import Groups, Lens, error_lens
 from ..choices.partitions import EqualWidth, Partition
 from ..choices.selections import LabelIs, Mask, Selection
 from ..data.arrays import as_array, value_names
@@ -151,7 +151,7 @@ def group_errors_diagram(
         raise InputError(name, "must be at least 1", value)
     given = rows_of(y_true, y_proba, **options)
     selections, words = selections_of(given, by)
-    prepared = PreparedRows.of(given, TopLabel() if lens is None else lens)
+    prepared = PreparedRows.of(given, error_lens(given) if lens is None else lens)
     partition = prepared.partition(EqualWidth(15) if partition is None else partition)
     choices: dict[str, Any] = {"lens": prepared.lens, "partition": partition, "distance": distance}
     drawn: dict[str, Any] = {"resamples": resamples, "seed": seed}

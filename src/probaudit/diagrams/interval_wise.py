@@ -16,7 +16,7 @@ from ..calibration.views import LensRows, PreparedRows, event_rows
 from ..calibrators.outputs import shares
 from ..choices.definitions import Definition
 from ..choices.distances import Distance, InterInterval, as_distance
-from ..choices.lenses import Binary, Lens, TopLabel
+from ..choices.lenses import Lens, default_lens
 from ..choices.partitions import EqualWidth, Partition
 from ..choices.selections import OutputIn, Selection
 from ..data.arrays import as_numbers
@@ -151,7 +151,7 @@ def interval_wise_diagram(
 
     edges : increasing from 0 to 1; thirds by default. names : of the intervals, such as
         "low", "medium", "high".
-    lens : a lens with a single event; by default `Binary()` for two classes, else `TopLabel()`.
+    lens : a lens with a single event; by default the second of two classes, or else the top label.
     partition, distance : as in `calibration_error`.
 
     If no bin crosses an edge, the errors weighted by share sum to the error of all rows.
@@ -160,14 +160,14 @@ def interval_wise_diagram(
     >>> world = gaussian_posteriors(1000, 2)
     >>> names = ["low", "medium", "high"]
     >>> found = interval_wise_diagram(world.y, world.mcs, names=names, resamples=20)
+    >>> from probaudit import Binary
     >>> whole = calibration_error(world.y, world.mcs, lens=Binary())
     >>> abs(found.share @ found.error - whole) < 1e-12
     np.True_
     """
     ends = _valid_edges(edges, names)
     given = rows_of(y_true, y_proba, **options)
-    default = Binary() if given.n_classes == 2 else TopLabel()
-    prepared = PreparedRows.of(given, default if lens is None else lens)
+    prepared = PreparedRows.of(given, default_lens(given) if lens is None else lens)
     partition = prepared.partition(EqualWidth(15) if partition is None else partition)
     rows = event_rows(prepared.predictions, prepared.lens)
     weight = shares(rows.weights)

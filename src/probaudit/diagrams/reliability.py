@@ -16,7 +16,7 @@ from ..calibration.resampling import RESAMPLES
 from ..calibration.significance import calibration_test, p_value
 from ..calibration.views import dependent_events, diagram_grids, event_rows, lens_of
 from ..choices.distances import L1
-from ..choices.lenses import Binary, Lens, OneVsRest, TopLabel, View
+from ..choices.lenses import Binary, Lens, OneVsRest, TopLabel, View, default_lens
 from ..choices.partitions import EqualWidth, Partition
 from ..data.inputs import RowOptions, documents_row_options, rows_of
 from ..data.predictions import Predictions
@@ -228,7 +228,7 @@ def reliability_diagram(
     """The observed rate of an event against its predicted probability, with the 95% range of a
     calibrated model.
 
-    lens : a lens with a single event; by default the top label.
+    lens : a lens with a single event; by default the second of two classes, or else the top label.
     bins : a number of equal-width bins, `EqualWidth`, `EqualMass` or `Edges`; or "corp" for
         isotonic regression, which needs no bins (Dimitriadis, Gneiting & Jordan 2021). With more
         than 16,800 distinct outputs, or clusters, outputs are rounded to a grid of 16,800 cells.
@@ -245,7 +245,7 @@ def reliability_diagram(
     if resamples < 1:
         raise InputError("resamples", "must be at least 1", resamples)
     predictions = rows_of(y_true, y_proba, **options)
-    lens = TopLabel() if lens is None else lens
+    lens = default_lens(predictions) if lens is None else lens
     rows, event = event_rows(predictions, lens), event_name(predictions, lens)
     (grid,), dependent = diagram_grids(predictions, lens), dependent_events(predictions, lens)
     view = View(np.clip(rows.view.outputs, 0, 1), rows.view.labels)

@@ -13,7 +13,7 @@ from ..calibration.fine_grid import FineGrid
 from ..calibration.resampling import draw_counts
 from ..calibration.smooth import smooth_error
 from ..calibration.views import dependent_events, event_rows, grids_of
-from ..choices.lenses import Lens, TopLabel
+from ..choices.lenses import Lens, default_lens
 from ..data.inputs import RowOptions, documents_row_options, rows_of
 from ..errors import InputError
 from ..text import number, percent
@@ -159,7 +159,7 @@ def smooth_calibration_diagram(
     """The observed rate of an event at each output, smoothed as in SmoothECE, with a bootstrap
     interval.
 
-    lens : a lens with a single event; by default the top label.
+    lens : a lens with a single event; by default the second of two classes, or else the top label.
     sigma : the width of the kernel; by default the fixed point of SmoothECE.
 
     >>> found = smooth_calibration_diagram([1, 1, 0, 0], [0.5, 0.5, 0.5, 0.5], sigma=0.1)
@@ -167,7 +167,7 @@ def smooth_calibration_diagram(
     (0.0, 0.5)
     """
     predictions = rows_of(y_true, y_proba, **options)
-    lens = TopLabel() if lens is None else lens
+    lens = default_lens(predictions) if lens is None else lens
     event_rows(predictions, lens)
     (grid,) = grids_of(predictions, lens)
     dependent = dependent_events(predictions, lens)

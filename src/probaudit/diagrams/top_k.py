@@ -3,7 +3,7 @@ al. 2022, Figures 1 and 2)."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Unpack
 
@@ -18,14 +18,17 @@ from ..choices.distances import Distance, as_distance
 from ..choices.lenses import TopK, TopLabel
 from ..choices.partitions import KDTree, Partition
 from ..data.inputs import RowOptions, documents_row_options, rows_of
+from ..data.predictions import Predictions
 from ..errors import InputError
 from ..scoring.clusters import ClusteredRows
 from ..scoring.intervals import clopper_pearson
 from ..text import number, percent
 from .diagram import Diagram
+from .lens_table import grouped
 from .picture import Axis, Bars, Line, Mark, Panel, Picture, Points, Rule
 
 MOST = 10  # values of k by default
+BASELINE = "baseline"
 
 
 @dataclass(frozen=True, eq=False)
@@ -37,6 +40,7 @@ class TopKCalibration(Diagram):
     confidence : mean sum of the k largest probabilities. accuracy : how often the true class is
         among them, with its 95% interval (Clopper-Pearson).
     place : mean of the k-th largest probability alone; Figure 2 shows its change from the baseline.
+    baseline : the number of the model that the others are compared with.
     """
 
     models: tuple[str, ...]
@@ -51,6 +55,7 @@ class TopKCalibration(Diagram):
     accuracy_high: np.ndarray
     place: np.ndarray
     definition: str
+    baseline: int = 0
 
     def columns(self) -> dict[str, np.ndarray]:
         names = (
@@ -95,20 +100,27 @@ class TopKCalibration(Diagram):
                     self._changes(),
                     x,
                     y,
-                    title="the k-th probability against the baseline",
+                    title=f"the k-th probability less that of {self._named(self.baseline)}",
                     share=0.5,
                 ),
             )
         caption = "Grey: error expected if calibrated. Lines: 95% intervals."
+        caption += " Dashed: mean confidence." if len(self.models) > 1 else ""
         return Picture(
             panels, "Calibration beyond the most probable class", self._description(), caption
         )
 
+    def _named(self, model: int) -> str:
+        name = self.models[model]
+        return "the baseline" if name == BASELINE else name
+
+    def _role(self, model: int) -> str:
+        return f"series {model}" if len(self.models) > 1 else "observed"
+
     def _error_marks(self) -> tuple[Mark, ...]:
         marks: list[Mark] = []
-        width = 0.72 / len(self.models)
-        for s, name in enumerate(self.models):
-            at = np.arange(len(self.ks)) + (s - (len(self.models) - 1) / 2) * width
+        places = grouped(len(self.ks), len(self.models))
+        for s, (name, (at, width)) in enumerate(zip(self.models, places, strict=True)):
             detail = {
                 "k": self.ks,
                 "error": self.error[s],
@@ -116,7 +128,7 @@ class TopKCalibration(Diagram):
                 "high": self.high[s],
                 "expected if calibrated": self.null[s],
             }
-            role = ("observed", "under")[s]
+            role = self._role(s)
             shown = name if len(self.models) > 1 else ""
             ends = 0 * self.error[s], self.error[s]
             marks.append(
@@ -134,52 +146,40 @@ class TopKCalibration(Diagram):
         return tuple(marks)
 
     def _rate_marks(self) -> tuple[Mark, ...]:
-        at = np.arange(len(self.ks)) * 1.0
-        detail = {"k": self.ks, "accuracy": self.accuracy[0], "confidence": self.confidence[0]}
-        marks: list[Mark] = [
-            Points(
-                at,
-                self.accuracy[0],
-                self.accuracy_low[0],
-                self.accuracy_high[0],
-                role="observed",
-                detail=detail,
-            ),
-            Line(at, self.accuracy[0], role="observed", name="accuracy"),
-            Line(at, self.confidence[0], role="model", name="mean confidence", detail=detail),
-        ]
-        if len(self.models) > 1:
-            marks.append(
-                Line(
-                    at,
-                    self.confidence[1],
-                    dashed=True,
-                    role="under",
-                    name="confidence of the baseline",
-                )
-            )
+        at, marks = np.arange(len(self.ks)) * 1.0, list[Mark]()
+        several = len(self.models) > 1
+        for s, name in enumerate(self.models):
+            detail = {"k": self.ks, "accuracy": self.accuracy[s], "confidence": self.confidence[s]}
+            style: dict[str, Any] = {"role": self._role(s), "detail": detail}
+            ends = self.accuracy_low[s], self.accuracy_high[s]
+            said = style | ({} if several else {"role": "model", "name": "mean confidence"})
+            marks += [
+                Points(at, self.accuracy[s], *ends, **style),
+                Line(at, self.accuracy[s], name=name if several else "accuracy", **style),
+                Line(at, self.confidence[s], dashed=several, **said),
+            ]
         return tuple(marks)
 
     def _changes(self) -> tuple[Mark, ...]:
-        at, change = np.arange(len(self.ks)) * 1.0, self.place[0] - self.place[1]
-        detail = {"k": self.ks, "change": change}
-        bars = Bars.upright(
-            at, np.minimum(0, change), np.maximum(0, change), role="model", detail=detail
-        )
-        return bars, Rule(y=0.0, role="reference")
+        others = [s for s in range(len(self.models)) if s != self.baseline]
+        marks: list[Mark] = []
+        for s, (at, width) in zip(others, grouped(len(self.ks), len(others)), strict=True):
+            change = self.place[s] - self.place[self.baseline]
+            detail = {"k": self.ks, "model": [self.models[s]] * len(at), "change": change}
+            ends = np.minimum(0, change), np.maximum(0, change)
+            style: dict[str, Any] = {"role": self._role(s), "detail": detail}
+            marks.append(Bars.upright(at, *ends, thickness=0.9 * width, **style))
+        return (*marks, Rule(y=0.0, role="reference"))
 
     def _description(self) -> str:
         words = [
-            f"top {k}: error {number(error, 3)} (expected if calibrated {number(null, 3)}),"
-            f" confidence {percent(confidence)}, accuracy {percent(accuracy)}"
-            for k, error, null, confidence, accuracy in zip(
-                self.ks,
-                self.error[0],
-                self.null[0],
-                self.confidence[0],
-                self.accuracy[0],
-                strict=True,
-            )
+            f"{name + ', ' if len(self.models) > 1 else ''}top {k}:"
+            f" error {number(self.error[s, i], 3)}"
+            f" (expected if calibrated {number(self.null[s, i], 3)}),"
+            f" confidence {percent(self.confidence[s, i])},"
+            f" accuracy {percent(self.accuracy[s, i])}"
+            for s, name in enumerate(self.models)
+            for i, k in enumerate(self.ks)
         ]
         return f"Top-k calibration, {self.definition}. " + "; ".join(words) + "."
 
@@ -199,6 +199,7 @@ def top_k_diagram(
 ) -> TopKCalibration:
     """Calibration error, confidence and accuracy of the k most probable classes.
 
+    y_proba : outputs of a model; or of several models by name, the first of which is the baseline.
     baseline : outputs of another model for the same rows, for example before recalibration.
     ks : increasing, below the number of classes; by default 1 to 10, or fewer for few classes.
     partition : by default `KDTree(2**-4)`, as in Kirchenbauer et al. 2022, Appendix B. distance :
@@ -210,14 +211,9 @@ def top_k_diagram(
     >>> found.confidence[0, 0] > found.accuracy[0, 0]
     np.True_
     """
-    rows = rows_of(y_true, y_proba, **options)
-    chosen = _valid_ks(ks, rows.n_classes)
+    given = _given_models(y_true, y_proba, baseline, options)
+    chosen = _valid_ks(ks, next(iter(given.values())).n_classes)
     partition = KDTree(2.0**-4) if partition is None else partition
-    given = (
-        {"model": rows}
-        if baseline is None
-        else {"model": rows, "baseline": replace(rows, probs=baseline)}
-    )
     models = {name: PreparedRows.of(model, TopLabel()) for name, model in given.items()}
     choices: dict[str, Any] = {"distance": distance, "resamples": resamples, "seed": seed}
     errors = [
@@ -242,7 +238,28 @@ def top_k_diagram(
         definition=Definition(
             "the k most probable classes", partition, as_distance(distance)
         ).words(),
+        baseline=0 if baseline is None else 1,
     )
+
+
+def _given_models(
+    y_true: Any, y_proba: Any, baseline: Any, options: RowOptions
+) -> dict[str, Predictions]:
+    """The models by name: several, or one and perhaps its baseline."""
+    if not isinstance(y_proba, Mapping):
+        rows = rows_of(y_true, y_proba, **options)
+        alone = {"model": rows}
+        return alone if baseline is None else alone | {BASELINE: replace(rows, probs=baseline)}
+    if baseline is not None:
+        raise InputError("baseline", "must not be given with several models: the first is it")
+    if not y_proba:
+        raise InputError("y_proba", "must have at least one model", "none")
+    given = {str(name): rows_of(y_true, outputs, **options) for name, outputs in y_proba.items()}
+    first = next(iter(given.values()))
+    for name, rows in given.items():
+        if rows.n_classes != first.n_classes:
+            raise InputError(name, f"must have {first.n_classes} classes", rows.n_classes)
+    return given
 
 
 def _valid_ks(ks: Sequence[int] | None, classes: int) -> np.ndarray:

@@ -6,17 +6,20 @@ One pass over predictions in memory finds them (`survey`); the predictions keep 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import partial
+from functools import cached_property, partial
 
 import numpy as np
 
-from ..choices.lenses import Lens
+from ..choices.lenses import Lens, View
+from ..data.pixels import PixelRows
 from ..data.predictions import Block, Predictions, sum_tolerance
 from ..errors import InputError
 from ..states import CELLS, COARSE_CELLS, EventGrid, Plan, Statistics
-from ..states.bad_rows import explain
+from ..states.bad_rows import broken_rules, explain
 from ..states.evidence import MANY_EVENTS
 from .memory import Survey, SurveyState, is_good, keep_survey, run
+
+DENSE_VALUES = 2**22  # outputs of dense rows that are copied at a time
 
 
 def survey(predictions: Predictions) -> Survey:
@@ -32,9 +35,9 @@ def survey(predictions: Predictions) -> Survey:
 def good_of_block(plan: Plan, block: Block) -> np.ndarray:
     """Whether each row of a block is good. A bad row raises unless the plan drops bad rows."""
     status = Statistics.empty(plan).status(block)
-    if plan.on_bad_rows == "error" and status.any():
-        first = int(np.flatnonzero(status)[0])
-        raise explain(plan, block, first, int(status[first]))
+    if plan.on_bad_rows == "error" and (broken := broken_rules(block, status)).any():
+        first = int(np.flatnonzero(broken)[0])
+        raise explain(plan, block, first, int(broken[first]))
     return is_good(status, block.weights)
 
 
@@ -43,7 +46,7 @@ class GoodRows:
     """The good rows as plain arrays: probabilities [n, K], labels, weights (at most 1), and their
     places among all `total` rows."""
 
-    probs: np.ndarray
+    predictions: Predictions
     labels: np.ndarray
     weights: np.ndarray
     places: np.ndarray
@@ -52,14 +55,30 @@ class GoodRows:
     @classmethod
     def of(cls, predictions: Predictions) -> GoodRows:
         good = survey(predictions).good
-        if len(good) == len(predictions):
-            probs, labels = predictions.probabilities(), predictions.codes
-        else:
-            probs, labels = predictions.probabilities(good), predictions.codes[good]
+        codes = predictions.codes
+        labels = codes if len(good) == len(predictions) else codes[good]
         weights = weights_of(predictions, good)
         if predictions.sample_weight is not None:
             weights = weights / weights.max()
-        return cls(probs, labels, weights, good, len(predictions))
+        return cls(predictions, labels, weights, good, len(predictions))
+
+    @cached_property
+    def probs(self) -> np.ndarray:
+        every = len(self.places) == self.total
+        return self.predictions.probabilities(slice(None) if every else self.places)
+
+    def views(self, lens: Lens) -> list[View]:
+        """The views of a lens. Dense outputs become rows block by block, never as a whole."""
+        if not isinstance(self.predictions.probs, PixelRows):
+            return lens.views(self.probs, self.labels)
+        size = max(1, DENSE_VALUES // self.predictions.n_classes)
+        parts = [slice(first, first + size) for first in range(0, len(self.places), size)]
+        blocks = [
+            lens.views(self.predictions.probabilities(self.places[part]), self.labels[part])
+            for part in parts
+        ]
+        of_lens = zip(*blocks, strict=True)
+        return [View(*map(np.concatenate, zip(*views, strict=True))) for views in of_lens]
 
 
 def weights_of(predictions: Predictions, good: np.ndarray) -> np.ndarray:

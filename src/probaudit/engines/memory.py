@@ -11,6 +11,7 @@ from typing import Any, Generic, Protocol, TypedDict, TypeVar, Unpack
 
 import numpy as np
 
+from ..data.pixels import PixelRows
 from ..data.predictions import Block, Predictions
 from ..data.work import Progress, default_threads
 from ..errors import InputError
@@ -29,8 +30,13 @@ def block_rows(rows: Predictions, threads: int) -> int:
     """The number of rows of a block, such that every thread gets the same number of blocks.
 
     Blocks are long, because each is one call of a kernel, but short if their values must be copied.
+    Dense outputs are read in place if a block is an image.
     """
     row_bytes = max(8, rows.probs.nbytes // len(rows))
+    if isinstance(rows.probs, PixelRows):
+        pixels = rows.probs.pixels
+        if MIN_ROWS <= pixels <= VIEW_BYTES // row_bytes and len(rows) >= threads * pixels:
+            return pixels
     most = (VIEW_BYTES if rows.is_contiguous else COPY_BYTES) // row_bytes
     rounds = -(-len(rows) // (threads * max(1, min(BLOCK_ROWS, most))))
     return max(MIN_ROWS, -(-len(rows) // (threads * rounds)))

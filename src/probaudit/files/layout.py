@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from typing import Any, TypedDict, Unpack
@@ -18,6 +18,7 @@ from ..data.classes import (
     typed_as,
     wildcard_parts,
 )
+from ..data.populations import crossing
 from ..data.predictions import OnBadRows, Predictions
 from ..errors import Argument, InputError
 from ..text import listed
@@ -39,8 +40,10 @@ class ReadOptions(TypedDict, total=False):
     columns: Pattern | None
     clusters: str | None
     classes: Sequence[Any] | None
+    event: Any
     on_bad_rows: OnBadRows
     tolerance: float | None
+    ignore_label: Any
 
 
 @dataclass(frozen=True)
@@ -63,9 +66,11 @@ class Layout:
     columns: tuple[str, ...] | None
     clusters: str | None
     classes: tuple[Any, ...] | None
+    event: Any
     names: Mapping[str, str]
     on_bad_rows: OnBadRows
     tolerance: float | None
+    ignore_label: Any
 
     @property
     def numeric(self) -> tuple[str, ...]:
@@ -99,9 +104,11 @@ class Layout:
             else {name: table[name] for name in self.columns},
             "clusters": None if self.clusters is None else table[self.clusters],
             "classes": self.classes,
+            "event": self.event,
             "names": self.names,
             "on_bad_rows": self.on_bad_rows,
             "tolerance": self.tolerance,
+            "ignore_label": self.ignore_label,
         }
         if self.kind == "confidence":
             confidence = as_numbers(table[self.outputs[0]], self.outputs[0])
@@ -135,7 +142,7 @@ def layout_of(
     labels_of : returns a column of labels; only its type is used. holds_text : whether a feature
         column holds text.
     """
-    kind, pattern = _requested_outputs(options)
+    kind, pattern = requested_outputs(options)
     other_columns = _other_columns(table, holds_text, options)
     names = _names(options)
     classes = options.get("classes")
@@ -143,11 +150,11 @@ def layout_of(
     if kind == "confidence":
         correct = options.get("correct")
         names |= {"probs": str(pattern), "y": str(correct)}
-        outputs, label = [_one_column(table, pattern, kind)], _one_column(table, correct, "correct")
+        outputs, label = [one_column(table, pattern, kind)], one_column(table, correct, "correct")
         order = None if classes is None else tuple(class_list(classes, "classes"))
     else:
         outputs = matching_columns(table, pattern, kind)
-        label = _one_column(table, options.get("label", "label"), "label")
+        label = one_column(table, options.get("label", "label"), "label")
         outputs, order = _in_class_order(outputs, pattern, classes, label, labels_of(label))
         names |= {
             "y": label,
@@ -158,16 +165,18 @@ def layout_of(
         outputs=tuple(outputs),
         label=label,
         classes=order,
+        event=options.get("event"),
         names=names,
         on_bad_rows=options.get("on_bad_rows", "error"),
         tolerance=options.get("tolerance"),
+        ignore_label=_ignored(options.get("ignore_label"), labels_of(label)),
         **other_columns,
     )
     _check_clusters(layout)
     return layout
 
 
-def _requested_outputs(options: ReadOptions) -> tuple[str, Any]:
+def requested_outputs(options: ReadOptions) -> tuple[str, Any]:
     """The kind of output, one of OUTPUTS, and its columns. Raises unless exactly one is given."""
     given = {name: options.get(name) for name in OUTPUTS}
     asked = [name for name, value in given.items() if value is not None]
@@ -198,7 +207,7 @@ def _other_columns(
 
     def one(argument: str) -> str | None:
         name = options.get(argument)
-        return None if name is None else _one_column(table, name, argument)
+        return None if name is None else one_column(table, name, argument)
 
     features = some("features")
     return {
@@ -214,6 +223,14 @@ def _names(options: ReadOptions) -> dict[str, str]:
     """What error messages call weights and clusters."""
     given = {"sample_weight": options.get("weight"), "clusters": options.get("clusters")}
     return {name: str(column) for name, column in given.items() if column is not None}
+
+
+def _ignored(label: Any, labels: np.ndarray) -> Any:
+    """The ignored label in the type of the labels."""
+    typed = None if label is None else typed_as([label], labels)
+    if label is not None and typed is None:
+        raise InputError("ignore_label", "must be of the type of the labels", repr(label))
+    return None if typed is None else typed[0]
 
 
 def _in_class_order(
@@ -258,24 +275,34 @@ def _check_clusters(layout: Layout) -> None:
 def matching_columns(table: Collection[str], pattern: Pattern, argument: str) -> list[str]:
     """The columns that a pattern matches, in the order of the table; several patterns in the given
     order."""
-    given = [pattern] if isinstance(pattern, int) else pattern
-    patterns = (
-        [part.strip() for part in given.split(",")]
-        if isinstance(given, str)
-        else [str(part) for part in given]
-    )
+    patterns = split_names([pattern] if isinstance(pattern, (int, str)) else pattern, table)
     if not patterns:
         raise InputError(argument, "needs at least one column")
     matched: list[str] = []
     for part in patterns:
         names = [part] if part in table else [name for name in table if fnmatchcase(name, part)]
+        if argument == "columns":  # those of groups
+            names = list(crossing(part, table)) or names
         if not names:
             raise _no_column(table, f"no column matches {part!r}", argument)
         matched += [name for name in names if name not in matched]
     return matched
 
 
-def _one_column(table: Collection[str], name: Any, argument: str) -> str:
+def split_names(given: Iterable[Any], table: Collection[str]) -> list[str]:
+    """Names or patterns, several of which may be separated by commas. The name of a column is not
+    split.
+
+    >>> split_names(["a, b*", "c,d"], ["c,d"])
+    ['a', 'b*', 'c,d']
+    """
+    texts = map(str, given)
+    return [
+        part.strip() for text in texts for part in ([text] if text in table else text.split(","))
+    ]
+
+
+def one_column(table: Collection[str], name: Any, argument: str) -> str:
     text = name if name is None else str(name)
     if text not in table:
         raise _no_column(table, f"there is no column {text!r}", argument)

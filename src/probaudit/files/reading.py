@@ -17,7 +17,14 @@ from ..data.classes import Pattern, order_columns, wildcard_parts
 from ..data.predictions import OnBadRows, Predictions
 from ..errors import InputError
 from ..text import listed
-from .layout import layout_of, matching_columns, matrix_of
+from .layout import (
+    ReadOptions,
+    layout_of,
+    matching_columns,
+    matrix_of,
+    one_column,
+    requested_outputs,
+)
 from .tables import holds_text, table_of, table_of_file
 from .writing import arrow_table
 
@@ -36,8 +43,10 @@ def read(
     columns: Pattern | None = None,
     clusters: str | None = None,
     classes: Sequence[Any] | None = None,
+    event: Any = None,
     on_bad_rows: OnBadRows = "error",
     tolerance: float | None = None,
+    ignore_label: Any = None,
 ) -> Predictions:
     """Read predictions from files (.npz, .csv, .tsv, .parquet, .arrow) or a frame (pandas, polars,
     pyarrow, ...).
@@ -54,11 +63,15 @@ def read(
     confidence, correct : for models that report only a confidence; used instead of label and
         outputs.
     weight, features, columns : sample weights; feature columns (numbers, booleans or text); other
-        columns to keep by name.
+        columns to keep by name ("a*b" names the columns a and b, if both exist).
     clusters : the column that identifies dependent rows, such as the visits of one patient. Rows
         with the same value form a cluster, the unit of intervals, tests and folds.
     classes : the class of each output column, in order. Required if the column names do not contain
         the classes; otherwise it sets their order.
+    event : the class whose probability is judged as a risk; by default the second of two classes.
+    ignore_label : rows with this label are left out and counted.
+
+    Arrays in an .npz file may be dense: labels [n, ...] and outputs [n, K, ...], see `Predictions`.
 
     >>> import pandas as pd
     >>> frame = pd.DataFrame({"label": ["cat", "dog"], "p_dog": [0.1, 0.8], "p_cat": [0.9, 0.2]})
@@ -81,8 +94,10 @@ def read(
         columns=columns,
         clusters=clusters,
         classes=classes,
+        event=event,
         on_bad_rows=on_bad_rows,
         tolerance=tolerance,
+        ignore_label=ignore_label,
     )
     return layout.predictions(table)
 
@@ -117,6 +132,13 @@ def read_outputs(
     if len(matched) > 1:
         matched = order_columns(matched, wildcard_parts(matched, pattern), classes, asked[0])
     outputs = matrix_of(table, matched, asked[0])
+    if outputs.ndim != 2:
+        raise InputError(
+            asked[0],
+            "must be [rows, classes]",
+            f"has shape {outputs.shape}",
+            way_out=("apply the calibrator to the rows of dense outputs in Python",),
+        )
     if outputs.shape[1] not in (len(classes), len(classes) - 1):
         raise InputError(asked[0], f"needs {len(classes)} columns", outputs.shape[1])
     if type(source).__module__.split(".")[0] == "pyarrow":
@@ -127,16 +149,62 @@ def read_outputs(
     )
 
 
+def read_multilabel(
+    source: Any,
+    *,
+    labels: Pattern = "y_*",
+    probs: Pattern | None = None,
+    logits: Pattern | None = None,
+    log_probs: Pattern | None = None,
+    weight: str | None = None,
+    clusters: str | None = None,
+) -> dict[str, Any]:
+    """The arguments of `multilabel_table`: labels and outputs [n, K], names, weights and clusters.
+
+    Columns of labels and of outputs are matched by the parts of their names that the stars match.
+    Without stars, by their order; then both are lists of names. A single column holds all labels (a
+    2-D array, or lists).
+    """
+    options = ReadOptions(probs=probs, logits=logits, log_probs=log_probs)
+    kind, pattern = requested_outputs(options)
+    table = table_of(source)
+    called, matched = (
+        matching_columns(table, columns, argument)
+        for columns, argument in ((labels, "labels"), (pattern, kind))
+    )
+    names, theirs = wildcard_parts(called, labels), wildcard_parts(matched, pattern)
+    starred = "*" in f"{labels}", "*" in f"{pattern}"
+    if len(called) > 1 and len(matched) > 1 and starred[0] != starred[1]:
+        option = kind if starred[0] else "labels"
+        rule = "must be a pattern with a star, as the other columns are, to match names"
+        raise InputError(option, rule, f"{pattern if starred[0] else labels}")
+    if len(called) > 1 and all(starred):
+        if sorted(names) != sorted(theirs):
+            raise InputError(kind, f"needs a column for each of {listed(names)}", listed(theirs))
+        matched = [matched[theirs.index(name)] for name in names]
+    found: dict[str, Any] = {
+        "y_true": matrix_of(table, called, "labels"),
+        "y_proba": matrix_of(table, matched, kind),
+        "names": names if len(called) > 1 else None,
+    }
+    for argument, name in (("sample_weight", weight), ("clusters", clusters)):
+        if name is not None:
+            option = "weight" if argument == "sample_weight" else argument
+            found[argument] = table[one_column(table, name, option)]
+    kinds = {"logits": "from_logits", "log_probs": "from_log_probs"}
+    return found | ({kinds[kind]: True} if kind in kinds else {})
+
+
 def read_besides(source: Any, takes: str, columns: Pattern) -> np.ndarray:
     """Columns that a calibrator takes besides outputs (`Calibrator.takes`): features as a matrix,
-    or one column of groups."""
+    or columns of groups; [n] if there is one."""
     table = table_of(source)
     names = matching_columns(table, columns, takes)
     if takes == "features":
         return matrix_of(table, names, takes)
-    if len(names) > 1:
-        raise InputError(takes, "must be one column", ", ".join(names))
-    return table[names[0]]
+    if len(names) == 1:
+        return table[names[0]]
+    return np.column_stack([table[name].astype(object) for name in names])
 
 
 def read_costs(path: Path, classes: Sequence[Any]) -> Any:

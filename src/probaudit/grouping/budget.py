@@ -219,8 +219,9 @@ def _check_options(score: Any, calibrator: Any) -> None:
         if calibrator not in ("best", "none"):
             rule = 'must be a calibrator, None, "best" or "none"'
             raise InputError("calibrator", rule, repr(calibrator))
-    elif calibrator.takes is not None:
-        rule = f"must not use {calibrator.takes}, as it would remove more than miscalibration"
+    elif calibrator.takes:
+        used = " or ".join(calibrator.takes)
+        rule = f"must not use {used}, as it would remove more than miscalibration"
         raise InputError("calibrator", rule, type(calibrator).__name__)
 
 

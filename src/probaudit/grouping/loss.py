@@ -12,7 +12,7 @@ import numpy as np
 from ..calibration.resampling import percentile, sampling_units
 from ..calibration.views import lens_rows
 from ..choices.definitions import Definition
-from ..choices.lenses import Classwise, Full, Lens, TopLabel
+from ..choices.lenses import Classwise, Full, Lens, TopLabel, error_lens
 from ..choices.partitions import Column, Edges, EqualMass, EqualWidth, KDTree, Partition
 from ..choices.scores import Brier, Log, Score, as_score
 from ..data.arrays import as_array
@@ -180,9 +180,8 @@ def grouping_loss(
     >>> bool(0.8 < found.lower_bound / world.grouping_loss < 1)
     True
     """
-    lens = TopLabel() if lens is None else lens
     joint = isinstance(lens, Full)
-    rule, binning = _generator(score, lens), _binning(bins, joint)
+    rule, binning = _generator(score, lens or TopLabel()), _binning(bins, joint)
     if joint:
         _check_joint(rule, curve, recalibrate)
     _check_options(curve=curve, induced=induced, interval=interval, resamples=resamples)
@@ -192,6 +191,7 @@ def grouping_loss(
         predictions, others = evidence.sample, evidence.others
     else:
         predictions = rows_of(y_true, y_proba, **options)
+    lens = error_lens(predictions) if lens is None else lens
     choice, known = chosen_regions(regions, region_ratio, features, predictions)
     plan = GroupingPlan(
         rule=rule,

@@ -18,6 +18,7 @@ import numpy as np
 from ..calibration.views import views_of_block
 from ..choices.lenses import Lens, View
 from ..choices.partitions import Cuts, Partition
+from ..data.populations import Ranges
 from ..data.predictions import Predictions
 from ..engines.totals import from_ticks, in_ticks
 from ..states import Plan
@@ -161,6 +162,7 @@ class RegionCounting:
     form: Features
     columns: tuple[str, ...]
     numbers: Mapping[tuple[Any, ...], int]
+    ranges: Mapping[str, Ranges]
 
     def __call__(self, start: int, rows: Predictions) -> list[np.ndarray]:
         good, views, weights = views_of_block(self.plan, self.lens, start, rows)
@@ -181,7 +183,7 @@ class RegionCounting:
     def _own_of(self, rows: Predictions, places: np.ndarray) -> Own:
         """A function that gives the regions of some of these rows, within their bin."""
         if self.columns:
-            given = given_regions(self.columns, rows)
+            given = given_regions(self.columns, rows, ranges=self.ranges)
             number = np.array([self.numbers.get(key, -1) for key in given.numbers], np.int64)[
                 given.groups[places]
             ]
@@ -223,6 +225,7 @@ def count_all_rows(
         form=measured[0].plan.features.form,
         columns=columns,
         numbers=choice.numbers if isinstance(choice, GivenRegions) else {},
+        ranges=choice.ranges if isinstance(choice, GivenRegions) else {},
     )
     totals = others.total(job)
     parts = zip(measured, laid_out, totals, strict=True)

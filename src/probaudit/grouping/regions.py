@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any, ClassVar, NamedTuple
 
@@ -13,6 +13,7 @@ import numpy as np
 
 from ..choices.partitions import Partition
 from ..data.arrays import is_missing, named_columns, value_name
+from ..data.populations import Ranges
 from ..data.predictions import Predictions
 from ..errors import Argument, InputError
 from .features import Features, features_of
@@ -329,11 +330,13 @@ class GivenRegions(Regions):
     """Known groups: the number of each row's group, and the name of each group. Nothing is learned.
 
     numbers : the number of each group, by the values of its columns.
+    ranges : of the columns that were cut into ranges of numbers.
     """
 
     groups: np.ndarray
     names: Sequence[str]
     numbers: Mapping[tuple[Any, ...], int] = field(default_factory=dict, repr=False)
+    ranges: Mapping[str, Ranges] = field(default_factory=dict, repr=False)
 
     @classmethod
     def of_columns(cls, columns: Mapping[str, np.ndarray]) -> GivenRegions:
@@ -365,9 +368,13 @@ class GivenRegions(Regions):
 
 
 def given_regions(
-    names: Sequence[str], predictions: Predictions, features: Any = None
+    names: Sequence[str],
+    predictions: Predictions,
+    features: Any = None,
+    ranges: Mapping[str, Ranges] | None = None,
 ) -> GivenRegions:
-    """Groups by the values of the named columns, of the rows or of their features."""
+    """Groups by the values of the named columns, of the rows or of their features. Many different
+    numbers are cut into ranges, or into the given `ranges`."""
     rows, features = len(predictions), features_of(predictions) if features is None else features
     columns = dict(predictions.columns or {}) | (named_columns(features, "features") or {})
     missing = [name for name in names if name not in columns]
@@ -385,7 +392,11 @@ def given_regions(
                 f"column {name!r} must have one value per row ({rows})",
                 f"shape {column.shape}",
             )
-    return GivenRegions.of_columns(chosen)
+    if ranges is None:
+        each = {name: Ranges.of(column) for name, column in chosen.items()}
+        ranges = {name: found for name, found in each.items() if found is not None}
+    labels = {name: cut.labels(chosen[name]) for name, cut in ranges.items()}
+    return replace(GivenRegions.of_columns(chosen | labels), ranges=ranges)
 
 
 def chosen_regions(

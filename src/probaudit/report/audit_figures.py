@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
-from ..audits.dependence import class_event, top_event
+from ..audits.dependence import lens_event
 from ..calibration.dependent_event import DependentEvent
 from ..calibration.fine_grid import FineGrid
+from ..choices.lenses import Lens, OneVsRest, TopLabel
 from ..choices.partitions import EqualMass, EqualWidth
 from ..diagrams.bins import Bins
 from ..diagrams.classwise import ClasswiseReliability
@@ -22,6 +23,7 @@ from ..diagrams.risk import risk_curve_diagram
 from ..diagrams.sharpness import CalibrationSharpness
 from ..diagrams.smooth_curve import SmoothCalibration
 from ..diagrams.top_k import top_k_diagram
+from ..states import EventSums
 from ..states.sampling import drawn
 from .page import Control, Figure
 from .terminal import is_pairs
@@ -62,7 +64,10 @@ def decisions(audit: Audit) -> list[Figure]:
 
 
 def _event(audit: Audit) -> str:
-    return "the stated answer" if is_pairs(audit) else "the most probable class"
+    """The event that the audit judges first."""
+    if is_pairs(audit):
+        return "the stated answer"
+    return "the most probable class" if audit.event is None else f"class {audit.event}"
 
 
 @dataclass(frozen=True)
@@ -88,32 +93,39 @@ class _DrawnEvent:
 
 
 def _events(audit: Audit) -> dict[str, _DrawnEvent]:
-    """The events to draw: the top label, and the classes with the largest excess."""
-    evidence, classes = audit.evidence, audit.summary.plan.classes
-    by_name = {error.name: error for error in audit.errors}
-    errors = {
-        view: by_name[name]
-        for view, name in (("15 equal bins", "ece"), ("15 bins of equal mass", "ace"))
-    }
-    found = {
-        _event(audit): _DrawnEvent(FineGrid.of_event(evidence.top), top_event(evidence), errors)
-    }
-    if len(evidence.classes) == 2:
-        order = [1]
-    else:
-        order = np.argsort([-error.excess for error in audit.class_errors], kind="stable")[
-            :SHOWN_CLASSES
-        ].tolist()
-    for k in order:
+    """The events to draw: the judged one first, the top label, and the classes with the largest
+    excess."""
+    evidence, plan = audit.evidence, audit.summary.plan
+    judged = _drawn_event(audit, plan.lens, evidence.judged)
+    found = {_event(audit): judged}
+    if plan.event is not None:
+        top = _drawn_event(audit, TopLabel(), evidence.top, prefix="top_label.")
+        found["the most probable class"] = top
+    order = np.argsort([-error.excess for error in audit.class_errors], kind="stable")
+    for k in order[:SHOWN_CLASSES].tolist():
         own = {"15 equal bins": audit.class_errors[k]}
-        found[f"class {classes[k]}"] = _DrawnEvent(
-            FineGrid.of_event(evidence.classes[k]), class_event(evidence, k), own
+        found.setdefault(
+            f"class {plan.classes[k]}",
+            _DrawnEvent(
+                FineGrid.of_event(evidence.classes[k]), lens_event(evidence, OneVsRest(k)), own
+            ),
         )
     return found
 
 
+def _drawn_event(audit: Audit, lens: Lens, sums: EventSums, prefix: str = "") -> _DrawnEvent:
+    """An event of which the audit has errors under names that begin with `prefix`."""
+    by_name = {error.name: error for error in audit.errors}
+    names = {"15 equal bins": f"{prefix}ece", "15 bins of equal mass": f"{prefix}ace"}
+    errors = {view: by_name[name] for view, name in names.items()}
+    return _DrawnEvent(FineGrid.of_event(sums), lens_event(audit.evidence, lens), errors)
+
+
 def _class_grid(audit: Audit, k: int) -> FineGrid:
-    grid, event = FineGrid.of_event(audit.evidence.classes[k]), class_event(audit.evidence, k)
+    grid, event = (
+        FineGrid.of_event(audit.evidence.classes[k]),
+        lens_event(audit.evidence, OneVsRest(k)),
+    )
     return grid if event is None else event.thinned(grid)
 
 
@@ -126,6 +138,8 @@ def diagrams(audit: Audit) -> list[Figure]:
         grids = [_class_grid(audit, k) for k in range(len(classes))]
         names = [str(c) for c in audit.summary.plan.classes]
         figures.append(Figure("classwise", {(): ClasswiseReliability.of_grids(grids, names)}))
+    if audit.clusters == 1:
+        return figures  # the others have tests, which a single cluster does not allow
     if rows.n_classes > 2 and not rows.pairs:
         ks = [k for k in TOP_KS if k < rows.n_classes]
         figures.append(Figure("top-k", {(): top_k_diagram(rows, ks=ks, resamples=50)}))
@@ -141,7 +155,8 @@ def _reliability(audit: Audit) -> Figure:
 
 
 def _sharpness(audit: Audit) -> Figure:
-    grid, event, evidence = audit.summary.grid, _event(audit), audit.evidence
+    grid, evidence = audit.summary.grid, audit.evidence
+    event = "the stated answer" if is_pairs(audit) else "the most probable class"
     variants: dict[tuple[str], Diagram] = {
         ("Brier score",): CalibrationSharpness.of_grid(
             grid, squared=evidence.top.weight_squared, event=event

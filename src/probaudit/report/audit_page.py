@@ -4,23 +4,27 @@ model misjudges, repairs and pitfalls."""
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 from ..audits.finding import COMMANDS, Spelling, as_call
+from ..calibration.validation import NAMES
 from ..choices.definitions import in_words
 from ..data.work import Progress
 from ..diagrams.budget import LossBudget
 from ..diagrams.grouping import grouping_diagram
+from ..diagrams.net_benefit import DecisionCurves
 from ..diagrams.score_intervals import ScoreIntervals
+from ..diagrams.selective import SelectivePrediction
 from ..estimate import Estimate
-from ..text import MISSING, capitalised, number, p_value, percent
+from ..text import MISSING, capitalised, class_words, counted, number, p_value, percent
 from .audit_figures import decisions, diagrams
 from .page import Figure, FindingList, KeyFigure, Page, Section, Table, Words
 from .sections import budget_section, diagrams_section, provenance_section, verdict_section
 from .terminal import (
     LABELS,
     METHOD,
+    SELECTIVE,
     budget_words,
     facts,
     grouped_by,
@@ -32,19 +36,24 @@ from .terminal import (
 
 if TYPE_CHECKING:
     from ..audits.audit import Audit
+    from ..audits.groups import Group, GroupTable
     from ..audits.lens_error import LensError
 
 CLASS_TABLE = 20
 SHOWN_REGIONS = 12
+SHOWN_GROUPS = 25
 
 
 def audit_page(audit: Audit, title: str = "") -> Page:
     """The page of an audit. A section without results says why."""
+    risk = () if audit.validation is None else (_risk,)
     parts: tuple[Callable[[Audit], Section], ...] = (
         _verdict,
         _budget,
         _scores,
         _calibration,
+        *risk,
+        _selective,
         lambda audit: diagrams_section(diagrams(audit)),
         _groups,
         _repairs,
@@ -106,6 +115,15 @@ def _tiles(audit: Audit) -> list[KeyFigure]:
                 "hidden groups cost at least",
                 percent(max(0.0, float(loss))),
                 _percents(loss, words),
+            )
+        )
+    if audit.event is not None:
+        ratio = audit["observed_expected"]
+        found.append(
+            KeyFigure(
+                "observed / expected",
+                number(ratio, 2),
+                f"predicts {percent(audit['predicted'])}, {percent(audit['observed'])} happened",
             )
         )
     ece = audit.calibration
@@ -195,8 +213,48 @@ def _calibration(audit: Audit) -> Section:
     return Section("calibration", "Calibration error", blocks, lead)
 
 
+def _risk(audit: Audit) -> Section:
+    """The validation of the event or of a stated confidence, and the net benefit of acting on the
+    event."""
+    found = audit.validation
+    assert found is not None
+    headers = ("", "value", "95% interval", "definition")
+    rows = [
+        (NAMES[name], number(x), interval(x), in_words(x.definition, pairs=is_pairs(audit)))
+        for name, x in found.estimates()
+    ]
+    event = "the answer is right" if is_pairs(audit) else class_words(audit.event)
+    caption = f"{counted(found.rows)}, {event} in {found.events:,}"
+    blocks: list[Table | Figure] = [Table(caption, headers, rows, words=(0, 3))]
+    if audit.decision_curve is not None:
+        curves = DecisionCurves({"model": audit.decision_curve}, f"class {audit.event}")
+        blocks.append(Figure("net-benefit", {(): curves}))
+    title = (
+        "Confidence as a probability" if is_pairs(audit) else f"Risk of {class_words(audit.event)}"
+    )
+    lead = "How the predicted probability compares with what happened, on average and in rank."
+    return Section("risk", title, blocks, lead)
+
+
+def _selective(audit: Audit) -> Section:
+    """The error rate among the most confident rows."""
+    rows = [
+        (label, number(audit[name]), interval(audit[name]), audit[name].definition)
+        for name, label in SELECTIVE.items()
+    ]
+    table = Table(
+        "Answering only the confident rows",
+        ("", "value", "95% interval", "definition"),
+        rows,
+        words=(0, 3),
+    )
+    curve = Figure("risk-coverage", {(): SelectivePrediction({"model": audit.risk_coverage})})
+    lead = "What is gained if the least confident rows go to a person or to another model."
+    return Section("selective", "Selective prediction", [table, curve], lead)
+
+
 def _groups(audit: Audit) -> Section:
-    blocks: list[Words | Table | Figure] = [_group_table(audit)] if audit.groups else []
+    blocks: list[Words | Table | Figure] = [*_group_tables(audit.groups)]
     if audit.budget is not None:
         blocks += [
             _misjudged(audit),
@@ -208,27 +266,48 @@ def _groups(audit: Audit) -> Section:
     return Section("groups", "Groups the model misjudges", blocks, lead)
 
 
-def _group_table(audit: Audit) -> Table:
-    headers = ("group", "rows", "predicted", "observed", "95% interval", "ECE", "if calibrated", "")
+def group_summary(groups: GroupTable) -> Page:
+    """The groups as a notebook displays them."""
+    section = Section("groups", "Groups", _group_tables(groups) or [Words("No groups.")])
+    wrong = sum(group.error.miscalibrated for group in groups)
+    headline = f"{wrong} of {len(groups):,} groups are miscalibrated"
+    return Page("Groups", "", headline, "note", [section])
+
+
+def _group_tables(groups: GroupTable) -> list[Table]:
+    """The groups of each column, and the intersections; the worst first."""
+    worst = groups.worst()
+    single = [group for group in worst if not group.population.crossed]
+    both = [group for group in worst if group.population.crossed]
+    cut = f"; {groups.cut_words}" if groups.cut else ""
+    tables = [_group_table("Given groups", single, cut)] if single else []
+    return tables + ([_group_table("Intersections", both)] if both else [])
+
+
+def _group_table(title: str, groups: Sequence[Group], more: str = "") -> Table:
+    risk = groups[0].risk
+    measures = {"observed_expected": "O/E", "auc": "AUC"} if risk else {}
+    measures["aurc"] = "AURC"
+    first = ("group", "rows", "predicted", "observed", "difference, 95% interval")
+    headers = (*first, *measures.values(), "ECE", "q", "")
     rows = [
         (
-            f"{group.column} = {group.value}",
+            str(group.population),
             f"{group.rows:,}",
-            percent(group.stated),
+            percent(group.predicted),
             percent(group.observed),
-            share_interval(group.observed),
-            number(group.error.estimate),
-            number(group.error.null_mean),
+            share_interval(group.gap),
+            *(number(group[name], 3) for name in measures),
+            number(group.error.estimate, 3),
+            p_value(group.q_value),
             group.verdict,
         )
-        for group in audit.groups
+        for group in groups[:SHOWN_GROUPS]
     ]
-    return Table(
-        "Given groups: predicted confidence and observed accuracy",
-        headers,
-        rows,
-        (0, 7),
-    )
+    what = "predicted risk and observed rate" if risk else "predicted confidence and accuracy"
+    what += " (O/E: observed / expected events)" if risk else ""
+    which = f", the worst {len(rows)} of {len(groups):,}" if len(rows) < len(groups) else ""
+    return Table(f"{title}{which}: {what}{more}", headers, rows, (0, len(headers) - 1))
 
 
 def _misjudged(audit: Audit) -> Table | Words:

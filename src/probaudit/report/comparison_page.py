@@ -13,6 +13,7 @@ from ..diagrams.sharpness import CalibrationSharpness
 from ..text import capitalised, number, whole_percent
 from .comparison_terminal import (
     DIFFERENCES,
+    ERRORS,
     LABELS,
     MORE,
     SCORES,
@@ -67,12 +68,11 @@ def _models(found: Comparison) -> Section:
     tables = []
     for caption, known in (
         ("All models on the same rows", SCORES),
+        ("Further calibration errors", ERRORS),
         ("Losses and their causes", MORE),
     ):
         columns = {
-            name: label
-            for name, (label, _) in known.items()
-            if any(name in x for x in found.estimates.values())
+            name: LABELS[name] for name in known if any(name in x for x in found.estimates.values())
         }
         rows = [
             [
@@ -137,11 +137,12 @@ def _diagrams(found: Comparison) -> Section:
         for label, name in names.items()
         if any(math.isfinite(found.estimates[m][name]) for m in found.names)
     }
-    event = "the stated answer" if is_pairs(found) else "the most probable class"
+    answer = "the stated answer" if is_pairs(found) else "the most probable class"
+    event = answer if found.event is None else f"the {found.judged}"
     control = Control("of", tuple(label for (label,) in intervals))
     sharpness = {
         (m,): CalibrationSharpness.of_grid(
-            found.summaries[m].grid, squared=found.grids[m].weight_squared, event=event
+            found.summaries[m].grid, squared=found.top_grids[m].weight_squared, event=answer
         )
         for m in found.names
     }
@@ -150,6 +151,8 @@ def _diagrams(found: Comparison) -> Section:
         Figure("intervals", intervals, [control]),
         Figure("sharpness", sharpness, [Control("model", tuple(found.names))]),
     ]
+    if found.lens_table is not None:
+        blocks.insert(2, Figure("lenses", {(): found.lens_table}))
     return diagrams_section(blocks)
 
 

@@ -18,9 +18,11 @@ from .terminal import METHOD, findings, interval, number_table, outputs_words, p
 if TYPE_CHECKING:
     from ..comparisons.comparison import Comparison
 
-# The columns of Chidambaram & Ge 2024, Table 1; then further losses. Each with whether lower is
-# better.
-SCORES = {
+# Labels by the name of an estimate, each with whether lower is better (None for neither).
+Columns = dict[str, tuple[str, bool | None]]
+
+# The columns of Chidambaram & Ge 2024, Table 1; then further calibration errors and losses.
+SCORES: Columns = {
     "accuracy": ("accuracy", False),
     "ece": ("ECE", True),
     "ace": ("ACE", True),
@@ -28,7 +30,18 @@ SCORES = {
     "log_score": ("log loss", True),
     "brier_score": ("Brier score", True),
 }
-MORE = {
+ERRORS: Columns = {
+    "top_label.ece": ("top-label ECE", True),
+    "classwise_ece": ("classwise ECE", True),
+    "overconfidence": ("over- confidence", True),
+    "underconfidence": ("under- confidence", True),
+    "risk_too_high": ("risk too high", True),
+    "risk_too_low": ("risk too low", True),
+    "mce": ("MCE", True),
+    "average_calibration_error": ("ACE, unweighted", True),
+    "entropy": ("entropy", None),
+}
+MORE: Columns = {
     "log_score.normalized": ("log loss / base rate", True),
     "calibration_loss": ("calibration loss", True),
     "calibration_loss.relative": ("of the log loss", True),
@@ -43,10 +56,14 @@ DIFFERENCES = (
     "accuracy",
     "ece",
     "smooth_ece",
+    *ERRORS,
     "calibration_loss",
     "sharpness_gap",
 )
-LABELS = {name: label for name, (label, _) in (SCORES | MORE).items()}
+# The page shows all of these differences, the terminal leaves some errors out.
+ONLY_ON_PAGE = ("top_label.ece", "mce", "average_calibration_error", "entropy")
+ALL = SCORES | ERRORS | MORE
+LABELS = {name: label.replace("- ", "") for name, (label, _) in ALL.items()}
 
 
 def is_pairs(found: Comparison) -> bool:
@@ -57,12 +74,17 @@ def is_pairs(found: Comparison) -> bool:
 def facts(found: Comparison) -> str:
     """The number of models and rows, and what the outputs are."""
     outputs = outputs_words(found.summaries[found.reference])
-    return f"{len(found.names)} models, {counted(found.rows)}, {outputs}"
+    judged = "" if found.event is None else f", judged: {found.judged}"
+    return f"{len(found.names)} models, {counted(found.rows)}, {outputs}{judged}"
 
 
 def scores_of(found: Comparison) -> list[str]:
-    """The score that each loss is a part of."""
-    words = []
+    """What errors judge, and the score that each loss is a part of."""
+    words = [f"calibration errors: of the {found.judged}, unless named otherwise"]
+    above, below = ("risk too high", "risk too low")
+    if found.event is None:
+        above, below = ("overconfidence", "underconfidence")
+    words.append(f"{above}, {below}: the parts of the ECE from bins above and below the rate")
     if any("calibration_loss" in parts for parts in found.estimates.values()):
         words.append(f"calibration loss: what {METHOD} removes of the log loss, out of fold")
     if found.budgets:
@@ -71,9 +93,7 @@ def scores_of(found: Comparison) -> list[str]:
     return words
 
 
-def models(
-    found: Comparison, columns: dict[str, tuple[str, bool]], *, ranked: bool = False
-) -> Table | None:
+def models(found: Comparison, columns: Columns, *, ranked: bool = False) -> Table | None:
     """A row for each model, the best of each column in bold; None if no model has any of the
     columns."""
     shown = [
@@ -105,7 +125,9 @@ def _two_lines(title: str) -> str:
     return f"{title[:at]}\n{title[at + 1 :]}"
 
 
-def _best(found: Comparison, name: str, *, less: bool) -> float:
+def _best(found: Comparison, name: str, *, less: bool | None) -> float:
+    if less is None:
+        return math.nan
     values = [
         float(parts[name])
         for parts in found.estimates.values()
@@ -146,7 +168,7 @@ def differences(found: Comparison) -> Table:
     for model, parts in found.differences.items():
         first = True
         for name in DIFFERENCES:
-            if name in parts:
+            if name in parts and name not in ONLY_ON_PAGE:
                 x = parts[name]
                 table.add_row(
                     Text(model if first else ""),
@@ -166,14 +188,17 @@ def judgement(x: Estimate, name: str) -> tuple[str, str]:
         return "equal", "dim"
     if not x.low > 0 and not x.high < 0:
         return "unclear", "dim"
-    return ("better", "green") if (x < 0) == (SCORES | MORE)[name][1] else ("worse", "yellow")
+    less = ALL[name][1]
+    if less is None:
+        return "lower" if x < 0 else "higher", ""
+    return ("better", "green") if (x < 0) == less else ("worse", "yellow")
 
 
 def render(found: Comparison, title: str = "", spell: Spelling = as_call) -> RenderableType:
     """The comparison for a console; `spell` writes the actions of its advice."""
     head = Text.assemble((title or "comparison", "bold"), f"  {facts(found)}")
     parts: list[RenderableType] = [head, Padding(findings(found, spell), (1, 0))]
-    for columns, ranked in ((SCORES, True), (MORE, False)):
+    for columns, ranked in ((SCORES, True), (ERRORS, False), (MORE, False)):
         table = models(found, columns, ranked=ranked)
         parts += [] if table is None else [Padding(table, (0, 0, 1, 0))]
     caption = Text(f"differences from {found.reference!r}, paired", style="bold")

@@ -15,8 +15,9 @@ from rich.text import Text
 
 from ..audits.dependence import rows_words
 from ..audits.finding import Spelling, as_call
+from ..calibration.validation import NAMES
 from ..estimate import Estimate
-from ..text import MISSING, number, p_value, percent
+from ..text import MISSING, class_words, number, p_value, percent
 
 if TYPE_CHECKING:
     from ..audits.audit import Audit
@@ -32,6 +33,14 @@ LABELS = {
     "reject_risk": "risk with reject",
     "cost_risk": "risk, your costs",
 }
+SELECTIVE = {
+    "aurc": "area under the risk-coverage curve (AURC)",
+    "excess_aurc": "excess AURC",
+    "confidence_auroc": "AUROC of confidence against correctness",
+    "accuracy_at_80": "accuracy of the 80% most confident rows",
+    "coverage_at_risk_5": "largest coverage with at most 5% errors",
+}
+RISK = ("observed", "predicted", "observed_expected", "slope", "ici", "brier_skill", "auc")
 BUDGET = {
     "calibration": "calibration",
     "grouping, at least": "grouping",
@@ -104,27 +113,56 @@ def errors(audit: Audit) -> Table:
         "calibration error", "value", "95% interval", "if calibrated", "95% limit", "p"
     )
     for error in audit.errors:
+        if error.name.startswith("top_label.") and error.name != "top_label.ece":
+            continue
         null = [number(error.null_mean), number(error.null_high), p_value(error.p_value)]
         table.add_row(error.title, number(error.estimate), interval(error.estimate), *null)
     return table
 
 
+def risks(audit: Audit) -> Table:
+    """The most important measures of the event or the confidence, and of selective prediction."""
+    what = "confidence" if is_pairs(audit) else f"risk of {class_words(audit.event)}"
+    table = number_table(
+        "selective prediction" if audit.validation is None else what, "value", "95% interval"
+    )
+    for name in () if audit.validation is None else RISK:
+        table.add_row(NAMES[name], number(audit[name]), interval(audit[name]))
+    for name in ("aurc", "accuracy_at_80"):
+        table.add_row(SELECTIVE[name], number(audit[name]), interval(audit[name]))
+    return table
+
+
 def groups(audit: Audit) -> Table:
-    """Predicted confidence and observed accuracy of each group."""
-    table = number_table("group", "rows", "predicted", "observed", "95% interval", "")
-    for group in audit.groups[:SHOWN_GROUPS]:
+    """Predicted and observed rate of each group, the worst first."""
+    table = number_table("group, worst first", "rows", "predicted", "observed", "95% interval", "")
+    for group in audit.groups.worst()[:SHOWN_GROUPS]:
         x = group.observed
         cells = [
             f"{group.rows:,}",
-            percent(group.stated),
+            percent(group.predicted),
             percent(x),
             share_interval(x),
             group.verdict,
         ]
-        table.add_row(Text(f"{group.column} = {group.value}"), *cells)
+        table.add_row(Text(str(group.population)), *cells)
     if len(audit.groups) > SHOWN_GROUPS:
         table.add_row(f"and {len(audit.groups) - SHOWN_GROUPS} more")
     return table
+
+
+def group_words(audit: Audit) -> list[str]:
+    """What predicted and observed rates of groups are, and which columns were cut into ranges."""
+    groups = audit.groups
+    if not groups:
+        return []
+    what = (
+        f"mean probability and rate of class {audit.summary.plan.event_class}"
+        if groups[0].risk
+        else "mean confidence and accuracy"
+    )
+    cut = f"; {groups.cut_words}" if groups.cut else ""
+    return [f"groups: {what}; labels by the test of the calibration error{cut}"]
 
 
 def repairs(audit: Audit) -> Table:
@@ -153,11 +191,12 @@ def render(audit: Audit, title: str = "", spell: Spelling = as_call) -> Renderab
     foot = [
         "normalised: divided by the score of the base-rate forecast; below 1 is better",
         "if calibrated: mean error of a calibrated model with the same outputs, and its 95% limit",
+        *group_words(audit),
         *([] if audit.budget is None else budget_words(audit, audit.budget)),
     ]
     parts: list[RenderableType] = [findings(audit, spell), scores(audit)]
     parts += [text] if (text := calibration(audit)) else []
-    parts.append(errors(audit))
+    parts += [errors(audit), risks(audit)]
     parts += [groups(audit)] if audit.groups else []
     if audit.budget is not None:
         parts += [

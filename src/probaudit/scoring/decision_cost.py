@@ -138,7 +138,7 @@ def risk_integral(
         values += share * cost.matrix[good.labels, cost.decide(good.probs)]
         base += share * cost.matrix[good.labels, int(cost.decide(prior[None, :])[0])]
     words = "Bayes risk, integrated over costs"
-    return _integral(rows, good, values, base if normalize else None, words)
+    return row_mean(rows, good, values, base if normalize else None, words)
 
 
 def _cost_path(costs: Any, classes: int) -> Path:
@@ -155,7 +155,7 @@ def _cost_path(costs: Any, classes: int) -> Path:
     return lambda t: np.array([[0.0, 1 / (1 - t)], [1 / t, 0.0]])
 
 
-def _integral(
+def row_mean(
     rows: Predictions, good: GoodRows, values: np.ndarray, base: np.ndarray | None, words: str
 ) -> Estimate:
     """The mean of row values, or its ratio to the mean of `base`, with a linearised interval."""

@@ -70,11 +70,9 @@ class DecisionCurve:
             raise InputError("other", "must be a curve of the same rows, in the same order")
         return _paired_difference(self, other)
 
-    def to_frame(self) -> Any:
-        """A pandas DataFrame with one row for each threshold."""
-        import narwhals as nw
-
-        columns = {
+    def columns(self) -> dict[str, np.ndarray]:
+        """The curve as columns, one value for each threshold."""
+        return {
             "threshold": self.thresholds,
             "net_benefit": self.net_benefit,
             "low": self.low,
@@ -82,7 +80,12 @@ class DecisionCurve:
             "treat_all": self.treat_all,
             "treat_none": self.treat_none,
         }
-        return nw.from_dict(columns, backend="pandas").to_native()
+
+    def to_frame(self) -> Any:
+        """The columns as a pandas DataFrame."""
+        import narwhals as nw
+
+        return nw.from_dict(self.columns(), backend="pandas").to_native()
 
 
 @dataclass(frozen=True, eq=False)
@@ -232,11 +235,11 @@ class BestThreshold:
 def best_threshold(
     y_true: Any, y_proba: Any = None, costs: Any = None, **options: Unpack[RowOptions]
 ) -> BestThreshold:
-    """The threshold on the probability of the second class at which decisions cost least.
+    """The threshold on the probability of the event at which decisions cost least.
 
     costs : a matrix [2, 2], what decision j costs when class i is true; a wrong decision must cost
-        more than the right one. The second decision is made where the probability is at least the
-        threshold.
+        more than the right one. The decision of the event (the second one, unless `event` is the
+        first class) is made where its probability is at least the threshold.
 
     The interval holds every threshold whose mean cost exceeds the least by at most 2.5 standard
     errors of the paired difference. It is wide where costs hardly depend on the threshold. The
@@ -251,13 +254,15 @@ def best_threshold(
     matrix = (costs if isinstance(costs, Cost) else Cost(costs)).matrix
     if matrix.shape != (2, 2):
         raise InputError("costs", "must be a matrix [2, 2]", f"has shape {matrix.shape}")
+    rows = rows_of(y_true, y_proba, **options)
+    if rows.event_column == 0:
+        matrix = matrix[::-1, ::-1]
     alarm, miss = float(matrix[0, 1] - matrix[0, 0]), float(matrix[1, 0] - matrix[1, 1])
     if not (alarm > 0 and miss > 0):
         raise InputError(
             "costs", "a wrong decision must cost more than the right one", matrix.tolist()
         )
-    event = EventTable.of(rows_of(y_true, y_proba, **options))
-    return _least_cost(event, matrix, alarm, miss)
+    return _least_cost(EventTable.of(rows), matrix, alarm, miss)
 
 
 def _least_cost(event: EventTable, matrix: np.ndarray, alarm: float, miss: float) -> BestThreshold:

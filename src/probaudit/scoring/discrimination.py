@@ -58,14 +58,22 @@ def average_precision(event: EventTable) -> Estimate:
     0.8333
     """
     words = "average precision"
+    value, influence = precision_influence(event)
+    if math.isnan(value):
+        return Estimate(value, n=event.n, definition=words + event.words)
+    rows = event.rate * event.effective_rows
+    return bounded_estimate(event, value, influence, words, rows=rows)
+
+
+def precision_influence(event: EventTable) -> Linearised:
+    """The average precision and its influence function."""
     rate = event.rate
     if not rate > 0:
-        return Estimate(math.nan, n=event.n, definition=words + event.words)
+        return math.nan, np.zeros_like(event.share)
     some = event.share[:, 1]
     among, all_rows = event.at_least(some), event.at_least(event.share.sum(axis=1))
     precision = among / all_rows
     value = math.fsum(some * precision) / rate
     gained, lost = np.cumsum(some / all_rows), np.cumsum(some * among / all_rows**2)
     influence = np.column_stack([-lost, precision + gained - lost - value]) / rate
-    rows = rate * event.effective_rows
-    return bounded_estimate(event, float(value), influence, words, rows=rows)
+    return float(value), influence

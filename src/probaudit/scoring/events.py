@@ -14,7 +14,7 @@ from functools import cached_property
 
 import numpy as np
 
-from ..choices.lenses import Binary, Lens, TopLabel
+from ..choices.lenses import Lens, TopLabel, event_lens
 from ..data.predictions import Predictions
 from ..engines.good_rows import GoodRows
 from ..errors import InputError
@@ -56,18 +56,11 @@ class EventTable:
 
     @classmethod
     def of(cls, predictions: Predictions, lens: Lens | None = None) -> EventTable:
-        """The event that a lens shows; by default the second of two classes, or whether a given
-        confidence was right."""
-        if lens is None and predictions.n_classes != 2:
-            raise InputError(
-                "y_proba",
-                "must have two classes",
-                f"{predictions.n_classes} classes",
-                way_out=("pass the probability of one class, and whether it is the true one",),
-            )
-        lens = Binary() if lens is None or (predictions.pairs and lens == TopLabel()) else lens
+        """The event that a lens shows; by default that of `event_lens`."""
+        pairs = predictions.pairs and lens == TopLabel()
+        lens = event_lens(predictions) if lens is None or pairs else lens
         good = GoodRows.of(predictions)
-        views = lens.views(good.probs, good.labels)
+        views = good.views(lens)
         if len(views) != 1 or views[0].outputs.ndim != 1:
             raise InputError("lens", "must show a single event", repr(lens))
         view = views[0]
@@ -115,10 +108,11 @@ class EventTable:
         """The event as a stream counts it: probabilities in one cell of the grid count as equal."""
         kept = np.flatnonzero(sums.weight > 0)
         weight = np.column_stack([sums.weight - sums.hits, sums.hits])[kept]
-        share = weight / weight.sum(axis=1, keepdims=True)
-        squared = share * sums.weight_squared[kept, None]
+        each = sums.weight_squared[kept] / sums.weight[kept]  # exactly 1 if rows have no weights
+        squared = weight * each[:, None]
         words = f", on a grid of {len(sums.rows):,} cells"
-        place = np.clip(sums.outputs[kept] / sums.weight[kept], 0.0, 1.0)
+        # rounded, so that rows with the same output are at it, and at thresholds equal to it
+        place = np.clip(np.round(sums.outputs[kept] / sums.weight[kept], 12), 0.0, 1.0)
         count = np.column_stack([sums.rows - sums.hit_rows, sums.hit_rows])[kept]
         return cls(place, count, weight, squared, words=words)
 
@@ -136,12 +130,13 @@ class EventTable:
         """The share of all rows, [m, 2]."""
         return np.asarray(self.weight / self.weight.sum())
 
-    @property
+    @cached_property
     def rate(self) -> float:
         """How often the event happened."""
-        return float(self.share[:, 1].sum())
+        without, happened = self.weight.sum(axis=0).tolist()  # exactly 1 if it always happened
+        return float(happened / (without + happened))
 
-    @property
+    @cached_property
     def predicted(self) -> float:
         """The mean probability."""
         return float(self.share.sum(axis=1) @ self.p)
@@ -159,7 +154,8 @@ class EventTable:
         """How many times wider clusters make an interval; 1 for independent rows."""
         if self.rows is None or self.rows.clusters is None:
             return 1.0
-        return self.rows.clusters.widening(influence[self.rows.place, self.rows.happened])
+        place = 2 * self.rows.place + self.rows.happened
+        return self.rows.clusters.widening(np.take(np.ascontiguousarray(influence), place))
 
     def standard_error(self, influence: np.ndarray) -> float:
         """The standard error of an estimate, given its influence function [m, 2]; widened for few
@@ -175,11 +171,11 @@ class EventTable:
         each = (self.squared * influence**2).sum(axis=0) / float(self.weight.sum()) ** 2
         fewer = np.maximum(size - 1, 0.5)
         each = each * np.maximum(size, 1.0) / fewer
-        total = float(each.sum())
+        total, wider = float(each.sum()), self.widening(influence)
         if total == 0:
-            return 0.0
+            return 0.0 if math.isfinite(wider) else math.nan
         freedom = max(1.0, total**2 / float((each**2 / fewer).sum()))
-        return math.sqrt(total) * t95(freedom) / Z95 * self.widening(influence)
+        return math.sqrt(total) * t95(freedom) / Z95 * wider
 
 
 def bounded_estimate(

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from ..data.arrays import is_missing
-from ..data.predictions import Block
+from ..data.predictions import IGNORED, Block
 from ..errors import Argument, InputError, WayOut
 
 if TYPE_CHECKING:
@@ -20,6 +20,12 @@ ROUNDED: WayOut = (
     Argument("on_bad_rows", '"drop"'),
 )
 RULES = ("label", "weight", "value", "sum")  # the kernels' status codes 1, 2, 3, 4
+
+
+def broken_rules(block: Block, status: np.ndarray) -> np.ndarray:
+    """The status that a kernel found for each row of a block, but 0 where the label is ignored.
+    Kernels know it as a bad label, but these rows break no rule."""
+    return np.where(block.labels == IGNORED, 0, status)
 
 
 def explain(plan: Plan, block: Block, index: int, status: int) -> InputError:
@@ -35,8 +41,16 @@ def explain(plan: Plan, block: Block, index: int, status: int) -> InputError:
         label = label.item() if isinstance(label, np.generic) else label
         missing = is_missing(label) or label == ""
         shown = "label is missing" if missing else f"label {label!r}"
+        leave_out: WayOut = (
+            "to leave out and count rows with this label, pass ",
+            Argument("ignore_label", repr(label)),
+        )
         return InputError(
-            name("y"), f"must be one of the classes {_listed(plan.classes)}", shown, row=row
+            name("y"),
+            f"must be one of the classes {_listed(plan.classes)}",
+            shown,
+            row=row,
+            way_out=() if missing else leave_out,
         )
     if rule == "weight" and block.weights is not None:
         rule = "a weight must be finite and not negative"

@@ -84,6 +84,12 @@ class Evidence:
         return f", on a sample of {len(self.sample):,} rows" if self.sampled else ""
 
     @property
+    def judged(self) -> EventSums:
+        """The event that `plan.lens` shows."""
+        event = self.summary.plan.event
+        return self.top if event is None else self.classes[event]
+
+    @property
     def others(self) -> Others | None:
         """All rows, if the sample leaves some out and they can be read again."""
         if self.places is None or self.total is None:
@@ -102,6 +108,8 @@ class EvidenceState:
     def __init__(self, plan: Plan) -> None:
         K, whole = plan.n_classes, plan.kind != "pairs"
         classes = K if whole and K <= CLASS_GRIDS else 0
+        if plan.event is not None and not classes:
+            raise InputError("event", f"must not be given for more than {CLASS_GRIDS:,} classes", K)
         ranks = [k for k in RANKS if whole and k < K]
         self.statistics = Statistics(plan, class_cells=whole and K == 2 and not plan.weighted)
         self._events = EventGrids(classes, ranks) if whole and K > 2 and not plan.weighted else None

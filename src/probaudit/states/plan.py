@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from ..choices.lenses import Lens, judged_lens
 from ..choices.scores import Cost
 from ..data.predictions import Kind, OnBadRows, Predictions
 from ..errors import InputError
@@ -17,6 +18,7 @@ from ..errors import InputError
 class Plan:
     """What a pass computes. States of equal plans can be merged.
 
+    event : the column of the class that is judged as an event, if there is one.
     weight_exponent : weights are divided by 2^weight_exponent, a power of two not below any of
         them, so that sums are equally precise for any scale of the weights; None without weights. A
         weight below 2^-58 of the largest is lost in the sums.
@@ -30,6 +32,8 @@ class Plan:
     on_bad_rows: OnBadRows = "error"
     costs: Mapping[str, Cost] = field(default_factory=dict)
     names: Mapping[str, str] = field(default_factory=dict)
+    ignore_label: Any = None
+    event: int | None = None
 
     @classmethod
     def of(
@@ -55,6 +59,8 @@ class Plan:
             on_bad_rows=rows.on_bad_rows,
             costs=dict(costs or {}),
             names=rows.names,
+            ignore_label=rows.ignore_label,
+            event=rows.event_column,
         )
 
     def __eq__(self, other: object) -> bool:
@@ -79,11 +85,28 @@ class Plan:
             self.tolerance,
             self.on_bad_rows,
             costs,
+            repr(self.ignore_label),
+            self.event,
         )
 
     @property
     def n_classes(self) -> int:
         return len(self.classes)
+
+    @property
+    def event_class(self) -> Any:
+        """The class that is judged as an event, or None."""
+        return None if self.event is None else self.classes[self.event]
+
+    @property
+    def named_event(self) -> Any:
+        """The event, unless it is the default: the second of two classes."""
+        return None if (self.event, self.n_classes) == (1, 2) else self.event_class
+
+    @property
+    def lens(self) -> Lens:
+        """What is judged first: the event, or the most probable class if there is none."""
+        return judged_lens(self.event, self.n_classes)
 
     @property
     def weighted(self) -> bool:

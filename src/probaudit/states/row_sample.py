@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from ..data.predictions import Predictions
+from ..data.predictions import IGNORED, Predictions
 from ..errors import InputError
 from .plan import Plan
 from .sampling import drawn, least, likely_bound, priority, within
@@ -251,17 +251,19 @@ class RowSample:
             name: rows[name] for name in ("sample_weight", "features", "clusters") if name in rows
         }
         return Predictions(
-            labels_of(rows["codes"], plan.classes),
+            labels_of(rows["codes"], plan.classes, plan.ignore_label),
             rows["probs"],
             from_logits=plan.kind == "logits",
             from_log_probs=plan.kind == "log_probabilities",
             pairs=plan.kind == "pairs",
             classes=plan.classes,
+            event=plan.named_event,
             feature_names=self.feature_names,
             columns=columns or None,
             on_bad_rows=plan.on_bad_rows,
             tolerance=plan.tolerance,
             names=plan.names,
+            ignore_label=plan.ignore_label,
             **options,
         )
 
@@ -313,12 +315,17 @@ def _as_text(name: str, value: Any) -> str:
     return str(value)
 
 
-def labels_of(codes: np.ndarray, classes: tuple[Any, ...]) -> np.ndarray:
-    """The class of each code. A code without a class becomes something that is not a class.
+def labels_of(codes: np.ndarray, classes: tuple[Any, ...], ignore_label: Any = None) -> np.ndarray:
+    """The class of each code. A code without a class becomes something that is not a class, and
+    IGNORED the ignored label.
 
     >>> labels_of(np.array([1, -1, 0]), ("cat", "dog")), labels_of(np.array([1, 7]), (0, 1))
     (array(['dog', None, 'cat'], dtype=object), array([1, 7]))
     """
+    if ignore_label is not None and (ignored := codes == IGNORED).any():
+        labels = np.array(labels_of(np.where(ignored, -1, codes), classes), object)
+        labels[ignored] = ignore_label
+        return labels
     if classes == tuple(range(len(classes))) and not any(isinstance(c, bool) for c in classes):
         return codes
     inside = (codes >= 0) & (codes < len(classes))

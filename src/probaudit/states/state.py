@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -15,7 +16,7 @@ import numpy as np
 from ..data.arrays import bits_of
 from ..data.predictions import Block, Kind
 from ..errors import InputError
-from .bad_rows import RULES, explain
+from .bad_rows import RULES, broken_rules, explain
 from .decisions import DENSE_CLASSES, SparseCounts
 from .event_grids import EventGrids
 from .events import CELLS
@@ -104,7 +105,7 @@ class Statistics:
         self._weight_costs = {
             name: zeros(cost.matrix.size if weighted else 0, 4) for name, cost in plan.costs.items()
         }
-        self._bad = zeros(len(RULES) + 1)
+        self._bad = zeros(len(RULES) + 1)  # ignored rows, then bad rows by rule
 
     @property
     def _tallies(self) -> Tallies:
@@ -164,19 +165,20 @@ class Statistics:
         status: np.ndarray,
         events: EventGrids | None = None,
     ) -> None:
-        """Count bad rows by the rule they break; or subtract the block's good rows again and
-        raise."""
-        if self.plan.on_bad_rows == "error":
+        """Count ignored rows, and bad rows by the rule they break; or subtract the block's good
+        rows again and raise."""
+        broken = broken_rules(block, status)
+        if self.plan.on_bad_rows == "error" and broken.any():
             fresh = Statistics(self.plan, class_cells=self._class_cells)
             fresh_events = None if events is None else events.like()
             fresh._score(block, weights, fresh_events)
             self._merge_tallies(fresh._tallies, -1)
             if events is not None and fresh_events is not None:
                 events.merge(fresh_events, -1)
-            first = int(np.flatnonzero(status)[0])
-            raise explain(self.plan, block, first, int(status[first]))
-        counts = np.bincount(status, minlength=len(RULES) + 1)
-        self._bad[1:] += counts[1:]
+            first = int(np.flatnonzero(broken)[0])
+            raise explain(self.plan, block, first, int(broken[first]))
+        counts = np.bincount(broken, minlength=len(RULES) + 1)
+        self._bad += [np.count_nonzero(status != broken), *counts[1:]]
 
     def status(self, block: Block) -> np.ndarray:
         """0 for each good row of a block, else 1 + the index in RULES of the rule that it breaks;
@@ -369,4 +371,5 @@ class Statistics:
         """The state as plain numbers."""
         sparse = None if self._sparse is None else self._sparse.settle()
         bad = dict(zip(RULES, self._bad[1:].tolist(), strict=True))
-        return summarise(self.plan, self._tallies, sparse, self._costs, self._weight_costs, bad)
+        found = summarise(self.plan, self._tallies, sparse, self._costs, self._weight_costs, bad)
+        return replace(found, ignored=int(self._bad[0]))

@@ -15,6 +15,7 @@ from ..choices.scores import Cost
 from ..data.predictions import Kind, OnBadRows
 from ..errors import InputError
 from .plan import Plan
+from .row_sample import PLAIN
 
 JSON = "json"
 TEXT = "text."  # prefix of arrays of objects, stored as JSON lists
@@ -93,14 +94,18 @@ def _text(name: str, array: np.ndarray) -> np.ndarray:
 
 def plan_to_dict(plan: Plan) -> dict[str, Any]:
     for c in plan.classes:
-        if not isinstance(c, (str, bool, int, float)):
+        if not isinstance(c, PLAIN):
             raise InputError("classes", "must be text, numbers or booleans to be stored", repr(c))
     costs = {
         name: {"matrix": cost.matrix.tolist(), "name": cost.name, "decisions": cost.decisions}
         for name, cost in plan.costs.items()
     }
+    ignored = plan.ignore_label
+    if not (ignored is None or isinstance(ignored, PLAIN)):
+        raise InputError("ignore_label", "must be text or a number to be stored", repr(ignored))
     return {
         "classes": list(plan.classes),
+        "event": plan.event,
         "kind": plan.kind,
         "weight_exponent": plan.weight_exponent,
         "reject_cost": plan.reject_cost,
@@ -108,7 +113,7 @@ def plan_to_dict(plan: Plan) -> dict[str, Any]:
         "on_bad_rows": plan.on_bad_rows,
         "costs": costs,
         "names": dict(plan.names),
-    }
+    } | ({} if ignored is None else {"ignore_label": ignored})
 
 
 def plan_from_dict(stored: Mapping[str, Any]) -> Plan:
@@ -124,11 +129,13 @@ def plan_from_dict(stored: Mapping[str, Any]) -> Plan:
     valid = {
         "classes": plan.n_classes > 1
         and all(isinstance(c, (str, int, float)) for c in plan.classes),
+        "event": plan.event is None or plan.event in range(plan.n_classes),
         "kind": plan.kind in get_args(Kind),
         "weight_exponent": plan.weight_exponent is None or type(plan.weight_exponent) is int,
         "reject_cost": isinstance(plan.reject_cost, Real) and 0 <= plan.reject_cost < 1,
         "tolerance": isinstance(plan.tolerance, Real) and 0 <= plan.tolerance < 1,
         "on_bad_rows": plan.on_bad_rows in get_args(OnBadRows),
+        "ignore_label": plan.ignore_label is None or isinstance(plan.ignore_label, PLAIN),
         "names": all(isinstance(word, str) for pair in dict(plan.names).items() for word in pair),
     }
     for cost in costs.values():

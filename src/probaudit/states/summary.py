@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from ..text import counted
+
 if TYPE_CHECKING:
     from ..kernels.tallies import Tallies
     from .plan import Plan
@@ -129,6 +131,7 @@ class Summary:
     reject: Decisions  # decision K is to reject
     costs: Mapping[str, Decisions]
     _cells: tuple[np.ndarray, np.ndarray] = field(repr=False)  # as in Tallies: cells, weight_cells
+    ignored: int = 0  # rows with the ignored label, which are not bad
 
     @cached_property
     def grid(self) -> Grid:
@@ -156,6 +159,11 @@ class Summary:
     def dropped(self) -> int:
         return sum(self.bad.values())
 
+    @property
+    def ignored_words(self) -> str:
+        """The rows with the ignored label, for reports."""
+        return f"{counted(self.ignored)} with label {self.plan.ignore_label!r}"
+
     def why_empty(self) -> str:
         """Why no row counted, for an error message."""
         broken = [
@@ -163,6 +171,8 @@ class Summary:
             for rule, count in self.bad.items()
             if count
         ]
+        if self.ignored:
+            broken.append(f"{self.ignored:,} rows have the ignored label")
         return ", ".join(broken) or "all weights are zero"
 
     @property

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import json
 import warnings
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
@@ -19,9 +20,8 @@ from ...files.writing import write_bytes
 from ...kernels.rules import LOGIT_LIMIT
 from ...version import __version__
 from ..base import Calibrator, Sample, with_first_column
-from ..combining import PerGroup, group_column
+from ..combining import group_table
 from ..feature_rows import LARGEST, feature_table
-from ..group_calibration import GroupCalibration
 from .onnx_graph import Graph, Tensor
 from .onnx_maps import GraphRows, group_names, onnx_probabilities
 from .saving import fingerprint
@@ -45,7 +45,8 @@ def to_onnx(
     failed write leaves no partial file.
 
     Inputs : "P", [n, columns], outputs as those that the calibrator was fitted to. Calibrators that
-        were fitted with features or groups also take "features", [n, d], or "groups", [n].
+        were fitted with features or groups also take "features", [n, d], and "groups", [n] or
+        [n, columns].
     Outputs : "probabilities", [n, K] in float64, and "label", [n], the column of the most probable
         class. A row that `predict_proba` rejects gives NaN, with label -1.
     Metadata : schema, version, calibrator, fingerprint, takes ("probabilities" or "logits"),
@@ -54,8 +55,8 @@ def to_onnx(
     dtype : the dtype of P and features. The model computes in float64. A probability of 0 counts as
         the smallest normal number of its dtype, so that "float32" differs from casting to float64
         first.
-    check : rows on which onnxruntime and the calibrator must agree: P, or a pair (P, features) or
-        (P, groups). Random rows, corners and ties unless given.
+    check : rows on which onnxruntime and the calibrator must agree: P, or a tuple (P, features),
+        (P, groups) or (P, features, groups). Random rows, corners and ties unless given.
 
     The two may differ by 1e-9 (they usually differ by 1e-15), plus twice the change of the
     calibrator if P changes by a relative 1e-14: at the edge of a bin both results are right.
@@ -125,30 +126,29 @@ def _graph_rows(graph: Graph, calibrator: Calibrator, dtype: np.dtype) -> GraphR
     if not calibrator.from_logits:
         graph.good.append(abs(values.total() - 1.0) <= SUM_TOLERANCE)
     return GraphRows(
-        values, size, calibrator.from_logits, floor, _side_input(graph, calibrator, dtype)
+        values, size, calibrator.from_logits, floor, _side_inputs(graph, calibrator, dtype)
     )
 
 
-def _side(calibrator: Calibrator) -> str | None:
-    """The input that a calibrator needs besides P."""
-    if isinstance(calibrator, GroupCalibration) and calibrator.grouped_by_ == "features":
-        return "features"
-    return "groups" if isinstance(calibrator, PerGroup) and len(calibrator.groups_) else None
-
-
-def _side_input(graph: Graph, calibrator: Calibrator, dtype: np.dtype) -> Tensor | None:
-    if _side(calibrator) == "features":
-        width = calibrator.weights_.shape[2]
+def _side_inputs(graph: Graph, calibrator: Calibrator, dtype: np.dtype) -> dict[str, Tensor]:
+    """What a calibrator needs besides P: features as [n, d], groups as [n, columns]."""
+    sides = {}
+    if "features" in calibrator.fitted_with:
+        width = calibrator.feature_columns
         features = graph.input("features", dtype, width)
         features = features if dtype == np.float64 else features.numbers()
         graph.good.append((abs(features) <= LARGEST).numbers().total() >= float(width))
-        return features
-    if _side(calibrator) == "groups":
-        groups = graph.input("groups", group_names(calibrator).dtype)
-        groups = graph.node("Unsqueeze", groups, np.array([1]))
-        graph.good.append(groups.equals(groups))  # a missing number is not itself
-        return groups
-    return None
+        sides["features"] = features
+    if "groups" in calibrator.fitted_with:
+        kind, columns = group_names(calibrator)[0].dtype, calibrator.group_columns
+        if columns == 1:
+            groups = graph.node("Unsqueeze", graph.input("groups", kind), np.array([1]))
+        else:
+            groups = graph.input("groups", kind, columns)
+        # a missing number is not itself
+        graph.good.append(groups.equals(groups).numbers().total() >= float(columns))
+        sides["groups"] = groups
+    return sides
 
 
 def _model(onnx: Any, calibrator: Calibrator, dtype: np.dtype) -> Any:
@@ -192,24 +192,26 @@ class CheckRows:
 
     given: np.ndarray  # P as the graph takes it
     sample: Sample
-    side: np.ndarray | None
+    sides: Mapping[str, np.ndarray]  # features and groups
 
     @classmethod
-    def of(cls, calibrator: Calibrator, P: np.ndarray, side: np.ndarray | None) -> CheckRows:
+    def of(
+        cls, calibrator: Calibrator, P: np.ndarray, sides: Mapping[str, np.ndarray]
+    ) -> CheckRows:
         values = with_first_column(P, len(calibrator.classes_), calibrator.from_logits)
         # rounding may put the remainder below 0
         values = values if calibrator.from_logits else np.maximum(values, 0)
         return cls(
             P,
             Sample(values, calibrator.from_logits, np.zeros(len(P), np.int64), np.ones(len(P))),
-            side,
+            sides,
         )
 
     def answer(self, calibrator: Any) -> np.ndarray:
         return (
             calibrator._transform(self.sample)
-            if self.side is None
-            else calibrator._calibrated(self.sample, self.side)
+            if not self.sides
+            else calibrator._calibrated(self.sample, **self.sides)
         )
 
     def own_change(self, calibrator: Calibrator) -> np.ndarray:
@@ -221,35 +223,52 @@ class CheckRows:
         before = self.answer(calibrator)
         change = np.zeros(before.shape)
         for _ in range(DRAWS):
-            moved = CheckRows.of(calibrator, P + size * rng.uniform(-1, 1, P.shape), self.side)
+            moved = CheckRows.of(calibrator, P + size * rng.uniform(-1, 1, P.shape), self.sides)
             change = np.maximum(change, np.abs(moved.answer(calibrator) - before))
         return change
 
     def take(self, rows: np.ndarray) -> CheckRows:
         return CheckRows(
-            self.given[rows], self.sample.take(rows), None if self.side is None else self.side[rows]
+            self.given[rows],
+            self.sample.take(rows),
+            {name: table[rows] for name, table in self.sides.items()},
         )
 
 
 def _given_check_rows(calibrator: Calibrator, check: Any, dtype: np.dtype) -> CheckRows:
     """The rows that the caller passed."""
-    side, kind = None, _side(calibrator)
-    if kind is not None:
-        if not (isinstance(check, tuple) and len(check) == 2):
-            raise InputError("check", f"must be a pair (P, {kind})", type(check).__name__)
-        check, side = check
+    kinds, sides = calibrator.fitted_with, {}
+    if kinds:
+        if not (isinstance(check, tuple) and len(check) == 1 + len(kinds)):
+            rule = f"must be a tuple (P, {', '.join(kinds)})"
+            raise InputError("check", rule, type(check).__name__)
+        sides = dict(zip(kinds, check[1:], strict=True))
+        check = check[0]
     P = calibrator._sample(check).values[:, -int(calibrator.n_features_in_) :].astype(dtype)
-    if kind == "features":
-        side = feature_table(side, len(P), calibrator.weights_.shape[2]).astype(dtype)
-    elif kind == "groups":
-        side = group_column(as_array(side, "check"), len(P))
-        text = calibrator.groups_.dtype.kind == "U"
-        dtype = np.dtype(str) if text else group_names(calibrator).dtype
-        if (side.dtype.kind == "U") != text or not np.can_cast(side.dtype, dtype, "same_kind"):
+    if "features" in sides:
+        table = feature_table(sides["features"], len(P), calibrator.feature_columns)
+        sides["features"] = table.astype(dtype)
+    if "groups" in sides:
+        sides["groups"] = _given_groups(calibrator, sides["groups"], len(P))
+    return CheckRows.of(calibrator, np.ascontiguousarray(P), sides)
+
+
+def _given_groups(calibrator: Calibrator, groups: Any, n: int) -> np.ndarray:
+    """Groups in the type of the graph: [n], or [n, columns]."""
+    columns, known = group_table(as_array(groups, "check"), n), group_names(calibrator)
+    if len(columns) != len(known):
+        raise InputError("check", f"its groups must have {len(known)} columns", len(columns))
+    text = known[0].dtype.kind == "U"
+    dtype = np.dtype(str) if text else known[0].dtype
+    for column in columns:
+        if (column.dtype.kind == "U") != text or not np.can_cast(column.dtype, dtype, "same_kind"):
             rule = f"its groups must be of the calibrator's type, {dtype.name}"
-            raise InputError("check", rule, str(side.dtype))
-        side = side.astype(dtype)
-    return CheckRows.of(calibrator, np.ascontiguousarray(P), side)
+            raise InputError("check", rule, str(column.dtype))
+    return _as_one([column.astype(dtype) for column in columns])
+
+
+def _as_one(columns: Sequence[np.ndarray]) -> np.ndarray:
+    return columns[0] if len(columns) == 1 else np.column_stack(columns)
 
 
 def _default_check_rows(calibrator: Calibrator, dtype: np.dtype) -> CheckRows:
@@ -278,17 +297,20 @@ def _default_check_rows(calibrator: Calibrator, dtype: np.dtype) -> CheckRows:
         P = P[:, -int(calibrator.n_features_in_) :]
         P = P[P.sum(axis=1) <= 1] if calibrator.n_features_in_ < size else P
     P = P.astype(dtype)
-    side = None
-    if _side(calibrator) == "features":
-        side = rng.normal(size=(len(P), calibrator.weights_.shape[2])) * 10.0 ** rng.integers(
+    sides = {}
+    if "features" in calibrator.fitted_with:
+        table = rng.normal(size=(len(P), calibrator.feature_columns)) * 10.0 ** rng.integers(
             -2, 4, (len(P), 1)
         )
-        side = side.astype(dtype)
-    elif _side(calibrator) == "groups":
-        names = group_names(calibrator)
-        unseen: Any = {"U": "\N{SNOWMAN}", "b": True}.get(names.dtype.kind) or names.max() + 1
-        side = np.resize(np.append(names, unseen), len(P))
-    return CheckRows.of(calibrator, P, side)
+        sides["features"] = table.astype(dtype)
+    if "groups" in calibrator.fitted_with:
+        columns: list[np.ndarray] = []
+        for names in group_names(calibrator):
+            unseen: Any = {"U": "\N{SNOWMAN}", "b": True}.get(names.dtype.kind) or names.max() + 1
+            column = np.resize(np.append(names, unseen), len(P))
+            columns.append(rng.permutation(column) if columns else column)
+        sides["groups"] = _as_one(columns)
+    return CheckRows.of(calibrator, P, sides)
 
 
 def _compare(model: Any, calibrator: Calibrator, check_rows: CheckRows) -> str:
@@ -303,11 +325,8 @@ def _compare(model: Any, calibrator: Calibrator, check_rows: CheckRows) -> str:
         model.SerializeToString(), providers=["CPUExecutionProvider"]
     )
     feeds = {"P": check_rows.given}
-    if check_rows.side is not None:
-        text = check_rows.side.dtype.kind == "U"
-        feeds[str(_side(calibrator))] = check_rows.side.astype(
-            object if text else check_rows.side.dtype
-        )
+    for name, table in check_rows.sides.items():
+        feeds[name] = table.astype(object) if table.dtype.kind == "U" else table
     probs, label = session.run(["probabilities", "label"], feeds)
     expected = check_rows.answer(calibrator)
     difference = np.abs(probs - expected)

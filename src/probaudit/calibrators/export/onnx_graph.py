@@ -43,7 +43,7 @@ class Graph:
         key = (
             array.dtype.str,
             array.shape,
-            value.encode() if isinstance(value, str) else array.tobytes(),
+            repr(array.tolist()).encode() if array.dtype == object else array.tobytes(),
         )
         if key not in self.constants:
             self.constants[key] = self._numpy_helper.from_array(array, f"c{len(self.constants)}")

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 from functools import cached_property, singledispatch
 from typing import Any
 
@@ -20,8 +21,10 @@ from ..identity import Identity
 from ..isotonic import IRM, IsotonicCalibration
 from ..linear import MatrixScaling, PlattScaling, VectorScaling
 from ..mean_replacement import MeanReplacement
+from ..multicalibration import MultiCalibration
 from ..one_vs_rest import CurvesOneVsRest
 from ..priors import PriorCorrection
+from ..region_boosting import FAR
 from ..structured import StructuredMatrixScaling, StructuredScaling, StructuredVectorScaling
 from ..temperature import BiasCorrectedTemperature, EnsembleTemperature, TemperatureScaling
 from ..venn_abers import VennAbers, points
@@ -36,7 +39,7 @@ class GraphRows:
     n_classes: int
     from_logits: bool
     floor: float = float(np.finfo(np.float64).tiny)
-    side: Tensor | None = None  # features or groups
+    sides: Mapping[str, Tensor] = field(default_factory=dict)  # features and groups
 
     @property
     def graph(self) -> Graph:
@@ -262,12 +265,11 @@ def _(calibrator: Chain, rows: GraphRows) -> Tensor:
 
 @onnx_probabilities.register
 def _(calibrator: PerGroup, rows: GraphRows) -> Tensor:
-    groups, rows = rows.side, replace(rows, side=None)
+    groups, rows = rows.sides.get("groups"), replace(rows, sides={})
     probs = onnx_probabilities(calibrator.whole_, rows)
     if groups is not None:
-        for name, member in zip(
-            group_names(calibrator).tolist(), calibrator.member_of_.tolist(), strict=True
-        ):
+        (names,) = group_names(calibrator)
+        for name, member in zip(names.tolist(), calibrator.member_of_.tolist(), strict=True):
             if member >= 0:
                 probs = groups.equals(name).where(
                     onnx_probabilities(calibrator.members_[member], rows), probs
@@ -279,7 +281,7 @@ def _(calibrator: PerGroup, rows: GraphRows) -> Tensor:
 def _(calibrator: GroupCalibration, rows: GraphRows) -> Tensor:
     """Apply every calibrator to all rows, weighted by the number of partitions that put the row
     into its group."""
-    features, rows = rows.side, replace(rows, side=None)
+    features, rows = rows.sides.get("features"), replace(rows, sides={})
     partitions, groups, _ = calibrator.weights_.shape
     node, points = rows.graph.node, rows.log_probs if features is None else features
     scores = node("MatMul", points, calibrator.weights_.reshape(partitions * groups, -1).T.copy())
@@ -302,6 +304,60 @@ def _(calibrator: GroupCalibration, rows: GraphRows) -> Tensor:
         total = total + chosen.equals(answer).numbers().total() * probs
     total = total / float(partitions)
     return rows.keep_argmax(total) if calibrator.accuracy_preserving else total
+
+
+@onnx_probabilities.register
+def _(calibrator: MultiCalibration, rows: GraphRows) -> Tensor:
+    sides, rows = rows.sides, replace(rows, sides={})
+    probs = onnx_probabilities(calibrator.whole_, rows)
+    if calibrator.rounds_ == 0:
+        return probs
+    node, size = rows.graph.node, rows.n_classes
+    logs = probs.largest(float(np.finfo(np.float64).tiny)).log()
+    shift = logs.columns([0]) * 0.0
+    if "groups" in sides:
+        shift = shift + group_steps(calibrator, sides["groups"])
+    if len(calibrator.leaves_):
+        level = logs.columns([1]) - logs.columns([0]) if size == 2 else logs.top()
+        points = node("Concat", sides["features"], level, axis=1) if "features" in sides else level
+        shift = shift + tree_steps(calibrator, points)
+    biases, slope = shift.columns(range(size)), shift.columns([size])
+    return (logs + biases + slope * logs.largest(logs.top() - FAR)).softmax()
+
+
+def group_steps(calibrator: MultiCalibration, groups: Tensor) -> Tensor:
+    """The sum of the steps of all partitions, [n, K + 1]."""
+    node, steps = groups.graph.node, []
+    known = [
+        groups.columns([column]).equals(object_array(names)).numbers()
+        for column, names in enumerate(group_names(calibrator))
+    ]
+    for columns, table in zip(calibrator._partitions(), calibrator.tables_, strict=True):
+        cell, seen = known[columns[0]].argmax(), known[columns[0]].total() > 0.0
+        for column in columns[1:]:
+            cell = cell * len(calibrator.groups_[column]) + known[column].argmax()
+            seen = seen & (known[column].total() > 0.0)
+        step = node("Gather", table, seen.where(cell, len(table) - 1), axis=0)
+        steps.append(node("Squeeze", step, np.array([1])))
+    return node("Sum", *steps)
+
+
+def tree_steps(calibrator: MultiCalibration, points: Tensor) -> Tensor:
+    """The sum of the steps of all trees, [n, K + 1]."""
+    node, (trees, leaves, width) = points.graph.node, calibrator.leaves_.shape
+    columns, thresholds = calibrator.split_columns_, calibrator.thresholds_
+    above = (points.columns(columns.ravel()) > thresholds.ravel()).where(1, 0)
+    above = node("Reshape", above, np.array([-1, *columns.shape]))
+    powers = 1 << np.arange(columns.shape[1])[::-1]
+    leaf = node("ReduceSum", above * powers.copy(), np.array([2]), keepdims=0)
+    leaf = leaf + leaves * np.arange(trees)
+    steps = node("Gather", calibrator.leaves_.reshape(trees * leaves, width), leaf, axis=0)
+    return node("ReduceSum", steps, np.array([1]), keepdims=0)
+
+
+def object_array(names: np.ndarray) -> np.ndarray:
+    """Text as the objects that ONNX stores."""
+    return names.astype(object) if names.dtype.kind == "U" else names
 
 
 def one_vs_rest(calibrator: CurvesOneVsRest, rows: GraphRows, read: Any) -> Tensor:
@@ -366,9 +422,22 @@ def _search(inputs: Tensor, curves: list[np.ndarray]) -> tuple[np.ndarray, np.nd
     return knots, heights, place
 
 
-def group_names(calibrator: Any) -> np.ndarray:
-    """Groups in a type of ONNX: text, int64, float64 or boolean."""
-    groups: np.ndarray = calibrator.groups_
+def group_names(calibrator: Any) -> list[np.ndarray]:
+    """The groups of each column, in a type of ONNX: text, int64, float64 or boolean."""
+    given, edges = calibrator.groups_, calibrator.edges_
+    if any(len(cuts) for cuts in (edges if isinstance(edges, list) else [edges])):
+        rule = "must have groups that are values: ONNX cannot compare ranges of numbers here"
+        way_out = ("fit it to the names of ranges, as text",)
+        raise InputError("calibrator", rule, "ranges", way_out=way_out)
+    names = [_names(column) for column in (given if isinstance(given, list) else [given])]
+    kinds = {column.dtype.kind for column in names}
+    if len(kinds) > 1:
+        rule = "must have columns of groups of one type, as they are one input"
+        raise InputError("calibrator", rule, ", ".join(str(column.dtype) for column in names))
+    return names
+
+
+def _names(groups: np.ndarray) -> np.ndarray:
     formats: dict[str, Any] = {
         "U": groups.dtype,
         "i": np.int64,

@@ -221,7 +221,7 @@ def _check_forms(calibrator: Calibrator) -> None:
 def _fits(value: Any, form: Any, sizes: dict[str, int], labels: bool = False) -> bool:
     if isinstance(form, list):
         return isinstance(value, list) and all(
-            _fits(item, form[0], sizes) or _is_empty(item) for item in value
+            _fits(item, form[0], sizes, labels=labels) or _is_empty(item) for item in value
         )
     if form is float:
         return type(value) is float and math.isfinite(value)

@@ -53,8 +53,9 @@ def fit_affine_map(
     """The minimum of the mean log loss of softmax(W x + b) plus a penalty, which is convex.
 
     prepare : gives the rows whose log-probabilities are x. seen : the S classes among which the
-        softmax is taken. start : the map that the search starts from, [free, S + 1]. With fewer
-        rows than classes, the scores of the last classes are 0.
+        softmax is taken. start : the map that the search starts from, [free, S + 1], unless
+        the map 0 has a lower loss. With fewer rows than classes, the scores of the last classes
+        are 0.
 
     L-BFGS; up to 20 classes, Newton steps with all second derivatives follow after `first_steps`.
     (With extreme logits L-BFGS alone may need thousands.)
@@ -73,6 +74,8 @@ def fit_affine_map(
         return float(loss + (weighted * gap).sum()), (slope + 2 * weighted @ to_plain.T).ravel()
 
     first = np.linalg.solve(to_plain.T, start.T).T
+    if objective(first.ravel())[0] > objective(np.zeros(first.size))[0]:
+        first = np.zeros_like(first)  # searches from far logits may stall
     steps = first_steps if size <= MOST_NEWTON else STEPS
     options = {"maxiter": steps, "maxfun": 2 * steps, "maxcor": 20, "ftol": 1e-13, "gtol": 1e-8}
     products = min(rows.n, rows_per_block(rows.classes)) * (size + 1) * size

@@ -1,0 +1,120 @@
+"""Calibration errors of several models under several lenses (Kirchenbauer et al. 2022, Sections 5.1
+and 5.2): a table, and grouped bars."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from ..estimate import Estimate
+from ..text import capitalised, number
+from .diagram import Diagram
+from .picture import Axis, Bars, Mark, Panel, Picture, Points
+
+GROUP = 0.8  # the width of the bars of a category
+
+
+def grouped(categories: int, series: int) -> Iterator[tuple[np.ndarray, float]]:
+    """The places of the bars of each series beside those of the others, and their thickness.
+
+    >>> [(place.tolist(), width) for place, width in grouped(2, 2)]
+    [([-0.2, 0.8], 0.4), ([0.2, 1.2], 0.4)]
+    """
+    width = GROUP / series
+    for s in range(series):
+        yield np.arange(categories) + (s - (series - 1) / 2) * width, width
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class LensTable(Diagram):
+    """Calibration errors by lens and model, each with a 95% interval for the error of the
+    population. `table["top 2"]["model"]` is an estimate.
+
+    estimates : by lens and model. definition : the partition and the distance.
+    """
+
+    estimates: Mapping[str, Mapping[str, Estimate]]
+    definition: str
+
+    @property
+    def lenses(self) -> tuple[str, ...]:
+        return tuple(self.estimates)
+
+    @property
+    def models(self) -> tuple[str, ...]:
+        return tuple(next(iter(self.estimates.values())))
+
+    def __getitem__(self, lens: str) -> Mapping[str, Estimate]:
+        if lens not in self.estimates:
+            raise KeyError(f"{lens!r}; the lenses are {', '.join(self.lenses)}")
+        return self.estimates[lens]
+
+    def __repr__(self) -> str:
+        rows = [("", *self.models)]
+        rows += [(lens, *(_cell(x) for x in found.values())) for lens, found in self._items()]
+        widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+        lines = [
+            "  ".join([row[0].ljust(widths[0]), *map(str.rjust, row[1:], widths[1:])]).rstrip()
+            for row in rows
+        ]
+        return "\n".join([*lines, f"calibration errors, {self.definition}; 95% intervals"])
+
+    def _items(self) -> list[tuple[str, Mapping[str, Estimate]]]:
+        return list(self.estimates.items())
+
+    def _values(self, model: str, name: str) -> np.ndarray:
+        return np.array([getattr(found[model], name) for found in self.estimates.values()])
+
+    def columns(self) -> dict[str, np.ndarray]:
+        names = ("value", "low", "high", "debiased", "n")
+        columns = {
+            "lens": np.tile(np.array(self.lenses, object), len(self.models)),
+            "model": np.repeat(np.array(self.models, object), len(self.lenses)),
+        }
+        return columns | {
+            name: np.concatenate([self._values(model, name) for model in self.models])
+            for name in names
+        }
+
+    def picture(self) -> Picture:
+        marks: list[Mark] = []
+        places = grouped(len(self.lenses), len(self.models))
+        for s, (model, (at, width)) in enumerate(zip(self.models, places, strict=True)):
+            bars = [found[model].error_bar for found in self.estimates.values()]
+            value, low, high = np.array(bars).T
+            detail = {
+                "lens": self.lenses,
+                "model": [model] * len(value),
+                "error": value,
+                "from": self._values(model, "low"),
+                "to": self._values(model, "high"),
+            }
+            style: dict[str, Any] = {"role": f"series {s}", "name": model, "detail": detail}
+            marks.append(Bars.upright(at, 0 * value, value, thickness=0.9 * width, **style))
+            marks.append(Points(at, value, low, high, role="reference"))
+        panel = Panel(
+            tuple(marks),
+            Axis("", categories=self.lenses),
+            Axis("calibration error", 0.0),
+            share=0.7,
+        )
+        caption = "Lines: 95% intervals of the error of the population. "
+        caption += f"{capitalised(self.definition)}."
+        title = "Calibration error by lens"
+        return Picture((panel,), title, self._description(), caption)
+
+    def _description(self) -> str:
+        words = [
+            f"{lens}: " + ", ".join(f"{model} {number(x, 3)}" for model, x in found.items())
+            for lens, found in self._items()
+        ]
+        return f"Calibration errors by lens and model, {self.definition}. {'; '.join(words)}."
+
+
+def _cell(x: Estimate) -> str:
+    if np.isnan(x.low):
+        return number(x)
+    return f"{number(x)} ({number(x.low)} to {number(x.high)})"

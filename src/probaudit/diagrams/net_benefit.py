@@ -1,0 +1,111 @@
+"""Decision curves: the net benefit of acting on a probability, at each threshold (Vickers & Elkin
+2006)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any, Unpack
+
+import numpy as np
+
+from ..choices.lenses import event_lens
+from ..data.inputs import RowOptions, documents_row_options, rows_of
+from ..errors import InputError
+from ..scoring.decision_curve import DecisionCurve, decision_curve_of
+from ..scoring.events import EventTable
+from ..text import percent
+from .diagram import Diagram
+from .picture import Axis, Band, Line, Mark, Panel, Picture
+from .reliability import event_name
+
+SHOWN_LOSS = 0.25  # below 0, as a share of the event rate
+WORTH = 0.01  # share of the event rate from which a net benefit is drawn as one
+
+
+@dataclass(frozen=True, eq=False)
+class DecisionCurves(Diagram):
+    """Decision curves of one or several models of the same rows, by name. `event` is in words."""
+
+    curves: Mapping[str, DecisionCurve]
+    event: str
+
+    @property
+    def first(self) -> DecisionCurve:
+        return next(iter(self.curves.values()))
+
+    def columns(self) -> dict[str, np.ndarray]:
+        each = [curve.columns() for curve in self.curves.values()]
+        names = np.repeat(list(self.curves), [len(columns["threshold"]) for columns in each])
+        stacked = {name: np.concatenate([columns[name] for columns in each]) for name in each[0]}
+        return {"model": names, **stacked}
+
+    def picture(self) -> Picture:
+        t, rate = self.first.thresholds, self.first.rate
+        marks: list[Mark] = [
+            Line(t, self.first.treat_all, dashed=True, role="reference", name="act on all rows"),
+            Line(t, np.zeros(len(t)), role="reference", name="act on none"),
+        ]
+        for k, (name, curve) in enumerate(self.curves.items()):
+            role = "model" if len(self.curves) == 1 else f"series {k}"
+            if len(self.curves) == 1:
+                marks.append(Band(t, curve.low, curve.high, role=role, name="95% interval"))
+            detail = {"threshold": t, "net benefit": curve.net_benefit}
+            marks.append(Line(t, curve.net_benefit, role=role, name=name, detail=detail))
+        useful = np.any(
+            [curve.net_benefit > WORTH * rate for curve in (*self.curves.values(),)], axis=0
+        )
+        last = float(t[useful].max(initial=float(t[0])))
+        right = min(1.0, 1.15 * max(last, rate))
+        across = Axis(f"threshold: act if the probability of {self.event} is higher", 0.0, right)
+        up = Axis("net benefit", -SHOWN_LOSS * rate, 1.1 * rate)
+        caption = (
+            "Events acted on per row, less false alarms weighted by the odds of the threshold. "
+            "Useful where it is above both grey lines."
+        )
+        title = "Net benefit of acting on the probability"
+        return Picture((Panel(tuple(marks), across, up),), title, self._description(), caption)
+
+    def _description(self) -> str:
+        parts = []
+        for name, curve in self.curves.items():
+            at = curve.thresholds[curve.useful]
+            where = f"from {percent(at.min())} to {percent(at.max())}" if len(at) else "nowhere"
+            parts.append(f"{name}: better than acting on all or none {where}")
+        return f"Net benefit against the decision threshold. {'; '.join(parts)}."
+
+
+@documents_row_options
+def decision_curve_diagram(
+    y_true: Any,
+    y_proba: Any = None,
+    *,
+    others: Mapping[str, Any] | None = None,
+    thresholds: Any = None,
+    **options: Unpack[RowOptions],
+) -> DecisionCurves:
+    """The net benefit of acting on the probability of an event, at each threshold; see
+    `decision_curve`.
+
+    others : outputs of other models for the same rows, by name.
+
+    >>> found = decision_curve_diagram([0, 0, 1, 1], [0.1, 0.4, 0.35, 0.8], thresholds=[0.2, 0.5])
+    >>> found.columns()["net_benefit"].round(4)
+    array([0.4375, 0.25  ])
+    """
+    rows = rows_of(y_true, y_proba, **options)
+    event = event_name(rows, event_lens(rows))
+    models = with_others("model", rows, others)
+    curves = {
+        name: decision_curve_of(EventTable.of(one), thresholds) for name, one in models.items()
+    }
+    return DecisionCurves(curves, event)
+
+
+def with_others(name: str, rows: Any, others: Mapping[str, Any] | None) -> dict[str, Any]:
+    """The rows under a name, and those of other models with the same labels."""
+    if name in (others or {}):
+        raise InputError("others", "must not use the name of another curve", repr(name))
+    return {name: rows} | {
+        other: replace(rows, probs=outputs) for other, outputs in (others or {}).items()
+    }

@@ -1,0 +1,92 @@
+"""Risk-coverage curves: the error rate of a classifier that answers only where it is confident
+(Geifman & El-Yaniv 2017)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Unpack
+
+import numpy as np
+
+from ..choices.lenses import TopLabel
+from ..data.inputs import RowOptions, documents_row_options, rows_of
+from ..scoring.events import EventTable
+from ..scoring.risk_coverage import RiskCoverage, risk_coverage_of
+from ..text import number, percent
+from .diagram import Diagram
+from .net_benefit import with_others
+from .picture import Axis, Band, Line, Mark, Panel, Picture
+
+
+@dataclass(frozen=True, eq=False)
+class SelectivePrediction(Diagram):
+    """Risk-coverage curves of one or several models of the same rows, by name."""
+
+    found: Mapping[str, RiskCoverage]
+
+    def columns(self) -> dict[str, np.ndarray]:
+        each = [one.curve._asdict() for one in self.found.values()]
+        names = np.repeat(list(self.found), [len(columns["coverage"]) for columns in each])
+        stacked = {name: np.concatenate([columns[name] for columns in each]) for name in each[0]}
+        return {"model": names, **stacked}
+
+    def picture(self) -> Picture:
+        one = len(self.found) == 1
+        marks: list[Mark] = []
+        for k, (name, found) in enumerate(self.found.items()):
+            curve, role = found.curve, "model" if one else f"series {k}"
+            if one:
+                rate = float(found.error_rate)
+                best = np.maximum(0.0, 1 - (1 - rate) / curve.coverage)
+                marks += [
+                    Line(curve.coverage, best, dashed=True, role="reference", name="perfect order"),
+                    Band(curve.coverage, curve.low, curve.high, role=role, name="95% interval"),
+                ]
+            detail = {"coverage": curve.coverage, "error rate": curve.risk}
+            marks.append(Line(curve.coverage, curve.risk, role=role, name=name, detail=detail))
+        top = max(float(np.max(found.curve.high)) for found in self.found.values())
+        across = Axis("coverage: share of rows answered, most confident first", 0.0, 1.0)
+        up = Axis("error rate of the answered rows", 0.0, min(1.0, 1.05 * top) or 1.0)
+        caption = "; ".join(
+            f"{'' if one else f'{name}: '}AURC {number(found.aurc)}, excess "
+            f"{number(found.excess_aurc)}"
+            for name, found in self.found.items()
+        )
+        title = "Error rate if only confident rows are answered"
+        panel = Panel(tuple(marks), across, up)
+        return Picture((panel,), title, self._description(), f"{caption}.")
+
+    def _description(self) -> str:
+        parts = []
+        for name, found in self.found.items():
+            half = 1 - found.accuracy_at(0.5)
+            parts.append(
+                f"{name}: error rate {percent(found.error_rate)} of all rows, "
+                f"{percent(half)} of the more confident half"
+            )
+        return f"Error rate against coverage. {'; '.join(parts)}."
+
+
+@documents_row_options
+def risk_coverage_diagram(
+    y_true: Any,
+    y_proba: Any = None,
+    *,
+    others: Mapping[str, Any] | None = None,
+    **options: Unpack[RowOptions],
+) -> SelectivePrediction:
+    """The error rate of the most confident rows, for each share of rows answered; see
+    `risk_coverage`.
+
+    others : outputs of other models for the same rows, by name.
+
+    >>> diagram = risk_coverage_diagram([1, 0, 1, 1], [0.9, 0.4, 0.3, 0.8])
+    >>> float(diagram.columns()["risk"][-1])
+    0.25
+    """
+    rows = rows_of(y_true, y_proba, **options)
+    models = with_others("model", rows, others)
+    return SelectivePrediction(
+        {name: risk_coverage_of(EventTable.of(one, TopLabel())) for name, one in models.items()}
+    )
