@@ -94,7 +94,7 @@ def test_another_event_and_classes_in_another_order(risks, found):
     assert other["b"]["ece"] == rest
     first = pb.Predictions(y, p, classes=["no", "yes"])
     turned = pb.Predictions(y, np.column_stack([high, 1 - high]), classes=["yes", "no"])
-    assert turned.event == "no"
+    assert (turned.event, turned.event_class) == (None, "no")
     mixed = pb.compare({"a": first, "b": turned}, **options)
     assert mixed["b"]["ece"] == pytest.approx(float(found["b"]["ece"]))
     declared = pb.Predictions(y, high, classes=["no", "yes"], event="no")

@@ -9,7 +9,7 @@ import numpy as np
 from sklearn.base import clone
 from sklearn.utils.validation import check_is_fitted
 
-from ..data.arrays import as_array, is_missing
+from ..data.arrays import as_array, is_missing, value_names
 from ..data.populations import Ranges
 from ..data.predictions import label_codes
 from ..errors import InputError
@@ -296,7 +296,8 @@ def group_column(groups: Any, n: int, argument: str = "groups") -> np.ndarray:
         if len(kinds) > 1:
             names = " and ".join(sorted(kind.__name__ for kind in kinds))
             raise InputError(argument, "must be of one type", names)
-        column = np.array(column.tolist())
+        # records are compared as text, as samples of a stream store them
+        column = value_names(column) if kinds & {dict, list} else np.array(column.tolist())
     return column
 
 

@@ -257,10 +257,11 @@ def _event_errors(rows: Predictions, ground: Ground) -> dict[str, Estimate]:
 
 def _top_label_errors(rows: Predictions) -> dict[str, Estimate]:
     """The calibration errors of the most probable class."""
+    error = partial(calibration_error, rows, lens=TopLabel(), interval=True)
     return {
-        "ece": calibration_error(rows, partition=WIDTH, interval=True),
-        "ace": calibration_error(rows, partition=EqualMass(paired.BINS), interval=True),
-        "kernel_calibration_error": kernel_calibration_error(rows),
+        "ece": error(partition=WIDTH),
+        "ace": error(partition=EqualMass(paired.BINS)),
+        "kernel_calibration_error": kernel_calibration_error(rows, lens=TopLabel()),
     }
 
 

@@ -183,7 +183,7 @@ def _aligned(name: str, rows: Predictions, first_name: str, first: Predictions) 
                 f"not in both: {', '.join(odd[:5])}",
             )
         # an event of two classes may be the default, which the order of classes determines
-        event = first.event_class if len(first.class_order) == 2 else rows.event
+        event = first.event if rows.event is None else rows.event
         rows = replace(
             rows,
             probs=_reordered(rows, first.class_order),

@@ -223,9 +223,9 @@ def crossings(cross: Crossing, columns: Collection[str]) -> tuple[tuple[str, ...
     """
     if cross is False or (not isinstance(cross, bool) and not len(cross)):
         return ()
-    if len(columns) < 2:
+    if not columns:
         way_out = ("pass the columns whose groups to cross",)
-        raise InputError("cross", "requires two or more columns", len(columns), way_out=way_out)
+        raise InputError("cross", "requires two or more columns", "none", way_out=way_out)
     each: list[Any] = (
         [tuple(columns)] if cross is True else [cross] if isinstance(cross, str) else list(cross)
     )
