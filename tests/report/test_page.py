@@ -199,12 +199,12 @@ def test_figures_in_columns_are_drawn():
 def test_a_bar_above_the_base_rate_is_clipped():
     short = LossBar("short", [Segment(0.5, "a", "rest"), Segment(0.25, "b", "calibration")])
     assert not short.clipped
-    assert [(left, width) for _, left, width in short.drawn()] == [(0, 47), (47, 23.5)]
+    assert [(left, width) for _, left, width in short.drawn()] == [(0, 48.5), (48.5, 24.25)]
     long = LossBar(
         "long", [*short.segments, Segment(0.5, "c", "grouping"), Segment(1, "d", "rest")]
     )
     assert long.clipped
-    assert [(left, width) for _, left, width in long.drawn()][2:] == [(70.5, 29.5), (100, 0)]
+    assert [(left, width) for _, left, width in long.drawn()][2:] == [(72.75, 27.25), (100, 0)]
 
 
 @pytest.mark.parametrize("role", ["observed", "over", "model", "grouping", "rest", "reject"])

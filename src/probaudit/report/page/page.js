@@ -247,7 +247,7 @@
     every(".bar").forEach((bar) => {
       const labels = every("li", bar);
       every("text", bar).forEach((text, i) => {
-        const fits = text.getComputedTextLength() + 16 <= text.parentNode.getBoundingClientRect().width;
+        const fits = text.getComputedTextLength() + 11 <= text.parentNode.getBoundingClientRect().width;
         text.classList.toggle("fits", fits);
         labels[i].classList.toggle("fits", fits);
       });

@@ -25,7 +25,7 @@ from ...version import __version__
 
 MOST_TABLE_ROWS = 200
 PALETTE = {*SERIES, *COLOURS.values()}
-BASE_RATE = 94  # percent of the width of a loss bar at which a share of 1 ends
+BASE_RATE = 97  # percent of the width of a loss bar at which a share of 1 ends
 
 
 @dataclass(frozen=True)
@@ -313,14 +313,15 @@ def _text(name: str) -> str:
 
 @functools.cache
 def _library() -> str:
-    """Vega, Vega-Lite and Vega-Embed, as bundled by vl-convert."""
-    import vl_convert
+    """Vega, Vega-Lite and Vega-Embed, as bundled by the build (see hatch_build.py). A checkout that
+    was never installed has no bundle; vl-convert then makes it."""
+    try:
+        script = _text("vega.js")
+    except FileNotFoundError:
+        import vl_convert
 
-    return (
-        vl_convert.javascript_bundle("window.vegaEmbed = vegaEmbed;")
-        .replace("</script", "<\\/script")
-        .strip()
-    )
+        script = vl_convert.javascript_bundle("window.vegaEmbed = vegaEmbed;")
+    return script.replace("</script", "<\\/script").strip()
 
 
 def _hash(text: str) -> str:
