@@ -6,12 +6,16 @@ import base64
 import hashlib
 import json
 import re
+import subprocess
+import sys
 from dataclasses import dataclass
 from html.parser import HTMLParser
+from pathlib import Path
 
 import numpy as np
 import pytest
 
+import probaudit.report.page
 from probaudit.audits.finding import Finding
 from probaudit.diagrams.diagram import Diagram
 from probaudit.diagrams.palette import colour
@@ -36,6 +40,7 @@ from probaudit.report.page import (
 )
 from probaudit.report.page.page import PALETTE, _luminance
 
+BUNDLE = Path(probaudit.report.page.__file__).with_name("vega.js")
 PAYLOADS = [
     "<script>alert(1)</script>",
     "</script><script>alert(1)</script>",
@@ -238,6 +243,18 @@ def test_the_page_has_the_licences_of_its_scripts():
     text = as_html(page("plain words"))
     assert "University of Washington Interactive Data Lab" in text
     assert "Mike Bostock" in text
+
+
+@pytest.mark.skipif(not BUNDLE.exists(), reason="the package was not built; run `pip install -e .`")
+def test_an_installed_package_writes_pages_without_altair_and_vl_convert():
+    code = """
+import sys
+sys.modules["altair"] = sys.modules["vl_convert"] = None
+from probaudit.report.page import as_html
+from tests.report.test_page import page
+assert "vegaEmbed" in as_html(page("plain words"))
+"""
+    subprocess.run([sys.executable, "-c", code], check=True, cwd=Path(__file__).parents[2])
 
 
 def test_a_page_is_small():

@@ -129,7 +129,9 @@
       const drawn = await picture(button.closest("figure"));
       const canvas = await drawn.view.toCanvas(2);
       drawn.finalize();
-      return new Promise((done) => canvas.toBlob(done, "image/png"));
+      // toBlob waits until the browser is idle, which can take seconds
+      const bytes = atob(canvas.toDataURL("image/png").split(",")[1]);
+      return new Blob([Uint8Array.from(bytes, (byte) => byte.charCodeAt(0))], { type: "image/png" });
     },
   };
   const types = { csv: "text/csv;charset=utf-8", svg: "image/svg+xml", png: "image/png" };
@@ -219,7 +221,7 @@
     const here = target || (atEnd ? sections.at(-1) : above.at(-1) || sections[0]);
     links.forEach((link, section) => link.toggleAttribute("aria-current", section === here));
     links.get(here)?.setAttribute("aria-current", "true");
-    document.getElementById("here").textContent = narrow.matches && here ? links.get(here).textContent : "";
+    document.getElementById("here").textContent = narrow.matches && here ? `: ${links.get(here).textContent}` : "";
   };
   const unfold = (section) => every(":scope > .fold", section).forEach((fold) => (fold.open = true));
   const go = (section) => {
