@@ -293,6 +293,14 @@ def test_print_opens_folded_sections_without_a_script(browser, path):
     context.close()
 
 
+def test_code_breaks_between_words_only(browser, path):
+    phone = Opened(browser, path, viewport={"width": 320, "height": 800})
+    heights = "words => words.map(word => word.offsetHeight)"
+    words = phone.page.locator(".command code span")
+    assert words.count() == 6
+    assert max(words.evaluate_all(heights)) < 30
+
+
 def test_focus_is_visible(opened):
     for selector in ("#theme", "nav a", ".tip", "select", ".export summary", ".scroll"):
         opened.page.locator(selector).first.focus()

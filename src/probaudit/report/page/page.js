@@ -62,6 +62,7 @@
     if (figure.drawn) figure.drawn.finalize();
     figure.room = chart.clientWidth || 620; // a folded section has no width
     figure.drawn = await window.vegaEmbed(chart, fitted(variant.spec, figure.room, isLarge(figure)), options);
+    chart.querySelector("svg").ariaHidden = "true"; // the chart has one description
     figure.dataset.shown = choice;
   };
 
@@ -97,12 +98,12 @@
   // The chart with its title and caption, in the colours of the screen.
   const picture = async (figure) => {
     const { spec, title, caption } = figures[figure.id][chosen(figure)];
-    const width = spec.concat ? 960 : 620;
+    const width = spec.columns > 1 ? 960 : 620;
     const whole = fitted(spec, width, isLarge(figure));
     const own = whole.title ? [whole.title.text].flat() : [];
     whole.title = {
       text: lines(title, width / 8),
-      subtitle: [...lines(caption, width / 6.5), ...own].filter(Boolean),
+      subtitle: [...lines(caption, width / 7), ...own].filter(Boolean),
       anchor: "start",
       frame: "group",
     };
@@ -259,6 +260,12 @@
       table.querySelector(".cue").hidden = scroll.scrollWidth <= scroll.clientWidth + 1;
     });
   };
+
+  // Lines of code break between words only, not at hyphens.
+  every("code").forEach((code) => {
+    const parts = code.textContent.split(/(\s+)/);
+    code.replaceChildren(...parts.map((part) => (part.trim() ? created("span", part) : part)));
+  });
 
   const resized = new ResizeObserver((entries) => {
     arrange();
