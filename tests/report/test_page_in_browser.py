@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from probaudit.audits.finding import Finding
+from probaudit.diagrams.palette import COLOURS as COLOUR_OF
 from probaudit.report.page import (
     Columns,
     CommandLine,
@@ -27,7 +28,7 @@ from probaudit.report.page import (
     Words,
     as_html,
 )
-from probaudit.report.page.page import _luminance
+from probaudit.report.page.page import PALETTE, _luminance
 from tests.report.browsing import BROWSER, NO_BROWSER, Opened
 from tests.report.test_page import Curve
 
@@ -324,23 +325,31 @@ def test_no_serious_problem_of_accessibility(browser, path, scheme, width):
     ] == []
 
 
+COLOURS = """names => names.map(name => {
+    const probe = document.body.appendChild(document.createElement("i"));
+    probe.style.color = name;
+    const found = getComputedStyle(probe).color.match(/[0-9.]+/g).map(Number);
+    probe.remove();
+    return found;
+})"""
+
+
+def contrasts(opened: Opened, pairs: list[tuple[str, str]]) -> list[float]:
+    """The contrast of each pair of CSS colours, as in WCAG 2."""
+    found = []
+    for pair in pairs:
+        colours = opened.page.evaluate(COLOURS, list(pair))
+        texts = ["#" + "".join(f"{int(part):02x}" for part in parts[:3]) for parts in colours]
+        low, high = sorted(_luminance(text) + 0.05 for text in texts)
+        found.append(high / low)
+    return found
+
+
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_marks_stand_out_from_the_paper(browser, path, scheme):
     opened = Opened(browser, path, color_scheme=scheme)
-    names = set(re.findall(r"--mark-\w+", path.read_text("utf-8")))
-    read = """names => names.map(name => {
-        const probe = document.body.appendChild(document.createElement("i"));
-        probe.style.color = `var(${name})`;
-        const found = getComputedStyle(probe).color.match(/[0-9.]+/g).map(Number);
-        probe.remove();
-        return found;
-    })"""
-    paper, *marks = opened.page.evaluate(read, ["--paper", *sorted(names)])
-    light = [luminance(mark) for mark in (paper, *marks)]
-    for mark in light[1:]:
-        high, low = max(mark, light[0]), min(mark, light[0])
-        assert (high + 0.05) / (low + 0.05) >= 3
-
-
-def luminance(parts: list[float]) -> float:
-    return _luminance("#" + "".join(f"{int(part):02x}" for part in parts[:3]))
+    names = sorted({f"var(--mark-{mark[1:].lower()})" for mark in PALETTE})
+    assert min(contrasts(opened, [(name, "var(--paper)") for name in names])) >= 3
+    labels = [(Segment(1, "", role).on_dark, Segment(1, "", role).fill) for role in COLOUR_OF]
+    pairs = [(fill, "var(--on-dark)" if white else "#000000") for white, fill in labels]
+    assert min(contrasts(opened, pairs)) >= 4.5

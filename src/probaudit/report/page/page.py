@@ -170,7 +170,8 @@ class Segment:
 
     @property
     def on_dark(self) -> bool:
-        """Whether the label inside needs white letters: black ones have a contrast below 4.5."""
+        """Whether black letters inside have a contrast below 4.5; they are then white, but black
+        in dark mode, which has brighter colours."""
         return (_luminance(colour(self.role)) + 0.05) / 0.05 < 4.5
 
 
