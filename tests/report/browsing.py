@@ -36,6 +36,12 @@ class Opened:
         self.page.goto(path.as_uri())
         self.page.wait_for_selector("figure[id]:not([data-shown])", state="detached")
 
+    def scale(self) -> float:
+        """How far the most shrunken chart is scaled down to fit."""
+        scales = "all => all.map(e => e.getBoundingClientRect().width / e.viewBox.baseVal.width)"
+        found: list[float] = self.page.locator(".chart svg").evaluate_all(scales)
+        return min(scale for scale in found if scale > 0)
+
     def screenshot(self, name: str) -> None:
         SCREENSHOTS.mkdir(parents=True, exist_ok=True)
         self.page.screenshot(path=SCREENSHOTS / f"{name}.png", full_page=True)

@@ -154,6 +154,7 @@ def test_a_phone_shows_everything_without_scrolling_sideways(browser, report):
     assert phone.page.evaluate("document.documentElement.scrollWidth") <= 390
     for chart in phone.page.locator(".chart").all():
         assert chart.evaluate("e => e.scrollWidth - e.clientWidth") <= 1
+    assert phone.scale() > 0.97  # labels keep their size
     assert phone.said == []
 
 

@@ -31,6 +31,15 @@
     table.replaceChildren(top, body);
   };
 
+  const lines = (text, letters) =>
+    text.split(" ").reduce((found, word) => {
+      const last = found.at(-1);
+      if (!last) return [word];
+      return `${last} ${word}`.length <= letters ? [...found.slice(0, -1), `${last} ${word}`] : [...found, word];
+    }, []);
+
+  const letter = 6.6; // px, average character of a label
+
   // A specification has one fixed width. Fit its panels to the available width, in fewer columns on
   // a narrow screen.
   const fitted = (spec, room, large) => {
@@ -43,6 +52,18 @@
       const ratio = width / panel.width;
       panel.height = Math.round(panel.height * Math.min(large ? 2 : 1.35, Math.max(0.75, ratio)));
       panel.width = Math.max(60, width);
+      Object.entries({ x: panel.width, y: panel.height }).forEach(([side, length]) => {
+        const axis = panel.encoding[side].axis;
+        if (axis.title) axis.title = lines(axis.title, Math.max(length, 120) / letter);
+      });
+      if (panel.title) panel.title.text = lines(panel.title.text, Math.max(panel.width, 120) / letter);
+      panel.layer.flatMap((layer) => [layer.encoding.color, layer.encoding.shape]).forEach((named) => {
+        if (!named?.legend) return;
+        const longest = Math.max(...named.scale.domain.map((name) => name.length)) * letter + 30;
+        const across = columns * (width + found.usermeta.beside) - found.usermeta.beside;
+        named.legend.columns = Math.max(1, Math.floor(across / longest));
+        named.legend.labelLimit = across - 30;
+      });
     });
     if (found.concat) found.columns = columns;
     return found;
@@ -87,13 +108,6 @@
     probe.remove();
     return found;
   };
-
-  const lines = (text, letters) =>
-    text.split(" ").reduce((found, word) => {
-      const last = found.at(-1);
-      if (!last) return [word];
-      return `${last} ${word}`.length <= letters ? [...found.slice(0, -1), `${last} ${word}`] : [...found, word];
-    }, []);
 
   // The chart with its title and caption, in the colours of the screen.
   const picture = async (figure) => {
