@@ -27,6 +27,9 @@ browser:
 	if [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null; then \
 		{ apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq chromium; } >/dev/null || echo "no browser: its tests are skipped"; \
 	else echo "no browser: its tests are skipped"; fi
+	@test -d $(VENV)/axe || ! command -v npm >/dev/null || { mkdir -p $(VENV)/axe && \
+	(cd $(VENV)/axe && npm pack --silent axe-core@4 && tar xzf axe-core-*.tgz) >/dev/null 2>&1; } || \
+	{ rm -rf $(VENV)/axe; echo "no axe-core: its tests are skipped"; }
 
 test: $(VENV)/ready lint browser
 	$(BIN)/pytest -n $(CORES) --dist worksteal

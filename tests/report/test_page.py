@@ -6,28 +6,40 @@ import base64
 import hashlib
 import json
 import re
+import subprocess
+import sys
 from dataclasses import dataclass
 from html.parser import HTMLParser
+from pathlib import Path
 
 import numpy as np
 import pytest
 
+import probaudit.report.page
 from probaudit.audits.finding import Finding
 from probaudit.diagrams.diagram import Diagram
 from probaudit.diagrams.picture import Axis, Line, Panel, Picture, Points
 from probaudit.report.page import (
+    Columns,
+    CommandLine,
     Control,
     Facts,
     Figure,
     FindingList,
     KeyFigure,
+    LossBar,
+    LossBars,
     Page,
     Section,
+    Segment,
     Table,
     Words,
     as_html,
+    as_summary,
 )
+from probaudit.report.page.page import PALETTE
 
+BUNDLE = Path(probaudit.report.page.__file__).with_name("vega.js")
 PAYLOADS = [
     "<script>alert(1)</script>",
     "</script><script>alert(1)</script>",
@@ -87,22 +99,35 @@ def page(text: str) -> Page:
         {(text,): Curve(text), ("other",): Curve("other")},
         [Control(text, (text, "other"))],
     )
-    table = Table(text, (text, text), ((text, text),), words=(0, 1))
+    table = Table(text, (text, text), ((text, text),), words=(0, 1), tips={text: text})
+    parts = [Segment(0.5, text, "rest"), Segment(0.7, text, "calibration")]
+    columns = Columns(
+        [Figure("inner", {(): Curve(text)}, large=True)],
+        [LossBars(text, [LossBar(text, parts)]), CommandLine(text, text)],
+    )
     blocks = (
         Words(text),
         FindingList([Finding("bad", text, advice=(text,))]),
         Facts([(text, text)]),
         table,
         figure,
+        columns,
     )
     return Page(
         text,
         text,
         text,
         "bad",
-        [Section("one", text, blocks, text)],
+        [
+            Section("one", text, blocks, text),
+            Section("two", text, [Words(text)], text, folded=True),
+            Section("three", text, [Words(text)], headed=False),
+        ],
         [KeyFigure(text, text, text)],
         text,
+        grade=text,
+        lead=text,
+        markdown=text,
     )
 
 
@@ -168,6 +193,60 @@ def test_figures_show_their_diagrams():
     layer = figures["1"]["spec"]["layer"][0]
     assert [point["y"] for point in layer["data"]["values"]] == [0, 0.0625, 0.25, 0.5625, 1]
     assert figures["1"]["columns"]["y"] == ["0", "0.3333", "0.6667", "1", "1.333"]
+
+
+def test_figures_in_columns_are_drawn():
+    (data,) = re.findall(r'id="figures">(.*?)</script>', as_html(page("plain words")), re.DOTALL)
+    assert set(json.loads(data)["figures"]) == {"curve", "inner"}
+
+
+def test_a_bar_above_the_base_rate_is_clipped():
+    short = LossBar("short", [Segment(0.5, "a", "rest"), Segment(0.25, "b", "calibration")])
+    assert not short.clipped
+    assert [(left, width) for _, left, width in short.drawn()] == [(0, 48.5), (48.5, 24.25)]
+    long = LossBar(
+        "long", [*short.segments, Segment(0.5, "c", "grouping"), Segment(1, "d", "rest")]
+    )
+    assert long.clipped
+    assert [(left, width) for _, left, width in long.drawn()][2:] == [(72.75, 27.25), (100, 0)]
+
+
+def test_every_colour_of_the_diagrams_adapts_to_the_theme():
+    text = as_html(page("plain words"))
+    assert all(f"--mark-{mark[1:].lower()}:" in text for mark in PALETTE)
+    (data,) = re.findall(r'id="figures">(.*?)</script>', text, re.DOTALL)
+    assert not re.search('"#[0-9A-Fa-f]{6}"', data)
+    assert "var(--mark-" in data
+
+
+def test_a_name_that_looks_like_a_colour_stays_a_name():
+    (variant,) = Figure("curve", {(): Curve("#0072B2")}).shown.values()
+    assert variant.spec["layer"][0]["encoding"]["color"] == {"datum": "#0072B2"}
+    assert variant.columns["#0072B2"][0] == "#0072B2"
+
+
+def test_the_summary_of_a_notebook_has_no_controls_and_no_figures():
+    text = as_summary(page("plain words"))
+    assert not re.search("<(button|figure|select|svg|script|style)", text)
+    assert text.count("plain words") > 20
+
+
+def test_the_page_has_the_licences_of_its_scripts():
+    text = as_html(page("plain words"))
+    assert "University of Washington Interactive Data Lab" in text
+    assert "Mike Bostock" in text
+
+
+@pytest.mark.skipif(not BUNDLE.exists(), reason="the package was not built; run `pip install -e .`")
+def test_an_installed_package_writes_pages_without_altair_and_vl_convert():
+    code = """
+import sys
+sys.modules["altair"] = sys.modules["vl_convert"] = None
+from probaudit.report.page import as_html
+from tests.report.test_page import page
+assert "vegaEmbed" in as_html(page("plain words"))
+"""
+    subprocess.run([sys.executable, "-c", code], check=True, cwd=Path(__file__).parents[2])
 
 
 def test_a_page_is_small():

@@ -2,29 +2,17 @@
 
 from __future__ import annotations
 
-import shutil
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 import probaudit as pb
+from tests.report.browsing import BROWSER, NO_BROWSER, SCREENSHOTS, Opened
 from tests.report.test_page import PAYLOADS
 
-sync_api = pytest.importorskip("playwright.sync_api", reason="the browser tests need playwright")
-BROWSER = next(
-    filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None
-)
-pytestmark = pytest.mark.skipif(BROWSER is None, reason="no Chromium on this machine")
+pytestmark = pytest.mark.skipif(BROWSER is None, reason=NO_BROWSER)
 
-QUIET = [
-    "--no-sandbox",
-    "--disable-gpu",
-    "--no-first-run",
-    "--disable-background-networking",
-    "--disable-component-update",
-]
-SCREENSHOTS = Path(__file__).parents[2] / "build" / "screenshots"
 SECTIONS = [
     "verdict",
     "budget",
@@ -37,14 +25,6 @@ SECTIONS = [
     "pitfalls",
     "provenance",
 ]
-
-
-@pytest.fixture(scope="module")
-def browser():
-    with sync_api.sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=BROWSER, args=QUIET)
-        yield browser
-        browser.close()
 
 
 @pytest.fixture(scope="module")
@@ -70,29 +50,6 @@ def report(tmp_path_factory) -> Path:
     path = tmp_path_factory.mktemp("report") / "report <b>.html"
     found.to_html(path, title=PAYLOADS[7])
     return path
-
-
-class Opened:
-    """A page with its console messages and requests."""
-
-    def __init__(self, browser, path: Path, **choices) -> None:
-        self.page = browser.new_context(
-            **({"viewport": {"width": 1200, "height": 900}} | choices)
-        ).new_page()
-        self.said: list[str] = []
-        self.asked: list[str] = []
-        self.page.on("console", lambda message: self.said.append(message.text))
-        self.page.on("pageerror", lambda error: self.said.append(str(error)))
-        self.page.on("request", lambda request: self.asked.append(request.url))
-        self.page.on("dialog", lambda dialog: (self.said.append("dialog"), dialog.dismiss()))
-        self.page.goto(path.as_uri())
-        self.page.wait_for_function(
-            "[...document.querySelectorAll('figure[id]')].every(f => 'shown' in f.dataset)"
-        )
-
-    def screenshot(self, name: str) -> None:
-        SCREENSHOTS.mkdir(parents=True, exist_ok=True)
-        self.page.screenshot(path=SCREENSHOTS / f"{name}.png", full_page=True)
 
 
 @pytest.fixture
@@ -148,9 +105,7 @@ def test_controls_change_the_chart_and_its_table(opened):
         )
         shown = figure.get_attribute("data-shown")
         select.select_option(index=1)
-        opened.page.wait_for_function(
-            f"document.querySelector('#reliability').dataset.shown !== {shown!r}"
-        )
+        opened.page.wait_for_selector(f"#reliability:not([data-shown='{shown}'])")
         assert figure.locator(".chart svg").inner_html() != before[0]
     assert opened.said == []
 
@@ -164,7 +119,7 @@ def test_controls_work_by_keyboard(opened):
     shown = figure.get_attribute("data-shown")
     figure.locator("select").first.focus()
     page.keyboard.press("ArrowDown")
-    page.wait_for_function(f"document.querySelector('#reliability').dataset.shown !== {shown!r}")
+    page.wait_for_selector(f"#reliability:not([data-shown='{shown}'])")
 
 
 def test_hovering_shows_the_numbers(opened):
@@ -199,6 +154,7 @@ def test_a_phone_shows_everything_without_scrolling_sideways(browser, report):
     assert phone.page.evaluate("document.documentElement.scrollWidth") <= 390
     for chart in phone.page.locator(".chart").all():
         assert chart.evaluate("e => e.scrollWidth - e.clientWidth") <= 1
+    assert phone.scale() > 0.97  # labels keep their size
     assert phone.said == []
 
 

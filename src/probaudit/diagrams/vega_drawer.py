@@ -95,14 +95,14 @@ def configuration(ink: str, soft: str, grid: str) -> dict[str, Any]:
             "tickColor": grid,
             "domainColor": grid,
             "gridColor": grid,
-            "labelFontSize": 11,
+            "labelFontSize": 12,
             "titleFontSize": 12,
             "titleFontWeight": "normal",
         },
         "legend": {
             "labelColor": ink,
             "titleColor": ink,
-            "labelFontSize": 11,
+            "labelFontSize": 12,
             "labelLimit": 400,
             "symbolStrokeWidth": 0,
         },
@@ -110,10 +110,10 @@ def configuration(ink: str, soft: str, grid: str) -> dict[str, Any]:
             "color": ink,
             "subtitleColor": soft,
             "fontSize": 14,
-            "subtitleFontSize": 11.5,
+            "subtitleFontSize": 12,
             "subtitlePadding": 4,
         },
-        "text": {"color": ink, "fontSize": 11},
+        "text": {"color": ink, "fontSize": 12},
     }
 
 

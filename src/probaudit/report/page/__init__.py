@@ -2,13 +2,19 @@
 where text becomes markup."""
 
 from .page import (
+    Block,
+    Columns,
+    CommandLine,
     Control,
     Facts,
     Figure,
     FindingList,
     KeyFigure,
+    LossBar,
+    LossBars,
     Page,
     Section,
+    Segment,
     Table,
     Words,
     as_html,
@@ -16,13 +22,19 @@ from .page import (
 )
 
 __all__ = [
+    "Block",
+    "Columns",
+    "CommandLine",
     "Control",
     "Facts",
     "Figure",
     "FindingList",
     "KeyFigure",
+    "LossBar",
+    "LossBars",
     "Page",
     "Section",
+    "Segment",
     "Table",
     "Words",
     "as_html",

@@ -1,5 +1,6 @@
 (() => {
-  const { config, figures } = JSON.parse(document.getElementById("figures").textContent);
+  const { config, figures, markdown } = JSON.parse(document.getElementById("figures").textContent);
+  const root = document.documentElement;
   const options = {
     config,
     mode: "vega-lite",
@@ -9,79 +10,301 @@
     defaultStyle: false,
     tooltip: { disableDefaultStyle: true },
   };
+  const every = (selector, inside = document) => [...inside.querySelectorAll(selector)];
+  const created = (name, text = "", more = {}) =>
+    Object.assign(document.createElement(name), { textContent: text }, more);
 
-  const cell = (name, text, header) => {
-    const found = document.createElement(name);
-    found.textContent = text;
-    if (header) found.scope = header;
-    return found;
-  };
+  // ---- charts
 
   const tabulate = (table, columns) => {
     const names = Object.keys(columns);
-    const head = document.createElement("tr");
-    names.forEach((name) => head.append(cell("th", name, "col")));
-    const body = document.createElement("tbody");
+    const head = created("tr");
+    names.forEach((name) => head.append(created("th", name, { scope: "col" })));
+    const body = created("tbody");
     (columns[names[0]] || []).forEach((_, i) => {
-      const row = document.createElement("tr");
-      names.forEach((name) => row.append(cell("td", columns[name][i])));
+      const row = created("tr");
+      names.forEach((name) => row.append(created("td", columns[name][i])));
       body.append(row);
     });
-    const top = document.createElement("thead");
+    const top = created("thead");
     top.append(head);
     table.replaceChildren(top, body);
   };
 
+  const lines = (text, letters) =>
+    text.split(" ").reduce((found, word) => {
+      const last = found.at(-1);
+      if (!last) return [word];
+      return `${last} ${word}`.length <= letters ? [...found.slice(0, -1), `${last} ${word}`] : [...found, word];
+    }, []);
+
+  const letter = 6.6; // px, average character of a label
+
   // A specification has one fixed width. Fit its panels to the available width, in fewer columns on
   // a narrow screen.
-  const fitted = (spec, room) => {
+  const fitted = (spec, room, large) => {
     const found = structuredClone(spec);
     const panels = found.concat || [found];
     const columns = found.concat ? Math.max(1, Math.min(found.columns, Math.floor(room / 200))) : 1;
-    const beside = found.usermeta.beside;
-    const width = Math.floor(Math.min(room, columns === 1 ? 620 : 960) / columns) - beside - (columns === 1 ? 0 : 14);
+    const most = columns > 1 ? 1240 : large ? 760 : 620;
+    const width = Math.floor(Math.min(room, most) / columns) - found.usermeta.beside - (columns === 1 ? 0 : 14);
     panels.forEach((panel) => {
-      panel.height = Math.round(panel.height * Math.min(1.35, Math.max(0.75, width / panel.width)));
+      const ratio = width / panel.width;
+      panel.height = Math.round(panel.height * Math.min(large ? 2 : 1.35, Math.max(0.75, ratio)));
       panel.width = Math.max(60, width);
+      Object.entries({ x: panel.width, y: panel.height }).forEach(([side, length]) => {
+        const axis = panel.encoding[side].axis;
+        if (axis.title) axis.title = lines(axis.title, Math.max(length, 120) / letter);
+      });
+      if (panel.title) panel.title.text = lines(panel.title.text, Math.max(panel.width, 120) / letter);
+      panel.layer.flatMap((layer) => [layer.encoding.color, layer.encoding.shape]).forEach((named) => {
+        if (!named?.legend) return;
+        const longest = Math.max(...named.scale.domain.map((name) => name.length)) * letter + 30;
+        const across = columns * (width + found.usermeta.beside) - found.usermeta.beside;
+        named.legend.columns = Math.max(1, Math.floor(across / longest));
+        named.legend.labelLimit = across - 30;
+      });
     });
     if (found.concat) found.columns = columns;
     return found;
   };
 
+  const chosen = (figure) => every("select", figure).map((select) => select.value).join(",");
+  const isLarge = (figure) => figure.classList.contains("large");
+
   const show = async (figure) => {
-    const chosen = [...figure.querySelectorAll("select")].map((select) => select.value);
-    const variants = figures[figure.id];
-    const variant = variants[chosen.join(",")];
+    const choice = chosen(figure);
+    const variant = figures[figure.id][choice];
     const chart = figure.querySelector(".chart");
     chart.setAttribute("aria-label", variant.description);
     figure.querySelector("figcaption").textContent = variant.caption;
     figure.querySelector(".chart-title").textContent = variant.title;
-    tabulate(figure.querySelector("details table"), variant.columns);
+    tabulate(figure.querySelector(".numbers table"), variant.columns);
     if (figure.drawn) figure.drawn.finalize();
-    figure.room = chart.clientWidth;
-    figure.drawn = await window.vegaEmbed(chart, fitted(variant.spec, figure.room), options);
-    figure.dataset.shown = chosen.join(",");
+    figure.room = chart.clientWidth || 620; // a folded section has no width
+    figure.drawn = await window.vegaEmbed(chart, fitted(variant.spec, figure.room, isLarge(figure)), options);
+    chart.querySelector("svg").ariaHidden = "true"; // the chart has one description
+    figure.dataset.shown = choice;
   };
 
-  const resized = new ResizeObserver((entries) => {
-    entries.map((entry) => entry.target.closest("figure")).forEach((figure) => {
-      if (figure.drawn && Math.abs(figure.querySelector(".chart").clientWidth - figure.room) > 20) show(figure);
+  // ---- copy and save
+
+  const status = document.getElementById("status");
+  const number = /^[−-]?\d{1,3}(,\d{3})*(\.\d+)?$|^[−-]?\d+(\.\d+)?$/;
+  const field = (text) => {
+    const plain = number.test(text) ? text.replaceAll(",", "").replace("−", "-") : text;
+    const safe = plain === text && /^[=+@\t\r]/.test(plain) ? `'${plain}` : plain; // no formulas in a spreadsheet
+    return /[",\n\r]/.test(safe) ? `"${safe.replaceAll('"', '""')}"` : safe;
+  };
+  const csv = (rows) => rows.map((row) => row.map(field).join(",") + "\r\n").join("");
+  const rowsOf = (table) => [...table.rows].map((row) => [...row.cells].map((cell) => cell.textContent.trim()));
+
+  const resolved = (text) => {
+    const probe = document.body.appendChild(created("i", "", { hidden: true }));
+    const found = text.replace(/var\((--[\w-]+)\)/g, (variable) => {
+      probe.style.color = variable;
+      return getComputedStyle(probe).color;
     });
+    probe.remove();
+    return found;
+  };
+
+  // The chart with its title and caption, in the colours of the screen.
+  const picture = async (figure) => {
+    const { spec, title, caption } = figures[figure.id][chosen(figure)];
+    const width = spec.columns > 1 ? 960 : 620;
+    const whole = fitted(spec, width, isLarge(figure));
+    const own = whole.title ? [whole.title.text].flat() : [];
+    whole.title = {
+      text: lines(title, width / 8),
+      subtitle: [...lines(caption, width / 7), ...own].filter(Boolean),
+      anchor: "start",
+      frame: "group",
+    };
+    whole.padding = 12;
+    const colours = { ...config, background: "var(--paper)" };
+    const known = JSON.parse(resolved(JSON.stringify({ spec: whole, config: colours })));
+    return window.vegaEmbed(created("div"), known.spec, { ...options, config: known.config });
+  };
+
+  const content = {
+    code: async (button) => button.closest(".command").querySelector("code").textContent,
+    summary: async () => markdown,
+    csv: async (button) => {
+      const place = button.closest("figure, .table");
+      return csv(rowsOf(place.querySelector(place.matches("figure") ? ".numbers table" : "table")));
+    },
+    svg: async (button) => {
+      const drawn = await picture(button.closest("figure"));
+      const text = await drawn.view.toSVG();
+      drawn.finalize();
+      return text;
+    },
+    png: async (button) => {
+      const drawn = await picture(button.closest("figure"));
+      const canvas = await drawn.view.toCanvas(2);
+      drawn.finalize();
+      // toBlob waits until the browser is idle, which can take seconds
+      const bytes = atob(canvas.toDataURL("image/png").split(",")[1]);
+      return new Blob([Uint8Array.from(bytes, (byte) => byte.charCodeAt(0))], { type: "image/png" });
+    },
+  };
+  const types = { csv: "text/csv;charset=utf-8", svg: "image/svg+xml", png: "image/png" };
+
+  const written = async (text) => {
+    try {
+      await navigator.clipboard.writeText(text);
+    } catch {
+      const area = document.body.appendChild(created("textarea", text));
+      area.select();
+      const copied = document.execCommand("copy");
+      area.remove();
+      if (!copied) throw new Error();
+    }
+  };
+
+  const copy = async (kind, button) => {
+    if (kind === "png") return navigator.clipboard.write([new ClipboardItem({ "image/png": content.png(button) })]);
+    return written(await content[kind](button));
+  };
+
+  const save = async (kind, button) => {
+    const place = button.closest("figure, section");
+    const name = `${document.title}-${place.id}`.toLowerCase().replace(/[^\p{L}\p{N}]+/gu, "-").replace(/^-|-$/g, "");
+    const address = URL.createObjectURL(new Blob([await content[kind](button)], { type: types[kind] }));
+    created("a", "", { href: address, download: `${name}.${kind}` }).click();
+    setTimeout(() => URL.revokeObjectURL(address), 10000);
+  };
+
+  const act = async (button, action, word) => {
+    const label = button.dataset.label || (button.dataset.label = button.textContent);
+    try {
+      await action();
+      button.textContent = word;
+    } catch {
+      button.textContent = "Not allowed by the browser";
+    }
+    status.textContent = `${label}: ${button.textContent}`;
+    setTimeout(() => (button.textContent = label), 1500);
+  };
+
+  document.addEventListener("click", (event) => {
+    const button = event.target.closest("button");
+    if (button && button.dataset.copy) act(button, () => copy(button.dataset.copy, button), "Copied");
+    if (button && button.dataset.save) act(button, () => save(button.dataset.save, button), "Saved");
+    every(".export[open]").forEach((menu) => menu.contains(event.target) || (menu.open = false));
+  });
+  document.addEventListener("keydown", (event) => {
+    if (event.key !== "Escape") return;
+    every(".export[open]").forEach((menu) => {
+      menu.open = false;
+      menu.querySelector("summary").focus();
+    });
+    tip.hidden = true;
   });
 
-  const all = [...document.querySelectorAll("figure[id]")];
-  all.forEach((figure) => {
-    figure.querySelectorAll("select").forEach((select) => select.addEventListener("change", () => show(figure)));
+  // ---- tooltips of table headers
+
+  const tip = document.getElementById("tip");
+  const explain = (name) => {
+    tip.textContent = name.dataset.tip;
+    tip.hidden = false;
+    const at = name.getBoundingClientRect();
+    const low = at.bottom + tip.offsetHeight + 12 > innerHeight;
+    tip.style.left = `${Math.max(8, Math.min(at.left, innerWidth - tip.offsetWidth - 8))}px`;
+    tip.style.top = `${low ? at.top - tip.offsetHeight - 6 : at.bottom + 6}px`;
+  };
+  every(".tip").forEach((name) => {
+    name.dataset.tip = name.title;
+    name.setAttribute("aria-describedby", "tip");
+    name.removeAttribute("title"); // otherwise the browser adds its own tooltip
+    ["mouseenter", "focus", "click"].forEach((on) => name.addEventListener(on, () => explain(name)));
+    ["mouseleave", "blur"].forEach((on) => name.addEventListener(on, () => (tip.hidden = true)));
   });
+
+  // ---- contents
+
+  const links = new Map(every("nav a").map((link) => [document.getElementById(link.hash.slice(1)), link]));
+  const list = document.querySelector("nav details");
+  const narrow = matchMedia("(max-width: 63.99rem)");
+  let target = null; // the section that the reader chose, until the next scroll by hand
+
+  const mark = () => {
+    const sections = [...links.keys()];
+    const above = sections.filter((section) => section.getBoundingClientRect().top < innerHeight * 0.3);
+    const atEnd = scrollY > 0 && scrollY + innerHeight >= root.scrollHeight - 4;
+    const here = target || (atEnd ? sections.at(-1) : above.at(-1) || sections[0]);
+    links.forEach((link, section) => link.toggleAttribute("aria-current", section === here));
+    links.get(here)?.setAttribute("aria-current", "true");
+    document.getElementById("here").textContent = narrow.matches && here ? `: ${links.get(here).textContent}` : "";
+  };
+  const unfold = (section) => every(":scope > .fold", section).forEach((fold) => (fold.open = true));
+  const go = (section) => {
+    if (!links.has(section)) return;
+    target = section;
+    unfold(section);
+    if (narrow.matches) list.open = false;
+    mark();
+  };
+  const fold = () => {
+    list.open = !narrow.matches;
+    mark();
+  };
+  links.forEach((link, section) => link.addEventListener("click", () => go(section)));
+  addEventListener("hashchange", () => go(document.getElementById(location.hash.slice(1))));
+  ["wheel", "touchmove", "keydown"].forEach((on) => addEventListener(on, () => (target = null), { passive: true }));
+  addEventListener("scroll", mark, { passive: true });
+  narrow.addEventListener("change", fold);
+  fold();
+  if (location.hash) go(document.getElementById(location.hash.slice(1)));
+
+  // ---- layout
+
+  const arrange = () => {
+    every(".bar").forEach((bar) => {
+      const labels = every("li", bar);
+      every("text", bar).forEach((text, i) => {
+        const fits = text.getComputedTextLength() + 11 <= text.parentNode.getBoundingClientRect().width;
+        text.classList.toggle("fits", fits);
+        labels[i].classList.toggle("fits", fits);
+      });
+    });
+    every(".table").forEach((table) => {
+      const scroll = table.querySelector(".scroll");
+      table.querySelector(".cue").hidden = scroll.scrollWidth <= scroll.clientWidth + 1;
+    });
+  };
+
+  // Lines of code break between words only, not at hyphens.
+  every("code").forEach((code) => {
+    const parts = code.textContent.split(/(\s+)/);
+    code.replaceChildren(...parts.map((part) => (part.trim() ? created("span", part) : part)));
+  });
+
+  const resized = new ResizeObserver((entries) => {
+    arrange();
+    entries.map((entry) => entry.target.closest("figure")).forEach((figure) => {
+      const width = figure?.querySelector(".chart").clientWidth;
+      if (width && figure.drawn && Math.abs(width - figure.room) > 20) show(figure);
+    });
+  });
+  resized.observe(document.querySelector("main"));
+  every("figure[id] select").forEach((select) => select.addEventListener("change", () => show(select.closest("figure"))));
   (async () => {
-    for (const figure of all) {
+    for (const figure of every("figure[id]")) {
       await show(figure);
       resized.observe(figure.querySelector(".chart"));
     }
   })();
 
+  let opened = [];
+  addEventListener("beforeprint", () => {
+    opened = every(".fold:not([open])");
+    opened.forEach((fold) => (fold.open = true));
+  });
+  addEventListener("afterprint", () => opened.forEach((fold) => (fold.open = false)));
+  document.getElementById("print").addEventListener("click", () => window.print());
   document.getElementById("theme").addEventListener("click", () => {
-    const root = document.documentElement;
     const dark = root.dataset.theme ? root.dataset.theme === "dark" : matchMedia("(prefers-color-scheme: dark)").matches;
     root.dataset.theme = dark ? "light" : "dark";
   });

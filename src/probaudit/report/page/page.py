@@ -10,7 +10,7 @@ import base64
 import functools
 import hashlib
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from importlib import resources
 from typing import Any, ClassVar
@@ -19,16 +19,28 @@ import numpy as np
 
 from ...audits.finding import COMMANDS, Finding, Level, Spelling, parts
 from ...diagrams.diagram import Diagram
+from ...diagrams.palette import COLOURS, SERIES, colour
 from ...text import significant
 from ...version import __version__
 
 MOST_TABLE_ROWS = 200
+PALETTE = {*SERIES, *COLOURS.values()}
+BASE_RATE = 97  # percent of the width of a loss bar at which a share of 1 ends
 
 
 @dataclass(frozen=True)
 class Words:
     kind: ClassVar[str] = "words"
     text: str
+
+
+@dataclass(frozen=True)
+class CommandLine:
+    """A command or code to copy; `title` says what it is for."""
+
+    kind: ClassVar[str] = "command"
+    text: str
+    title: str = ""
 
 
 @dataclass(frozen=True)
@@ -53,7 +65,8 @@ class Facts:
 @dataclass(frozen=True)
 class Table:
     """Rows of text; the first cell of each is its header. Columns listed in `words` are aligned
-    left, all others right; rows listed in `marked` are highlighted."""
+    left, all others right; rows listed in `marked` are highlighted. `tips` explains headers and
+    row names in tooltips."""
 
     kind: ClassVar[str] = "table"
     caption: str
@@ -61,6 +74,7 @@ class Table:
     rows: Sequence[Sequence[str]]
     words: Sequence[int] = (0,)
     marked: Sequence[int] = ()
+    tips: Mapping[str, str] = field(default_factory=dict)
 
     def is_words(self, column: int) -> bool:
         return column in self.words
@@ -76,12 +90,14 @@ class Control:
 
 @dataclass(frozen=True)
 class Figure:
-    """A diagram, or one for each combination of the options of its controls."""
+    """A diagram, or one for each combination of the options of its controls. A large figure fills
+    the width of its section or column."""
 
     kind: ClassVar[str] = "figure"
     name: str
     variants: Mapping[Any, Diagram]  # keys are tuples of as many options as there are controls
     controls: Sequence[Control] = ()
+    large: bool = False
 
     @functools.cached_property
     def shown(self) -> dict[str, Variant]:
@@ -100,7 +116,7 @@ class Figure:
     @property
     def half(self) -> bool:
         """Whether the figure fits half of the page's width."""
-        return self.first.spec.get("columns", 1) == 1
+        return not self.large and self.first.spec.get("columns", 1) == 1
 
     @property
     def first(self) -> Variant:
@@ -131,12 +147,79 @@ class Variant:
             picture.caption,
             picture.description,
             columns,
-            spec(picture, titled=False),
+            _adaptive(spec(picture, titled=False)),
         )
 
     @property
     def table_rows(self) -> list[tuple[str, ...]]:
         return list(zip(*self.columns.values(), strict=True))
+
+
+@dataclass(frozen=True)
+class Segment:
+    """A part of a loss bar: its share of the loss of the base-rate forecast, its label, and its
+    role, which sets its colour (as in `diagrams.palette`)."""
+
+    share: float
+    words: str
+    role: str
+
+    @property
+    def fill(self) -> str:
+        return f"var({_variable(colour(self.role))})"
+
+    @property
+    def on_dark(self) -> bool:
+        """Whether black letters inside have a contrast below 4.5; they are then white, but black
+        in dark mode, which has brighter colours."""
+        return (_luminance(colour(self.role)) + 0.05) / 0.05 < 4.5
+
+
+@dataclass(frozen=True)
+class LossBar:
+    label: str
+    segments: Sequence[Segment]
+
+    @property
+    def clipped(self) -> bool:
+        """Whether the loss is above that of the base-rate forecast, where the bar ends."""
+        return sum(max(0.0, part.share) for part in self.segments) > 1
+
+    def drawn(self) -> list[tuple[Segment, float, float]]:
+        """Each segment with its left end and its width, in percent."""
+        ends = np.cumsum([0.0, *(max(0.0, part.share) for part in self.segments)])
+        places = np.where(ends > 1, 100.0, ends * BASE_RATE).round(3).tolist()
+        return [
+            (part, left, round(right - left, 3))
+            for part, left, right in zip(self.segments, places, places[1:], strict=False)
+        ]
+
+    @property
+    def description(self) -> str:
+        return f"{self.label}: {'; '.join(part.words for part in self.segments)}"
+
+
+@dataclass(frozen=True)
+class LossBars:
+    """Stacked bars on one scale, from 0 to the loss of the base-rate forecast. A longer bar is
+    clipped, and ends in an arrow."""
+
+    kind: ClassVar[str] = "bars"
+    scale_words: str
+    bars: Sequence[LossBar]
+    base_rate: ClassVar[int] = BASE_RATE
+
+
+Block = Words | CommandLine | FindingList | Facts | Table | Figure | LossBars
+
+
+@dataclass(frozen=True)
+class Columns:
+    """Two columns on a wide screen, one below the other on a narrow one."""
+
+    kind: ClassVar[str] = "columns"
+    left: Sequence[Block]
+    right: Sequence[Block]
 
 
 @dataclass(frozen=True)
@@ -150,14 +233,22 @@ class KeyFigure:
 
 @dataclass(frozen=True)
 class Section:
+    """A section of a page, listed in the contents by its title. A folded section is closed on
+    screen and open in print. Without `headed`, the heading is left to screen readers."""
+
     name: str
     title: str
-    blocks: Sequence[Words | FindingList | Facts | Table | Figure]
+    blocks: Sequence[Block | Columns]
     lead: str = ""
+    folded: bool = False
+    headed: bool = True
 
 
 @dataclass(frozen=True)
 class Page:
+    """A page: the headline with its grade (a badge in the colour of `level`) and a lead sentence,
+    key figures, sections, and the summary that a reader can copy as Markdown."""
+
     title: str
     facts: str
     headline: str
@@ -165,6 +256,38 @@ class Page:
     sections: Sequence[Section]
     tiles: Sequence[KeyFigure] = ()
     footer: str = f"Written by probaudit {__version__}."
+    grade: str = ""
+    lead: str = ""
+    markdown: str = ""
+
+
+def _figures(blocks: Sequence[Block | Columns]) -> Iterator[Figure]:
+    for block in blocks:
+        if isinstance(block, Figure):
+            yield block
+        elif isinstance(block, Columns):
+            yield from _figures([*block.left, *block.right])
+
+
+def _luminance(colour: str) -> float:
+    """The relative luminance of a colour such as "#0072B2", as in WCAG 2."""
+    parts = (int(colour[k : k + 2], 16) / 255 for k in (1, 3, 5))
+    linear = [x / 12.92 if x <= 0.04045 else ((x + 0.055) / 1.055) ** 2.4 for x in parts]
+    return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
+
+
+def _variable(colour: str) -> str:
+    """The CSS variable of a palette colour; the style sheet adapts it to light and dark."""
+    return f"--mark-{colour[1:].lower()}"
+
+
+def _adaptive(part: Any, key: str = "") -> Any:
+    """A specification with CSS variables in place of palette colours. Data stay as they are."""
+    if isinstance(part, dict):
+        return {k: v if k == "values" else _adaptive(v, k) for k, v in part.items()}
+    if isinstance(part, list):
+        return [_adaptive(entry, key) for entry in part]
+    return f"var({_variable(part)})" if key in ("color", "range") and part in PALETTE else part
 
 
 def _thinned(column: np.ndarray) -> np.ndarray:
@@ -191,14 +314,15 @@ def _text(name: str) -> str:
 
 @functools.cache
 def _library() -> str:
-    """Vega, Vega-Lite and Vega-Embed, as bundled by vl-convert."""
-    import vl_convert
+    """Vega, Vega-Lite and Vega-Embed, as bundled by the build (see hatch_build.py). A checkout that
+    was never installed has no bundle; vl-convert then makes it."""
+    try:
+        script = _text("vega.js")
+    except FileNotFoundError:
+        import vl_convert
 
-    return (
-        vl_convert.javascript_bundle("window.vegaEmbed = vegaEmbed;")
-        .replace("</script", "<\\/script")
-        .strip()
-    )
+        script = vl_convert.javascript_bundle("window.vegaEmbed = vegaEmbed;")
+    return script.replace("</script", "<\\/script").strip()
 
 
 def _hash(text: str) -> str:
@@ -231,16 +355,15 @@ def as_html(page: Page) -> str:
         f"style-src {_hash(style)}; img-src data:; base-uri 'none'; form-action 'none'"
     )
     figures = {
-        block.name: block.shown
+        figure.name: {choice: vars(variant) for choice, variant in figure.shown.items()}
         for section in page.sections
-        for block in section.blocks
-        if isinstance(block, Figure)
+        for figure in _figures(section.blocks)
     }
-    plain = {
-        name: {choice: vars(variant) for choice, variant in shown.items()}
-        for name, shown in figures.items()
+    drawn = {
+        "config": configuration("var(--ink)", "var(--soft)", "var(--line)"),
+        "figures": figures,
+        "markdown": page.markdown,
     }
-    drawn = {"config": configuration("var(--ink)", "var(--soft)", "var(--line)"), "figures": plain}
     data = json.dumps(drawn, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
     # characters that could end or split a script; in JSON they occur only in strings
     for character in "<>&\u2028\u2029":
@@ -253,5 +376,6 @@ def as_html(page: Page) -> str:
         style=Markup(style),
         figures=Markup(data),
         library=Markup(library),
+        licences=_text("licences.txt"),
         script=Markup(script),
     )
