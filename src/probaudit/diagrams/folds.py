@@ -34,10 +34,10 @@ class FoldCurves(Diagram):
         """From the diagrams of at least two folds, each of a single curve.
 
         >>> from probaudit.diagrams import reliability_diagram
-        >>> folds = [([0, 1], [0.2, 0.7]), ([0, 1, 1, 0], [0.2, 0.7, 0.7, 0.7])]
+        >>> folds = [([0, 1], [0.25, 0.75]), ([0, 1, 1, 0], [0.25, 0.75, 0.75, 0.75])]
         >>> found = FoldCurves.of_diagrams([reliability_diagram(*fold) for fold in folds])
-        >>> found.mean[[0, -1]].round(3), found.deviation[[0, -1]].round(3)
-        (array([0.   , 0.833]), array([0.   , 0.236]))
+        >>> found.x[[0, -1]], found.mean[[0, -1]].round(3), found.deviation[[0, -1]].round(3)
+        (array([0.25, 0.75]), array([0.   , 0.833]), array([0.   , 0.236]))
         """
         if len(diagrams) < 2:
             raise InputError("folds", "must be at least 2", len(diagrams))
@@ -104,10 +104,7 @@ def _curve(picture: Picture) -> tuple[np.ndarray, np.ndarray]:
             picture.title,
             way_out=("use `from_predictions` for each fold",),
         )
-    x, y = (np.concatenate([mark.values(side) for mark in drawn]) for side in ("x", "y"))
-    if not lines:
-        x = np.concatenate([mark.x for mark in points])
-        y = np.concatenate([mark.y for mark in points])
+    x, y = (np.concatenate([getattr(mark, side) for mark in drawn]) for side in ("x", "y"))
     order = np.argsort(x, kind="stable")
     return x[order], y[order]
 
