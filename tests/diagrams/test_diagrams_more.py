@@ -583,7 +583,7 @@ def test_interval_errors_add_up_to_the_error_of_all_rows(binary):
         assert stated == pytest.approx(np.average(p[inside], weights=weights[inside]))
     assert (found.beyond <= found.error + 1e-12).all()
     errors, rows = found.picture().panels
-    np.testing.assert_array_equal(marks(errors, Bars, "over")[0].right, found.beyond)
+    np.testing.assert_array_equal(marks(errors, Bars, "calibration")[0].right, found.beyond)
     np.testing.assert_array_equal(rows.marks[0].right, found.share)
 
 
@@ -797,7 +797,7 @@ def test_edges(function, edge):
     assert picture.caption
     written = json.dumps(spec(picture), allow_nan=False)
     assert "NaN" not in written
-    assert len(found.plot().axes_) == len(picture.panels)
+    assert len(found.plot().axes_) == len(picture.folded().panels)
 
 
 @pytest.mark.parametrize(

@@ -135,7 +135,7 @@ def same(found, expected):
 
 
 def test_matplotlib_draws_the_marks(found):
-    shown = found.picture()
+    shown = found.picture().folded()
     drawing = found.plot()
     assert len(drawing.axes_) == len(shown.panels)
     for panel, ax in zip(shown.panels, drawing.axes_, strict=True):
@@ -384,7 +384,8 @@ def test_drawing_into_given_axes():
     assert drawing.ax_ is ax
     assert drawing.figure_ is ax.figure
     assert drawing._repr_png_() is None  # whoever made the figure shows it
-    assert "Rows" in ax.get_title(loc="left")
+    assert ax.get_title() == ""
+    assert draw(one, Figure().subplots(), title=True).ax_.get_title() == "Rows"
     axes = Figure().subplots(1, 2)
     drawing = draw(EVERYTHING, axes[1])
     assert len(drawing.axes_) == 3

@@ -56,6 +56,7 @@ MODULES = {
     "Diagram": "diagram",
     "Display": "displays",
     "ErrorsByModel": "model_errors",
+    "FoldCurves": "folds",
     "LensTable": "lens_table",
     "Picture": "picture",
 }

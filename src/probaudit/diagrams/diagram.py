@@ -42,12 +42,12 @@ class Diagram(ABC):
             return self.columns()
         return import_module("pandas").DataFrame(self.columns())
 
-    def plot(self, ax: Any = None) -> Drawing:
-        """Draw with matplotlib: into given axes, or on a new figure (`figure_`, `axes_`) that
-        notebooks display."""
+    def plot(self, ax: Any = None, **options: Any) -> Drawing:
+        """Draw with matplotlib: inside given axes, or on a new figure (`figure_`, `axes_`) that
+        notebooks display. `options` as in `Display.plot`."""
         from .matplotlib_drawer import draw
 
-        return draw(self.picture(), ax)
+        return draw(self.picture(), ax, **options)
 
     def chart(self, **choices: Any) -> Any:
         """As an Altair chart; `choices` as in `vega_drawer.chart`."""

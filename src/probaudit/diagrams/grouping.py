@@ -70,7 +70,8 @@ class GroupingDiagram(GroupingRates, Diagram):
             Axis("observed rate", 0.0, 1.0),
             square=True,
         )
-        below = Panel((histogram,), x, Axis("rows", 0.0, percent=True), share=0.22)
+        y = Axis("rows", 0.0, percent=True)
+        below = Panel((histogram,), x, y, share=0.22, histogram=True)
         return Picture(
             (above, below),
             HIDDEN_GROUPS,

@@ -109,7 +109,11 @@ class IntervalWise(Diagram):
 
     def _outside_marks(self, at: np.ndarray) -> tuple[Mark, ...]:
         detail = {"interval": self.name, "observed": self.observed, "outside": self.beyond}
-        style: dict[str, Any] = {"role": "over", "name": "outside the interval", "detail": detail}
+        style: dict[str, Any] = {
+            "role": "calibration",
+            "name": "outside the interval",
+            "detail": detail,
+        }
         ends = self.beyond_low, self.beyond_high
         return (
             Bars.lying(at, np.zeros(len(at)), self.beyond, thickness=0.32, **style),

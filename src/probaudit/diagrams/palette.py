@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
+from .picture import CONTEXT
+
 BLACK_OR_WHITE = "#808080"  # replaces black; visible on light and dark
 SERIES = (
     "#0072B2",
@@ -31,11 +35,15 @@ COLOURS = {
 FAINT = 0.22  # opacity of bands and faint bars
 
 
-def colour(role: str) -> str:
-    """The colour of a role. Series use the palette in order.
+def colour(role: str, cycle: Sequence[str] = SERIES) -> str:
+    """The colour of a role. Series use the palette in order. Another `cycle` replaces the colours
+    of the palette, but not grey.
 
     >>> colour("series 1") == colour("series 9")
     True
     """
     kind, _, number = role.partition(" ")
-    return SERIES[int(number) % len(SERIES)] if kind == "series" else COLOURS[role]
+    if role in CONTEXT:
+        return COLOURS[role]
+    place = int(number) if kind == "series" else SERIES.index(COLOURS[role])
+    return cycle[place % len(cycle)]

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
 import numpy as np
@@ -31,6 +31,8 @@ Role = Literal[
 Columns = Mapping[str, Sequence[object] | np.ndarray]
 Side = Literal["x", "y"]
 MARGIN = 0.04  # on each side of the marks, as a share of their range
+HISTOGRAM = 0.18  # height of a histogram inside a panel, as a share of the panel
+CONTEXT = frozenset({"reference", "null", "rest", "density"})  # roles that are not of the model
 
 
 @dataclass(frozen=True)
@@ -58,6 +60,14 @@ class Mark(ABC):
     @abstractmethod
     def values(self, side: Side) -> np.ndarray:
         """The values of the mark along an axis, which must show them."""
+
+    @property
+    def series(self) -> str:
+        """The curve or bars of the model that this mark belongs to; "" for other marks, such as a
+        baseline. Over- and underconfident points belong to the observed rates."""
+        if self.role in CONTEXT or isinstance(self, (Text, Rule)) or getattr(self, "faint", False):
+            return ""
+        return "observed" if self.role in ("over", "under") else self.role
 
 
 @dataclass(frozen=True)
@@ -175,7 +185,7 @@ class Text(Mark):
 @dataclass(frozen=True)
 class Panel:
     """Marks over two axes, drawn in order, the first one at the back. `share` is the relative
-    height of the panel.
+    height of the panel. A `histogram` shows the outputs below the panel before it.
 
     >>> line = Line(np.array([0.0, 2.0]), np.array([1.0, 2.0]))
     >>> Panel((line,), Axis("x", 0, 1), Axis("y", high=3)).extent("y")
@@ -188,6 +198,7 @@ class Panel:
     title: str = ""
     share: float = 1.0
     square: bool = False
+    histogram: bool = False
 
     def extent(self, side: Side) -> tuple[float, float]:
         """The range of an axis: its given ends, else the range of the marks with a margin (none
@@ -224,11 +235,29 @@ class Panel:
         x, y = self.extent("x"), self.extent("y")
         return max(x[0], y[0]), min(x[1], y[1])
 
+    def with_histogram(self, below: Panel) -> Panel:
+        """This panel, with a histogram scaled to fit along its bottom, behind the other marks."""
+        (low, high), top = self.extent("y"), below.extent("y")[1]
+        scale = HISTOGRAM * (high - low) / top
+        bars = tuple(_scaled(mark, low, scale) for mark in below.marks)
+        return replace(self, marks=(*bars, *self.marks))
+
     def contains(self, points: Points) -> bool:
         """Whether all points lie within the axes. Then points at the edge are not clipped."""
         (left, right), (low, high) = self.extent("x"), self.extent("y")
         inside = (points.x >= left) & (points.x <= right) & (points.y >= low) & (points.y <= high)
         return bool(np.all(inside))
+
+
+def _scaled(mark: Mark, low: float, scale: float) -> Mark:
+    """A mark of a histogram with heights multiplied by `scale`, from `low` upwards."""
+    heights = ("bottom", "top") if isinstance(mark, Bars) else ("low", "high", "y")
+    found: dict[str, Any] = {
+        name: low + scale * np.asarray(getattr(mark, name))
+        for name in heights
+        if hasattr(mark, name)
+    }
+    return replace(mark, **found)
 
 
 @dataclass(frozen=True)
@@ -240,3 +269,20 @@ class Picture:
     description: str
     caption: str = ""
     columns: int = 1
+
+    @property
+    def series(self) -> list[str]:
+        """The curves and bars of the model, in order."""
+        marks = [mark for panel in self.panels for mark in panel.marks]
+        return [name for name in dict.fromkeys(mark.series for mark in marks) if name]
+
+    def folded(self, hist: bool = True) -> Picture:
+        """The picture with each histogram inside the panel above it, or without histograms."""
+        panels: list[Panel] = []
+        for panel in self.panels:
+            if panel.histogram:
+                above = replace(panels[-1], x=panel.x)
+                panels[-1] = above.with_histogram(panel) if hist else above
+            else:
+                panels.append(panel)
+        return replace(self, panels=tuple(panels))

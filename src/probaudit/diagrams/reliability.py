@@ -140,6 +140,7 @@ class Reliability(Diagram):
             Axis(f"predicted probability of {self.event}", 0, 1),
             Axis("rows", low=0),
             share=0.3,
+            histogram=True,
         )
         return Picture(
             (above, below), f"Reliability of {self.event}", self._description(), self._caption()

@@ -173,6 +173,7 @@ class CalibrationSharpness(Diagram):
             Axis(f"confidence in {self.event}", 0, 1),
             Axis("density", low=0),
             share=0.35,
+            histogram=True,
         )
         return Picture(
             (above, below), "Calibration and sharpness", self._description(), self._caption()

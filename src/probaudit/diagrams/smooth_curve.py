@@ -110,7 +110,7 @@ class SmoothCalibration(Diagram):
         filled = Band(x, np.where(np.isnan(x), np.nan, 0.0), density, role="density")
         edge = Line(x, density, role="density", detail={"predicted": x, "density": density})
         axes = Axis(f"predicted probability of {self.event}", 0, 1), Axis("density", low=0)
-        below = Panel((filled, edge), *axes, share=0.3)
+        below = Panel((filled, edge), *axes, share=0.3, histogram=True)
         return Picture(
             (above, below),
             f"Smooth calibration curve of {self.event}",

@@ -1,0 +1,173 @@
+"""The layout of several panels inside the area of given axes, labels included."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+from .picture import Panel, Picture, Side
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.transforms import Bbox
+
+COMPACT_WIDTH = 3.3  # inches, a column of a paper
+COMPACT_HEIGHT = 2.5
+WIDE = 1.8  # width over height of a panel that is not square
+LINE = 1.9  # height of a category, in multiples of the font size
+LABELS = 4.5  # height of the labels and the title of a panel, in multiples of the font size
+LEAST = 1.1  # inches, height of a panel
+GAP = 0.6  # between panels, in multiples of the font size
+
+
+def columns_of(picture: Picture, width: float, height: float) -> int:
+    """The number of columns for an area in inches: one row for panels of the same categories, else
+    the number with the largest panels. Only a grid may have an empty place."""
+    from matplotlib import rcParams
+
+    panels = picture.panels
+    count, shape = len(panels), 1.0 if panels[0].square else WIDE
+    if _same_categories(panels):
+        return count
+    usable = [c for c in range(1, count + 1) if picture.columns > 1 or count % c == 0]
+    em = rcParams["font.size"] / 72
+    labels, height = LABELS * em, height - 2 * LINE * em  # without the legend
+
+    def size(columns: int) -> float:
+        across, up = width / columns - labels, height / math.ceil(count / columns) - labels
+        return min(across / shape, up)
+
+    return max(usable, key=size)
+
+
+def _same_categories(panels: tuple[Panel, ...]) -> bool:
+    return panels[0].y.categories is not None and len({p.y.categories for p in panels}) == 1
+
+
+def row_heights(picture: Picture, columns: int) -> list[float]:
+    """The relative height of each row of panels."""
+    panels = picture.panels
+    rows = [panels[k : k + columns] for k in range(0, len(panels), columns)]
+    if all(panel.y.categories for panel in panels):
+        return [max(1.0 + len(panel.y.categories or ()) for panel in row) for row in rows]
+    return [max(panel.share for panel in row) for row in rows]
+
+
+def arranged(picture: Picture, columns: int) -> tuple[Panel, ...]:
+    """The panels, with titles of common axes only at the left and at the bottom."""
+    panels = picture.panels
+    found = list(panels)
+    for side in common_sides(picture):
+        title = "".join({getattr(panel, side).title for panel in panels})
+        for k, panel in enumerate(found):
+            outer = is_outer(side, k, columns, len(panels))
+            axis = replace(getattr(panel, side), title=title if outer else "")
+            found[k] = replace(panel, **{side: axis})
+    return tuple(found)
+
+
+def common_sides(picture: Picture) -> list[Side]:
+    """The sides on which all panels have the same axis."""
+    sides: tuple[Side, ...] = ("x", "y")
+    return [
+        side
+        for side in sides
+        if len({getattr(panel, side).title for panel in picture.panels} - {""}) <= 1
+        and len({getattr(panel, side).categories for panel in picture.panels}) == 1
+        and len({panel.extent(side) for panel in picture.panels}) == 1
+    ]
+
+
+def is_outer(side: Side, place: int, columns: int, count: int) -> bool:
+    """Whether a panel is the lowest of its column (x), or the first of its row (y)."""
+    return place + columns >= count if side == "x" else place % columns == 0
+
+
+def figure_size(picture: Picture, compact: bool) -> tuple[float, float]:
+    """Width and height of a new figure in inches: square or landscape, from figure.figsize; or as
+    wide as a column of a paper."""
+    from matplotlib import rcParams
+
+    width, height = rcParams["figure.figsize"]
+    if compact:
+        width, height = COMPACT_WIDTH, COMPACT_HEIGHT
+    height = min(width, height)
+    panels, em = picture.panels, rcParams["font.size"] / 72
+    if len(panels) == 1 and panels[0].square:
+        side = width if compact else height
+        return side, side
+    columns = len(panels) if _same_categories(panels) else picture.columns
+    columns = min(2, columns) if compact and picture.columns > 1 else columns
+    rows = [panels[k : k + columns] for k in range(0, len(panels), columns)]
+    least = sum(max(_least_height(panel, em) for panel in row) for row in rows)
+    if picture.columns > 1:  # a grid of panels has the height that it needs
+        height = least = max(least, len(rows) * width / columns)
+    names = {mark.name for panel in panels for mark in panel.marks} - {""}
+    if len(panels) > 1:
+        least += LINE * em * (1 + math.ceil(len(names) / 2))
+    height = max(height, least)
+    return (width if compact else max(width, height)), height
+
+
+def _least_height(panel: Panel, em: float) -> float:
+    return LABELS * em + max(LEAST, LINE * em * len(panel.y.categories or ()))
+
+
+@dataclass(frozen=True, eq=False)
+class PanelGrid:
+    """Locates axes in rows and columns inside the area of `host`, above its legend. It measures
+    labels and titles when the figure is drawn, so that nothing overlaps in a figure of any size."""
+
+    host: Axes
+    axes: tuple[Axes, ...]
+    columns: int
+    heights: list[float]
+
+    def box(self, place: int, _: Axes, renderer: Any) -> Bbox:
+        """The box of the axes at a place, in units of the figure."""
+        from matplotlib.transforms import Bbox
+
+        row, column = divmod(place, self.columns)
+        area, gap = self.host.bbox, GAP * self._font_size()
+        around = [_around(one, renderer) for one in self.axes]
+        columns, rows = range(self.columns), range(len(self.heights))
+        left = [max(edge[0] for edge in around[c :: self.columns]) for c in columns]
+        right = [max(edge[1] for edge in around[c :: self.columns]) for c in columns]
+        in_row = [around[r * self.columns : (r + 1) * self.columns] for r in rows]
+        below = [max(edge[2] for edge in edges) for edges in in_row]
+        above = [max(edge[3] for edge in edges) for edges in in_row]
+        legend = self.host.get_legend()
+        foot = 0.0 if legend is None else legend.get_window_extent(renderer).height + gap
+        free_x = area.width - sum(left) - sum(right) - gap * (len(columns) - 1)
+        free_y = area.height - foot - sum(below) - sum(above) - gap * (len(rows) - 1)
+        width = max(1.0, free_x / len(columns))
+        unit = max(1.0, free_y) / sum(self.heights)
+        x0 = area.x0 + sum(left[: column + 1]) + sum(right[:column]) + column * (width + gap)
+        y1 = area.y1 - sum(above[: row + 1]) - sum(below[:row]) - row * gap
+        y1 -= unit * sum(self.heights[:row])
+        height = max(1.0, unit * self.heights[row])
+        box = Bbox.from_bounds(x0, y1 - height, width, height)
+        return box.transformed(self.host.figure.transSubfigure.inverted())
+
+    def _font_size(self) -> float:
+        """In pixels."""
+        return float(self.host.xaxis.label.get_fontsize()) * self.host.figure.dpi / 72
+
+
+def _around(ax: Axes, renderer: Any) -> tuple[float, float, float, float]:
+    """The space that labels and title take left, right, below and above axes, in pixels."""
+    found = [axis.get_tightbbox(renderer) for axis in (ax.xaxis, ax.yaxis)]
+    boxes = [box for box in found if box is not None]
+    frame = ax.bbox
+    left = max([0.0, *(frame.x0 - box.x0 for box in boxes)])
+    right = max([0.0, *(box.x1 - frame.x1 for box in boxes)])
+    below = max([0.0, *(frame.y0 - box.y0 for box in boxes)])
+    above = max([0.0, *(box.y1 - frame.y1 for box in boxes)])
+    if ax.title.get_text():
+        pad = float(ax.title.get_fontsize()) * ax.figure.dpi / 72 * 0.7
+        title = ax.title.get_window_extent(renderer)
+        above = max(above, title.height + pad)
+        beside = (title.width - frame.width) / 2
+        left, right = max(left, beside), max(right, beside)
+    return left, right, below, above
