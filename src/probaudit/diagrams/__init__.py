@@ -57,6 +57,8 @@ MODULES = {
     "Display": "displays",
     "ErrorsByModel": "model_errors",
     "LensTable": "lens_table",
+    "OverlaidReliability": "overlaid",
+    "PairedDifferences": "paired_differences",
     "Picture": "picture",
 }
 for _function, (_module, _numbers, _) in DIAGRAMS.items():
