@@ -48,7 +48,7 @@ class OverlaidReliability(Diagram):
         return {name: columns[name] for name in shown}
 
     def picture(self) -> Picture:
-        marks: list[Mark] = [Rule(role="reference", name="calibrated")]
+        marks: list[Mark] = [Rule(role="reference")]  # a model may have any name
         for s, (model, one) in enumerate(zip(self.models, self.each, strict=True)):
             role = f"series {s}"
             size = np.maximum(one.share, SMALLEST * one.share.max())
@@ -67,8 +67,10 @@ class OverlaidReliability(Diagram):
             ]
         x = Axis(f"predicted probability of {self._event}", 0, 1)
         panel = Panel(tuple(marks), x, Axis("observed rate", 0, 1), square=True)
-        caption = "Below the diagonal, predictions are too high. Larger points: more rows. "
-        caption += f"{self.each[0].bins}, {self.each[0].n:,} rows."
+        caption = (
+            "Dashed: calibrated; below it, predictions are too high. Larger points: more rows."
+        )
+        caption += f" {self.each[0].bins}, {self.each[0].n:,} rows."
         return Picture((panel,), "Reliability of all models", self._description(), caption)
 
     @property
