@@ -345,8 +345,8 @@ def test_infinite_log_scores_of_all_leave_the_brier_score(world):
     assert "has the best Brier score" in got.headline
     (text,) = texts(got, "infinite_log_score")
     assert text == (
-        "'raw' and 'cal' gave the true class probability 0 (in 1, 1 of 2,000 rows): their log loss "
-        "is infinite."
+        "'raw' (1) and 'cal' (1) gave the true class probability 0 in some of 2,000 rows: their "
+        "log loss is infinite."
     )
     told = replace(got, ranks=dict(got.ranks) | {"cost_risk": {"raw": 1, "cal": 2}})
     assert "It does not have the best Brier score" in texts(told, "best_under_costs")[0]

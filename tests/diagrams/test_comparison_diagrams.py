@@ -76,13 +76,28 @@ def test_the_curves_are_those_of_each_model(found):
     lines = [mark for mark in panel.marks if isinstance(mark, Line)]
     assert [line.name for line in lines] == ["raw", "cal", "cal <again>"]
     assert sum(isinstance(mark, Rule) for mark in panel.marks) == 1
+    few = 0
     for line, one in zip(lines, found.aligned().each, strict=True):
-        assert line.x.tolist() == one.stated.tolist()
-        assert line.y.tolist() == one.observed.tolist()
+        of = one.rows >= 10
+        few += int((~of).sum())
+        assert line.x.tolist() == one.stated[of].tolist()
+        assert line.y.tolist() == one.observed[of].tolist()
+    assert few > 0
+    assert overlaid.picture().caption.endswith("Bins with fewer than 10 rows are left out.")
     # one number, one text: the error of the table, not of the grid
     for one, model in zip(overlaid.each, overlaid.models, strict=True):
         assert one.error == float(found[model]["ece"])
     assert len(overlaid.to_frame()) == sum(len(one.rows) for one in overlaid.each)
+
+
+def test_every_bin_of_few_rows_is_drawn():
+    world = pb.simulate.gaussian_posteriors(60, 3, seed=1)
+    models = {"raw": world.mcs, "cal": world.cal}
+    overlaid = pb.compare(models, world.y, resamples=20, repair=False).reliability()
+    (panel,) = overlaid.picture().panels
+    shown = sum(len(mark.x) for mark in panel.marks if isinstance(mark, Line))
+    assert shown == sum(len(one.rows) for one in overlaid.each)
+    assert "left out" not in overlaid.picture().caption
 
 
 def test_both_drawers_draw_them(found):

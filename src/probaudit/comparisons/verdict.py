@@ -103,16 +103,16 @@ def infinite_log_score(result: Comparison) -> Finding | None:
     each = row_findings.infinite_log_score(result)
     if len(each) < 2:
         return each[0] if each else None
-    names, counts = list(result.infinite_rows), list(result.infinite_rows.values())
+    infinite = result.infinite_rows
     outcome = "the outcome" if result.pairs else "the true class"
-    rows = [f"{found.count:,}" for found in counts[:MOST_NAMED]]
-    more = f" and {len(counts) - MOST_NAMED} more models" if len(counts) > MOST_NAMED else ""
-    shown = ", ".join(map(repr, names[:MOST_NAMED])) if more else _model_names(names)
+    shown = [f"{name!r} ({found.count:,})" for name, found in infinite.items()]
+    if len(shown) > MOST_NAMED:
+        shown = [*shown[:MOST_NAMED], f"{len(shown) - MOST_NAMED} more"]
     text = (
-        f"{shown}{more} gave {outcome} probability 0 (in {', '.join(rows)}"
-        f"{', ...' if more else ''} of {result.rows:,} rows): their log loss is infinite."
+        f"{', '.join(shown[:-1])} and {shown[-1]} gave {outcome} probability 0 in some of "
+        f"{counted(result.rows)}: their log loss is infinite."
     )
-    numbers = {"models": len(names), "rows": result.rows}
+    numbers = {"models": len(infinite), "rows": result.rows}
     return replace(each[0], text=text, clause="", numbers=numbers)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -16,12 +17,14 @@ from .diagram import Diagram
 from .picture import Axis, Line, Mark, Panel, Picture, Points, Rule
 from .reliability import Reliability
 
+FEW, FEW_SHARE = 10, 0.01  # bins with fewer rows than both are not drawn
 SMALLEST = 0.12  # area of a point, as a share of that of the largest
 
 
 @dataclass(frozen=True, eq=False)
 class OverlaidReliability(Diagram):
-    """The observed rate of an event against its predicted probability, one curve for each model."""
+    """The observed rate of an event against its predicted probability, one curve for each model.
+    The picture leaves out bins with very few rows, whose rates are noise; `columns` has them."""
 
     models: tuple[str, ...]
     each: tuple[Reliability, ...]
@@ -50,28 +53,40 @@ class OverlaidReliability(Diagram):
     def picture(self) -> Picture:
         marks: list[Mark] = [Rule(role="reference")]  # a model may have any name
         for s, (model, one) in enumerate(zip(self.models, self.each, strict=True)):
-            role = f"series {s}"
-            size = np.maximum(one.share, SMALLEST * one.share.max())
+            role, of = f"series {s}", self._drawn(one)
+            size = np.maximum(one.share, SMALLEST * one.share.max())[of]
             detail: dict[str, Any] = {
-                "model": [model] * len(one.rows),
-                "rows": one.rows,
-                "predicted": one.stated,
-                "observed": one.observed,
+                "model": [model] * int(of.sum()),
+                "rows": one.rows[of],
+                "predicted": one.stated[of],
+                "observed": one.observed[of],
                 "95% interval": [
-                    f"{low:.3f} to {high:.3f}" for low, high in zip(one.low, one.high, strict=True)
+                    f"{low:.3f} to {high:.3f}"
+                    for low, high in zip(one.low[of], one.high[of], strict=True)
                 ],
             }
+            x, y = one.stated[of], one.observed[of]
             marks += [
-                Line(one.stated, one.observed, role=role, name=model),
-                Points(one.stated, one.observed, size=size, role=role, detail=detail),
+                Line(x, y, role=role, name=model),
+                Points(x, y, size=size, role=role, detail=detail),
             ]
-        x = Axis(f"predicted probability of {self._event}", 0, 1)
-        panel = Panel(tuple(marks), x, Axis("observed rate", 0, 1), square=True)
+        across = Axis(f"predicted probability of {self._event}", 0, 1)
+        panel = Panel(tuple(marks), across, Axis("observed rate", 0, 1), square=True)
         caption = (
             "Dashed: calibrated; below it, predictions are too high. Larger points: more rows."
         )
         caption += f" {self.each[0].bins}, {self.each[0].n:,} rows."
+        if not all(self._drawn(one).all() for one in self.each):
+            caption += f" Bins with fewer than {self._least} rows are left out."
         return Picture((panel,), "Reliability of all models", self._description(), caption)
+
+    @property
+    def _least(self) -> int:
+        """The rows of a bin that is drawn."""
+        return min(FEW, math.ceil(FEW_SHARE * self.each[0].n))
+
+    def _drawn(self, one: Reliability) -> np.ndarray:
+        return np.asarray(one.rows >= self._least)
 
     @property
     def _event(self) -> str:
