@@ -7,11 +7,18 @@ has a real minus sign.
 
 from __future__ import annotations
 
+import html
 import math
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
+from dataclasses import dataclass
 from decimal import Decimal
+from typing import TypeVar
+
+Row = TypeVar("Row")
 
 MISSING = "–"
+SHOWN_ROWS = 11  # of a long table
 NOISE = 15  # decimals beyond which there is only rounding error
 
 
@@ -160,3 +167,67 @@ def aligned_columns(rows: Sequence[Sequence[str]]) -> list[str]:
         ).rstrip()
         for row in rows
     ]
+
+
+def evenly_spaced(rows: Sequence[Row], most: int = SHOWN_ROWS) -> list[Row]:
+    """At most `most` entries, evenly spaced from the first to the last one.
+
+    >>> evenly_spaced(range(101))
+    [0, 10, 20, 30, 40, 50, 60, 70, 80, 90, 100]
+    """
+    if len(rows) <= most:
+        return list(rows)
+    return [rows[round(k * (len(rows) - 1) / (most - 1))] for k in range(most)]
+
+
+@dataclass(frozen=True)
+class TextTable:
+    """Rows of text below a caption and above a note; the first cell of each row is its name.
+
+    >>> print(TextTable("Sizes", ("", "rows"), [["a", "10"], ["b", "9"]]).text())
+    Sizes
+       rows
+    a    10
+    b     9
+    """
+
+    caption: str
+    headers: Sequence[str]
+    rows: Sequence[Sequence[str]]
+    note: str = ""
+
+    def text(self) -> str:
+        """For a terminal."""
+        lines = [self.caption, *aligned_columns([self.headers, *self.rows]), self.note]
+        return "\n".join(line for line in lines if line)
+
+    def html(self) -> str:
+        """For a notebook, with all text escaped."""
+
+        def cells(tag: str, row: Sequence[str]) -> str:
+            return "".join(f"<{tag}>{html.escape(cell)}</{tag}>" for cell in row)
+
+        body = "".join(
+            f"<tr><th>{html.escape(row[0])}</th>{cells('td', row[1:])}</tr>" for row in self.rows
+        )
+        note = f"<p>{html.escape(self.note)}</p>" if self.note else ""
+        return (
+            f"<div><table><caption>{html.escape(self.caption)}</caption>"
+            f"<thead><tr>{cells('th', self.headers)}</tr></thead><tbody>{body}</tbody></table>"
+            f"{note}</div>"
+        )
+
+
+class ShownAsTable(ABC):
+    """A result that a terminal prints and a notebook displays as the same table. A dataclass needs
+    `repr=False`, else it replaces `__repr__`."""
+
+    @abstractmethod
+    def _text_table(self) -> TextTable:
+        """The table."""
+
+    def __repr__(self) -> str:
+        return self._text_table().text()
+
+    def _repr_html_(self) -> str:
+        return self._text_table().html()

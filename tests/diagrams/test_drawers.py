@@ -412,8 +412,11 @@ def test_save(tmp_path):
 
 def test_notebook():
     page = Given(EVERYTHING)._repr_html_()
-    assert page.startswith('<img alt="All marks &amp; &quot;axes&quot;"')
+    assert page.startswith('<img alt="All marks &amp; &quot;axes&quot;" width="')
     assert page.count("<") == 1
+    # laid out for a font that may be missing, an SVG image would be clipped
+    assert "data:image/png;base64," in page
+    assert vega_drawer.IMAGE_FONT.split(",")[0] in vega_drawer.image(EVERYTHING, "svg").decode()
 
 
 def test_frame(monkeypatch):

@@ -148,7 +148,9 @@ def test_a_comparison_page(world):
     assert page.title == "two models"
     assert "'calibrated' has the best log loss" in page.headline
     rows = {row[0]: row for row in table(page, "models").rows}
-    assert number(found["raw"]["log_score"]) in rows["raw"]
+    assert any(cell.startswith(number(found["raw"]["log_score"])) for cell in rows["raw"])
+    assert [section.name for section in page.sections][:2] == ["overview", "verdict"]
+    assert list(figures(page))[:2] == ["forest", "overlaid"]
     assert figures(page)["aligned"].variants[()].models == ("raw", "calibrated")
     text = as_html(page)
     assert "calibrated: log loss" in text

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import sys
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from pathlib import Path
@@ -19,6 +20,11 @@ if TYPE_CHECKING:
 
 class Result(ABC):
     """A result that can be written as JSON and as a page. Subclasses provide the content."""
+
+    @property
+    @abstractmethod
+    def headline(self) -> str:
+        """The result in one sentence."""
 
     @abstractmethod
     def to_dict(self) -> dict[str, Any]:
@@ -48,6 +54,20 @@ class Result(ABC):
         from ..report.page import as_summary
 
         return as_summary(self._short_page())
+
+    def _repr_mimebundle_(self, include: Any = None, exclude: Any = None) -> dict[str, str]:
+        """HTML, and text for frontends without it. A notebook stores both, so there the text is
+        the headline only; otherwise every result would be stored, and printed by some converters,
+        twice."""
+        text = self.headline if _in_notebook() else repr(self)
+        return {"text/html": self._repr_html_(), "text/plain": text}
+
+
+def _in_notebook() -> bool:
+    """Whether IPython displays HTML. In a terminal it displays text only."""
+    ipython = sys.modules.get("IPython")
+    shell = None if ipython is None else ipython.get_ipython()
+    return shell is not None and "text/html" in shell.display_formatter.active_types
 
 
 def _written(text: str, path: str | Path | None) -> str:

@@ -18,6 +18,7 @@ from ..errors import InputError
 from ..estimate import Estimate
 from ..scoring.events import EventTable
 from ..scoring.intervals import Z95, wilson
+from ..text import ShownAsTable, TextTable, p_value, percent
 from .significance import holm
 
 LEVEL = 0.05
@@ -54,8 +55,8 @@ class Grade:
         return "risk too low" if self.observed > self.predicted else "risk too high"
 
 
-@dataclass(frozen=True)
-class GradeTable:
+@dataclass(frozen=True, repr=False)
+class GradeTable(ShownAsTable):
     """The grades in order."""
 
     grades: tuple[Grade, ...]
@@ -82,6 +83,23 @@ class GradeTable:
         columns["observed_high"] = [grade.observed.high for grade in self]
         columns["verdict"] = [grade.verdict for grade in self]
         return nw.from_dict(columns, backend="pandas").to_native()
+
+    def _text_table(self) -> TextTable:
+        rows = [
+            [
+                str(grade.name),
+                f"{grade.rows:,}",
+                f"{grade.events:,}",
+                percent(grade.predicted),
+                percent(grade.observed),
+                f"{percent(grade.observed.low)} to {percent(grade.observed.high)}",
+                p_value(grade.adjusted),
+                grade.verdict,
+            ]
+            for grade in self
+        ]
+        headers = ("grade", "rows", "events", "predicted", "observed", "95% interval", "p", "")
+        return TextTable(f"{len(self)} grades", headers, rows, "p: adjusted for all grades (Holm).")
 
 
 @documents_row_options

@@ -16,13 +16,15 @@ from typing import Any, Unpack
 
 import numpy as np
 
-from ..choices.definitions import Definition
+from ..choices.definitions import Definition, in_words
 from ..choices.distances import Distance, as_distance
 from ..choices.lenses import Lens, View, error_lens
 from ..choices.partitions import EqualWidth, Partition
 from ..data.inputs import RowOptions, documents_row_options, rows_of
 from ..engines.good_rows import survey
 from ..errors import InputError
+from ..text import ShownAsTable, TextTable, capitalised, counted, number
+from ..text import p_value as p_text
 from .cells import gather_cells, mean_gap
 from .null import (
     RELATIVE_ROUNDING,
@@ -45,8 +47,8 @@ MOST_COUNTED = 512  # a count with more values than this is taken as normal
 TOGETHER = 64  # errors in a batch
 
 
-@dataclass(frozen=True)
-class CalibrationTest:
+@dataclass(frozen=True, repr=False)
+class CalibrationTest(ShownAsTable):
     """A calibration error compared with the errors of a calibrated model with the same outputs.
 
     null_mean, null_high : the mean and the 95% limit of the errors of a calibrated model.
@@ -71,6 +73,23 @@ class CalibrationTest:
     def excess(self) -> float:
         """The error less the mean error of a calibrated model."""
         return self.value - self.null_mean
+
+    def to_frame(self) -> Any:
+        """A pandas DataFrame with one row."""
+        names = ("value", "null_mean", "null_high", "excess", "p_value", "n", "definition")
+        import narwhals as nw
+
+        return nw.from_dict(
+            {name: [getattr(self, name)] for name in names}, backend="pandas"
+        ).to_native()
+
+    def _text_table(self) -> TextTable:
+        numbers = (self.value, self.null_mean, self.null_high)
+        return TextTable(
+            f"{capitalised(in_words(self.definition))}, {counted(self.n)}",
+            ("", "value", "if calibrated", "95% limit", "p"),
+            [["calibration error", *map(number, numbers), p_text(self.p_value)]],
+        )
 
 
 @documents_row_options

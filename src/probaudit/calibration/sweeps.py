@@ -18,6 +18,7 @@ from ..data.inputs import RowOptions, documents_row_options, rows_of
 from ..errors import InputError
 from ..estimate import Estimate
 from ..scoring.intervals import Z95
+from ..text import ShownAsTable, TextTable, number
 from .cells import mean_gap
 from .error_intervals import Bootstrap
 from .errors import calibration_error
@@ -26,8 +27,8 @@ from .resampling import check_resamples
 from .terms import row_terms
 
 
-@dataclass(frozen=True)
-class Sweep:
+@dataclass(frozen=True, repr=False)
+class Sweep(ShownAsTable):
     """The error and its bootstrap standard deviation for each partition; `stable` marks the
     partitions among which the error hardly changes."""
 
@@ -35,6 +36,28 @@ class Sweep:
     values: np.ndarray
     deviations: np.ndarray
     stable: np.ndarray
+
+    def to_frame(self) -> Any:
+        """A pandas DataFrame with one row for each partition."""
+        columns = {
+            "partition": [partition.words() for partition in self.partitions],
+            "value": self.values,
+            "deviation": self.deviations,
+            "stable": self.stable,
+        }
+        import narwhals as nw
+
+        return nw.from_dict(columns, backend="pandas").to_native()
+
+    def _text_table(self) -> TextTable:
+        rows = [
+            [partition.words(), number(value), number(deviation), "stable" if stable else ""]
+            for partition, value, deviation, stable in zip(
+                self.partitions, self.values, self.deviations, self.stable, strict=True
+            )
+        ]
+        headers = ("partition", "error", "standard deviation", "")
+        return TextTable("Calibration error by partition", headers, rows)
 
 
 @documents_row_options

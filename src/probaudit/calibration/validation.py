@@ -30,7 +30,7 @@ from ..scoring.expected_scores import estimate_score
 from ..scoring.intervals import wilson
 from ..scoring.proper_scores import clustered_sample
 from ..states import Plan
-from ..text import MISSING, aligned_columns, short_number
+from ..text import MISSING, TextTable, short_number
 from .dependent_event import DependentEvent
 from .event_measures import CalibrationIndices, CalibrationLine, indices_of, line_of
 from .fine_grid import FineGrid
@@ -175,13 +175,14 @@ class ValidationTable:
         columns of their own."""
         return frame_of(tuple(self), (*SHOWN, "adjusted"))
 
-    def __repr__(self) -> str:
+    def _text_tables(self) -> list[TextTable]:
         one = self.overall
         measures = [[words, with_interval(getattr(one, name))] for name, words in NAMES.items()]
         head = f"Probability of {self.event}: {one.rows:,} rows, {one.events:,} events"
-        lines = [head + (f" ({one.verdict})" if one.verdict else ""), *aligned_columns(measures)]
+        head += f" ({one.verdict})" if one.verdict else ""
+        tables = [TextTable(head, ("", "value (95% interval)"), measures)]
         if self.groups:
-            names = ("rows", "events", *(NAMES[name] for name in SHOWN_OF_GROUPS), "")
+            names = ("group", "rows", "events", *(NAMES[name] for name in SHOWN_OF_GROUPS), "")
             rows = [
                 [
                     str(group.population),
@@ -192,8 +193,14 @@ class ValidationTable:
                 ]
                 for group in self.groups
             ]
-            lines += ["", *aligned_columns([["group", *names], *rows])]
-        return "\n".join(lines)
+            tables.append(TextTable("", names, rows))
+        return tables
+
+    def __repr__(self) -> str:
+        return "\n\n".join(table.text() for table in self._text_tables())
+
+    def _repr_html_(self) -> str:
+        return "".join(table.html() for table in self._text_tables())
 
 
 @documents_row_options

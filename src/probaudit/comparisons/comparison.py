@@ -21,7 +21,10 @@ from ..choices.lenses import Lens, TopLabel
 from ..data.arrays import as_array, named_columns
 from ..data.inputs import RowOptions, check_options, documents_row_options
 from ..data.work import Progress
+from ..diagrams.aligned import AlignedReliability
 from ..diagrams.lens_table import LensTable
+from ..diagrams.overlaid import OverlaidReliability
+from ..diagrams.paired_differences import PairedDifferences
 from ..errors import InputError
 from ..estimate import Estimate
 from ..grouping.budget import Budget, loss_budget
@@ -33,10 +36,11 @@ from .contestants import (
     Ground,
     difference,
     judge_model,
-    lower_errors,
-    lower_scores,
+    lower_estimates,
 )
 from .lens_table import named_lenses, table_of
+from .metrics import MAIN, METRICS, PUBLISHED
+from .model_table import ModelTable, check_metrics
 from .same_rows import SameRows, same_rows
 
 if TYPE_CHECKING:
@@ -57,8 +61,8 @@ class Comparison(Result):
         paired 95% interval.
     ranks : by score and model: 1 + the number of clearly better models. Tied models may share a
         rank.
-    lower : for each score and the ECE, whether that of model i is clearly lower than that of model
-        j, [M, M].
+    lower : by the name of an estimate, whether that of model i is clearly lower than that of model
+        j, [M, M]: the paired 95% interval of the difference lies below 0.
     lens : the event that calibration errors judge.
     grids, top_grids, summaries : by model: the grid of the judged event, that of the most probable
         class, and the sums of the pass.
@@ -111,6 +115,11 @@ class Comparison(Result):
         return TopLabel().words(pairs=self.pairs)
 
     @property
+    def metrics(self) -> tuple[str, ...]:
+        """The names of all estimates that any model has."""
+        return tuple(dict.fromkeys(name for m in self.names for name in self.estimates[m]))
+
+    @property
     def infinite_rows(self) -> Mapping[str, InfiniteRows]:
         """Rows with an infinite log loss, by model."""
         counts = {name: int(self.summaries[name].log.infinite.sum()) for name in self.names}
@@ -122,16 +131,31 @@ class Comparison(Result):
         return math.nan
 
     @cached_property
-    def findings(self) -> tuple[Finding, ...]:
-        """The verdict: conclusions in words, the most serious first."""
+    def _judged(self) -> tuple[tuple[Finding, ...], tuple[Finding, ...]]:
         from .verdict import judge_comparison
 
         return judge_comparison(self)
 
     @property
+    def findings(self) -> tuple[Finding, ...]:
+        """The verdict: at most three conclusions in words, the most serious first. One of them
+        is which model is best."""
+        return self._judged[0]
+
+    @property
+    def notes(self) -> tuple[Finding, ...]:
+        """Further conclusions, less important than the findings."""
+        return self._judged[1]
+
+    @property
+    def best(self) -> Finding:
+        """The finding which model is best."""
+        return next(finding for finding in self.findings if finding.rule == "best_by_score")
+
+    @property
     def headline(self) -> str:
         """Which model is the best, in one sentence."""
-        return next(finding.text for finding in self.findings if finding.rule == "best_by_score")
+        return self.best.text
 
     @property
     def verdict(self) -> str:
@@ -188,6 +212,25 @@ class Comparison(Result):
 
         return nw.from_dict(self.table(), backend="pandas").to_native()
 
+    def to_markdown(self, metrics: Sequence[str] = PUBLISHED) -> str:
+        """The table of all models in Markdown, in their given order. The best of each metric is
+        bold, and † marks models tied with the best.
+
+        metrics : names of estimates, in order; those that no model has are left out.
+        """
+        return self._model_table(metrics).to_markdown()
+
+    def to_latex(self, metrics: Sequence[str] = PUBLISHED, *, caption: str = "") -> str:
+        """The same table in LaTeX, for the package booktabs. The caption explains bold and †.
+
+        caption : plain text before that explanation.
+        """
+        return self._model_table(metrics).to_latex(caption)
+
+    def _model_table(self, metrics: Sequence[str]) -> ModelTable:
+        check_metrics(metrics)
+        return ModelTable.of(self, metrics)
+
     def to_dict(self) -> dict[str, Any]:
         """The comparison as plain values (schema `probaudit.comparison/2`)."""
         summary = self.summaries[self.reference]
@@ -222,6 +265,7 @@ class Comparison(Result):
                 for m, parts in self.differences.items()
             },
             "findings": [finding.to_dict() for finding in self.findings],
+            "notes": [finding.to_dict() for finding in self.notes],
             "lens_table": None
             if self.lens_table is None
             else {
@@ -243,9 +287,45 @@ class Comparison(Result):
 
     def plot(self, ax: Any = None) -> Any:
         """The reliability diagrams of all models side by side, drawn by matplotlib."""
-        from ..diagrams.aligned import AlignedReliability
+        return self.aligned().plot(ax)
 
-        return AlignedReliability.of_grids(self.grids, event=f"the {self.judged}").plot(ax)
+    def aligned(self) -> AlignedReliability:
+        """The reliability diagrams of all models side by side."""
+        return AlignedReliability.of_grids(self.grids, errors=self._eces, event=self._of)
+
+    def forest(self, metrics: Sequence[str] = MAIN) -> PairedDifferences:
+        """The forest plot: each model minus the reference, with paired 95% intervals, one panel
+        for each metric.
+
+        metrics : names of estimates, in order; those without any difference are left out.
+        """
+        check_metrics(metrics)
+        known = [name for name in metrics if any(name in d for d in self.differences.values())]
+        return PairedDifferences.of(
+            {
+                METRICS[name].label: {
+                    model: parts[name] for model, parts in self.differences.items() if name in parts
+                }
+                for name in known
+            },
+            self.reference,
+            lower={METRICS[name].label: METRICS[name].lower for name in known},
+        )
+
+    def reliability(self) -> OverlaidReliability:
+        """The reliability curves of all models in one panel."""
+        return OverlaidReliability.of_grids(self.grids, errors=self._eces, event=self._of)
+
+    @property
+    def _eces(self) -> dict[str, float]:
+        return {model: float(self.estimates[model]["ece"]) for model in self.names}
+
+    @property
+    def _of(self) -> str:
+        """The event that reliability diagrams show."""
+        if self.event is not None:
+            return f"the {self.judged}"
+        return "the stated answer" if self.pairs else "the most probable class"
 
 
 @documents_row_options
@@ -353,14 +433,11 @@ def _assembled(
 ) -> Comparison:
     """The comparison of all models with the model `base`."""
     names, models = tuple(contestants), list(contestants.values())
-    lower = {
-        key: lower_scores(models, key, ground)
-        for key in RANKED
-        if key in contestants[base].estimates
-    }
+    lower = lower_estimates(models, ground)
     ranks = {
-        key: dict(zip(names, paired.ranks(matrix).tolist(), strict=True))
-        for key, matrix in lower.items()
+        key: dict(zip(names, paired.ranks(lower[key]).tolist(), strict=True))
+        for key in RANKED
+        if key in lower
     }
     differences = {
         m: difference(contestants[m], contestants[base], f"{m} less {base}", ground)
@@ -374,7 +451,7 @@ def _assembled(
         estimates={m: contestants[m].estimates for m in names},
         differences=differences,
         ranks=ranks,
-        lower=lower | {"ece": lower_errors(models, "ece")},
+        lower=lower,
         lens=ground.lens,
         grids={m: contestants[m].grid for m in names},
         top_grids={m: contestants[m].top_grid for m in names},

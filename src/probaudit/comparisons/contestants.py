@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import hashlib
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from typing import Any
@@ -281,28 +281,34 @@ def _default_calibration_loss(
     return loss, loss.definition
 
 
-def influences(model: Contestant, ground: Ground) -> Iterator[tuple[str, np.ndarray]]:
-    """The influence of each row on each estimate that is a mean over rows or a ratio of means.
+def linear_names(model: Contestant) -> list[str]:
+    """The estimates of a model that are means over rows or ratios of means."""
+    names = [name for name in model.row_scores if name in model.estimates]
+    names += [f"{name}.normalized" for name in model.row_scores]
+    names += ["calibration_loss", "calibration_loss.relative"]
+    return [name for name in names if name in model.estimates]
+
+
+def influence(model: Contestant, name: str, ground: Ground) -> np.ndarray:
+    """The influence of each row on an estimate that is a mean over rows or a ratio of means.
 
     A normalised score is the mean score divided by the mean of S(P, y), the score of the class
     frequencies P. P is the best constant forecast, so its own change with the rows has no
     first-order effect (see `scoring.expected_scores.mean_score`).
     """
-    share, priors = ground.share, model.summary.priors
-    rules: dict[str, Score] = {"log_score": Log(), "brier_score": Brier()}
-    rules |= {} if ground.cost is None else {"cost_risk": ground.cost}
-    before, after = model.row_scores["log_score"], model.row_scores.get("log_score.calibrated")
-    for name in ("accuracy", "entropy"):
-        yield name, resampling.mean_influence(model.row_scores[name], share)
-    for name, rule in rules.items():
-        yield name, resampling.mean_influence(model.row_scores[name], share)
-        naive = rule.by_class(rule.naive(priors))[model.codes]
-        yield f"{name}.normalized", resampling.ratio_influence(model.row_scores[name], naive, share)
-    if after is not None:
-        yield "log_score.calibrated", resampling.mean_influence(after, share)
-        if "calibration_loss" in model.estimates:
-            yield "calibration_loss", resampling.mean_influence(before - after, share)
-            yield "calibration_loss.relative", -resampling.ratio_influence(after, before, share)
+    share, scores = ground.share, model.row_scores
+    if name in scores:
+        return resampling.mean_influence(scores[name], share)
+    if name.endswith(".normalized"):
+        score = name.removesuffix(".normalized")
+        rules: dict[str, Score] = {"log_score": Log(), "brier_score": Brier()}
+        rule = ground.cost if score == "cost_risk" and ground.cost is not None else rules[score]
+        naive = rule.by_class(rule.naive(model.summary.priors))[model.codes]
+        return resampling.ratio_influence(scores[score], naive, share)
+    before, after = scores["log_score"], scores["log_score.calibrated"]
+    if name == "calibration_loss":
+        return resampling.mean_influence(before - after, share)
+    return -resampling.ratio_influence(after, before, share)
 
 
 def difference(
@@ -311,10 +317,11 @@ def difference(
     """Each estimate of a model minus that of another, with a paired interval. `words` begin the
     definitions."""
     differences: dict[str, Estimate] = {}
-    others = dict(influences(base, ground))
-    for name, influence in influences(model, ground):
+    others = set(linear_names(base))
+    for name in linear_names(model):
         if name not in others:
             continue
+        mine, theirs = (influence(one, name, ground) for one in (model, base))
         a, b = model.estimates[name], base.estimates[name]
         value = (
             float(np.subtract(float(a), float(b)))
@@ -322,10 +329,10 @@ def difference(
             else math.nan
         )
         with np.errstate(invalid="ignore"):
-            terms = resampling.unit_terms(influence - others[name], ground.share, ground.clusters)
+            terms = resampling.unit_terms(mine - theirs, ground.share, ground.clusters)
             half = resampling.half_width(terms, resampling.quantile(ground.clusters))
         # equal in every row, and so in every sample
-        if value == 0 and np.array_equal(influence, others[name]):
+        if value == 0 and np.array_equal(mine, theirs):
             half = 0.0
         half = half if math.isfinite(value) else math.nan
         differences[name] = Estimate(
@@ -344,15 +351,24 @@ def difference(
     return {name: differences[name] for name in model.estimates if name in differences}
 
 
-def lower_scores(models: Sequence[Contestant], name: str, ground: Ground) -> np.ndarray:
-    """Whether the mean score of model i is clearly lower than that of model j, [M, M]."""
-    share, values = ground.share, np.array([float(model.estimates[name]) for model in models])
-    rows = (resampling.mean_influence(model.row_scores[name], share) for model in models)
+def lower_estimates(models: Sequence[Contestant], ground: Ground) -> dict[str, np.ndarray]:
+    """By the name of an estimate: whether that of model i is clearly lower than that of model j,
+    [M, M]. Models without the estimate are not compared."""
+    linear = dict.fromkeys(name for model in models for name in linear_names(model))
+    found = {name: _lower_means(models, name, ground) for name in linear}
+    return found | {
+        name: paired.pairwise_lower([model.errors[name] for model in models])
+        for name in models[0].errors
+    }
+
+
+def _lower_means(models: Sequence[Contestant], name: str, ground: Ground) -> np.ndarray:
+    values = np.array([float(model.estimates.get(name, math.nan)) for model in models])
+    units = len(ground.share) if ground.clusters is None else int(ground.clusters.max()) + 1
+    terms = np.zeros((len(models), units))
     with np.errstate(invalid="ignore"):
-        terms = np.array([resampling.unit_terms(row, share, ground.clusters) for row in rows])
+        for k, model in enumerate(models):
+            if name in model.estimates:
+                row = influence(model, name, ground)
+                terms[k] = resampling.unit_terms(row, ground.share, ground.clusters)
         return paired.clearly_lower(values, terms, resampling.quantile(ground.clusters))
-
-
-def lower_errors(models: Sequence[Contestant], name: str) -> np.ndarray:
-    """Whether a calibration error of model i is clearly lower than that of model j, [M, M]."""
-    return paired.pairwise_lower([model.errors[name] for model in models])

@@ -58,6 +58,8 @@ MODULES = {
     "ErrorsByModel": "model_errors",
     "FoldCurves": "folds",
     "LensTable": "lens_table",
+    "OverlaidReliability": "overlaid",
+    "PairedDifferences": "paired_differences",
     "Picture": "picture",
 }
 for _function, (_module, _numbers, _) in DIAGRAMS.items():

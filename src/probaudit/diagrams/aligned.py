@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -62,13 +62,19 @@ class AlignedReliability(Diagram):
         bins: Bins = ECE_BINS,
         resamples: int = 199,
         seed: int = 0,
+        errors: Mapping[str, float] | None = None,
         event: str = "the most probable class",
     ) -> AlignedReliability:
-        """From the fine grid of each model by its name."""
-        each = (
+        """From the fine grid of each model by its name.
+
+        errors : the calibration error of each model, if it is known from the rows.
+        """
+        each = [
             Reliability.of_grid(grid, bins, resamples=resamples, seed=seed)
             for grid in grids.values()
-        )
+        ]
+        if errors is not None:
+            each = [replace(one, error=errors[m]) for m, one in zip(grids, each, strict=True)]
         return cls(tuple(grids), tuple(each), event)
 
     def columns(self) -> dict[str, np.ndarray]:

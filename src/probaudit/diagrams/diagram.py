@@ -68,10 +68,13 @@ class Diagram(ABC):
         write_bytes(path, image(self.picture(), kind[1:]))
 
     def _repr_html_(self) -> str:
-        """An inline SVG image with the description as alternative text."""
-        from .vega_drawer import image
+        """An inline PNG image with the description as alternative text. In an SVG image, a browser
+        with wider fonts than those that were measured would clip titles."""
+        from .vega_drawer import PNG_SCALE, image
 
         picture = self.picture()
-        content = base64.b64encode(image(picture, "svg")).decode()
+        content = image(picture, "png")
+        width = int.from_bytes(content[16:20]) // PNG_SCALE  # in the header of the file
         alt = html.escape(picture.description, quote=True)
-        return f'<img alt="{alt}" style="max-width:100%" src="data:image/svg+xml;base64,{content}">'
+        source = f"data:image/png;base64,{base64.b64encode(content).decode()}"
+        return f'<img alt="{alt}" width="{width}" style="max-width:100%" src="{source}">'

@@ -22,6 +22,9 @@ DIGITS = 6
 LETTER = 6.2  # px, average character of a label
 LINE = 30  # px, height of a category
 LARGEST_POINT = 220  # px^2
+PNG_SCALE = 2  # pixels of a PNG image per pixel of the picture
+# of images, which are laid out for the width of these fonts: all have that of Arial
+IMAGE_FONT = "'Liberation Sans', Arial, Helvetica, sans-serif"
 WIDTH, WIDE = 420, 720  # px, width with one column and with several
 
 Theme = Literal["light", "dark"]
@@ -129,12 +132,12 @@ def image(picture: Picture, kind: str, *, theme: Theme = "light", width: Width =
     import vl_convert
 
     whole = spec(picture, width=width) | {
-        "config": _config(theme),
+        "config": _config(theme) | {"font": IMAGE_FONT},
         "background": "white" if theme == "light" else "#16181d",
     }
     whole["padding"] = 8
     if kind == "png":
-        return bytes(vl_convert.vegalite_to_png(whole, scale=2))
+        return bytes(vl_convert.vegalite_to_png(whole, scale=PNG_SCALE))
     if kind == "pdf":
         return bytes(vl_convert.vegalite_to_pdf(whole))
     return str(vl_convert.vegalite_to_svg(whole)).encode()

@@ -10,11 +10,13 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..scoring.intervals import clopper_pearson
+from ..text import ShownAsTable, TextTable, percent
 from .event_loss import Measured, mask_index
 from .lower_bound import ClusterMoments
 
 LEVEL = 0.95
 SHOWN = 10
+PREDICTED = {"stated": "predicted"}  # fields whose columns have another name
 
 
 def binomial_test(rate: np.ndarray, size: np.ndarray, predicted: np.ndarray) -> np.ndarray:
@@ -91,8 +93,8 @@ class Origin(NamedTuple):
     split: bool = True
 
 
-@dataclass(frozen=True, eq=False)
-class RegionTable:
+@dataclass(frozen=True, eq=False, repr=False)
+class RegionTable(ShownAsTable):
     """Regions, sorted by their share of the loss, the largest first. Each is evaluated on rows that
     it was not learned from."""
 
@@ -181,25 +183,34 @@ class RegionTable:
 
     def to_dict(self) -> dict[str, list[Any]]:
         """Columns by name, for any data frame."""
-        return {
-            name: list(column)
-            for name, column in zip(Region._fields, zip(*self, strict=True), strict=True)
-        }
+        regions = list(self)
+        return {name: [getattr(region, name) for region in regions] for name in Region._fields}
 
-    def __repr__(self) -> str:
-        lines = [
-            f"{'rows':>9}  predicted  observed  [  95%  ]        share  verdict          region"
+    def to_frame(self) -> Any:
+        """A pandas DataFrame with one row for each region."""
+        import narwhals as nw
+
+        return nw.from_dict(
+            {PREDICTED.get(name, name): x for name, x in self.to_dict().items()}, backend="pandas"
+        ).to_native()
+
+    def _text_table(self) -> TextTable:
+        rows = [
+            [
+                f"{region.rule}  {region.outputs}".strip(),
+                f"{region.rows:,}",
+                percent(region.stated),
+                percent(region.observed),
+                f"{percent(region.low)} to {percent(region.high)}",
+                percent(region.share),
+                region.verdict.replace("-", ""),
+            ]
+            for region in (self[place] for place in range(min(SHOWN, len(self))))
         ]
-        for region in (self[place] for place in range(min(SHOWN, len(self)))):
-            where = f"{region.rule}  {region.outputs}".rstrip()
-            lines.append(
-                f"{region.rows:9,}  {region.stated:.3f}      {region.observed:.3f}"
-                f"    [{region.low:.3f}, {region.high:.3f}]  {region.share:6.1%}"
-                f"  {region.verdict:15}  {where}"
-            )
-        return "\n".join(
-            lines + ([f"... and {len(self) - SHOWN:,} more"] if len(self) > SHOWN else [])
-        )
+        more = len(self) - SHOWN
+        headers = ("region", "rows", "predicted", "observed", "95% interval", "share of loss", "")
+        note = f"and {more:,} more; to_frame() has all." if more > 0 else ""
+        return TextTable(f"{len(self):,} regions", headers, rows, note)
 
 
 def region_table(

@@ -6,26 +6,14 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING
 
-from ..audits.finding import COMMANDS, as_call
-from ..diagrams.aligned import AlignedReliability
+from ..audits.finding import COMMANDS, Spelling, as_call
+from ..comparisons.metrics import DIFFERENCES, LABELS, tables
+from ..comparisons.model_table import TIED, TIED_WORDS, Cell, ModelTable
 from ..diagrams.score_intervals import ScoreIntervals
 from ..diagrams.sharpness import CalibrationSharpness
 from ..text import capitalised, number, whole_percent
-from .comparison_terminal import (
-    DIFFERENCES,
-    ERRORS,
-    LABELS,
-    MORE,
-    SCORES,
-    cell_text,
-    facts,
-    is_pairs,
-    judgement,
-    rank,
-    rank_words,
-    scores_of,
-)
-from .page import Control, Figure, Page, Section, Table, Words
+from .comparison_terminal import facts, is_pairs, judgement, rank, rank_words, scores_of
+from .page import Control, Figure, FindingList, Page, Section, Table, Words
 from .sections import budget_section, diagrams_section, provenance_section, verdict_section
 from .terminal import interval
 
@@ -33,59 +21,88 @@ if TYPE_CHECKING:
     from ..comparisons.comparison import Comparison
 
 DRAWN = ("log_score", "brier_score", "ece", "smooth_ece")
+BEST, FIGURE_SPACE = "*", "\u2007"
 
 
 def comparison_page(found: Comparison, title: str = "") -> Page:
-    """The page of a comparison."""
+    """The page of a comparison: the forest plot and the reliability curves first, then words and
+    tables."""
     sections = [
-        verdict_section(found.findings, COMMANDS),
+        _overview(found),
+        *_verdict(found, COMMANDS),
         _models(found),
         _differences(found),
+        *([_budgets(found)] if found.budgets else []),
         _diagrams(found),
+        *_notes(found, COMMANDS),
         _provenance(found),
     ]
-    if found.budgets:
-        sections.insert(3, _budgets(found))
-    best = next(finding for finding in found.findings if finding.rule == "best_by_score")
     return Page(
         title or "Which of these models is better?",
         facts(found),
         found.headline,
-        best.level,
+        found.best.level,
         sections,
     )
 
 
 def comparison_summary(found: Comparison) -> Page:
     """The summary that a notebook displays."""
-    sections = [verdict_section(found.findings, as_call), _models(found), _differences(found)]
-    return Page("Comparison", facts(found), "", "note", sections)
+    sections = [
+        *_verdict(found, as_call),
+        _models(found),
+        _differences(found),
+        *_notes(found, as_call),
+    ]
+    return Page("Comparison", facts(found), found.headline, "note", sections)
+
+
+def _overview(found: Comparison) -> Section:
+    blocks = [
+        Figure("forest", {(): found.forest()}),
+        Figure("overlaid", {(): found.reliability()}),
+    ]
+    return Section("overview", "At a glance", blocks)
+
+
+def _verdict(found: Comparison, spell: Spelling) -> list[Section]:
+    """The findings that the headline does not tell."""
+    others = [finding for finding in found.findings if finding is not found.best]
+    return [verdict_section(others, spell)] if others else []
+
+
+def _notes(found: Comparison, spell: Spelling) -> list[Section]:
+    if not found.notes:
+        return []
+    return [Section("notes", "Notes", [FindingList(found.notes, spell)], "Further conclusions.")]
 
 
 def _models(found: Comparison) -> Section:
     best = min(found.ranks[found.score].values())
     marked = [k for k, m in enumerate(found.names) if found.ranks[found.score][m] == best]
-    tables = []
-    for caption, known in (
-        ("All models on the same rows", SCORES),
-        ("Further calibration errors", ERRORS),
-        ("Losses and their causes", MORE),
-    ):
-        columns = {
-            name: LABELS[name] for name in known if any(name in x for x in found.estimates.values())
-        }
+    captions = (
+        "All models on the same rows",
+        "Further calibration errors",
+        "Losses and their causes",
+    )
+    blocks: list[Table | Words] = []
+    for caption, known in zip(captions, tables(found.metrics), strict=True):
+        shown = ModelTable.of(found, known)
         rows = [
-            [
-                m,
-                rank(found, m),
-                *(cell_text(found.estimates[m].get(name), name) for name in columns),
-            ]
-            for m in found.names
+            [model, rank(found, model), *map(_marked, cells)]
+            for model, cells in zip(shown.models, shown.cells, strict=True)
         ]
-        tables.append(Table(caption, ("model", "rank", *columns.values()), rows, marked=marked))
-    lead = f"{capitalised(rank_words(found))}."
-    notes = [Words(f"{capitalised(words)}.") for words in scores_of(found)]
-    return Section("models", "Models", [*tables, *notes], lead)
+        labels = [metric.label for metric in shown.metrics]
+        if labels:
+            blocks.append(Table(caption, ("model", "rank", *labels), rows, marked=marked))
+    lead = f"{capitalised(rank_words(found))}. {BEST} best; {TIED} {TIED_WORDS}."
+    blocks += [Words(f"{capitalised(words)}.") for words in scores_of(found)]
+    return Section("models", "Models", blocks, lead)
+
+
+def _marked(cell: Cell) -> str:
+    """The number with its mark, or as much space, so that numbers are aligned."""
+    return cell.text + (BEST if cell.best else TIED if cell.tied else FIGURE_SPACE)
 
 
 def _differences(found: Comparison) -> Section:
@@ -138,7 +155,6 @@ def _diagrams(found: Comparison) -> Section:
         if any(math.isfinite(found.estimates[m][name]) for m in found.names)
     }
     answer = "the stated answer" if is_pairs(found) else "the most probable class"
-    event = answer if found.event is None else f"the {found.judged}"
     control = Control("of", tuple(label for (label,) in intervals))
     sharpness = {
         (m,): CalibrationSharpness.of_grid(
@@ -147,7 +163,7 @@ def _diagrams(found: Comparison) -> Section:
         for m in found.names
     }
     blocks = [
-        Figure("aligned", {(): AlignedReliability.of_grids(found.grids, event=event)}),
+        Figure("aligned", {(): found.aligned()}),
         Figure("intervals", intervals, [control]),
         Figure("sharpness", sharpness, [Control("model", tuple(found.names))]),
     ]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from rich.console import Group, RenderableType
@@ -11,59 +12,19 @@ from rich.table import Table
 from rich.text import Text
 
 from ..audits.finding import Spelling, as_call
+from ..comparisons.metrics import DIFFERENCES, LABELS, METRICS, Metric, tables
+from ..comparisons.model_table import TIED, TIED_WORDS, ModelTable
 from ..estimate import Estimate
-from ..text import MISSING, counted, number, percent
+from ..text import counted, number
 from .terminal import METHOD, findings, interval, number_table, outputs_words, plain_text
 
 if TYPE_CHECKING:
     from ..comparisons.comparison import Comparison
 
-# Labels by the name of an estimate, each with whether lower is better (None for neither).
-Columns = dict[str, tuple[str, bool | None]]
-
-# The columns of Chidambaram & Ge 2024, Table 1; then further calibration errors and losses.
-SCORES: Columns = {
-    "accuracy": ("accuracy", False),
-    "ece": ("ECE", True),
-    "ace": ("ACE", True),
-    "smooth_ece": ("SmoothECE", True),
-    "log_score": ("log loss", True),
-    "brier_score": ("Brier score", True),
-}
-ERRORS: Columns = {
-    "top_label.ece": ("top-label ECE", True),
-    "classwise_ece": ("classwise ECE", True),
-    "overconfidence": ("over- confidence", True),
-    "underconfidence": ("under- confidence", True),
-    "risk_too_high": ("risk too high", True),
-    "risk_too_low": ("risk too low", True),
-    "mce": ("MCE", True),
-    "average_calibration_error": ("ACE, unweighted", True),
-    "entropy": ("entropy", None),
-}
-MORE: Columns = {
-    "log_score.normalized": ("log loss / base rate", True),
-    "calibration_loss": ("calibration loss", True),
-    "calibration_loss.relative": ("of the log loss", True),
-    "sharpness_gap": ("sharpness gap", True),
-    "grouping_loss": ("grouping, at least", True),
-    "cost_risk": ("your costs", True),
-}
-DIFFERENCES = (
-    "log_score",
-    "brier_score",
-    "cost_risk",
-    "accuracy",
-    "ece",
-    "smooth_ece",
-    *ERRORS,
-    "calibration_loss",
-    "sharpness_gap",
-)
-# The page shows all of these differences, the terminal leaves some errors out.
-ONLY_ON_PAGE = ("top_label.ece", "mce", "average_calibration_error", "entropy")
-ALL = SCORES | ERRORS | MORE
-LABELS = {name: label.replace("- ", "") for name, (label, _) in ALL.items()}
+# The page shows all differences, the terminal leaves some errors out.
+ONLY_ON_PAGE = ("ace", "top_label.ece", "mce", "average_calibration_error", "entropy")
+# titles that are too long for a column of numbers
+SHORTER = {"overconfidence": "over- confidence", "underconfidence": "under- confidence"}
 
 
 def is_pairs(found: Comparison) -> bool:
@@ -93,19 +54,23 @@ def scores_of(found: Comparison) -> list[str]:
     return words
 
 
-def models(found: Comparison, columns: Columns, *, ranked: bool = False) -> Table | None:
+def models(
+    found: Comparison, columns: Mapping[str, Metric], *, ranked: bool = False
+) -> Table | None:
     """A row for each model, the best of each column in bold; None if no model has any of the
     columns."""
-    shown = [
-        name for name in columns if any(name in found.estimates[model] for model in found.names)
-    ]
-    if not shown:
+    shown = ModelTable.of(found, columns)
+    if not shown.metrics:
         return None
-    titles = [_two_lines(columns[name][0]) for name in shown] + ["rank"] * ranked
-    table = _table(*titles)
-    best = {name: _best(found, name, less=columns[name][1]) for name in shown}
-    for model in found.names:
-        cells = [_cell(found.estimates[model].get(name), name, best[name]) for name in shown]
+    labels = [SHORTER.get(metric.label, metric.label) for metric in shown.metrics]
+    table = _table(*map(_two_lines, labels), *["rank"] * ranked)
+    # numbers stay aligned beside marks
+    ties = [any(row[k].tied for row in shown.cells) for k in range(len(labels))]
+    for model, row in zip(found.names, shown.cells, strict=True):
+        cells = [
+            Text(cell.marked + " " * (tied and not cell.tied), style="bold" if cell.best else "")
+            for cell, tied in zip(row, ties, strict=True)
+        ]
         cells += [Text(rank(found, model))] if ranked else []
         table.add_row(Text(model), *cells)
     return table
@@ -123,28 +88,6 @@ def _two_lines(title: str) -> str:
         return title
     at = min(spaces, key=lambda place: abs(place - len(title) / 2))
     return f"{title[:at]}\n{title[at + 1 :]}"
-
-
-def _best(found: Comparison, name: str, *, less: bool | None) -> float:
-    if less is None:
-        return math.nan
-    values = [
-        float(parts[name])
-        for parts in found.estimates.values()
-        if name in parts and not math.isnan(parts[name])
-    ]
-    return (min if less else max)(values, default=math.nan)
-
-
-def cell_text(x: Estimate | None, name: str) -> str:
-    """An estimate in a table, as a share if it is one."""
-    if x is None:
-        return MISSING
-    return percent(x) if name.endswith(".relative") else number(x)
-
-
-def _cell(x: Estimate | None, name: str, best: float) -> Text:
-    return Text(cell_text(x, name), style="bold" if x is not None and float(x) == best else "")
 
 
 def rank(found: Comparison, model: str) -> str:
@@ -188,7 +131,7 @@ def judgement(x: Estimate, name: str) -> tuple[str, str]:
         return "equal", "dim"
     if not x.low > 0 and not x.high < 0:
         return "unclear", "dim"
-    less = ALL[name][1]
+    less = METRICS[name].lower
     if less is None:
         return "lower" if x < 0 else "higher", ""
     return ("better", "green") if (x < 0) == less else ("worse", "yellow")
@@ -198,14 +141,16 @@ def render(found: Comparison, title: str = "", spell: Spelling = as_call) -> Ren
     """The comparison for a console; `spell` writes the actions of its advice."""
     head = Text.assemble((title or "comparison", "bold"), f"  {facts(found)}")
     parts: list[RenderableType] = [head, Padding(findings(found, spell), (1, 0))]
-    for columns, ranked in ((SCORES, True), (ERRORS, False), (MORE, False)):
-        table = models(found, columns, ranked=ranked)
+    for place, columns in enumerate(tables(found.metrics)):
+        table = models(found, columns, ranked=place == 0)
         parts += [] if table is None else [Padding(table, (0, 0, 1, 0))]
     caption = Text(f"differences from {found.reference!r}, paired", style="bold")
     foot = [
+        f"bold: best; {TIED} {TIED_WORDS}",
         rank_words(found),
         "unclear: the interval contains 0",
         *scores_of(found),
+        *(f"note: {finding.text}" for finding in found.notes),
     ]
     return Group(
         *parts,

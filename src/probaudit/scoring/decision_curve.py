@@ -14,6 +14,7 @@ from ..data.arrays import as_numbers
 from ..data.inputs import RowOptions, documents_row_options, rows_of
 from ..errors import InputError
 from ..estimate import Estimate
+from ..text import ShownAsTable, TextTable, capitalised, counted, evenly_spaced, number, significant
 from .events import EventTable
 from .intervals import Z95, wilson
 
@@ -24,8 +25,8 @@ THRESHOLDS.flags.writeable = False
 CLEARLY = 2.5
 
 
-@dataclass(frozen=True, eq=False)
-class DecisionCurve:
+@dataclass(frozen=True, eq=False, repr=False)
+class DecisionCurve(ShownAsTable):
     """Net benefit at each threshold, with the ends of its 95% intervals, beside the two decisions
     that need no model.
 
@@ -86,6 +87,20 @@ class DecisionCurve:
         import narwhals as nw
 
         return nw.from_dict(self.columns(), backend="pandas").to_native()
+
+    def _text_table(self) -> TextTable:
+        rows = list(zip(*self.columns().values(), strict=True))
+        shown = evenly_spaced(rows)
+        left_out = len(shown) < len(rows)
+        return TextTable(
+            f"{capitalised(self.definition)}, {counted(self.n)}",
+            ("threshold", "net benefit", "95% interval", "treat all", "treat none"),
+            [
+                [significant(t), number(x), f"{number(low)} to {number(high)}", *map(number, rest)]
+                for t, x, low, high, *rest in shown
+            ],
+            f"{len(shown)} of {len(rows)} thresholds; to_frame() has all." if left_out else "",
+        )
 
 
 @dataclass(frozen=True, eq=False)

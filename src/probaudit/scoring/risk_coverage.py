@@ -12,6 +12,7 @@ from ..choices.lenses import TopLabel
 from ..data.inputs import RowOptions, documents_row_options, rows_of
 from ..errors import InputError
 from ..estimate import Estimate
+from ..text import ShownAsTable, TextTable, counted, number
 from .discrimination import auc
 from .events import EventTable, bounded_estimate
 from .intervals import wilson
@@ -31,8 +32,8 @@ class RiskCoverageCurve(NamedTuple):
     high: np.ndarray
 
 
-@dataclass(frozen=True, eq=False)
-class RiskCoverage:
+@dataclass(frozen=True, eq=False, repr=False)
+class RiskCoverage(ShownAsTable):
     """The risk-coverage curve of a classifier that answers in order of its confidence.
 
     aurc : the area under the curve, the mean error rate over all coverages.
@@ -86,6 +87,23 @@ class RiskCoverage:
         import narwhals as nw
 
         return nw.from_dict(self.curve._asdict(), backend="pandas").to_native()
+
+    def _text_table(self) -> TextTable:
+        each = {
+            "area under the risk-coverage curve (AURC)": self.aurc,
+            "excess AURC": self.excess_aurc,
+            "AUROC of confidence against correctness": self.auroc,
+            "error rate": self.error_rate,
+        }
+        rows = [
+            [name, number(x), f"{number(x.low)} to {number(x.high)}"] for name, x in each.items()
+        ]
+        return TextTable(
+            f"Selective prediction, {counted(self.n)}",
+            ("", "value", "95% interval"),
+            rows,
+            "to_frame() has the curve.",
+        )
 
 
 @documents_row_options

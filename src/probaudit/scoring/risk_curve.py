@@ -16,14 +16,15 @@ from ..engines.memory import summary
 from ..errors import InputError
 from ..estimate import Estimate
 from ..states import Plan, Summary
+from ..text import ShownAsTable, TextTable, counted, evenly_spaced, number, significant
 from .clusters import clusters_unused
 from .expected_scores import estimate_score
 from .proper_scores import clustered_sample
 from .row_scores import class_sums
 
 
-@dataclass(frozen=True)
-class RiskCurve:
+@dataclass(frozen=True, repr=False)
+class RiskCurve(ShownAsTable):
     """The Bayes risk at each threshold, and that of the better constant decision (`naive`)."""
 
     thresholds: np.ndarray
@@ -31,6 +32,27 @@ class RiskCurve:
     naive: np.ndarray
     n: int
     definition: str
+
+    def columns(self) -> dict[str, np.ndarray]:
+        """The curve as columns, one value for each threshold."""
+        return {"threshold": self.thresholds, "risk": self.risk, "naive": self.naive}
+
+    def to_frame(self) -> Any:
+        """The columns as a pandas DataFrame."""
+        import narwhals as nw
+
+        return nw.from_dict(self.columns(), backend="pandas").to_native()
+
+    def _text_table(self) -> TextTable:
+        rows = list(zip(*self.columns().values(), strict=True))
+        shown = evenly_spaced(rows)
+        left_out = len(shown) < len(rows)
+        return TextTable(
+            f"{self.definition}, {counted(self.n)}",
+            ("threshold", "risk", "constant decision"),
+            [[significant(t), number(risk), number(naive)] for t, risk, naive in shown],
+            f"{len(shown)} of {len(rows)} thresholds; to_frame() has all." if left_out else "",
+        )
 
 
 @documents_row_options

@@ -1,0 +1,104 @@
+"""Reliability curves of several models in one panel, with common bins."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from ..calibration.fine_grid import FineGrid
+from ..text import number
+from .aligned import ECE_BINS, AlignedReliability, aligned_columns
+from .bins import Bins
+from .diagram import Diagram
+from .picture import Axis, Line, Mark, Panel, Picture, Points, Rule
+from .reliability import Reliability
+
+FEW, FEW_SHARE = 10, 0.01  # bins with fewer rows than both are not drawn
+SMALLEST = 0.12  # area of a point, as a share of that of the largest
+
+
+@dataclass(frozen=True, eq=False)
+class OverlaidReliability(Diagram):
+    """The observed rate of an event against its predicted probability, one curve for each model.
+    The picture leaves out bins with very few rows, whose rates are noise; `columns` has them."""
+
+    models: tuple[str, ...]
+    each: tuple[Reliability, ...]
+    event: str = "the most probable class"
+
+    @classmethod
+    def of_grids(
+        cls,
+        grids: Mapping[str, FineGrid],
+        *,
+        bins: Bins = ECE_BINS,
+        errors: Mapping[str, float] | None = None,
+        event: str = "the most probable class",
+    ) -> OverlaidReliability:
+        """From the fine grid of each model by its name; `errors` as in `AlignedReliability`."""
+        found = AlignedReliability.of_grids(
+            grids, bins=bins, resamples=1, errors=errors, event=event
+        )
+        return cls(found.models, found.each, event)
+
+    def columns(self) -> dict[str, np.ndarray]:
+        columns = aligned_columns("model", self.models, self.each)
+        shown = ("model", "left", "right", "rows", "share", "predicted", "observed", "low", "high")
+        return {name: columns[name] for name in shown}
+
+    def picture(self) -> Picture:
+        marks: list[Mark] = [Rule(role="reference")]  # a model may have any name
+        for s, (model, one) in enumerate(zip(self.models, self.each, strict=True)):
+            role, of = f"series {s}", self._drawn(one)
+            size = np.maximum(one.share, SMALLEST * one.share.max())[of]
+            detail: dict[str, Any] = {
+                "model": [model] * int(of.sum()),
+                "rows": one.rows[of],
+                "predicted": one.stated[of],
+                "observed": one.observed[of],
+                "95% interval": [
+                    f"{low:.3f} to {high:.3f}"
+                    for low, high in zip(one.low[of], one.high[of], strict=True)
+                ],
+            }
+            x, y = one.stated[of], one.observed[of]
+            marks += [
+                Line(x, y, role=role, name=model),
+                Points(x, y, size=size, role=role, detail=detail),
+            ]
+        across = Axis(f"predicted probability of {self._event}", 0, 1)
+        panel = Panel(tuple(marks), across, Axis("observed rate", 0, 1), square=True)
+        caption = (
+            "Dashed: calibrated; below it, predictions are too high. Larger points: more rows."
+        )
+        caption += f" {self.each[0].bins}, {self.each[0].n:,} rows."
+        if not all(self._drawn(one).all() for one in self.each):
+            caption += f" Bins with fewer than {self._least} rows are left out."
+        return Picture((panel,), "Reliability of all models", self._description(), caption)
+
+    @property
+    def _least(self) -> int:
+        """The rows of a bin that is drawn."""
+        return min(FEW, math.ceil(FEW_SHARE * self.each[0].n))
+
+    def _drawn(self, one: Reliability) -> np.ndarray:
+        return np.asarray(one.rows >= self._least)
+
+    @property
+    def _event(self) -> str:
+        """The event, without the words that the title of the axis has."""
+        return self.event.removeprefix("the probability of ")
+
+    def _description(self) -> str:
+        errors = ", ".join(
+            f"{model} {number(one.error)}"
+            for model, one in zip(self.models, self.each, strict=True)
+        )
+        return (
+            f"Reliability curves of {self.event}, with calibration errors (ECE) of the models: "
+            f"{errors}."
+        )
