@@ -9,6 +9,7 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -19,6 +20,14 @@ import probaudit as pb
 from probaudit import calibrators
 from probaudit.cli.commands import app
 from probaudit.states import evidence
+
+
+def without_advice(text: str) -> dict[str, Any]:
+    """An audit's JSON without commands, which name the file."""
+    found: dict[str, Any] = json.loads(text)
+    for finding in found["findings"]:
+        del finding["advice"]
+    return found
 
 
 def run(*arguments: object):
@@ -48,7 +57,7 @@ def test_an_audit_says_the_same_of_a_stream(folder, more):
     )
     streamed = run("audit", folder, "--json", "-", *more)
     assert in_memory.exit_code == streamed.exit_code == 0, streamed.output
-    assert json.loads(in_memory.output) == json.loads(streamed.output)
+    assert without_advice(in_memory.output) == without_advice(streamed.output)
 
 
 def test_a_report_of_a_stream(folder, tmp_path):
@@ -176,7 +185,7 @@ def test_a_cluster_says_the_same(folder):
     done = run("audit", folder, "--engine", "dask", "--json", "-")
     assert done.exit_code == 0, done.output
     in_memory = run("audit", folder.parent / "all.parquet", "--json", "-")
-    assert json.loads(done.output) == json.loads(in_memory.output)
+    assert without_advice(done.output) == without_advice(in_memory.output)
 
 
 def test_files_of_one_model_may_be_many(folder, tmp_path, small_samples):
@@ -341,7 +350,7 @@ def test_an_interrupted_command_can_go_on(folder, tmp_path):
     resumed = run(*arguments, "--resume")
     assert resumed.exit_code == 0, resumed.output
     whole = run("audit", tmp_path / "all.parquet", "--json", "-")
-    assert json.loads(resumed.output) == json.loads(whole.output)
+    assert without_advice(resumed.output) == without_advice(whole.output)
     assert not (tmp_path / "state").exists()
 
 

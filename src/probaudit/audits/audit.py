@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Literal, Unpack
 
@@ -34,7 +34,8 @@ from ..states import AuditState, Plan, Summary
 from ..states.evidence import Evidence
 from ..version import __version__
 from . import errors_by_lens, risks
-from .case import Case
+from .case import MATERIAL, Case
+from .decision import Decision, Grade, decide, helps
 from .dependence import cluster_words, clustered_rows
 from .estimates import (
     calibration_loss_estimates,
@@ -43,13 +44,13 @@ from .estimates import (
     score_estimates,
     too_few_to_calibrate,
 )
-from .finding import Finding
+from .finding import Finding, Spelling, as_call
 from .groups import GroupTable, group_errors, with_bounds
 from .lens_error import BINS, LensError
 from .pitfalls import PITFALLS
 from .repairs import Repair, compare_repairs
 from .result import Result, plain, plain_columns
-from .verdict import headline, judge
+from .verdict import judge
 
 if TYPE_CHECKING:
     from ..calibrators.base import Calibrator
@@ -57,6 +58,7 @@ if TYPE_CHECKING:
     from ..report.page import Page
 
 SCHEMA = "probaudit.audit/5"
+CLEAR = 0.01  # the lower limit of a calibration error from which more calibrators are tried
 SHOWN_REGIONS = 20
 SHOWN_CLASSES = 50
 
@@ -72,22 +74,27 @@ class Audit(Result):
         test against a calibrated model.
     groups : predicted and observed rate, calibration error and other measures of each group, for
         each value of each column; see `Group`.
-    repairs : the calibrators that were compared, with `repair="compare"`.
+    repairs : the calibrators that were tried: the default one, or many with `repair="compare"`; one
+        is recommended, which may be to change nothing.
     budget : the loss budget, if there are features or groups.
     validation, decision_curve : observed / expected ratio, slope, AUC and so on of the event, and
         the net benefit of acting on it, if there is an event (see `event`).
     risk_coverage : the error rate among the most confident rows.
-    findings : the verdict, the most serious finding first.
+    decision : the grade, the headline, one sentence in numbers, and the most important findings.
+    findings : all findings, the most serious first.
     evidence : the sums over all rows, and the sample that fits use.
     settings, choices : how the numbers were made; `regions`, if they were given.
 
-    `print(audit)` shows what the terminal shows; `to_dict`, `to_json`, `to_frame` and `flat` return
-    the numbers; `to_html` writes the report.
+    spelling : writes the actions of advice, as calls in Python or as commands.
+
+    `print(audit)` shows the verdict and a summary, `to_text` all of it; `to_dict`, `to_json`,
+    `to_frame` and `flat` return the numbers; `to_html` writes the report.
     """
 
     estimates: Mapping[str, Estimate]
     errors: tuple[LensError, ...]
     findings: tuple[Finding, ...]
+    decision: Decision
     evidence: Evidence
     settings: Mapping[str, Any]
     risk_coverage: RiskCoverage
@@ -99,6 +106,7 @@ class Audit(Result):
     budget: Budget | None = None
     title: str = ""
     choices: Mapping[str, Any] = field(default_factory=dict)
+    spelling: Spelling = as_call
 
     @property
     def summary(self) -> Summary:
@@ -130,14 +138,25 @@ class Audit(Result):
         return self.errors[0].test
 
     @property
+    def grade(self) -> Grade:
+        """What to do: "use", "recalibrate", "do_not_use" or "cannot_tell" (see `decision`)."""
+        return self.decision.grade
+
+    @property
     def verdict(self) -> str:
-        """The findings as text, the most serious first."""
-        return "\n".join(finding.text for finding in self.findings)
+        """The headline, the sentence in numbers, and all findings, as text."""
+        first = (self.headline, self.decision.sentence)
+        return "\n".join([*first, *(finding.text for finding in self.findings)])
 
     @property
     def headline(self) -> str:
-        """The verdict in one sentence."""
-        return headline(self.findings)
+        """The verdict in one imperative sentence."""
+        return self.decision.headline
+
+    @property
+    def recommended(self) -> Repair | None:
+        """The recommended calibrator; None if none was tried."""
+        return next((repair for repair in self.repairs if repair.recommended), None)
 
     @property
     def pitfall_rules(self) -> dict[str, str]:
@@ -158,6 +177,12 @@ class Audit(Result):
         from ..report.terminal import as_text
 
         return as_text(self)
+
+    def to_text(self) -> str:
+        """All of the audit as plain text. `print(audit)` shows its first part."""
+        from ..report.terminal import as_text
+
+        return as_text(self, full=True)
 
     def flat(self) -> dict[str, float]:
         """Every estimate and calibration error by name, with the ends of its interval (`.low` and
@@ -201,6 +226,7 @@ class Audit(Result):
             "schema": SCHEMA,
             "version": __version__,
             "headline": self.headline,
+            "decision": self.decision.to_dict(),
             "rows": self.summary.rows,
             "dropped_rows": {rule: count for rule, count in self.summary.bad.items() if count},
             "sample_rows": len(sample),
@@ -224,7 +250,7 @@ class Audit(Result):
             if self.budget is None
             else self.budget.to_dict() | {"regions": _regions(self.budget)},
             "repairs": [repair.to_dict() for repair in self.repairs],
-            "findings": [finding.to_dict() for finding in self.findings],
+            "findings": [finding.to_dict(self.spelling) for finding in self.findings],
             "settings": dict(self.settings),
             "fingerprint": self.fingerprint,
         }
@@ -279,6 +305,7 @@ def audit(
     repair: Repairing = None,
     regions: Any = None,
     calibrator: Calibrator | None = None,
+    material: float = MATERIAL,
     title: str = "",
     threads: int | None = None,
     **options: Unpack[RowOptions],
@@ -302,10 +329,12 @@ def audit(
     costs : matrix [K, M] of the cost of decision j if class i is true; adds `cost_risk`.
     reject_cost : the cost of the reject option; an error costs 1.
     repair : by default, one calibrator is cross-validated, and the audit reports what it removes of
-        the log loss (`calibration_loss`). "compare" compares many and recommends one (`repairs`);
-        False tries none.
+        the log loss (`calibration_loss`); many, if it does not help although the calibration error
+        is clear. "compare" always compares many and recommends one (`repairs`); False tries none.
     calibrator : the fitted calibrator that made these probabilities, if any. The audit then checks
         whether these are the rows that fitted it.
+    material : the share of the log loss from which a gain matters to the verdict (see
+        `audits.decision`); 1% by default.
     title : the title of the report.
     threads : the number of threads; all cores by default. The result does not depend on it.
 
@@ -317,6 +346,7 @@ def audit(
         "repair": repair,
         "regions": regions,
         "calibrator": calibrator,
+        "material": material,
         "title": title,
         "cross": cross,
     }
@@ -342,6 +372,7 @@ def audit_rows(
     cross: Crossing = False,
     features: Any = None,
     calibrator: Calibrator | None = None,
+    material: float = MATERIAL,
     title: str = "",
     threads: int | None = None,
     progress: bool | None = None,
@@ -360,6 +391,7 @@ def audit_rows(
         regions=regions,
         cross=cross,
         calibrator=calibrator,
+        material=material,
         title=title,
         progress=progress,
     )
@@ -375,6 +407,7 @@ def audit_source(
     regions: Any = None,
     cross: Crossing = False,
     calibrator: Calibrator | None = None,
+    material: float = MATERIAL,
     title: str = "",
 ) -> Audit:
     """As `audit`, for rows in files or on a Dask cluster (`scan`); results are identical."""
@@ -383,7 +416,13 @@ def audit_source(
     crossings(cross, first.columns or {})
     evidence = (passing or Passing()).evidence(source, named_costs(costs), reject_cost)
     return audit_evidence(
-        evidence, repair=repair, regions=regions, cross=cross, calibrator=calibrator, title=title
+        evidence,
+        repair=repair,
+        regions=regions,
+        cross=cross,
+        calibrator=calibrator,
+        material=material,
+        title=title,
     )
 
 
@@ -394,19 +433,25 @@ def audit_evidence(
     regions: Any = None,
     cross: Crossing = False,
     calibrator: Calibrator | None = None,
+    material: float = MATERIAL,
     title: str = "",
     progress: bool | None = None,
 ) -> Audit:
     """As `audit`, for the evidence of a pass, whose plan has the costs."""
     _check_choices(repair, calibrator)
+    if not 0 < material < 1:
+        raise InputError("material", "must be a share between 0 and 1", material)
     clustered = clustered_rows(evidence)
     with np.errstate(divide="ignore"):  # squares of very small weights underflow
         errors, class_errors = _calibration_errors(evidence)
         groups = group_errors(evidence, cross)
     loss, loss_words = _default_calibration_loss(evidence, repair)
     repairs: tuple[Repair, ...] = ()
-    if repair == "compare" and loss is not None:
-        repairs = compare_repairs(evidence, loss, regions=regions, progress=progress)
+    if loss is not None:
+        every = repair == "compare"
+        repairs = compare_repairs(evidence, loss, regions=regions, every=every, progress=progress)
+        if repair is None and _unexplained(errors, repairs, material):
+            repairs = compare_repairs(evidence, loss, regions=regions, progress=progress)
     budget = _budget(evidence, regions, loss, repairs)
     estimates = score_estimates(evidence.summary, clustered)
     risk, selective = risks.validation(evidence, estimates), risks.risk_coverage(evidence)
@@ -425,11 +470,15 @@ def audit_evidence(
         budget=budget,
         calibrator=calibrator,
         validation=risk,
+        effective_rows=risks.effective_rows(selective),
+        material=material,
     )
+    findings = judge(case)
     return Audit(
         estimates=estimates,
         errors=errors,
-        findings=judge(case),
+        findings=findings,
+        decision=decide(case, findings),
         evidence=evidence,
         settings=_settings(evidence, clustered, loss_words) | groups.settings,
         class_errors=class_errors,
@@ -442,6 +491,14 @@ def audit_evidence(
         title=title,
         choices={} if regions is None else {"regions": regions},
     )
+
+
+def _unexplained(errors: Sequence[LensError], repairs: Sequence[Repair], material: float) -> bool:
+    """Whether a calibration error is clear, and the default calibrator does not remove it: others
+    may."""
+    best = next((repair for repair in repairs if repair.recommended), None)
+    clear = any(error.miscalibrated and error.estimate.low > CLEAR for error in errors)
+    return clear and not helps(best, material)
 
 
 def _calibration_errors(

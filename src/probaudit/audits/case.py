@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -25,6 +26,10 @@ if TYPE_CHECKING:
     from ..calibrators.base import Calibrator
 
 SHOWN_ROWS = 5
+FEW_ROWS = 100
+# if the 95% limit of a calibrated model's error is larger, the rows are too few for a claim
+UNDETECTED_ERROR = 0.05
+MATERIAL = 0.01
 # the errors whose tests decide; the other errors judge the same events
 DECIDING = frozenset({"ece", "ace", "classwise_ece", "topk_ece", "full_ece"})
 
@@ -50,7 +55,11 @@ class InfiniteRows:
 
 @dataclass(frozen=True, eq=False)
 class Case:
-    """The evidence that the rules of an audit read."""
+    """The evidence that the rules of an audit read.
+
+    effective_rows : how many independent rows of equal weight have the same information.
+    material : the share of the log loss from which a gain matters.
+    """
 
     evidence: Evidence
     estimates: Mapping[str, Estimate]
@@ -61,6 +70,8 @@ class Case:
     budget: Budget | None = None
     calibrator: Calibrator | None = None
     validation: Validation | None = None
+    effective_rows: float = math.nan
+    material: float = MATERIAL
 
     @property
     def summary(self) -> Summary:
@@ -118,6 +129,35 @@ class Case:
     @property
     def recommended(self) -> Repair | None:
         return next((repair for repair in self.repairs if repair.recommended), None)
+
+    @property
+    def compared(self) -> bool:
+        """Whether more than the default calibrator was tried."""
+        return len(self.repairs) > 2
+
+    @property
+    def largest_gain(self) -> Estimate | None:
+        """The gain of the recommended calibrator; if that is to change nothing, of the best."""
+        best = self.recommended
+        if best is not None and best.name == "identity":
+            others = [one for one in self.repairs if not one.control and one.name != "identity"]
+            best = min(others, key=lambda one: float(one.log_score), default=None)
+        return None if best is None else best.gain
+
+    @property
+    def immaterial(self) -> bool:
+        """Whether the rows rule out that recalibration removes a material share of the log loss."""
+        gain = self.largest_gain
+        return gain is not None and gain.high < self.material
+
+    @property
+    def too_few(self) -> bool:
+        """Whether the rows are too few to detect an error of five percentage points."""
+        return self.rows < FEW_ROWS or self.error_limit > UNDETECTED_ERROR
+
+    @property
+    def one_outcome(self) -> bool:
+        return int((self.summary.log.rows > 0).sum()) <= 1
 
     def repair(self, name: str) -> Repair | None:
         return next((repair for repair in self.repairs if repair.name == name), None)

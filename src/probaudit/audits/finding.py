@@ -152,8 +152,8 @@ class Finding:
         """The advice with actions as `spell` writes them."""
         return spelled(self.advice, spell)
 
-    def to_dict(self) -> dict[str, Any]:
-        """Plain values for JSON."""
+    def to_dict(self, spell: Spelling = COMMANDS) -> dict[str, Any]:
+        """Plain values for JSON; `spell` writes the actions of the advice."""
         return {
             "level": self.level,
             "rule": self.rule,
@@ -162,7 +162,7 @@ class Finding:
                 name: float(value) if math.isfinite(value) else None
                 for name, value in self.numbers.items()
             },
-            "advice": self.advice_text(COMMANDS),
+            "advice": self.advice_text(spell),
             "actions": to_list(self.advice),
             "reference": self.reference,
             "rows": list(self.rows),

@@ -33,6 +33,15 @@ DRAWN_TOGETHER = 2_000
 LEAST_DRAWS = 5_000
 FRESH_SEED = 1_000_000  # beyond the seeds of classes
 ENOUGH_EXCEED = 10  # the simulation stops after this many draws as large as the error
+SHORT_TITLES = {
+    "ece": "ECE, 15 bins",
+    "ace": "ACE, 15 bins of equal mass",
+    "smooth_ece": "SmoothECE",
+    "kernel_calibration_error": "kernel, squared",
+    "rms_error": "root mean square, debiased",
+    "classwise_ece": "classwise",
+    "full_ece": "all classes (k-d tree, TVD)",
+}
 TITLES = {
     "ece": "{event}, 15 equal bins (ECE)",
     "ace": "{event}, 15 bins of equal mass (ACE)",
@@ -116,6 +125,16 @@ class LensError:
             return f"class {which}"
         name = self.name.removeprefix("top_label.")
         return TITLES.get(name, name).format(event=self.event)
+
+    @property
+    def short_title(self) -> str:
+        """The name of the error in a terminal, without the judged event."""
+        kind, _, which = self.name.partition(".")
+        if kind == "topk_ece":
+            return f"top {which}"
+        if kind == "top_label":
+            return f"top label: {SHORT_TITLES.get(which, which)}"
+        return f"class {which}" if kind == "class_ece" else SHORT_TITLES.get(self.name, self.name)
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values for JSON."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import warnings
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -19,6 +19,7 @@ from ..calibration.resampling import (
     quantile,
     unit_terms,
 )
+from ..calibration.validation import agreement
 from ..calibrators.calibration_loss import CalibrationLoss, calibration_loss, default_calibrator
 from ..calibrators.folds import FOLDS
 from ..calibrators.one_standard_error import choose_calibrator, correction_words
@@ -33,8 +34,9 @@ from ..data.work import Progress
 from ..errors import InputError
 from ..estimate import Estimate
 from ..scoring.clusters import ClusteredRows, Clusters
+from ..scoring.events import EventTable
 from ..scoring.intervals import wilson
-from ..scoring.proper_scores import brier_score
+from ..scoring.proper_scores import brier_score, log_score
 from ..states.evidence import RANKS, Evidence
 from ..text import counted
 from .lens_error import WIDTH, LensError, binned_error, definition_of
@@ -43,6 +45,7 @@ if TYPE_CHECKING:
     from ..calibrators.base import Calibrator
 
 SHOWN_RANK = 5
+DEFAULT = "bias_corrected_temperature"  # the calibrator of the calibration loss
 ROUNDING = 1e-12
 
 
@@ -50,6 +53,7 @@ ROUNDING = 1e-12
 class Repair:
     """The out-of-fold performance of a calibrator; "identity" leaves the outputs uncalibrated.
 
+    normalized : the log loss divided by that of the base-rate forecast.
     gain : the share of the log loss that it removes. The gain of the recommended calibrator is
         corrected for the choice (see `one_standard_error.corrected_gain`), unless it is
         "identity", which gains nothing.
@@ -58,6 +62,8 @@ class Repair:
     ece, topk_ece : the calibration errors of the top label, and of the event that the true class is
         among the k most probable (k = 5, or 2 with few classes), with 15 equal bins.
     ece_chance, topk_chance : the 95% points of these errors for a calibrated model.
+    predicted, observed : the mean output and the rate of the judged event.
+    grid : the judged event on a fine grid, for diagrams.
     recommended : by the rule of `select_calibrator`: the simplest calibrator whose log loss is
         within one standard error of the best.
     control : mean replacement, shown as a warning and never recommended.
@@ -66,6 +72,7 @@ class Repair:
 
     name: str
     log_score: Estimate
+    normalized: Estimate
     brier_score: Estimate
     accuracy: Estimate
     gain: Estimate
@@ -76,9 +83,12 @@ class Repair:
     classwise_ece: Estimate
     topk_ece: Estimate
     topk_chance: float
+    predicted: Estimate
+    observed: Estimate
     recommended: bool
     control: bool
     words: str
+    grid: FineGrid = field(repr=False)
 
     @property
     def title(self) -> str:
@@ -95,6 +105,7 @@ class Repair:
         }
         names = (
             "log_score",
+            "normalized",
             "brier_score",
             "accuracy",
             "gain",
@@ -102,6 +113,8 @@ class Repair:
             "ece",
             "classwise_ece",
             "topk_ece",
+            "predicted",
+            "observed",
         )
         values |= {name: getattr(self, name).to_dict() for name in names}
         limits = {"ece_chance": self.ece_chance, "topk_chance": self.topk_chance}
@@ -181,6 +194,7 @@ def compare_repairs(
     default_loss: CalibrationLoss | None = None,
     *,
     regions: Any = None,
+    every: bool = True,
     progress: bool | None = None,
 ) -> tuple[Repair, ...]:
     """All candidates on the sample, with the same folds.
@@ -189,9 +203,14 @@ def compare_repairs(
     regions : as in `audit`. A single column, named here or the only one of the rows, adds a
         calibrator for each of its groups. Columns add multicalibration, and features of the rows
         add group calibration and multicalibration.
+    every : whether to compare all candidates, or only the default one with the original outputs.
     """
     sample, groups = evidence.sample, group_columns_of(evidence.sample, regions)
-    chosen = candidates(Outputs.of(sample, groups), pairs=sample.pairs)
+    chosen: dict[str, Calibrator] = (
+        candidates(Outputs.of(sample, groups), pairs=sample.pairs)
+        if every
+        else {name: calibrator_named(name) for name in ("identity", DEFAULT)}
+    )
     where = f"out of fold ({_fold_words(sample)}){evidence.sample_words}"
     trials = {}
     with Progress(len(chosen), progress, unit="calibrators") as bar:
@@ -245,7 +264,7 @@ def _choose(trials: dict[str, Trial], where: str) -> tuple[str, str]:
     if choice is None:
         return "", ""
     first, (value, low, high) = choice.chosen, choice.gain
-    if first != "identity" and math.isfinite(value):
+    if first != "identity" and len(names) > 2 and math.isfinite(value):
         removed = f"share of the log score removed by {title_of(first)}, {where}"
         words = f"{removed}, {correction_words(len(names))}"
         gain = Estimate(value, low=low, high=high, n=len(raw.log), definition=words)
@@ -289,12 +308,28 @@ def _trial(sample: Predictions, loss: CalibrationLoss, where: str) -> Trial:
             definition=f"mean log score, {where}",
             infinite_rows=int(np.isinf(log).sum()),
         ),
+        "normalized": _normalized(calibrated, where),
         "brier_score": _tidy(brier_score(calibrated), brier_words),
+        **_agreement(calibrated, where),
         "accuracy": _accuracy(calibrated, share, clusters, where, pairs=sample.pairs),
         "gain": _tidy(loss.relative, f"share of the log score removed, {where}"),
         **_errors(calibrated, clusters, where, pairs=sample.pairs),
     }
     return Trial(log, brier, share, clusters, numbers)
+
+
+def _normalized(calibrated: Predictions, where: str) -> Estimate:
+    x = log_score(calibrated, normalize=True)
+    return Estimate(x, low=x.low, high=x.high, n=x.n, definition=f"{x.definition}, {where}")
+
+
+def _agreement(calibrated: Predictions, where: str) -> dict[str, Estimate]:
+    found = agreement(EventTable.of(calibrated, default_lens(calibrated)))
+    return {
+        name: Estimate(x, low=x.low, high=x.high, n=x.n, definition=f"{x.definition}, {where}")
+        for name, x in found.items()
+        if name != "gap"
+    }
 
 
 def _accuracy(
@@ -329,6 +364,7 @@ def _errors(
     classwise = math.nan if pairs else float(calibration_error(calibrated, lens=Classwise()))
     classwise_words = definition_of(Classwise()) + f", {where}"
     return {
+        "grid": _grid(calibrated, lens),
         "ece": _tidy(judged.estimate, judged.estimate.definition),
         "ece_chance": judged.null_high,
         "classwise_ece": Estimate(classwise, n=len(calibrated), definition=classwise_words),
@@ -391,14 +427,18 @@ def among(k: int) -> Lens:
     return TopK(k) | Groups([[k], list(range(k))]) | Binary()
 
 
-def _error(calibrated: Predictions, lens: Lens, words: str, clusters: Clusters | None) -> LensError:
+def _grid(calibrated: Predictions, lens: Lens) -> FineGrid:
     (view,) = lens.views(calibrated.probs, calibrated.codes)
     weights = (
         np.ones(len(calibrated))
         if calibrated.sample_weight is None
         else calibrated.sample_weight / calibrated.sample_weight.max()
     )
+    return FineGrid.of_view(view, weights)
+
+
+def _error(calibrated: Predictions, lens: Lens, words: str, clusters: Clusters | None) -> LensError:
+    (view,) = lens.views(calibrated.probs, calibrated.codes)
     event = None if clusters is None else DependentEvent(view, clusters)
-    return binned_error(
-        "ece", FineGrid.of_view(view, weights), WIDTH, words, resamples=FEWER_RESAMPLES, event=event
-    )
+    grid = _grid(calibrated, lens)
+    return binned_error("ece", grid, WIDTH, words, resamples=FEWER_RESAMPLES, event=event)

@@ -16,6 +16,7 @@ from ..calibration.event_measures import indices_of
 from ..calibration.fine_grid import FineGrid
 from ..calibration.validation import (
     Validation,
+    agreement,
     brier_of,
     event_brier,
     halved_brier,
@@ -96,9 +97,18 @@ def risk_coverage(evidence: Evidence) -> RiskCoverage:
     return risk_coverage_of(event_table(evidence, TopLabel(), evidence.top))
 
 
+def effective_rows(selective: RiskCoverage) -> float:
+    """How many independent rows of equal weight have the same information on how often answers are
+    right."""
+    event = selective.event
+    wider = event.widening(event.p[:, None] - np.array([0.0, 1.0]))
+    return event.effective_rows / wider**2
+
+
 def risk_estimates(validation: Validation | None, selective: RiskCoverage) -> dict[str, Estimate]:
-    """The estimates of an audit by name."""
-    found = {} if validation is None else dict(validation.estimates())
+    """The estimates of an audit by name. Without an event, predicted and observed rates are those
+    of the most probable class."""
+    found = agreement(selective.event) if validation is None else dict(validation.estimates())
     return found | {
         "aurc": selective.aurc,
         "excess_aurc": selective.excess_aurc,

@@ -9,14 +9,11 @@ from typing import Protocol
 from ..data.populations import MOST_CROSSED, MOST_VALUES
 from ..scoring.clusters import FEW_CLUSTERS
 from ..text import counted, short_number
-from .case import Case, InfiniteRows
+from .case import FEW_ROWS, UNDETECTED_ERROR, Case, InfiniteRows
 from .dependence import clustered_rows
 from .finding import Calibrate, Finding, rule
 
-FEW_ROWS = 100
 FEW_OF_A_CLASS = 10
-# if the 95% limit of a calibrated model's error is larger, the rows are too few for a claim
-UNDETECTED_ERROR = 0.05
 BAD_ROWS = {
     "label": "with an unknown label",
     "weight": "with an invalid weight",
@@ -134,7 +131,7 @@ def few_rows(judged: JudgedRows) -> Finding | None:
 def one_class(case: Case) -> Finding | None:
     """With a single class the base-rate forecast has loss 0, and normalised scores are undefined
     (Ferrer & Ramos 2025, Section 2.3.2)."""
-    if (case.summary.log.rows > 0).sum() > 1:
+    if not case.one_outcome:
         return None
     if case.pairs:
         right = "right" if case.estimates["accuracy"] > 0 else "wrong"

@@ -14,7 +14,7 @@ from ..calibrators.registry import METHODS
 from ..estimate import Estimate
 from ..grouping.budget import Budget
 from ..text import p_words, percent, short_number
-from .case import Case
+from .case import FEW_ROWS, UNDETECTED_ERROR, Case
 from .finding import (
     ApplyCalibrator,
     Calibrate,
@@ -37,8 +37,6 @@ from .pitfalls import (
     miscalibrated_group,
 )
 from .row_findings import (
-    FEW_ROWS,
-    UNDETECTED_ERROR,
     absent_classes,
     columns_not_grouped,
     few_clusters,
@@ -59,30 +57,11 @@ PLAUSIBLE_GAIN = 0.9
 # if fewer of the rows were searched for hidden groups, the finding reports the share
 MOST_ROWS = 0.9
 METHOD = "bias-corrected temperature"  # the calibrator of the calibration loss
-OPENINGS: dict[Level, str] = {
-    "bad": "Do not use these probabilities",
-    "warning": "Use these probabilities with care",
-    "good": "As far as these rows show, these probabilities can be used",
-    "note": "No verdict from these rows",
-}
-UNDECIDED = "Cannot tell from these rows whether these probabilities can be used"
 
 
 def judge(case: Case) -> tuple[Finding, ...]:
     """All findings, the most serious first."""
     return apply_rules((*RULES, *PITFALLS), case)
-
-
-def headline(findings: tuple[Finding, ...]) -> str:
-    """The decision and its main reason, in one sentence. If the rows are too few to reveal a
-    problem, there is no good news."""
-    first = findings[0]
-    few = next((finding for finding in findings if finding.rule == few_rows.name), None)
-    opening, reason = OPENINGS[first.level], first
-    if first.level == "good" and few is not None:
-        opening, reason = UNDECIDED, few
-    clause = reason.clause or reason.text.removesuffix(".")
-    return f"{opening}: {clause[0].lower()}{clause[1:]}."
 
 
 @rule("Ferrer & Ramos 2025, Section 2.3.2")
@@ -158,26 +137,32 @@ def _columns_used(name: str, case: Case) -> Literal["", "groups", "features"]:
     return "features" if "features" in needs else ""
 
 
-def _fit_of(name: str, case: Case) -> Calibrate:
-    uses = _columns_used(name, case)
-    return Calibrate(name, uses, case.group_columns if uses == "groups" else ())
+def recommended_fit(case: Case) -> Calibrate:
+    """How to fit the recommended calibrator. If many were compared, the same comparison chooses it
+    again; its gain is corrected for the choice."""
+    best = case.recommended
+    if best is None or best.name == "identity":
+        return Calibrate()
+    uses = _columns_used(best.name, case)
+    method = "auto" if case.compared else best.name
+    return Calibrate(method, uses, case.group_columns if uses == "groups" else ())
 
 
 @rule("Ferrer & Ramos 2025, Section 2.5.3")
 def miscalibration_costs(case: Case) -> Finding | None:
     """The cost of miscalibration is the loss that a calibrator removes out of fold."""
     best = case.recommended
-    if best is not None and best.name == "identity":
+    if best is not None and best.name == "identity" and case.compared:
         return _no_calibrator_helps(case)
     x, after = (
         case.estimates.get("calibration_loss.relative"),
         case.estimates.get("log_score.calibrated"),
     )
-    method = METHOD if best is None else best.title
-    if best is not None:
+    method = METHOD
+    if best is not None and best.name != "identity":
+        method = best.title
         x, after = (best.gain if math.isfinite(best.gain) else None), best.log_score
-    fit = Calibrate() if best is None else _fit_of(best.name, case)
-    advice = (fit, ", then ", ApplyCalibrator(), ".")
+    advice = (recommended_fit(case), ", then ", ApplyCalibrator(), ".")
     if x is None and after is not None and math.isfinite(after):
         return Finding(
             "warning",
@@ -188,7 +173,7 @@ def miscalibration_costs(case: Case) -> Finding | None:
         )
     if x is None or not math.isfinite(x.low):
         return None
-    if x.low > WORTH_REPAIRING:
+    if x.low > 0 and x >= case.material:
         span = between_shares(x.low, x.high)
         return Finding(
             "warning",
@@ -197,7 +182,7 @@ def miscalibration_costs(case: Case) -> Finding | None:
             advice=advice,
             numbers=interval_numbers(x),
         )
-    if best is not None:
+    if case.compared:
         return Finding(
             _level_of_no_gain(case, x),
             f"No recalibration needed: {method} {_gain(x)}.",
@@ -311,9 +296,10 @@ def against_chance(case: Case) -> Finding | None:
     }
     if worst.p_value < DETECTED:
         direction = _direction(case, worst.error)
+        small = " Recalibration would hardly change the log loss." if case.immaterial else ""
         return Finding(
-            "warning",
-            f"Miscalibrated: {event} has a calibration error of {size} ({p}){direction}.",
+            "note" if case.immaterial else "warning",
+            f"Miscalibrated: {event} has a calibration error of {size} ({p}){direction}.{small}",
             clause=f"{event} has a calibration error of {size}",
             advice=("See the reliability diagrams for where, the calibration loss for how much.",),
             numbers=numbers,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -18,7 +19,19 @@ from ..files.layout import split_names
 from ..files.reading import read_costs
 from .given_options import given, outputs_for_apply
 from .opened_rows import OpenedRows, open_rows, reading
-from .options import OUTPUTS, ROWS, Costs, File, GroupColumns, Html, Json, Reject, Repair, Title
+from .options import (
+    OUTPUTS,
+    ROWS,
+    Costs,
+    File,
+    GroupColumns,
+    Html,
+    Json,
+    Material,
+    Reject,
+    Repair,
+    Title,
+)
 from .outputs import console, print_report_path, write_results
 from .running import in_steps
 
@@ -33,6 +46,7 @@ def audit_opened(
     groups: GroupColumns = [],  # noqa: B006
     html: Html = None,
     title: Title = "",
+    material: Material = 0.01,
 ) -> Audit:
     """Audit the rows in memory or in a stream."""
     # a page has room for all calibrators
@@ -46,6 +60,7 @@ def audit_opened(
         "regions": list(columns) or None,
         "cross": [names for names in crossed if names],
         "title": title or file.name,
+        "material": material,
     }
     if isinstance(rows.given, Predictions):
         return audit_rows(rows.given, threads=rows.passing.threads, **choices)
@@ -59,18 +74,25 @@ def audit(
     context: typer.Context,
     json: Json = None,
     html: Html = None,
+    full: Annotated[bool, typer.Option("--full", help="print all numbers")] = False,
 ) -> None:
     """Audit the probabilities in a file.
 
-    Prints a verdict with advice, scores, calibration errors and, with --features or --groups, the
-    groups that the model misjudges.
+    Prints a verdict, a summary before and after recalibration, and the command to run next. With
+    --full it also prints scores, calibration errors, groups and repairs.
     """
-    from ..report.terminal import render
+    from ..report.terminal import first_screen, render
 
+    commands = _runnable_commands(file, context, list(audit.evidence.sample.columns or ()))
+    audit = replace(audit, spelling=commands)
     write_results(audit, json, html)
     if json != "-":
-        commands = _runnable_commands(file, context, list(audit.evidence.sample.columns or ()))
-        console().print(render(audit, audit.title, commands))
+        more = "All numbers: --full; as a page with diagrams: --html report.html"
+        console().print(
+            render(audit, audit.title, commands)
+            if full
+            else first_screen(audit, audit.title, commands, more if html is None else "")
+        )
         print_report_path(html)
 
 

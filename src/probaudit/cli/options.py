@@ -101,6 +101,9 @@ Html = Annotated[
     Path | None,
     typer.Option(help="write a report to this file: one self-contained HTML page"),
 ]
+Material = Annotated[
+    float, typer.Option(help="share of the log loss from which a gain matters to the verdict")
+]
 Title = Annotated[str, typer.Option(help="title of the report")]
 Repair = Annotated[
     bool | None,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, TextIO, cast
 
 import typer
 
@@ -40,7 +40,32 @@ def print_report_path(html: Path | None) -> None:
         typer.echo(f"\nReport written to {html}")
 
 
+ASCII = str.maketrans(
+    {"→": "->", "✗": "x", "✓": "+", "·": "-", "−": "-", "–": "-", "∞": "inf", "≤": "<=", "²": "^2"}
+)
+
+
+class _PlainOutput:
+    """Standard output that writes what its encoding can print."""
+
+    def __init__(self, stream: TextIO) -> None:
+        self._stream = stream
+        self.encoding = stream.encoding
+
+    def write(self, text: str) -> int:
+        plain = text.translate(ASCII).encode(self.encoding, "replace").decode(self.encoding)
+        return self._stream.write(plain)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._stream, name)
+
+
 def console() -> Any:
+    """A console; signs that the encoding of the terminal lacks are replaced by ASCII."""
     from rich.console import Console
 
+    try:
+        "".join(map(chr, ASCII)).encode(sys.stdout.encoding or "ascii")
+    except UnicodeEncodeError:
+        return Console(highlight=False, file=cast(TextIO, _PlainOutput(sys.stdout)))
     return Console(highlight=False)

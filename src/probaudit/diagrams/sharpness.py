@@ -132,6 +132,9 @@ class CalibrationSharpness(Diagram):
     ) -> CalibrationSharpness:
         n = int(grid.rows.sum())
         near = curve.density * bandwidth * n / float(kernel_function(kernel)(np.zeros(1))[0])
+        # no curve where there are no outputs, as below 0.5 for the top label of two classes
+        first, last = np.flatnonzero(grid.rows)[[0, -1]] / len(grid.rows)
+        near = np.where((curve.x >= first) & (curve.x <= last + 1 / len(grid.rows)), near, 0.0)
         columns = (curve.x, curve.regression, curve.density, curve.sharpness_gap, near)
         return cls(
             *columns, n=n, kernel=f"{kernel} kernel of width {significant(bandwidth)}", **fields

@@ -86,7 +86,8 @@ class SmoothCalibration(Diagram):
         ]
         low, high = np.quantile(np.concatenate(drawn), [0.025, 0.975], axis=0)
         share = mass / coarse.weight.sum()
-        drawn_at = share * n >= FEWEST
+        inside = (x >= coarse.place.min() - 0.5 / steps) & (x <= coarse.place.max() + 0.5 / steps)
+        drawn_at = (share * n >= FEWEST) & inside  # no curve where there are no outputs
         fields = (x, observed, low, high, share / (kernel * math.sqrt(2 * math.pi)))
         stated, observed, low, high, density = (field[drawn_at] for field in fields)
         return cls(stated, observed, low, high, density, error, kernel, n, event)

@@ -11,8 +11,10 @@ import numpy as np
 from ..audits.dependence import lens_event
 from ..calibration.dependent_event import DependentEvent
 from ..calibration.fine_grid import FineGrid
+from ..calibrators.registry import calibrator_named
 from ..choices.lenses import Lens, OneVsRest, TopLabel
 from ..choices.partitions import EqualMass, EqualWidth
+from ..data.predictions import Predictions
 from ..diagrams.bins import Bins
 from ..diagrams.classwise import ClasswiseReliability
 from ..diagrams.decisions import decision_regions_diagram
@@ -26,11 +28,13 @@ from ..diagrams.top_k import top_k_diagram
 from ..states import EventSums
 from ..states.sampling import drawn
 from .page import Control, Figure
+from .summary import repaired
 from .terminal import is_pairs
 
 if TYPE_CHECKING:
     from ..audits.audit import Audit
     from ..audits.lens_error import LensError
+    from ..calibrators.base import Calibrator
 
 SHOWN_CLASSES = 6  # in the reliability diagram, besides the most probable class
 DRAWN_ROWS = 20_000  # for diagrams that need rows
@@ -56,14 +60,19 @@ def decisions(audit: Audit) -> list[Figure]:
         and (audit.summary.log.rows > 0).all()
         and audit.summary.rows >= 10
     ):
-        calibrated: Literal["none"] | None = (
-            None if "log_score.calibrated" in audit.estimates else "none"
-        )
-        figures.append(Figure("risk", {(): risk_curve_diagram(rows, calibrator=calibrated)}))
+        curves = risk_curve_diagram(rows, calibrator=_advised(audit), against="threshold")
+        figures.append(Figure("risk", {(): curves}))
     return figures
 
 
-def _event(audit: Audit) -> str:
+def _advised(audit: Audit) -> Calibrator | Literal["none"]:
+    """The recommended calibrator, if it is advised and needs nothing besides outputs."""
+    best = repaired(audit)
+    calibrator = None if best is None else calibrator_named(best.name)
+    return "none" if calibrator is None or calibrator.takes else calibrator
+
+
+def judged_words(audit: Audit) -> str:
     """The event that the audit judges first."""
     if is_pairs(audit):
         return "the stated answer"
@@ -97,7 +106,9 @@ def _events(audit: Audit) -> dict[str, _DrawnEvent]:
     excess."""
     evidence, plan = audit.evidence, audit.summary.plan
     judged = _drawn_event(audit, plan.lens, evidence.judged)
-    found = {_event(audit): judged}
+    found = {judged_words(audit): judged}
+    if (best := repaired(audit)) is not None:
+        found[f"{judged_words(audit)}, recalibrated"] = _DrawnEvent(best.grid, None, {})
     if plan.event is not None:
         top = _drawn_event(audit, TopLabel(), evidence.top, prefix="top_label.")
         found["the most probable class"] = top
@@ -129,21 +140,29 @@ def _class_grid(audit: Audit, k: int) -> FineGrid:
     return grid if event is None else event.thinned(grid)
 
 
-def diagrams(audit: Audit) -> list[Figure]:
-    """Reliability, sharpness, and errors by class, by k and by confidence."""
-    classes = audit.evidence.classes
-    rows = audit.evidence.sample.take(drawn(len(audit.evidence.sample), DRAWN_ROWS))
+def _drawn_rows(audit: Audit) -> Predictions:
+    return audit.evidence.sample.take(drawn(len(audit.evidence.sample), DRAWN_ROWS))
+
+
+def reliability_figures(audit: Audit) -> list[Figure]:
+    """Reliability, sharpness, and errors by confidence."""
     figures = [_reliability(audit), _sharpness(audit)]
-    if len(classes) > 2:
-        grids = [_class_grid(audit, k) for k in range(len(classes))]
-        names = [str(c) for c in audit.summary.plan.classes]
-        figures.append(Figure("classwise", {(): ClasswiseReliability.of_grids(grids, names)}))
-    if audit.clusters == 1:
-        return figures  # the others have tests, which a single cluster does not allow
-    if rows.n_classes > 2 and not rows.pairs:
+    if audit.clusters != 1:  # tests need two clusters
+        diagram = interval_wise_diagram(_drawn_rows(audit))
+        figures.append(Figure("interval-wise", {(): diagram}))
+    return figures
+
+
+def class_figures(audit: Audit) -> list[Figure]:
+    """Errors by class and by k."""
+    classes, rows = audit.evidence.classes, _drawn_rows(audit)
+    grids = [_class_grid(audit, k) for k in range(len(classes))]
+    names = [str(c) for c in audit.summary.plan.classes]
+    figures = [Figure("classwise", {(): ClasswiseReliability.of_grids(grids, names)})]
+    if audit.clusters != 1:
         ks = [k for k in TOP_KS if k < rows.n_classes]
         figures.append(Figure("top-k", {(): top_k_diagram(rows, ks=ks, resamples=50)}))
-    return [*figures, Figure("interval-wise", {(): interval_wise_diagram(rows)})]
+    return figures
 
 
 def _reliability(audit: Audit) -> Figure:
@@ -151,7 +170,8 @@ def _reliability(audit: Audit) -> Figure:
     variants = {
         (name, view): event.diagram(view, name) for name, event in events.items() for view in VIEWS
     }
-    return Figure("reliability", variants, [Control("of", tuple(events)), Control("bins", VIEWS)])
+    controls = [Control("of", tuple(events)), Control("bins", VIEWS)]
+    return Figure("reliability", variants, controls, large=True)
 
 
 def _sharpness(audit: Audit) -> Figure:

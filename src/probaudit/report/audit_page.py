@@ -1,5 +1,5 @@
-"""The page of an audit: verdict, loss budget, scores, calibration errors, diagrams, groups that the
-model misjudges, repairs and pitfalls."""
+"""The page of an audit: a summary on the first screen, what to do, where the loss goes,
+reliability, decisions, groups, classes and repairs; all numbers and methods are folded."""
 
 from __future__ import annotations
 
@@ -7,23 +7,35 @@ import math
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
-from ..audits.finding import COMMANDS, Spelling, as_call
+from ..calibration.fine_grid import FineGrid
 from ..calibration.validation import NAMES
 from ..choices.definitions import in_words
 from ..data.work import Progress
+from ..diagrams.before_after import BeforeAfter
 from ..diagrams.budget import LossBudget
+from ..diagrams.diagram import Diagram
+from ..diagrams.group_rates import GroupRates
 from ..diagrams.grouping import grouping_diagram
 from ..diagrams.net_benefit import DecisionCurves
-from ..diagrams.score_intervals import ScoreIntervals
 from ..diagrams.selective import SelectivePrediction
-from ..estimate import Estimate
 from ..text import MISSING, capitalised, class_words, counted, number, p_value, percent
-from .audit_figures import decisions, diagrams
-from .page import Figure, FindingList, KeyFigure, Page, Section, Table, Words
-from .sections import budget_section, diagrams_section, provenance_section, verdict_section
+from . import summary
+from .audit_figures import class_figures, decisions, judged_words, reliability_figures
+from .page import (
+    Block,
+    Columns,
+    CommandLine,
+    Facts,
+    Figure,
+    FindingList,
+    Page,
+    Section,
+    Table,
+    Words,
+)
+from .sections import budget_section, provenance
 from .terminal import (
     LABELS,
-    METHOD,
     SELECTIVE,
     budget_words,
     facts,
@@ -31,6 +43,7 @@ from .terminal import (
     interval,
     is_pairs,
     predicted_words,
+    region_words,
     share_interval,
 )
 
@@ -42,113 +55,124 @@ if TYPE_CHECKING:
 CLASS_TABLE = 20
 SHOWN_REGIONS = 12
 SHOWN_GROUPS = 25
+TIPS = {
+    "ECE, 15 bins": "expected calibration error: the mean distance between predicted and observed "
+    "rates over 15 bins of equal width",
+    "log loss / base rate": "the log loss divided by that of the base-rate forecast, which "
+    "predicts the class frequencies for every row; below 1 is better",
+    "if calibrated": "the mean error of a calibrated model with the same outputs on as many rows",
+    "recalibrated": "after the recommended calibrator, fitted to other rows (cross-validation)",
+}
 
 
 def audit_page(audit: Audit, title: str = "") -> Page:
-    """The page of an audit. A section without results says why."""
-    risk = () if audit.validation is None else (_risk,)
-    parts: tuple[Callable[[Audit], Section], ...] = (
-        _verdict,
+    """The page of an audit. Sections without results are one line in the methods."""
+    parts: tuple[Callable[[Audit], Section | None], ...] = (
+        _summary,
+        _next_steps,
         _budget,
-        _scores,
-        _calibration,
-        *risk,
-        _selective,
-        lambda audit: diagrams_section(diagrams(audit)),
+        _reliability,
+        _decisions,
         _groups,
+        _classes,
         _repairs,
-        _pitfalls,
-        _provenance,
+        _numbers,
+        _methods,
     )
     sections = []
     with Progress(len(parts), unit="sections of the report") as bar:
         for part in parts:
-            sections.append(part(audit))
+            if (section := part(audit)) is not None:
+                sections.append(section)
             bar.advance(1)
-    level = audit.findings[0].level if audit.findings else "note"
+    found = audit.decision
     title = title or audit.title or "Can these probabilities be trusted?"
-    return Page(title, facts(audit), audit.headline, level, sections, _tiles(audit))
+    return Page(
+        title,
+        facts(audit),
+        found.headline,
+        found.level,
+        sections,
+        grade=found.words,
+        lead=found.sentence,
+        markdown=summary.as_markdown(audit, title, facts(audit), audit.spelling),
+    )
 
 
 def audit_summary(audit: Audit) -> Page:
     """The summary that a notebook displays."""
-    whole = [_verdict(audit, as_call), _scores(audit, figures=False), _calibration(audit)]
-    return Page(audit.title or "Audit", facts(audit), audit.headline, "note", whole)
+    blocks: list[Block] = [_summary_table(audit), *_scores(audit), *_calibration(audit)]
+    section = Section("summary", "Summary", blocks)
+    found = audit.decision
+    return Page(
+        audit.title or "Audit",
+        facts(audit),
+        found.headline,
+        found.level,
+        [section],
+        grade=found.words,
+        lead=found.sentence,
+    )
 
 
-def _percents(x: Estimate, of: str = "") -> str:
-    """What a number is a share of, and its interval."""
-    span = f"95% interval {share_interval(x)}" if math.isfinite(x.low) else ""
-    return ", ".join(filter(None, [of, span]))
+def _summary(audit: Audit) -> Section:
+    """The first screen: reliability and loss before and after recalibration, and the command."""
+    best = summary.repaired(audit)
+    before = FineGrid.of_event(audit.evidence.judged)
+    diagram = BeforeAfter.of_grids(
+        before, None if best is None else best.grid, event=judged_words(audit)
+    )
+    right: list[Block] = []
+    if (bars := summary.loss_bars(audit)) is not None:
+        right.append(bars)
+    right.append(_summary_table(audit))
+    if fit := summary.command(audit, audit.spelling):
+        right.append(CommandLine(fit, "Do this"))
+    columns = Columns([Figure("before-after", {(): diagram}, large=True)], right)
+    return Section("summary", "Summary", [columns], headed=False)
 
 
-def _tiles(audit: Audit) -> list[KeyFigure]:
-    """The few most important numbers."""
-    found = [KeyFigure("accuracy", percent(audit["accuracy"]), _percents(audit["accuracy"]))]
-    score = audit["log_score.normalized"]
-    words = "of that of the mean accuracy" if is_pairs(audit) else "of the base-rate forecast"
-    found.append(KeyFigure("log loss", percent(score), words))
-    repair = next((repair for repair in audit.repairs if repair.recommended), None)
-    if repair is not None and repair.name != "identity":
-        found.append(
-            KeyFigure(
-                "removable by recalibration",
-                percent(repair.gain),
-                f"of the log loss: {repair.title}",
-            )
-        )
-    elif (loss := audit.estimates.get("calibration_loss.relative")) is not None:
-        found.append(
-            KeyFigure(
-                "removable by recalibration",
-                percent(loss),
-                _percents(loss, f"of the log loss: {METHOD}"),
-            )
-        )
-    if (
-        audit.budget is not None
-        and (loss := audit.estimates.get("grouping_loss.relative")) is not None
-    ):
-        words = f"of the {audit.budget.score_words(pairs=is_pairs(audit))}"
-        found.append(
-            KeyFigure(
-                "hidden groups cost at least",
-                percent(max(0.0, float(loss))),
-                _percents(loss, words),
-            )
-        )
-    if audit.event is not None:
-        ratio = audit["observed_expected"]
-        found.append(
-            KeyFigure(
-                "observed / expected",
-                number(ratio, 2),
-                f"predicts {percent(audit['predicted'])}, {percent(audit['observed'])} happened",
-            )
-        )
-    ece = audit.calibration
-    expected = f"if calibrated: {number(ece.null_mean)}" if math.isfinite(ece.null_mean) else ""
-    return [*found, KeyFigure("calibration error (ECE)", number(ece.value), expected)]
+def _summary_table(audit: Audit) -> Table:
+    names = summary.headers(audit)
+    rows = [summary.cells(row, len(names)) for row in summary.rows(audit)]
+    return Table("Before and after recalibration", names, rows, tips=TIPS)
 
 
-def _verdict(audit: Audit, spell: Spelling = COMMANDS) -> Section:
-    serious = [finding for finding in audit.findings if finding.rule not in audit.pitfall_rules]
-    return verdict_section(serious, spell)
+def _next_steps(audit: Audit) -> Section | None:
+    """What else to do: the most important findings."""
+    found = audit.decision.findings
+    if not found:
+        return None
+    return Section("next", "What to do", [FindingList(found, audit.spelling)])
 
 
-def _budget(audit: Audit) -> Section:
+def _budget(audit: Audit) -> Section | None:
     if audit.budget is None:
-        text = (
-            "Pass features or groups to search for hidden groups (--features 'f_*' or --groups "
-            "COLUMN). Without them, only the calibration loss is known."
-        )
-        return budget_section([Words(text)])
+        return None
     figure = Figure("loss-budget", {(): LossBudget.of_budget(audit.budget, pairs=is_pairs(audit))})
     notes = [Words(f"{capitalised(words)}.") for words in budget_words(audit, audit.budget)]
     return budget_section([figure, *notes])
 
 
-def _scores(audit: Audit, figures: bool = True) -> Section:
+def _reliability(audit: Audit) -> Section:
+    lead = "Points on the diagonal are calibrated. Bands show the 95% range of a calibrated model."
+    return Section("calibration", "Reliability", reliability_figures(audit), lead)
+
+
+def _decisions(audit: Audit) -> Section:
+    """Costs at every threshold, net benefit, and answering only confident rows."""
+    blocks: list[Block] = [*decisions(audit)]
+    if audit.decision_curve is not None:
+        curves = DecisionCurves({"model": audit.decision_curve}, f"class {audit.event}")
+        blocks.append(Figure("net-benefit", {(): curves}))
+    blocks.append(
+        Figure("risk-coverage", {(): SelectivePrediction({"model": audit.risk_coverage})})
+    )
+    lead = "What these probabilities cost and gain in decisions."
+    return Section("actions", "Decisions and costs", blocks, lead)
+
+
+def _scores(audit: Audit) -> list[Block]:
     rows, plain, normalised = [], {}, {}
     for name, label in LABELS.items():
         if name not in audit.estimates:
@@ -165,17 +189,8 @@ def _scores(audit: Audit, figures: bool = True) -> Section:
         if ratio is not None:
             plain[label], normalised[label] = x, ratio
     headers = ("", "value", "95% interval", "normalised", "95% interval", "definition")
-    lead = (
-        "Proper scores rank probabilities. Normalised: 1 is the base-rate forecast; lower is "
-        "better."
-    )
-    blocks: list[Table | Figure] = [Table("Scores of all rows", headers, rows, words=(0, 5))]
-    if figures:
-        blocks += [
-            Figure("score-intervals", {(): ScoreIntervals.of(plain, normalised)}),
-            *decisions(audit),
-        ]
-    return Section("scores", "Scores", blocks, lead)
+    caption = "Scores of all rows; normalised: 1 is the base-rate forecast, lower is better"
+    return [Table(caption, headers, rows, words=(0, 5))]
 
 
 def _error_row(error: LensError, *, pairs: bool = False) -> list[str]:
@@ -190,80 +205,86 @@ def _error_row(error: LensError, *, pairs: bool = False) -> list[str]:
     ]
 
 
-def _calibration(audit: Audit) -> Section:
+def _calibration(audit: Audit) -> list[Block]:
     headers = ("event", "error", "95% interval", "if calibrated", "p", "definition")
     rows = [_error_row(error, pairs=is_pairs(audit)) for error in audit.errors]
-    blocks = [Table("Calibration error by lens", headers, rows, words=(0, 5))]
-    if len(audit.class_errors) > 2:
-        worst = sorted(audit.class_errors, key=lambda error: -error.excess)[:CLASS_TABLE]
-        caption = "Each class against all others" + (
-            ", those with the largest excess" if len(worst) < len(audit.class_errors) else ""
-        )
-        blocks.append(
-            Table(
-                f"{caption}, 15 equal bins",
-                headers[:-1],
-                [_error_row(error)[:-1] for error in worst],
-            )
-        )
-    lead = (
-        "The distance between predicted and observed rates, for each use of the probabilities. A "
-        "calibrated model has a positive error too; only the excess counts."
+    caption = "Calibration error by lens; a calibrated model has a positive error too"
+    return [Table(caption, headers, rows, words=(0, 5))]
+
+
+def _classes(audit: Audit) -> Section | None:
+    """Each class against all others."""
+    if len(audit.class_errors) <= 2:
+        return None
+    worst = sorted(audit.class_errors, key=lambda error: -error.excess)[:CLASS_TABLE]
+    caption = "Each class against all others" + (
+        ", those with the largest excess" if len(worst) < len(audit.class_errors) else ""
     )
-    return Section("calibration", "Calibration error", blocks, lead)
+    headers = ("class", "error", "95% interval", "if calibrated", "p")
+    table = Table(f"{caption}, 15 equal bins", headers, [_error_row(error)[:-1] for error in worst])
+    return Section("classes", "Classes", [*class_figures(audit), table])
 
 
-def _risk(audit: Audit) -> Section:
-    """The validation of the event or of a stated confidence, and the net benefit of acting on the
-    event."""
+def _risk(audit: Audit) -> list[Block]:
+    """The validation of the event or of a stated confidence."""
     found = audit.validation
-    assert found is not None
+    if found is None:
+        return []
     headers = ("", "value", "95% interval", "definition")
     rows = [
         (NAMES[name], number(x), interval(x), in_words(x.definition, pairs=is_pairs(audit)))
         for name, x in found.estimates()
     ]
     event = "the answer is right" if is_pairs(audit) else class_words(audit.event)
-    caption = f"{counted(found.rows)}, {event} in {found.events:,}"
-    blocks: list[Table | Figure] = [Table(caption, headers, rows, words=(0, 3))]
-    if audit.decision_curve is not None:
-        curves = DecisionCurves({"model": audit.decision_curve}, f"class {audit.event}")
-        blocks.append(Figure("net-benefit", {(): curves}))
-    title = (
-        "Confidence as a probability" if is_pairs(audit) else f"Risk of {class_words(audit.event)}"
-    )
-    lead = "How the predicted probability compares with what happened, on average and in rank."
-    return Section("risk", title, blocks, lead)
+    caption = f"Risk: {counted(found.rows)}, {event} in {found.events:,}"
+    return [Table(caption, headers, rows, words=(0, 3))]
 
 
-def _selective(audit: Audit) -> Section:
+def _selective(audit: Audit) -> list[Block]:
     """The error rate among the most confident rows."""
     rows = [
         (label, number(audit[name]), interval(audit[name]), audit[name].definition)
         for name, label in SELECTIVE.items()
     ]
-    table = Table(
-        "Answering only the confident rows",
-        ("", "value", "95% interval", "definition"),
-        rows,
-        words=(0, 3),
-    )
-    curve = Figure("risk-coverage", {(): SelectivePrediction({"model": audit.risk_coverage})})
-    lead = "What is gained if the least confident rows go to a person or to another model."
-    return Section("selective", "Selective prediction", [table, curve], lead)
+    headers = ("", "value", "95% interval", "definition")
+    return [Table("Selective prediction", headers, rows, words=(0, 3))]
 
 
-def _groups(audit: Audit) -> Section:
-    blocks: list[Words | Table | Figure] = [*_group_tables(audit.groups)]
+def _numbers(audit: Audit) -> Section:
+    blocks = [*_scores(audit), *_calibration(audit), *_risk(audit), *_selective(audit)]
+    return Section("numbers", "All numbers", blocks, folded=True)
+
+
+def _groups(audit: Audit) -> Section | None:
+    blocks: list[Block] = [*_group_rates(audit.groups), *_group_tables(audit.groups)]
     if audit.budget is not None:
         blocks += [
             _misjudged(audit),
-            Figure("grouping", {(): grouping_diagram(audit.evidence.sample, **audit.choices)}),
+            Figure("grouping", {(): _hidden_groups(audit)}),
         ]
     if not blocks:
-        blocks.append(_misjudged(audit))
+        return None
     lead = "Probabilities can be right on average and wrong for a group."
-    return Section("groups", "Groups the model misjudges", blocks, lead)
+    return Section("groups", "Groups", blocks, lead)
+
+
+def _hidden_groups(audit: Audit) -> Diagram:
+    return grouping_diagram(audit.evidence.sample, lens=audit.summary.plan.lens, **audit.choices)
+
+
+def _group_rates(groups: GroupTable) -> list[Block]:
+    """A dot plot of the groups; none for a single one."""
+    worst = groups.worst()[:SHOWN_GROUPS]
+    if len(worst) < 2:
+        return []
+    diagram = GroupRates.of(
+        [str(group.population) for group in worst],
+        [(group.predicted, group.observed) for group in worst],
+        [group.rows for group in worst],
+        [group.verdict for group in worst],
+        risk=worst[0].risk,
+    )
+    return [Figure("group-rates", {(): diagram}, large=True)]
 
 
 def group_summary(groups: GroupTable) -> Page:
@@ -311,14 +332,7 @@ def _group_table(title: str, groups: Sequence[Group], more: str = "") -> Table:
 
 
 def _misjudged(audit: Audit) -> Table | Words:
-    if audit.budget is None:
-        given = audit.evidence.sample.features is not None
-        why = (
-            "Nothing is lost, or all rows are in one cluster"
-            if given
-            else "No features and no groups were given"
-        )
-        return Words(f"{why}, so there is no search for misjudged groups.")
+    assert audit.budget is not None
     headers = ("group", "rows", predicted_words(audit.budget), "observed", "95% interval", "")
     rows = [
         (
@@ -327,7 +341,7 @@ def _misjudged(audit: Audit) -> Table | Words:
             percent(region.stated),
             percent(region.observed),
             f"{percent(region.low)} to {percent(region.high)}",
-            region.verdict.replace("-", ""),  # as in the table of given groups
+            region_words(audit, region),
         )
         for region in audit.budget.misjudged(SHOWN_REGIONS)
     ]
@@ -346,23 +360,11 @@ def _misjudged(audit: Audit) -> Table | Words:
     return Table(f"Misjudged: {who}{after}", headers, rows, (0, 5))
 
 
-def _repairs(audit: Audit) -> Section:
-    lead = "Each row is judged by a calibrator fitted to other rows (cross-validation)."
+def _repairs(audit: Audit) -> Section | None:
     if not audit.repairs:
-        why = audit.settings["calibration_loss"]
-        return Section(
-            "repairs", "Repairs", [Words(f"No calibrators were compared ({why}).")], lead
-        )
-    headers = (
-        "calibrator",
-        "log loss",
-        "Brier score",
-        "ECE",
-        "accuracy",
-        "gain",
-        "95% interval",
-        "",
-    )
+        return None
+    headers = ("calibrator", "log loss", "Brier score", "ECE", "accuracy", "gain", "95% interval")
+    ordered = sorted(audit.repairs, key=lambda one: (one.control, float(one.log_score)))
     rows = [
         (
             repair.title,
@@ -374,36 +376,40 @@ def _repairs(audit: Audit) -> Section:
             share_interval(repair.gain),
             repair.words,
         )
-        for repair in audit.repairs
+        for repair in ordered
     ]
-    marked = [k for k, repair in enumerate(audit.repairs) if repair.recommended]
-    blocks: list[Words | Table] = [
-        Table(
-            "Calibrators compared out of fold; the recommended one is marked",
-            headers,
-            rows,
-            (0, 7),
-            marked,
-        )
-    ]
-    return Section("repairs", "Repairs", blocks, lead)
+    marked = [k for k, repair in enumerate(ordered) if repair.recommended]
+    caption = "Out of fold, the lowest log loss first; the recommended one is marked"
+    table = Table(caption, (*headers, ""), rows, (0, 7), marked)
+    lead = "Each row is judged by a calibrator fitted to other rows (cross-validation)."
+    return Section("repairs", "Repairs", [table], lead)
 
 
-def _pitfalls(audit: Audit) -> Section:
-    found = [finding for finding in audit.findings if finding.rule in audit.pitfall_rules]
-    blocks: list[Words | FindingList] = (
-        [FindingList(found)] if found else [Words("No pitfalls detected.")]
-    )
+def _methods(audit: Audit) -> Section:
+    """All findings, the pitfalls that were checked, what is missing, and provenance."""
+    shown = {finding.rule for finding in audit.decision.findings}
+    others = [finding for finding in audit.findings if finding.rule not in shown]
     checked = "; ".join(audit.pitfall_rules.values())
-    return Section(
-        "pitfalls",
-        "Pitfalls",
-        [*blocks, Words(f"Checked: {checked}.")],
-        "Ways in which these numbers can mislead.",
-    )
+    blocks: list[Block] = [FindingList(others, audit.spelling), Words(f"Checked: {checked}.")]
+    blocks += [Words(text) for text in _missing(audit)]
+    return Section("methods", "Checks and methods", [*blocks, _provenance(audit)], folded=True)
 
 
-def _provenance(audit: Audit) -> Section:
+def _missing(audit: Audit) -> list[str]:
+    """What the page does not have, and why."""
+    found = []
+    if audit.budget is None:
+        given = audit.evidence.sample.features is not None
+        why = "nothing is lost, or all rows are in one cluster" if given else "no features given"
+        found.append(f"No search for hidden groups: {why}.")
+    if not audit.groups:
+        found.append("No groups: no columns were given.")
+    if not audit.repairs:
+        found.append(f"No calibrators were tried ({audit.settings['calibration_loss']}).")
+    return found
+
+
+def _provenance(audit: Audit) -> Facts:
     dropped = [f"{count:,} ({rule})" for rule, count in audit.summary.bad.items() if count]
     sampled = "a sample" if audit.evidence.sampled else "all"
     data = [
@@ -412,6 +418,7 @@ def _provenance(audit: Audit) -> Section:
         ("rows used for fits", f"{len(audit.evidence.sample):,} ({sampled})"),
         ("outputs", audit.summary.plan.kind.replace("_", "-")),
         ("weights", "yes" if audit.summary.plan.weighted else "no"),
+        ("material", f"{percent(audit.decision.material)} of the log loss"),
         ("fingerprint of the data", audit.fingerprint),
     ]
-    return provenance_section(data, audit.settings, pairs=is_pairs(audit))
+    return provenance(data, audit.settings, pairs=is_pairs(audit))

@@ -22,7 +22,7 @@ def verdict_section(findings: Sequence[Finding], spell: Spelling) -> Section:
 
 
 def budget_section(blocks: Sequence[Words | Table | Figure]) -> Section:
-    return Section("budget", "Loss budget", blocks, BUDGET_LEAD)
+    return Section("budget", "Where the loss goes", blocks, BUDGET_LEAD)
 
 
 def diagrams_section(blocks: Sequence[Words | Table | Figure]) -> Section:
@@ -30,15 +30,22 @@ def diagrams_section(blocks: Sequence[Words | Table | Figure]) -> Section:
     return Section("diagrams", "Diagrams", blocks, f"{lead} a table.")
 
 
-def provenance_section(
+def provenance(
     data: Iterable[tuple[str, str]], settings: Mapping[str, Any], *, pairs: bool
-) -> Section:
-    """Facts about the data, settings, and versions of software."""
+) -> Facts:
+    """What is needed to reproduce the numbers: facts about the data, settings, and versions."""
     chosen = [
         (name.replace("_", " "), in_words(value, pairs=pairs)) for name, value in settings.items()
     ]
+    return Facts([*data, *chosen, *_versions()])
+
+
+def provenance_section(
+    data: Iterable[tuple[str, str]], settings: Mapping[str, Any], *, pairs: bool
+) -> Section:
+    """The provenance in a section of its own."""
     lead = "What is needed to reproduce these numbers."
-    return Section("provenance", "Provenance", [Facts([*data, *chosen, *_versions()])], lead)
+    return Section("provenance", "Provenance", [provenance(data, settings, pairs=pairs)], lead)
 
 
 def _versions() -> list[tuple[str, str]]:

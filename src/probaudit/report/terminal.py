@@ -15,14 +15,16 @@ from rich.text import Text
 
 from ..audits.dependence import rows_words
 from ..audits.finding import Spelling, as_call
-from ..calibration.validation import NAMES
+from ..calibration.validation import NAMES, TOO_HIGH, TOO_LOW
 from ..estimate import Estimate
-from ..text import MISSING, class_words, number, p_value, percent
+from ..text import MISSING, capitalised, class_words, number, p_value, percent
+from . import summary
 
 if TYPE_CHECKING:
     from ..audits.audit import Audit
     from ..comparisons.comparison import Comparison
     from ..grouping.budget import Budget
+    from ..grouping.region_table import Region
     from ..states import Summary
 
 LABELS = {
@@ -103,7 +105,7 @@ def calibration(audit: Audit) -> Text:
             f" of the log loss{span}, "
         )
         text.append(f"removable by {METHOD}, out of fold")
-        text.append("; see below for other calibrators" if audit.repairs else "")
+        text.append("; see below for other calibrators" if len(audit.repairs) > 2 else "")
     return text
 
 
@@ -116,7 +118,7 @@ def errors(audit: Audit) -> Table:
         if error.name.startswith("top_label.") and error.name != "top_label.ece":
             continue
         null = [number(error.null_mean), number(error.null_high), p_value(error.p_value)]
-        table.add_row(error.title, number(error.estimate), interval(error.estimate), *null)
+        table.add_row(error.short_title, number(error.estimate), interval(error.estimate), *null)
     return table
 
 
@@ -185,27 +187,72 @@ def repairs(audit: Audit) -> Table:
     return table
 
 
+def verdict(audit: Audit) -> Text:
+    """The grade, the headline and the sentence in numbers."""
+    found = audit.decision
+    style = MARKS[found.level][1]
+    return Text.assemble(
+        (found.words.upper(), style), "\n", (found.headline, "bold"), f"\n{found.sentence}"
+    )
+
+
+def summary_table(audit: Audit) -> Table:
+    """The most important numbers, before and after recalibration."""
+    names = summary.headers(audit)
+    table = number_table(*names)
+    for row in summary.rows(audit):
+        table.add_row(*summary.cells(row, len(names)))
+    return table
+
+
+def next_steps(audit: Audit, spell: Spelling) -> Text:
+    """The most important findings in short, and the command that fits the calibrator."""
+    text = Text()
+    for finding in audit.decision.findings:
+        mark, style = MARKS[finding.level]
+        clause = finding.clause or finding.text.removesuffix(".")
+        text.append(f"{mark} ", style).append(f"{capitalised(clause)}.\n")
+    if fit := summary.command(audit, spell):
+        text.append("→ ", "bold").append(fit)
+    text.rstrip()
+    return text
+
+
+def first_screen(
+    audit: Audit, title: str = "", spell: Spelling = as_call, more: str = ""
+) -> RenderableType:
+    """The verdict, the summary and the next step; `more` says how to see the rest."""
+    parts: list[RenderableType] = [_head(audit, title), verdict(audit), summary_table(audit)]
+    parts += [steps] if (steps := next_steps(audit, spell)) else []
+    parts += [Text(more, "dim")] if more else []
+    return Group(parts[0], *(Padding(part, (1, 0, 0, 0)) for part in parts[1:]))
+
+
+def _head(audit: Audit, title: str) -> Text:
+    return Text.assemble((title or audit.title or "audit", "bold"), f"  {facts(audit)}")
+
+
 def render(audit: Audit, title: str = "", spell: Spelling = as_call) -> RenderableType:
-    """The audit for a console; `spell` writes the actions of its advice."""
-    head = Text.assemble((title or audit.title or "audit", "bold"), f"  {facts(audit)}")
+    """All of the audit for a console; `spell` writes the actions of its advice."""
     foot = [
         "normalised: divided by the score of the base-rate forecast; below 1 is better",
         "if calibrated: mean error of a calibrated model with the same outputs, and its 95% limit",
         *group_words(audit),
         *([] if audit.budget is None else budget_words(audit, audit.budget)),
     ]
-    parts: list[RenderableType] = [findings(audit, spell), scores(audit)]
+    parts: list[RenderableType] = [verdict(audit), summary_table(audit)]
+    parts += [findings(audit, spell), scores(audit)]
     parts += [text] if (text := calibration(audit)) else []
     parts += [errors(audit), risks(audit)]
     parts += [groups(audit)] if audit.groups else []
     if audit.budget is not None:
         parts += [
             budget(audit.budget, audit.budget.score_words(pairs=is_pairs(audit))),
-            misjudged(audit.budget, grouped_by(audit)),
+            misjudged(audit, audit.budget),
         ]
     parts += [repairs(audit)] if audit.repairs else []
     return Group(
-        head,
+        _head(audit, title),
         *(Padding(part, (1, 0, 0, 0)) for part in (*parts, Text("\n".join(foot), style="dim"))),
     )
 
@@ -293,10 +340,16 @@ def predicted_words(found: Budget) -> str:
     return "calibrated" if found.calibrator else "predicted"
 
 
-def misjudged(found: Budget, columns: str = "") -> Table:
-    """The groups the model misjudges, the largest losses first; `columns` names the columns whose
-    values are the groups."""
-    table = _plain_table()
+def region_words(audit: Audit, region: Region) -> str:
+    """How a region is misjudged, in the words of groups."""
+    if audit.event is None or region.of_class not in (None, audit.event):
+        return region.verdict.replace("-", "")
+    return TOO_HIGH if region.stated > region.observed else TOO_LOW
+
+
+def misjudged(audit: Audit, found: Budget) -> Table:
+    """The groups the model misjudges, the largest losses first."""
+    table, columns = _plain_table(), grouped_by(audit)
     for title in ("rows", predicted_words(found), "observed", "95% interval"):
         table.add_column(title, justify="right", no_wrap=True)
     table.add_column(
@@ -309,7 +362,7 @@ def misjudged(found: Budget, columns: str = "") -> Table:
             percent(region.stated),
             percent(region.observed),
             f"{percent(region.low)} to {percent(region.high)}",
-            Text(f"{region.rule}: {region.verdict.replace('-', '')}"),
+            Text(f"{region.rule}: {region_words(audit, region)}"),
         )
     if not shown:
         table.add_row("", "", "", "", "none detected")
@@ -323,7 +376,7 @@ def overview(audits: Mapping[str, Audit]) -> Table:
     )
     for name, audit in audits.items():
         log = audit["log_score.normalized"]
-        mark, style = MARKS[audit.findings[0].level]
+        mark, style = MARKS[audit.decision.level]
         table.add_row(
             Text.assemble((mark, style), f" {name}"),
             percent(audit["accuracy"]),
@@ -334,9 +387,10 @@ def overview(audits: Mapping[str, Audit]) -> Table:
     return table
 
 
-def as_text(audit: Audit) -> str:
-    """The audit as plain text, for repr and print."""
-    return plain_text(render(audit), width=100)
+def as_text(audit: Audit, *, full: bool = False) -> str:
+    """The audit as plain text: the first screen, or all of it."""
+    more = "All numbers: .to_text(), .to_frame(), .to_html(path)"
+    return plain_text(render(audit) if full else first_screen(audit, more=more), width=100)
 
 
 def plain_text(content: RenderableType, width: int) -> str:

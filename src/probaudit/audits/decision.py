@@ -1,0 +1,284 @@
+"""The decision of an audit: one of four grades, an imperative headline, and a sentence that says in
+numbers why.
+
+- **do not use**: even after the recommended repair, the log loss is not lower than that of the
+  base-rate forecast, and these rows rule out that it is lower by a material share;
+- **recalibrate first**: the recommended repair removes at least a material share of the log loss,
+  and the interval of the gain excludes 0; or it makes an infinite log loss finite; or a test
+  detects miscalibration, and no repair was tried;
+- **cannot tell**: these rows could not have detected a material gain, or do not show that the
+  probabilities are better than the base-rate forecast;
+- **use** otherwise.
+
+A share is material from 1% of the log loss on, unless `audit(material=...)` says otherwise.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from ..calibration.validation import Validation
+from ..estimate import Estimate
+from ..scoring.intervals import Z95
+from ..text import capitalised, counted, number, percent, whole_percent
+from .case import Case
+from .finding import Calibrate, Finding, Level
+from .repairs import Repair
+from .verdict import recommended_fit
+
+Grade = Literal["use", "recalibrate", "do_not_use", "cannot_tell"]
+GRADES: dict[Grade, str] = {
+    "use": "Use",
+    "recalibrate": "Recalibrate first",
+    "do_not_use": "Do not use",
+    "cannot_tell": "Cannot tell",
+}
+LEVELS: dict[Grade, Level] = {
+    "use": "good",
+    "recalibrate": "warning",
+    "do_not_use": "bad",
+    "cannot_tell": "note",
+}
+HEADLINES: dict[Grade, str] = {
+    "use": "Use these probabilities",
+    "recalibrate": "Recalibrate these probabilities before you use them",
+    "do_not_use": "Do not use these probabilities",
+    "cannot_tell": "Collect more rows before you trust these probabilities",
+}
+FINDINGS = 3  # shown after the sentence
+CLEAR = 0.05  # level of the tests that give a direction
+LEAST_CHANGE = 0.005  # of the accuracy, from which the sentence mentions it
+# What the sentence says already; if it advises to recalibrate, also that there is an error.
+SAID = (
+    "against_class_frequencies",
+    "miscalibration_costs",
+    "good_decisions_bad_probabilities",
+    "blind_temperature",  # the recommended calibrator accounts for it
+    "few_rows",
+)
+ERROR = "against_chance"
+
+
+@dataclass(frozen=True)
+class Decision:
+    """What to do with the probabilities.
+
+    headline : in the imperative. sentence : what the model says and what happened, and the gain of
+        recalibration.
+    findings : what else matters, at most three. material : the share of the log loss from which a
+        gain matters. rows_needed : how many rows would detect such a gain.
+    action : how to fit the recommended calibrator, if the grade advises it.
+    """
+
+    grade: Grade
+    headline: str
+    sentence: str
+    findings: tuple[Finding, ...]
+    material: float
+    rows_needed: int | None
+    action: Calibrate | None = None
+
+    @property
+    def words(self) -> str:
+        """The grade in words."""
+        return GRADES[self.grade]
+
+    @property
+    def level(self) -> Level:
+        return LEVELS[self.grade]
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain values for JSON."""
+        return {
+            "grade": self.grade,
+            "headline": self.headline,
+            "sentence": self.sentence,
+            "findings": [finding.rule for finding in self.findings],
+            "material": self.material,
+            "rows_needed": self.rows_needed,
+        }
+
+
+def decide(case: Case, findings: Sequence[Finding]) -> Decision:
+    """The decision, given all findings of an audit."""
+    needed = rows_to_detect(case)
+    detected = any(finding.rule == ERROR and _matters(finding) for finding in findings)
+    grade = _grade(case, needed, detected=detected)
+    worst = case.groups.worst()[0] if case.groups else None
+    wrong = worst is not None and worst.error.miscalibrated
+    headline = HEADLINES[grade]
+    if grade == "use" and wrong:
+        headline += f", but not for {worst.population}" if worst is not None else ""
+    said = (*SAID, ERROR) if grade == "recalibrate" else SAID
+    shown = [finding for finding in findings if finding.rule not in said and _matters(finding)]
+    if wrong:  # known groups are the same groups, however found
+        shown = [finding for finding in shown if finding.rule != "hidden_groups"]
+    parts = (agreement_words(case), *_reasons(case, grade, needed))
+    return Decision(
+        grade=grade,
+        headline=f"{headline}.",
+        sentence=" ".join(filter(None, parts)),
+        findings=tuple(shown[:FINDINGS]),
+        material=case.material,
+        rows_needed=needed,
+        action=recommended_fit(case) if grade == "recalibrate" else None,
+    )
+
+
+def _matters(finding: Finding) -> bool:
+    return finding.level in ("bad", "warning")
+
+
+def _grade(case: Case, needed: int | None, *, detected: bool) -> Grade:
+    after = normalised_after(case)
+    if math.isnan(after):
+        return "cannot_tell"
+    if not math.isfinite(after) or after.low > 1:
+        return "do_not_use"
+    if after.high >= 1 and after.low > 1 - case.material:
+        return "do_not_use"
+    if helps(case.recommended, case.material) or (case.recommended is None and detected):
+        return "recalibrate"
+    few = needed is None or not case.effective_rows >= needed or case.too_few
+    return "cannot_tell" if few or not after.high < 1 else "use"
+
+
+def helps(repair: Repair | None, material: float) -> bool:
+    """Whether the recommended calibrator removes a material share of the log loss."""
+    if repair is None or repair.name == "identity":
+        return False
+    if not math.isfinite(repair.gain):  # the log loss was infinite
+        return math.isfinite(repair.log_score)
+    return repair.gain >= material and repair.gain.low > 0
+
+
+def normalised_after(case: Case) -> Estimate:
+    """The log loss after the recommended repair, divided by that of the base-rate forecast."""
+    repair, before = case.recommended, case.estimates["log_score.normalized"]
+    if repair is None or repair.name == "identity":
+        return before
+    return repair.normalized
+
+
+def rows_to_detect(case: Case) -> int | None:
+    """How many independent rows detect a material gain: so many that its expected interval excludes
+    0. Log-likelihood ratios of mean g have a variance of about 2 g (they are nearly normal, and
+    their exponentials have mean 1), so that n rows detect a mean gain of g if g exceeds
+    1.96 (2 g / n)^(1/2), that is with n = 2 x 1.96^2 / g."""
+    repair, score = case.recommended, case.estimates["log_score"]
+    loss = float(score) if math.isfinite(score) or repair is None else float(repair.log_score)
+    gain = case.material * loss
+    return math.ceil(2 * Z95**2 / gain) if 0 < gain < math.inf else None
+
+
+def agreement_words(case: Case) -> str:
+    """What the model says on average and what happened, with the direction of the error."""
+    risk, estimates = case.validation, case.estimates
+    says, happened, gap = (estimates[name] for name in ("predicted", "observed", "gap"))
+    first, second = _rates(says, happened)
+    if risk is not None and not case.pairs:
+        sure = risk.adjusted <= CLEAR
+        text = f"predicts {first} on average, {second} happened"
+        return f"{capitalised(risk.verdict)}: {text}." if sure else _with_slope(risk, text)
+    sure = not gap.low <= 0 <= gap.high
+    how = ("Overconfident" if gap > 0 else "Underconfident") if sure else ""
+    text = f"says {first} on average and is right {second} of the time"
+    return f"{how}: {text}." if how else f"{capitalised(text)}."
+
+
+def _with_slope(risk: Validation, text: str) -> str:
+    """The agreement of an event that is right on average; its risks may be too extreme."""
+    slope = risk.slope
+    if not math.isfinite(slope.low) or slope.low <= 1 <= slope.high:
+        return f"{capitalised(text)}."
+    how = "too extreme" if slope < 1 else "not extreme enough"
+    return f"{capitalised(text)}, but risks are {how} (calibration slope {number(slope, 2)})."
+
+
+def _rates(*shares: float) -> list[str]:
+    """Shares in whole percent, or to 0.1% where they are small or would look equal."""
+    whole = [whole_percent(x) for x in shares]
+    near = len(set(whole)) < len(whole) and len(set(map(percent, shares))) > 1
+    return [percent(x) for x in shares] if near or min(shares) < 0.1 else whole
+
+
+def _reasons(case: Case, grade: Grade, needed: int | None) -> list[str]:
+    """Why the grade: the gain of the recommended repair, or what is missing."""
+    repair, after = case.recommended, normalised_after(case)
+    if grade == "do_not_use":
+        worse = (
+            f"the log loss is {number(after, 2)} times that of the base-rate forecast"
+            if math.isfinite(after)
+            else "the log loss is infinite"
+        )
+        even = "" if repair is None or repair.name == "identity" else f" even after {repair.title}"
+        return [f"Not better than the base-rate forecast{even}: {worse}."]
+    if grade == "cannot_tell":
+        return [_too_few_words(case, needed), *_not_better(after)]
+    return [gain_words(case)]
+
+
+def _not_better(after: Estimate) -> list[str]:
+    if math.isnan(after) or after.high < 1:
+        return []
+    return ["They are not clearly better than the base-rate forecast."]
+
+
+def _too_few_words(case: Case, needed: int | None) -> str:
+    if needed is None:
+        return "These rows have a single outcome." if case.one_outcome else ""
+    if math.isnan(case.effective_rows):
+        return "All rows are in one cluster, so that nothing is known about others."
+    share = percent(case.material)
+    if case.effective_rows >= needed:
+        return ""
+    rows = counted(round(case.effective_rows))
+    rows += "" if round(case.effective_rows) == case.rows else " (effective)"
+    return (
+        f"{rows} could not detect a miscalibration that costs {share} of the log loss; about "
+        f"{_round(needed)} would."
+    )
+
+
+def _round(rows: int) -> str:
+    """A number of rows to two digits."""
+    return f"{round(rows, 2 - len(str(rows))):,}"
+
+
+def gain_words(case: Case) -> str:
+    """The gain of the recommended repair, and how it changes the accuracy."""
+    repair = case.recommended
+    if repair is None:
+        return "No calibrator was tried."
+    if repair.name == "identity":
+        tried = [one for one in case.repairs if not one.control and one.name != "identity"]
+        if len(tried) == 1:
+            return f"Recalibration by {tried[0].title} does not help."
+        return f"None of {len(tried)} calibrators helps."
+    if not math.isfinite(repair.gain):
+        return (
+            f"{capitalised(repair.title)} makes its infinite log loss finite "
+            f"({number(repair.log_score, 3)}){_accuracy_words(case, repair)}."
+        )
+    low, high = repair.gain.interval
+    shares = [whole_percent(x) for x in (repair.gain, low, high)]
+    if max(abs(repair.gain), abs(low)) < 0.1:
+        shares = [percent(x) for x in (repair.gain, low, high)]
+    return (
+        f"{capitalised(repair.title)} removes {shares[0]} of its log loss ({shares[1]} to "
+        f"{shares[2]}){_accuracy_words(case, repair)}."
+    )
+
+
+def _accuracy_words(case: Case, repair: Repair) -> str:
+    before, after = float(case.estimates["accuracy"]), float(repair.accuracy)
+    if case.pairs:
+        return ""
+    if abs(after - before) < LEAST_CHANGE:
+        return f" and keeps the accuracy of {_rates(before)[0]}"
+    first, second = _rates(before, after)
+    verb = "lifts" if after > before else "lowers"
+    return f" and {verb} accuracy from {first} to {second}"

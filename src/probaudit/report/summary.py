@@ -1,0 +1,126 @@
+"""The summary of an audit: before and after the recommended repair. The terminal, the page and the
+text to copy show the same rows."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, NamedTuple
+
+from ..audits.finding import Spelling
+from ..text import MISSING, class_words, number, percent
+from .page import LossBar, LossBars, Segment
+
+if TYPE_CHECKING:
+    from ..audits.audit import Audit
+    from ..audits.repairs import Repair
+
+SCALE = "Log loss: 0 is perfect, 1.00 is the base-rate forecast"
+
+
+class SummaryRow(NamedTuple):
+    """A number before and after recalibration, and its value if calibrated; "" if there is none."""
+
+    name: str
+    before: str
+    after: str = ""
+    expected: str = ""
+
+
+def repaired(audit: Audit) -> Repair | None:
+    """The recommended calibrator, if it changes the outputs and the verdict advises it."""
+    best = audit.recommended
+    return best if best is not None and audit.grade == "recalibrate" else None
+
+
+def headers(audit: Audit) -> tuple[str, ...]:
+    """The headers of the summary table."""
+    after = () if repaired(audit) is None else ("recalibrated",)
+    return ("", "original", *after, "if calibrated")
+
+
+def rows(audit: Audit) -> list[SummaryRow]:
+    """What the model says, what happened, and the most important errors and scores."""
+    best, ece = repaired(audit), audit.errors[0]
+    event = audit.validation is not None and audit.event is not None
+    says = "predicted, on average" if event else "says, on average"
+    happened = f"{class_words(audit.event)} happened" if event else "right"
+    found = [
+        SummaryRow(
+            says, percent(audit["predicted"]), "" if best is None else percent(best.predicted)
+        ),
+        SummaryRow(
+            happened, percent(audit["observed"]), "" if best is None else percent(best.observed)
+        ),
+    ]
+    if event:
+        after = "" if best is None else percent(best.accuracy)
+        found.append(SummaryRow("accuracy", percent(audit["accuracy"]), after))
+    expected = short(ece.null_mean)
+    found.append(
+        SummaryRow("ECE, 15 bins", short(ece.estimate), "" if best is None else short(best.ece))
+    )
+    found[-1] = found[-1]._replace(expected=expected)
+    found.append(
+        SummaryRow(
+            "log loss / base rate",
+            number(audit["log_score.normalized"], 2),
+            "" if best is None else number(best.normalized, 2),
+        )
+    )
+    return found
+
+
+def short(x: float) -> str:
+    """An error in the summary: three decimals."""
+    return MISSING if math.isnan(x) else number(x, 3)
+
+
+def cells(row: SummaryRow, width: int) -> tuple[str, ...]:
+    """The cells of a row, for a table with or without the column of recalibrated numbers."""
+    return row if width == 4 else (row.name, row.before, row.expected)
+
+
+def loss_bars(audit: Audit) -> LossBars | None:
+    """The log loss on the scale of the base-rate forecast, before and after recalibration; None
+    if it is infinite or the rows have a single class."""
+    before, best = float(audit["log_score.normalized"]), repaired(audit)
+    if not math.isfinite(before):
+        return None
+    if best is None:
+        text = number(before, 2)
+        return LossBars(SCALE, (LossBar(f"original, {text}", (Segment(before, text, "rest"),)),))
+    after = float(best.normalized)
+    stays = Segment(after, f"{number(after, 2)} stays", "rest")
+    gone = Segment(before - after, f"{number(before - after, 2)} removable", "calibration")
+    bars = (
+        LossBar(f"original, {number(before, 2)}", (stays, gone)),
+        LossBar(
+            f"recalibrated, {number(after, 2)}", (Segment(after, number(after, 2), "observed"),)
+        ),
+    )
+    return LossBars(SCALE, bars)
+
+
+def command(audit: Audit, spell: Spelling) -> str:
+    """The command that fits the recommended calibrator; "" if none is advised."""
+    action = audit.decision.action
+    return "" if action is None else spell(action)
+
+
+def as_markdown(audit: Audit, title: str, facts: str, spell: Spelling) -> str:
+    """The summary as Markdown, for a message or a pull request."""
+    names = headers(audit)
+    lines = [
+        f"## {title}",
+        "",
+        f"**{audit.decision.words}.** {audit.headline} {audit.decision.sentence}",
+        "",
+        f"| {' | '.join(names)} |",
+        f"|{'---|' * len(names)}",
+        *(f"| {' | '.join(cells(row, len(names)))} |" for row in rows(audit)),
+        "",
+        *(f"- {finding.text}" for finding in audit.decision.findings),
+    ]
+    if fit := command(audit, spell):
+        lines += ["", f"`{fit}`"]
+    return "\n".join([*lines, "", f"{facts}. probaudit."])

@@ -1,0 +1,131 @@
+"""Each quantity is one number in verdict, tables, charts, terminal, JSON and `calibrate`."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import numpy as np
+import pytest
+
+import probaudit as pb
+from probaudit.report import summary
+from probaudit.report.audit_page import audit_page
+from probaudit.report.page import Columns, Figure, LossBars, Page, Table
+from probaudit.text import number, percent
+
+
+def outputs(seed: int) -> tuple[pb.Predictions, dict[str, Any]]:
+    """Varied rows: two to five classes, pairs, weights, clusters and groups; calibrated, wrong
+    temperatures and biases, constant and certain outputs."""
+    rng = np.random.default_rng(seed)
+    n, classes = int(rng.integers(150, 700)), int(rng.integers(2, 6))
+    truth = rng.normal(size=(n, classes)) * rng.uniform(0.5, 2.5)
+    y = (truth + rng.gumbel(size=truth.shape)).argmax(axis=1)
+    y[:classes] = np.arange(classes)
+    stated = truth * rng.choice([0.5, 1.0, 1.0, 2.0, 3.0]) + rng.choice([0, 0, 1]) * rng.normal(
+        size=classes
+    )
+    if seed % 10 == 7:
+        stated = np.zeros_like(stated)
+    p = np.exp(stated - stated.max(axis=1, keepdims=True))
+    p /= p.sum(axis=1, keepdims=True)
+    more: dict[str, Any] = {}
+    if seed % 3 == 0:
+        more["columns"] = {"site": rng.choice(["a", "b", "c"], n), "age": rng.normal(50, 9, n)}
+    if seed % 5 == 1:
+        more["sample_weight"] = rng.gamma(2, size=n)
+    if seed % 7 == 2:
+        more["clusters"] = np.arange(n) // 3
+    choices = {"regions": list(more["columns"])} if "columns" in more else {}
+    if seed % 6 == 4:
+        right = p.argmax(axis=1) == y
+        return pb.Predictions.from_confidence(p.max(axis=1), right, **more), choices
+    return pb.Predictions(y, p, **more), choices
+
+
+def blocks(page: Page) -> list[Any]:
+    return [
+        inner
+        for part in page.sections
+        for block in part.blocks
+        for inner in ((*block.left, *block.right) if isinstance(block, Columns) else (block,))
+    ]
+
+
+@pytest.mark.parametrize("seed", range(30))
+def test_each_quantity_is_one_number(seed):
+    rows, choices = outputs(seed)
+    audit = pb.audit(rows, repair="compare" if seed % 2 else None, **choices)
+    found, page = json.loads(audit.to_json()), audit_page(audit)
+    short, full = repr(audit), audit.to_text()
+    _verdict(audit, page, found, short, full)
+    _summary(audit, page, found, full)
+    if audit.repairs:
+        _repairs(audit, page, found, full, rows, choices)
+
+
+def _verdict(audit: pb.Audit, page: Page, found: dict[str, Any], short: str, full: str) -> None:
+    decision = found["decision"]
+    assert page.headline == audit.headline == found["headline"] == decision["headline"]
+    assert page.lead == decision["sentence"]
+    for text in (short, full):
+        flat = " ".join(text.split())
+        assert audit.headline in flat
+        assert decision["sentence"] in flat
+    assert audit.headline in page.markdown
+    assert len(decision["findings"]) <= 3
+    assert len(short.splitlines()) <= 22
+
+
+def _summary(audit: pb.Audit, page: Page, found: dict[str, Any], full: str) -> None:
+    shown = blocks(page)
+    tables = {block.caption: block for block in shown if isinstance(block, Table)}
+    rows = {row[0]: row[1] for row in tables["Before and after recalibration"].rows}
+    ece = found["errors"][0]["value"]
+    assert rows["ECE, 15 bins"] == number(ece, 3)
+    assert found["calibration"]["value"] == ece
+    errors = next(block for name, block in tables.items() if name.startswith("Calibration error"))
+    assert errors.rows[0][1] == number(ece)
+    figures = {block.name: block for block in shown if isinstance(block, Figure)}
+    first = next(iter(figures["reliability"].variants.values()))
+    assert first.error == ece
+    assert number(ece) in full
+    log = found["estimates"]["log_score.normalized"]["value"]
+    assert rows["log loss / base rate"] == number(np.inf if log is None else log, 2)
+    says = next(text for name, text in rows.items() if name.endswith("on average"))
+    assert says == percent(found["estimates"]["predicted"]["value"])
+    for bars in (block for block in shown if isinstance(block, LossBars)):
+        assert bars.bars[0].label.endswith(number(log, 2))
+
+
+def _repairs(
+    audit: pb.Audit,
+    page: Page,
+    found: dict[str, Any],
+    full: str,
+    rows: pb.Predictions,
+    choices: dict[str, Any],
+) -> None:
+    (best,) = (repair for repair in found["repairs"] if repair["recommended"])
+    gain = best["gain"]["value"]
+    table = next(
+        block
+        for block in blocks(page)
+        if isinstance(block, Table) and block.headers[0] == "calibrator"
+    )
+    (marked,) = (table.rows[place] for place in table.marked)
+    assert marked[0] == best["title"]
+    if gain is not None:
+        assert marked[5] == percent(gain)
+        assert percent(gain) in full
+    if audit.grade == "recalibrate":
+        columns = summary.rows(audit)
+        assert columns[-1].after == number(best["normalized"]["value"], 2)
+        assert best["title"].lower() in audit.decision.sentence.lower()
+    if len(audit.repairs) > 2:
+        groups = tuple(choices.get("regions", ())) or None
+        chosen = pb.select_calibrator(rows, groups=groups)
+        assert chosen.chosen == best["name"]
+        if gain is not None and best["name"] != "identity":
+            assert float(chosen.gain) == pytest.approx(gain, abs=1e-12)
