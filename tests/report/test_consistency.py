@@ -129,3 +129,16 @@ def _repairs(
         assert chosen.chosen == best["name"]
         if gain is not None and best["name"] != "identity":
             assert float(chosen.gain) == pytest.approx(gain, abs=1e-12)
+
+
+def test_top_k_has_one_definition():
+    rng = np.random.default_rng(0)
+    p = rng.dirichlet(np.full(6, 0.4), 800)
+    y = (p.cumsum(axis=1) < rng.random((800, 1))).sum(axis=1).clip(max=5)
+    audit = pb.audit(y, p**1.5 / (p**1.5).sum(axis=1, keepdims=True), repair=False)
+    (figure,) = (
+        block for block in blocks(audit_page(audit)) if getattr(block, "name", "") == "top-k"
+    )
+    (diagram,) = figure.variants.values()
+    names = {1: "ece"} | {k: f"topk_ece.{k}" for k in diagram.ks[1:].tolist()}
+    assert diagram.error[0] == pytest.approx([audit[names[k]] for k in diagram.ks.tolist()])

@@ -18,7 +18,7 @@ class GroupRates(Diagram):
     """The predicted and the observed rate of each group, the latter with a 95% interval.
 
     names : of the groups, the largest gap first. risk : whether an event is judged, or else whether
-        answers are right.
+        answers are right. what : what is compared, such as groups or classes.
     """
 
     names: tuple[str, ...]
@@ -29,6 +29,7 @@ class GroupRates(Diagram):
     rows: np.ndarray
     verdict: tuple[str, ...]
     risk: bool
+    what: str = "group"
 
     @classmethod
     def of(
@@ -56,7 +57,7 @@ class GroupRates(Diagram):
 
     def columns(self) -> dict[str, np.ndarray]:
         return {
-            "group": np.array(self.names, object),
+            self.what: np.array(self.names, object),
             "rows": self.rows,
             "predicted": self.predicted,
             "observed": self.observed,
@@ -88,11 +89,13 @@ class GroupRates(Diagram):
         ]
         panel = Panel(tuple(marks), Axis("", percent=True), Axis("", categories=self.names))
         caption = "The largest difference first."
-        return Picture((panel,), "Predicted and observed by group", self._description(), caption)
+        title = f"Predicted and observed by {self.what}"
+        return Picture((panel,), title, self._description(), caption)
 
     def _description(self) -> str:
         first = f"{percent(self.predicted[0])} predicted, {percent(self.observed[0])} observed"
         return (
-            f"Predicted and observed rate of {len(self.names)} groups. The largest difference: "
+            f"Predicted and observed rates by {self.what}, {len(self.names)} shown. The largest "
+            "difference: "
             f"{self.names[0]}, {first}."
         )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Literal
 
 import numpy as np
@@ -24,7 +24,7 @@ from ..diagrams.reliability import Reliability
 from ..diagrams.risk import risk_curve_diagram
 from ..diagrams.sharpness import CalibrationSharpness
 from ..diagrams.smooth_curve import SmoothCalibration
-from ..diagrams.top_k import top_k_diagram
+from ..diagrams.top_k import TopKCalibration, top_k_diagram
 from ..states import EventSums
 from ..states.sampling import drawn
 from .page import Control, Figure
@@ -38,7 +38,6 @@ if TYPE_CHECKING:
 
 SHOWN_CLASSES = 6  # in the reliability diagram, besides the most probable class
 DRAWN_ROWS = 20_000  # for diagrams that need rows
-TOP_KS = (1, 2, 3, 4, 5, 7, 10)
 SMOOTH = "smooth curve"
 BINS: dict[str, Bins] = {
     "15 equal bins": EqualWidth(15),
@@ -154,15 +153,31 @@ def reliability_figures(audit: Audit) -> list[Figure]:
 
 
 def class_figures(audit: Audit) -> list[Figure]:
-    """Errors by class and by k."""
-    classes, rows = audit.evidence.classes, _drawn_rows(audit)
-    grids = [_class_grid(audit, k) for k in range(len(classes))]
+    """Errors of the worst classes, and by k."""
+    grids = [_class_grid(audit, k) for k in range(len(audit.evidence.classes))]
     names = [str(c) for c in audit.summary.plan.classes]
-    figures = [Figure("classwise", {(): ClasswiseReliability.of_grids(grids, names)})]
+    diagram = ClasswiseReliability.of_grids(grids, names, most=SHOWN_CLASSES)
+    figures = [Figure("classwise", {(): diagram})]
     if audit.clusters != 1:
-        ks = [k for k in TOP_KS if k < rows.n_classes]
-        figures.append(Figure("top-k", {(): top_k_diagram(rows, ks=ks, resamples=50)}))
+        figures.append(Figure("top-k", {(): _top_k(audit)}))
     return figures
+
+
+def _top_k(audit: Audit) -> TopKCalibration:
+    """The errors of the audit by k; rates are those of the sample."""
+    first = "ece" if audit.event is None else "top_label.ece"
+    names = {1: first} | {k: f"topk_ece.{k}" for k in audit.evidence.ranks}
+    errors = {error.name: error for error in audit.errors}
+    found = [errors[name] for name in names.values()]
+    bars = np.array([error.estimate.error_bar for error in found])
+    return replace(
+        top_k_diagram(_drawn_rows(audit), ks=list(names), resamples=2),
+        error=bars[None, :, 0],
+        low=bars[None, :, 1],
+        high=bars[None, :, 2],
+        null=np.array([[error.null_mean for error in found]]),
+        definition="true class among the k most probable, 15 equal bins",
+    )
 
 
 def _reliability(audit: Audit) -> Figure:

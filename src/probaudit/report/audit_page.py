@@ -5,10 +5,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from ..calibration.fine_grid import FineGrid
-from ..calibration.validation import NAMES
+from ..calibration.validation import NAMES, agreement
 from ..choices.definitions import in_words
 from ..data.work import Progress
 from ..diagrams.before_after import BeforeAfter
@@ -17,7 +18,9 @@ from ..diagrams.diagram import Diagram
 from ..diagrams.group_rates import GroupRates
 from ..diagrams.grouping import grouping_diagram
 from ..diagrams.net_benefit import DecisionCurves
+from ..diagrams.repair_gains import RepairGains
 from ..diagrams.selective import SelectivePrediction
+from ..scoring.events import EventTable
 from ..text import MISSING, capitalised, class_words, counted, number, p_value, percent
 from . import summary
 from .audit_figures import class_figures, decisions, judged_words, reliability_figures
@@ -222,7 +225,22 @@ def _classes(audit: Audit) -> Section | None:
     )
     headers = ("class", "error", "95% interval", "if calibrated", "p")
     table = Table(f"{caption}, 15 equal bins", headers, [_error_row(error)[:-1] for error in worst])
-    return Section("classes", "Classes", [*class_figures(audit), table])
+    return Section("classes", "Classes", [_class_rates(audit), *class_figures(audit), table])
+
+
+def _class_rates(audit: Audit) -> Figure:
+    """Predicted and observed frequency of each class, the largest gaps first."""
+    tables = [EventTable.of_sums(sums) for sums in audit.evidence.classes]
+    found = [agreement(table) for table in tables]
+    order = sorted(range(len(found)), key=lambda k: -abs(found[k]["gap"]))[:SHOWN_GROUPS]
+    diagram = GroupRates.of(
+        [f"class {audit.summary.plan.classes[k]}" for k in order],
+        [(found[k]["predicted"], found[k]["observed"]) for k in order],
+        [tables[k].n for k in order],
+        [""] * len(order),
+        risk=True,
+    )
+    return Figure("class-rates", {(): replace(diagram, what="class")}, large=True)
 
 
 def _risk(audit: Audit) -> list[Block]:
@@ -382,7 +400,10 @@ def _repairs(audit: Audit) -> Section | None:
     caption = "Out of fold, the lowest log loss first; the recommended one is marked"
     table = Table(caption, (*headers, ""), rows, (0, 7), marked)
     lead = "Each row is judged by a calibrator fitted to other rows (cross-validation)."
-    return Section("repairs", "Repairs", [table], lead)
+    best = next((repair.title for repair in ordered if repair.recommended), "")
+    gains = RepairGains.of([one.title for one in ordered], [one.gain for one in ordered], best)
+    figures = [] if gains is None else [Figure("repair-gains", {(): gains}, large=True)]
+    return Section("repairs", "Repairs", [*figures, table], lead)
 
 
 def _methods(audit: Audit) -> Section:

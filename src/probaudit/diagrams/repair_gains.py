@@ -1,0 +1,85 @@
+"""What each calibrator gains out of fold: a dot plot with intervals, the lowest log loss first."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from ..estimate import Estimate
+from ..text import percent
+from .diagram import Diagram
+from .picture import Axis, Mark, Panel, Picture, Points, Rule
+
+
+@dataclass(frozen=True, eq=False)
+class RepairGains(Diagram):
+    """The share of the log loss that each calibrator removes, with a 95% interval.
+
+    names : of the calibrators, in order. recommended : which of them is; None if none is.
+    left_out : those with an infinite log loss, which have no gain.
+    """
+
+    names: tuple[str, ...]
+    gains: tuple[Estimate, ...]
+    recommended: int | None
+    left_out: tuple[str, ...] = ()
+
+    @classmethod
+    def of(
+        cls, names: Sequence[str], gains: Sequence[Estimate], recommended: str
+    ) -> RepairGains | None:
+        """None if fewer than two calibrators have a finite gain."""
+        pairs = zip(names, gains, strict=True)
+        finite = [(name, gain) for name, gain in pairs if np.isfinite(gain.low)]
+        if len(finite) < 2:
+            return None
+        shown = tuple(name for name, _ in finite)
+        place = shown.index(recommended) if recommended in shown else None
+        left_out = tuple(name for name in names if name not in shown)
+        return cls(shown, tuple(gain for _, gain in finite), place, left_out)
+
+    def columns(self) -> dict[str, np.ndarray]:
+        return {
+            "calibrator": np.array(self.names, object),
+            "gain": np.array([float(gain) for gain in self.gains]),
+            "low": np.array([gain.low for gain in self.gains]),
+            "high": np.array([gain.high for gain in self.gains]),
+        }
+
+    def picture(self) -> Picture:
+        columns, place = self.columns(), np.arange(len(self.names), dtype=float)
+        chosen = place == self.recommended
+        marks: list[Mark] = [Rule(x=0.0, role="reference")]
+        for of, role, name in (
+            (~chosen, "rest", "other calibrators"),
+            (chosen, "observed", "recommended"),
+        ):
+            if of.any():
+                detail = {key: list(column[of]) for key, column in columns.items()}
+                marks.append(
+                    Points(
+                        columns["gain"][of],
+                        place[of],
+                        columns["low"][of],
+                        columns["high"][of],
+                        across=True,
+                        role=role,
+                        name=name,
+                        detail=detail,
+                    )
+                )
+        across = Axis("share of the log loss removed, out of fold", percent=True)
+        panel = Panel(tuple(marks), across, Axis("", categories=self.names))
+        infinite = f"Not shown, as their log loss is infinite: {', '.join(self.left_out)}."
+        caption = "Lines are 95% intervals." + (f" {infinite}" if self.left_out else "")
+        return Picture((panel,), "Gain of each calibrator", self._description(), caption)
+
+    def _description(self) -> str:
+        best = int(np.argmax([float(gain) for gain in self.gains]))
+        text = f"Gains of {len(self.names)} calibrators. The largest: {self.names[best]}, "
+        text += percent(self.gains[best])
+        if self.recommended is not None:
+            text += f". Recommended: {self.names[self.recommended]}"
+        return f"{text}."
