@@ -138,7 +138,9 @@ def _summary(audit: Audit) -> Section:
 def _summary_table(audit: Audit) -> Table:
     names = summary.headers(audit)
     rows = [summary.cells(row, len(names)) for row in summary.rows(audit)]
-    return Table("Before and after recalibration", names, rows, tips=TIPS)
+    sampled = summary.sample_words(audit)
+    caption = f"Before and after recalibration{f' ({sampled})' if sampled else ''}"
+    return Table(caption, names, rows, tips=TIPS)
 
 
 def _next_steps(audit: Audit) -> Section | None:

@@ -7,7 +7,7 @@ import math
 from typing import TYPE_CHECKING, NamedTuple
 
 from ..audits.finding import Spelling
-from ..text import MISSING, class_words, number, percent
+from ..text import MISSING, class_words, counted, number, percent
 from .page import LossBar, LossBars, Segment
 
 if TYPE_CHECKING:
@@ -68,6 +68,13 @@ def rows(audit: Audit) -> list[SummaryRow]:
         )
     )
     return found
+
+
+def sample_words(audit: Audit) -> str:
+    """That recalibrated numbers come from a sample of the rows, if they do."""
+    if repaired(audit) is None or not audit.evidence.sampled:
+        return ""
+    return f"recalibrated: a sample of {counted(len(audit.evidence.sample))}"
 
 
 def short(x: float) -> str:

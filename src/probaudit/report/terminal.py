@@ -224,7 +224,8 @@ def first_screen(
     """The verdict, the summary and the next step; `more` says how to see the rest."""
     parts: list[RenderableType] = [_head(audit, title), verdict(audit), summary_table(audit)]
     parts += [steps] if (steps := next_steps(audit, spell)) else []
-    parts += [Text(more, "dim")] if more else []
+    foot = "\n".join(filter(None, [summary.sample_words(audit), more]))
+    parts += [Text(foot, "dim")] if foot else []
     return Group(parts[0], *(Padding(part, (1, 0, 0, 0)) for part in parts[1:]))
 
 
