@@ -224,7 +224,7 @@ def _reasons(case: Case, grade: Grade, needed: int | None) -> list[str]:
 def _not_better(after: Estimate) -> list[str]:
     if math.isnan(after) or after.high < 1:
         return []
-    return ["They are not clearly better than the base-rate forecast."]
+    return ["The probabilities are not clearly better than the base-rate forecast."]
 
 
 def _too_few_words(case: Case, needed: int | None) -> str:

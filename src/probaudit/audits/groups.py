@@ -186,9 +186,8 @@ class GroupTable:
         return self.groups[place]
 
     def worst(self) -> list[Group]:
-        """Miscalibrated groups first, and those with the largest error beyond that of a calibrated
-        model first."""
-        return sorted(self, key=lambda one: (not one.error.miscalibrated, -one.error.excess))
+        """Miscalibrated groups first, and those with the largest gap first."""
+        return sorted(self, key=lambda one: (not one.error.miscalibrated, -abs(one.gap)))
 
     @property
     def cut_words(self) -> str:

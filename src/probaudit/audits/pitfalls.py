@@ -8,6 +8,7 @@ import math
 import numpy as np
 
 from ..calibration.views import lens_rows
+from ..calibrators.registry import METHODS
 from ..text import class_words, counted, percent, short_number, whole_percent
 from .case import Case
 from .finding import Advice, Calibrate, Finding, VerdictRule, between_shares, rule
@@ -131,10 +132,8 @@ def blind_temperature(case: Case) -> Finding | None:
         f"{short_number(plain.log_score)}, bias correction {short_number(corrected.log_score)}.",
         clause=f"temperature scaling misses a shift of the {shifted}",
         advice=(
-            "Fit a bias too: ",
-            Calibrate("bias_corrected_temperature"),
-            ". If you know the class frequencies in production, correct for them "
-            "(calibrators.PriorCorrection).",
+            "Use a calibrator with a bias for each class, such as the recommended one. If you know "
+            "the class frequencies in production, correct for them (calibrators.PriorCorrection).",
         ),
         numbers={
             "temperature": float(plain.log_score),
@@ -215,7 +214,8 @@ def miscalibrated_group(case: Case) -> Finding | None:
     else:
         # risks can be far below 1%
         share, happens = (percent, "observed") if worst.risk else (whole_percent, "right")
-        how = f"{worst.verdict}, predicts {share(worst.predicted)}, {happens} "
+        says = "predicts" if worst.risk else "says"
+        how = f"{worst.verdict}, {says} {share(worst.predicted)}, {happens} "
         how += share(worst.observed)
     others = (
         f" ({len(wrong)} of {len(case.groups)} groups are miscalibrated)" if len(wrong) > 1 else ""
@@ -235,7 +235,7 @@ def miscalibrated_group(case: Case) -> Finding | None:
 
 
 def _group_advice(case: Case, worst: Group) -> Advice:
-    """A calibrator for the groups, if their columns can be used for one."""
+    """A calibrator for the groups, if one can be used and does not lose to others."""
     repair, again = calibrate_groups(case), "then audit the groups again"
     if repair is None:
         columns = " and ".join(worst.population.columns)
@@ -245,10 +245,19 @@ def _group_advice(case: Case, worst: Group) -> Advice:
 
 def calibrate_groups(case: Case) -> Calibrate | None:
     """A calibrator for each group of a column; for groups of several columns, one that corrects
-    groups that overlap. None without usable columns."""
+    groups that overlap. If calibrators were compared, the best of those that use groups. None
+    without usable columns, or if all of them are worse than the best calibrator."""
     columns = case.group_columns
+    if not columns:
+        return None
     method = "per_group" if len(columns) == 1 else "multicalibration"
-    return Calibrate(method, uses="groups", columns=columns) if columns else None
+    tried = [one for one in case.repairs if "groups" in METHODS[one.name][0].needs]
+    if tried:
+        best = min(tried, key=lambda one: float(one.log_score))
+        if not best.worse_by.low <= 0:
+            return None
+        method = best.name
+    return Calibrate(method, uses="groups", columns=columns)
 
 
 @rule(

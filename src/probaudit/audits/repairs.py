@@ -400,8 +400,8 @@ def _comment(
     """The comment on a calibrator in the report."""
     if name == CONTROL:
         return (
-            "control: gives every row the same confidence, which no calibration error detects;"
-            " never recommended"
+            "control: gives every row the same confidence, which accuracy and the usual ECE cannot"
+            " detect; never recommended"
         )
     if name == recommended:
         return (

@@ -16,6 +16,7 @@ from ..grouping.budget import Budget
 from ..text import p_words, percent, short_number
 from .case import FEW_ROWS, UNDETECTED_ERROR, Case
 from .finding import (
+    Advice,
     ApplyCalibrator,
     Calibrate,
     Finding,
@@ -93,7 +94,9 @@ def against_class_frequencies(case: Case) -> Finding | None:
             clause=f"too few rows to show that they are better than {base}"
             if few
             else f"they are hardly better than {base}",
-            advice=("Try a calibrator. If none helps, use a better model or more rows.",),
+            advice=("Use a better model or more rows.",)
+            if case.compared
+            else ("Try a calibrator. If none helps, use a better model or more rows.",),
             numbers=interval_numbers(x),
         )
     fine = "" if _miscalibrated(case) or _possibly_miscalibrated(case) else _no_miscalibration(case)
@@ -388,13 +391,14 @@ def hidden_groups(case: Case) -> Finding | None:
     known = budget.found.given_groups
     better = "know what sets these groups apart" if known else "use these features"
     by_features = Calibrate("group_calibration", uses="features")
-    per_group = (calibrate_groups(case) or Calibrate()) if known else by_features
+    per_group = calibrate_groups(case) if known else by_features
+    until: Advice = () if per_group is None else ("; until then, calibrate by group: ", per_group)
     return Finding(
         "warning",
         "Hidden groups, with the same prediction but different outcomes, cost at least "
         f"{percent(share)} of the {score} ({span}).{_worst_region(budget)}",
         clause="rows with the same prediction have different outcomes",
-        advice=(f"A better model would {better}; until then, calibrate by group: ", per_group, "."),
+        advice=(f"A better model would {better}", *until, "."),
         numbers=numbers,
     )
 

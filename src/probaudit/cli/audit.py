@@ -81,13 +81,15 @@ def audit(
     Prints a verdict, a summary before and after recalibration, and the command to run next. With
     --full it also prints scores, calibration errors, groups and repairs.
     """
+    from ..report.summary import one_tried
     from ..report.terminal import first_screen, render
 
     commands = _runnable_commands(file, context, list(audit.evidence.sample.columns or ()))
     audit = replace(audit, spelling=commands)
     write_results(audit, json, html)
     if json != "-":
-        more = "All numbers: --full; as a page with diagrams: --html report.html"
+        page = "many calibrators and diagrams" if one_tried(audit) else "as a page with diagrams"
+        more = f"All numbers: --full; {page}: --html report.html"
         console().print(
             render(audit, audit.title, commands)
             if full

@@ -134,7 +134,9 @@ class CalibrationSharpness(Diagram):
         near = curve.density * bandwidth * n / float(kernel_function(kernel)(np.zeros(1))[0])
         # no curve where there are no outputs, as below 0.5 for the top label of two classes
         first, last = np.flatnonzero(grid.rows)[[0, -1]] / len(grid.rows)
-        near = np.where((curve.x >= first) & (curve.x <= last + 1 / len(grid.rows)), near, 0.0)
+        step = 0.5 / (len(curve.x) - 1)
+        inside = (curve.x >= first - step) & (curve.x <= last + 1 / len(grid.rows) + step)
+        near = np.where(inside, near, 0.0)
         columns = (curve.x, curve.regression, curve.density, curve.sharpness_gap, near)
         return cls(
             *columns, n=n, kernel=f"{kernel} kernel of width {significant(bandwidth)}", **fields
@@ -143,9 +145,8 @@ class CalibrationSharpness(Diagram):
     @property
     def band(self) -> tuple[np.ndarray, np.ndarray]:
         """The sharpness gap as a band around the curve, cut off at 0 (Appendix D)."""
-        return np.maximum(
-            0.0, self.accuracy - self.sharpness_gap / 2
-        ), self.accuracy + self.sharpness_gap / 2
+        half = self.sharpness_gap / 2
+        return np.maximum(0.0, self.accuracy - half), self.accuracy + half
 
     def columns(self) -> dict[str, np.ndarray]:
         names = ("confidence", "accuracy", "density", "sharpness_gap", "rows")
@@ -154,8 +155,7 @@ class CalibrationSharpness(Diagram):
     def picture(self) -> Picture:
         enough = self.rows >= FEWEST
         x, accuracy = self.confidence, np.where(enough, self.accuracy, np.nan)
-        low, high = (np.where(enough, edge, np.nan) for edge in self.band)
-        top = max(1.0, float(np.nanmax(np.r_[high, 0.0])))
+        low, high = (np.where(enough, np.minimum(edge, 1.0), np.nan) for edge in self.band)
         detail = {
             "confidence": x,
             "right": accuracy,
@@ -164,9 +164,7 @@ class CalibrationSharpness(Diagram):
         }
         curve = Line(x, accuracy, role="observed", name=f"accuracy of {self.event}", detail=detail)
         gap = Band(x, low, high, role="over", name="sharpness gap x density: wider is worse")
-        above = Panel(
-            (gap, Rule(role="reference"), curve), Axis("", 0, 1), Axis("accuracy", 0, top)
-        )
+        above = Panel((gap, Rule(role="reference"), curve), Axis("", 0, 1), Axis("accuracy", 0, 1))
         filled = Band(x, np.zeros(len(x)), self.density, role="density")
         edge = Line(
             x, self.density, role="density", detail={"confidence": x, "density": self.density}

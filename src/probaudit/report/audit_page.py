@@ -139,7 +139,9 @@ def _summary_table(audit: Audit) -> Table:
     names = summary.headers(audit)
     rows = [summary.cells(row, len(names)) for row in summary.rows(audit)]
     sampled = summary.sample_words(audit)
-    caption = f"Before and after recalibration{f' ({sampled})' if sampled else ''}"
+    after = summary.repaired(audit) is not None
+    caption = "Before and after recalibration" if after else "The most important numbers"
+    caption += f" ({sampled})" if sampled else ""
     return Table(caption, names, rows, tips=TIPS)
 
 
@@ -225,8 +227,12 @@ def _classes(audit: Audit) -> Section | None:
     caption = "Each class against all others" + (
         ", those with the largest excess" if len(worst) < len(audit.class_errors) else ""
     )
-    headers = ("class", "error", "95% interval", "if calibrated", "p")
-    table = Table(f"{caption}, 15 equal bins", headers, [_error_row(error)[:-1] for error in worst])
+    headers = ("class", "error", "95% interval", "if calibrated", "p", "")
+    rows = [
+        [*_error_row(error)[:-1], "miscalibrated" if error.miscalibrated else ""] for error in worst
+    ]
+    caption += ", 15 equal bins; miscalibrated: at a family-wise error rate of 1%"
+    table = Table(caption, headers, rows, words=(0, 5))
     return Section("classes", "Classes", [_class_rates(audit), *class_figures(audit), table])
 
 
@@ -329,7 +335,7 @@ def _group_table(title: str, groups: Sequence[Group], more: str = "") -> Table:
     risk = groups[0].risk
     measures = {"observed_expected": "O/E", "auc": "AUC"} if risk else {}
     measures["aurc"] = "AURC"
-    first = ("group", "rows", "predicted", "observed", "difference, 95% interval")
+    first = ("group", "rows", "predicted", "observed", "difference", "95% interval")
     headers = (*first, *measures.values(), "ECE", "q", "")
     rows = [
         (
@@ -337,6 +343,7 @@ def _group_table(title: str, groups: Sequence[Group], more: str = "") -> Table:
             f"{group.rows:,}",
             percent(group.predicted),
             percent(group.observed),
+            percent(group.gap),
             share_interval(group.gap),
             *(number(group[name], 3) for name in measures),
             number(group.error.estimate, 3),
@@ -400,6 +407,8 @@ def _repairs(audit: Audit) -> Section | None:
     ]
     marked = [k for k, repair in enumerate(ordered) if repair.recommended]
     caption = "Out of fold, the lowest log loss first; the recommended one is marked"
+    if len(ordered) > 2 and marked and ordered[marked[0]].name != "identity":
+        caption += ", its gain corrected for choosing the best of many"
     table = Table(caption, (*headers, ""), rows, (0, 7), marked)
     lead = "Each row is judged by a calibrator fitted to other rows (cross-validation)."
     best = next((repair.title for repair in ordered if repair.recommended), "")

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from ..audits.audit import Audit
     from ..audits.repairs import Repair
 
-SCALE = "Log loss: 0 is perfect, 1.00 is the base-rate forecast"
+SCALE = "Log loss: 0 is perfect, 1 is the base-rate forecast"
 
 
 class SummaryRow(NamedTuple):
@@ -30,6 +30,11 @@ def repaired(audit: Audit) -> Repair | None:
     """The recommended calibrator, if it changes the outputs and the verdict advises it."""
     best = audit.recommended
     return best if best is not None and audit.grade == "recalibrate" else None
+
+
+def one_tried(audit: Audit) -> bool:
+    """Whether only the default calibrator was tried."""
+    return len(audit.repairs) == 2
 
 
 def headers(audit: Audit) -> tuple[str, ...]:
@@ -63,8 +68,8 @@ def rows(audit: Audit) -> list[SummaryRow]:
     found.append(
         SummaryRow(
             "log loss / base rate",
-            number(audit["log_score.normalized"], 2),
-            "" if best is None else number(best.normalized, 2),
+            short(audit["log_score.normalized"]),
+            "" if best is None else short(best.normalized),
         )
     )
     return found
@@ -94,16 +99,15 @@ def loss_bars(audit: Audit) -> LossBars | None:
     if not math.isfinite(before):
         return None
     if best is None:
-        text = number(before, 2)
+        text = short(before)
         return LossBars(SCALE, (LossBar(f"original, {text}", (Segment(before, text, "rest"),)),))
     after = float(best.normalized)
-    stays = Segment(after, f"{number(after, 2)} stays", "rest")
-    gone = Segment(before - after, f"{number(before - after, 2)} removable", "calibration")
+    removed = round(before, 3) - round(after, 3)  # so that the shown parts add up
+    stays = Segment(after, f"{short(after)} stays", "rest")
+    gone = Segment(before - after, f"{short(removed)} removable", "calibration")
     bars = (
-        LossBar(f"original, {number(before, 2)}", (stays, gone)),
-        LossBar(
-            f"recalibrated, {number(after, 2)}", (Segment(after, number(after, 2), "observed"),)
-        ),
+        LossBar(f"original, {short(before)}", (stays, gone)),
+        LossBar(f"recalibrated, {short(after)}", (Segment(after, short(after), "observed"),)),
     )
     return LossBars(SCALE, bars)
 

@@ -24,6 +24,7 @@ from ...text import significant
 from ...version import __version__
 
 MOST_TABLE_ROWS = 200
+LEAST_EXCESS = 0.005  # of a bar over the base-rate forecast, to be marked as clipped
 PALETTE = {*SERIES, *COLOURS.values()}
 BASE_RATE = 97  # percent of the width of a loss bar at which a share of 1 ends
 
@@ -183,7 +184,7 @@ class LossBar:
     @property
     def clipped(self) -> bool:
         """Whether the loss is above that of the base-rate forecast, where the bar ends."""
-        return sum(max(0.0, part.share) for part in self.segments) > 1
+        return sum(max(0.0, part.share) for part in self.segments) > 1 + LEAST_EXCESS
 
     def drawn(self) -> list[tuple[Segment, float, float]]:
         """Each segment with its left end and its width, in percent."""
