@@ -142,3 +142,20 @@ def test_top_k_has_one_definition():
     (diagram,) = figure.variants.values()
     names = {1: "ece"} | {k: f"topk_ece.{k}" for k in diagram.ks[1:].tolist()}
     assert diagram.error[0] == pytest.approx([audit[names[k]] for k in diagram.ks.tolist()])
+
+
+@pytest.mark.parametrize("logits", [False, True])
+def test_the_risk_curve_is_that_of_the_recommended_repair(logits):
+    rng = np.random.default_rng(0)
+    z = rng.normal(size=900)
+    y = (rng.random(900) < 1 / (1 + np.exp(-z))).astype(int)
+    stated = 2.5 * z
+    audit = pb.audit(y, stated if logits else 1 / (1 + np.exp(-stated)), from_logits=logits)
+    assert audit.grade == "recalibrate"
+    figures = {
+        block.name: block for block in blocks(audit_page(audit)) if isinstance(block, Figure)
+    }
+    (curves,) = figures["risk"].variants.values()
+    assert curves.names == ("original", "recalibrated")
+    scores = [audit["log_score.normalized"], audit.recommended.normalized]
+    assert curves.scores.tolist() == pytest.approx([float(x) for x in scores], rel=1e-9)

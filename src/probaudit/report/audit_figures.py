@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from ..audits.dependence import lens_event
 from ..calibration.dependent_event import DependentEvent
 from ..calibration.fine_grid import FineGrid
-from ..calibrators.registry import calibrator_named
 from ..choices.lenses import Lens, OneVsRest, TopLabel
 from ..choices.partitions import EqualMass, EqualWidth
 from ..data.predictions import Predictions
@@ -21,7 +20,7 @@ from ..diagrams.decisions import decision_regions_diagram
 from ..diagrams.diagram import Diagram
 from ..diagrams.interval_wise import interval_wise_diagram
 from ..diagrams.reliability import Reliability
-from ..diagrams.risk import risk_curve_diagram
+from ..diagrams.risk import RiskCurves, risk_curve_diagram
 from ..diagrams.sharpness import CalibrationSharpness
 from ..diagrams.smooth_curve import SmoothCalibration
 from ..diagrams.top_k import TopKCalibration, top_k_diagram
@@ -34,7 +33,6 @@ from .terminal import is_pairs
 if TYPE_CHECKING:
     from ..audits.audit import Audit
     from ..audits.lens_error import LensError
-    from ..calibrators.base import Calibrator
 
 SHOWN_CLASSES = 6  # in the reliability diagram, besides the most probable class
 DRAWN_ROWS = 20_000  # for diagrams that need rows
@@ -59,16 +57,20 @@ def decisions(audit: Audit) -> list[Figure]:
         and (audit.summary.log.rows > 0).all()
         and audit.summary.rows >= 10
     ):
-        curves = risk_curve_diagram(rows, calibrator=_advised(audit), against="threshold")
-        figures.append(Figure("risk", {(): curves}))
+        figures.append(Figure("risk", {(): _risk_curves(audit)}))
     return figures
 
 
-def _advised(audit: Audit) -> Calibrator | Literal["none"]:
-    """The recommended calibrator, if it is advised and needs nothing besides outputs."""
-    best = repaired(audit)
-    calibrator = None if best is None else calibrator_named(best.name)
-    return "none" if calibrator is None or calibrator.takes else calibrator
+def _risk_curves(audit: Audit) -> RiskCurves:
+    """The risk at every threshold, before and after the recommended repair."""
+    rows, best = audit.evidence.sample, repaired(audit)
+    others = {}
+    if best is not None and best.out_of_fold is not None:
+        rows, outputs = rows.take(best.out_of_fold.rows), best.out_of_fold.outputs
+        if rows.kind != "probabilities":  # the outputs of a curve are of the same kind
+            outputs = np.log(np.maximum(outputs, np.finfo(np.float64).tiny))
+        others = {"recalibrated": outputs}
+    return risk_curve_diagram(rows, calibrator="none", others=others, against="threshold")
 
 
 def judged_words(audit: Audit) -> str:
