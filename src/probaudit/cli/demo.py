@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -10,7 +11,7 @@ import numpy as np
 import typer
 
 from ..audits.audit import Audit, audit_rows
-from ..audits.finding import COMMANDS
+from ..audits.finding import Commands
 from ..data.predictions import Predictions
 from ..files.writing import write_table
 from .outputs import console
@@ -25,7 +26,7 @@ def demo(
 ) -> None:
     """Train classifiers on data sets of scikit-learn, and audit them."""
     from ..comparisons.comparison import compare
-    from ..report.terminal import overview, render
+    from ..report.terminal import first_screen, overview
 
     screen = console()
     output.mkdir(parents=True, exist_ok=True)
@@ -41,7 +42,8 @@ def demo(
         output / "digits-compared.html", title="digits, five classifiers"
     )
     screen.print()
-    screen.print(render(audits["breast cancer"]["naive Bayes"], REPORTS[0], COMMANDS))
+    shown = audits["breast cancer"]["naive Bayes"]
+    screen.print(first_screen(shown, REPORTS[0], shown.spelling))
     reports = ", ".join(str(path) for path in sorted(output.glob("*.html")))
     screen.print(f"\nOpen in a browser: {reports}", soft_wrap=True)
     screen.print(
@@ -53,8 +55,9 @@ def _audited(folder: Path, data: str, method: str, rows: Predictions) -> Audit:
     """Audit predictions; save them, the audit and, for some, a report."""
     title = f"{data}, {method}"
     reported = title in REPORTS
-    audit = audit_rows(rows, title=title, repair="compare" if reported else None)
     path = save(folder, f"{data} {method}", rows)
+    audit = audit_rows(rows, title=title, repair="compare" if reported else None)
+    audit = replace(audit, spelling=Commands(str(path)))
     audit.to_json(path.with_suffix(".json"))
     if reported:
         audit.to_html(path.with_suffix(".html"))
