@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
+from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]
 
 from ..calibration.resampling import draw_units
 from .event_loss import Event, Measured, mask_index, parts_of_loss
@@ -30,9 +31,11 @@ def resampled_parts(
     resamplers = [_Resampler(one, units, size) for one in measured]
     step = max(1, BATCH // max(size, *(len(one.assignment.level) for one in measured)))
     draws = []
-    for first in range(0, resamples, step):
-        counts = draw_units(size, min(step, resamples - first), rng).astype(np.float64)
-        draws.append(sum(resampler.parts(counts) for resampler in resamplers))
+    # BLAS divides a product by the threads that are free, which may change its last bit
+    with threadpool_limits(1, user_api="blas"):
+        for first in range(0, resamples, step):
+            counts = draw_units(size, min(step, resamples - first), rng).astype(np.float64)
+            draws.append(sum(resampler.parts(counts) for resampler in resamplers))
     return np.concatenate(draws, axis=1).T
 
 
