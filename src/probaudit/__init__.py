@@ -1,7 +1,8 @@
 """probaudit: can your classifier's probabilities be trusted, and where does the loss come from?"""
 
 from . import calibrators, diagrams, simulate
-from .audits.audit import Audit, audit
+from .audits.audit import audit
+from .audits.audit_result import Audit
 from .audits.multilabel import MultilabelTable, multilabel_table
 from .audits.state import State, statistics
 from .calibration.corp import score_decomposition

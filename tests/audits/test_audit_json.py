@@ -12,7 +12,7 @@ import pytest
 from jsonschema import Draft202012Validator
 
 import probaudit as pb
-from probaudit.audits.audit import SCHEMA
+from probaudit.audits.audit_result import SCHEMA
 
 DOCS = Path(__file__).parents[2] / "docs"
 PAGE = (DOCS / "audit-json.md").read_text()

@@ -103,3 +103,13 @@ def test_the_headline_names_a_misjudged_group():
     found = pb.audit(rows, material=0.05)
     assert found.headline == "Use these probabilities, but not for site = north."
     assert [finding.rule for finding in found.decision.findings] == ["miscalibrated_group"]
+
+
+@pytest.mark.parametrize("wrong", [{"material": 2}, {"repair": "all"}, {"cross": ["a*b"]}])
+def test_choices_are_checked_before_any_work(monkeypatch, wrong):
+    def passes(*_, **__):
+        raise AssertionError("rows were read")
+
+    monkeypatch.setattr("probaudit.audits.audit.evidence_of", passes)
+    with pytest.raises(InputError, match=next(iter(wrong))):
+        pb.audit(*world(20), **wrong)

@@ -199,7 +199,7 @@ def _with_slope(risk: Validation, text: str) -> str:
 
 
 def _rates(*shares: float) -> list[str]:
-    """Shares in whole percent, or to 0.1% where they are small or would look equal."""
+    """Shares in whole percent; to 0.1% if one is below 10% or if they would look equal."""
     whole = [whole_percent(x) for x in shares]
     near = len(set(whole)) < len(whole) and len(set(map(percent, shares))) > 1
     return [percent(x) for x in shares] if near or min(shares) < 0.1 else whole

@@ -24,6 +24,7 @@ from ..calibration.validation import (
 )
 from ..calibration.views import single_event
 from ..choices.lenses import Lens, TopLabel, View, judged_lens
+from ..data.arrays import data_frame
 from ..data.populations import RANGES, Crossing, Grouping, Population, grouping_of
 from ..data.predictions import Predictions
 from ..estimate import Estimate
@@ -207,8 +208,6 @@ class GroupTable:
     def to_frame(self) -> Any:
         """A pandas DataFrame with one row for each group, and the ends of each interval in columns
         of their own."""
-        import narwhals as nw
-
         names = ("column", "value", "rows", "verdict", "p_value", "adjusted", "q_value")
         columns: dict[str, list[Any]] = {
             name: [getattr(one, name) for one in self] for name in names
@@ -216,7 +215,7 @@ class GroupTable:
         for name in self.groups[0].estimates if self.groups else ():
             columns |= _interval_columns(name, [one[name] for one in self])
         columns |= _interval_columns("ece", [one.error.estimate for one in self])
-        return nw.from_dict(columns, backend="pandas").to_native()
+        return data_frame(columns)
 
     def __repr__(self) -> str:
         names = ("predicted", "observed", "gap", "aurc")

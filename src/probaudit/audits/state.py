@@ -20,7 +20,7 @@ from ..text import counted
 from .estimates import named_costs
 
 if TYPE_CHECKING:
-    from .audit import Audit
+    from .audit_result import Audit
 
 # bits for the place of a row within its part, as in Spark's monotonically_increasing_id
 PART_BITS = 33

@@ -11,7 +11,7 @@ from typing import Any, Unpack
 
 import numpy as np
 
-from ..data.arrays import as_array, as_numbers
+from ..data.arrays import as_array, as_numbers, data_frame
 from ..data.inputs import RowOptions, documents_row_options, rows_of
 from ..data.populations import MOST_NUMBERS, group_column
 from ..errors import InputError
@@ -72,8 +72,6 @@ class GradeTable(ShownAsTable):
 
     def to_frame(self) -> Any:
         """A pandas DataFrame with one row for each grade."""
-        import narwhals as nw
-
         names = ("name", "rows", "events", "predicted", "binomial", "too_high", "jeffreys")
         columns: dict[str, list[Any]] = {
             name: [getattr(grade, name) for grade in self] for name in (*names, "adjusted")
@@ -82,7 +80,7 @@ class GradeTable(ShownAsTable):
         columns["observed_low"] = [grade.observed.low for grade in self]
         columns["observed_high"] = [grade.observed.high for grade in self]
         columns["verdict"] = [grade.verdict for grade in self]
-        return nw.from_dict(columns, backend="pandas").to_native()
+        return data_frame(columns)
 
     def _text_table(self) -> TextTable:
         rows = [

@@ -20,6 +20,7 @@ from ..choices.definitions import Definition, in_words
 from ..choices.distances import Distance, as_distance
 from ..choices.lenses import Lens, View, error_lens
 from ..choices.partitions import EqualWidth, Partition
+from ..data.arrays import data_frame
 from ..data.inputs import RowOptions, documents_row_options, rows_of
 from ..engines.good_rows import survey
 from ..errors import InputError
@@ -77,11 +78,7 @@ class CalibrationTest(ShownAsTable):
     def to_frame(self) -> Any:
         """A pandas DataFrame with one row."""
         names = ("value", "null_mean", "null_high", "excess", "p_value", "n", "definition")
-        import narwhals as nw
-
-        return nw.from_dict(
-            {name: [getattr(self, name)] for name in names}, backend="pandas"
-        ).to_native()
+        return data_frame({name: [getattr(self, name)] for name in names})
 
     def _text_table(self) -> TextTable:
         numbers = (self.value, self.null_mean, self.null_high)

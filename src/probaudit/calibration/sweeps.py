@@ -14,6 +14,7 @@ import numpy as np
 from ..choices.distances import Distance, as_distance
 from ..choices.lenses import Full, Lens, event_lens
 from ..choices.partitions import EqualMass, KDTree, Partition
+from ..data.arrays import data_frame
 from ..data.inputs import RowOptions, documents_row_options, rows_of
 from ..errors import InputError
 from ..estimate import Estimate
@@ -45,9 +46,7 @@ class Sweep(ShownAsTable):
             "deviation": self.deviations,
             "stable": self.stable,
         }
-        import narwhals as nw
-
-        return nw.from_dict(columns, backend="pandas").to_native()
+        return data_frame(columns)
 
     def _text_table(self) -> TextTable:
         rows = [

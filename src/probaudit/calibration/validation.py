@@ -17,7 +17,7 @@ import numpy as np
 
 from ..choices.lenses import Binary, View, event_lens
 from ..choices.scores import Brier
-from ..data.arrays import as_array, named_columns
+from ..data.arrays import as_array, data_frame, named_columns
 from ..data.inputs import RowOptions, documents_row_options, rows_of
 from ..data.populations import Crossing, Population, grouping_of
 from ..data.predictions import Predictions
@@ -85,14 +85,12 @@ class Measured:
 
 def frame_of(rows: Sequence[Measured], names: Sequence[str]) -> Any:
     """A pandas DataFrame with these columns, each estimate, and the ends of its interval."""
-    import narwhals as nw
-
     columns: dict[str, list[Any]] = {name: [getattr(row, name) for row in rows] for name in names}
     for name, _ in rows[0].estimates():
         columns[name] = [float(getattr(row, name)) for row in rows]
         columns[f"{name}_low"] = [getattr(row, name).low for row in rows]
         columns[f"{name}_high"] = [getattr(row, name).high for row in rows]
-    return nw.from_dict(columns, backend="pandas").to_native()
+    return data_frame(columns)
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,8 @@ from typing import Annotated, Any
 
 import typer
 
-from ..audits.audit import Audit, Repairing, audit_rows, audit_source
+from ..audits.audit import Repairing, audit_rows, audit_source
+from ..audits.audit_result import Audit
 from ..audits.finding import Commands
 from ..audits.gate import Threshold, check_thresholds
 from ..data.populations import crossing

@@ -10,7 +10,8 @@ from typing import Annotated, Any
 import numpy as np
 import typer
 
-from ..audits.audit import Audit, audit_rows
+from ..audits.audit import audit_rows
+from ..audits.audit_result import Audit
 from ..audits.finding import Commands
 from ..data.predictions import Predictions
 from ..files.writing import write_table

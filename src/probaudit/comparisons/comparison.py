@@ -18,7 +18,7 @@ from ..calibration import paired
 from ..calibration.fine_grid import FineGrid
 from ..calibration.resampling import BOOTSTRAP_RESAMPLES
 from ..choices.lenses import Lens, TopLabel
-from ..data.arrays import as_array, named_columns
+from ..data.arrays import as_array, data_frame, named_columns
 from ..data.inputs import RowOptions, check_options, documents_row_options
 from ..data.work import Progress
 from ..diagrams.aligned import AlignedReliability
@@ -208,9 +208,7 @@ class Comparison(Result):
 
     def to_frame(self) -> Any:
         """The table as a pandas DataFrame."""
-        import narwhals as nw
-
-        return nw.from_dict(self.table(), backend="pandas").to_native()
+        return data_frame(self.table())
 
     def to_markdown(self, metrics: Sequence[str] = PUBLISHED) -> str:
         """The table of all models in Markdown, in their given order. The best of each metric is

@@ -226,3 +226,10 @@ def value_names(column: np.ndarray) -> np.ndarray:
 
 def _is_whole(value: Any) -> Any:
     return (np.rint(value) == value) & (np.abs(value) < WHOLE_LIMIT)
+
+
+def data_frame(columns: Mapping[str, Any]) -> Any:
+    """Columns by name as a pandas DataFrame."""
+    import narwhals as nw
+
+    return nw.from_dict(columns, backend="pandas").to_native()

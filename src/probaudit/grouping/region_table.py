@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from ..data.arrays import data_frame
 from ..scoring.intervals import clopper_pearson
 from ..text import ShownAsTable, TextTable, percent
 from .event_loss import Measured, mask_index
@@ -188,11 +189,7 @@ class RegionTable(ShownAsTable):
 
     def to_frame(self) -> Any:
         """A pandas DataFrame with one row for each region."""
-        import narwhals as nw
-
-        return nw.from_dict(
-            {PREDICTED.get(name, name): x for name, x in self.to_dict().items()}, backend="pandas"
-        ).to_native()
+        return data_frame({PREDICTED.get(name, name): x for name, x in self.to_dict().items()})
 
     def _text_table(self) -> TextTable:
         rows = [

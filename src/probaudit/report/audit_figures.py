@@ -31,7 +31,7 @@ from .summary import repaired
 from .terminal import is_pairs
 
 if TYPE_CHECKING:
-    from ..audits.audit import Audit
+    from ..audits.audit_result import Audit
     from ..audits.lens_error import LensError
 
 SHOWN_CLASSES = 6  # in the reliability diagram, besides the most probable class

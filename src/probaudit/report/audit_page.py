@@ -51,7 +51,7 @@ from .terminal import (
 )
 
 if TYPE_CHECKING:
-    from ..audits.audit import Audit
+    from ..audits.audit_result import Audit
     from ..audits.groups import Group, GroupTable
     from ..audits.lens_error import LensError
 

@@ -11,7 +11,7 @@ from ..text import MISSING, class_words, counted, number, percent
 from .page import LossBar, LossBars, Segment
 
 if TYPE_CHECKING:
-    from ..audits.audit import Audit
+    from ..audits.audit_result import Audit
     from ..audits.repairs import Repair
 
 SCALE = "Log loss: 0 is perfect, 1 is the base-rate forecast"

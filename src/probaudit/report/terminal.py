@@ -21,7 +21,7 @@ from ..text import MISSING, capitalised, class_words, number, p_value, percent
 from . import summary
 
 if TYPE_CHECKING:
-    from ..audits.audit import Audit
+    from ..audits.audit_result import Audit
     from ..comparisons.comparison import Comparison
     from ..grouping.budget import Budget
     from ..grouping.region_table import Region

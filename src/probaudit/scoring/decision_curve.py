@@ -10,7 +10,7 @@ from typing import Any, Unpack
 import numpy as np
 
 from ..choices.scores import Cost
-from ..data.arrays import as_numbers
+from ..data.arrays import as_numbers, data_frame
 from ..data.inputs import RowOptions, documents_row_options, rows_of
 from ..errors import InputError
 from ..estimate import Estimate
@@ -84,9 +84,7 @@ class DecisionCurve(ShownAsTable):
 
     def to_frame(self) -> Any:
         """The columns as a pandas DataFrame."""
-        import narwhals as nw
-
-        return nw.from_dict(self.columns(), backend="pandas").to_native()
+        return data_frame(self.columns())
 
     def _text_table(self) -> TextTable:
         rows = list(zip(*self.columns().values(), strict=True))

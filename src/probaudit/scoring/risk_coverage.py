@@ -9,6 +9,7 @@ from typing import Any, NamedTuple, Unpack
 import numpy as np
 
 from ..choices.lenses import TopLabel
+from ..data.arrays import data_frame
 from ..data.inputs import RowOptions, documents_row_options, rows_of
 from ..errors import InputError
 from ..estimate import Estimate
@@ -84,9 +85,7 @@ class RiskCoverage(ShownAsTable):
 
     def to_frame(self) -> Any:
         """The curve as a pandas DataFrame."""
-        import narwhals as nw
-
-        return nw.from_dict(self.curve._asdict(), backend="pandas").to_native()
+        return data_frame(self.curve._asdict())
 
     def _text_table(self) -> TextTable:
         each = {
