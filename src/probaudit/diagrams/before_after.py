@@ -3,20 +3,20 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
 from ..calibration.fine_grid import FineGrid
 from ..choices.partitions import EqualWidth
 from ..text import whole_percent
+from .bins import FEW, few_rows
 from .diagram import Diagram
 from .picture import Axis, Line, Mark, Panel, Picture, Points, Rule, Text
 
 BINS = 10
-FEW = 10  # rows: bins with fewer are left out if others have more
 LEAST_SHARE = 0.02  # of the rows, for a bin to be named
 ORIGINAL, RECALIBRATED = "original", "recalibrated"
-ROLES = {ORIGINAL: "over", RECALIBRATED: "observed"}
 
 
 @dataclass(frozen=True, eq=False)
@@ -35,7 +35,7 @@ class BeforeAfter(Diagram):
         series, places, left_out = {}, {}, 0
         for name, grid in grids.items():
             cells = grid.cells(EqualWidth(BINS).grid_cells(grid.place, grid.rows[grid.kept]))
-            shown = cells.rows >= min(FEW, int(cells.rows.max()))
+            shown = cells.rows >= few_rows(cells.rows)
             left_out += int((~shown).sum())
             series[name] = (cells.rows[shown], cells.outputs[shown], cells.targets[shown])
             places[name] = cells.number[shown]
@@ -53,7 +53,7 @@ class BeforeAfter(Diagram):
         marks: list[Mark] = [Rule(role="reference")]
         for name, (rows, predicted, observed) in self.series.items():
             detail = {"rows": rows, "predicted": predicted, "observed": observed}
-            role = ROLES[name] if len(self.series) > 1 else "observed"
+            role = name if len(self.series) > 1 else "observed"
             after = name == RECALIBRATED
             # no line across bins that are left out
             gaps = np.flatnonzero(np.diff(self.places[name]) > 1) + 1
@@ -66,12 +66,12 @@ class BeforeAfter(Diagram):
                     observed,
                     size=rows / largest,
                     role=role,
-                    name=name if len(self.series) > 1 else "",
                     detail=detail,
+                    hollow=after,
                 )
             )
         panel = Panel(
-            (*marks, *self._label()),
+            (*marks, *self._labels()),
             Axis(f"predicted probability of {self.event}", 0, 1, percent=True),
             Axis("observed", 0, 1, percent=True),
             square=True,
@@ -81,17 +81,27 @@ class BeforeAfter(Diagram):
         caption += left if self.left_out else ""
         return Picture((panel,), f"Reliability of {self.event}", self._description(), caption)
 
-    def _label(self) -> list[Mark]:
-        """The bin with the largest gap, of those that are not small, in words."""
+    def _labels(self) -> list[Mark]:
+        """The names of the two curves, and the bin of the original outputs with the largest gap,
+        of those that are not small. They stand in the corner on the other side of the diagonal."""
         rows, predicted, observed = self.series[ORIGINAL]
         enough = rows >= LEAST_SHARE * rows.sum()
         worst = int(np.argmax(enough * np.abs(predicted - observed)))
         x, y = float(predicted[worst]), float(observed[worst])
-        if abs(x - y) < 0.02:
-            return []
-        text = f"largest gap: says {whole_percent(x)}, happens {whole_percent(y)}"
-        # in the corner on the other side of the diagonal
-        return [Text(0.02, 0.96, text) if x > y else Text(0.98, 0.04, text, "end")]
+        gap = f"says {whole_percent(x)}, happens {whole_percent(y)}" if abs(x - y) >= 0.02 else ""
+        if len(self.series) == 1:
+            texts = {"model": f"largest gap: {gap}"} if gap else {}
+        else:
+            texts = {
+                ORIGINAL: f"● {ORIGINAL}" + (f": {gap}" if gap else ""),
+                RECALIBRATED: f"○ {RECALIBRATED}",
+            }
+        heights = (0.96, 0.89) if x > y else (0.11, 0.04)[2 - len(texts) :]
+        side: dict[str, Any] = {"x": 0.02} if x > y else {"x": 0.98, "anchor": "end"}
+        return [
+            Text(y=height, text=text, role=role, **side)
+            for height, (role, text) in zip(heights, texts.items(), strict=False)
+        ]
 
     def _description(self) -> str:
         parts = []

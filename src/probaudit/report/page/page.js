@@ -50,7 +50,9 @@
     const width = Math.floor(Math.min(room, most) / columns) - found.usermeta.beside - (columns === 1 ? 0 : 14);
     panels.forEach((panel) => {
       const ratio = width / panel.width;
-      panel.height = Math.round(panel.height * Math.min(large ? 2 : 1.35, Math.max(0.75, ratio)));
+      // categories keep the height of a line each
+      const taller = panel.encoding.y.axis.values ? 1 : Math.min(large ? 2 : 1.35, Math.max(0.75, ratio));
+      panel.height = Math.round(panel.height * taller);
       panel.width = Math.max(60, width);
       Object.entries({ x: panel.width, y: panel.height }).forEach(([side, length]) => {
         const axis = panel.encoding[side].axis;
@@ -85,6 +87,19 @@
     figure.drawn = await window.vegaEmbed(chart, fitted(variant.spec, figure.room, isLarge(figure)), options);
     chart.querySelector("svg").ariaHidden = "true"; // the chart has one description
     figure.dataset.shown = choice;
+    if (figure.dataset.opens) figure.drawn.view.addEventListener("click", (event, item) => open(figure.dataset.opens, item));
+  };
+
+  // A click on a category, or on its label, chooses it in another figure.
+  const open = (name, item) => {
+    const place = item?.datum?.y ?? item?.datum?.value;
+    const other = document.getElementById(name);
+    const select = other.querySelector("select");
+    if (!Number.isInteger(place) || !select.options[place]) return;
+    select.value = place;
+    show(other);
+    const { top, bottom } = other.getBoundingClientRect();
+    if (top < 0 || bottom > innerHeight) other.scrollIntoView({ block: "nearest" });
   };
 
   // ---- copy and save
