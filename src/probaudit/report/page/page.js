@@ -87,15 +87,18 @@
     figure.drawn = await window.vegaEmbed(chart, fitted(variant.spec, figure.room, isLarge(figure)), options);
     chart.querySelector("svg").ariaHidden = "true"; // the chart has one description
     figure.dataset.shown = choice;
-    if (figure.dataset.opens) figure.drawn.view.addEventListener("click", (event, item) => open(figure.dataset.opens, item));
   };
 
   // A click on a category, or on its label, chooses it in another figure.
-  const open = (name, item) => {
-    const place = item?.datum?.y ?? item?.datum?.value;
-    const other = document.getElementById(name);
+  const open = (figure, event) => {
+    const { view } = figure.drawn;
+    const svg = figure.querySelector(".chart svg");
+    const box = svg.getBoundingClientRect();
+    const y = ((event.clientY - box.top) * svg.viewBox.baseVal.height) / box.height - view.origin()[1];
+    const place = Math.round(view.scale("y").invert(y));
+    const other = document.getElementById(figure.dataset.opens);
     const select = other.querySelector("select");
-    if (!Number.isInteger(place) || !select.options[place]) return;
+    if (!select.options[place]) return;
     select.value = place;
     show(other);
     const { top, bottom } = other.getBoundingClientRect();
@@ -304,6 +307,9 @@
     });
   });
   resized.observe(document.querySelector("main"));
+  every("figure[data-opens]").forEach((figure) =>
+    figure.querySelector(".chart").addEventListener("click", (event) => open(figure, event)),
+  );
   every("figure[id] select").forEach((select) => select.addEventListener("change", () => show(select.closest("figure"))));
   (async () => {
     for (const figure of every("figure[id]")) {
