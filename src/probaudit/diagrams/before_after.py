@@ -14,7 +14,7 @@ from .bins import FEW, few_rows
 from .diagram import Diagram
 from .picture import Axis, Line, Mark, Panel, Picture, Points, Rule, Text
 
-BINS = 10
+BINS, ROWS_PER_BIN = 10, 20  # fewer bins if they would have fewer rows on average
 LEAST_SHARE = 0.02  # of the rows, for a bin to be named
 ORIGINAL, RECALIBRATED = "original", "recalibrated"
 
@@ -28,18 +28,25 @@ class BeforeAfter(Diagram):
     places: dict[str, np.ndarray]
     event: str
     left_out: int = 0
+    bins: int = BINS
 
     @classmethod
     def of_grids(cls, before: FineGrid, after: FineGrid | None, *, event: str) -> BeforeAfter:
         grids = {ORIGINAL: before} | ({} if after is None else {RECALIBRATED: after})
         series, places, left_out = {}, {}, 0
+        bins = max(2, min(BINS, int(before.rows.sum()) // ROWS_PER_BIN))
         for name, grid in grids.items():
-            cells = grid.cells(EqualWidth(BINS).grid_cells(grid.place, grid.rows[grid.kept]))
+            cells = grid.cells(EqualWidth(bins).grid_cells(grid.place, grid.rows[grid.kept]))
             shown = cells.rows >= few_rows(cells.rows)
             left_out += int((~shown).sum())
             series[name] = (cells.rows[shown], cells.outputs[shown], cells.targets[shown])
             places[name] = cells.number[shown]
-        return cls(series, places, event, left_out)
+        return cls(series, places, event, left_out, bins)
+
+    @property
+    def curved(self) -> bool:
+        """Whether there is more than a single point to draw."""
+        return any(len(rows) > 1 for rows, _, _ in self.series.values())
 
     def columns(self) -> dict[str, np.ndarray]:
         names = np.repeat(list(self.series), [len(one[0]) for one in self.series.values()])
@@ -77,7 +84,7 @@ class BeforeAfter(Diagram):
             square=True,
         )
         left = f" Bins with fewer than {FEW} rows are left out."
-        caption = f"{BINS} bins of equal width; larger points have more rows."
+        caption = f"{self.bins} bins of equal width; larger points have more rows."
         caption += left if self.left_out else ""
         return Picture((panel,), f"Reliability of {self.event}", self._description(), caption)
 

@@ -134,6 +134,8 @@ def _summary(audit: Audit) -> Section:
     right.append(_summary_table(audit))
     if fit := summary.command(audit, audit.spelling):
         right.append(CommandLine(fit, "Do this"))
+    if not diagram.curved:
+        return Section("summary", "Summary", right, headed=False)
     columns = Columns([Figure("before-after", {(): diagram}, large=True)], right)
     return Section("summary", "Summary", [columns], headed=False)
 
@@ -164,8 +166,14 @@ def _budget(audit: Audit) -> Section | None:
     return budget_section([figure, *notes])
 
 
-def _reliability(audit: Audit) -> Section:
+def _is_constant(audit: Audit) -> bool:
+    return int((audit.evidence.judged.rows > 0).sum()) == 1
+
+
+def _reliability(audit: Audit) -> Section | None:
     lead = "Points on the diagonal are calibrated. Bands show the 95% range of a calibrated model."
+    if _is_constant(audit):
+        return None
     first, *others = reliability_figures(audit)
     return Section("calibration", "Reliability", [Columns([first], others, wide_left=True)], lead)
 
@@ -412,6 +420,8 @@ def _methods(audit: Audit) -> Section:
 def _missing(audit: Audit) -> list[str]:
     """What the page does not have, and why."""
     found = []
+    if _is_constant(audit):
+        found.append("No reliability diagram: all rows have the same probability.")
     if audit.budget is None:
         given = audit.evidence.sample.features is not None
         why = "nothing is lost, or all rows are in one cluster" if given else "no features given"

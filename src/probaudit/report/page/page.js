@@ -45,7 +45,7 @@
   const fitted = (spec, room, large) => {
     const found = structuredClone(spec);
     const panels = found.concat || [found];
-    const columns = found.concat ? Math.max(1, Math.min(found.columns, Math.floor(room / 200))) : 1;
+    const columns = found.concat ? Math.max(1, Math.min(found.columns, Math.floor(room / 165))) : 1;
     const most = columns > 1 ? 1240 : large ? 760 : 620;
     const width = Math.floor(Math.min(room, most) / columns) - found.usermeta.beside - (columns === 1 ? 0 : 14);
     panels.forEach((panel) => {
@@ -56,6 +56,7 @@
       panel.width = Math.max(60, width);
       Object.entries({ x: panel.width, y: panel.height }).forEach(([side, length]) => {
         const axis = panel.encoding[side].axis;
+        if (axis.tickCount) axis.tickCount = Math.max(2, Math.min(axis.tickCount, Math.floor(length / 60)));
         if (axis.title) axis.title = lines(axis.title, Math.max(length, 120) / letter);
       });
       if (panel.title) panel.title.text = lines(panel.title.text, Math.max(panel.width, 120) / letter);
@@ -293,10 +294,15 @@
     });
   };
 
-  // Lines of code break between words only, not at hyphens.
+  // Lines of code break between words, not at hyphens; a long path breaks after a slash.
+  const breakable = (word) => {
+    const span = created("span");
+    word.split(/(?<=\/)/).forEach((part) => span.append(part, document.createElement("wbr")));
+    return span;
+  };
   every("code").forEach((code) => {
     const parts = code.textContent.split(/(\s+)/);
-    code.replaceChildren(...parts.map((part) => (part.trim() ? created("span", part) : part)));
+    code.replaceChildren(...parts.map((part) => (part.trim() ? breakable(part) : part)));
   });
 
   const resized = new ResizeObserver((entries) => {
