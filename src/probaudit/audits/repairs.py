@@ -50,10 +50,11 @@ ROUNDING = 1e-12
 
 
 class OutOfFold(NamedTuple):
-    """Rows of the sample by number, and their calibrated outputs."""
+    """The judged event, and whether the most probable class is true (or the stated answer right),
+    by their calibrated probabilities."""
 
-    rows: np.ndarray
-    outputs: np.ndarray
+    judged: EventTable
+    top: EventTable
 
 
 @dataclass(frozen=True, eq=False)
@@ -70,8 +71,8 @@ class Repair:
         among the k most probable (k = 5, or 2 with few classes), with 15 equal bins.
     ece_chance, topk_chance : the 95% points of these errors for a calibrated model.
     predicted, observed : the mean output and the rate of the judged event.
-    grid : the judged event on a fine grid, for diagrams. out_of_fold : the calibrated outputs of
-        the recommended calibrator, for two classes.
+    grid : the judged event on a fine grid, for diagrams.
+    out_of_fold : the calibrated outputs of the recommended calibrator.
     recommended : by the rule of `select_calibrator`: the simplest calibrator whose log loss is
         within one standard error of the best.
     control : mean replacement, shown as a warning and never recommended.
@@ -252,9 +253,7 @@ def compare_repairs(
                 recommended=name == recommended,
                 control=name == CONTROL,
                 words=comment,
-                out_of_fold=trial.out_of_fold
-                if name == recommended and sample.n_classes == 2
-                else None,
+                out_of_fold=trial.out_of_fold if name == recommended else None,
             )
         )
     return tuple(repairs)
@@ -312,6 +311,7 @@ def _trial(sample: Predictions, loss: CalibrationLoss, where: str) -> Trial:
         clusters = ClusteredRows(calibrated, np.arange(n)).clusters
     log, brier = (rule.score(calibrated.probs, calibrated.codes) for rule in (Log(), Brier()))
     brier_words = f"mean Brier score, summed over classes, {where}"
+    tables = _tables(calibrated, pairs=sample.pairs)
     numbers = {
         "log_score": Estimate(
             loss.calibrated,
@@ -323,12 +323,19 @@ def _trial(sample: Predictions, loss: CalibrationLoss, where: str) -> Trial:
         ),
         "normalized": _normalized(calibrated, where),
         "brier_score": _tidy(brier_score(calibrated), brier_words),
-        **_agreement(calibrated, where),
+        **_agreement(tables.judged, where),
         "accuracy": _accuracy(calibrated, share, clusters, where, pairs=sample.pairs),
         "gain": _tidy(loss.relative, f"share of the log score removed, {where}"),
         **_errors(calibrated, clusters, where, pairs=sample.pairs),
     }
-    return Trial(log, brier, share, clusters, numbers, OutOfFold(loss.rows, calibrated.probs))
+    return Trial(log, brier, share, clusters, numbers, tables)
+
+
+def _tables(calibrated: Predictions, *, pairs: bool) -> OutOfFold:
+    lens = default_lens(calibrated)
+    judged = EventTable.of(calibrated, lens)
+    same = pairs or lens == TopLabel()
+    return OutOfFold(judged, judged if same else EventTable.of(calibrated, TopLabel()))
 
 
 def _normalized(calibrated: Predictions, where: str) -> Estimate:
@@ -336,11 +343,10 @@ def _normalized(calibrated: Predictions, where: str) -> Estimate:
     return Estimate(x, low=x.low, high=x.high, n=x.n, definition=f"{x.definition}, {where}")
 
 
-def _agreement(calibrated: Predictions, where: str) -> dict[str, Estimate]:
-    found = agreement(EventTable.of(calibrated, default_lens(calibrated)))
+def _agreement(event: EventTable, where: str) -> dict[str, Estimate]:
     return {
         name: Estimate(x, low=x.low, high=x.high, n=x.n, definition=f"{x.definition}, {where}")
-        for name, x in found.items()
+        for name, x in agreement(event).items()
         if name != "gap"
     }
 
