@@ -5,7 +5,8 @@ from __future__ import annotations
 import math
 import warnings
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, NamedTuple
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -49,15 +50,29 @@ DEFAULT = "bias_corrected_temperature"  # the calibrator of the calibration loss
 ROUNDING = 1e-12
 
 
-class OutOfFold(NamedTuple):
-    """Rows of the sample by number, and their calibrated probabilities."""
+@dataclass(frozen=True, eq=False)
+class OutOfFold:
+    """Rows of the sample by number, and their calibrated probabilities. `pairs` : whether these are
+    confidences in stated answers."""
 
     rows: np.ndarray
     calibrated: Predictions
+    pairs: bool = False
 
     def grid(self, lens: Lens) -> FineGrid:
         """The event of a lens on a fine grid."""
         return _grid(self.calibrated, lens)
+
+    @cached_property
+    def judged(self) -> EventTable:
+        """The judged event."""
+        return EventTable.of(self.calibrated, default_lens(self.calibrated))
+
+    @cached_property
+    def top(self) -> EventTable:
+        """Whether the most probable class is true, or the stated answer right."""
+        same = self.pairs or default_lens(self.calibrated) == TopLabel()
+        return self.judged if same else EventTable.of(self.calibrated, TopLabel())
 
 
 @dataclass(frozen=True, eq=False)
@@ -314,6 +329,7 @@ def _trial(sample: Predictions, loss: CalibrationLoss, where: str) -> Trial:
         clusters = ClusteredRows(calibrated, np.arange(n)).clusters
     log, brier = (rule.score(calibrated.probs, calibrated.codes) for rule in (Log(), Brier()))
     brier_words = f"mean Brier score, summed over classes, {where}"
+    out_of_fold = OutOfFold(loss.rows, calibrated, sample.pairs)
     numbers = {
         "log_score": Estimate(
             loss.calibrated,
@@ -325,12 +341,12 @@ def _trial(sample: Predictions, loss: CalibrationLoss, where: str) -> Trial:
         ),
         "normalized": _normalized(calibrated, where),
         "brier_score": _tidy(brier_score(calibrated), brier_words),
-        **_agreement(calibrated, where),
+        **_agreement(out_of_fold.judged, where),
         "accuracy": _accuracy(calibrated, share, clusters, where, pairs=sample.pairs),
         "gain": _tidy(loss.relative, f"share of the log score removed, {where}"),
         **_errors(calibrated, clusters, where, pairs=sample.pairs),
     }
-    return Trial(log, brier, share, clusters, numbers, OutOfFold(loss.rows, calibrated))
+    return Trial(log, brier, share, clusters, numbers, out_of_fold)
 
 
 def _normalized(calibrated: Predictions, where: str) -> Estimate:
@@ -338,11 +354,10 @@ def _normalized(calibrated: Predictions, where: str) -> Estimate:
     return Estimate(x, low=x.low, high=x.high, n=x.n, definition=f"{x.definition}, {where}")
 
 
-def _agreement(calibrated: Predictions, where: str) -> dict[str, Estimate]:
-    found = agreement(EventTable.of(calibrated, default_lens(calibrated)))
+def _agreement(event: EventTable, where: str) -> dict[str, Estimate]:
     return {
         name: Estimate(x, low=x.low, high=x.high, n=x.n, definition=f"{x.definition}, {where}")
-        for name, x in found.items()
+        for name, x in agreement(event).items()
         if name != "gap"
     }
 

@@ -76,6 +76,19 @@ def spec(picture: Picture, *, width: Width = None, titled: bool = True) -> dict[
     return found
 
 
+def with_marker(drawn: dict[str, Any], x: float) -> dict[str, Any]:
+    """A specification of one panel with a vertical line at x, which the signal `marker` moves."""
+    rule = {
+        "mark": {"type": "rule", "strokeWidth": 1.5, "clip": True, "color": colour("reference")},
+        "encoding": {
+            "x": {"datum": {"expr": "marker"}},
+            "y": {"value": 0},
+            "y2": {"value": "height"},
+        },
+    }
+    return drawn | {"params": [{"name": "marker", "value": x}], "layer": [*drawn["layer"], rule]}
+
+
 def theme(dark: bool) -> dict[str, Any]:
     """The configuration of text, axes and background, light or dark."""
     return (
