@@ -13,7 +13,7 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from importlib import resources
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
@@ -23,6 +23,9 @@ from ...diagrams.palette import COLOURS, PAPER, SERIES, colour
 from ...text import significant
 from ...version import __version__
 from .slider import ThresholdSlider
+
+if TYPE_CHECKING:
+    from jinja2 import Template
 
 MOST_TABLE_ROWS = 200
 MARKED = "The vertical line is the chosen threshold."
@@ -364,13 +367,18 @@ def as_summary(page: Page) -> str:
     return _render("summary.html.j2", page=page)
 
 
-def _render(template: str, **values: Any) -> str:
+@functools.cache
+def _template(name: str) -> Template:
     import jinja2
 
     environment = jinja2.Environment(
         autoescape=True, undefined=jinja2.StrictUndefined, loader=jinja2.FunctionLoader(_text)
     )
-    return environment.get_template(template).render(**values)
+    return environment.get_template(name)
+
+
+def _render(template: str, **values: Any) -> str:
+    return _template(template).render(**values)
 
 
 def as_html(page: Page) -> str:
