@@ -20,7 +20,7 @@ import numpy as np
 from ...audits.finding import COMMANDS, Finding, Level, Spelling, parts
 from ...diagrams.diagram import Diagram
 from ...diagrams.palette import COLOURS, SERIES, colour
-from ...text import significant
+from ...text import column_text
 from ...version import __version__
 
 MOST_TABLE_ROWS = 200
@@ -140,7 +140,7 @@ class Variant:
 
         picture = diagram.picture()
         columns = {
-            name: [_cell_text(value) for value in _thinned(column)]
+            name: column_text(_thinned(column).tolist(), in_percent=name in diagram.percents)
             for name, column in diagram.columns().items()
         }
         return cls(
@@ -296,16 +296,6 @@ def _thinned(column: np.ndarray) -> np.ndarray:
     if len(column) <= MOST_TABLE_ROWS:
         return column
     return column[np.linspace(0, len(column) - 1, MOST_TABLE_ROWS).round().astype(int)]
-
-
-def _cell_text(value: Any) -> str:
-    if isinstance(value, (bool, np.bool_)) or not isinstance(
-        value, (int, float, np.integer, np.floating)
-    ):
-        return "" if value is None else str(value)
-    if isinstance(value, (int, np.integer)) or float(value).is_integer():
-        return f"{int(value):,}".replace("-", "−")
-    return significant(float(value), 4)
 
 
 @functools.cache
