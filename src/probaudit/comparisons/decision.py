@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Literal
 from ..audits.decision import rates
 from ..audits.finding import Level
 from ..audits.verdict import METHOD
-from ..text import capitalised, counted, number, percent, short_number
+from ..text import counted, number, percent, short_number
 from .gaps import (
     WORDS,
     amount,
@@ -25,9 +25,20 @@ from .gaps import (
 if TYPE_CHECKING:
     from .comparison import Comparison
 
-Grade = Literal["use", "tied", "do_not_use"]
-GRADES: dict[Grade, str] = {"use": "Clear choice", "tied": "Tied", "do_not_use": "Do not use"}
-LEVELS: dict[Grade, Level] = {"use": "good", "tied": "note", "do_not_use": "bad"}
+Grade = Literal["use", "recalibrate", "tied", "do_not_use"]
+GRADES: dict[Grade, str] = {
+    "use": "Clear choice",
+    "recalibrate": "Recalibrate first",
+    "tied": "Tied",
+    "do_not_use": "Do not use",
+}
+LEVELS: dict[Grade, Level] = {
+    "use": "good",
+    "recalibrate": "warning",
+    "tied": "note",
+    "do_not_use": "bad",
+}
+AFTER = "log_score.calibrated"
 MATERIAL = 0.01  # share of the log loss from which recalibration is advised, as in an audit
 
 
@@ -71,6 +82,8 @@ def choose(result: Comparison) -> Choice:
     ratio = float(result.estimates[lowest][f"{score}.normalized"])
     if ratio >= 1:
         return _none(result, score, lowest, ratio)
+    if (after := _best_after(result, best)) is not None:
+        return _after_recalibration(result, score, best, after)
     return _one(result, score, best[0]) if len(best) == 1 else _tied(result, score, best)
 
 
@@ -81,6 +94,24 @@ def _none(result: Comparison, score: str, lowest: str, ratio: float) -> Choice:
     )
     headline = "Use none of these models as they are."
     return Choice("do_not_use", headline, sentence, (lowest,), score)
+
+
+def _after_recalibration(
+    result: Comparison, score: str, best: tuple[str, ...], after: str
+) -> Choice:
+    """The best model before recalibration is not the best one after it."""
+    before = f"the best {WORDS[score]}, {short_number(result.estimates[best[0]][score])}"
+    if len(best) > 1:
+        before = f"the best {WORDS[score]}; they are tied"
+    known = min(float(result.estimates[name][AFTER]) for name in best)
+    sentence = (
+        f"As they are, {model_names(best)} {'has' if len(best) == 1 else 'have'} {before}. After "
+        f"{METHOD}, {after!r} has the lowest log loss, "
+        f"{short_number(result.estimates[after][AFTER])}, clearly below {short_number(known)} of "
+        f"{model_names(best)}."
+    )
+    headline = "Recalibrate these models before you choose one."
+    return Choice("recalibrate", headline, sentence, best, score)
 
 
 def _one(result: Comparison, score: str, best: str) -> Choice:
@@ -155,23 +186,17 @@ def _by_brier_score(result: Comparison, best: str, other: str) -> str:
     return f"By the Brier score, {best!r} is {words}: {amounts}."
 
 
-def order_after_recalibration(result: Comparison) -> str:
-    """That recalibration changes which model has the lowest log loss, by a material share; ""
-    otherwise."""
-    chosen = choose(result).models
-    after = {
-        name: float(parts["log_score.calibrated"])
-        for name, parts in result.estimates.items()
-        if "log_score.calibrated" in parts
-    }
-    if set(after) != set(result.names) or not all(map(math.isfinite, after.values())):
-        return ""
+def _best_after(result: Comparison, best: tuple[str, ...]) -> str | None:
+    """The model with the lowest log loss after recalibration, if it is then clearly and materially
+    better than the best ones before."""
+    lower = result.lower.get(AFTER)
+    after = {name: float(result.estimates[name].get(AFTER, math.nan)) for name in result.names}
+    if lower is None or not all(map(math.isfinite, after.values())):
+        return None
     lowest = min(after, key=lambda name: after[name])
-    known = min(after[name] for name in chosen)
-    if lowest in chosen or known - after[lowest] < MATERIAL * known:
-        return ""
-    text = (
-        f"after recalibration by {METHOD}, {lowest!r} has the lowest log loss, "
-        f"{short_number(after[lowest])}, against {short_number(known)} of {model_names(chosen)}."
+    place = {name: k for k, name in enumerate(result.names)}
+    clear = all(
+        lower[place[lowest], place[name]] and after[lowest] < (1 - MATERIAL) * after[name]
+        for name in best
     )
-    return capitalised(text)
+    return lowest if clear else None

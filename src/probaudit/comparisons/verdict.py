@@ -23,7 +23,6 @@ from ..audits.finding import (
 from ..audits.row_findings import few_rows, only_confidence, rows_set_aside
 from ..estimate import Estimate
 from ..text import counted, short_number
-from .decision import order_after_recalibration
 from .gaps import (
     WORDS,
     amount,
@@ -82,14 +81,6 @@ def best_by_score(result: Comparison) -> Finding:
     if len(found.models) == 1:
         numbers |= interval_numbers(result.estimates[found.models[0]][found.score])
     return Finding(found.level, found.text, numbers=numbers)
-
-
-@rule()
-def recalibration_changes_the_order(result: Comparison) -> Finding | None:
-    """The best model before recalibration need not be the best one after it."""
-    text = order_after_recalibration(result)
-    advice = ("Recalibrate all models before you choose.",)
-    return Finding("warning", text, advice=advice) if text else None
 
 
 @rule("Ferrer & Ramos 2025, Section 2.3.1")
@@ -250,7 +241,6 @@ def accuracy_hides_it(result: Comparison) -> Finding | None:
 RULES: tuple[VerdictRule[Comparison], ...] = (
     infinite_log_score,
     best_by_score,
-    recalibration_changes_the_order,
     best_under_costs,
     against_reference,
     ece_and_score_disagree,

@@ -6,8 +6,7 @@ import math
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
-from rich.console import Group, RenderableType
-from rich.padding import Padding
+from rich.console import RenderableType
 from rich.table import Table
 from rich.text import Text
 
@@ -17,7 +16,7 @@ from ..comparisons.model_table import TIED, TIED_WORDS, ModelTable
 from ..estimate import Estimate
 from ..text import counted, number
 from .number_table import NumberTable
-from .terminal import MARKS, METHOD, finding_table, interval, outputs_words, plain_text
+from .terminal import METHOD, finding_table, interval, outputs_words, plain_text, spaced, verdict
 
 if TYPE_CHECKING:
     from ..comparisons.comparison import Comparison
@@ -125,17 +124,6 @@ def judgement(x: Estimate, name: str) -> tuple[str, str]:
     return ("better", "green") if (x < 0) == less else ("worse", "yellow")
 
 
-def decision(found: Comparison) -> Text:
-    """The grade, the headline and the sentence in numbers."""
-    choice = found.decision
-    return Text.assemble(
-        (choice.words.upper(), MARKS[choice.level][1]),
-        "\n",
-        (choice.headline, "bold"),
-        f"\n{choice.sentence}" if choice.sentence else "",
-    )
-
-
 def other_findings(found: Comparison) -> list[Finding]:
     """The findings that the decision does not tell."""
     return [finding for finding in found.findings if finding is not found.best]
@@ -146,9 +134,8 @@ def first_screen(
 ) -> RenderableType:
     """The decision, the table of models and the findings; `more` says how to see the rest."""
     foot = [f"{BEST} best; {TIED} tied with the best; rank by the {LABELS[found.score]}", more]
-    return _spaced(
-        _head(found, title),
-        decision(found),
+    return spaced(
+        verdict(found.decision, title, facts(found)),
         models(found, FIRST, ranked=True, decimals=3),
         finding_table(other_findings(found), spell),
         Text("\n".join(filter(None, foot)), "dim"),
@@ -164,9 +151,8 @@ def render(found: Comparison, title: str = "", spell: Spelling = as_call) -> Ren
         *scores_of(found),
         *(f"note: {finding.text}" for finding in found.notes),
     ]
-    return _spaced(
-        _head(found, title),
-        decision(found),
+    return spaced(
+        verdict(found.decision, title, facts(found)),
         finding_table(other_findings(found), spell),
         *(
             models(found, columns, ranked=place == 0)
@@ -175,16 +161,6 @@ def render(found: Comparison, title: str = "", spell: Spelling = as_call) -> Ren
         *(differences(found, model) for model in found.differences),
         Text("\n".join(foot), style="dim"),
     )
-
-
-def _head(found: Comparison, title: str) -> Text:
-    return Text.assemble((title or "comparison", "bold"), f"  {facts(found)}")
-
-
-def _spaced(head: Text, *parts: RenderableType | None) -> Group:
-    """The parts that have content, with a blank line before each."""
-    shown = [part for part in parts if part is not None and getattr(part, "row_count", True)]
-    return Group(head, *(Padding(part, (1, 0, 0, 0)) for part in shown))
 
 
 def as_text(found: Comparison, *, full: bool = False) -> str:

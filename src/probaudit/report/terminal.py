@@ -22,6 +22,8 @@ from .number_table import NumberTable
 
 if TYPE_CHECKING:
     from ..audits.audit_result import Audit
+    from ..audits.decision import Decision
+    from ..comparisons.decision import Choice
     from ..grouping.budget import Budget
     from ..grouping.region_table import Region
     from ..states import Summary
@@ -51,6 +53,7 @@ BUDGET = {
 METHOD = "bias-corrected temperature"  # the calibrator of calibration losses
 SHOWN_REGIONS = 5
 SHOWN_GROUPS = 12
+SHOWN_FINDINGS = 2  # on the first screen
 MARKS = {
     "bad": ("✗", "bold red"),
     "warning": ("!", "bold yellow"),
@@ -186,13 +189,11 @@ def repairs(audit: Audit) -> Table:
     return table
 
 
-def verdict(audit: Audit) -> Text:
-    """The grade, the headline and the sentence in numbers."""
-    found = audit.decision
-    style = MARKS[found.level][1]
-    return Text.assemble(
-        (found.words.upper(), style), "\n", (found.headline, "bold"), f"\n{found.sentence}"
-    )
+def verdict(found: Decision | Choice, title: str, facts: str) -> Text:
+    """The grade and what was judged, then the headline and the sentence in numbers."""
+    text = Text.assemble((found.words.upper(), MARKS[found.level][1]))
+    text.append(f"  {title}" if title else "", "bold").append(f"  {facts}\n", "dim")
+    return text.append(found.headline, "bold").append(f"\n{found.sentence}".rstrip())
 
 
 def summary_table(audit: Audit) -> Table:
@@ -205,9 +206,9 @@ def summary_table(audit: Audit) -> Table:
 
 
 def next_steps(audit: Audit, spell: Spelling) -> Text:
-    """The most important findings in short, and the command that fits the calibrator."""
+    """The two most important findings in short, and the command that fits the calibrator."""
     text = Text()
-    for finding in audit.decision.findings:
+    for finding in audit.decision.findings[:SHOWN_FINDINGS]:
         mark, style = MARKS[finding.level]
         clause = finding.clause or finding.text.removesuffix(".")
         text.append(f"{mark} ", style).append(f"{capitalised(clause)}.\n")
@@ -221,15 +222,21 @@ def first_screen(
     audit: Audit, title: str = "", spell: Spelling = as_call, more: str = ""
 ) -> RenderableType:
     """The verdict, the summary and the next step; `more` says how to see the rest."""
-    parts: list[RenderableType] = [_head(audit, title), verdict(audit), summary_table(audit)]
-    parts += [steps] if (steps := next_steps(audit, spell)) else []
-    foot = "\n".join(filter(None, [summary.sample_words(audit), more]))
-    parts += [Text(foot, "dim")] if foot else []
-    return Group(parts[0], *(Padding(part, (1, 0, 0, 0)) for part in parts[1:]))
+    steps = next_steps(audit, spell)
+    foot = filter(None, [summary.sample_words(audit), more])
+    steps.append("\n" if steps else "").append("\n".join(foot), "dim")
+    steps.rstrip()
+    return spaced(_verdict(audit, title), summary_table(audit), steps or None)
 
 
-def _head(audit: Audit, title: str) -> Text:
-    return Text.assemble((title or audit.title or "audit", "bold"), f"  {facts(audit)}")
+def spaced(first: RenderableType, *others: RenderableType | None) -> Group:
+    """The parts that have content, with a blank line between them."""
+    shown = [part for part in others if part is not None and getattr(part, "row_count", True)]
+    return Group(first, *(Padding(part, (1, 0, 0, 0)) for part in shown))
+
+
+def _verdict(audit: Audit, title: str) -> Text:
+    return verdict(audit.decision, title or audit.title, facts(audit))
 
 
 def render(audit: Audit, title: str = "", spell: Spelling = as_call) -> RenderableType:
@@ -240,7 +247,7 @@ def render(audit: Audit, title: str = "", spell: Spelling = as_call) -> Renderab
         *group_words(audit),
         *([] if audit.budget is None else budget_words(audit, audit.budget)),
     ]
-    parts: list[RenderableType] = [verdict(audit), summary_table(audit)]
+    parts: list[RenderableType] = [summary_table(audit)]
     parts += [finding_table(audit.findings, spell), scores(audit)]
     parts += [text] if (text := calibration(audit)) else []
     parts += [errors(audit), risks(audit)]
@@ -251,10 +258,7 @@ def render(audit: Audit, title: str = "", spell: Spelling = as_call) -> Renderab
             misjudged(audit, audit.budget),
         ]
     parts += [repairs(audit)] if audit.repairs else []
-    return Group(
-        _head(audit, title),
-        *(Padding(part, (1, 0, 0, 0)) for part in (*parts, Text("\n".join(foot), style="dim"))),
-    )
+    return spaced(_verdict(audit, title), *parts, Text("\n".join(foot), style="dim"))
 
 
 def facts(audit: Audit) -> str:
