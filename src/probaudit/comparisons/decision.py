@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Literal
 from ..audits.decision import rates
 from ..audits.finding import Level
 from ..audits.verdict import METHOD
-from ..text import counted, number, percent, short_number
+from ..text import capitalised, counted, number, percent, short_number
 from .gaps import (
     WORDS,
     amount,
@@ -38,7 +38,7 @@ LEVELS: dict[Grade, Level] = {
     "tied": "note",
     "do_not_use": "bad",
 }
-AFTER = "log_score.calibrated"
+AFTER, NORMALISED = "log_score.calibrated", "log_score.normalized"
 MATERIAL = 0.01  # share of the log loss from which recalibration is advised, as in an audit
 
 
@@ -80,38 +80,40 @@ def choose(result: Comparison) -> Choice:
     best = tuple(name for name in result.names if result.ranks[score][name] == 1)
     lowest = min(best, key=lambda name: float(result.estimates[name][score]))
     ratio = float(result.estimates[lowest][f"{score}.normalized"])
+    useless = (
+        f"none is better than the base-rate forecast: the best {WORDS[score]}, that of {lowest!r}, "
+        f"is {number(ratio, 2)} times as large."
+    )
+    after = _lowest_after(result)
     if ratio >= 1:
-        return _none(result, score, lowest, ratio)
-    if (after := _best_after(result, best)) is not None:
-        return _after_recalibration(result, score, best, after)
+        loss = result.estimates[lowest]["log_score"] / result.estimates[lowest][NORMALISED]
+        if after is not None and result.estimates[after][AFTER] < loss:
+            return _recalibrated(result, score, best, after, useless)
+        sentence = f"{capitalised(useless)} {_agreement(result, lowest)}"
+        headline = "Use none of these models as they are."
+        return Choice("do_not_use", headline, sentence, (lowest,), score)
+    if after is not None and _clearly_best_after(result, best, after):
+        value = short_number(result.estimates[lowest][score])
+        known = f"{model_names(best)} {'has' if len(best) == 1 else 'have'}"
+        return _recalibrated(
+            result, score, best, after, f"{known} the best {WORDS[score]}, {value}."
+        )
     return _one(result, score, best[0]) if len(best) == 1 else _tied(result, score, best)
 
 
-def _none(result: Comparison, score: str, lowest: str, ratio: float) -> Choice:
-    sentence = (
-        f"None is better than the base-rate forecast: the best {WORDS[score]}, that of {lowest!r}, "
-        f"is {number(ratio, 2)} times as large. {_agreement(result, lowest)}"
-    )
-    headline = "Use none of these models as they are."
-    return Choice("do_not_use", headline, sentence, (lowest,), score)
-
-
-def _after_recalibration(
-    result: Comparison, score: str, best: tuple[str, ...], after: str
+def _recalibrated(
+    result: Comparison, score: str, best: tuple[str, ...], after: str, before: str
 ) -> Choice:
-    """The best model before recalibration is not the best one after it."""
-    before = f"the best {WORDS[score]}, {short_number(result.estimates[best[0]][score])}"
-    if len(best) > 1:
-        before = f"the best {WORDS[score]}; they are tied"
-    known = min(float(result.estimates[name][AFTER]) for name in best)
+    """Recalibration changes the decision."""
     sentence = (
-        f"As they are, {model_names(best)} {'has' if len(best) == 1 else 'have'} {before}. After "
-        f"{METHOD}, {after!r} has the lowest log loss, "
-        f"{short_number(result.estimates[after][AFTER])}, clearly below {short_number(known)} of "
-        f"{model_names(best)}."
+        f"As they are, {before} After {METHOD}, {after!r} has the lowest log loss, "
+        f"{short_number(result.estimates[after][AFTER])}"
     )
+    if after not in best:
+        known = min(float(result.estimates[name][AFTER]) for name in best)
+        sentence += f", against {short_number(known)} of {model_names(best)}"
     headline = "Recalibrate these models before you choose one."
-    return Choice("recalibrate", headline, sentence, best, score)
+    return Choice("recalibrate", headline, f"{sentence}.", best, score)
 
 
 def _one(result: Comparison, score: str, best: str) -> Choice:
@@ -186,17 +188,20 @@ def _by_brier_score(result: Comparison, best: str, other: str) -> str:
     return f"By the Brier score, {best!r} is {words}: {amounts}."
 
 
-def _best_after(result: Comparison, best: tuple[str, ...]) -> str | None:
-    """The model with the lowest log loss after recalibration, if it is then clearly and materially
-    better than the best ones before."""
-    lower = result.lower.get(AFTER)
+def _lowest_after(result: Comparison) -> str | None:
+    """The model with the lowest log loss after recalibration; None if that of a model is unknown
+    or infinite."""
     after = {name: float(result.estimates[name].get(AFTER, math.nan)) for name in result.names}
-    if lower is None or not all(map(math.isfinite, after.values())):
-        return None
-    lowest = min(after, key=lambda name: after[name])
-    place = {name: k for k, name in enumerate(result.names)}
-    clear = all(
-        lower[place[lowest], place[name]] and after[lowest] < (1 - MATERIAL) * after[name]
+    known = all(map(math.isfinite, after.values()))
+    return min(after, key=lambda name: after[name]) if known else None
+
+
+def _clearly_best_after(result: Comparison, best: tuple[str, ...], after: str) -> bool:
+    """Whether a model is, after recalibration, clearly and materially better than the best ones
+    before."""
+    lower, place = result.lower[AFTER], {name: k for k, name in enumerate(result.names)}
+    values = {name: float(result.estimates[name][AFTER]) for name in result.names}
+    return all(
+        lower[place[after], place[name]] and values[after] < (1 - MATERIAL) * values[name]
         for name in best
     )
-    return lowest if clear else None

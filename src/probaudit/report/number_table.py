@@ -6,8 +6,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from rich import box
-from rich.console import Console, ConsoleOptions, RenderableType, RenderResult
+from rich.console import Console, ConsoleOptions, Group, RenderableType, RenderResult
 from rich.table import Column, Table
+from rich.text import Text
+
+from ..text import ShownAsTable
 
 WITH_THE_LAST = ("95% interval", "95% limit", "")  # titles of columns that explain the one before
 NAMES = 24  # letters of a name that stay on one line
@@ -59,6 +62,15 @@ class NumberTable(Table):
         for row, cells in zip(self.rows, zip(*(c.cells for c in shown), strict=True), strict=True):
             found.add_row(*cells, style=row.style, end_section=row.end_section)
         return found
+
+
+def of_result(result: ShownAsTable) -> Group:
+    """The table that a result prints, fitted to the console."""
+    shown = result._text_table()
+    table = NumberTable(*map(Text, shown.headers))
+    for row in shown.rows:
+        table.add_row(*map(Text, row))
+    return Group(Text(shown.caption), table, *([Text(shown.note)] if shown.note else []))
 
 
 def _width(console: Console, column: Column) -> int:
