@@ -18,6 +18,7 @@ from typing import TypeVar
 Row = TypeVar("Row")
 
 MISSING = "–"
+LEFT = 'style="text-align:left"'  # notebooks align names to the right
 SHOWN_ROWS = 11  # of a long table
 NOISE = 15  # decimals beyond which there is only rounding error
 MOST_DECIMALS = 8  # of a column of small numbers
@@ -243,9 +244,10 @@ class TextTable:
             return "".join(f"<{tag}>{html.escape(cell)}</{tag}>" for cell in row)
 
         body = "".join(
-            f"<tr><th>{html.escape(row[0])}</th>{cells('td', row[1:])}</tr>" for row in self.rows
+            f"<tr><th {LEFT}>{html.escape(row[0])}</th>{cells('td', row[1:])}</tr>"
+            for row in self.rows
         )
-        note = f"<p>{html.escape(self.note)}</p>" if self.note else ""
+        note = f"<p>{html.escape(self.note)}</p>".replace("\n", "<br>") if self.note else ""
         return (
             f"<div><table><caption>{html.escape(self.caption)}</caption>"
             f"<thead><tr>{cells('th', self.headers)}</tr></thead><tbody>{body}</tbody></table>"

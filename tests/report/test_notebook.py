@@ -127,6 +127,6 @@ def test_text_tables_escape_names():
     table = TextTable("a < b", ("", "x"), [["<script>", "1 & 2"]], note='"')
     assert table.html() == (
         "<div><table><caption>a &lt; b</caption><thead><tr><th></th><th>x</th></tr></thead>"
-        "<tbody><tr><th>&lt;script&gt;</th><td>1 &amp; 2</td></tr></tbody></table>"
+        "<tbody><tr><th style=\"text-align:left\">&lt;script&gt;</th><td>1 &amp; 2</td></tr></tbody></table>"
         "<p>&quot;</p></div>"
     )
