@@ -4,6 +4,7 @@ calibration curve with the sharpness gap."""
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Unpack
 
@@ -49,6 +50,7 @@ class CalibrationSharpness(Diagram):
     rows : effective number of rows under the kernel at each confidence.
     sampled : the number of rows used for CAL and the gap, if a sample; else 0.
     event : the name of the event.
+    top : upper end of the axis of the density; None for that of this model.
     """
 
     confidence: np.ndarray
@@ -67,6 +69,7 @@ class CalibrationSharpness(Diagram):
     kernel: str
     event: str = "the most probable class"
     sampled: int = 0
+    top: float | None = None
 
     @classmethod
     def of_grid(
@@ -172,7 +175,7 @@ class CalibrationSharpness(Diagram):
         below = Panel(
             (filled, edge),
             Axis(f"confidence in {self.event}", 0, 1),
-            Axis("density", low=0),
+            Axis("density", 0, self.top),
             share=0.35,
             histogram=True,
         )
@@ -205,6 +208,21 @@ class CalibrationSharpness(Diagram):
             f" Confidences are densest near {percent(self.confidence[peak])}, where"
             f" {self.event} is right {percent(self.accuracy[peak])} of the time."
         )
+
+
+def on_one_axis(
+    diagrams: Mapping[str, CalibrationSharpness],
+) -> dict[str, CalibrationSharpness]:
+    """The diagrams of several models with a common axis of the density.
+
+    >>> y = [1, 0, 1, 1]
+    >>> outputs = {"a": [0.8, 0.7, 0.6, 0.9], "b": [0.8, 0.8, 0.8, 0.8]}
+    >>> models = {name: calibration_sharpness_diagram(y, p) for name, p in outputs.items()}
+    >>> len({one.picture().panels[1].extent("y") for one in on_one_axis(models).values()})
+    1
+    """
+    top = max(one.picture().panels[1].extent("y")[1] for one in diagrams.values())
+    return {name: replace(one, top=top) for name, one in diagrams.items()}
 
 
 @documents_row_options

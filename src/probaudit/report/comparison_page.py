@@ -10,7 +10,7 @@ from ..audits.finding import COMMANDS, Spelling, as_call
 from ..comparisons.metrics import DIFFERENCES, LABELS, tables
 from ..comparisons.model_table import TIED, TIED_WORDS, Cell, ModelTable
 from ..diagrams.score_intervals import ScoreIntervals
-from ..diagrams.sharpness import CalibrationSharpness
+from ..diagrams.sharpness import CalibrationSharpness, on_one_axis
 from ..text import capitalised, number, whole_percent
 from .comparison_terminal import facts, is_pairs, judgement, rank, rank_words, scores_of
 from .page import Control, Figure, FindingList, Page, Section, Table, Words
@@ -156,16 +156,22 @@ def _diagrams(found: Comparison) -> Section:
     }
     answer = "the stated answer" if is_pairs(found) else "the most probable class"
     control = Control("of", tuple(label for (label,) in intervals))
-    sharpness = {
-        (m,): CalibrationSharpness.of_grid(
-            found.summaries[m].grid, squared=found.top_grids[m].weight_squared, event=answer
-        )
-        for m in found.names
-    }
+    sharpness = on_one_axis(
+        {
+            m: CalibrationSharpness.of_grid(
+                found.summaries[m].grid, squared=found.top_grids[m].weight_squared, event=answer
+            )
+            for m in found.names
+        }
+    )
     blocks = [
         Figure("aligned", {(): found.aligned()}),
         Figure("intervals", intervals, [control]),
-        Figure("sharpness", sharpness, [Control("model", tuple(found.names))]),
+        Figure(
+            "sharpness",
+            {(m,): one for m, one in sharpness.items()},
+            [Control("model", tuple(found.names))],
+        ),
     ]
     if found.lens_table is not None:
         blocks.insert(2, Figure("lenses", {(): found.lens_table}))
