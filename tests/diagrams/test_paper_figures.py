@@ -1,5 +1,7 @@
 """Figures for papers: displays inside given axes, rcParams, overlays, folds and options."""
 
+import itertools
+
 import numpy as np
 import pytest
 from cycler import cycler
@@ -10,6 +12,8 @@ from matplotlib.figure import Figure
 import probaudit as pb
 from probaudit import diagrams
 from probaudit.diagrams import palette
+from probaudit.diagrams.matplotlib_drawer import draw
+from probaudit.diagrams.picture import Axis, Panel, Picture, Points
 
 from .test_drawers import CALLS, THREE, TWO
 
@@ -340,6 +344,21 @@ def test_a_given_place_of_the_legend_is_kept():
     box, area = found.ax_.get_legend().get_window_extent(), found.ax_.bbox
     middle = [(box.x0 + box.x1) / 2, (box.y0 + box.y1) / 2]
     np.testing.assert_allclose(middle, [(area.x0 + area.x1) / 2, (area.y0 + area.y1) / 2], atol=1.5)
+
+
+@pytest.mark.parametrize("size", [(6.4, 4.8), (12, 9)])
+def test_numbers_of_narrow_axes_do_not_overlap(size):
+    x = np.array([-0.0045, 0.0047])
+    panel = Panel((Points(x, np.arange(2.0)),), Axis("x"), Axis("", categories=("a", "b")))
+    with rc_context({"figure.figsize": size}):
+        found = draw(Picture((panel,) * 4, "Narrow", "narrow"))
+    found.figure_.draw_without_rendering()
+    for ax in found.axes_:
+        low, high = ax.get_xlim()
+        shown = [t for t in ax.xaxis.get_major_ticks() if low <= t.get_loc() <= high]
+        boxes = [tick.label1.get_window_extent() for tick in shown]
+        assert boxes
+        assert not any(a.overlaps(b) for a, b in itertools.pairwise(boxes))
 
 
 def test_titles_of_new_figures_are_not_clipped(display):

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from .matplotlib_text import escaped, font_points, wrapped
+from .matplotlib_text import escaped, font_points, letters, wrapped
 from .picture import Axis, Panel, Picture, Side
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 ROW_OF_NAMES = 45  # characters
+STEPS, FINE_STEPS = [1, 2, 5, 10], [1, 2, 2.5, 5, 10]  # of ticks
+FEW = 4  # intervals between ticks
 MOST = 0.94  # of the width of a figure that a title takes
 THOUSANDS = 1e4  # from here on, ticks are in thousands
 
@@ -32,9 +34,27 @@ def label(panel: Panel, ax: Axes, several: bool) -> None:
     box = ax.get_window_extent()
     for own, axis, room in ((ax.xaxis, panel.x, box.width), (ax.yaxis, panel.y, box.height)):
         own.set_label_text(wrapped(axis.title, room, float(own.label.get_fontsize()), ax))
+    _thin_out(panel, ax, box.width)
     if several and panel.title:
         size = float(ax.xaxis.label.get_fontsize())
         ax.set_title(wrapped(panel.title, box.width, size, ax), fontsize=size)
+
+
+def _thin_out(panel: Panel, ax: Axes, width: float) -> None:
+    """Fewer ticks on the x axis if their numbers would overlap."""
+    from matplotlib.ticker import MaxNLocator
+
+    if panel.x.categories is not None or panel.x.scale != "linear":
+        return
+    low, high = ax.get_xlim()
+    room = letters(ax, width, font_points("xtick.labelsize"))
+    for most in (None, *range(FEW, 0, -1)):
+        if most is not None:
+            ax.xaxis.set_major_locator(MaxNLocator(most, steps=FINE_STEPS, min_n_ticks=1))
+        ticks = [tick for tick in ax.get_xticks() if low <= tick <= high]
+        longest = max(map(len, ax.xaxis.get_major_formatter().format_ticks(ticks)), default=0)
+        if len(ticks) < 2 or (ticks[1] - ticks[0]) / (high - low) * room >= longest:
+            return
 
 
 def entitle(picture: Picture, ax: Axes, title: str | bool | None, own: bool) -> None:
@@ -70,9 +90,7 @@ def _axis(axis: Axis, ax: Axes, side: Side, ends: tuple[float, float]) -> None:
                 text.set_horizontalalignment("right")
         return
     if axis.scale == "linear":
-        own.set_major_locator(
-            MaxNLocator("auto", steps=[1, 2, 5, 10] if axis.percent else [1, 2, 2.5, 5, 10])
-        )
+        own.set_major_locator(MaxNLocator("auto", steps=STEPS if axis.percent else FINE_STEPS))
     if axis.percent:
         own.set_major_formatter(FuncFormatter(lambda value, _: f"{100 * value:.6g}%"))
     elif axis.scale == "linear" and max(map(abs, ends)) >= THOUSANDS:
