@@ -50,10 +50,14 @@ ROUNDING = 1e-12
 
 
 class OutOfFold(NamedTuple):
-    """Rows of the sample by number, and their calibrated outputs."""
+    """Rows of the sample by number, and their calibrated probabilities."""
 
     rows: np.ndarray
-    outputs: np.ndarray
+    calibrated: Predictions
+
+    def grid(self, lens: Lens) -> FineGrid:
+        """The event of a lens on a fine grid."""
+        return _grid(self.calibrated, lens)
 
 
 @dataclass(frozen=True, eq=False)
@@ -70,8 +74,8 @@ class Repair:
         among the k most probable (k = 5, or 2 with few classes), with 15 equal bins.
     ece_chance, topk_chance : the 95% points of these errors for a calibrated model.
     predicted, observed : the mean output and the rate of the judged event.
-    grid : the judged event on a fine grid, for diagrams. out_of_fold : the calibrated outputs of
-        the recommended calibrator, for two classes.
+    grid : the judged event on a fine grid, for diagrams.
+    out_of_fold : the calibrated rows, of the recommended calibrator only.
     recommended : by the rule of `select_calibrator`: the simplest calibrator whose log loss is
         within one standard error of the best.
     control : mean replacement, shown as a warning and never recommended.
@@ -252,9 +256,7 @@ def compare_repairs(
                 recommended=name == recommended,
                 control=name == CONTROL,
                 words=comment,
-                out_of_fold=trial.out_of_fold
-                if name == recommended and sample.n_classes == 2
-                else None,
+                out_of_fold=trial.out_of_fold if name == recommended else None,
             )
         )
     return tuple(repairs)
@@ -328,7 +330,7 @@ def _trial(sample: Predictions, loss: CalibrationLoss, where: str) -> Trial:
         "gain": _tidy(loss.relative, f"share of the log score removed, {where}"),
         **_errors(calibrated, clusters, where, pairs=sample.pairs),
     }
-    return Trial(log, brier, share, clusters, numbers, OutOfFold(loss.rows, calibrated.probs))
+    return Trial(log, brier, share, clusters, numbers, OutOfFold(loss.rows, calibrated))
 
 
 def _normalized(calibrated: Predictions, where: str) -> Estimate:

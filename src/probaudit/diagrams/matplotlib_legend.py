@@ -27,6 +27,7 @@ PLACES = {  # in order of preference, with the corner or edge as shares of the a
 }
 MOST = 0.9  # of the width of a figure that a legend takes
 STEPS = 200  # pieces of a line or band
+POINT = 0.6  # diameter of a point in the legend, in multiples of the font size
 GAP = 0.5  # between labels and a legend below them, in multiples of the font size
 
 
@@ -187,11 +188,10 @@ def _dense(*columns: np.ndarray) -> list[np.ndarray]:
 
 def _even_symbols(legend: Legend, handles: list[Any]) -> None:
     """Points of the same size in the legend if those of the picture have many sizes."""
-    from matplotlib import rcParams
     from matplotlib.collections import PathCollection
 
     points = [handle for handle in handles if isinstance(handle, PathCollection)]
     if any(len(np.unique(handle.get_sizes())) > 1 for handle in points):
         for symbol in legend.legend_handles:
             if isinstance(symbol, PathCollection):
-                symbol.set_sizes([rcParams["lines.markersize"] ** 2])
+                symbol.set_sizes([(POINT * font_points("legend.fontsize")) ** 2])

@@ -8,7 +8,7 @@ import numpy as np
 
 from ..errors import InputError
 from .matplotlib_text import escaped
-from .palette import FAINT
+from .palette import FAINT, shape
 from .picture import Band, Bars, Line, Mark, Panel, Points, Rule, Text
 
 if TYPE_CHECKING:
@@ -16,6 +16,8 @@ if TYPE_CHECKING:
 
 DASHES = (0, (4, 3))
 LARGEST_POINT = 1.8  # diameter, in multiples of lines.markersize
+SMALLEST_POINT = 0.2  # area, as a share of the largest
+MARKERS = {"circle": "o", "triangle-down": "v", "triangle-up": "^"}
 THIN = 0.75  # of references and intervals, in multiples of lines.linewidth
 KEYWORDS = (
     "line_kw",
@@ -82,7 +84,14 @@ def draw_mark(
             lines, fixed = (ax.hlines, mark.y) if mark.across else (ax.vlines, mark.x)
             found.append(lines(fixed, mark.low, mark.high, **thin, **paint | {"label": "_"}))
             found[0].set(**keywords["interval_kw"])
-        style = {"s": _areas(mark.size), "linewidths": 0, "clip_on": not panel.contains(mark)}
+        style = {"s": _areas(mark.size), "clip_on": not panel.contains(mark)}
+        style["marker"] = MARKERS[shape(mark.role)]
+        if mark.hollow:
+            edge = paint["color"]
+            style |= {"facecolors": ax.get_facecolor(), "edgecolors": edge, **thin}
+            paint = {name: value for name, value in paint.items() if name != "color"}
+        else:
+            style["linewidths"] = 0
         return [*found, ax.scatter(mark.x, mark.y, **style | paint | first)]
     if isinstance(mark, Bars):
         height, width = mark.top - mark.bottom, mark.right - mark.left
@@ -105,6 +114,8 @@ def draw_mark(
     assert isinstance(mark, Text)
     align = {"start": "left", "middle": "center", "end": "right"}[mark.anchor]
     style = {"ha": align, "va": "center", "fontsize": "small", "zorder": 5}
+    if mark.role != "model":
+        style["color"] = paint["color"]
     text = ax.text(mark.x, mark.y, escaped(mark.text), **style)
     text.set(**first)
     return [text]
@@ -136,7 +147,7 @@ def _areas(size: np.ndarray | None) -> Any:
     """The areas of points, in pt^2; the default area without sizes."""
     from matplotlib import rcParams
 
-    if size is None or not len(size):
+    if size is None:
         return None
     largest = (LARGEST_POINT * rcParams["lines.markersize"]) ** 2
-    return largest * np.asarray(size, float) / max(float(np.max(size)), 1e-300)
+    return largest * np.maximum(size, SMALLEST_POINT)

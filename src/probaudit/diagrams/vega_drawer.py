@@ -15,13 +15,13 @@ from typing import Any, Literal
 
 import numpy as np
 
-from .palette import FAINT, colour
+from .palette import FAINT, PAPER, colour, shape
 from .picture import Axis, Band, Bars, Line, Mark, Panel, Picture, Points, Rule, Text
 
 DIGITS = 6
 LETTER = 6.2  # px, average character of a label
-LINE = 30  # px, height of a category
-LARGEST_POINT = 220  # px^2
+LINE = 26  # px, height of a category
+LARGEST_POINT, SMALLEST_POINT, POINT = 300, 40, 50  # px^2
 WIDTH, WIDE = 420, 720  # px, width with one column and with several
 SCHEMA = "https://vega.github.io/schema/vega-lite/v6.json"
 
@@ -124,7 +124,8 @@ def document(picture: Picture, *, theme: Theme = "light", width: Width = None) -
     return whole | {"config": configured(theme == "dark")}
 
 
-SHAPES = {"area": "square", "line": "M-1,-0.2L1,-0.2L1,0.2L-1,0.2Z", "point": "circle"}
+AREA, LINE_SHAPE = "square", "M-1,-0.2L1,-0.2L1,0.2L-1,0.2Z"
+RING = "M-1,0A1,1,0,1,1,1,0A1,1,0,1,1,-1,0M-.55,0A.55,.55,0,1,0,.55,0A.55,.55,0,1,0,-.55,0Z"
 
 
 @dataclass(frozen=True)
@@ -169,13 +170,9 @@ def _faint(mark: Mark) -> bool:
 
 
 def _shape(mark: Mark) -> str:
-    return SHAPES[
-        "area"
-        if isinstance(mark, (Band, Bars))
-        else "point"
-        if isinstance(mark, Points)
-        else "line"
-    ]
+    if isinstance(mark, Points):
+        return RING if mark.hollow else shape(mark.role)
+    return AREA if isinstance(mark, (Band, Bars)) else LINE_SHAPE
 
 
 def _paint(mark: Mark) -> str:
@@ -319,18 +316,21 @@ def _points(mark: Points, panel: Panel) -> Iterator[dict[str, Any]]:
         yield _layer(mark, "rule", ends, hover=False, strokeWidth=1.5, clip=True)
     columns = {"x": mark.x, "y": mark.y}
     style: dict[str, Any] = {"filled": True, "opacity": 1, "clip": not panel.contains(mark)}
-    if mark.size is not None and len(mark.size):
-        largest = max(float(np.max(mark.size)), 1e-300)
-        columns["size"] = LARGEST_POINT * np.asarray(mark.size, float) / largest
+    style["shape"] = shape(mark.role)
+    if mark.hollow:
+        style |= {"filled": False, "fill": PAPER, "strokeWidth": 2}
+    if mark.size is not None:
+        columns["size"] = np.maximum(LARGEST_POINT * mark.size, SMALLEST_POINT)
     else:
-        style["size"] = 45
+        style["size"] = POINT
     yield _layer(mark, "point", columns, **style)
 
 
 def _text(mark: Text) -> dict[str, Any]:
     align = {"start": "left", "middle": "center", "end": "right"}[mark.anchor]
+    coloured = {} if mark.role == "model" else {"color": _paint(mark), "fontWeight": "bold"}
     return {
-        "mark": {"type": "text", "align": align, "text": mark.text.split("\n")},
+        "mark": {"type": "text", "align": align, "text": mark.text.split("\n")} | coloured,
         "encoding": {name: {"datum": _round(getattr(mark, name))} for name in ("x", "y")},
     }
 

@@ -45,15 +45,18 @@
   const fitted = (spec, room, large) => {
     const found = structuredClone(spec);
     const panels = found.concat || [found];
-    const columns = found.concat ? Math.max(1, Math.min(found.columns, Math.floor(room / 200))) : 1;
+    const columns = found.concat ? Math.max(1, Math.min(found.columns, Math.floor(room / 165))) : 1;
     const most = columns > 1 ? 1240 : large ? 760 : 620;
     const width = Math.floor(Math.min(room, most) / columns) - found.usermeta.beside - (columns === 1 ? 0 : 14);
     panels.forEach((panel) => {
       const ratio = width / panel.width;
-      panel.height = Math.round(panel.height * Math.min(large ? 2 : 1.35, Math.max(0.75, ratio)));
+      // categories keep the height of a line each
+      const taller = panel.encoding.y.axis.values ? 1 : Math.min(large ? 2 : 1.35, Math.max(0.75, ratio));
+      panel.height = Math.round(panel.height * taller);
       panel.width = Math.max(60, width);
       Object.entries({ x: panel.width, y: panel.height }).forEach(([side, length]) => {
         const axis = panel.encoding[side].axis;
+        if (axis.tickCount) axis.tickCount = Math.max(2, Math.min(axis.tickCount, Math.floor(length / 60)));
         if (axis.title) axis.title = lines(axis.title, Math.max(length, 120) / letter);
       });
       if (panel.title) panel.title.text = lines(panel.title.text, Math.max(panel.width, 120) / letter);
@@ -85,6 +88,22 @@
     figure.drawn = await window.vegaEmbed(chart, fitted(variant.spec, figure.room, isLarge(figure)), options);
     chart.querySelector("svg").ariaHidden = "true"; // the chart has one description
     figure.dataset.shown = choice;
+  };
+
+  // A click on a category, or on its label, chooses it in another figure.
+  const open = (figure, event) => {
+    const { view } = figure.drawn;
+    const svg = figure.querySelector(".chart svg");
+    const box = svg.getBoundingClientRect();
+    const y = ((event.clientY - box.top) * svg.viewBox.baseVal.height) / box.height - view.origin()[1];
+    const place = Math.round(view.scale("y").invert(y));
+    const other = document.getElementById(figure.dataset.opens);
+    const select = other.querySelector("select");
+    if (!select.options[place]) return;
+    select.value = place;
+    show(other);
+    const { top, bottom } = other.getBoundingClientRect();
+    if (top < 0 || bottom > innerHeight) other.scrollIntoView({ block: "nearest" });
   };
 
   // ---- copy and save
@@ -275,10 +294,15 @@
     });
   };
 
-  // Lines of code break between words only, not at hyphens.
+  // Lines of code break between words, not at hyphens; a long path breaks after a slash.
+  const breakable = (word) => {
+    const span = created("span");
+    word.split(/(?<=\/)/).forEach((part) => span.append(part, document.createElement("wbr")));
+    return span;
+  };
   every("code").forEach((code) => {
     const parts = code.textContent.split(/(\s+)/);
-    code.replaceChildren(...parts.map((part) => (part.trim() ? created("span", part) : part)));
+    code.replaceChildren(...parts.map((part) => (part.trim() ? breakable(part) : part)));
   });
 
   const resized = new ResizeObserver((entries) => {
@@ -289,6 +313,9 @@
     });
   });
   resized.observe(document.querySelector("main"));
+  every("figure[data-opens]").forEach((figure) =>
+    figure.querySelector(".chart").addEventListener("click", (event) => open(figure, event)),
+  );
   every("figure[id] select").forEach((select) => select.addEventListener("change", () => show(select.closest("figure"))));
   (async () => {
     for (const figure of every("figure[id]")) {

@@ -19,7 +19,7 @@ import numpy as np
 
 from ...audits.finding import COMMANDS, Finding, Level, Spelling, parts
 from ...diagrams.diagram import Diagram
-from ...diagrams.palette import COLOURS, SERIES, colour
+from ...diagrams.palette import COLOURS, PAPER, SERIES, colour
 from ...text import significant
 from ...version import __version__
 
@@ -91,14 +91,16 @@ class Control:
 
 @dataclass(frozen=True)
 class Figure:
-    """A diagram, or one for each combination of the options of its controls. A large figure fills
-    the width of its section or column."""
+    """A diagram, or one for each combination of the options of its controls. A large figure has
+    its caption beside it on a wide screen. `opens` : the figure that a click on a category of this
+    one opens; the options of its first control are these categories."""
 
     kind: ClassVar[str] = "figure"
     name: str
     variants: Mapping[Any, Diagram]  # keys are tuples of as many options as there are controls
     controls: Sequence[Control] = ()
     large: bool = False
+    opens: str = ""
 
     @functools.cached_property
     def shown(self) -> dict[str, Variant]:
@@ -216,11 +218,13 @@ Block = Words | CommandLine | FindingList | Facts | Table | Figure | LossBars
 
 @dataclass(frozen=True)
 class Columns:
-    """Two columns on a wide screen, one below the other on a narrow one."""
+    """Two columns on a wide screen, one below the other on a narrow one. The left one is narrower,
+    or wider with `wide_left`."""
 
     kind: ClassVar[str] = "columns"
     left: Sequence[Block]
     right: Sequence[Block]
+    wide_left: bool = False
 
 
 @dataclass(frozen=True)
@@ -243,6 +247,17 @@ class Section:
     lead: str = ""
     folded: bool = False
     headed: bool = True
+
+    @property
+    def lone(self) -> set[str]:
+        """The names of figures of half width with no other one beside them."""
+        found, waiting = set(), ""
+        for block in self.blocks:
+            half = isinstance(block, Figure) and block.half
+            if waiting and not half:
+                found.add(waiting)
+            waiting = block.name if isinstance(block, Figure) and half and not waiting else ""
+        return found | ({waiting} - {""})
 
 
 @dataclass(frozen=True)
@@ -277,18 +292,23 @@ def _luminance(colour: str) -> float:
     return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
 
 
-def _variable(colour: str) -> str:
-    """The CSS variable of a palette colour; the style sheet adapts it to light and dark."""
-    return f"--mark-{colour[1:].lower()}"
+def _variable(colour: str, prefix: str = "mark") -> str:
+    """The CSS variable of a palette colour for marks or for text, which needs more contrast. The
+    style sheet adapts it to light and dark."""
+    return f"--{prefix}-{colour[1:].lower()}"
 
 
-def _adaptive(part: Any, key: str = "") -> Any:
+def _adaptive(part: Any, key: str = "", prefix: str = "mark") -> Any:
     """A specification with CSS variables in place of palette colours. Data stay as they are."""
     if isinstance(part, dict):
-        return {k: v if k == "values" else _adaptive(v, k) for k, v in part.items()}
+        prefix = "text" if part.get("type") == "text" else "mark"
+        return {k: v if k == "values" else _adaptive(v, k, prefix) for k, v in part.items()}
     if isinstance(part, list):
         return [_adaptive(entry, key) for entry in part]
-    return f"var({_variable(part)})" if key in ("color", "range") and part in PALETTE else part
+    if key == "fill" and part == PAPER:
+        return "var(--paper)"
+    known = key in ("color", "range") and part in PALETTE
+    return f"var({_variable(part, prefix)})" if known else part
 
 
 def _thinned(column: np.ndarray) -> np.ndarray:
