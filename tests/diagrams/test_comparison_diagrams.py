@@ -16,6 +16,8 @@ from probaudit.diagrams.picture import Line, Points, Rule, Text
 from probaudit.estimate import Estimate
 from probaudit.text import number
 
+from .test_drawers import vega_svg
+
 
 @pytest.fixture(scope="module")
 def found():
@@ -110,4 +112,4 @@ def test_both_drawers_draw_them(found):
         spec = vega_drawer.spec(diagram.picture())
         assert len(spec.get("concat", [spec])) == len(panels)
         assert json.dumps(spec, allow_nan=False)
-        assert vega_drawer.image(diagram.picture(), "svg").startswith(b"<svg")
+        assert "<svg" in vega_svg(diagram.picture())

@@ -1,7 +1,7 @@
 """Diagrams: plain data first, then two thin drawers.
 
-A module is imported when one of its names is first used; matplotlib and altair are imported when a
-diagram is drawn.
+A module is imported when one of its names is first used; matplotlib is imported when a diagram is
+drawn.
 
 To add a diagram, write a module with two names and add one entry to `DIAGRAMS` below:
 

@@ -22,10 +22,13 @@ def aligned_panels(names: Sequence[str], each: Sequence[Reliability]) -> tuple[P
     """One panel each, with the calibration error in its title."""
     across = min(ACROSS, len(each))
     return tuple(
-        one.panel(
-            title=f"{short_name(name)}: {number(one.error)}",
-            x="predicted" if k + across >= len(each) else "",  # lowest panel of its column
-            y="" if k % across else "observed",
+        replace(
+            one.panel(
+                title=f"{short_name(name)}: {number(one.error)}",
+                x="predicted" if k + across >= len(each) else "",  # lowest panel of its column
+                y="" if k % across else "observed",
+            ),
+            key=name,
         )
         for k, (name, one) in enumerate(zip(names, each, strict=True))
     )

@@ -103,7 +103,8 @@ class PartitionComposition(Diagram):
         if len(self.name) < self.groups:
             caption += f" Shown: {len(self.name)} of {self.groups} groups."
         title = "Composition of the learned groups"
-        return Picture((classes, rates), title, self._description(), caption)
+        alone = "a composition, whose stacked bars fill the whole width"
+        return Picture((classes, rates), title, self._description(), caption, alone=alone)
 
     def _labels(self) -> Iterator[str]:
         """Names of groups, shortened, each with its temperature."""

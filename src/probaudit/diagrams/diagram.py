@@ -58,15 +58,17 @@ class Diagram(ABC):
 
         return draw(self.picture(), ax, **options)
 
-    def chart(self, **choices: Any) -> Any:
-        """As an Altair chart; `choices` as in `vega_drawer.chart`."""
-        from .vega_drawer import chart
+    def to_vega_lite(self, **choices: Any) -> dict[str, Any]:
+        """As a Vega-Lite specification, a plain dictionary. `choices` as in `vega_drawer.document`:
+        `theme`, "light" or "dark", and `width` in pixels."""
+        from .vega_drawer import document
 
-        return chart(self.picture(), **choices)
+        return document(self.picture(), **choices)
 
-    def save(self, path: str | Path) -> None:
-        """Write a .png, .svg or .pdf file atomically, without a browser."""
-        from .vega_drawer import image
+    def save(self, path: str | Path, **options: Any) -> None:
+        """Write a .png, .svg or .pdf file atomically, drawn with matplotlib. `options` as in
+        `Display.plot`, for instance `compact=True`."""
+        from .matplotlib_drawer import image
 
         path = Path(path)
         kind = path.suffix.lower()
@@ -74,19 +76,19 @@ class Diagram(ABC):
             raise InputError(
                 "path", f"must end in {', '.join(FORMATS[:-1])} or {FORMATS[-1]}", str(path)
             )
-        write_bytes(path, image(self.picture(), kind[1:]))
+        write_bytes(path, image(self.picture(), kind[1:], **options))
 
     def _repr_html_(self) -> str:
-        """An inline PNG image with the description as alternative text. In an SVG image, a browser
-        with wider fonts than those that were measured would clip titles."""
-        from .vega_drawer import PNG_SCALE, image
+        """An inline PNG image with the description as alternative text, and the caption below."""
+        from .matplotlib_drawer import inline_image
 
         picture = self.picture()
-        content = image(picture, "png")
-        width = int.from_bytes(content[16:20]) // PNG_SCALE  # in the header of the file
+        content, width = inline_image(picture)
         alt = html.escape(picture.description, quote=True)
         source = f"data:image/png;base64,{base64.b64encode(content).decode()}"
-        return f'<img alt="{alt}" width="{width}" style="max-width:100%" src="{source}">'
+        shown = f'<img alt="{alt}" width="{width}" style="max-width:100%" src="{source}">'
+        caption = html.escape(picture.caption)
+        return f'<figure style="margin:0">{shown}<figcaption>{caption}</figcaption></figure>'
 
 
 def stacked(

@@ -337,14 +337,14 @@ def _text(name: str) -> str:
 
 @functools.cache
 def _library() -> str:
-    """Vega, Vega-Lite and Vega-Embed, as bundled by the build (see hatch_build.py). A checkout that
-    was never installed has no bundle; vl-convert then makes it."""
+    """Vega, Vega-Lite and Vega-Embed, as bundled by the build (see hatch_build.py)."""
     try:
         script = _text("vega.js")
     except FileNotFoundError:
-        import vl_convert
-
-        script = vl_convert.javascript_bundle("window.vegaEmbed = vegaEmbed;")
+        raise FileNotFoundError(
+            "A page needs the Vega script, which is added when probaudit is installed, and this"
+            " copy of the source was not. Run `pip install -e .` in its folder."
+        ) from None
     return script.replace("</script", "<\\/script").strip()
 
 
