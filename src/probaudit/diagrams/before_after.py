@@ -17,6 +17,7 @@ from .picture import Axis, Line, Mark, Panel, Picture, Points, Rule, Text
 BINS, ROWS_PER_BIN = 10, 20  # fewer bins if they would have fewer rows on average
 LEAST_SHARE = 0.02  # of the rows, for a bin to be named
 ORIGINAL, RECALIBRATED = "original", "recalibrated"
+ROLES = {ORIGINAL: "original", RECALIBRATED: "recalibrated"}
 
 
 @dataclass(frozen=True, eq=False)
@@ -60,7 +61,7 @@ class BeforeAfter(Diagram):
         marks: list[Mark] = [Rule(role="reference")]
         for name, (rows, predicted, observed) in self.series.items():
             detail = {"rows": rows, "predicted": predicted, "observed": observed}
-            role = name if len(self.series) > 1 else "observed"
+            role = ROLES[name] if len(self.series) > 1 else "observed"
             after = name == RECALIBRATED
             # no line across bins that are left out
             gaps = np.flatnonzero(np.diff(self.places[name]) > 1) + 1

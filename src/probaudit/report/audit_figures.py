@@ -16,11 +16,9 @@ from ..choices.partitions import EqualMass, EqualWidth
 from ..data.predictions import Predictions
 from ..diagrams.before_after import ORIGINAL, RECALIBRATED
 from ..diagrams.bins import Bins
-from ..diagrams.decisions import decision_regions_diagram
 from ..diagrams.diagram import Diagram
 from ..diagrams.interval_wise import interval_wise_diagram
 from ..diagrams.reliability import Reliability
-from ..diagrams.risk import RiskCurves, risk_curve_diagram
 from ..diagrams.sharpness import CalibrationSharpness
 from ..diagrams.smooth_curve import SmoothCalibration
 from ..states import EventSums
@@ -43,34 +41,6 @@ BINS: dict[str, Bins] = {
     "isotonic (CORP)": "corp",
 }
 VIEWS = (*BINS, SMOOTH)
-
-
-def decisions(audit: Audit) -> list[Figure]:
-    """The costs of decisions that are based on these probabilities."""
-    rows, figures = audit.evidence.sample, []
-    if audit.costs is not None:
-        regions = decision_regions_diagram(rows, costs=audit.costs)
-        figures.append(Figure("decisions", {(): regions}))
-    if (
-        rows.n_classes == 2
-        and not rows.pairs
-        and (audit.summary.log.rows > 0).all()
-        and audit.summary.rows >= 10
-    ):
-        figures.append(Figure("risk", {(): _risk_curves(audit)}))
-    return figures
-
-
-def _risk_curves(audit: Audit) -> RiskCurves:
-    """The risk at every threshold, before and after the recommended repair."""
-    rows, best = audit.evidence.sample, repaired(audit)
-    others = {}
-    if best is not None and best.out_of_fold is not None:
-        rows, outputs = rows.take(best.out_of_fold.rows), best.out_of_fold.calibrated.probs
-        if rows.kind != "probabilities":  # the outputs of a curve are of the same kind
-            outputs = np.log(np.maximum(outputs, np.finfo(np.float64).tiny))
-        others = {"recalibrated": outputs}
-    return risk_curve_diagram(rows, calibrator="none", others=others, against="threshold")
 
 
 def judged_words(audit: Audit) -> str:

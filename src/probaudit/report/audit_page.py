@@ -16,17 +16,12 @@ from ..diagrams.budget import LossBudget
 from ..diagrams.diagram import Diagram
 from ..diagrams.group_rates import GroupRates
 from ..diagrams.grouping import grouping_diagram
-from ..diagrams.net_benefit import DecisionCurves
 from ..diagrams.repair_gains import RepairGains
-from ..diagrams.selective import SelectivePrediction
 from ..text import MISSING, capitalised, class_words, counted, number, p_value, percent
 from . import summary
-from .audit_figures import (
-    decisions,
-    judged_words,
-    reliability_figures,
-)
+from .audit_figures import judged_words, reliability_figures
 from .class_figures import class_figures
+from .decision_section import decision_section
 from .page import (
     Block,
     Columns,
@@ -78,7 +73,7 @@ def audit_page(audit: Audit, title: str = "") -> Page:
         _next_steps,
         _budget,
         _reliability,
-        _decisions,
+        decision_section,
         _groups,
         _classes,
         _repairs,
@@ -176,19 +171,6 @@ def _reliability(audit: Audit) -> Section | None:
         return None
     first, *others = reliability_figures(audit)
     return Section("calibration", "Reliability", [Columns([first], others, wide_left=True)], lead)
-
-
-def _decisions(audit: Audit) -> Section:
-    """Costs at every threshold, net benefit, and answering only confident rows."""
-    blocks: list[Block] = [*decisions(audit)]
-    if audit.decision_curve is not None:
-        curves = DecisionCurves({"model": audit.decision_curve}, f"class {audit.event}")
-        blocks.append(Figure("net-benefit", {(): curves}))
-    blocks.append(
-        Figure("risk-coverage", {(): SelectivePrediction({"model": audit.risk_coverage})})
-    )
-    lead = "What these probabilities cost and gain in decisions."
-    return Section("actions", "Decisions and costs", blocks, lead)
 
 
 def _scores(audit: Audit) -> list[Block]:

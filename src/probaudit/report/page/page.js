@@ -1,5 +1,5 @@
 (() => {
-  const { config, figures, markdown } = JSON.parse(document.getElementById("figures").textContent);
+  const { config, figures, markdown, sliders } = JSON.parse(document.getElementById("figures").textContent);
   const root = document.documentElement;
   const options = {
     config,
@@ -75,6 +75,12 @@
   const chosen = (figure) => every("select", figure).map((select) => select.value).join(",");
   const isLarge = (figure) => figure.classList.contains("large");
 
+  const markers = {}; // by the name of a figure, where a slider puts its vertical line
+  const marked = (figure, spec) => {
+    if (figure.id in markers) spec.params[0].value = markers[figure.id];
+    return spec;
+  };
+
   const show = async (figure) => {
     const choice = chosen(figure);
     const variant = figures[figure.id][choice];
@@ -85,7 +91,8 @@
     tabulate(figure.querySelector(".numbers table"), variant.columns);
     if (figure.drawn) figure.drawn.finalize();
     figure.room = chart.clientWidth || 620; // a folded section has no width
-    figure.drawn = await window.vegaEmbed(chart, fitted(variant.spec, figure.room, isLarge(figure)), options);
+    const spec = marked(figure, fitted(variant.spec, figure.room, isLarge(figure)));
+    figure.drawn = await window.vegaEmbed(chart, spec, options);
     chart.querySelector("svg").ariaHidden = "true"; // the chart has one description
     figure.dataset.shown = choice;
   };
@@ -132,7 +139,7 @@
   const picture = async (figure) => {
     const { spec, title, caption } = figures[figure.id][chosen(figure)];
     const width = spec.columns > 1 ? 960 : 620;
-    const whole = fitted(spec, width, isLarge(figure));
+    const whole = marked(figure, fitted(spec, width, isLarge(figure)));
     const own = whole.title ? [whole.title.text].flat() : [];
     whole.title = {
       text: lines(title, width / 8),
@@ -220,6 +227,56 @@
       menu.querySelector("summary").focus();
     });
     tip.hidden = true;
+  });
+
+  // ---- threshold sliders
+
+  every(".slider").forEach((block) => {
+    const { positions, markers: places } = sliders[block.id];
+    const range = block.querySelector("input[type=range]");
+    const ratio = block.querySelector("input[type=number]");
+    const cells = every(".result tbody tr", block).map((row) => every("td", row));
+    const [label, words] = every(".happens > *", block);
+
+    const outputs = every(".result thead th", block).slice(1).map((cell) => cell.textContent);
+    const rows = positions.flatMap((at) =>
+      outputs.map((name, j) => [`${at.percent}%`, `${at.ratio}`, name, ...at.cells.map((cell) => cell[j])]));
+    block.querySelector(".numbers tbody").append(...rows.map(([first, ...others]) => {
+      const row = created("tr");
+      row.append(created("th", first, { scope: "row" }), ...others.map((text) => created("td", text)));
+      row.cells[2].className = "words";
+      return row;
+    }));
+
+    const update = (typing) => {
+      const place = range.value - range.min;
+      const now = positions[place];
+      block.querySelector("output").textContent = `${now.percent}%`;
+      range.setAttribute("aria-valuetext", now.label);
+      label.textContent = now.label;
+      words.textContent = now.words;
+      if (!typing) ratio.value = now.ratio;
+      cells.forEach((row, i) => row.forEach((cell, j) => (cell.textContent = now.cells[i][j])));
+      Object.keys(places).forEach((name) => {
+        markers[name] = places[name][place];
+        const drawn = document.getElementById(name).drawn;
+        if (drawn) drawn.view.signal("marker", markers[name]).runAsync();
+      });
+    };
+
+    const off = (position) => Math.abs(Math.log(position.ratio / ratio.value));
+    const typed = () => {
+      if (!(ratio.value > 0)) return;
+      range.value = positions.reduce((best, one) => (off(one) < off(best) ? one : best)).percent;
+      update(true);
+    };
+
+    range.addEventListener("input", () => update(false));
+    ratio.addEventListener("input", typed);
+    ratio.addEventListener("change", () => update(false)); // the ratio of the nearest threshold
+    block.querySelector(".live").hidden = false;
+    block.classList.add("ready");
+    update(false);
   });
 
   // ---- tooltips of table headers

@@ -13,7 +13,7 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from importlib import resources
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
@@ -22,8 +22,13 @@ from ...diagrams.diagram import Diagram
 from ...diagrams.palette import COLOURS, PAPER, SERIES, colour
 from ...text import significant
 from ...version import __version__
+from .slider import ThresholdSlider
+
+if TYPE_CHECKING:
+    from jinja2 import Template
 
 MOST_TABLE_ROWS = 200
+MARKED = "The vertical line is the chosen threshold."
 LEAST_EXCESS = 0.005  # of a bar over the base-rate forecast, to be marked as clipped
 PALETTE = {*SERIES, *COLOURS.values()}
 BASE_RATE = 97  # percent of the width of a loss bar at which a share of 1 ends
@@ -92,8 +97,13 @@ class Control:
 @dataclass(frozen=True)
 class Figure:
     """A diagram, or one for each combination of the options of its controls. A large figure has
-    its caption beside it on a wide screen. `opens` : the figure that a click on a category of this
-    one opens; the options of its first control are these categories."""
+    its caption beside it on a wide screen. With `direct`, curves are labelled beside them, where
+    there is room.
+
+    opens : the figure that a click on a category of this one opens; the options of its first
+        control are these categories.
+    marker : the x of a vertical line, which a slider moves.
+    """
 
     kind: ClassVar[str] = "figure"
     name: str
@@ -101,6 +111,8 @@ class Figure:
     controls: Sequence[Control] = ()
     large: bool = False
     opens: str = ""
+    direct: bool = False
+    marker: float | None = None
 
     @functools.cached_property
     def shown(self) -> dict[str, Variant]:
@@ -111,7 +123,7 @@ class Figure:
         ]
         return {
             ",".join(of[option] for of, option in zip(places, choice, strict=True)): Variant.of(
-                diagram
+                diagram, direct=self.direct, marker=self.marker
             )
             for choice, diagram in self.variants.items()
         }
@@ -137,21 +149,21 @@ class Variant:
     spec: dict[str, Any] = field(repr=False)
 
     @classmethod
-    def of(cls, diagram: Diagram) -> Variant:
-        from ...diagrams.vega_drawer import spec
+    def of(cls, diagram: Diagram, *, direct: bool = False, marker: float | None = None) -> Variant:
+        from ...diagrams.direct_labels import directly_labelled
+        from ...diagrams.vega_drawer import spec, with_marker
 
         picture = diagram.picture()
+        if direct:
+            picture = directly_labelled(picture, marker)
         columns = {
             name: [_cell_text(value) for value in _thinned(column)]
             for name, column in diagram.columns().items()
         }
-        return cls(
-            picture.title,
-            picture.caption,
-            picture.description,
-            columns,
-            _adaptive(spec(picture, titled=False)),
-        )
+        drawn, caption = spec(picture, titled=False), picture.caption
+        if marker is not None:
+            drawn, caption = with_marker(drawn, marker), f"{caption} {MARKED}"
+        return cls(picture.title, caption, picture.description, columns, _adaptive(drawn))
 
     @property
     def table_rows(self) -> list[tuple[str, ...]]:
@@ -213,7 +225,7 @@ class LossBars:
     base_rate: ClassVar[int] = BASE_RATE
 
 
-Block = Words | CommandLine | FindingList | Facts | Table | Figure | LossBars
+Block = Words | CommandLine | FindingList | Facts | Table | Figure | LossBars | ThresholdSlider
 
 
 @dataclass(frozen=True)
@@ -355,13 +367,18 @@ def as_summary(page: Page) -> str:
     return _render("summary.html.j2", page=page)
 
 
-def _render(template: str, **values: Any) -> str:
+@functools.cache
+def _template(name: str) -> Template:
     import jinja2
 
     environment = jinja2.Environment(
         autoescape=True, undefined=jinja2.StrictUndefined, loader=jinja2.FunctionLoader(_text)
     )
-    return environment.get_template(template).render(**values)
+    return environment.get_template(name)
+
+
+def _render(template: str, **values: Any) -> str:
+    return _template(template).render(**values)
 
 
 def as_html(page: Page) -> str:
@@ -384,6 +401,12 @@ def as_html(page: Page) -> str:
         "config": configuration("var(--ink)", "var(--soft)", "var(--line)"),
         "figures": figures,
         "markdown": page.markdown,
+        "sliders": {
+            block.name: block.data()
+            for section in page.sections
+            for block in section.blocks
+            if isinstance(block, ThresholdSlider)
+        },
     }
     data = json.dumps(drawn, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
     # characters that could end or split a script; in JSON they occur only in strings
