@@ -11,6 +11,7 @@ from matplotlib.figure import Figure
 
 import probaudit as pb
 from probaudit.diagrams import OverlaidReliability, PairedDifferences, vega_drawer
+from probaudit.diagrams.diagram import HIGH, LOW
 from probaudit.diagrams.picture import Line, Points, Rule, Text
 from probaudit.estimate import Estimate
 from probaudit.text import number
@@ -33,7 +34,8 @@ def test_the_forest_plot_has_the_paired_differences(found):
         for model, parts in found.differences.items():
             (line,) = frame[(frame.metric == label) & (frame.model == model)].to_dict("records")
             gap = parts[name]
-            assert (line["difference"], line["low"], line["high"]) == (float(gap), *gap.interval)
+            assert line[f"difference from {found.reference}"] == float(gap)
+            assert (line[LOW], line[HIGH]) == gap.interval
     assert forest.verdict[:2] == ("worse", "tied")
     assert number(found.differences["raw"]["log_score"]) in forest.picture().description
 

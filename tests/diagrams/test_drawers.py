@@ -16,6 +16,7 @@ from matplotlib.figure import Figure
 import probaudit as pb
 from probaudit import diagrams
 from probaudit.diagrams import palette, picture, vega_drawer
+from probaudit.diagrams.diagram import HIGH, LOW
 from probaudit.diagrams.matplotlib_drawer import draw
 from probaudit.diagrams.picture import Axis, Band, Bars, Line, Panel, Picture, Points, Rule, Text
 
@@ -129,6 +130,20 @@ def test_every_diagram_has_a_display():
         assert display is getattr(diagrams, name)
         assert (display.__name__, display.function) == (name, function)
     assert set(diagrams.DISPLAYS.values()) == set(CALLS)
+
+
+def test_tables_have_names_for_people(found):
+    columns = found.columns()
+    assert len({len(column) for column in columns.values()}) == 1
+    assert not {"low", "high", "null", "stated", "left", "right", "share"} & set(columns)
+    assert not any("_" in name or not name for name in columns)
+    assert set(found.percents) <= set(columns)
+    places = {name: k for k, name in enumerate(columns)}
+    if LOW in places:  # right after its number, before the other end
+        assert places[HIGH] == places[LOW] + 1
+    shares = [panel for panel in found.picture().panels if panel.x.percent or panel.y.percent]
+    if shares and not any(panel.histogram for panel in shares) and len(columns) > 2:
+        assert found.percents, "the axis is in percent, the table is not"
 
 
 def same(found, expected):

@@ -191,7 +191,7 @@ def test_figures_show_their_diagrams():
     assert set(figures) == {"0", "1"}
     layer = figures["1"]["spec"]["layer"][0]
     assert [point["y"] for point in layer["data"]["values"]] == [0, 0.0625, 0.25, 0.5625, 1]
-    assert figures["1"]["columns"]["y"] == ["0", "0.3333", "0.6667", "1", "1.333"]
+    assert figures["1"]["columns"]["y"] == ["0.0000", "0.3333", "0.6667", "1.0000", "1.3333"]
 
 
 def test_figures_in_columns_are_drawn():

@@ -53,6 +53,7 @@ DIAGRAMS = {
 DISPLAYS = {display: function for function, (_, _, display) in DIAGRAMS.items()}
 MODULES = {
     "AlignedReliability": "aligned",
+    "AlignedSharpness": "aligned_sharpness",
     "Diagram": "diagram",
     "Display": "displays",
     "ErrorsByModel": "model_errors",

@@ -20,7 +20,7 @@ from ..errors import InputError
 from ..scoring.clusters import clusters_unused
 from ..states.summary import Decisions
 from ..text import number, percent, significant, whole_percent
-from .diagram import Diagram
+from .diagram import SHARE, Diagram
 from .picture import Axis, Bars, Mark, Panel, Picture, Rule, Text
 
 STEPS = 50  # of the histogram of outputs
@@ -44,6 +44,8 @@ class DecisionRegions(Diagram):
     density : for two classes, [2, 50], the share of rows of each class in equal steps of that
         probability.
     """
+
+    percents = (SHARE,)
 
     classes: tuple[str, ...]
     decisions: tuple[str, ...]
@@ -95,12 +97,15 @@ class DecisionRegions(Diagram):
         """A row for each true class and decision."""
         K, M = self.share.shape
         return {
-            "true_class": np.repeat(self.classes, M),
+            "true class": np.repeat(self.classes, M),
             "decision": np.tile(self.decisions, K),
-            "share": self.share.ravel(),
-            "cost": self.cost.ravel(),
-            "best": self.best.ravel(),
-            "reject": np.tile(self.reject, K),
+            "outcome": np.select(
+                [cells.ravel() for *_, cells in self._kinds()],
+                [name for _, name, _ in self._kinds()],
+                "",
+            ),
+            SHARE: self.share.ravel(),
+            "part of the risk": self.cost.ravel(),
         }
 
     def picture(self) -> Picture:

@@ -20,7 +20,7 @@ import numpy as np
 from ...audits.finding import COMMANDS, Finding, Level, Spelling, parts
 from ...diagrams.diagram import Diagram
 from ...diagrams.palette import COLOURS, PAPER, SERIES, colour
-from ...text import significant
+from ...text import column_text
 from ...version import __version__
 from .slider import ThresholdSlider
 
@@ -157,7 +157,7 @@ class Variant:
         if direct:
             picture = directly_labelled(picture, marker)
         columns = {
-            name: [_cell_text(value) for value in _thinned(column)]
+            name: column_text(_thinned(column).tolist(), in_percent=name in diagram.percents)
             for name, column in diagram.columns().items()
         }
         drawn, caption = spec(picture, titled=False), picture.caption
@@ -328,16 +328,6 @@ def _thinned(column: np.ndarray) -> np.ndarray:
     if len(column) <= MOST_TABLE_ROWS:
         return column
     return column[np.linspace(0, len(column) - 1, MOST_TABLE_ROWS).round().astype(int)]
-
-
-def _cell_text(value: Any) -> str:
-    if isinstance(value, (bool, np.bool_)) or not isinstance(
-        value, (int, float, np.integer, np.floating)
-    ):
-        return "" if value is None else str(value)
-    if isinstance(value, (int, np.integer)) or float(value).is_integer():
-        return f"{int(value):,}".replace("-", "−")
-    return significant(float(value), 4)
 
 
 @functools.cache
