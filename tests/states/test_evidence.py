@@ -226,4 +226,4 @@ def test_an_audit_needs_the_evidence_alone(world):
     same = pb.audit(rows, costs=plan.costs["costs"], reject_cost=0.2, title="mine")
     assert found.to_json() == same.to_json()
     assert found.costs == plan.costs["costs"]
-    assert repr(found).startswith("mine  4,999 rows, 4 classes")
+    assert repr(found).startswith("RECALIBRATE FIRST  mine  4,999 rows, 4 classes")
