@@ -13,6 +13,7 @@ from ..calibrators.calibration_loss import CalibrationLoss, calibration_loss, de
 from ..calibrators.folds import FOLDS
 from ..calibrators.registry import calibrator_named
 from ..data.arrays import named_columns
+from ..data.calibrator_fit import CalibratorFit
 from ..data.inputs import RowOptions, documents_row_options, rows_of
 from ..data.populations import Crossing, crossings
 from ..data.predictions import Predictions
@@ -56,7 +57,7 @@ class AuditChoices(TypedDict, total=False):
     repair: Repairing
     regions: Any
     cross: Crossing
-    calibrator: Calibrator | None
+    calibrator: Calibrator | CalibratorFit | None
     material: float
     title: str
 
@@ -101,7 +102,8 @@ def audit(
         the log loss (`calibration_loss`); many, if it does not help although the calibration error
         is clear. "compare" always compares many and recommends one (`repairs`); False tries none.
     calibrator : the fitted calibrator that made these probabilities, if any. The audit then checks
-        whether these are the rows that fitted it.
+        whether these are the rows that fitted it. A file of `probaudit apply` needs none: it stores
+        what identifies these rows.
     material : the share of the log loss from which a gain matters to the verdict (see
         `audits.decision`); 1% by default.
     title : the title of the report.
@@ -160,7 +162,10 @@ def audit_source(
     **choices: Unpack[AuditChoices],
 ) -> Audit:
     """As `audit`, for rows in files or on a Dask cluster (`scan`); results are identical."""
-    _check_choices(source.first_rows if isinstance(source, RowSource) else source.first, **choices)
+    first = source.first_rows if isinstance(source, RowSource) else source.first
+    _check_choices(first, **choices)
+    if choices.get("calibrator") is None:
+        choices["calibrator"] = first.calibrator_fit
     evidence = (passing or Passing()).evidence(source, named_costs(costs), reject_cost)
     return audit_evidence(evidence, **choices)
 
@@ -171,7 +176,7 @@ def audit_evidence(
     repair: Repairing = None,
     regions: Any = None,
     cross: Crossing = False,
-    calibrator: Calibrator | None = None,
+    calibrator: Calibrator | CalibratorFit | None = None,
     material: float = MATERIAL,
     title: str = "",
     progress: bool | None = None,
@@ -207,7 +212,7 @@ def audit_evidence(
         groups=groups,
         repairs=repairs,
         budget=budget,
-        calibrator=calibrator,
+        calibrator_fit=_fit_of(calibrator, evidence.sample),
         validation=risk,
         effective_rows=risks.effective_rows(selective),
         material=material,
@@ -323,8 +328,19 @@ def _check_choices(
         raise InputError("material", "must be a share between 0 and 1", material)
     if repair not in (None, True, False, "compare"):
         raise InputError("repair", 'must be True, False, "compare" or None', repr(repair))
-    if calibrator is not None and not hasattr(calibrator, "fit_report_"):
+    known = calibrator is None or isinstance(calibrator, CalibratorFit)
+    if not known and not hasattr(calibrator, "fit_report_"):
         raise InputError("calibrator", "must be a fitted calibrator", repr(calibrator)[:80])
+
+
+def _fit_of(
+    calibrator: Calibrator | CalibratorFit | None, sample: Predictions
+) -> CalibratorFit | None:
+    """The fit of the calibrator that made the outputs: as given, or as the file of the rows stores
+    it."""
+    if calibrator is None:
+        return sample.calibrator_fit
+    return calibrator if isinstance(calibrator, CalibratorFit) else calibrator.fit_identity
 
 
 def _default_calibration_loss(

@@ -14,6 +14,7 @@ from .case import Case
 from .finding import Advice, Calibrate, Finding, VerdictRule, between_shares, rule
 from .groups import Group
 from .repairs import Repair
+from .row_findings import judged_on_its_own_rows
 
 LOW_ECE = 0.02
 # the lower limit of a loss, as a share of a score, above which the loss is large, or clear
@@ -22,8 +23,6 @@ FEW_VALUES = 20
 ENOUGH_ROWS = 100
 MATERIAL = 0.005  # smaller changes of a calibration error are ignored
 NOT_REFUTED = 0.05  # from this p-value on, calibration is not rejected
-# largest relative difference between two mean log losses of the same rows, one stored as float32
-SAME_SCORE = 1e-7
 
 
 def judged_event(case: Case) -> str:
@@ -31,33 +30,6 @@ def judged_event(case: Case) -> str:
     if case.event is not None:
         return f"the probability of {class_words(case.event)}"
     return "the stated answer" if case.pairs else "the most probable class"
-
-
-@rule(
-    "Ferrer & Ramos 2025, Section 2.4.2",
-    looks_for="a calibrator judged on the rows that fitted it",
-)
-def judged_on_its_own_rows(case: Case) -> Finding | None:
-    """On the rows that fitted it, a calibrator looks better than it is (Ferrer & Ramos 2025,
-    Sections 2.4.2 and 2.5.2). The fit stores its number of rows and their mean log loss; other
-    rows will not match both."""
-    if case.calibrator is None:
-        return None
-    report, score = case.calibrator.fit_report_, float(case.estimates["log_score"])
-    if report.n != case.rows or not abs(score - report.score_after) <= SAME_SCORE * abs(score):
-        return None
-    return Finding(
-        "bad",
-        "The calibrator is judged on the rows that fitted it: the same "
-        f"{report.n:,} rows, the same log loss of {short_number(score)}. Its gain here may not "
-        "hold for other rows.",
-        clause="the calibrator is judged on the rows that fitted it",
-        advice=(
-            "Audit rows that did not fit the calibrator, or audit the original outputs: their "
-            "calibration loss is cross-validated.",
-        ),
-        numbers={"rows": report.n, "log_score": score},
-    )
 
 
 @rule(

@@ -22,7 +22,12 @@ from ..audits.finding import (
     interval_numbers,
     rule,
 )
-from ..audits.row_findings import few_rows, only_confidence, rows_set_aside
+from ..audits.row_findings import (
+    few_rows,
+    judged_on_its_own_rows,
+    only_confidence,
+    rows_set_aside,
+)
 from ..estimate import Estimate
 from ..text import counted, percent, short_number
 
@@ -128,7 +133,8 @@ def best_by_score(result: Comparison) -> Finding:
         than = "clearly better than every other model." if clear else "no other is clearly better."
         if clear and len(result.names) == 2:
             than = _than_the_other(result, best[0], score)
-        text = f"{best[0]!r} has the best {WORDS[score]}, {short_number(x)}: {than}"
+        where = ", on the rows that fitted its calibrator" if best[0] in result.own_fits else ""
+        text = f"{best[0]!r} has the best {WORDS[score]}, {short_number(x)}{where}: {than}"
         return Finding("good", text, numbers=interval_numbers(x))
     same = all(name == result.reference or _identical(result, name) for name in best)
     tied = "are identical" if same else f"are tied on {counted(result.rows)}"
@@ -327,6 +333,7 @@ def accuracy_hides_it(result: Comparison) -> Finding | None:
 
 
 RULES: tuple[VerdictRule[Comparison], ...] = (
+    judged_on_its_own_rows,
     infinite_log_score,
     best_by_score,
     best_under_costs,
