@@ -9,9 +9,8 @@ from typing import TYPE_CHECKING, Any, Literal, TypedDict, Unpack
 import numpy as np
 
 from ..calibration.resampling import RESAMPLES
-from ..calibrators.calibration_loss import CalibrationLoss, calibration_loss, default_calibrator
+from ..calibrators.calibration_loss import CalibrationLoss, calibration_loss
 from ..calibrators.folds import FOLDS
-from ..calibrators.registry import calibrator_named
 from ..data.arrays import named_columns
 from ..data.calibrator_fit import CalibratorFit
 from ..data.inputs import RowOptions, documents_row_options, rows_of
@@ -28,7 +27,7 @@ from ..states.evidence import Evidence
 from . import errors_by_lens, risks
 from .audit_result import Audit
 from .case import MATERIAL, Case
-from .decision import decide, helps
+from .decision import decide
 from .dependence import cluster_words, clustered_rows
 from .estimates import (
     calibration_loss_estimates,
@@ -39,7 +38,7 @@ from .estimates import (
 )
 from .groups import group_errors
 from .lens_error import BINS, LensError
-from .repairs import Repair, compare_repairs
+from .repairs import Repair, compare_repairs, helps
 from .verdict import judge
 
 if TYPE_CHECKING:
@@ -196,7 +195,9 @@ def audit_evidence(
         repairs = compare_repairs(evidence, loss, regions=regions, every=every, progress=progress)
         if repair is None and _unexplained(errors, repairs, material):
             repairs = compare_repairs(evidence, loss, regions=regions, progress=progress)
-    budget = _budget(evidence, regions, loss, repairs)
+    budget = _budget(evidence, regions, repairs)
+    if evidence.sample.n_classes > 2:  # no diagram shows these, and they may be large
+        repairs = tuple(replace(one, out_of_fold=None) for one in repairs)
     estimates = score_estimates(evidence.summary, clustered)
     risk, selective = risks.validation(evidence, estimates), risks.risk_coverage(evidence)
     estimates |= risks.risk_estimates(risk, selective)
@@ -260,16 +261,14 @@ def _calibration_errors(
     return tuple(error for error in errors if error is not None), class_errors
 
 
-def _budget(
-    evidence: Evidence, regions: Any, loss: CalibrationLoss | None, repairs: tuple[Repair, ...]
-) -> Budget | None:
+def _budget(evidence: Evidence, regions: Any, repairs: tuple[Repair, ...]) -> Budget | None:
     """The loss budget; None without features and regions, for a single cluster, or without loss."""
     sample, clustered = evidence.sample, clustered_rows(evidence)
     if sample.features is None and regions is None:
         return None
     if clustered is not None and clustered.clusters.count < 2:
         return None
-    recalibration = _recalibration(sample, loss, repairs)
+    recalibration = _recalibration(repairs)
     budget = loss_budget(
         sample,
         regions="tree" if regions is None else regions,
@@ -359,18 +358,10 @@ def _default_calibration_loss(
     return loss, loss.definition + evidence.sample_words
 
 
-def _recalibration(
-    sample: Predictions, loss: CalibrationLoss | None, repairs: tuple[Repair, ...]
-) -> CalibrationLoss | Literal["none"] | None:
-    """The recalibration of the loss budget: by the recommended calibrator, or by the default one
-    if the recommended one uses features or groups and would remove more than miscalibration.
-
-    loss : that of the default calibrator.
-    """
-    name = next((repair.name for repair in repairs if repair.recommended), "")
-    if name == "identity":
-        return "none"
-    calibrator = calibrator_named(name) if name else default_calibrator()
-    if calibrator.takes or type(calibrator) is type(default_calibrator()):
-        return loss
-    return calibration_loss(sample, calibrator=calibrator, cv=FOLDS, interval=None)
+def _recalibration(repairs: tuple[Repair, ...]) -> CalibrationLoss | Literal["none"] | None:
+    """The recalibration of the loss budget: that of the recommended calibrator; None, for the
+    default of the budget, if none was tried."""
+    best = next((repair for repair in repairs if repair.recommended), None)
+    if best is None:
+        return None
+    return "none" if best.name == "identity" else best.out_of_fold

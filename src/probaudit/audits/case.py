@@ -137,6 +137,12 @@ class Case:
         return next((repair for repair in self.repairs if repair.recommended), None)
 
     @property
+    def repair_of_groups(self) -> Repair | None:
+        """The recommended calibrator, if it corrects groups."""
+        best = self.recommended
+        return best if best is not None and best.corrects_groups else None
+
+    @property
     def compared(self) -> bool:
         """Whether more than the default calibrator was tried."""
         return len(self.repairs) > 2

@@ -27,7 +27,7 @@ from ..scoring.intervals import Z95
 from ..text import capitalised, counted, number, percent, whole_percent
 from .case import Case
 from .finding import Calibrate, Finding, Level
-from .repairs import Repair
+from .repairs import Repair, helps
 from .verdict import recommended_fit
 
 Grade = Literal["use", "recalibrate", "do_not_use", "cannot_tell"]
@@ -148,15 +148,6 @@ def _grade(case: Case, needed: int | None, *, detected: bool) -> Grade:
         return "recalibrate"
     few = needed is None or not case.effective_rows >= needed or case.too_few
     return "cannot_tell" if few or case.own_fits or not after.high < 1 else "use"
-
-
-def helps(repair: Repair | None, material: float) -> bool:
-    """Whether the recommended calibrator removes a material share of the log loss."""
-    if repair is None or repair.name == "identity":
-        return False
-    if not math.isfinite(repair.gain):  # the log loss was infinite
-        return math.isfinite(repair.log_score)
-    return repair.gain >= material and repair.gain.low > 0
 
 
 def normalised_after(case: Case) -> Estimate:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import warnings
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -49,13 +49,6 @@ DEFAULT = "bias_corrected_temperature"  # the calibrator of the calibration loss
 ROUNDING = 1e-12
 
 
-class OutOfFold(NamedTuple):
-    """Rows of the sample by number, and their calibrated outputs."""
-
-    rows: np.ndarray
-    outputs: np.ndarray
-
-
 @dataclass(frozen=True, eq=False)
 class Repair:
     """The out-of-fold performance of a calibrator; "identity" leaves the outputs uncalibrated.
@@ -70,8 +63,8 @@ class Repair:
         among the k most probable (k = 5, or 2 with few classes), with 15 equal bins.
     ece_chance, topk_chance : the 95% points of these errors for a calibrated model.
     predicted, observed : the mean output and the rate of the judged event.
-    grid : the judged event on a fine grid, for diagrams. out_of_fold : the calibrated outputs of
-        the recommended calibrator, for two classes.
+    grid : the judged event on a fine grid, for diagrams. out_of_fold : the rows of the recommended
+        calibrator and their calibrated outputs; an audit keeps them for two classes.
     recommended : by the rule of `select_calibrator`: the simplest calibrator whose log loss is
         within one standard error of the best.
     control : mean replacement, shown as a warning and never recommended.
@@ -97,11 +90,16 @@ class Repair:
     control: bool
     words: str
     grid: FineGrid = field(repr=False)
-    out_of_fold: OutOfFold | None = field(default=None, repr=False)
+    out_of_fold: CalibrationLoss | None = field(default=None, repr=False)
 
     @property
     def title(self) -> str:
         return title_of(self.name)
+
+    @property
+    def corrects_groups(self) -> bool:
+        """Whether it uses groups or features."""
+        return bool(METHODS[self.name][0].needs)
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values for JSON."""
@@ -130,6 +128,15 @@ class Repair:
         return values | {
             name: value if math.isfinite(value) else None for name, value in limits.items()
         }
+
+
+def helps(repair: Repair | None, material: float) -> bool:
+    """Whether the recommended calibrator removes a material share of the log loss."""
+    if repair is None or repair.name == "identity":
+        return False
+    if not math.isfinite(repair.gain):  # the log loss was infinite
+        return math.isfinite(repair.log_score)
+    return repair.gain >= material and repair.gain.low > 0
 
 
 def title_of(name: str) -> str:
@@ -169,7 +176,7 @@ class Trial:
     share: np.ndarray
     clusters: Clusters | None
     numbers: dict[str, Any]
-    out_of_fold: OutOfFold
+    out_of_fold: CalibrationLoss
 
 
 def group_columns_of(sample: Predictions, regions: Any = None) -> str | tuple[str, ...] | None:
@@ -252,9 +259,7 @@ def compare_repairs(
                 recommended=name == recommended,
                 control=name == CONTROL,
                 words=comment,
-                out_of_fold=trial.out_of_fold
-                if name == recommended and sample.n_classes == 2
-                else None,
+                out_of_fold=trial.out_of_fold if name == recommended else None,
             )
         )
     return tuple(repairs)
@@ -328,7 +333,7 @@ def _trial(sample: Predictions, loss: CalibrationLoss, where: str) -> Trial:
         "gain": _tidy(loss.relative, f"share of the log score removed, {where}"),
         **_errors(calibrated, clusters, where, pairs=sample.pairs),
     }
-    return Trial(log, brier, share, clusters, numbers, OutOfFold(loss.rows, calibrated.probs))
+    return Trial(log, brier, share, clusters, numbers, loss)
 
 
 def _normalized(calibrated: Predictions, where: str) -> Estimate:

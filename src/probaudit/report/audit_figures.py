@@ -66,7 +66,8 @@ def _risk_curves(audit: Audit) -> RiskCurves:
     rows, best = audit.evidence.sample, repaired(audit)
     others = {}
     if best is not None and best.out_of_fold is not None:
-        rows, outputs = rows.take(best.out_of_fold.rows), best.out_of_fold.outputs
+        rows = rows.take(best.out_of_fold.rows)
+        outputs = np.clip(best.out_of_fold.posteriors, 0, 1)
         if rows.kind != "probabilities":  # the outputs of a curve are of the same kind
             outputs = np.log(np.maximum(outputs, np.finfo(np.float64).tiny))
         others = {"recalibrated": outputs}

@@ -162,7 +162,10 @@ def _budget(audit: Audit) -> Section | None:
 
 
 def _reliability(audit: Audit) -> Section:
-    lead = "Points on the diagonal are calibrated. Bands show the 95% range of a calibrated model."
+    lead = (
+        "Points on the diagonal are calibrated. Bands around it show the 95% range of a calibrated "
+        "model."
+    )
     return Section("calibration", "Reliability", reliability_figures(audit), lead)
 
 
