@@ -16,6 +16,7 @@ from ..data.calibrator_fit import CalibratorFit
 from ..data.inputs import RowOptions, documents_row_options, rows_of
 from ..data.populations import Crossing, crossings
 from ..data.predictions import Predictions
+from ..data.work import one_blas_thread
 from ..engines.choosing import Passing, as_source
 from ..engines.memory import evidence_of
 from ..engines.row_source import RowSource
@@ -169,6 +170,7 @@ def audit_source(
     return audit_evidence(evidence, **choices)
 
 
+@one_blas_thread()
 def audit_evidence(
     evidence: Evidence,
     *,
@@ -196,8 +198,6 @@ def audit_evidence(
         if repair is None and _unexplained(errors, repairs, material):
             repairs = compare_repairs(evidence, loss, regions=regions, progress=progress)
     budget = _budget(evidence, regions, repairs)
-    if evidence.sample.n_classes > 2:  # no diagram shows these, and they may be large
-        repairs = tuple(replace(one, out_of_fold=None) for one in repairs)
     estimates = score_estimates(evidence.summary, clustered)
     risk, selective = risks.validation(evidence, estimates), risks.risk_coverage(evidence)
     estimates |= risks.risk_estimates(risk, selective)
@@ -362,6 +362,6 @@ def _recalibration(repairs: tuple[Repair, ...]) -> CalibrationLoss | Literal["no
     """The recalibration of the loss budget: that of the recommended calibrator; None, for the
     default of the budget, if none was tried."""
     best = next((repair for repair in repairs if repair.recommended), None)
-    if best is None:
+    if best is None or best.out_of_fold is None:
         return None
-    return "none" if best.name == "identity" else best.out_of_fold
+    return "none" if best.name == "identity" else best.out_of_fold.loss

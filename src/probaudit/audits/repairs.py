@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import math
 import warnings
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -21,7 +22,7 @@ from ..calibration.resampling import (
 )
 from ..calibration.validation import agreement
 from ..calibrators.calibration_loss import CalibrationLoss, calibration_loss, default_calibrator
-from ..calibrators.folds import FOLDS
+from ..calibrators.folds import FOLDS, Folds, folds_of
 from ..calibrators.one_standard_error import choose_calibrator, correction_words
 from ..calibrators.outputs import Outputs, shares
 from ..calibrators.registry import CONTROL, METHODS, calibrator_named
@@ -50,6 +51,31 @@ ROUNDING = 1e-12
 
 
 @dataclass(frozen=True, eq=False)
+class OutOfFold:
+    """The calibrated probabilities of the rows of a calibration loss. `pairs` : whether these are
+    confidences in stated answers."""
+
+    loss: CalibrationLoss
+    calibrated: Predictions
+    pairs: bool = False
+
+    def grid(self, lens: Lens) -> FineGrid:
+        """The event of a lens on a fine grid."""
+        return _grid(self.calibrated, lens)
+
+    @cached_property
+    def judged(self) -> EventTable:
+        """The judged event."""
+        return EventTable.of(self.calibrated, default_lens(self.calibrated))
+
+    @cached_property
+    def top(self) -> EventTable:
+        """Whether the most probable class is true, or the stated answer right."""
+        same = self.pairs or default_lens(self.calibrated) == TopLabel()
+        return self.judged if same else EventTable.of(self.calibrated, TopLabel())
+
+
+@dataclass(frozen=True, eq=False)
 class Repair:
     """The out-of-fold performance of a calibrator; "identity" leaves the outputs uncalibrated.
 
@@ -63,8 +89,8 @@ class Repair:
         among the k most probable (k = 5, or 2 with few classes), with 15 equal bins.
     ece_chance, topk_chance : the 95% points of these errors for a calibrated model.
     predicted, observed : the mean output and the rate of the judged event.
-    grid : the judged event on a fine grid, for diagrams. out_of_fold : the rows of the recommended
-        calibrator and their calibrated outputs; an audit keeps them for two classes.
+    grid : the judged event on a fine grid, for diagrams.
+    out_of_fold : the calibrated rows, of the recommended calibrator only.
     recommended : by the rule of `select_calibrator`: the simplest calibrator whose log loss is
         within one standard error of the best.
     control : mean replacement, shown as a warning and never recommended.
@@ -90,7 +116,7 @@ class Repair:
     control: bool
     words: str
     grid: FineGrid = field(repr=False)
-    out_of_fold: CalibrationLoss | None = field(default=None, repr=False)
+    out_of_fold: OutOfFold | None = field(default=None, repr=False)
 
     @property
     def title(self) -> str:
@@ -176,7 +202,7 @@ class Trial:
     share: np.ndarray
     clusters: Clusters | None
     numbers: dict[str, Any]
-    out_of_fold: CalibrationLoss
+    out_of_fold: OutOfFold
 
 
 def group_columns_of(sample: Predictions, regions: Any = None) -> str | tuple[str, ...] | None:
@@ -223,17 +249,19 @@ def compare_repairs(
     every : whether to compare all candidates, or only the default one with the original outputs.
     """
     sample, groups = evidence.sample, group_columns_of(evidence.sample, regions)
+    outputs = Outputs.of(sample, groups)
+    folds = folds_of(outputs, FOLDS, len(sample), seed=0)
     chosen: dict[str, Calibrator] = (
-        candidates(Outputs.of(sample, groups), pairs=sample.pairs)
+        candidates(outputs, pairs=sample.pairs)
         if every
         else {name: calibrator_named(name) for name in ("identity", DEFAULT)}
     )
-    where = f"out of fold ({_fold_words(sample)}){evidence.sample_words}"
+    where = f"out of fold ({folds.words}){evidence.sample_words}"
     trials = {}
     with Progress(len(chosen), progress, unit="calibrators") as bar:
         for name, calibrator in chosen.items():
             known = default_loss if type(calibrator) is type(default_calibrator()) else None
-            loss = _out_of_fold(sample, calibrator, groups) if known is None else known
+            loss = _out_of_fold(sample, calibrator, groups, folds) if known is None else known
             trials[name] = _trial(sample, loss, where)
             bar.advance(1)
     recommended, best = _choose(trials, where)
@@ -265,12 +293,6 @@ def compare_repairs(
     return tuple(repairs)
 
 
-def _fold_words(sample: Predictions) -> str:
-    from ..calibrators.folds import fold_words
-
-    return fold_words(FOLDS, clustered=sample.clusters is not None, stratify=False)
-
-
 def _choose(trials: dict[str, Trial], where: str) -> tuple[str, str]:
     """The names of the recommended calibrator, by the rule of `select_calibrator`, and of the best.
     Corrects the gain of the former."""
@@ -291,12 +313,15 @@ def _choose(trials: dict[str, Trial], where: str) -> tuple[str, str]:
 
 
 def _out_of_fold(
-    sample: Predictions, calibrator: Calibrator, groups: str | tuple[str, ...] | None
+    sample: Predictions,
+    calibrator: Calibrator,
+    groups: str | tuple[str, ...] | None,
+    folds: Folds,
 ) -> CalibrationLoss:
     groups = groups if "groups" in calibrator.takes else None
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # the scores show whether a fit failed
-        return calibration_loss(sample, calibrator=calibrator, groups=groups, cv=FOLDS)
+        return calibration_loss(sample, calibrator=calibrator, groups=groups, cv=folds)
 
 
 def _trial(sample: Predictions, loss: CalibrationLoss, where: str) -> Trial:
@@ -317,6 +342,8 @@ def _trial(sample: Predictions, loss: CalibrationLoss, where: str) -> Trial:
         clusters = ClusteredRows(calibrated, np.arange(n)).clusters
     log, brier = (rule.score(calibrated.probs, calibrated.codes) for rule in (Log(), Brier()))
     brier_words = f"mean Brier score, summed over classes, {where}"
+    shared = replace(loss, posteriors=calibrated.probs)  # one copy of the outputs
+    out_of_fold = OutOfFold(shared, calibrated, sample.pairs)
     numbers = {
         "log_score": Estimate(
             loss.calibrated,
@@ -328,12 +355,12 @@ def _trial(sample: Predictions, loss: CalibrationLoss, where: str) -> Trial:
         ),
         "normalized": _normalized(calibrated, where),
         "brier_score": _tidy(brier_score(calibrated), brier_words),
-        **_agreement(calibrated, where),
+        **_agreement(out_of_fold.judged, where),
         "accuracy": _accuracy(calibrated, share, clusters, where, pairs=sample.pairs),
         "gain": _tidy(loss.relative, f"share of the log score removed, {where}"),
         **_errors(calibrated, clusters, where, pairs=sample.pairs),
     }
-    return Trial(log, brier, share, clusters, numbers, loss)
+    return Trial(log, brier, share, clusters, numbers, out_of_fold)
 
 
 def _normalized(calibrated: Predictions, where: str) -> Estimate:
@@ -341,11 +368,10 @@ def _normalized(calibrated: Predictions, where: str) -> Estimate:
     return Estimate(x, low=x.low, high=x.high, n=x.n, definition=f"{x.definition}, {where}")
 
 
-def _agreement(calibrated: Predictions, where: str) -> dict[str, Estimate]:
-    found = agreement(EventTable.of(calibrated, default_lens(calibrated)))
+def _agreement(event: EventTable, where: str) -> dict[str, Estimate]:
     return {
         name: Estimate(x, low=x.low, high=x.high, n=x.n, definition=f"{x.definition}, {where}")
-        for name, x in found.items()
+        for name, x in agreement(event).items()
         if name != "gap"
     }
 
