@@ -50,7 +50,6 @@ class CalibrationSharpness(Diagram):
     rows : effective number of rows under the kernel at each confidence.
     sampled : the number of rows used for CAL and the gap, if a sample; else 0.
     event : the name of the event.
-    top : upper end of the axis of the density; None for that of this model.
     """
 
     confidence: np.ndarray
