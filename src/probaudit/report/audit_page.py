@@ -166,7 +166,10 @@ def _is_constant(audit: Audit) -> bool:
 
 
 def _reliability(audit: Audit) -> Section | None:
-    lead = "Points on the diagonal are calibrated. Bands show the 95% range of a calibrated model."
+    lead = (
+        "Points on the diagonal are calibrated. Bands around it show the 95% range of a calibrated "
+        "model."
+    )
     if _is_constant(audit):
         return None
     first, *others = reliability_figures(audit)
