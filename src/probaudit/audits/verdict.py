@@ -13,7 +13,7 @@ from typing import Literal
 from ..calibrators.registry import METHODS
 from ..estimate import Estimate
 from ..grouping.budget import Budget
-from ..text import p_words, percent, short_number
+from ..text import p_words, percent, short_number, whole_percent
 from .case import FEW_ROWS, UNDETECTED_ERROR, Case
 from .finding import (
     Advice,
@@ -290,10 +290,10 @@ def rejecting_all_is_better(case: Case) -> Finding | None:
         return None
     return Finding(
         "warning",
-        f"Overconfident for a reject option at {case.summary.plan.reject_cost:g} of the cost of an "
-        f"error: decisions cost {short_number(x)} times as much as the best constant decision "
+        f"If a review costs {whole_percent(case.summary.plan.reject_cost)} of an error, acting on "
+        f"these probabilities costs {short_number(x)} times as much as one decision for all rows "
         f"({between(x)}).",
-        clause="they are overconfident for decisions with a reject option",
+        clause="they cost more than one decision for all rows if a person can review rows",
         advice=("Recalibrate before these probabilities decide which cases a person reviews.",),
         numbers=interval_numbers(x),
     )
