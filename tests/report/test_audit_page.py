@@ -289,10 +289,11 @@ def test_shares_name_their_total(found, world):
 
 def test_the_page_explains_why_two_miscalibration_numbers_differ(found):
     shown = " ".join(found.to_text().split())
-    loss = found["calibration_loss.relative"]
+    best = found.recommended
+    low, high = best.gain.interval
     assert (
-        f"{loss:.1%} of the log loss ({loss.low:.1%} to {loss.high:.1%}), removable by"
-        " bias-corrected temperature" in shown
+        f"{best.gain:.1%} of the log loss ({low:.1%} to {high:.1%}), removable by {best.title}"
+        in shown
     )
     why = "out of fold, plus the calibration error left after it"
     assert why in shown
