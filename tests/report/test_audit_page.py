@@ -19,7 +19,16 @@ from probaudit.diagrams.picture import Band
 from probaudit.report import audit_page as audit_page_module
 from probaudit.report.audit_page import audit_page
 from probaudit.report.comparison_page import comparison_page
-from probaudit.report.page import Columns, Figure, FindingList, Page, Section, Table, as_html
+from probaudit.report.page import (
+    Columns,
+    Figure,
+    FindingList,
+    Page,
+    Section,
+    Table,
+    Words,
+    as_html,
+)
 from probaudit.text import number
 
 SECTIONS = [
@@ -245,7 +254,7 @@ def test_given_groups_are_not_called_regions():
     page = audit_page(audit)
     served = table(page, "groups", 1)
     assert served.caption.startswith(
-        "Misjudged: groups by site, over all their outputs, after calibration by "
+        "Misjudged: groups by site, over all their outputs, after bias-corrected "
     )
     # One map for both groups corrects their mean: what was right for the north is then too low.
     assert [(row[0], row[-1]) for row in served.rows] == [

@@ -363,7 +363,7 @@ def _rule(mark: Rule, panel: Panel) -> dict[str, Any]:
 
 def _field(values: Any, fields: dict[str, Any]) -> str:
     """The position of a column in a layer, to which it is added if missing."""
-    known = next((name for name, column in fields.items() if column is values), None)
+    known = next((name for name, column in fields.items() if np.array_equal(column, values)), None)
     if known is None:
         known = f"d{len(fields)}"
         fields[known] = values

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from ..audits.audit_result import Audit
 
 PANELS = 6
-SHOWN = 25  # classes in the dot plot, each with a diagram that the reader can open
+SHOWN = 15  # classes in the dot plot, each with a diagram that the reader can open
 
 
 def class_figures(audit: Audit) -> list[Figure]:
