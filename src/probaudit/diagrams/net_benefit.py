@@ -28,6 +28,8 @@ WORTH = 0.01  # share of the event rate from which a net benefit is drawn as one
 class DecisionCurves(Diagram):
     """Decision curves of one or several models of the same rows, by name. `event` is in words."""
 
+    percents = ("threshold",)
+
     curves: Mapping[str, DecisionCurve]
     event: str
 

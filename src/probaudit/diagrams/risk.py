@@ -48,6 +48,8 @@ class RiskCurves(Diagram):
         of that weight.
     """
 
+    percents = ("threshold",)
+
     names: tuple[str, ...]
     thresholds: np.ndarray
     risk: np.ndarray
