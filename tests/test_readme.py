@@ -65,9 +65,9 @@ def test_the_commands_run(command, tmp_path, monkeypatch):
         world.cal, np.array(["cat", "dog"])[world.y]
     )
     calibrators.save(fitted, "calibrator.json")
-    frame.assign(p_cat=world.cal[:, 0] ** 2, p_dog=1 - world.cal[:, 0] ** 2).to_parquet(
-        "calibrated.parquet"
-    )
+    squared = frame.assign(p_cat=world.cal[:, 0] ** 2, p_dog=1 - world.cal[:, 0] ** 2)
+    for name in ("other.parquet", "calibrated.parquet"):
+        squared.to_parquet(name)
     result = CliRunner().invoke(app, shlex.split(command))
     assert result.exit_code == 0, result.output
 

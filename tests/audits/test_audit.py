@@ -577,7 +577,8 @@ def test_a_lower_bound_is_never_good_news(low, share, high, searched, level, wor
     budget.score_words = lambda pairs: "Brier score"
     budget.found = SimpleNamespace(given_groups=False, searched=searched)
     budget.calibrator = ""
-    (finding,) = hidden_groups(SimpleNamespace(budget=budget, pairs=False))
+    case = SimpleNamespace(budget=budget, pairs=False, compared=False, repair_of_groups=None)
+    (finding,) = hidden_groups(case)
     assert finding.level == level
     assert words in finding.text
     assert "up to" not in finding.text
@@ -618,7 +619,7 @@ def test_one_calibrator_without_gain_does_not_rule_out_others(wavy, world):
     said = next(finding for finding in compared.findings if finding.rule == "miscalibration_costs")
     assert said.text.startswith("Miscalibration costs")
     assert (
-        "by bias-corrected temperature, out of fold; see below for other calibrators"
+        f"by {alone.recommended.title}, out of fold; see below for other calibrators"
         in " ".join(compared.to_text().split())
     )
     found = pb.audit(world.y, world.cal)

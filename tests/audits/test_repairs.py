@@ -303,7 +303,10 @@ def test_columns_of_groups_that_overlap_add_multicalibration():
     audit = pb.audit(rows, repair="compare")
     advice = [line.advice for line in audit.findings if line.advice]
     calls = [part for one in advice for part in one if getattr(part, "method", "") != ""]
-    assert any(part.method == "multicalibration" and part.uses == "groups" for part in calls)
+    # one command, which chooses it again
+    assert [(part.method, part.uses, part.columns) for part in calls] == [
+        ("auto", "groups", ("old", "rural"))
+    ]
 
 
 def test_clusters_widen_every_interval(world):

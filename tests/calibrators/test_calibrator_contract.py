@@ -170,6 +170,20 @@ def test_scikit_learn_contract(name):
 
 
 @every
+def test_a_calibrator_recognises_the_rows_of_its_fit(kind):
+    z, y = world()
+    model = make(kind, from_logits=True).fit(z, y)
+    again = np.random.default_rng(0).permutation(len(y))
+    outputs = model.predict_proba(z[again]).astype(np.float32)
+    if model.fit_identity is None:
+        assert kind == "Identity-0" or np.isinf(model.fit_report_.score_after)
+    else:
+        assert model.fit_identity.was_on(len(y), float(pb.log_score(y[again], outputs)))
+        loaded = calibrators.from_json(calibrators.to_json(model))
+        assert loaded.fit_identity == model.fit_identity
+
+
+@every
 def test_order_of_rows_does_not_matter(kind):
     """Up to rounding of sums. (The Gaussian process chooses its length on every so many-th row
     beyond 65,536 outputs.)"""

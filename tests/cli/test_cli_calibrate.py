@@ -205,14 +205,20 @@ def commands(text, start):
 )
 def test_what_calibrate_proposes_can_be_run(tmp_path, monkeypatch, kind, options):
     monkeypatch.chdir(tmp_path)
-    world = frame(0, "z" if kind == "z" else "p").rename(
-        columns=lambda name: name.replace("p_", f"{kind}_")
-    )
-    world.assign(w=1.0).rename(columns={"label": "the target"}).to_csv("my preds.csv", index=False)
+
+    def frame_of(seed):
+        world = frame(seed, "z" if kind == "z" else "p").rename(
+            columns=lambda name: name.replace("p_", f"{kind}_")
+        )
+        return world.assign(w=1.0).rename(columns={"label": "the target"})
+
+    frame_of(0).to_csv("my preds.csv", index=False)
     options = [*options, "--label", "the target", "--weight", "w"]
     done = run("calibrate", "my preds.csv", *options, "--method", "temperature", "-o", "cal.json")
     assert done.exit_code == 0, done.output
     apply, compare = commands(done.output, "probaudit ")
+    assert "my preds.csv" not in [*apply, *compare]  # the rows that fitted it cannot judge it
+    frame_of(1).to_csv("new-my preds.csv", index=False)
     assert run(*apply).exit_code == 0
     assert "--weight" in compare
     compared = run(*compare, "--no-repair")
@@ -238,6 +244,7 @@ def test_what_calibrate_proposes_for_a_stated_confidence(tmp_path, monkeypatch):
     )
     assert done.exit_code == 0, done.output
     (apply,) = commands(done.output, "probaudit ")
+    pd.DataFrame({"sure": sure}).to_csv("new-a.csv", index=False)
     assert run(*apply).exit_code == 0
 
 

@@ -68,6 +68,8 @@ def test_each_quantity_is_one_number(seed):
     _decisions(audit, page)
     if audit.repairs:
         _repairs(audit, page, found, full, rows, choices)
+    if audit.budget is not None:
+        _budget(audit, page, found, full)
 
 
 def _verdict(audit: pb.Audit, page: Page, found: dict[str, Any], short: str, full: str) -> None:
@@ -93,8 +95,10 @@ def _summary(audit: pb.Audit, page: Page, found: dict[str, Any], full: str) -> N
     errors = next(block for name, block in tables.items() if name.startswith("Calibration error"))
     assert errors.rows[0][1] == number(ece)
     figures = {block.name: block for block in shown if isinstance(block, Figure)}
-    first = next(iter(figures["reliability"].variants.values()))
-    assert first.error == ece
+    varied = int((audit.evidence.judged.rows > 0).sum()) > 1
+    assert ("reliability" in figures) == varied  # no diagram of a single point
+    if varied:
+        assert next(iter(figures["reliability"].variants.values())).error == ece
     assert number(ece) in full
     log = found["estimates"]["log_score.normalized"]["value"]
     assert rows["log loss / base rate"] == number(np.inf if log is None else log, 3)
@@ -183,6 +187,68 @@ def _repairs(
         assert chosen.chosen == best["name"]
         if gain is not None and best["name"] != "identity":
             assert float(chosen.gain) == pytest.approx(gain, abs=1e-12)
+
+
+def _budget(audit: pb.Audit, page: Page, found: dict[str, Any], full: str) -> None:
+    """The budget is that of the recommended calibrator, with its Brier score."""
+    budget = found["budget"]
+    (figure,) = (block for block in blocks(page) if getattr(block, "name", "") == "loss-budget")
+    (diagram,) = figure.variants.values()
+    totals = diagram.value[diagram.part == "total"].tolist()
+    assert totals[0] == budget["total"]["value"]
+    for part in ("total", "calibration", "grouping", "rest"):
+        assert number(budget[part]["value"]) in full
+    best = next((repair for repair in found["repairs"] if repair["recommended"]), None)
+    if best is None:
+        return
+    if best["name"] == "identity":
+        assert budget["after"] is None
+        assert len(totals) == 1
+        return
+    assert audit.budget.calibrator_words == best["title"]
+    assert totals[1] == budget["after"]["total"]["value"]
+    raw = next(repair for repair in found["repairs"] if repair["name"] == "identity")
+    removed = raw["brier_score"]["value"] - best["brier_score"]["value"]
+    if audit.budget.score_words() == "Brier score":  # not that of the top label alone
+        assert totals[1] == pytest.approx(best["brier_score"]["value"], rel=1e-9)
+        assert budget["removed"]["value"] == pytest.approx(removed, abs=1e-9)
+    elif rows_are_pairs(audit):  # the Brier score counts right and wrong
+        assert 2 * totals[1] == pytest.approx(best["brier_score"]["value"], rel=1e-9)
+
+
+def rows_are_pairs(audit: pb.Audit) -> bool:
+    return audit.summary.plan.kind == "pairs"
+
+
+def test_the_budget_is_that_of_a_repair_of_groups():
+    world = pb.simulate.unfair_groups(2000, {"a": -0.5, "b": 0.5})
+    audit = pb.audit(
+        world.y, world.scores, columns={"group": world.group}, regions=["group"], repair="compare"
+    )
+    best = audit.recommended
+    assert best.corrects_groups
+    assert audit.budget.calibrator_words == best.title
+    after = audit.budget.after
+    assert float(after.total) == pytest.approx(float(best.brier_score), rel=1e-9)
+    assert audit.budget.total - after.total == pytest.approx(float(audit.budget.removed))
+    page = audit_page(audit)
+    _budget(audit, page, json.loads(audit.to_json()), audit.to_text())
+    assert audit.grade == "recalibrate"
+    assert _fits(audit) == {"miscalibration_costs"}  # one calibrator is recommended, once
+
+
+def test_a_repair_of_groups_with_a_small_gain_is_advised_for_the_group():
+    world = pb.simulate.unfair_groups(2000, {"a": -0.2, "b": 0.2})
+    audit = pb.audit(world.y, world.scores, columns={"group": world.group}, repair="compare")
+    assert audit.grade == "use"
+    assert audit.headline == "Use these probabilities, but not for group = a."
+    assert _fits(audit) == {"miscalibrated_group"}
+
+
+def _fits(audit: pb.Audit) -> set[str]:
+    """The findings whose advice is to fit a calibrator."""
+    actions = {finding.rule: finding.to_dict()["actions"] for finding in audit.findings}
+    return {name for name, some in actions.items() if "calibrate" in [a["kind"] for a in some]}
 
 
 def test_top_k_has_one_definition():

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Any, Literal, TypedDict, Unpack
 import numpy as np
 
 from ..calibration.resampling import RESAMPLES
-from ..calibrators.calibration_loss import CalibrationLoss, calibration_loss, default_calibrator
+from ..calibrators.calibration_loss import CalibrationLoss, calibration_loss
 from ..calibrators.folds import FOLDS
-from ..calibrators.registry import calibrator_named
 from ..data.arrays import named_columns
+from ..data.calibrator_fit import CalibratorFit
 from ..data.inputs import RowOptions, documents_row_options, rows_of
 from ..data.populations import Crossing, crossings
 from ..data.predictions import Predictions
@@ -28,7 +28,7 @@ from ..states.evidence import Evidence
 from . import errors_by_lens, risks
 from .audit_result import Audit
 from .case import MATERIAL, Case
-from .decision import decide, helps
+from .decision import decide
 from .dependence import cluster_words, clustered_rows
 from .estimates import (
     calibration_loss_estimates,
@@ -39,7 +39,7 @@ from .estimates import (
 )
 from .groups import group_errors
 from .lens_error import BINS, LensError
-from .repairs import Repair, compare_repairs
+from .repairs import Repair, compare_repairs, helps
 from .verdict import judge
 
 if TYPE_CHECKING:
@@ -57,7 +57,7 @@ class AuditChoices(TypedDict, total=False):
     repair: Repairing
     regions: Any
     cross: Crossing
-    calibrator: Calibrator | None
+    calibrator: Calibrator | CalibratorFit | None
     material: float
     title: str
 
@@ -102,7 +102,8 @@ def audit(
         the log loss (`calibration_loss`); many, if it does not help although the calibration error
         is clear. "compare" always compares many and recommends one (`repairs`); False tries none.
     calibrator : the fitted calibrator that made these probabilities, if any. The audit then checks
-        whether these are the rows that fitted it.
+        whether these are the rows that fitted it. A file of `probaudit apply` needs none: it stores
+        what identifies these rows.
     material : the share of the log loss from which a gain matters to the verdict (see
         `audits.decision`); 1% by default.
     title : the title of the report.
@@ -161,7 +162,10 @@ def audit_source(
     **choices: Unpack[AuditChoices],
 ) -> Audit:
     """As `audit`, for rows in files or on a Dask cluster (`scan`); results are identical."""
-    _check_choices(source.first_rows if isinstance(source, RowSource) else source.first, **choices)
+    first = source.first_rows if isinstance(source, RowSource) else source.first
+    _check_choices(first, **choices)
+    if choices.get("calibrator") is None:
+        choices["calibrator"] = first.calibrator_fit
     evidence = (passing or Passing()).evidence(source, named_costs(costs), reject_cost)
     return audit_evidence(evidence, **choices)
 
@@ -173,7 +177,7 @@ def audit_evidence(
     repair: Repairing = None,
     regions: Any = None,
     cross: Crossing = False,
-    calibrator: Calibrator | None = None,
+    calibrator: Calibrator | CalibratorFit | None = None,
     material: float = MATERIAL,
     title: str = "",
     progress: bool | None = None,
@@ -193,7 +197,7 @@ def audit_evidence(
         repairs = compare_repairs(evidence, loss, regions=regions, every=every, progress=progress)
         if repair is None and _unexplained(errors, repairs, material):
             repairs = compare_repairs(evidence, loss, regions=regions, progress=progress)
-    budget = _budget(evidence, regions, loss, repairs)
+    budget = _budget(evidence, regions, repairs)
     estimates = score_estimates(evidence.summary, clustered)
     risk, selective = risks.validation(evidence, estimates), risks.risk_coverage(evidence)
     estimates |= risks.risk_estimates(risk, selective)
@@ -209,7 +213,7 @@ def audit_evidence(
         groups=groups,
         repairs=repairs,
         budget=budget,
-        calibrator=calibrator,
+        calibrator_fit=_fit_of(calibrator, evidence.sample),
         validation=risk,
         effective_rows=risks.effective_rows(selective),
         material=material,
@@ -257,16 +261,14 @@ def _calibration_errors(
     return tuple(error for error in errors if error is not None), class_errors
 
 
-def _budget(
-    evidence: Evidence, regions: Any, loss: CalibrationLoss | None, repairs: tuple[Repair, ...]
-) -> Budget | None:
+def _budget(evidence: Evidence, regions: Any, repairs: tuple[Repair, ...]) -> Budget | None:
     """The loss budget; None without features and regions, for a single cluster, or without loss."""
     sample, clustered = evidence.sample, clustered_rows(evidence)
     if sample.features is None and regions is None:
         return None
     if clustered is not None and clustered.clusters.count < 2:
         return None
-    recalibration = _recalibration(sample, loss, repairs)
+    recalibration = _recalibration(repairs)
     budget = loss_budget(
         sample,
         regions="tree" if regions is None else regions,
@@ -325,8 +327,19 @@ def _check_choices(
         raise InputError("material", "must be a share between 0 and 1", material)
     if repair not in (None, True, False, "compare"):
         raise InputError("repair", 'must be True, False, "compare" or None', repr(repair))
-    if calibrator is not None and not hasattr(calibrator, "fit_report_"):
+    known = calibrator is None or isinstance(calibrator, CalibratorFit)
+    if not known and not hasattr(calibrator, "fit_report_"):
         raise InputError("calibrator", "must be a fitted calibrator", repr(calibrator)[:80])
+
+
+def _fit_of(
+    calibrator: Calibrator | CalibratorFit | None, sample: Predictions
+) -> CalibratorFit | None:
+    """The fit of the calibrator that made the outputs: as given, or as the file of the rows stores
+    it."""
+    if calibrator is None:
+        return sample.calibrator_fit
+    return calibrator if isinstance(calibrator, CalibratorFit) else calibrator.fit_identity
 
 
 def _default_calibration_loss(
@@ -345,18 +358,10 @@ def _default_calibration_loss(
     return loss, loss.definition + evidence.sample_words
 
 
-def _recalibration(
-    sample: Predictions, loss: CalibrationLoss | None, repairs: tuple[Repair, ...]
-) -> CalibrationLoss | Literal["none"] | None:
-    """The recalibration of the loss budget: by the recommended calibrator, or by the default one
-    if the recommended one uses features or groups and would remove more than miscalibration.
-
-    loss : that of the default calibrator.
-    """
-    name = next((repair.name for repair in repairs if repair.recommended), "")
-    if name == "identity":
-        return "none"
-    calibrator = calibrator_named(name) if name else default_calibrator()
-    if calibrator.takes or type(calibrator) is type(default_calibrator()):
-        return loss
-    return calibration_loss(sample, calibrator=calibrator, cv=FOLDS, interval=None)
+def _recalibration(repairs: tuple[Repair, ...]) -> CalibrationLoss | Literal["none"] | None:
+    """The recalibration of the loss budget: that of the recommended calibrator; None, for the
+    default of the budget, if none was tried."""
+    best = next((repair for repair in repairs if repair.recommended), None)
+    if best is None or best.out_of_fold is None:
+        return None
+    return "none" if best.name == "identity" else best.out_of_fold.loss

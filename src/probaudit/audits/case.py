@@ -6,12 +6,13 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from ..calibration.significance import holm
 from ..calibration.validation import Validation
+from ..data.calibrator_fit import CalibratorFit
 from ..data.predictions import Predictions
 from ..engines.good_rows import survey
 from ..estimate import Estimate
@@ -21,9 +22,6 @@ from ..states.evidence import Evidence
 from .groups import GroupTable
 from .lens_error import LensError
 from .repairs import Repair, group_columns_of
-
-if TYPE_CHECKING:
-    from ..calibrators.base import Calibrator
 
 SHOWN_ROWS = 5
 FEW_ROWS = 100
@@ -57,6 +55,7 @@ class InfiniteRows:
 class Case:
     """The evidence that the rules of an audit read.
 
+    calibrator_fit : the fit of the calibrator that made the outputs, if it is known.
     effective_rows : how many independent rows of equal weight have the same information.
     material : the share of the log loss from which a gain matters.
     """
@@ -68,7 +67,7 @@ class Case:
     groups: GroupTable = field(default_factory=GroupTable)
     repairs: tuple[Repair, ...] = ()
     budget: Budget | None = None
-    calibrator: Calibrator | None = None
+    calibrator_fit: CalibratorFit | None = None
     validation: Validation | None = None
     effective_rows: float = math.nan
     material: float = MATERIAL
@@ -107,6 +106,13 @@ class Case:
         return {"": self.summary.bad}
 
     @property
+    def own_fits(self) -> Mapping[str, CalibratorFit]:
+        """The fit of the calibrator, if it was on these rows."""
+        fit = self.calibrator_fit
+        own = fit is not None and fit.was_on(self.rows, float(self.estimates["log_score"]))
+        return {"": fit} if own and fit is not None else {}
+
+    @property
     def infinite_rows(self) -> Mapping[str, InfiniteRows]:
         """Rows with an infinite log loss, by model."""
         count = int(self.summary.log.infinite.sum())
@@ -129,6 +135,12 @@ class Case:
     @property
     def recommended(self) -> Repair | None:
         return next((repair for repair in self.repairs if repair.recommended), None)
+
+    @property
+    def repair_of_groups(self) -> Repair | None:
+        """The recommended calibrator, if it corrects groups."""
+        best = self.recommended
+        return best if best is not None and best.corrects_groups else None
 
     @property
     def compared(self) -> bool:

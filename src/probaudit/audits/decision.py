@@ -6,8 +6,9 @@ numbers why.
 - **recalibrate first**: the recommended repair removes at least a material share of the log loss,
   and the interval of the gain excludes 0; or it makes an infinite log loss finite; or a test
   detects miscalibration, and no repair was tried;
-- **cannot tell**: these rows could not have detected a material gain, or do not show that the
-  probabilities are better than the base-rate forecast;
+- **cannot tell**: these rows could not have detected a material gain, do not show that the
+  probabilities are better than the base-rate forecast, or fitted the calibrator that made the
+  probabilities;
 - **use** otherwise.
 
 A share is material from 1% of the log loss on, unless `audit(material=...)` says otherwise.
@@ -26,7 +27,7 @@ from ..scoring.intervals import Z95
 from ..text import capitalised, counted, number, percent, whole_percent
 from .case import Case
 from .finding import Calibrate, Finding, Level
-from .repairs import Repair
+from .repairs import Repair, helps
 from .verdict import recommended_fit
 
 Grade = Literal["use", "recalibrate", "do_not_use", "cannot_tell"]
@@ -48,6 +49,7 @@ HEADLINES: dict[Grade, str] = {
     "do_not_use": "Do not use these probabilities",
     "cannot_tell": "Collect more rows before you trust these probabilities",
 }
+OTHER_ROWS = "Judge these probabilities on other rows"  # than those that fitted their calibrator
 FINDINGS = 3  # shown after the sentence
 CLEAR = 0.05  # level of the tests that give a direction
 LEAST_CHANGE = 0.005  # of the accuracy, from which the sentence mentions it
@@ -110,6 +112,8 @@ def decide(case: Case, findings: Sequence[Finding]) -> Decision:
     worst = case.groups.worst()[0] if case.groups else None
     wrong = worst is not None and worst.error.miscalibrated
     headline = HEADLINES[grade]
+    if grade == "cannot_tell" and case.own_fits:
+        headline = OTHER_ROWS
     if grade == "use" and wrong:
         headline += f", but not for {worst.population}" if worst is not None else ""
     said = (*SAID, ERROR) if grade == "recalibrate" else SAID
@@ -143,16 +147,7 @@ def _grade(case: Case, needed: int | None, *, detected: bool) -> Grade:
     if helps(case.recommended, case.material) or (case.recommended is None and detected):
         return "recalibrate"
     few = needed is None or not case.effective_rows >= needed or case.too_few
-    return "cannot_tell" if few or not after.high < 1 else "use"
-
-
-def helps(repair: Repair | None, material: float) -> bool:
-    """Whether the recommended calibrator removes a material share of the log loss."""
-    if repair is None or repair.name == "identity":
-        return False
-    if not math.isfinite(repair.gain):  # the log loss was infinite
-        return math.isfinite(repair.log_score)
-    return repair.gain >= material and repair.gain.low > 0
+    return "cannot_tell" if few or case.own_fits or not after.high < 1 else "use"
 
 
 def normalised_after(case: Case) -> Estimate:

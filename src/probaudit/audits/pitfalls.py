@@ -9,11 +9,12 @@ import numpy as np
 
 from ..calibration.views import lens_rows
 from ..calibrators.registry import METHODS
-from ..text import class_words, counted, percent, short_number, whole_percent
+from ..text import capitalised, class_words, counted, percent, short_number, whole_percent
 from .case import Case
 from .finding import Advice, Calibrate, Finding, VerdictRule, between_shares, rule
 from .groups import Group
-from .repairs import Repair
+from .repairs import Repair, helps
+from .row_findings import judged_on_its_own_rows
 
 LOW_ECE = 0.02
 # the lower limit of a loss, as a share of a score, above which the loss is large, or clear
@@ -22,8 +23,6 @@ FEW_VALUES = 20
 ENOUGH_ROWS = 100
 MATERIAL = 0.005  # smaller changes of a calibration error are ignored
 NOT_REFUTED = 0.05  # from this p-value on, calibration is not rejected
-# largest relative difference between two mean log losses of the same rows, one stored as float32
-SAME_SCORE = 1e-7
 
 
 def judged_event(case: Case) -> str:
@@ -31,33 +30,6 @@ def judged_event(case: Case) -> str:
     if case.event is not None:
         return f"the probability of {class_words(case.event)}"
     return "the stated answer" if case.pairs else "the most probable class"
-
-
-@rule(
-    "Ferrer & Ramos 2025, Section 2.4.2",
-    looks_for="a calibrator judged on the rows that fitted it",
-)
-def judged_on_its_own_rows(case: Case) -> Finding | None:
-    """On the rows that fitted it, a calibrator looks better than it is (Ferrer & Ramos 2025,
-    Sections 2.4.2 and 2.5.2). The fit stores its number of rows and their mean log loss; other
-    rows will not match both."""
-    if case.calibrator is None:
-        return None
-    report, score = case.calibrator.fit_report_, float(case.estimates["log_score"])
-    if report.n != case.rows or not abs(score - report.score_after) <= SAME_SCORE * abs(score):
-        return None
-    return Finding(
-        "bad",
-        "The calibrator is judged on the rows that fitted it: the same "
-        f"{report.n:,} rows, the same log loss of {short_number(score)}. Its gain here may not "
-        "hold for other rows.",
-        clause="the calibrator is judged on the rows that fitted it",
-        advice=(
-            "Audit rows that did not fit the calibrator, or audit the original outputs: their "
-            "calibration loss is cross-validated.",
-        ),
-        numbers={"rows": report.n, "log_score": score},
-    )
 
 
 @rule(
@@ -76,11 +48,12 @@ def calibrated_but_not_for_all(case: Case) -> Finding | None:
     return Finding(
         "warning",
         "Right on average, wrong for some: no overall miscalibration is detected, but hidden "
-        f"groups cost at least {percent(low)} of the {score}. Recalibration cannot repair this.",
+        f"groups cost at least {percent(low)} of the {score}. No map of the outputs alone can "
+        "repair this.",
         clause="right on average, wrong for some",
         advice=(
-            "See the groups the model misjudges. Calibrate by group, or give the model the "
-            "features that distinguish them.",
+            "See the groups the model misjudges. Give the model the features that distinguish "
+            "them.",
         ),
         numbers={"low": low},
     )
@@ -93,18 +66,18 @@ def calibrated_but_not_for_all(case: Case) -> Finding | None:
 def low_error_high_loss(case: Case) -> Finding | None:
     """The ECE compares means of bins, mostly of the confidence alone, and is not a proper score, so
     it can be small even if a calibrator gains much (Ferrer & Ramos 2025, Section 2.5.2)."""
-    x, ece = case.estimates.get("calibration_loss.relative"), case.ece
+    best, ece = case.recommended, case.ece
     small = ece.estimate < LOW_ECE
-    if x is None or not ((small or ece.p_value >= 0.01) and x.low > LARGE_LOSS):
+    if best is None or not ((small or ece.p_value >= 0.01) and best.gain.low > LARGE_LOSS):
         return None
+    x = best.gain
     size = "is small" if small else "is not larger than expected if calibrated"
     top = case.event is None and not case.pairs
     blind = "reads only the top class" if top else "compares only the means of bins"
     return Finding(
         "warning",
-        f"The ECE {size} ({short_number(ece.estimate)}), but recalibration (bias-corrected "
-        f"temperature) removes {percent(x)} of the log loss ({between_shares(x.low, x.high)}): the "
-        f"ECE {blind}.",
+        f"The ECE {size} ({short_number(ece.estimate)}), but recalibration ({best.title}) removes "
+        f"{percent(x)} of the log loss ({between_shares(x.low, x.high)}): the ECE {blind}.",
         clause=f"the ECE {size}, but recalibration removes {x:.0%} of the log loss",
         advice=("Judge by the calibration loss. See also the errors of each class and rank.",),
         numbers={"ece": float(ece.estimate), "value": float(x), "low": x.low, "high": x.high},
@@ -236,7 +209,10 @@ def miscalibrated_group(case: Case) -> Finding | None:
 
 def _group_advice(case: Case, worst: Group) -> Advice:
     """A calibrator for the groups, if one can be used and does not lose to others."""
-    repair, again = calibrate_groups(case), "then audit the groups again"
+    repair, again = calibrate_groups(case), "then audit the groups of other rows"
+    best = case.repair_of_groups
+    if best is not None and helps(best, case.material):
+        return (f"The recommended calibrator, {best.title}, corrects groups. Use it, {again}.",)
     if repair is None:
         columns = " and ".join(worst.population.columns)
         return (f"Give the model {columns}, {again}.",)
@@ -246,9 +222,10 @@ def _group_advice(case: Case, worst: Group) -> Advice:
 def calibrate_groups(case: Case) -> Calibrate | None:
     """A calibrator for each group of a column; for groups of several columns, one that corrects
     groups that overlap. If calibrators were compared, the best of those that use groups. None
-    without usable columns, or if all of them are worse than the best calibrator."""
+    without usable columns, if all of them are worse than the best calibrator, or if the verdict
+    advises one of them already."""
     columns = case.group_columns
-    if not columns:
+    if not columns or helps(case.repair_of_groups, case.material):
         return None
     method = "per_group" if len(columns) == 1 else "multicalibration"
     tried = [one for one in case.repairs if "groups" in METHODS[one.name][0].needs]
@@ -281,11 +258,21 @@ def miscalibrated_class(case: Case) -> Finding | None:
         f"{short_number(worst.null_mean)} expected if calibrated (Holm's correction, "
         "family-wise level 1%).",
         clause=which,
-        advice=(
-            "See its reliability diagram. Vector scaling and Dirichlet calibration can correct "
-            "single classes.",
-        ),
+        advice=("See its reliability diagram.", *_class_advice(case)),
         numbers={"classes": len(wrong), "value": float(worst.estimate)},
+    )
+
+
+def _class_advice(case: Case) -> Advice:
+    """Which calibrator to use for single classes: the recommended one, if many were compared."""
+    if case.recommended is None or not case.compared:
+        return (" To compare calibrators, some of which correct single classes: ", Calibrate(), ".")
+    raw, best = case.repair("identity"), case.recommended
+    if raw is None or not best.classwise_ece < raw.classwise_ece:
+        return ()
+    return (
+        f" {capitalised(best.title)}, the recommended calibrator, lowers the mean error of the "
+        f"classes from {short_number(raw.classwise_ece)} to {short_number(best.classwise_ece)}.",
     )
 
 

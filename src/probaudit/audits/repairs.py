@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import warnings
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -52,10 +52,10 @@ ROUNDING = 1e-12
 
 @dataclass(frozen=True, eq=False)
 class OutOfFold:
-    """Rows of the sample by number, and their calibrated probabilities. `pairs` : whether these are
+    """The calibrated probabilities of the rows of a calibration loss. `pairs` : whether these are
     confidences in stated answers."""
 
-    rows: np.ndarray
+    loss: CalibrationLoss
     calibrated: Predictions
     pairs: bool = False
 
@@ -122,6 +122,11 @@ class Repair:
     def title(self) -> str:
         return title_of(self.name)
 
+    @property
+    def corrects_groups(self) -> bool:
+        """Whether it uses groups or features."""
+        return bool(METHODS[self.name][0].needs)
+
     def to_dict(self) -> dict[str, Any]:
         """Plain values for JSON."""
         values: dict[str, Any] = {
@@ -149,6 +154,15 @@ class Repair:
         return values | {
             name: value if math.isfinite(value) else None for name, value in limits.items()
         }
+
+
+def helps(repair: Repair | None, material: float) -> bool:
+    """Whether the recommended calibrator removes a material share of the log loss."""
+    if repair is None or repair.name == "identity":
+        return False
+    if not math.isfinite(repair.gain):  # the log loss was infinite
+        return math.isfinite(repair.log_score)
+    return repair.gain >= material and repair.gain.low > 0
 
 
 def title_of(name: str) -> str:
@@ -328,7 +342,8 @@ def _trial(sample: Predictions, loss: CalibrationLoss, where: str) -> Trial:
         clusters = ClusteredRows(calibrated, np.arange(n)).clusters
     log, brier = (rule.score(calibrated.probs, calibrated.codes) for rule in (Log(), Brier()))
     brier_words = f"mean Brier score, summed over classes, {where}"
-    out_of_fold = OutOfFold(loss.rows, calibrated, sample.pairs)
+    shared = replace(loss, posteriors=calibrated.probs)  # one copy of the outputs
+    out_of_fold = OutOfFold(shared, calibrated, sample.pairs)
     numbers = {
         "log_score": Estimate(
             loss.calibrated,

@@ -6,6 +6,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Protocol
 
+from ..data.calibrator_fit import CalibratorFit
 from ..data.populations import MOST_CROSSED, MOST_VALUES
 from ..scoring.clusters import FEW_CLUSTERS
 from ..text import counted, short_number
@@ -38,6 +39,9 @@ class JudgedRows(Protocol):
     def dropped(self) -> Mapping[str, Mapping[str, int]]: ...
 
     @property
+    def own_fits(self) -> Mapping[str, CalibratorFit]: ...
+
+    @property
     def infinite_rows(self) -> Mapping[str, InfiniteRows]: ...
 
     @property
@@ -66,6 +70,30 @@ def infinite_log_score(judged: JudgedRows) -> list[Finding]:
             rows=infinite.numbers,
         )
         for model, infinite in judged.infinite_rows.items()
+    ]
+
+
+@rule(
+    "Ferrer & Ramos 2025, Section 2.4.2",
+    looks_for="a calibrator judged on the rows that fitted it",
+)
+def judged_on_its_own_rows(judged: JudgedRows) -> list[Finding]:
+    """On the rows that fitted it, a calibrator looks better than it is (Ferrer & Ramos 2025,
+    Sections 2.4.2 and 2.5.2)."""
+    again = "compare the models on" if "" not in judged.own_fits else "audit"
+    return [
+        Finding(
+            "bad",
+            f"These {counted(fit.rows)} fitted the calibrator ({fit.calibrator})"
+            f"{f' of {model!r}' if model else ''}: it looks better on them than on other rows.",
+            clause="these rows fitted the calibrator",
+            advice=(
+                f"To judge the calibrator, {again} rows that did not fit it. Or audit the original "
+                "outputs: what recalibration gains there is cross-validated.",
+            ),
+            numbers={"rows": fit.rows, "log_score": fit.log_score},
+        )
+        for model, fit in judged.own_fits.items()
     ]
 
 

@@ -13,7 +13,7 @@ from typing import Literal
 from ..calibrators.registry import METHODS
 from ..estimate import Estimate
 from ..grouping.budget import Budget
-from ..text import p_words, percent, short_number
+from ..text import p_words, percent, short_number, whole_percent
 from .case import FEW_ROWS, UNDETECTED_ERROR, Case
 from .finding import (
     Advice,
@@ -94,9 +94,7 @@ def against_class_frequencies(case: Case) -> Finding | None:
             clause=f"too few rows to show that they are better than {base}"
             if few
             else f"they are hardly better than {base}",
-            advice=("Use a better model or more rows.",)
-            if case.compared
-            else ("Try a calibrator. If none helps, use a better model or more rows.",),
+            advice=_advice_against_base_rate(case),
             numbers=interval_numbers(x),
         )
     fine = "" if _miscalibrated(case) or _possibly_miscalibrated(case) else _no_miscalibration(case)
@@ -107,6 +105,16 @@ def against_class_frequencies(case: Case) -> Finding | None:
         clause=f"they are better than {base}{fine}",
         numbers=interval_numbers(x),
     )
+
+
+def _advice_against_base_rate(case: Case) -> Advice:
+    """Recalibration, if the log loss is then clearly lower than that of the base-rate forecast."""
+    best = case.recommended
+    if best is not None and best.name != "identity" and best.normalized.high < 1:
+        return (f"Recalibrate: after {best.title}, it is {short_number(best.normalized)} times.",)
+    if case.compared:
+        return ("Use a better model or more rows.",)
+    return ("Try a calibrator. If none helps, use a better model or more rows.",)
 
 
 def _no_miscalibration(case: Case) -> str:
@@ -127,7 +135,7 @@ def worse_than_constant_decision(case: Case) -> Finding | None:
         f"Under your costs, decisions by these probabilities are {words} than the best constant "
         f"decision: they cost {short_number(x)} times as much ({between(x)}).",
         clause=clause,
-        advice=("Recalibrate, then audit the calibrated probabilities under the same costs.",),
+        advice=("Recalibrate, then audit other rows under the same costs.",),
         numbers=interval_numbers(x),
     )
 
@@ -188,7 +196,7 @@ def miscalibration_costs(case: Case) -> Finding | None:
     if case.compared:
         return Finding(
             _level_of_no_gain(case, x),
-            f"No recalibration needed: {method} {_gain(x)}.",
+            f"{_needless(case, x)}{method} {_gain(x)}.",
             clause="no calibrator helps",
             numbers=interval_numbers(x),
         )
@@ -229,6 +237,14 @@ def _level_of_no_gain(case: Case, gain: Estimate) -> Level:
     return "good" if gain.high < SMALL_LOSS and not _miscalibrated(case) else "note"
 
 
+def _needless(case: Case, gain: Estimate) -> str:
+    """The start of a sentence on a calibrator that gains nothing. Other rows could need one if
+    these are few, and a useless model needs more than a calibrator."""
+    useful = case.estimates["log_score.normalized"].high < 1
+    sure = _level_of_no_gain(case, gain) == "good" and useful
+    return "No recalibration needed: " if sure else "On these rows, "
+
+
 def _no_calibrator_helps(case: Case) -> Finding:
     """None of the calibrators compared is clearly better than the original outputs."""
     others = [repair for repair in case.repairs if not repair.control and repair.name != "identity"]
@@ -236,8 +252,8 @@ def _no_calibrator_helps(case: Case) -> Finding:
     x = best.gain
     return Finding(
         _level_of_no_gain(case, x),
-        f"No recalibration needed: none of {len(others)} calibrators helps. The best, "
-        f"{best.title}, {_gain(x, ', not corrected for the choice of the best')}.",
+        f"{_needless(case, x)}none of {len(others)} calibrators helps. The best, {best.title}, "
+        f"{_gain(x, ', not corrected for the choice of the best')}.",
         clause=f"none of {len(others)} calibrators helps",
         numbers=interval_numbers(x),
     )
@@ -257,7 +273,11 @@ def good_decisions_bad_probabilities(case: Case) -> Finding | None:
         f"Trust the predicted class, not its probability: the accuracy is {percent(accuracy)}, but "
         "the log loss is worse than that of the base-rate forecast.",
         clause="trust the predicted class, not its probability",
-        advice=("Recalibrate before use: ", Calibrate(), ". Or use the predicted class alone."),
+        advice=(
+            "Recalibrate before use: ",
+            recommended_fit(case),
+            ". Or use the predicted class alone.",
+        ),
         numbers=interval_numbers(accuracy),
     )
 
@@ -270,10 +290,10 @@ def rejecting_all_is_better(case: Case) -> Finding | None:
         return None
     return Finding(
         "warning",
-        f"Overconfident for a reject option at {case.summary.plan.reject_cost:g} of the cost of an "
-        f"error: decisions cost {short_number(x)} times as much as the best constant decision "
+        f"If a review costs {whole_percent(case.summary.plan.reject_cost)} of an error, acting on "
+        f"these probabilities costs {short_number(x)} times as much as one decision for all rows "
         f"({between(x)}).",
-        clause="they are overconfident for decisions with a reject option",
+        clause="they cost more than one decision for all rows if a person can review rows",
         advice=("Recalibrate before these probabilities decide which cases a person reviews.",),
         numbers=interval_numbers(x),
     )
@@ -379,10 +399,12 @@ def hidden_groups(case: Case) -> Finding | None:
     )
     score, span = budget.score_words(pairs=case.pairs), between_shares(low, high)
     numbers = {"value": share, "low": low, "high": high}
+    left = case.repair_of_groups
     if low <= WORTH_REPAIRING:
+        no = "No hidden groups" if left is None else f"After {left.title}, no hidden groups"
         return Finding(
             "note",
-            "No hidden groups detected with these features: they cost at least "
+            f"{no} detected with these features: they cost at least "
             f"{percent(max(share, 0.0))} of the {score} ({span}), a lower bound. Groups that these "
             f"features do not reveal are not ruled out.{_partial_search(budget)}",
             clause="no hidden groups are detected with these features",
@@ -390,17 +412,25 @@ def hidden_groups(case: Case) -> Finding | None:
         )
     known = budget.found.given_groups
     better = "know what sets these groups apart" if known else "use these features"
-    by_features = Calibrate("group_calibration", uses="features")
-    per_group = calibrate_groups(case) if known else by_features
-    until: Advice = () if per_group is None else ("; until then, calibrate by group: ", per_group)
+    per_group = calibrate_groups(case) if known else _calibrate_regions(case)
+    until: Advice = ()
+    if per_group is not None and left is None:
+        until = ("; until then, calibrate by group: ", per_group)
+    hidden = "Hidden groups" if left is None else f"Even after {left.title}, hidden groups"
     return Finding(
         "warning",
-        "Hidden groups, with the same prediction but different outcomes, cost at least "
+        f"{hidden}, with the same prediction but different outcomes, cost at least "
         f"{percent(share)} of the {score} ({span}).{_worst_region(budget)}",
         clause="rows with the same prediction have different outcomes",
         advice=(f"A better model would {better}", *until, "."),
         numbers=numbers,
     )
+
+
+def _calibrate_regions(case: Case) -> Calibrate | None:
+    """A calibrator that learns groups from features; None if calibrators were compared, as another
+    one is then recommended."""
+    return None if case.compared else Calibrate("group_calibration", uses="features")
 
 
 def _partial_search(budget: Budget) -> str:

@@ -3,6 +3,7 @@ fit."""
 
 from __future__ import annotations
 
+import math
 import warnings
 from abc import abstractmethod
 from collections.abc import Mapping
@@ -17,6 +18,7 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
 
 from ..data.arrays import as_numbers
+from ..data.calibrator_fit import CalibratorFit
 from ..data.classes import check_column_order, class_list
 from ..data.predictions import SUM_TOLERANCE, Predictions, label_codes, sum_tolerance
 from ..engines.good_rows import survey
@@ -178,6 +180,15 @@ class Calibrator(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     def fitted_with(self) -> tuple[str, ...]:
         """What a fitted calibrator needs besides outputs: those of `takes` that the fit had."""
         return self.takes
+
+    @property
+    def fit_identity(self) -> CalibratorFit | None:
+        """What identifies the rows of the fit; None if the calibrator learns nothing, or if the log
+        loss of the rows is infinite."""
+        report = self.fit_report_
+        if not self._fitted or not math.isfinite(report.score_after):
+            return None
+        return CalibratorFit(type(self).__name__, report.n, report.score_after)
 
     def fit(self, P: Any, y: Any, sample_weight: Any = None) -> Self:
         """Learn from outputs and true classes."""

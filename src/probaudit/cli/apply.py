@@ -47,7 +47,8 @@ def apply(
     """Apply a calibrator to the outputs in a file. No labels are needed.
 
     Calibrated outputs are named p_<class>; all other columns are kept. A calibrator that was fitted
-    with features or groups reads the columns of the same names.
+    with features or groups reads the columns of the same names. A .parquet file also stores which
+    rows fitted the calibrator: `audit` and `compare` warn if they are the rows of the file.
     """
     from ..files.row_files import parts_of
     from ..files.writing import write_tables
@@ -56,7 +57,7 @@ def apply(
     patterns = {"probs": probs, "logits": logits, "log_probs": log_probs}
     columns = _columns_besides(model, {"features": features, "groups": groups})
     application = _Application(model, patterns, columns)
-    rows = write_tables(output, application.tables(parts_of(file)))
+    rows = write_tables(output, application.tables(parts_of(file)), model.fit_identity)
     typer.echo(f"{counted(rows)} written to {output}")
     if application.unseen:
         typer.echo(

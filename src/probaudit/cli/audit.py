@@ -13,6 +13,7 @@ from ..audits.audit import Repairing, audit_rows, audit_source
 from ..audits.audit_result import Audit
 from ..audits.finding import Commands
 from ..audits.gate import Threshold, check_thresholds
+from ..audits.row_findings import judged_on_its_own_rows
 from ..data.populations import crossing
 from ..data.predictions import Predictions
 from ..errors import InputError
@@ -156,5 +157,8 @@ def check(
     write_results(audit, json, html)
     for one in checked:
         typer.echo(str(one))
+    for finding in audit.findings:
+        if finding.rule == judged_on_its_own_rows.name:
+            typer.echo(f"warning: {finding.text} {finding.advice_text(audit.spelling)}", err=True)
     if any(one.failed for one in checked):
         raise typer.Exit(1)

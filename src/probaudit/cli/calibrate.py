@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import numpy as np
 import typer
 
+from ..audits.finding import CALIBRATED_FILE
 from ..data.predictions import Predictions
 from ..engines.row_source import RowSource
 from ..errors import InputError
@@ -69,15 +70,17 @@ def calibrate(
     save(calibrator, output)
     typer.echo(f"{gain} (out of fold)")
     typer.echo(f"{type(calibrator).__name__}: {calibrator.fit_report_.status}")
-    typer.echo(f"Saved to {output}. Next, preferably with rows that it was not fitted to:")
+    new = file.with_name(f"new-{file.name}")
+    typer.echo(f"Saved to {output}. Next, apply it to new rows, such as {new}:")
     typer.echo(
-        command_line("apply", output, file, *outputs_for_apply(context), "-o", "calibrated.parquet")
+        command_line("apply", output, new, *outputs_for_apply(context), "-o", CALIBRATED_FILE)
     )
     if not sample.pairs:
         outputs = given(context, *OUTPUTS)
         each = [*outputs, "--probs", "p_*"] if outputs else []
         rest = [*given(context, *ROWS), *each]
-        typer.echo(command_line("compare", file, "calibrated.parquet", *rest))
+        typer.echo("If they have labels, judge it on them. The rows that fitted it flatter it.")
+        typer.echo(command_line("compare", new, CALIBRATED_FILE, *rest))
 
 
 def _group_columns(rows: Predictions) -> str | tuple[str, ...] | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple
 
@@ -124,4 +125,6 @@ class OpenedRows(NamedTuple):
         """All rows; of a stream, the sample that calibrators are fitted to."""
         if isinstance(self.given, Predictions):
             return self.given
-        return self.passing.gather(self.given, {}, 0.1).finalise().sample
+        sample = self.passing.gather(self.given, {}, 0.1).finalise().sample
+        fit = self.first.calibrator_fit
+        return sample if fit is None else replace(sample, calibrator_fit=fit)

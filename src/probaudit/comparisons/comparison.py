@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal, Unpack
 
@@ -19,6 +19,7 @@ from ..calibration.fine_grid import FineGrid
 from ..calibration.resampling import BOOTSTRAP_RESAMPLES
 from ..choices.lenses import Lens, TopLabel
 from ..data.arrays import as_array, data_frame, named_columns
+from ..data.calibrator_fit import CalibratorFit
 from ..data.inputs import RowOptions, check_options, documents_row_options
 from ..data.work import Progress
 from ..diagrams.aligned import AlignedReliability
@@ -44,6 +45,7 @@ from .model_table import ModelTable, check_metrics
 from .same_rows import SameRows, same_rows
 
 if TYPE_CHECKING:
+    from ..calibrators.base import Calibrator
     from ..report.page import Page
     from .decision import Choice
 
@@ -69,6 +71,7 @@ class Comparison(Result):
     grids, top_grids, summaries : by model: the grid of the judged event, that of the most probable
         class, and the sums of the pass.
     budgets : the loss budgets by model, if there are features or regions.
+    own_fits : by model, the fit of its calibrator, if it was on these rows.
     dropped : invalid rows by model and rule. A row that is invalid for one model is left out for
         all.
     clusters : the number of clusters; None if rows are independent.
@@ -91,6 +94,7 @@ class Comparison(Result):
     dropped_rows: int
     settings: Mapping[str, Any]
     fingerprints: Mapping[str, str]
+    own_fits: Mapping[str, CalibratorFit] = field(default_factory=dict)
     clusters: int | None = None
     lens_table: LensTable | None = None
 
@@ -356,6 +360,7 @@ def compare(
     cv: Any = None,
     repair: bool | None = None,
     regions: Any = None,
+    calibrators: Mapping[str, Calibrator] | None = None,
     lenses: bool | Sequence[Lens] | Mapping[str, Lens] = False,
     resamples: int = BOOTSTRAP_RESAMPLES,
     seed: int = 0,
@@ -376,6 +381,9 @@ def compare(
     cv, repair : the folds of the calibration loss, the same for all models (five by default, if
         there are enough rows); and whether to estimate it (by default, for up to 20 million outputs
         per model).
+    calibrators : the fitted calibrator that made the outputs of a model, by the name of the model.
+        The comparison then checks whether it was fitted to these rows. Files of `probaudit apply`
+        need none.
     lenses : True, or lenses as in `lens_table`: adds that table, which the page shows.
     resamples, seed : the number and the seed of resamples, for intervals of calibration errors.
 
@@ -393,7 +401,7 @@ def compare(
     True
     """
     check_options(options)
-    _check_choices(models, score, resamples, reference)
+    _check_choices(models, score, resamples, reference, calibrators)
     shared = same_rows(models, y_true, columns=columns, **options)
     cost = named_costs(costs).get("costs")
     if cost is not None:
@@ -422,7 +430,10 @@ def compare(
         "resamples": resamples,
         "interval": _interval_words(ground.clusters),
     } | ({"ignored": shared.ignored} if shared.ignored else {})
+    fits = {name: rows.calibrator_fit for name, rows in shared.models.items()}
+    fits |= {name: fitted.fit_identity for name, fitted in (calibrators or {}).items()}
     found = _assembled(contestants, base, ground, shared, score, budgets=budgets, settings=settings)
+    found = replace(found, own_fits=_on_these_rows(fits, contestants))
     return found if chosen is None else replace(found, lens_table=table_of(shared, chosen))
 
 
@@ -434,6 +445,20 @@ def _contestants(shared: SameRows, ground: Ground) -> dict[str, Contestant]:
             contestants[name] = judge_model(rows, ground)
             bar.advance(1)
     return contestants
+
+
+def _on_these_rows(
+    fits: Mapping[str, CalibratorFit | None], contestants: Mapping[str, Contestant]
+) -> dict[str, CalibratorFit]:
+    """The fits of calibrators to the rows on which their models are compared."""
+    return {
+        name: fit
+        for name, fit in fits.items()
+        if fit is not None
+        and fit.was_on(
+            contestants[name].summary.rows, float(contestants[name].estimates["log_score"])
+        )
+    }
 
 
 def _assembled(
@@ -480,7 +505,13 @@ def _assembled(
     )
 
 
-def _check_choices(models: Any, score: str, resamples: int, reference: str | None) -> None:
+def _check_choices(
+    models: Any,
+    score: str,
+    resamples: int,
+    reference: str | None,
+    calibrators: Mapping[str, Calibrator] | None,
+) -> None:
     if score not in ("log", "brier"):
         raise InputError("score", 'must be "log" or "brier"', repr(score))
     if resamples < 2:
@@ -488,6 +519,12 @@ def _check_choices(models: Any, score: str, resamples: int, reference: str | Non
     if reference is not None and (not isinstance(models, Mapping) or reference not in models):
         known = ", ".join(map(repr, models)) if isinstance(models, Mapping) else "none"
         raise InputError("reference", f"must name one of the models ({known})", repr(reference))
+    for name, calibrator in (calibrators or {}).items():
+        if name not in models:
+            raise InputError("calibrators", "must be named like models", repr(name))
+        if not hasattr(calibrator, "fit_report_"):
+            rule = "must be fitted calibrators"
+            raise InputError("calibrators", rule, repr(calibrator)[:80])
 
 
 def _interval_words(clusters: np.ndarray | None) -> str:

@@ -4,7 +4,7 @@ says in numbers why."""
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Literal
 
 from ..audits.decision import rates
@@ -25,18 +25,20 @@ from .gaps import (
 if TYPE_CHECKING:
     from .comparison import Comparison
 
-Grade = Literal["use", "recalibrate", "tied", "do_not_use"]
+Grade = Literal["use", "recalibrate", "tied", "do_not_use", "cannot_tell"]
 GRADES: dict[Grade, str] = {
     "use": "Clear choice",
     "recalibrate": "Recalibrate first",
     "tied": "Tied",
     "do_not_use": "Do not use",
+    "cannot_tell": "Cannot tell",
 }
 LEVELS: dict[Grade, Level] = {
     "use": "good",
     "recalibrate": "warning",
     "tied": "note",
     "do_not_use": "bad",
+    "cannot_tell": "warning",
 }
 AFTER, NORMALISED = "log_score.calibrated", "log_score.normalized"
 MATERIAL = 0.01  # share of the log loss from which recalibration is advised, as in an audit
@@ -98,7 +100,22 @@ def choose(result: Comparison) -> Choice:
         return _recalibrated(
             result, score, best, after, f"{known} the best {WORDS[score]}, {value}."
         )
-    return _one(result, score, best[0]) if len(best) == 1 else _tied(result, score, best)
+    found = _one(result, score, best[0]) if len(best) == 1 else _tied(result, score, best)
+    return _on_other_rows(found, [name for name in best if name in result.own_fits])
+
+
+def _on_other_rows(found: Choice, fitted: list[str]) -> Choice:
+    """The decision, unless these rows fitted the calibrators of some of the best models."""
+    if not fitted:
+        return found
+    flattered = f"These rows fitted the calibrator of {model_names(fitted)} and flatter it."
+    return replace(
+        found,
+        grade="cannot_tell",
+        headline="Compare these models on other rows.",
+        sentence=f"{flattered} {found.sentence}".rstrip(),
+        clear=True,
+    )
 
 
 def _recalibrated(

@@ -20,7 +20,12 @@ from ..audits.finding import (
     interval_numbers,
     rule,
 )
-from ..audits.row_findings import few_rows, only_confidence, rows_set_aside
+from ..audits.row_findings import (
+    few_rows,
+    judged_on_its_own_rows,
+    only_confidence,
+    rows_set_aside,
+)
 from ..estimate import Estimate
 from ..text import counted, short_number
 from .gaps import (
@@ -239,6 +244,7 @@ def accuracy_hides_it(result: Comparison) -> Finding | None:
 
 
 RULES: tuple[VerdictRule[Comparison], ...] = (
+    judged_on_its_own_rows,
     infinite_log_score,
     best_by_score,
     best_under_costs,

@@ -17,6 +17,7 @@ import numpy as np
 from ..errors import Argument, InputError
 from ..text import counted, listed
 from .arrays import as_array, as_numbers, column_names, is_missing, named_columns, spacing
+from .calibrator_fit import CalibratorFit
 from .classes import check_column_order, class_list
 from .columns import Columns
 from .pixels import PixelRows, per_pixel, pixel_rows
@@ -89,6 +90,8 @@ class Predictions:
     tolerance : how far the sum of a row of probabilities may be from 1 (see `sum_tolerance`).
     ignore_label : rows with this label are left out and counted, such as the pixels without a class
         (255) or padded tokens (-100). NaN stands for missing labels.
+    calibrator_fit : the fit of the calibrator that made the outputs, if a file stores it. Audits
+        and comparisons then check whether these rows fitted it.
 
     Weights, columns and clusters of dense outputs have one value per image or per pixel.
 
@@ -115,6 +118,7 @@ class Predictions:
     on_bad_rows: OnBadRows = field(default="error", kw_only=True)
     tolerance: float | None = field(default=None, kw_only=True)
     ignore_label: Any = field(default=None, kw_only=True)
+    calibrator_fit: CalibratorFit | None = field(default=None, kw_only=True)
     names: Mapping[str, str] = field(default_factory=dict, kw_only=True)
 
     def __post_init__(self) -> None:

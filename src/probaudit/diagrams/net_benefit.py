@@ -72,7 +72,7 @@ class DecisionCurves(Diagram):
         last = float(t[useful].max(initial=float(t[0])))
         right = min(1.0, 1.15 * max(last, rate))
         across = Axis(f"decision threshold, probability of {self.event}", 0.0, right, percent=True)
-        up = Axis("net benefit", -SHOWN_LOSS * rate, 1.1 * rate)
+        up = Axis("net benefit", -SHOWN_LOSS * rate, rate)
         caption = (
             "Events acted on per row, less false alarms weighted by the odds of the threshold. "
             "Useful where it is above both grey lines."

@@ -122,7 +122,8 @@ class SmoothCalibration(Diagram):
 
     def _caption(self) -> str:
         kernel = f"Gaussian kernel of width {self.width:.3f}"
-        return f"SmoothECE {number(self.error)}; {kernel}, {self.n:,} rows."
+        band = "The band is the 95% interval of the curve."
+        return f"SmoothECE {number(self.error)}; {kernel}, {self.n:,} rows. {band}"
 
     def _description(self) -> str:
         far = int(np.argmax(np.abs(self.stated - self.observed) * self.density))

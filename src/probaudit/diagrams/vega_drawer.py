@@ -89,11 +89,8 @@ def with_marker(drawn: dict[str, Any], x: float) -> dict[str, Any]:
 
 def configured(dark: bool) -> dict[str, Any]:
     """The configuration of text, axes and background, light or dark."""
-    return (
-        configuration("#e8e8e8", "#b0b0b0", "#3a3d42")
-        if dark
-        else configuration("#1a1a1a", "#595959", "#e4e4e4")
-    )
+    light = ("#1a1a1a", "#595959", "#e4e4e4")
+    return configuration(*(("#e8e8e8", "#b0b0b0", "#3a3d42") if dark else light))
 
 
 def configuration(ink: str, soft: str, grid: str) -> dict[str, Any]:
@@ -133,8 +130,7 @@ def configuration(ink: str, soft: str, grid: str) -> dict[str, Any]:
 
 def document(picture: Picture, *, theme: Theme = "light", width: Width = None) -> dict[str, Any]:
     """A Vega-Lite specification with configuration, which any Vega viewer can show."""
-    whole = {"$schema": SCHEMA} | spec(picture, width=width)
-    return whole | {"config": configured(theme == "dark")}
+    return {"$schema": SCHEMA, "config": configured(theme == "dark")} | spec(picture, width=width)
 
 
 AREA, LINE_SHAPE = "square", "M-1,-0.2L1,-0.2L1,0.2L-1,0.2Z"

@@ -25,7 +25,7 @@ from ..files.layout import Layout, ReadOptions, check_vectors, layout_of
 from ..files.paths import SUFFIXES, files_of, fixed_part, folders_of
 from ..files.reading import read
 from ..files.row_files import RowFile, joint_schema, open_files
-from ..files.tables import is_text, readable
+from ..files.tables import is_text, readable, stored_fit
 from ..states import Plan, weight_exponent
 from ..text import counted
 
@@ -223,6 +223,7 @@ def scan_files(source: Any, **options: Unpack[ReadOptions]) -> RowSource:
     layout = _layout(names, files[0].schema, options)
     schema = _schema(files, layout)
     layout = _layout(names, schema, options)  # counting the rows of a CSV may change its types
+    layout = replace(layout, calibrator_fit=stored_fit(source))
     pieces = _pieces(files)
     if not pieces:
         raise InputError(layout.names["probs"], "needs at least one row", "is empty")

@@ -10,6 +10,7 @@ from typing import Any, TypedDict, Unpack
 import numpy as np
 
 from ..data.arrays import as_numbers
+from ..data.calibrator_fit import CalibratorFit
 from ..data.classes import (
     Pattern,
     class_list,
@@ -55,6 +56,7 @@ class Layout:
         output is a confidence.
     texts : the features that hold text; all others are numbers.
     names : what error messages call each argument of `Predictions`.
+    calibrator_fit : that the file stores, if any.
     """
 
     kind: str
@@ -71,6 +73,7 @@ class Layout:
     on_bad_rows: OnBadRows
     tolerance: float | None
     ignore_label: Any
+    calibrator_fit: CalibratorFit | None = None
 
     @property
     def numeric(self) -> tuple[str, ...]:
@@ -109,6 +112,7 @@ class Layout:
             "on_bad_rows": self.on_bad_rows,
             "tolerance": self.tolerance,
             "ignore_label": self.ignore_label,
+            "calibrator_fit": self.calibrator_fit,
         }
         if self.kind == "confidence":
             confidence = as_numbers(table[self.outputs[0]], self.outputs[0])

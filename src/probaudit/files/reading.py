@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -25,7 +26,7 @@ from .layout import (
     one_column,
     requested_outputs,
 )
-from .tables import holds_text, table_of, table_of_file
+from .tables import holds_text, stored_fit, table_of, table_of_file
 from .writing import arrow_table
 
 
@@ -99,7 +100,7 @@ def read(
         tolerance=tolerance,
         ignore_label=ignore_label,
     )
-    return layout.predictions(table)
+    return replace(layout, calibrator_fit=stored_fit(source)).predictions(table)
 
 
 def read_outputs(

@@ -10,10 +10,11 @@ from typing import Any
 import numpy as np
 
 from ..data.arrays import as_array, from_arrow
+from ..data.calibrator_fit import CalibratorFit
 from ..errors import InputError
 from .csv_files import NOT_UTF8, check_text, read_csv
 from .paths import Folders, folders_of, form_of, is_path
-from .writing import first_line
+from .writing import FIT_KEY, first_line
 
 
 def table_of(source: Any) -> Mapping[str, np.ndarray]:
@@ -42,6 +43,19 @@ def table_of(source: Any) -> Mapping[str, np.ndarray]:
         "the frame",
         lambda name: _type_of_series(get(name)),
     )
+
+
+def stored_fit(source: Any) -> CalibratorFit | None:
+    """The fit of the calibrator that made the outputs, if `apply` stored it in the (first) file.
+    Only .parquet files can store it."""
+    path = next(iter(folders_of(source))) if is_path(source) else None
+    if path is None or form_of(path) != "parquet":
+        return None
+    from pyarrow import parquet
+
+    with readable(path):
+        stored = (parquet.read_schema(path).metadata or {}).get(FIT_KEY)
+        return None if stored is None else CalibratorFit.from_json(stored)
 
 
 @contextmanager

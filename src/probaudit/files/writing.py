@@ -11,7 +11,10 @@ from typing import Any
 
 import numpy as np
 
+from ..data.calibrator_fit import CalibratorFit
 from ..errors import InputError
+
+FIT_KEY = b"probaudit.calibrator_fit"  # in the metadata of a .parquet file
 
 
 def write_text(path: Path, text: str) -> None:
@@ -29,9 +32,11 @@ def write_table(path: Path, columns: Mapping[str, np.ndarray]) -> None:
     write_tables(path, [arrow_table(columns)])
 
 
-def write_tables(path: Path, parts: Iterable[Any]) -> int:
+def write_tables(path: Path, parts: Iterable[Any], fit: CalibratorFit | None = None) -> int:
     """Write Arrow tables to one .parquet or .csv file with the columns of the first; returns the
     number of rows.
+
+    fit : of the calibrator that made the outputs; a .parquet file stores it (`tables.stored_fit`).
 
     If a table fails, nothing is written.
     """
@@ -44,7 +49,8 @@ def write_tables(path: Path, parts: Iterable[Any]) -> int:
     with _replacing(path) as name, contextlib.ExitStack() as stack:
         for table in parts:
             if writer is None:
-                schema = table.schema
+                stored = None if fit is None else {FIT_KEY: fit.to_json()}
+                schema = table.schema.with_metadata(stored)
                 writer = stack.enter_context(
                     (csv.CSVWriter if form == ".csv" else parquet.ParquetWriter)(name, schema)
                 )

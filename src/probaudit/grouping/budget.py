@@ -61,7 +61,8 @@ class Budget(ShownAsTable):
     calibration : what a calibrator removes from rows it was not fitted to (`removed`), plus the
         calibration loss left after it.
     grouping : a lower bound of the loss to hidden groups: rows with the same recalibrated output
-        and different probabilities. A better model could remove it.
+        and different probabilities. A better model could remove it. If the calibrator used features
+        or groups, it removed part of this loss, and `grouping` is what is left.
     rest : irreducible noise, and grouping loss that the regions do not reveal.
     removed : the score of the outputs minus that of the recalibrated outputs, paired.
     calibrator, calibrator_words : the class of the calibrator, and its name for people; "" if the
@@ -174,8 +175,8 @@ def loss_budget(
         event is that of the original outputs.
     calibrator : as in `calibration_loss`, whose default is skipped if there are too few rows for
         folds; "best" for the choice of `select_calibrator` without features; a result of
-        `calibration_loss`; or "none" for the budget of the original outputs, which with several
-        classes may count miscalibration as grouping loss.
+        `calibration_loss`, by any calibrator; or "none" for the budget of the original outputs,
+        which with several classes may count miscalibration as grouping loss.
     others : all rows, if these are a sample of them, see `grouping_loss`. With a calibrator, the
         budget is that of the sample.
 

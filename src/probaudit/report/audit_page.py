@@ -158,7 +158,7 @@ def _budget(audit: Audit) -> Section | None:
         return None
     figure = Figure("loss-budget", {(): LossBudget.of_budget(audit.budget, pairs=is_pairs(audit))})
     notes = [Words(f"{capitalised(words)}.") for words in budget_words(audit, audit.budget)]
-    return budget_section([figure, *notes])
+    return budget_section([Columns([figure], notes, wide_left=True)])
 
 
 def _is_constant(audit: Audit) -> bool:
@@ -166,7 +166,10 @@ def _is_constant(audit: Audit) -> bool:
 
 
 def _reliability(audit: Audit) -> Section | None:
-    lead = "Points on the diagonal are calibrated. Bands show the 95% range of a calibrated model."
+    lead = (
+        "Points on the diagonal are calibrated. Bands around it show the 95% range of a calibrated "
+        "model."
+    )
     if _is_constant(audit):
         return None
     first, *others = reliability_figures(audit)
@@ -345,17 +348,17 @@ def _misjudged(audit: Audit) -> Table | Words:
         for region in audit.budget.misjudged(SHOWN_REGIONS)
     ]
     columns = grouped_by(audit)
+    repaired = audit.budget.calibrator_words if audit.budget.calibrator else ""
     if not rows:
         which = f"group by {columns}" if columns else "region of the features"
-        return Words(f"No misjudged {which} detected.")
+        found = f"no misjudged {which} was detected."
+        return Words(f"After {repaired}, {found}" if repaired else capitalised(found))
     who = (
         f"groups by {columns}, over all their outputs"
         if columns
         else "rows with the same prediction and different outcomes"
     )
-    after = (
-        f", after calibration by {audit.budget.calibrator_words}" if audit.budget.calibrator else ""
-    )
+    after = f", after {repaired}" if repaired else ""
     return Table(f"Misjudged: {who}{after}", headers, rows, (0, 5))
 
 

@@ -7,14 +7,14 @@ from typing import Any
 
 from ..choices.definitions import in_words
 from ..version import __version__
-from .page import Facts, Figure, Section, Table, Words
+from .page import Columns, Facts, Figure, Section, Table, Words
 
 BUDGET_LEAD = (
     "Parts of the expected loss: removable by recalibration, due to hidden groups, and the rest."
 )
 
 
-def budget_section(blocks: Sequence[Words | Table | Figure]) -> Section:
+def budget_section(blocks: Sequence[Columns | Table]) -> Section:
     return Section("budget", "Where the loss goes", blocks, BUDGET_LEAD)
 
 

@@ -99,14 +99,13 @@ def scores(audit: Audit) -> Table:
 
 
 def calibration(audit: Audit) -> Text:
-    """The share of the log loss that recalibration removes."""
-    text, loss = Text(), audit.estimates.get("calibration_loss.relative")
-    if loss is not None and math.isfinite(loss):
-        span = f" ({share_interval(loss)})" if math.isfinite(loss.low) else ""
-        text.append("calibration loss  ").append(percent(loss), "bold").append(
-            f" of the log loss{span}, "
+    """The share of the log loss that the recommended calibrator removes."""
+    text, best = Text(), audit.recommended
+    if best is not None and best.name != "identity" and math.isfinite(best.gain):
+        text.append("calibration loss  ").append(percent(best.gain), "bold").append(
+            f" of the log loss ({share_interval(best.gain)}), "
         )
-        text.append(f"removable by {METHOD}, out of fold")
+        text.append(f"removable by {best.title}, out of fold")
         text.append("; see below for other calibrators" if len(audit.repairs) > 2 else "")
     return text
 
@@ -300,6 +299,17 @@ def budget_words(audit: Audit, found: Budget) -> list[str]:
         if found.calibrator
         else "calibration in the budget: debiased; outputs were not recalibrated"
     ]
+    best = audit.recommended
+    if best is not None and best.corrects_groups:
+        words.append(
+            f"{best.title} uses groups or features, so it also removes differences between groups; "
+            "grouping is what is left"
+        )
+    if found.calibrator:
+        words.append(
+            "the budget splits the Brier score, which stays finite; the summary has the log loss "
+            "of the same recalibrated outputs"
+        )
     if (score := found.score_words(pairs=pairs)) != "Brier score":
         summed = "right and wrong" if pairs else "all classes"
         words.append(f"{score}: (p − y)², not summed over {summed} as the Brier score is")

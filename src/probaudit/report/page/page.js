@@ -40,10 +40,22 @@
 
   const letter = 6.6; // px, average character of a label
 
+  // Data come as columns; Vega-Lite reads records.
+  const records = (columns) => {
+    const names = Object.keys(columns);
+    const rows = columns[names[0]] ?? [{}];
+    return rows.map((_, i) => Object.fromEntries(names.map((name) => [name, columns[name][i]])));
+  };
+  const unpack = (part) => {
+    if (part.data) part.data.values = records(part.data.values);
+    (part.layer || part.concat || []).forEach(unpack);
+  };
+
   // A specification has one fixed width. Fit its panels to the available width, in fewer columns on
   // a narrow screen.
   const fitted = (spec, room, large) => {
     const found = structuredClone(spec);
+    unpack(found);
     const panels = found.concat || [found];
     const columns = found.concat ? Math.max(1, Math.min(found.columns, Math.floor(room / 165))) : 1;
     const most = columns > 1 ? 1240 : large ? 760 : 620;

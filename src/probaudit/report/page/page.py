@@ -311,16 +311,26 @@ def _variable(colour: str, prefix: str = "mark") -> str:
 
 
 def _adaptive(part: Any, key: str = "", prefix: str = "mark") -> Any:
-    """A specification with CSS variables in place of palette colours. Data stay as they are."""
+    """A specification with CSS variables in place of palette colours. Records of data become
+    columns, which are shorter; the script of the page turns them back."""
     if isinstance(part, dict):
+        if "values" in part:
+            return part | _as_columns(part["values"])
         prefix = "text" if part.get("type") == "text" else "mark"
-        return {k: v if k == "values" else _adaptive(v, k, prefix) for k, v in part.items()}
+        return {k: _adaptive(v, k, prefix) for k, v in part.items()}
     if isinstance(part, list):
         return [_adaptive(entry, key) for entry in part]
     if key == "fill" and part == PAPER:
         return "var(--paper)"
     known = key in ("color", "range") and part in PALETTE
     return f"var({_variable(part, prefix)})" if known else part
+
+
+def _as_columns(values: list[Any]) -> dict[str, Any]:
+    """Records as columns; other values, such as the ticks of an axis, stay."""
+    if not values or not isinstance(values[0], dict):
+        return {"values": values}
+    return {"values": {name: [record[name] for record in values] for name in values[0]}}
 
 
 def _thinned(column: np.ndarray) -> np.ndarray:
