@@ -68,7 +68,7 @@ def test_infinite_differences_are_words(found):
 
 
 def test_many_models_have_two_columns():
-    gaps = {f"m{k}": Estimate(0.1 * k, low=0.0, high=1.0) for k in range(9)}
+    gaps = {f"m{k}": Estimate(0.1 * k, low=0.0, high=1.0) for k in range(13)}
     both = {"log loss": gaps, "ECE": gaps}
     assert PairedDifferences.of(both, "r").picture().columns == 2
 

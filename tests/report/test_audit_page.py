@@ -19,16 +19,7 @@ from probaudit.diagrams.picture import Band
 from probaudit.report import audit_page as audit_page_module
 from probaudit.report.audit_page import audit_page
 from probaudit.report.comparison_page import comparison_page
-from probaudit.report.page import (
-    Columns,
-    Figure,
-    FindingList,
-    Page,
-    Section,
-    Table,
-    Words,
-    as_html,
-)
+from probaudit.report.page import Columns, Figure, FindingList, Page, Section, Table, Words, as_html
 from probaudit.text import number
 
 SECTIONS = [

@@ -10,11 +10,11 @@ import numpy as np
 from ..calibration.fine_grid import FineGrid
 from ..choices.partitions import EqualWidth
 from ..text import whole_percent
-from .bins import FEW, few_rows
+from .bins import FEW, bins_for, few_rows
 from .diagram import Diagram
 from .picture import Axis, Line, Mark, Panel, Picture, Points, Rule, Text
 
-BINS, ROWS_PER_BIN = 10, 20  # fewer bins if they would have fewer rows on average
+BINS = 10
 LEAST_SHARE = 0.02  # of the rows, for a bin to be named
 ORIGINAL, RECALIBRATED = "original", "recalibrated"
 ROLES = {ORIGINAL: "original", RECALIBRATED: "recalibrated"}
@@ -37,7 +37,7 @@ class BeforeAfter(Diagram):
     def of_grids(cls, before: FineGrid, after: FineGrid | None, *, event: str) -> BeforeAfter:
         grids = {ORIGINAL: before} | ({} if after is None else {RECALIBRATED: after})
         series, places, left_out = {}, {}, 0
-        bins = max(2, min(BINS, int(before.rows.sum()) // ROWS_PER_BIN))
+        bins = bins_for(int(before.rows.sum()), BINS)
         for name, grid in grids.items():
             cells = grid.cells(EqualWidth(bins).grid_cells(grid.place, grid.rows[grid.kept]))
             shown = cells.rows >= few_rows(cells.rows)

@@ -29,6 +29,7 @@ class DecisionCurves(Diagram):
     """Decision curves of one or several models of the same rows, by name. `event` is in words."""
 
     percents = ("threshold",)
+
     curves: Mapping[str, DecisionCurve]
     event: str
 

@@ -11,7 +11,7 @@ import numpy as np
 from ..calibration.fine_grid import FineGrid
 from ..text import number
 from .aligned import ECE_BINS, AlignedReliability
-from .bins import Bins, few_rows
+from .bins import Bins, bins_for, few_rows
 from .diagram import Diagram, stacked
 from .picture import Axis, Line, Mark, Panel, Picture, Points, Rule
 from .reliability import Reliability
@@ -33,11 +33,16 @@ class OverlaidReliability(Diagram):
         cls,
         grids: Mapping[str, FineGrid],
         *,
-        bins: Bins = ECE_BINS,
+        bins: Bins | None = None,
         errors: Mapping[str, float] | None = None,
         event: str = "the most probable class",
     ) -> OverlaidReliability:
-        """From the fine grid of each model by its name; `errors` as in `AlignedReliability`."""
+        """From the fine grid of each model by its name; `errors` as in `AlignedReliability`.
+
+        bins : 15 of equal width by default, or fewer for few rows.
+        """
+        if bins is None:
+            bins = bins_for(int(next(iter(grids.values())).rows.sum()), ECE_BINS)
         found = AlignedReliability.of_grids(
             grids, bins=bins, resamples=1, errors=errors, event=event
         )

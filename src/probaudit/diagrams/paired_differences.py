@@ -15,8 +15,10 @@ from ..text import number
 from .diagram import HIGH, LOW, Diagram
 from .picture import Axis, Mark, Panel, Picture, Points, Rule, Text
 
-STACKED = 6  # models; the panels of more models are in two columns
-MARGIN = 0.08  # beside the intervals, as a share of their range
+STACKED = 12  # models; the panels of more models are in two columns
+# beside the intervals, as shares of their range: at the left, and room for numbers at the right
+MARGIN, NUMBERS = 0.08, 0.35
+END = 0.01  # of the axis, right of the numbers
 VERDICTS = {"better": "model", "worse": "over", "different": "observed", "tied": "reference"}
 NAMES = {
     "better": "better",
@@ -141,8 +143,9 @@ class PairedDifferences(Diagram):
                     detail=detail,
                 )
             )
+        end = right - END * (right - left)
         marks += [
-            _label(x, place, left, right)
+            Text(end, place, "infinite" if math.isinf(x) else number(x), "end")
             for x, place in zip(value, at, strict=True)
             if not math.isnan(x)
         ]
@@ -172,18 +175,8 @@ def _verdict(value: float, low: float, high: float, *, lower: bool | None) -> st
 
 
 def _range(values: np.ndarray) -> tuple[float, float]:
-    """The ends of an axis that shows 0 and all finite values."""
+    """The ends of an axis that shows 0 and all finite values, and numbers at its right end."""
     shown = np.append(values[np.isfinite(values)], 0.0)
     low, high = float(shown.min()), float(shown.max())
-    margin = MARGIN * (high - low) or 1.0
-    return low - margin, high + margin
-
-
-def _label(value: float, place: float, left: float, right: float) -> Text:
-    """The difference above its point, aligned to stay within the panel."""
-    if math.isinf(value):
-        end = right if value > 0 else left
-        return Text(end, place, "infinite", "end" if value > 0 else "start")
-    part = (value - left) / (right - left)
-    anchor: Any = "start" if part < 0.15 else "end" if part > 0.85 else "middle"
-    return Text(float(value), place - 0.32, number(value), anchor)
+    span = high - low or 1.0
+    return low - MARGIN * span, high + NUMBERS * span

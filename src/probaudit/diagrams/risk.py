@@ -49,6 +49,7 @@ class RiskCurves(Diagram):
     """
 
     percents = ("threshold",)
+
     names: tuple[str, ...]
     thresholds: np.ndarray
     risk: np.ndarray

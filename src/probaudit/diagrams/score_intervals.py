@@ -15,6 +15,7 @@ from ..estimate import Estimate
 from ..scoring.proper_scores import bayes_risk, brier_score, log_score
 from ..text import number
 from .diagram import HIGH, LOW, Diagram
+from .paired_differences import END, NUMBERS
 from .picture import Axis, Mark, Panel, Picture, Points, Rule, Text
 
 
@@ -110,10 +111,12 @@ class ScoreIntervals(Diagram):
         least = min(0.0, *ends[0].tolist()) if len(shown) else 0.0
         most = max([*ends[1].tolist(), 0.0 if reference is None else reference]) or 1.0
         marks: list[Mark] = [] if reference is None else [Rule(x=reference, role="reference")]
-        end = most + 0.05 * (most - least)
+        end = most + NUMBERS * (most - least)
+        marks += [points]
         marks += [
-            points,
-            *(_label(value[k], k, least, end) for k in range(len(value)) if not np.isnan(value[k])),
+            Text(end - END * (end - least), k, "infinite" if np.isinf(x) else number(x), "end")
+            for k, x in enumerate(value)
+            if not np.isnan(x)
         ]
         axis = Axis(title, least, end)
         return Panel(
@@ -128,15 +131,6 @@ class ScoreIntervals(Diagram):
 
         ends = zip(self.names, self.value, self.low, self.high, strict=True)
         return f"{self.title} with 95% intervals: " + ", ".join(shown(*row) for row in ends) + "."
-
-
-def _label(value: float, place: int, low: float, high: float) -> Text:
-    """The value above its point, aligned to stay within the panel."""
-    if np.isinf(value):
-        return Text(low + 0.02 * (high - low), place, "infinite")
-    part = (value - low) / (high - low)
-    anchor: Any = "start" if part < 0.15 else "end" if part > 0.85 else "middle"
-    return Text(float(value), place - 0.3, number(value), anchor)
 
 
 @documents_row_options

@@ -25,6 +25,7 @@ class SelectivePrediction(Diagram):
     """Risk-coverage curves of one or several models of the same rows, by name."""
 
     percents = ("coverage", "error rate", LOW, HIGH)
+
     found: Mapping[str, RiskCoverage]
 
     def columns(self) -> dict[str, np.ndarray]:
