@@ -1,6 +1,6 @@
 """probaudit: can your classifier's probabilities be trusted, and where does the loss come from?"""
 
-from . import calibrators, diagrams, simulate
+from . import calibrators, diagrams, simulate, training
 from .audits.audit import audit
 from .audits.audit_result import Audit
 from .audits.multilabel import MultilabelTable, multilabel_table
@@ -198,6 +198,7 @@ __all__ = [
     "spiegelhalter_test",
     "statistics",
     "sweep_calibration_error",
+    "training",
     "validation_table",
 ]
 
