@@ -65,6 +65,7 @@ from .files.reading import read
 from .grouping.budget import Budget, loss_budget
 from .grouping.loss import GroupingLoss, GroupingRates, grouping_loss, grouping_rates
 from .grouping.regions import BalancedStump, KMeansRegions, Regions, StumpRegions, TreeRegions
+from .models.collect import collect
 from .monitoring.alarm import Alarm
 from .monitoring.monitor import Monitor
 from .scoring.decision_cost import decision_cost, risk_integral
@@ -161,6 +162,7 @@ __all__ = [
     "calibration_loss",
     "calibration_test",
     "calibrators",
+    "collect",
     "compare",
     "cumulative_differences",
     "decision_cost",
