@@ -193,9 +193,7 @@ def _columns(part: Part, prefix: str, classes: Sequence[Any] | None) -> dict[str
         table[FEATURES] = part.features
     for name, column in part.columns.items():
         if name in table or name.startswith((prefix, "f_")):
-            rule = (
-                f'names of columns must not be "label" or "features", or begin with {prefix} or f_'
-            )
+            rule = f"must not have columns named label, features, {prefix}* or f_*"
             raise InputError("data", rule, repr(name))
         table[name] = column
     return table
