@@ -123,10 +123,10 @@ def test_the_crop_is_the_centre(tmp_path):
 def test_folder_errors(photographs, tmp_path):
     with pytest.raises(pb.InputError, match="must be a folder that exists"):
         folder_dataset(tmp_path / "absent")
-    with pytest.raises(pb.InputError, match="needs subfolders with images.*no subfolder"):
+    with pytest.raises(pb.InputError, match=r"needs subfolders with images.*no subfolder"):
         folder_dataset(photographs / "cat")
     (photographs / "empty").mkdir()
-    with pytest.raises(pb.InputError, match="needs subfolders with images.*empty"):
+    with pytest.raises(pb.InputError, match=r"needs subfolders with images.*empty"):
         folder_dataset(photographs)
     (photographs / "empty" / "damaged.png").write_bytes(b"not a picture")
     with pytest.raises(pb.InputError, match=r"must hold readable images .*damaged.png"):

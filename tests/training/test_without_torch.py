@@ -6,9 +6,14 @@ import subprocess
 import sys
 
 CODE = """
-import sys
-sys.modules["torch"] = None  # as if it were not installed
-import importlib, pkgutil
+import importlib, pkgutil, sys
+
+class NoTorch:
+    def find_spec(self, name, path=None, target=None):
+        if name.split(".")[0] == "torch":
+            raise ModuleNotFoundError("No module named 'torch'")
+
+sys.meta_path.insert(0, NoTorch())
 import numpy as np
 import probaudit as pb
 
