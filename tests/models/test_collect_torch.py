@@ -209,6 +209,9 @@ def test_names_of_classes_replace_column_numbers():
     assert rows.classes == ("ant", "bee", "cat")
     np.testing.assert_array_equal(rows.codes, Y)
     assert rows.y[0] == ["ant", "bee", "cat"][Y[0]]
+    for labels in (Y > 0, (Y > 0).astype(np.float32)[:, None]):
+        binary = pb.collect(network(1), (X, labels), classes=["no", "yes"])
+        np.testing.assert_array_equal(binary.y == "yes", Y > 0)
     with pytest.raises(pb.InputError, match=r"labels must be column numbers from 0 to 1, .*2"):
         pb.collect(network(2), loader(), classes=["ant", "bee"])
 

@@ -74,6 +74,11 @@ def test_the_mode_of_the_model_is_kept():
     assert not model.training
 
 
+def test_labels_may_be_bytes():
+    images, labels = squares(40)
+    assert len(Trainer(epochs=1).train(networks.mlp(3), (images, labels.astype(np.uint8)))) == 1
+
+
 def test_a_loader_gives_the_batches():
     images, labels = squares(96)
     rows = torch.utils.data.TensorDataset(torch.tensor(images), torch.tensor(labels))

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..data.predictions import Predictions
+from ..data.predictions import Predictions, label_codes
 from ..data.work import Progress
 from ..engines.row_source import RowSource, scan_files
 from ..errors import InputError
@@ -52,7 +52,7 @@ def answered(
     with Progress(batches.count, progress, unit="batches", work="collecting predictions") as bar:
         for inputs, labels, columns in batches:
             outputs, features, tolerance = forward.ask(inputs)
-            if names is not None and names.dtype.kind == "U" and labels.dtype.kind in "iu":
+            if names is not None and names.dtype.kind == "U" and labels.dtype.kind in "biuf":
                 labels = _named(labels, names)
             part = Part(labels, outputs, features, columns, tolerance)
             _check(part, part if first is None else first)
@@ -65,11 +65,12 @@ def answered(
 
 def _named(labels: np.ndarray, names: np.ndarray) -> np.ndarray:
     """The classes of column numbers."""
-    wrong = np.flatnonzero((labels < 0) | (labels >= len(names)))
+    codes = label_codes(labels, tuple(range(len(names))))
+    wrong = labels[(codes < 0) | (codes >= len(names))]
     if len(wrong):
         rule = f"labels must be column numbers from 0 to {len(names) - 1}, as `classes` are text"
-        raise InputError("data", rule, labels[wrong[0]])
-    return np.asarray(names[labels])
+        raise InputError("data", rule, wrong[0])
+    return np.asarray(names[codes])
 
 
 def _check(part: Part, first: Part) -> None:
@@ -92,7 +93,9 @@ def _check(part: Part, first: Part) -> None:
                 raise InputError(argument, rule, f"shape {column.shape}")
 
 
-def in_memory(parts: Sequence[Part], outputs: Outputs, classes: Sequence[Any] | None) -> Any:
+def in_memory(
+    parts: Sequence[Part], outputs: Outputs, classes: Sequence[Any] | None
+) -> Predictions:
     """All parts as `Predictions`."""
     whole = _joined(parts)
     return Predictions(

@@ -31,9 +31,9 @@ class Batch(NamedTuple):
                 "a batch must be (inputs, labels) or (inputs, labels, columns)",
                 f"{type(parts).__name__}{size}",
                 way_out=(
-                    "pass ",
+                    "pass all rows as a tuple (inputs, labels), or ",
                     Argument("batch"),
-                    ", a function that turns a batch of the loader into such a pair",
+                    ", a function that turns a batch of a loader into such a pair",
                 ),
             )
         inputs, labels, *rest = parts

@@ -79,8 +79,8 @@ def collect(
         logits for a module. For a classifier, these are `decision_function`, `predict_proba` (the
         default) and `predict_log_proba`. For a callable, it must be declared. A single column
         belongs to the second of two classes.
-    classes : the class of each column, in order. If classes are text and labels are integers,
-        labels are column numbers. Not given for a classifier, which has `classes_`.
+    classes : the class of each column, in order. If classes are text and labels are numbers, labels
+        are column numbers. Not given for a classifier, which has `classes_`.
     batch : a function that turns a batch of the loader into (inputs, labels) or (inputs, labels,
         columns), for loaders with other batches.
     batch_size : the rows of a batch if `data` is a tuple; 1,024 by default.

@@ -135,7 +135,8 @@ class _Batches:
         if len(inputs) != len(labels) or len(labels) == 0:
             found = f"{len(inputs)} rows, {len(labels)} labels"
             raise InputError("data", "needs one label for each row, and a row", found)
-        return cls(None, (inputs, labels), size)
+        # torch's losses take class numbers as int64 only
+        return cls(None, (inputs, labels if labels.is_floating_point() else labels.long()), size)
 
     def __len__(self) -> int:
         if self.tensors is None:
