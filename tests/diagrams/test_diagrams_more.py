@@ -200,7 +200,7 @@ def test_a_grouping_diagram_shows_every_thick_region_once(grouped):
             np.flatnonzero((found.region_stated == x) & (found.region_observed == y))[0]
             for x, y in zip(mark.x, mark.y, strict=True)
         ]
-        np.testing.assert_array_equal(mark.size, found.region_rows[rows])
+        np.testing.assert_array_equal(mark.size, found.region_rows[rows] / found.region_rows.max())
         np.testing.assert_array_equal(mark.low, found.region_low[rows])
         assert (found.region_differs[rows] == (mark.role != "null")).all()
         side = found.region_observed[rows] - found.observed[found.region_bin[rows]]

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 import pytest
+from matplotlib import rcParams
 from matplotlib.collections import LineCollection
 from matplotlib.figure import Figure
 
@@ -60,7 +61,7 @@ EVERYTHING = Picture(
                     X,
                     X - 0.05,
                     X + 0.05,
-                    size=np.array([1, 2, 4]),
+                    size=np.array([0.25, 0.5, 1.0]),
                     role="observed",
                     name="observed",
                 ),
@@ -180,9 +181,8 @@ def test_matplotlib_draws_the_marks(found):
                 points = next(collections)
                 same(points.get_offsets(), np.column_stack([mark.x, mark.y]))
                 if mark.size is not None:
-                    same(
-                        points.get_sizes() / points.get_sizes().max(), mark.size / np.max(mark.size)
-                    )
+                    largest = (1.8 * rcParams["lines.markersize"]) ** 2
+                    same(points.get_sizes() / largest, np.maximum(mark.size, 0.08))
             elif isinstance(mark, Bars):
                 for left, right, bottom, top in zip(
                     mark.left, mark.right, mark.bottom, mark.top, strict=True
@@ -231,8 +231,8 @@ def test_vega_draws_the_marks(found):
                 same(column(layer, "y"), mark.y)
                 if isinstance(mark, Points) and mark.size is not None:
                     same(
-                        np.array(column(layer, "size")) / max(column(layer, "size")),
-                        mark.size / np.max(mark.size),
+                        np.array(column(layer, "size")) / 300,
+                        np.maximum(mark.size, 40 / 300),
                     )
             elif isinstance(mark, (Band, Bars)):
                 ends = {"x": "x", "y": "low", "y2": "high"}

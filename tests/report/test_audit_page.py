@@ -119,7 +119,7 @@ def test_tables_show_the_numbers_of_the_audit(found):
 
 def test_the_diagrams_are_those_of_the_evidence(found, world):
     drawn = figures(audit_page(found))
-    first = drawn["reliability"].variants["the most probable class", "15 equal bins"]
+    first = drawn["reliability"].variants["the most probable class", "original", "15 equal bins"]
     assert first.error == pytest.approx(float(pb.calibration_error(world.y, world.mcs)), abs=1e-12)
     for figure in drawn.values():
         choices = [()]

@@ -232,7 +232,8 @@ def _too_few_words(case: Case, needed: int | None) -> str:
         return "These rows have a single outcome." if case.one_outcome else ""
     if math.isnan(case.effective_rows):
         return "All rows are in one cluster, so that nothing is known about others."
-    share = percent(case.material)
+    exact = math.isclose(100 * case.material, round(100 * case.material))
+    share = whole_percent(case.material) if exact else percent(case.material)
     if case.effective_rows >= needed:
         return ""
     rows = counted(round(case.effective_rows))

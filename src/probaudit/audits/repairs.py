@@ -5,7 +5,8 @@ from __future__ import annotations
 import math
 import warnings
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, NamedTuple
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -49,11 +50,29 @@ DEFAULT = "bias_corrected_temperature"  # the calibrator of the calibration loss
 ROUNDING = 1e-12
 
 
-class OutOfFold(NamedTuple):
-    """Rows of the sample by number, and their calibrated outputs."""
+@dataclass(frozen=True, eq=False)
+class OutOfFold:
+    """Rows of the sample by number, and their calibrated probabilities. `pairs` : whether these are
+    confidences in stated answers."""
 
     rows: np.ndarray
-    outputs: np.ndarray
+    calibrated: Predictions
+    pairs: bool = False
+
+    def grid(self, lens: Lens) -> FineGrid:
+        """The event of a lens on a fine grid."""
+        return _grid(self.calibrated, lens)
+
+    @cached_property
+    def judged(self) -> EventTable:
+        """The judged event."""
+        return EventTable.of(self.calibrated, default_lens(self.calibrated))
+
+    @cached_property
+    def top(self) -> EventTable:
+        """Whether the most probable class is true, or the stated answer right."""
+        same = self.pairs or default_lens(self.calibrated) == TopLabel()
+        return self.judged if same else EventTable.of(self.calibrated, TopLabel())
 
 
 @dataclass(frozen=True, eq=False)
@@ -70,8 +89,8 @@ class Repair:
         among the k most probable (k = 5, or 2 with few classes), with 15 equal bins.
     ece_chance, topk_chance : the 95% points of these errors for a calibrated model.
     predicted, observed : the mean output and the rate of the judged event.
-    grid : the judged event on a fine grid, for diagrams. out_of_fold : the calibrated outputs of
-        the recommended calibrator, for two classes.
+    grid : the judged event on a fine grid, for diagrams.
+    out_of_fold : the calibrated rows, of the recommended calibrator only.
     recommended : by the rule of `select_calibrator`: the simplest calibrator whose log loss is
         within one standard error of the best.
     control : mean replacement, shown as a warning and never recommended.
@@ -252,9 +271,7 @@ def compare_repairs(
                 recommended=name == recommended,
                 control=name == CONTROL,
                 words=comment,
-                out_of_fold=trial.out_of_fold
-                if name == recommended and sample.n_classes == 2
-                else None,
+                out_of_fold=trial.out_of_fold if name == recommended else None,
             )
         )
     return tuple(repairs)
@@ -312,6 +329,7 @@ def _trial(sample: Predictions, loss: CalibrationLoss, where: str) -> Trial:
         clusters = ClusteredRows(calibrated, np.arange(n)).clusters
     log, brier = (rule.score(calibrated.probs, calibrated.codes) for rule in (Log(), Brier()))
     brier_words = f"mean Brier score, summed over classes, {where}"
+    out_of_fold = OutOfFold(loss.rows, calibrated, sample.pairs)
     numbers = {
         "log_score": Estimate(
             loss.calibrated,
@@ -323,12 +341,12 @@ def _trial(sample: Predictions, loss: CalibrationLoss, where: str) -> Trial:
         ),
         "normalized": _normalized(calibrated, where),
         "brier_score": _tidy(brier_score(calibrated), brier_words),
-        **_agreement(calibrated, where),
+        **_agreement(out_of_fold.judged, where),
         "accuracy": _accuracy(calibrated, share, clusters, where, pairs=sample.pairs),
         "gain": _tidy(loss.relative, f"share of the log score removed, {where}"),
         **_errors(calibrated, clusters, where, pairs=sample.pairs),
     }
-    return Trial(log, brier, share, clusters, numbers, OutOfFold(loss.rows, calibrated.probs))
+    return Trial(log, brier, share, clusters, numbers, out_of_fold)
 
 
 def _normalized(calibrated: Predictions, where: str) -> Estimate:
@@ -336,11 +354,10 @@ def _normalized(calibrated: Predictions, where: str) -> Estimate:
     return Estimate(x, low=x.low, high=x.high, n=x.n, definition=f"{x.definition}, {where}")
 
 
-def _agreement(calibrated: Predictions, where: str) -> dict[str, Estimate]:
-    found = agreement(EventTable.of(calibrated, default_lens(calibrated)))
+def _agreement(event: EventTable, where: str) -> dict[str, Estimate]:
     return {
         name: Estimate(x, low=x.low, high=x.high, n=x.n, definition=f"{x.definition}, {where}")
-        for name, x in found.items()
+        for name, x in agreement(event).items()
         if name != "gap"
     }
 

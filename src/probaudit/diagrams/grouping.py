@@ -115,7 +115,8 @@ class GroupingDiagram(GroupingRates, Diagram):
                 shown = {key: column[those] for key, column in self.columns().items()}
                 low, high = (shown["low"], shown["high"]) if self._with_intervals else (None, None)
                 detail = {key: shown[key] for key in ("predicted", "observed", "rows")}
-                place = (shown["predicted"], shown["observed"], low, high, shown["rows"])
+                area = shown["rows"] / self.region_rows.max()
+                place = (shown["predicted"], shown["observed"], low, high, area)
                 marks.append(Points(*place, role=role, name=name, detail=detail))
         return marks
 

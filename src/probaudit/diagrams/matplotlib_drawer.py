@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ..errors import Argument, InputError
-from .palette import FAINT, SERIES, colour
+from .palette import FAINT, SERIES, colour, shape
 from .panel_grid import (
     PanelGrid,
     arranged,
@@ -34,6 +34,8 @@ if TYPE_CHECKING:
 
 DASHES = (0, (4, 3))
 LARGEST_POINT = 1.8  # diameter, in multiples of lines.markersize
+SMALLEST_POINT = 0.08  # area, as a share of the largest
+MARKERS = {"circle": "o", "triangle-down": "v", "triangle-up": "^"}
 THIN = 0.75  # of references and intervals, in multiples of lines.linewidth
 COMPACT = 0.8  # font size and line width of a compact figure, relative to rcParams
 SMALLEST = 0.65  # the same for several panels in given axes
@@ -443,7 +445,14 @@ def _draw_mark(
             lines, fixed = (ax.hlines, mark.y) if mark.across else (ax.vlines, mark.x)
             bare = paint | {"label": "_"}
             lines(fixed, mark.low, mark.high, **thin, **bare).set(**own["interval_kw"])
-        style = {"s": _areas(mark.size), "linewidths": 0, "clip_on": not panel.contains(mark)}
+        style = {"s": _areas(mark.size), "clip_on": not panel.contains(mark)}
+        style["marker"] = MARKERS[shape(mark.role)]
+        if mark.hollow:
+            edge = paint["color"]
+            style |= {"facecolors": ax.get_facecolor(), "edgecolors": edge, **thin, "zorder": 2.1}
+            paint = {name: value for name, value in paint.items() if name != "color"}
+        else:
+            style["linewidths"] = 0
         return [ax.scatter(mark.x, mark.y, **style | paint | first)]
     if isinstance(mark, Bars):
         height, width = mark.top - mark.bottom, mark.right - mark.left
@@ -466,6 +475,8 @@ def _draw_mark(
     assert isinstance(mark, Text)
     align = {"start": "left", "middle": "center", "end": "right"}[mark.anchor]
     style = {"ha": align, "va": "center", "fontsize": "small", "zorder": 5}
+    if mark.role != "model":
+        style["color"] = paint["color"]
     text = ax.text(mark.x, mark.y, _escaped(mark.text), **style)
     text.set(**first)
     return [text]
@@ -475,10 +486,10 @@ def _areas(size: np.ndarray | None) -> Any:
     """The areas of points, in pt^2; the default area without sizes."""
     from matplotlib import rcParams
 
-    if size is None or not len(size):
+    if size is None:
         return None
     largest = (LARGEST_POINT * rcParams["lines.markersize"]) ** 2
-    return largest * np.asarray(size, float) / max(float(np.max(size)), 1e-300)
+    return largest * np.maximum(size, SMALLEST_POINT)
 
 
 def _escaped(text: str) -> str:

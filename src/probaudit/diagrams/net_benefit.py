@@ -15,6 +15,7 @@ from ..errors import InputError
 from ..scoring.decision_curve import DecisionCurve, decision_curve_of
 from ..scoring.events import EventTable
 from ..text import percent
+from .before_after import ROLES
 from .diagram import Diagram
 from .picture import Axis, Band, Line, Mark, Panel, Picture
 from .reliability import event_name
@@ -47,7 +48,7 @@ class DecisionCurves(Diagram):
             Line(t, np.zeros(len(t)), role="reference", name="act on none"),
         ]
         for k, (name, curve) in enumerate(self.curves.items()):
-            role = "model" if len(self.curves) == 1 else f"series {k}"
+            role = "model" if len(self.curves) == 1 else ROLES.get(name, f"series {k}")
             if len(self.curves) == 1:
                 marks.append(Band(t, curve.low, curve.high, role=role, name="95% interval"))
             detail = {"threshold": t, "net benefit": curve.net_benefit}
@@ -57,7 +58,7 @@ class DecisionCurves(Diagram):
         )
         last = float(t[useful].max(initial=float(t[0])))
         right = min(1.0, 1.15 * max(last, rate))
-        across = Axis(f"threshold: act if the probability of {self.event} is higher", 0.0, right)
+        across = Axis(f"decision threshold, probability of {self.event}", 0.0, right, percent=True)
         up = Axis("net benefit", -SHOWN_LOSS * rate, 1.1 * rate)
         caption = (
             "Events acted on per row, less false alarms weighted by the odds of the threshold. "

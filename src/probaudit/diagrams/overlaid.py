@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -12,13 +11,10 @@ import numpy as np
 from ..calibration.fine_grid import FineGrid
 from ..text import number
 from .aligned import ECE_BINS, AlignedReliability, aligned_columns
-from .bins import Bins
+from .bins import Bins, few_rows
 from .diagram import Diagram
 from .picture import Axis, Line, Mark, Panel, Picture, Points, Rule
 from .reliability import Reliability
-
-FEW, FEW_SHARE = 10, 0.01  # bins with fewer rows than both are not drawn
-SMALLEST = 0.12  # area of a point, as a share of that of the largest
 
 
 @dataclass(frozen=True, eq=False)
@@ -54,7 +50,7 @@ class OverlaidReliability(Diagram):
         marks: list[Mark] = [Rule(role="reference")]  # a model may have any name
         for s, (model, one) in enumerate(zip(self.models, self.each, strict=True)):
             role, of = f"series {s}", self._drawn(one)
-            size = np.maximum(one.share, SMALLEST * one.share.max())[of]
+            size = one.share[of] / max(each.share.max() for each in self.each)
             detail: dict[str, Any] = {
                 "model": [model] * int(of.sum()),
                 "rows": one.rows[of],
@@ -83,7 +79,7 @@ class OverlaidReliability(Diagram):
     @property
     def _least(self) -> int:
         """The rows of a bin that is drawn."""
-        return min(FEW, math.ceil(FEW_SHARE * self.each[0].n))
+        return few_rows(self.each[0].rows)
 
     def _drawn(self, one: Reliability) -> np.ndarray:
         return np.asarray(one.rows >= self._least)

@@ -16,10 +16,13 @@ import numpy as np
 Role = Literal[
     "model",  # predictions or decisions of the model
     "observed",  # observed rates
+    "original",  # before recalibration
+    "recalibrated",
     "reference",  # the diagonal, a baseline
     "null",  # range if calibrated
     "over",  # overconfident
     "under",  # underconfident
+    "thin",  # too few rows to tell
     "calibration",
     "grouping",
     "rest",
@@ -64,10 +67,10 @@ class Mark(ABC):
     @property
     def series(self) -> str:
         """The curve or bars of the model that this mark belongs to; "" for other marks, such as a
-        baseline. Over- and underconfident points belong to the observed rates."""
+        baseline. Over- and underconfident and thin points belong to the observed rates."""
         if self.role in CONTEXT or isinstance(self, (Text, Rule)) or getattr(self, "faint", False):
             return ""
-        return "observed" if self.role in ("over", "under") else self.role
+        return "observed" if self.role in ("over", "under", "thin") else self.role
 
 
 @dataclass(frozen=True)
@@ -98,7 +101,8 @@ class Band(Mark):
 @dataclass(frozen=True)
 class Points(Mark):
     """Points. With `low` and `high` they have intervals, vertical unless `across`; with `size`,
-    areas in proportion to it. On an axis of categories, x (or y) are category numbers."""
+    areas as shares of the largest area. On an axis of categories, x (or y) are category numbers.
+    The role sets the shape (see `palette.shape`)."""
 
     x: np.ndarray
     y: np.ndarray
@@ -106,6 +110,7 @@ class Points(Mark):
     high: np.ndarray | None = None
     size: np.ndarray | None = None
     across: bool = False  # intervals along x
+    hollow: bool = False
 
     def values(self, side: Side) -> np.ndarray:
         own = np.asarray(getattr(self, side), float)
@@ -171,7 +176,7 @@ class Rule(Mark):
 
 @dataclass(frozen=True)
 class Text(Mark):
-    """A label at a point."""
+    """A label at a point. A role other than "model", the default, gives it a colour."""
 
     x: float
     y: float

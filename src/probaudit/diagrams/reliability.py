@@ -24,7 +24,7 @@ from ..errors import InputError
 from ..scoring.intervals import wilson
 from ..states import CELLS
 from ..text import number, p_words, percent, significant
-from .bins import Bins, bin_ends, bins_words, histogram, partition_of
+from .bins import FEW, Bins, bin_ends, bins_words, few_rows, histogram, partition_of
 from .diagram import PREDICTED, Diagram
 from .picture import Axis, Band, Bars, Line, Mark, Panel, Picture, Points, Rule
 
@@ -163,19 +163,28 @@ class Reliability(Diagram):
             Bars(*spans, faint=True, role="null", name=band_name),
             Rule(role="reference"),
         ]
+        thin = self.rows < few_rows(self.rows)
         kinds = (
-            ("", "observed", "observed, with 95% interval"),
-            ("high", "over", "predicted too high"),
-            ("low", "under", "predicted too low"),
+            (~thin & (self.verdict == ""), "observed", "observed, with 95% interval"),
+            (~thin & (self.verdict == "high"), "over", "predicted too high"),
+            (~thin & (self.verdict == "low"), "under", "predicted too low"),
+            (thin, "thin", f"fewer than {FEW} rows"),
         )
-        for kind, role, name in kinds:
-            of = self.verdict == kind
+        for of, role, name in kinds:
             if of.any():
-                detail = {key: np.asarray(column)[of] for key, column in self._detail().items()}
-                ends = (self.low[of], self.high[of])
-                style: dict[str, Any] = {"role": role, "name": name if names else ""}
                 marks.append(
-                    Points(self.stated[of], self.observed[of], *ends, **style, detail=detail)
+                    Points(
+                        self.stated[of],
+                        self.observed[of],
+                        self.low[of],
+                        self.high[of],
+                        size=self.share[of] / self.share.max(),
+                        role=role,
+                        name=name if names else "",
+                        detail={
+                            key: np.asarray(column)[of] for key, column in self._detail().items()
+                        },
+                    )
                 )
         return marks
 

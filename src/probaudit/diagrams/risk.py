@@ -17,6 +17,8 @@ from ..errors import Argument, InputError
 from ..scoring.proper_scores import log_score
 from ..scoring.risk_curve import RiskCurve, risk_curve
 from ..text import significant
+from .before_after import RECALIBRATED
+from .before_after import ROLES as BEFORE_AFTER
 from .diagram import Diagram
 from .picture import Axis, Line, Mark, Panel, Picture
 
@@ -127,10 +129,11 @@ class RiskCurves(Diagram):
         marks: list[Mark] = [
             Line(x, drawn[-1], dashed=True, role="reference", name="same decision for all")
         ]
+        roles = BEFORE_AFTER if RECALIBRATED in self.names else ROLES
         for k, (name, score, values) in enumerate(
             zip(self.names, self.scores, drawn[:-1], strict=True)
         ):
-            role = ROLES.get(name, f"series {k}")
+            role = roles.get(name, f"series {k}")
             label = name + (f" ({score:.2f})" if np.isfinite(score) else "")
             marks.append(
                 Line(x, values, role=role, name=label, detail={"threshold": t, "risk": values})
@@ -142,18 +145,14 @@ class RiskCurves(Diagram):
                 float(x[-1]),
             )
         else:
-            across = Axis("decision threshold", 0.0, 1.0)
+            across = Axis("decision threshold", 0.0, 1.0, percent=True)
         top = 1.05 * float(drawn.max())
         up = Axis(
-            "risk / risk of the same decision for all" if self.normalize else "Bayes risk",
+            "cost / cost of the same decision for all" if self.normalize else "Bayes risk",
             0.0,
             min(top, WORST) if self.normalize else top,
         )
-        title = (
-            "Cost at every decision threshold, relative to the same decision for all"
-            if self.normalize
-            else "Cost at every decision threshold"
-        )
+        title = "Cost at every decision threshold"
         return Picture(
             (Panel(tuple(marks), across, up),), title, self._description(), self._caption()
         )
@@ -161,7 +160,9 @@ class RiskCurves(Diagram):
     def _caption(self) -> str:
         scored = " In brackets: the normalised log loss." if np.isfinite(self.scores).any() else ""
         if self.normalize:
-            return f"Above 1, the probabilities do worse than the same decision for all.{scored}"
+            return (
+                f"Above 1, the probabilities cost more than the same decision for all rows.{scored}"
+            )
         weight = self.weight
         area = {(1.0, 1.0): "log loss", (2.0, 2.0): "Brier score"}.get(
             (weight.a, weight.b), weight.words()

@@ -17,6 +17,7 @@ from ..estimate import Estimate
 from ..text import ShownAsTable, TextTable, capitalised, counted, evenly_spaced, number, significant
 from .events import EventTable
 from .intervals import Z95, wilson
+from .operating_points import OperatingPoints
 
 THRESHOLDS = np.arange(1, 100) / 100
 THRESHOLDS.flags.writeable = False
@@ -139,7 +140,8 @@ def decision_curve_of(event: EventTable, thresholds: Any = None) -> DecisionCurv
     """The decision curve of an event."""
     t = THRESHOLDS if thresholds is None else _checked_thresholds(thresholds)
     odds = t / (1 - t)
-    false, true = _shares_acted_on(event, event.share, t).T
+    points = OperatingPoints.of(event, t)
+    true, false = points.hits, points.false_alarms
     value = true - odds * false
     low, high = _limits(event, t, true, false)
     rate = event.rate
@@ -167,12 +169,6 @@ def _checked_thresholds(thresholds: Any) -> np.ndarray:
             "thresholds", "must lie inside (0, 1)", outside[0] if len(outside) else "none"
         )
     return np.asarray(t)
-
-
-def _shares_acted_on(event: EventTable, values: np.ndarray, thresholds: np.ndarray) -> np.ndarray:
-    """Sums of values [m, 2] over probabilities of each threshold or more, [T, 2]."""
-    above = np.vstack([event.at_least(values), np.zeros((1, 2))])
-    return np.asarray(above[np.searchsorted(event.p, thresholds, side="left")])
 
 
 def _limits(
