@@ -12,7 +12,7 @@ from ..conftest import softmax
 
 torch = pytest.importorskip("torch", reason="torch is not installed")
 
-from probaudit.training import FocalLoss, MMCELoss, SoftECELoss, mix_up  # noqa: E402
+from probaudit.training import FocalLoss, mix_up  # noqa: E402
 
 N, K = 40, 5
 RANDOM = np.random.default_rng(0)
@@ -89,54 +89,6 @@ def test_mix_up_loss_is_that_of_mixed_labels():
     np.testing.assert_allclose(gradient, (P - target) / N, atol=1e-14)
 
 
-def confidence_slope(by_confidence):
-    """The gradient by logits, from the gradient by the largest probability of each row."""
-    top = P.argmax(axis=1)
-    s = P[np.arange(N), top]
-    return (by_confidence * s)[:, None] * (np.eye(K)[top] - P)
-
-
-def test_mmce_is_that_of_the_package_and_its_gradient_the_closed_form():
-    weight, width = 2.0, 0.4
-    s, correct = P.max(axis=1), (P.argmax(axis=1) == Y).astype(float)
-    r, apart = correct - s, s[:, None] - s[None]
-    kernel = np.exp(-np.abs(apart) / width)
-    mmce = np.sqrt(r @ kernel @ r) / N
-    by_kernel = r * ((-np.sign(apart) / width * kernel) @ r)
-    by_confidence = (by_kernel - kernel @ r) / (mmce * N**2)
-    value, gradient = value_and_gradient(MMCELoss(weight, width))
-    entropy = -np.log(P[np.arange(N), Y]).mean()
-    package = pb.maximum_mean_calibration_error(Y, P, width=width, lens=pb.TopLabel())
-    assert value == pytest.approx(entropy + weight * float(package), rel=1e-12)
-    expected = (P - ONE_HOT) / N + weight * confidence_slope(by_confidence)
-    np.testing.assert_allclose(gradient, expected, atol=1e-13)
-
-
-def test_soft_ece_and_its_gradient_have_their_closed_forms():
-    weight, bins, temperature = 1.5, 7, 0.02
-    s, correct = P.max(axis=1), (P.argmax(axis=1) == Y).astype(float)
-    r, centres = correct - s, (np.arange(bins) + 0.5) / bins
-    share = softmax(-((s[:, None] - centres) ** 2) / temperature)
-    size, gaps = share.sum(axis=0), share.T @ r
-    error = np.sqrt((gaps**2 / size).sum() / N)
-    u = -2 * (s[:, None] - centres) / temperature
-    by_share = share * (u - (share * u).sum(axis=1, keepdims=True))
-    by_gaps = by_share * r[:, None] - share
-    by_confidence = (2 * gaps / size * by_gaps - (gaps / size) ** 2 * by_share).sum(axis=1) / N
-    value, gradient = value_and_gradient(SoftECELoss(weight, bins, temperature))
-    assert value == pytest.approx(-np.log(P[np.arange(N), Y]).mean() + weight * error, rel=1e-12)
-    expected = (P - ONE_HOT) / N + weight * confidence_slope(by_confidence / (2 * error))
-    np.testing.assert_allclose(gradient, expected, atol=1e-13)
-
-
-def test_soft_ece_with_sharp_bins_is_the_binned_error():
-    """As the temperature falls, memberships become those of 15 equal bins."""
-    value, _ = value_and_gradient(SoftECELoss(1.0, 15, 1e-9))
-    entropy = -np.log(P[np.arange(N), Y]).mean()
-    binned = pb.rms_calibration_error(Y, P, partition=pb.EqualWidth(15), debias=False)
-    assert value - entropy == pytest.approx(float(binned), rel=1e-6)
-
-
 @pytest.mark.parametrize(
     ("make", "message"),
     [
@@ -144,10 +96,8 @@ def test_soft_ece_with_sharp_bins_is_the_binned_error():
         (lambda: FocalLoss([(0.2, 5.0)]), r"`gamma`: limits must increase .* and end at 1"),
         (lambda: FocalLoss([]), r"`gamma`: limits must increase"),
         (lambda: Focal(float("nan")).loss(), r"`gamma`: must not be negative"),
-        (lambda: MMCELoss(-1), r"`weight`: must not be negative"),
-        (lambda: MMCELoss(width=0), r"`width`: must be positive"),
-        (lambda: SoftECELoss(bins=0), r"`bins`: must be at least 1"),
-        (lambda: SoftECELoss(temperature=0), r"`temperature`: must be positive"),
+        (lambda: LabelSmoothing(1.5), r"`alpha`: must lie in \[0, 1\]"),
+        (lambda: MixUp(-0.1), r"`alpha`: must not be negative"),
     ],
 )
 def test_invalid_choices_are_refused(make, message):

@@ -2,13 +2,21 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Any
 
 from ..data.extras import needed
+from ..errors import InputError
 
 # FLSD-53 of Mukhoti et al. 2020: exponent 5 where the true class has less than 0.2, 3 elsewhere
 FLSD_53 = ((0.2, 5.0), (1.0, 3.0))
+
+
+def check_alpha(alpha: float) -> None:
+    """Raise if the alpha of mix-up is not a number from 0."""
+    if not 0 <= alpha < math.inf:
+        raise InputError("alpha", "must not be negative", alpha)
 
 
 @dataclass(frozen=True)
@@ -35,6 +43,10 @@ class LabelSmoothing(Intervention):
 
     alpha: float = 0.05
 
+    def __post_init__(self) -> None:
+        if not 0 <= self.alpha <= 1:
+            raise InputError("alpha", "must lie in [0, 1]", self.alpha)
+
     def loss(self) -> Any:
         torch = needed("torch", "Training", "torch")
         return torch.nn.CrossEntropyLoss(label_smoothing=self.alpha)
@@ -48,6 +60,9 @@ class MixUp(Intervention):
     """Mix-up (Zhang et al. 2018; for calibration, Thulasidasan et al. 2019), see `mix_up`."""
 
     alpha: float = 0.2
+
+    def __post_init__(self) -> None:
+        check_alpha(self.alpha)
 
     @property
     def mix_up(self) -> float:
@@ -75,36 +90,6 @@ class Focal(Intervention):
         return f"focal loss, gamma {self.gamma:g}"
 
 
-@dataclass(frozen=True)
-class MMCE(Intervention):
-    """The MMCE penalty (Kumar et al. 2018), see `MMCELoss`."""
-
-    weight: float = 2.0
-
-    def loss(self) -> Any:
-        from .losses import MMCELoss
-
-        return MMCELoss(self.weight)
-
-    def words(self) -> str:
-        return f"MMCE penalty, weight {self.weight:g}"
-
-
-@dataclass(frozen=True)
-class SoftECE(Intervention):
-    """The soft-binned ECE penalty (Karandikar et al. 2021), see `SoftECELoss`."""
-
-    weight: float = 1.0
-
-    def loss(self) -> Any:
-        from .losses import SoftECELoss
-
-        return SoftECELoss(self.weight)
-
-    def words(self) -> str:
-        return f"soft ECE penalty, weight {self.weight:g}"
-
-
 NONE = Intervention()
 INTERVENTIONS: dict[str, Intervention] = {
     "base": NONE,
@@ -112,6 +97,4 @@ INTERVENTIONS: dict[str, Intervention] = {
     "mix-up": MixUp(),
     "focal loss": Focal(),
     "focal loss FLSD-53": Focal(FLSD_53),
-    "MMCE": MMCE(),
-    "soft ECE": SoftECE(),
 }

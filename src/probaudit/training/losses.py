@@ -1,4 +1,4 @@
-"""Losses that change how confident a network becomes, as modules for an ordinary training loop.
+"""The focal loss, as a module for an ordinary training loop.
 
 Label smoothing (Szegedy et al. 2016) has no class here:
 `torch.nn.CrossEntropyLoss(label_smoothing=...)` is the loss.
@@ -58,67 +58,3 @@ class FocalLoss(torch.nn.Module):  # type: ignore[misc]
 
     def extra_repr(self) -> str:
         return f"gamma={self.schedule[0][1] if len(self.schedule) == 1 else self.schedule}"
-
-
-class CalibrationPenalty(torch.nn.Module):  # type: ignore[misc]
-    """The cross-entropy plus `weight` times a differentiable calibration error of the batch, for
-    the confidence in the most probable class."""
-
-    def __init__(self, weight: float) -> None:
-        super().__init__()
-        if not 0 <= weight < float("inf"):
-            raise InputError("weight", "must not be negative", weight)
-        self.weight = weight
-
-    def forward(self, logits: Tensor, labels: Tensor) -> Tensor:
-        loss = torch.nn.functional.cross_entropy(logits, labels)
-        confidence, predicted = torch.softmax(logits, dim=1).max(dim=1)
-        correct = (predicted == labels).to(confidence.dtype)
-        return loss + self.weight * self.error(confidence, correct)
-
-    def error(self, confidence: Tensor, correct: Tensor) -> Tensor:
-        """The calibration error of a batch."""
-        raise NotImplementedError
-
-    def extra_repr(self) -> str:
-        return f"weight={self.weight}"
-
-
-class MMCELoss(CalibrationPenalty):
-    """The cross-entropy plus a multiple of the MMCE (Kumar et al. 2018, equation 4), with the
-    kernel exp(-|r - s| / width). The error is that of `maximum_mean_calibration_error`."""
-
-    def __init__(self, weight: float = 2.0, width: float = 0.4) -> None:
-        super().__init__(weight)
-        if not 0 < width < float("inf"):
-            raise InputError("width", "must be positive and finite", width)
-        self.width = width
-
-    def error(self, confidence: Tensor, correct: Tensor) -> Tensor:
-        residual = correct - confidence
-        kernel = torch.exp(-(confidence[:, None] - confidence[None]).abs() / self.width)
-        squared = residual @ kernel @ residual / len(residual) ** 2
-        return squared.clamp_min(1e-12).sqrt()
-
-
-class SoftECELoss(CalibrationPenalty):
-    """The cross-entropy plus a multiple of the soft-binned ECE (Karandikar et al. 2021, equations
-    6 to 9, with exponent 2).
-
-    A confidence r belongs to bin j with share softmax(-(r - centre_j)^2 / temperature)_j.
-    """
-
-    def __init__(self, weight: float = 1.0, bins: int = 15, temperature: float = 0.01) -> None:
-        super().__init__(weight)
-        if bins < 1:
-            raise InputError("bins", "must be at least 1", bins)
-        if not 0 < temperature < float("inf"):
-            raise InputError("temperature", "must be positive and finite", temperature)
-        self.bins, self.temperature = bins, temperature
-
-    def error(self, confidence: Tensor, correct: Tensor) -> Tensor:
-        centres = (torch.arange(self.bins).to(confidence) + 0.5) / self.bins
-        share = torch.softmax(-((confidence[:, None] - centres) ** 2) / self.temperature, dim=1)
-        size = share.sum(dim=0).clamp_min(1e-12)
-        gap = (share * (correct - confidence)[:, None]).sum(dim=0) / size
-        return (size / len(confidence) * gap**2).sum().clamp_min(1e-12).sqrt()

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from ..data.extras import needed
-from ..errors import InputError
+from .interventions import check_alpha
 
 torch: Any = needed("torch", "Training", "torch")
 
@@ -53,8 +53,7 @@ def mix_up(
     >>> mix_up(inputs, labels, alpha=0).share
     1.0
     """
-    if not 0 <= alpha < float("inf"):
-        raise InputError("alpha", "must not be negative", alpha)
+    check_alpha(alpha)
     if alpha == 0:
         return Mixed(inputs, labels, labels, 1.0)
     seed = int(torch.randint(2**62, (1,), generator=generator))
