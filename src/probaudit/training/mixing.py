@@ -39,8 +39,8 @@ class Mixed(NamedTuple):
 def mix_up(
     inputs: Tensor, labels: Tensor, alpha: float, generator: Generator | None = None
 ) -> Mixed:
-    """Mix each row of a batch with a random other one (Zhang et al. 2018). One share per batch is
-    drawn from Beta(alpha, alpha); as in their code, with alpha = 0 nothing is mixed.
+    """Mix the rows of a batch with a random permutation of them (Zhang et al. 2018). One share per
+    batch is drawn from Beta(alpha, alpha); as in their code, with alpha = 0 nothing is mixed.
 
     generator : the source of random numbers; torch's global one by default.
 
