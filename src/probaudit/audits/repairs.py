@@ -22,7 +22,7 @@ from ..calibration.resampling import (
 )
 from ..calibration.validation import agreement
 from ..calibrators.calibration_loss import CalibrationLoss, calibration_loss, default_calibrator
-from ..calibrators.folds import FOLDS
+from ..calibrators.folds import FOLDS, Folds, folds_of
 from ..calibrators.one_standard_error import choose_calibrator, correction_words
 from ..calibrators.outputs import Outputs, shares
 from ..calibrators.registry import CONTROL, METHODS, calibrator_named
@@ -235,17 +235,19 @@ def compare_repairs(
     every : whether to compare all candidates, or only the default one with the original outputs.
     """
     sample, groups = evidence.sample, group_columns_of(evidence.sample, regions)
+    outputs = Outputs.of(sample, groups)
+    folds = folds_of(outputs, FOLDS, len(sample), seed=0)
     chosen: dict[str, Calibrator] = (
-        candidates(Outputs.of(sample, groups), pairs=sample.pairs)
+        candidates(outputs, pairs=sample.pairs)
         if every
         else {name: calibrator_named(name) for name in ("identity", DEFAULT)}
     )
-    where = f"out of fold ({_fold_words(sample)}){evidence.sample_words}"
+    where = f"out of fold ({folds.words}){evidence.sample_words}"
     trials = {}
     with Progress(len(chosen), progress, unit="calibrators") as bar:
         for name, calibrator in chosen.items():
             known = default_loss if type(calibrator) is type(default_calibrator()) else None
-            loss = _out_of_fold(sample, calibrator, groups) if known is None else known
+            loss = _out_of_fold(sample, calibrator, groups, folds) if known is None else known
             trials[name] = _trial(sample, loss, where)
             bar.advance(1)
     recommended, best = _choose(trials, where)
@@ -277,12 +279,6 @@ def compare_repairs(
     return tuple(repairs)
 
 
-def _fold_words(sample: Predictions) -> str:
-    from ..calibrators.folds import fold_words
-
-    return fold_words(FOLDS, clustered=sample.clusters is not None, stratify=False)
-
-
 def _choose(trials: dict[str, Trial], where: str) -> tuple[str, str]:
     """The names of the recommended calibrator, by the rule of `select_calibrator`, and of the best.
     Corrects the gain of the former."""
@@ -303,12 +299,15 @@ def _choose(trials: dict[str, Trial], where: str) -> tuple[str, str]:
 
 
 def _out_of_fold(
-    sample: Predictions, calibrator: Calibrator, groups: str | tuple[str, ...] | None
+    sample: Predictions,
+    calibrator: Calibrator,
+    groups: str | tuple[str, ...] | None,
+    folds: Folds,
 ) -> CalibrationLoss:
     groups = groups if "groups" in calibrator.takes else None
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # the scores show whether a fit failed
-        return calibration_loss(sample, calibrator=calibrator, groups=groups, cv=FOLDS)
+        return calibration_loss(sample, calibrator=calibrator, groups=groups, cv=folds)
 
 
 def _trial(sample: Predictions, loss: CalibrationLoss, where: str) -> Trial:

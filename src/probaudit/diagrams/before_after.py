@@ -25,6 +25,8 @@ class BeforeAfter(Diagram):
     """Bins of equal width of the original outputs and, if there are any, of the recalibrated ones:
     rows, mean prediction and observed rate of each bin. `places` are the numbers of the bins."""
 
+    percents = ("predicted", "observed")
+
     series: dict[str, tuple[np.ndarray, np.ndarray, np.ndarray]]
     places: dict[str, np.ndarray]
     event: str

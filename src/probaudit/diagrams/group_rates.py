@@ -9,7 +9,7 @@ import numpy as np
 
 from ..estimate import Estimate
 from ..text import percent
-from .diagram import Diagram
+from .diagram import HIGH, LOW, Diagram
 from .picture import Axis, Line, Mark, Panel, Picture, Points
 
 
@@ -20,6 +20,8 @@ class GroupRates(Diagram):
     names : of the groups, the largest gap first. risk : whether an event is judged, or else whether
         answers are right. what : what is compared, such as groups or classes.
     """
+
+    percents = ("predicted", "observed", LOW, HIGH)
 
     names: tuple[str, ...]
     predicted: np.ndarray
@@ -57,15 +59,16 @@ class GroupRates(Diagram):
         )
 
     def columns(self) -> dict[str, np.ndarray]:
-        return {
+        columns = {
             self.what: np.array(self.names, object),
             "rows": self.rows,
             "predicted": self.predicted,
             "observed": self.observed,
-            "observed, low": self.low,
-            "observed, high": self.high,
-            "verdict": np.array(self.verdict, object),
+            LOW: self.low,
+            HIGH: self.high,
         }
+        judged = {"verdict": np.array(self.verdict, object)} if any(self.verdict) else {}
+        return columns | judged
 
     def picture(self) -> Picture:
         place = np.arange(len(self.names), dtype=float)

@@ -10,9 +10,9 @@ import numpy as np
 
 from ..calibration.fine_grid import FineGrid
 from ..text import number
-from .aligned import ECE_BINS, AlignedReliability, aligned_columns
+from .aligned import ECE_BINS, AlignedReliability
 from .bins import Bins, few_rows
-from .diagram import Diagram
+from .diagram import Diagram, stacked
 from .picture import Axis, Line, Mark, Panel, Picture, Points, Rule
 from .reliability import Reliability
 
@@ -21,6 +21,8 @@ from .reliability import Reliability
 class OverlaidReliability(Diagram):
     """The observed rate of an event against its predicted probability, one curve for each model.
     The picture leaves out bins with very few rows, whose rates are noise; `columns` has them."""
+
+    percents = Reliability.percents
 
     models: tuple[str, ...]
     each: tuple[Reliability, ...]
@@ -42,9 +44,8 @@ class OverlaidReliability(Diagram):
         return cls(found.models, found.each, event)
 
     def columns(self) -> dict[str, np.ndarray]:
-        columns = aligned_columns("model", self.models, self.each)
-        shown = ("model", "left", "right", "rows", "share", "predicted", "observed", "low", "high")
-        return {name: columns[name] for name in shown}
+        each = {name: one.bin_columns() for name, one in zip(self.models, self.each, strict=True)}
+        return stacked("model", each)
 
     def picture(self) -> Picture:
         marks: list[Mark] = [Rule(role="reference")]  # a model may have any name

@@ -190,7 +190,9 @@ class Text(Mark):
 @dataclass(frozen=True)
 class Panel:
     """Marks over two axes, drawn in order, the first one at the back. `share` is the relative
-    height of the panel. A `histogram` shows the outputs below the panel before it.
+    height of the panel. A `histogram` shows the outputs below the panel before it; a panel that
+    has taken it in has its `histogram_top`, the upper end of its axis. By its `key`, the panel of
+    another model finds its place over this one.
 
     >>> line = Line(np.array([0.0, 2.0]), np.array([1.0, 2.0]))
     >>> Panel((line,), Axis("x", 0, 1), Axis("y", high=3)).extent("y")
@@ -204,6 +206,8 @@ class Panel:
     share: float = 1.0
     square: bool = False
     histogram: bool = False
+    histogram_top: float = 0.0
+    key: str = ""
 
     def extent(self, side: Side) -> tuple[float, float]:
         """The range of an axis: its given ends, else the range of the marks with a margin (none
@@ -244,8 +248,8 @@ class Panel:
         """This panel, with a histogram scaled to fit along its bottom, behind the other marks."""
         (low, high), top = self.extent("y"), below.extent("y")[1]
         scale = HISTOGRAM * (high - low) / top
-        bars = tuple(_scaled(mark, low, scale) for mark in below.marks)
-        return replace(self, marks=(*bars, *self.marks))
+        bars = tuple(scaled(mark, 0.0, scale, low) for mark in below.marks)
+        return replace(self, marks=(*bars, *self.marks), histogram_top=top)
 
     def contains(self, points: Points) -> bool:
         """Whether all points lie within the axes. Then points at the edge are not clipped."""
@@ -254,11 +258,13 @@ class Panel:
         return bool(np.all(inside))
 
 
-def _scaled(mark: Mark, low: float, scale: float) -> Mark:
-    """A mark of a histogram with heights multiplied by `scale`, from `low` upwards."""
+def scaled(mark: Mark, base: float, scale: float, start: float | None = None) -> Mark:
+    """A mark of a histogram with heights above `base` multiplied by `scale`, and drawn from `start`
+    upwards (by default from `base`)."""
     heights = ("bottom", "top") if isinstance(mark, Bars) else ("low", "high", "y")
+    start = base if start is None else start
     found: dict[str, Any] = {
-        name: low + scale * np.asarray(getattr(mark, name))
+        name: start + scale * (np.asarray(getattr(mark, name)) - base)
         for name in heights
         if hasattr(mark, name)
     }
@@ -267,19 +273,29 @@ def _scaled(mark: Mark, low: float, scale: float) -> Mark:
 
 @dataclass(frozen=True)
 class Picture:
-    """Panels in rows of `columns`, with a title, a caption and a description (alternative text)."""
+    """Panels in rows of `columns`, with a title, a caption and a description (alternative text).
+    `alone` says why no other model can be drawn over this one; "" if that is possible."""
 
     panels: tuple[Panel, ...]
     title: str
     description: str
     caption: str = ""
     columns: int = 1
+    alone: str = ""
 
     @property
     def series(self) -> list[str]:
         """The curves and bars of the model, in order."""
         marks = [mark for panel in self.panels for mark in panel.marks]
         return [name for name in dict.fromkeys(mark.series for mark in marks) if name]
+
+    @property
+    def one_colour(self) -> bool:
+        """Whether all marks of a model can have the same colour: those of a single curve, or bars
+        that the axis names."""
+        named = any(mark.name for panel in self.panels for mark in panel.marks if mark.series)
+        on_names = all(panel.y.categories or panel.x.categories for panel in self.panels)
+        return len(self.series) == 1 or (on_names and not named)
 
     def folded(self, hist: bool = True) -> Picture:
         """The picture with each histogram inside the panel above it, or without histograms."""

@@ -25,7 +25,7 @@ from ..scoring.intervals import wilson
 from ..states import CELLS
 from ..text import number, p_words, percent, significant
 from .bins import FEW, Bins, bin_ends, bins_words, few_rows, histogram, partition_of
-from .diagram import PREDICTED, Diagram
+from .diagram import HIGH, LOW, SHARE, Diagram
 from .picture import Axis, Band, Bars, Line, Mark, Panel, Picture, Points, Rule
 
 HISTOGRAM = 50  # bars of the histogram, unless bins have equal width
@@ -51,6 +51,8 @@ class Reliability(Diagram):
     curve : for CORP, the knots [2, m] of the isotonic regression. band : [3, m], outputs and the
         95% range of the regression of a calibrated model.
     """
+
+    percents = (SHARE,)
 
     stated: np.ndarray
     observed: np.ndarray
@@ -116,12 +118,24 @@ class Reliability(Diagram):
         return int(self.rows.sum())
 
     def columns(self) -> dict[str, np.ndarray]:
-        names = ("left", "right", "rows", "share", "stated", "observed", "low", "high")
-        columns = {PREDICTED.get(name, name): getattr(self, name) for name in names}
-        return columns | {
-            "calibrated_low": self.chance_low,
-            "calibrated_high": self.chance_high,
-            "verdict": self.verdict,
+        words = {"high": "too high", "low": "too low", "": ""}
+        return self.bin_columns() | {
+            "95% range if calibrated, low": self.chance_low,
+            "95% range if calibrated, high": self.chance_high,
+            "predictions": np.array([words[kind] for kind in self.verdict], object),
+        }
+
+    def bin_columns(self) -> dict[str, np.ndarray]:
+        """The columns that do not depend on the range if calibrated."""
+        return {
+            "from": self.left,
+            "to": self.right,
+            "rows": self.rows,
+            SHARE: self.share,
+            "predicted": self.stated,
+            "observed": self.observed,
+            LOW: self.low,
+            HIGH: self.high,
         }
 
     def panel(

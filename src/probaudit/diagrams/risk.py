@@ -29,6 +29,7 @@ Against = Literal["log-odds", "threshold"]
 
 ROLES = {"original": "model", "after calibration": "calibration"}
 EVEN = RiskWeighted(1.0, 1.0)
+SAME = "same decision for all"
 STEPS = 121
 EXTREME = float(np.log(99.0))  # of the log-odds of a threshold: 1% and 99%
 WORST = 2.5  # upper end of the axis, in multiples of the naive risk
@@ -110,13 +111,13 @@ class RiskCurves(Diagram):
 
     def columns(self) -> dict[str, np.ndarray]:
         m = len(self.thresholds)
-        names = np.repeat([*self.names, "naive"], m)
+        names = np.repeat([*self.names, SAME], m)
         risk = np.vstack([self.risk, self.naive]).ravel()
         return {
-            "curve": names,
+            "outputs": names,
             "threshold": np.tile(self.thresholds, len(self.names) + 1),
-            "risk": risk,
-            "normalized": self._normalized(risk),
+            "Bayes risk": risk,
+            f"risk / risk of the {SAME}": self._normalized(risk),
         }
 
     def _normalized(self, risk: np.ndarray) -> np.ndarray:
@@ -126,9 +127,7 @@ class RiskCurves(Diagram):
     def picture(self) -> Picture:
         t, drawn = self.thresholds, self.drawn
         x = np.log(t) - np.log1p(-t) if self.against == "log-odds" else t
-        marks: list[Mark] = [
-            Line(x, drawn[-1], dashed=True, role="reference", name="same decision for all")
-        ]
+        marks: list[Mark] = [Line(x, drawn[-1], dashed=True, role="reference", name=SAME)]
         roles = BEFORE_AFTER if RECALIBRATED in self.names else ROLES
         for k, (name, score, values) in enumerate(
             zip(self.names, self.scores, drawn[:-1], strict=True)

@@ -15,7 +15,7 @@ from ..scoring.events import EventTable
 from ..scoring.risk_coverage import RiskCoverage, risk_coverage_of
 from ..text import number, percent
 from .before_after import ROLES
-from .diagram import Diagram
+from .diagram import HIGH, LOW, Diagram, stacked
 from .net_benefit import with_others
 from .picture import Axis, Band, Line, Mark, Panel, Picture
 
@@ -27,10 +27,19 @@ class SelectivePrediction(Diagram):
     found: Mapping[str, RiskCoverage]
 
     def columns(self) -> dict[str, np.ndarray]:
-        each = [one.curve._asdict() for one in self.found.values()]
-        names = np.repeat(list(self.found), [len(columns["coverage"]) for columns in each])
-        stacked = {name: np.concatenate([columns[name] for columns in each]) for name in each[0]}
-        return {"model": names, **stacked}
+        return stacked(
+            "model",
+            {
+                name: {
+                    "coverage": one.curve.coverage,
+                    "error rate": one.curve.risk,
+                    LOW: one.curve.low,
+                    HIGH: one.curve.high,
+                }
+                for name, one in self.found.items()
+            },
+            named=len(self.found) > 1,
+        )
 
     def picture(self) -> Picture:
         one = len(self.found) == 1
@@ -84,7 +93,7 @@ def risk_coverage_diagram(
     others : outputs of other models for the same rows, by name.
 
     >>> diagram = risk_coverage_diagram([1, 0, 1, 1], [0.9, 0.4, 0.3, 0.8])
-    >>> float(diagram.columns()["risk"][-1])
+    >>> float(diagram.columns()["error rate"][-1])
     0.25
     """
     rows = rows_of(y_true, y_proba, **options)

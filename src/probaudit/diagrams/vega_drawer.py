@@ -1,4 +1,4 @@
-"""The drawer for the report and for files: a picture as a Vega-Lite specification.
+"""The drawer for the report: a picture as a Vega-Lite specification.
 
 Colours of marks are in the specification; those of text and axes in a configuration, so that a page
 can swap light and dark.
@@ -22,10 +22,8 @@ DIGITS = 6
 LETTER = 6.2  # px, average character of a label
 LINE = 26  # px, height of a category
 LARGEST_POINT, SMALLEST_POINT, POINT = 300, 40, 50  # px^2
-PNG_SCALE = 2  # pixels of a PNG image per pixel of the picture
-# of images, which are laid out for the width of these fonts: all have that of Arial
-IMAGE_FONT = "'Liberation Sans', Arial, Helvetica, sans-serif"
 WIDTH, WIDE = 420, 720  # px, width with one column and with several
+SCHEMA = "https://vega.github.io/schema/vega-lite/v6.json"
 
 Theme = Literal["light", "dark"]
 Width = int | Literal["container"] | None
@@ -89,7 +87,7 @@ def with_marker(drawn: dict[str, Any], x: float) -> dict[str, Any]:
     return drawn | {"params": [{"name": "marker", "value": x}], "layer": [*drawn["layer"], rule]}
 
 
-def theme(dark: bool) -> dict[str, Any]:
+def configured(dark: bool) -> dict[str, Any]:
     """The configuration of text, axes and background, light or dark."""
     return (
         configuration("#e8e8e8", "#b0b0b0", "#3a3d42")
@@ -133,31 +131,10 @@ def configuration(ink: str, soft: str, grid: str) -> dict[str, Any]:
     }
 
 
-def chart(picture: Picture, *, theme: Theme = "light", width: Width = None) -> Any:
-    """An Altair chart: `LayerChart`, or `ConcatChart` of several panels."""
-    import altair as alt
-
-    return alt.Chart.from_dict(spec(picture, width=width) | {"config": _config(theme)})
-
-
-def image(picture: Picture, kind: str, *, theme: Theme = "light", width: Width = None) -> bytes:
-    """The picture as a "png" (at twice the size), "svg" or "pdf" file, without a browser."""
-    import vl_convert
-
-    whole = spec(picture, width=width) | {
-        "config": _config(theme) | {"font": IMAGE_FONT},
-        "background": "white" if theme == "light" else "#16181d",
-    }
-    whole["padding"] = 8
-    if kind == "png":
-        return bytes(vl_convert.vegalite_to_png(whole, scale=PNG_SCALE))
-    if kind == "pdf":
-        return bytes(vl_convert.vegalite_to_pdf(whole))
-    return str(vl_convert.vegalite_to_svg(whole)).encode()
-
-
-def _config(name: Theme) -> dict[str, Any]:
-    return theme(name == "dark")
+def document(picture: Picture, *, theme: Theme = "light", width: Width = None) -> dict[str, Any]:
+    """A Vega-Lite specification with configuration, which any Vega viewer can show."""
+    whole = {"$schema": SCHEMA} | spec(picture, width=width)
+    return whole | {"config": configured(theme == "dark")}
 
 
 AREA, LINE_SHAPE = "square", "M-1,-0.2L1,-0.2L1,0.2L-1,0.2Z"

@@ -223,8 +223,8 @@ def _paired_difference(one: DecisionCurve, two: DecisionCurve) -> CurveDifferenc
     return CurveDifference(one.thresholds, value, value - half, value + half)
 
 
-@dataclass(frozen=True)
-class BestThreshold:
+@dataclass(frozen=True, repr=False)
+class BestThreshold(ShownAsTable):
     """The threshold at which decisions cost least.
 
     threshold : with an interval of the thresholds whose cost is not clearly larger. It is infinite
@@ -238,6 +238,29 @@ class BestThreshold:
     cost: float
     bayes_threshold: float
     bayes_cost: float
+
+    def to_frame(self) -> Any:
+        """The two thresholds and their costs as a pandas DataFrame."""
+        return data_frame(
+            {
+                "threshold": [float(self.threshold), self.bayes_threshold],
+                "low": [self.threshold.low, math.nan],
+                "high": [self.threshold.high, math.nan],
+                "cost": [self.cost, self.bayes_cost],
+            }
+        )
+
+    def _text_table(self) -> TextTable:
+        best, bayes = self.threshold, significant(self.bayes_threshold)
+        span = f"{significant(best.low)} to {significant(best.high)}"
+        return TextTable(
+            f"Threshold of least mean cost, {counted(best.n)}",
+            ("", "threshold", "not clearly worse", "mean cost"),
+            [
+                ["best on these rows", significant(best), span, number(self.cost)],
+                ["best if calibrated", bayes, "", number(self.bayes_cost)],
+            ],
+        )
 
 
 @documents_row_options

@@ -13,16 +13,19 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from importlib import resources
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
 from ...audits.finding import COMMANDS, Finding, Level, Spelling, parts
 from ...diagrams.diagram import Diagram
 from ...diagrams.palette import COLOURS, PAPER, SERIES, colour
-from ...text import significant
+from ...text import column_text
 from ...version import __version__
 from .slider import ThresholdSlider
+
+if TYPE_CHECKING:
+    from jinja2 import Template
 
 MOST_TABLE_ROWS = 200
 MARKED = "The vertical line is the chosen threshold."
@@ -154,7 +157,7 @@ class Variant:
         if direct:
             picture = directly_labelled(picture, marker)
         columns = {
-            name: [_cell_text(value) for value in _thinned(column)]
+            name: column_text(_thinned(column).tolist(), in_percent=name in diagram.percents)
             for name, column in diagram.columns().items()
         }
         drawn, caption = spec(picture, titled=False), picture.caption
@@ -327,16 +330,6 @@ def _thinned(column: np.ndarray) -> np.ndarray:
     return column[np.linspace(0, len(column) - 1, MOST_TABLE_ROWS).round().astype(int)]
 
 
-def _cell_text(value: Any) -> str:
-    if isinstance(value, (bool, np.bool_)) or not isinstance(
-        value, (int, float, np.integer, np.floating)
-    ):
-        return "" if value is None else str(value)
-    if isinstance(value, (int, np.integer)) or float(value).is_integer():
-        return f"{int(value):,}".replace("-", "−")
-    return significant(float(value), 4)
-
-
 @functools.cache
 def _text(name: str) -> str:
     return (resources.files(__package__) / name).read_text("utf-8")
@@ -344,14 +337,14 @@ def _text(name: str) -> str:
 
 @functools.cache
 def _library() -> str:
-    """Vega, Vega-Lite and Vega-Embed, as bundled by the build (see hatch_build.py). A checkout that
-    was never installed has no bundle; vl-convert then makes it."""
+    """Vega, Vega-Lite and Vega-Embed, as bundled by the build (see hatch_build.py)."""
     try:
         script = _text("vega.js")
     except FileNotFoundError:
-        import vl_convert
-
-        script = vl_convert.javascript_bundle("window.vegaEmbed = vegaEmbed;")
+        raise FileNotFoundError(
+            "A page needs the Vega script, which is added when probaudit is installed, and this"
+            " copy of the source was not. Run `pip install -e .` in its folder."
+        ) from None
     return script.replace("</script", "<\\/script").strip()
 
 
@@ -364,13 +357,18 @@ def as_summary(page: Page) -> str:
     return _render("summary.html.j2", page=page)
 
 
-def _render(template: str, **values: Any) -> str:
+@functools.cache
+def _template(name: str) -> Template:
     import jinja2
 
     environment = jinja2.Environment(
         autoescape=True, undefined=jinja2.StrictUndefined, loader=jinja2.FunctionLoader(_text)
     )
-    return environment.get_template(template).render(**values)
+    return environment.get_template(name)
+
+
+def _render(template: str, **values: Any) -> str:
+    return _template(template).render(**values)
 
 
 def as_html(page: Page) -> str:
