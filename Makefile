@@ -3,12 +3,18 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 CORES := $(shell nproc 2>/dev/null || echo 2)
+TORCH := torch==2.13.0
 
 .PHONY: demo test test-slow test-bounds bench browser lint clean
 
+# torch is installed alone and first, in one exact version, so that no other package chooses one.
 $(VENV)/ready: pyproject.toml
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --upgrade "pip>=25.1"
+	@$(BIN)/python -m pip install --quiet $(TORCH) 2>$(VENV)/torch.log || \
+	{ grep -q "No matching distribution" $(VENV)/torch.log && \
+	echo "no $(TORCH) for this Python: its tests are skipped"; } || \
+	{ cat $(VENV)/torch.log >&2; exit 1; }
 	$(BIN)/python -m pip install --quiet --editable . --group test
 	touch $@
 

@@ -53,6 +53,20 @@ def test_examples_run(page, capsys, tmp_path, monkeypatch):
     assert all(text in printed for text in promised)
 
 
+def test_examples_of_models_run(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    text = (DOCS / "from-models.md").read_text(encoding="utf-8")
+    names: dict[str, object] = {}
+    for block in re.findall(r"```python\n(.*?)```", text, re.DOTALL):
+        if "torch" in block:
+            torch = pytest.importorskip(
+                "torch", reason="torch is not installed; other examples ran"
+            )
+            torch.set_num_threads(1)
+        exec(block, names)
+    assert names["found"]["accuracy"] > 0.9
+
+
 def test_worked_cases_run_from_a_file_to_a_page(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     text = (DOCS / "worked-cases.md").read_text(encoding="utf-8")

@@ -24,7 +24,7 @@ def test_the_python_examples_run(tmp_path, monkeypatch):
     code, *others = re.findall(r"```python\n(.*?)```", README, re.DOTALL)
     names: dict[str, object] = {}
     exec(code, names)
-    assert len(others) == 5
+    assert len(others) == 6
     for other in others:
         exec(other, {})
     assert f"{pb.log_score(names['y'], names['p']):.4f} with its interval" in code.replace("# ", "")

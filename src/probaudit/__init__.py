@@ -1,6 +1,6 @@
 """probaudit: can your classifier's probabilities be trusted, and where does the loss come from?"""
 
-from . import calibrators, diagrams, simulate
+from . import calibrators, diagrams, simulate, training
 from .audits.audit import audit
 from .audits.audit_result import Audit
 from .audits.multilabel import MultilabelTable, multilabel_table
@@ -65,6 +65,7 @@ from .files.reading import read
 from .grouping.budget import Budget, loss_budget
 from .grouping.loss import GroupingLoss, GroupingRates, grouping_loss, grouping_rates
 from .grouping.regions import BalancedStump, KMeansRegions, Regions, StumpRegions, TreeRegions
+from .models.collect import collect
 from .monitoring.alarm import Alarm
 from .monitoring.monitor import Monitor
 from .scoring.decision_cost import decision_cost, risk_integral
@@ -161,6 +162,7 @@ __all__ = [
     "calibration_loss",
     "calibration_test",
     "calibrators",
+    "collect",
     "compare",
     "cumulative_differences",
     "decision_cost",
@@ -198,6 +200,7 @@ __all__ = [
     "spiegelhalter_test",
     "statistics",
     "sweep_calibration_error",
+    "training",
     "validation_table",
 ]
 

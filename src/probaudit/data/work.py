@@ -54,12 +54,13 @@ class Progress:
 
     If no row is done by then, kernels are being compiled, and the bar says so.
 
-    unit : what is counted. work : the label of the bar; by default the unit.
+    total : how much there is to do; None if unknown. unit : what is counted. work : the label of
+        the bar; by default the unit.
     """
 
     def __init__(
         self,
-        total: int,
+        total: int | None,
         show: bool | None = None,
         *,
         done: int = 0,
@@ -88,7 +89,7 @@ class Progress:
             self._note(done)
 
     def _note(self, done: int) -> None:
-        self._done = min(self._total, done)
+        self._done = done if self._total is None else min(self._total, done)
         if self._bar is not None:
             self._bar.update(
                 self._task, completed=self._done, description=self._work, rate=self._rate()

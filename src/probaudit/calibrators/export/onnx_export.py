@@ -7,13 +7,13 @@ import json
 import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from importlib import import_module
 from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
 
 from ...data.arrays import as_array
+from ...data.extras import needed
 from ...data.predictions import SUM_TOLERANCE
 from ...errors import InputError
 from ...files.writing import write_bytes
@@ -77,7 +77,7 @@ def to_onnx(
             way_out=("of a CalibratedModel, pass `calibrator_`",),
         )
     name = fingerprint(calibrator)  # rejects calibrators that are not fitted or not registered
-    onnx = _needed("onnx")
+    onnx = needed("onnx", "ONNX export", "onnx")
     check_rows = (
         _default_check_rows(calibrator, np.dtype(dtype))
         if check is None
@@ -97,13 +97,6 @@ def to_onnx(
     if path is not None:
         write_bytes(Path(path), model.SerializeToString(deterministic=True))
     return model
-
-
-def _needed(name: str) -> Any:
-    try:
-        return import_module(name)
-    except ImportError as problem:
-        raise ImportError(f"ONNX export needs {name}: pip install 'probaudit[onnx]'") from problem
 
 
 def _graph_rows(graph: Graph, calibrator: Calibrator, dtype: np.dtype) -> GraphRows:
@@ -317,7 +310,7 @@ def _compare(model: Any, calibrator: Calibrator, check_rows: CheckRows) -> str:
     """The largest difference between the model and its calibrator, in words. Raises if they
     disagree."""
     try:
-        runtime = _needed("onnxruntime")
+        runtime = needed("onnxruntime", "ONNX export", "onnx")
     except ImportError as problem:
         warnings.warn(f"the ONNX model was not checked: {problem}", stacklevel=3)
         return "no"

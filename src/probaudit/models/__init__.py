@@ -1,0 +1,1 @@
+"""From models to predictions: PyTorch modules, scikit-learn estimators and any callable."""
