@@ -18,6 +18,7 @@ from .compare import compare
 from .demo import demo
 from .given_options import Command
 from .multilabel import multilabel
+from .reproduce import reproduce
 
 app = typer.Typer(
     help="Can your classifier's probabilities be trusted? Start with `probaudit audit FILE`.",
@@ -25,7 +26,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     add_completion=False,
 )
-for function in (audit, check, compare, multilabel, calibrate, apply, demo):
+for function in (audit, check, compare, multilabel, calibrate, apply, demo, reproduce):
     app.command(cls=Command)(function)
 
 

@@ -1,0 +1,181 @@
+"""Paper 2: Ferrer & Ramos 2025, Evaluating posterior probabilities: decision theory, proper scoring
+rules, and calibration."""
+
+from __future__ import annotations
+
+from functools import partial
+
+from .papers import Experiment, Outcomes, Paper, Part
+from .proper_scores_real import SETS, table_2
+from .proper_scores_simulated import (
+    figure_1,
+    figure_4,
+    figure_7,
+    figure_8,
+    figure_8_by_group,
+    system_errors,
+    system_scores,
+    table_1,
+)
+
+TWO = {"n": 400, "classes": 2, "variance": 0.15}
+TEN = {"n": 2000, "classes": 10, "variance": 0.08}
+RIGHT_5 = {"metrics": ["RCL-BS-Dxv", "RCL-BS-Hxv", "RCL-BS-Dtt", "RCL-BS-Htt"]}
+RIGHT_6 = {"metrics": ["RCL-CE-Dxv", "RCL-CE-Txv", "RCL-BS-Dxv", "RCL-BS-Txv"]}
+
+
+def findings(found: Outcomes) -> list[str]:
+    return []
+
+
+PAPER = Paper(
+    2,
+    "proper scores and calibration loss",
+    "Ferrer & Ramos 2025, Evaluating posterior probabilities",
+    (
+        Part(
+            "figure-1",
+            "Figure 1: three proper scoring rules",
+            "A cost matrix, the log loss and the Brier loss against the probability.",
+            (Experiment("figure-1", "Figure 1", figure_1, {"points": 999}, {"points": 999}),),
+        ),
+        Part(
+            "figure-4",
+            "Figure 4: scores as integrals of Bayes risks",
+            "Four systems; the area below a curve is the log loss (left) or the Brier score.",
+            (Experiment("figure-4", "Figure 4", figure_4, {"n": 100_000}, {"n": 100_000}),),
+            beside="columns",
+        ),
+        Part(
+            "figure-5-left",
+            "Figure 5, left: scores of a two-class problem",
+            "Normalised scores of a calibrated system and of three miscalibrated ones.",
+            (
+                Experiment(
+                    "figure-5-left",
+                    "Figure 5, left",
+                    partial(system_scores, "Figure 5"),
+                    TWO,
+                    TWO,
+                ),
+            ),
+            beside="series",
+        ),
+        Part(
+            "figure-5-right",
+            "Figure 5, right: calibration metrics of a two-class problem",
+            "In percent. D direction-preserving calibration, H histogram binning, xv"
+            " cross-validated, tt trained on the test rows.",
+            (
+                Experiment(
+                    "figure-5-right",
+                    "Figure 5, right",
+                    partial(system_errors, "Figure 5"),
+                    TWO | RIGHT_5,
+                    TWO | RIGHT_5,
+                ),
+            ),
+            beside="series",
+        ),
+        Part(
+            "figure-6-left",
+            "Figure 6, left: scores of a ten-class problem",
+            "As Figure 5, left.",
+            (
+                Experiment(
+                    "figure-6-left",
+                    "Figure 6, left",
+                    partial(system_scores, "Figure 6"),
+                    TEN,
+                    TEN,
+                ),
+            ),
+            beside="series",
+        ),
+        Part(
+            "figure-6-right",
+            "Figure 6, right: calibration metrics of a ten-class problem",
+            "In percent. T is temperature scaling, which cannot correct wrong priors (mcp).",
+            (
+                Experiment(
+                    "figure-6-right",
+                    "Figure 6, right",
+                    partial(system_errors, "Figure 6"),
+                    TEN | RIGHT_6,
+                    TEN | RIGHT_6,
+                ),
+            ),
+            beside="series",
+        ),
+        Part(
+            "table-1",
+            "Table 1: the reference distribution",
+            "Difference between the empirical and the semi-empirical cross-entropy, in percent of"
+            " the former.",
+            (
+                Experiment(
+                    "table-1",
+                    "Table 1",
+                    table_1,
+                    {"sizes": [200, 2000]},
+                    {"sizes": [200, 2000, 20_000]},
+                ),
+            ),
+        ),
+        Part(
+            "table-2",
+            "Table 2: real systems",
+            "Normalised risks and cross-entropy (NCE); relative calibration loss (RCL), ECE and"
+            " ECEmc in percent. Posteriors: raw, calibrated by temperature scaling (calt), by"
+            " direction-preserving calibration (cal) and by pool adjacent violators (calp).",
+            tuple(
+                Experiment(
+                    f"table-2-{name.lower().replace(' ', '-')}",
+                    f"Table 2, {name}",
+                    table_2,
+                    {"name": name, "one": one},
+                    {"name": name, "one": one},
+                    files=(file,),
+                )
+                for name, file, one in SETS
+            ),
+            beside="columns",
+        ),
+        Part(
+            "figure-7",
+            "Figure 7: the absolute distance is no score divergence",
+            "A score divergence is least at the mean posterior.",
+            (Experiment("figure-7", "Figure 7", figure_7, {"points": 999}, {"points": 999}),),
+        ),
+        Part(
+            "figure-8",
+            "Figure 8: bootstrap intervals",
+            "The Brier score and relative calibration losses of Figure 5, with 95% intervals.",
+            (
+                Experiment(
+                    "figure-8",
+                    "Figure 8",
+                    figure_8,
+                    {"n": 400, "resamples": 20},
+                    {"n": 400, "resamples": 1000},
+                ),
+            ),
+            beside="series",
+        ),
+        Part(
+            "figure-8-by-group",
+            "Figure 8 by group",
+            "The same intervals if rows are dependent.",
+            (
+                Experiment(
+                    "figure-8-by-group",
+                    "Figure 8 by group",
+                    figure_8_by_group,
+                    {"n": 400, "copies": 4, "resamples": 20},
+                    {"n": 400, "copies": 4, "resamples": 200},
+                ),
+            ),
+        ),
+    ),
+    findings,
+)
