@@ -44,7 +44,10 @@ class PrintedBesideOurs(Diagram):
         found = {}
         for column in columns:
             kept = tuple(row for row in rows if row.column == column)
-            found[(column,)] = cls(column, kept, tuple(r.row for r in kept), ("",) * len(kept))
+            names = [row.row.rpartition(", ") for row in kept]
+            places = tuple(place or series for place, _, series in names)
+            series = tuple(series if place else "" for place, _, series in names)
+            found[(column,)] = cls(column, kept, places, series)
         return found
 
     def columns(self) -> dict[str, np.ndarray]:

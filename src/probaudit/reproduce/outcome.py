@@ -7,8 +7,12 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any, Self
 
+import numpy as np
+
 from ..diagrams.diagram import Diagram
-from ..text import number
+from ..estimate import Estimate
+from ..scoring.intervals import Z95
+from ..text import significant
 from .stored_diagram import StoredDiagram
 
 ENDS = {"inf": math.inf, "-inf": -math.inf}
@@ -82,17 +86,31 @@ class Claim:
         return cls(statement, source, float(measured), low, high, holds)
 
     @property
-    def evidence(self) -> str:
-        """The measured number, with its interval unless it is exact."""
-        if self.low == self.high == self.value:
-            return number(self.value)
-        return f"{number(self.value)} ({number(self.low)} to {number(self.high)})"
+    def measured(self) -> str:
+        return significant(self.value)
+
+    @property
+    def interval(self) -> str:
+        """The 95% interval in words; "" if the number is exact."""
+        if self.low == self.high:
+            return ""
+        return f"{significant(self.low)} to {significant(self.high)}"
 
 
 def _ends(measured: Any) -> tuple[float, float]:
     """The interval of an estimate; a plain number is exact."""
     value = float(measured)
     return float(getattr(measured, "low", value)), float(getattr(measured, "high", value))
+
+
+def mean_estimate(values: np.ndarray) -> Estimate:
+    """The mean of independent values, with a normal 95% interval.
+
+    >>> mean_estimate(np.array([1.0, 1.0, 1.0])).interval
+    (1.0, 1.0)
+    """
+    mean, half = float(values.mean()), Z95 * float(values.std(ddof=1)) / math.sqrt(len(values))
+    return Estimate(mean, low=mean - half, high=mean + half, n=len(values))
 
 
 @dataclass(frozen=True)

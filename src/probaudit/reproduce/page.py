@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ..audits.finding import Finding, Level
-from ..report.page import Block, Control, Facts, Figure, FindingList, Page, Section, Table, Words
+from ..audits.finding import Level
+from ..report.page import Block, Control, Facts, Figure, Page, Section, Table, Words
 from ..text import number
 from ..version import __version__
 from .beside import PrintedBesideOurs
@@ -72,18 +72,14 @@ def _part(found: Reproduction, part: Part) -> Section:
     return Section(part.name, part.title, blocks, part.lead)
 
 
-def _claims(claims: Sequence[Claim]) -> FindingList:
-    levels: dict[bool | None, Level] = {True: "good", False: "warning", None: "note"}
-    return FindingList(
-        [
-            Finding(
-                levels[claim.holds],
-                f"{claim.statement}: {HOLDS[claim.holds]}. Measured: {claim.evidence}.",
-                reference=claim.source,
-            )
-            for claim in claims
-        ]
-    )
+def _claims(claims: Sequence[Claim]) -> Table:
+    lines = [
+        (claim.statement, HOLDS[claim.holds], claim.measured, claim.interval, claim.source)
+        for claim in claims
+    ]
+    marked = [k for k, claim in enumerate(claims) if claim.holds is False]
+    headers = ("claim", "verdict", "measured", "95% interval", "source")
+    return Table("Claims tested", headers, lines, words=(0, 1, 4), marked=marked)
 
 
 def _compact(caption: str, rows: Sequence[Row]) -> Table:

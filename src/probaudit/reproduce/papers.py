@@ -11,7 +11,7 @@ from ..errors import InputError
 from .outcome import Outcome
 
 # The module of each paper in this package; each has a `PAPER`.
-MODULES = {2: "proper_scores"}
+MODULES = {2: "proper_scores", 5: "sharpness"}
 
 Settings = Mapping[str, Any]
 Outcomes = Mapping[str, Outcome]
@@ -44,8 +44,9 @@ class Part:
 
     lead : what the paper shows there, in a sentence.
     beside : how to draw the printed numbers beside ours, from the rows of all experiments:
-        "columns", one diagram for each column of the table; "series", one diagram of all columns
-        in which each row of the table is a series; "" for none.
+        "columns", one diagram for each column of the table, where rows such as "VGG16, TS" are the
+        series TS at the place VGG16; "series", one diagram of all columns, where each row of the
+        table is a series; "" for none.
     """
 
     name: str

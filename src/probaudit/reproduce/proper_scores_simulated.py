@@ -24,7 +24,7 @@ from ..scoring.proper_scores import bayes_risk, brier_score, log_score
 from ..scoring.risk_curve import risk_curve
 from .outcome import Claim, Outcome, Row
 from .printed_values import row_beside
-from .published_world import PublishedWorld, published_world
+from .proper_scores_world import PublishedWorld, published_world
 from .stored_diagram import StoredDiagram
 
 SYSTEMS = ("cal", "mcs", "mcp", "mcps")

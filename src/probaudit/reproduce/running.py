@@ -3,9 +3,9 @@ run resumes where it stopped."""
 
 from __future__ import annotations
 
+import functools
 import hashlib
 import json
-import sys
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -18,7 +18,7 @@ from ..text import listed
 from ..version import __version__
 from .data_folder import DataFolder
 from .outcome import Outcome
-from .papers import Experiment, Paper
+from .papers import MODULES, Experiment, Paper
 from .reproduction import Done, LeftOut, Reproduction
 
 Mode = Literal["quick", "full"]
@@ -31,7 +31,7 @@ def reproduce(
     """Run the experiments that can run, and load those that are stored.
 
     output : the folder of stored results. A stored result is used if the version of probaudit, the
-        module of the paper, the settings and the files are the same.
+        modules of the paper, the settings and the files are the same.
     report : called with a line of progress.
     """
     mode: Mode = "quick" if quick else "full"
@@ -43,7 +43,7 @@ def reproduce(
     folder.mkdir(parents=True, exist_ok=True)
     done = {}
     for one in ready:
-        stored = Stored(folder / f"{one.name}.json", _key(one, data, mode))
+        stored = Stored(folder / f"{one.name}.json", _key(paper, one, data, mode))
         found = stored.load()
         how = "stored"
         if found is None:
@@ -84,18 +84,26 @@ def _run(experiment: Experiment, data: DataFolder, mode: Mode) -> Done:
     return Done(outcome, settings, round(time.perf_counter() - start, 3))
 
 
-def _key(experiment: Experiment, data: DataFolder, mode: Mode) -> str:
+def _key(paper: Paper, experiment: Experiment, data: DataFolder, mode: Mode) -> str:
     """Identifies everything that a result depends on."""
-    function: Any = getattr(experiment.run, "func", experiment.run)
-    source = Path(str(sys.modules[function.__module__].__file__)).read_bytes()
     parts = {
         "version": __version__,
-        "source": hashlib.sha256(source).hexdigest(),
+        "source": _source(MODULES[paper.number]),
         "name": experiment.name,
         "settings": _settings(experiment, mode),
         "files": {name: data.fingerprint(name) for name in experiment.files},
     }
     return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()
+
+
+@functools.cache
+def _source(module: str) -> str:
+    """Identifies the modules and the printed values of a paper, which begin with its name."""
+    folder = Path(__file__).parent
+    found = hashlib.sha256()
+    for path in sorted([*folder.glob(f"{module}*.py"), *folder.glob(f"printed/{module}*.csv")]):
+        found.update(path.read_bytes())
+    return found.hexdigest()
 
 
 @dataclass(frozen=True)

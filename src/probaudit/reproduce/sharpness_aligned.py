@@ -1,0 +1,70 @@
+"""Calibration-sharpness diagrams side by side, with common axes (Chidambaram & Ge 2024, Figures 1
+and 2)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from ..diagrams.diagram import Diagram
+from ..diagrams.picture import Axis, Band, Panel, Picture
+from ..diagrams.reliability import Reliability
+from ..diagrams.sharpness import FEWEST, CalibrationSharpness
+from ..text import number
+
+
+@dataclass(frozen=True, eq=False)
+class AlignedSharpness(Diagram):
+    """Diagrams of several models by name. As in the paper, bands are not cut off at 1.
+
+    reliability : diagrams of the same models with bins, to draw above.
+    """
+
+    each: Mapping[str, CalibrationSharpness]
+    reliability: Mapping[str, Reliability]
+    title: str
+
+    def columns(self) -> dict[str, np.ndarray]:
+        parts = [one.columns() for one in self.each.values()]
+        names = np.repeat(np.array(list(self.each), object), [len(p["rows"]) for p in parts])
+        return {"model": names} | {
+            name: np.concatenate([part[name] for part in parts]) for name in parts[0]
+        }
+
+    def picture(self) -> Picture:
+        models = list(self.each.values())
+        top = max(1.0, *(float(one.band[1][one.rows >= FEWEST].max()) for one in models))
+        peak = max(float(one.density.max()) for one in models)
+        bars = [
+            replace(one.panel(title=f"{name}: bins", x="", y="observed"), share=0.8)
+            for name, one in self.reliability.items()
+        ]
+        curves, densities = [], []
+        for k, (name, one) in enumerate(self.each.items()):
+            above, below = one.picture().panels
+            enough = one.rows >= FEWEST
+            low, high = (np.where(enough, edge, np.nan) for edge in one.band)
+            gap, *others = above.marks
+            band = Band(one.confidence, low, high, role=gap.role, name=gap.name)
+            words = f"{name}: CAL {number(one.calibration)}, TOT {number(one.total)}"
+            axis = Axis("" if k else "accuracy", 0, 1.04 * top)
+            curves.append(Panel((band, *others), Axis("", 0, 1), axis, title=words))
+            density = replace(below.y, high=1.04 * peak, title="" if k else below.y.title)
+            densities.append(replace(below, y=density, x=Axis("confidence", 0, 1), histogram=False))
+        listed = "; ".join(
+            f"{name}: calibration error {number(one.calibration)}, total {number(one.total)}"
+            for name, one in self.each.items()
+        )
+        caption = "CAL: calibration error by kernel regression; TOT: Brier score. The band is the"
+        caption += (
+            " sharpness gap times the density: wider is worse. All panels have the same axes."
+        )
+        return Picture(
+            (*bars, *curves, *densities),
+            self.title,
+            f"Calibration-sharpness diagrams with common axes. {listed}.",
+            caption,
+            columns=len(models),
+        )
