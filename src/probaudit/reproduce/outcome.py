@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, fields
 from typing import Any, Self
 
 import numpy as np
@@ -14,8 +14,6 @@ from ..estimate import Estimate
 from ..scoring.intervals import Z95
 from ..text import significant
 from .stored_diagram import StoredDiagram
-
-ENDS = {"inf": math.inf, "-inf": -math.inf}
 
 
 @dataclass(frozen=True)
@@ -137,8 +135,8 @@ class Outcome:
     @classmethod
     def of_dict(cls, stored: Mapping[str, Any]) -> Self:
         return cls(
-            tuple(Row(**_numbers(row, "holds")) for row in stored["rows"]),
-            tuple(Claim(**_numbers(claim, "holds")) for claim in stored["claims"]),
+            tuple(_read(Row, row) for row in stored["rows"]),
+            tuple(_read(Claim, claim) for claim in stored["claims"]),
             {name: StoredDiagram.of_dict(one) for name, one in stored["figures"].items()},
             tuple(stored["notes"]),
         )
@@ -160,15 +158,13 @@ def _plain(fields: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-def _numbers(fields: Mapping[str, Any], *other: str) -> dict[str, Any]:
-    """The inverse of `_plain`: null is NaN, except in the fields `other`."""
-    return {
-        name: value
-        if name in other
-        else math.nan
-        if value is None
-        else ENDS.get(value, value)
-        if isinstance(value, str)
-        else value
-        for name, value in fields.items()
-    }
+def _read(kind: type[Any], stored: Mapping[str, Any]) -> Any:
+    """The inverse of `_plain` for a dataclass: in a field of numbers, null is NaN."""
+    numbers = {one.name for one in fields(kind) if one.type == "float"}
+    return kind(
+        **{name: _number(value) if name in numbers else value for name, value in stored.items()}
+    )
+
+
+def _number(value: float | str | None) -> float:
+    return math.nan if value is None else float(value)

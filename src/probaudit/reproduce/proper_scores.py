@@ -78,7 +78,7 @@ PAPER = Paper(
             "figure-1",
             "Figure 1: three proper scoring rules",
             "A cost matrix, the log loss and the Brier loss against the probability.",
-            (Experiment("figure-1", "Figure 1", figure_1, {"points": 999}, {"points": 999}),),
+            (Experiment("figure-1", "Figure 1", figure_1, {"points": 199}, {"points": 199}),),
         ),
         Part(
             "figure-4",
@@ -184,7 +184,7 @@ PAPER = Paper(
             "figure-7",
             "Figure 7: the absolute distance is no score divergence",
             "A score divergence is least at the mean posterior.",
-            (Experiment("figure-7", "Figure 7", figure_7, {"points": 999}, {"points": 999}),),
+            (Experiment("figure-7", "Figure 7", figure_7, {"points": 199}, {"points": 199}),),
         ),
         Part(
             "figure-8",

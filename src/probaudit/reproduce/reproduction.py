@@ -70,8 +70,9 @@ class Reproduction(Result):
             held = sum(claim.holds is True for claim in self.claims)
             words.append(f"{held} of {len(self.claims)} claims hold")
         if self.left_out:
-            words.append(f"{len(self.left_out)} experiments are left out")
-        return "; ".join(words) + "."
+            verb = "experiment is" if len(self.left_out) == 1 else "experiments are"
+            words.append(f"{len(self.left_out)} {verb} left out")
+        return "; ".join(words or ["No printed numbers to compare"]) + "."
 
     @property
     def findings(self) -> list[str]:

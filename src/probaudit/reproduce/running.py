@@ -13,6 +13,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, Literal
 
+from ..errors import InputError
 from ..files.writing import write_text
 from ..text import listed
 from ..version import __version__
@@ -40,7 +41,11 @@ def reproduce(
     for name in sorted({name for one in ready for name in one.files}):
         data.rows(name)  # a malformed file stops the run before any work
     folder = output / "stored" / f"paper-{paper.number}" / mode
-    folder.mkdir(parents=True, exist_ok=True)
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as problem:
+        rule = "could not be written"
+        raise InputError("output", rule, f"{output}: {problem.strerror}") from None
     done = {}
     for one in ready:
         stored = Stored(folder / f"{one.name}.json", _key(paper, one, data, mode))

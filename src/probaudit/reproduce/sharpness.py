@@ -181,7 +181,7 @@ PAPER = Paper(
                     f"Appendix H, {name}",
                     kernels,
                     {"name": name, "choices": KERNELS, "resamples": 20} | SHARE,
-                    {"name": name, "choices": KERNELS, "resamples": 400} | SHARE,
+                    {"name": name, "choices": KERNELS, "resamples": 200} | SHARE,
                     files=(file,),
                 )
                 for name, file in DRAWN
