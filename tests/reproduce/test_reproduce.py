@@ -84,7 +84,7 @@ def test_without_data_the_rest_runs(tmp_path):
     assert result.exit_code == 0, result.output
     content = json.loads((tmp_path / "paper-2.json").read_text())
     ran = [one["name"] for part in content["parts"] for one in part["experiments"]]
-    assert {"figure-1", "figure-4", "table-1", "figure-7", "figure-8"} <= set(ran)
+    assert {"figure-1", "figure-4", "table-1", "figure-7", "figure-8-left"} <= set(ran)
     assert not any(name.startswith("table-2") for name in ran)
     assert all("in --data FOLDER" in one["reason"] for one in content["left_out"])
     assert not (tmp_path / "paper-5.html").exists()

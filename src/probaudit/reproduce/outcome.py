@@ -12,8 +12,10 @@ import numpy as np
 from ..diagrams.diagram import Diagram
 from ..estimate import Estimate
 from ..scoring.intervals import Z95
-from ..text import significant
+from ..text import number, significant
 from .stored_diagram import StoredDiagram
+
+LEAST = 0.001  # smaller numbers are shown with four decimals
 
 
 @dataclass(frozen=True)
@@ -85,14 +87,18 @@ class Claim:
 
     @property
     def measured(self) -> str:
-        return significant(self.value)
+        return _measured(self.value)
 
     @property
     def interval(self) -> str:
         """The 95% interval in words; "" if the number is exact."""
         if self.low == self.high:
             return ""
-        return f"{significant(self.low)} to {significant(self.high)}"
+        return f"{_measured(self.low)} to {_measured(self.high)}"
+
+
+def _measured(value: float) -> str:
+    return significant(value) if abs(value) >= LEAST else number(value)
 
 
 def _ends(measured: Any) -> tuple[float, float]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 from ..audits.finding import Level
@@ -83,20 +84,36 @@ def _claims(claims: Sequence[Claim]) -> Table:
 
 
 def _compact(caption: str, rows: Sequence[Row]) -> Table:
-    """One line per row; each cell has our number, and the printed one in brackets."""
+    """One line per row. Each cell has our number, and in brackets the printed one; if nothing is
+    printed, the 95% interval."""
     columns = list(dict.fromkeys(row.column for row in rows))
     names = list(dict.fromkeys(row.row for row in rows))
-    cells = {(row.row, row.column): _cell(row) for row in rows}
+    printed = any(not math.isnan(row.printed) for row in rows)
+    cells = {(row.row, row.column): _cell(row, printed=printed) for row in rows}
     lines = [[name, *(cells.get((name, column), "") for column in columns)] for name in names]
-    return Table(f"{caption}: ours (printed)", ("", *columns), lines)
+    brackets = "printed" if printed else "95% interval"
+    return Table(f"{caption}: ours ({brackets})", ("", *columns), lines)
 
 
-def _cell(row: Row) -> str:
-    ours = number(row.ours, row.decimals)
-    if row.printed != row.printed:
-        return ours
-    mark = " ≠" if row.agrees is False else ""
-    return f"{ours} ({number(row.printed, row.decimals)}){mark}"
+def _cell(row: Row, *, printed: bool) -> str:
+    ours = _rounded(row.ours, row)
+    if printed:
+        beside = "" if math.isnan(row.printed) else f" ({_rounded(row.printed, row)})"
+    else:
+        beside = f" ({_interval(row, row.decimals)})" if _interval(row, row.decimals) else ""
+    return ours + beside + (" ≠" if row.agrees is False else "")
+
+
+def _rounded(value: float, row: Row) -> str:
+    """A number as the table prints it; whole numbers have no "< 1"."""
+    whole = row.decimals == 0 and math.isfinite(value)
+    return number(round(value) if whole else value, row.decimals)
+
+
+def _interval(row: Row, decimals: int) -> str:
+    if math.isnan(row.low):
+        return ""
+    return f"{number(row.low, decimals)} to {number(row.high, decimals)}"
 
 
 def _all_numbers(found: Reproduction) -> Section:
@@ -111,9 +128,7 @@ def _all_numbers(found: Reproduction) -> Section:
             row.source,
             number(row.printed, row.decimals),
             number(row.ours, row.decimals + 1),
-            ""
-            if row.low != row.low
-            else f"{number(row.low, row.decimals + 1)} to {number(row.high, row.decimals + 1)}",
+            _interval(row, row.decimals + 1),
             number(row.difference, row.decimals + 1),
             number(row.tolerance, row.decimals + 1),
             VERDICTS[row.agrees],
