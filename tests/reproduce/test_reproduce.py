@@ -75,7 +75,7 @@ def test_pages_open_without_messages(quick, browser, number, width):
 def test_the_terminal_names_what_is_left_out(quick):
     printed, output = quick
     assert "left out: Table 2, SITW XvPLDA requires ferrer_sitw_plda.npz in the folder" in printed
-    assert "left out: Table 1, ImageNet ViT* requires imagenet_vit_base.npz" in printed
+    assert "left out: Table 1, ImageNet ViT requires imagenet_vit_base.npz" in printed
     assert f"Page written to {output / 'paper-5.html'}" in printed
 
 

@@ -12,10 +12,8 @@ import numpy as np
 from ..diagrams.diagram import Diagram
 from ..estimate import Estimate
 from ..scoring.intervals import Z95
-from ..text import number, significant
+from ..text import number
 from .stored_diagram import StoredDiagram
-
-LEAST = 0.001  # smaller numbers are shown with four decimals
 
 
 @dataclass(frozen=True)
@@ -87,18 +85,18 @@ class Claim:
 
     @property
     def measured(self) -> str:
-        return _measured(self.value)
+        return number(self.value, self._decimals)
 
     @property
     def interval(self) -> str:
         """The 95% interval in words; "" if the number is exact."""
         if self.low == self.high:
             return ""
-        return f"{_measured(self.low)} to {_measured(self.high)}"
+        return f"{number(self.low, self._decimals)} to {number(self.high, self._decimals)}"
 
-
-def _measured(value: float) -> str:
-    return significant(value) if abs(value) >= LEAST else number(value)
+    @property
+    def _decimals(self) -> int:
+        return 2 if abs(self.value) >= 1 else 4
 
 
 def _ends(measured: Any) -> tuple[float, float]:

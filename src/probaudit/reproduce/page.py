@@ -16,6 +16,7 @@ from .reproduction import Reproduction
 
 FINDINGS = "Where our numbers agree, where not, and why"
 VERDICTS = {True: "agrees", False: "differs", None: ""}
+MARKS = "✓ holds, ✗ does not hold, ? undecided"
 HOLDS = {True: "holds", False: "does not hold", None: "undecided"}
 
 
@@ -74,13 +75,28 @@ def _part(found: Reproduction, part: Part) -> Section:
 
 
 def _claims(claims: Sequence[Claim]) -> Table:
+    """Claims of the form "NAME: CLAIM" about several names are a table with a line per name; others
+    have a line each."""
+    parts = [claim.statement.partition(": ") for claim in claims]
+    names = list(dict.fromkeys(name for name, _, _ in parts))
+    kinds = list(dict.fromkeys(kind for _, _, kind in parts))
+    if len(names) > 1 and len(claims) == len(names) * len(kinds) and all(kinds):
+        cells = {(name, kind): claim for (name, _, kind), claim in zip(parts, claims, strict=True)}
+        lines = [[name, *(_tested(cells[name, kind]) for kind in kinds)] for name in names]
+        sources = ", ".join(dict.fromkeys(claim.source for claim in claims))
+        return Table(f"Claims tested ({sources}): {MARKS}", ("", *kinds), lines)
     lines = [
-        (claim.statement, HOLDS[claim.holds], claim.measured, claim.interval, claim.source)
+        [claim.statement, HOLDS[claim.holds], claim.measured, claim.interval, claim.source]
         for claim in claims
     ]
     marked = [k for k, claim in enumerate(claims) if claim.holds is False]
     headers = ("claim", "verdict", "measured", "95% interval", "source")
     return Table("Claims tested", headers, lines, words=(0, 1, 4), marked=marked)
+
+
+def _tested(claim: Claim) -> str:
+    mark = {True: "✓", False: "✗", None: "?"}[claim.holds]
+    return f"{mark} {claim.measured}" + (f" ({claim.interval})" if claim.interval else "")
 
 
 def _compact(caption: str, rows: Sequence[Row]) -> Table:
@@ -91,8 +107,9 @@ def _compact(caption: str, rows: Sequence[Row]) -> Table:
     printed = any(not math.isnan(row.printed) for row in rows)
     cells = {(row.row, row.column): _cell(row, printed=printed) for row in rows}
     lines = [[name, *(cells.get((name, column), "") for column in columns)] for name in names]
-    brackets = "printed" if printed else "95% interval"
-    return Table(f"{caption}: ours ({brackets})", ("", *columns), lines)
+    spans = any(not math.isnan(row.low) for row in rows)
+    brackets = ": ours (printed)" if printed else ": ours (95% interval)" if spans else ""
+    return Table(caption + brackets, ("", *columns), lines)
 
 
 def _cell(row: Row, *, printed: bool) -> str:

@@ -112,7 +112,7 @@ def figure_1(points: int) -> Outcome:
         columns=3,
     )
     note = (
-        "The Brier loss is that of Eq. 9, (1 - q)^2 for two classes, which the paper calls bounded"
+        "The Brier loss is that of Eq. 9, (1 − q)² for two classes, which the paper calls bounded"
         " by one. The authors' notebook of Figure 1 draws half of it."
     )
     return Outcome(rows, figures={"losses": StoredDiagram(picture, columns)}, notes=(note,))

@@ -9,10 +9,12 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from ..diagrams.diagram import Diagram
-from ..diagrams.picture import Axis, Band, Panel, Picture
+from ..diagrams.picture import Axis, Band, Line, Panel, Picture
 from ..diagrams.reliability import Reliability
-from ..diagrams.sharpness import FEWEST, CalibrationSharpness
+from ..diagrams.sharpness import CalibrationSharpness
 from ..text import number
+
+LEAST_DENSITY = 0.002  # as a share of the peak, below which no curve is drawn
 
 
 @dataclass(frozen=True, eq=False)
@@ -35,7 +37,7 @@ class AlignedSharpness(Diagram):
 
     def picture(self) -> Picture:
         models = list(self.each.values())
-        top = max(1.0, *(float(one.band[1][one.rows >= FEWEST].max()) for one in models))
+        top = max(1.0, *(float(one.band[1][_drawn(one)].max()) for one in models))
         peak = max(float(one.density.max()) for one in models)
         bars = [
             replace(one.panel(title=f"{name}: bins", x="", y="observed"), share=0.8)
@@ -44,23 +46,23 @@ class AlignedSharpness(Diagram):
         curves, densities = [], []
         for k, (name, one) in enumerate(self.each.items()):
             above, below = one.picture().panels
-            enough = one.rows >= FEWEST
-            low, high = (np.where(enough, edge, np.nan) for edge in one.band)
-            gap, *others = above.marks
+            gap, diagonal, curve = above.marks
+            x, accuracy, low, high = (
+                np.where(_drawn(one), values, np.nan)
+                for values in (one.confidence, one.accuracy, *one.band)
+            )
             band = Band(one.confidence, low, high, role=gap.role, name=gap.name)
-            words = f"{name}: CAL {number(one.calibration)}, TOT {number(one.total)}"
+            line = Line(x, accuracy, role=curve.role, name=curve.name)
             axis = Axis("" if k else "accuracy", 0, 1.04 * top)
-            curves.append(Panel((band, *others), Axis("", 0, 1), axis, title=words))
+            curves.append(Panel((band, diagonal, line), Axis("", 0, 1), axis, title=name))
             density = replace(below.y, high=1.04 * peak, title="" if k else below.y.title)
             densities.append(replace(below, y=density, x=Axis("confidence", 0, 1), histogram=False))
         listed = "; ".join(
-            f"{name}: calibration error {number(one.calibration)}, total {number(one.total)}"
+            f"{name} {number(one.calibration)} of {number(one.total)}"
             for name, one in self.each.items()
         )
-        caption = "CAL: calibration error by kernel regression; TOT: Brier score. The band is the"
-        caption += (
-            " sharpness gap times the density: wider is worse. All panels have the same axes."
-        )
+        caption = "The band is the sharpness gap times the density: wider is worse. All panels have"
+        caption += f" the same axes. Part of the Brier score that is calibration error: {listed}."
         return Picture(
             (*bars, *curves, *densities),
             self.title,
@@ -68,3 +70,8 @@ class AlignedSharpness(Diagram):
             caption,
             columns=len(models),
         )
+
+
+def _drawn(one: CalibrationSharpness) -> np.ndarray:
+    """Where confidences are dense enough for a curve: also around a single confidence."""
+    return one.density >= LEAST_DENSITY * one.density.max()

@@ -117,7 +117,7 @@ def _pattern(name: str, y: np.ndarray, found: dict[str, np.ndarray], resamples: 
         "ECE": [ResampledError.of(float(b.mean()[0][0]), *b.mean()) for b in bins],
         "ACE": [ResampledError.of(float(b.unweighted()[0][0]), *b.unweighted()) for b in bins],
     }
-    source = "Section 3, Tables 1 to 6"
+    source = "Section 3"
     claims = []
     for column, (before, after) in errors.items():
         value, low, high = after.minus(before)
