@@ -65,7 +65,7 @@ def table_2(rows: Predictions, name: str, one: int | None) -> Outcome:
         values |= binned_errors(y, p)
         if kind == "raw":
             values["RCL"] = _percent(cross["cal"].relative)
-        elif kind != "calp":
+        else:
             again = calibration_loss(y, p, stratify=True, interval=None)
             values["RCL"] = _percent(again.relative)
         found += [

@@ -62,7 +62,7 @@ def published_world(
 
     >>> world = published_world(400)
     >>> len(world.sample.y), world.sample.cal[0].round(4).tolist()
-    (399, [0.9987, 0.0013])
+    (399, [0.9993, 0.0007])
     """
     rng = np.random.RandomState(0)
     priors = np.array([prior] + [(1 - prior) / (classes - 1)] * (classes - 1))
