@@ -154,7 +154,7 @@ def _all_numbers(found: Reproduction) -> Section:
     ]
     marked = [k for k, row in enumerate(found.rows) if row.agrees is False]
     table = Table("All numbers", headers, lines, words=(0, 1, 2, 8), marked=marked)
-    lead = "Without a tolerance, the printed number belongs to another network or data set."
+    lead = "Without a tolerance, the printed number belongs to another network or formula."
     return Section("numbers", "All numbers", [table], lead, folded=True)
 
 

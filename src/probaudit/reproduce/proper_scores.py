@@ -19,6 +19,7 @@ from .proper_scores_simulated import (
 )
 from .summaries import agreement, rows_of
 
+CODE = " The figure prints no numbers; those shown are of the authors' code."
 TWO = {"n": 400, "classes": 2, "variance": 0.15}
 TEN = {"n": 2000, "classes": 10, "variance": 0.08}
 RIGHT_5 = {"metrics": ["RCL-BS-Dxv", "RCL-BS-Hxv", "RCL-BS-Dtt", "RCL-BS-Htt"]}
@@ -82,14 +83,15 @@ PAPER = Paper(
         Part(
             "figure-4",
             "Figure 4: scores as integrals of Bayes risks",
-            "Four systems; the area below a curve is the log loss (left) or the Brier score.",
+            "Four systems; the area below a curve is the log loss (left) or the Brier score."
+            + CODE,
             (Experiment("figure-4", "Figure 4", figure_4, {"n": 100_000}, {"n": 100_000}),),
             beside="columns",
         ),
         Part(
             "figure-5-left",
             "Figure 5, left: scores of a two-class problem",
-            "Normalised scores of a calibrated system and of three miscalibrated ones.",
+            "Normalised scores of a calibrated system and of three miscalibrated ones." + CODE,
             (
                 Experiment(
                     "figure-5-left",
@@ -105,7 +107,7 @@ PAPER = Paper(
             "figure-5-right",
             "Figure 5, right: calibration metrics of a two-class problem",
             "In percent. D direction-preserving calibration, H histogram binning, xv"
-            " cross-validated, tt trained on the test rows.",
+            " cross-validated, tt trained on the test rows." + CODE,
             (
                 Experiment(
                     "figure-5-right",
@@ -120,7 +122,7 @@ PAPER = Paper(
         Part(
             "figure-6-left",
             "Figure 6, left: scores of a ten-class problem",
-            "As Figure 5, left.",
+            "As Figure 5, left." + CODE,
             (
                 Experiment(
                     "figure-6-left",
@@ -135,7 +137,7 @@ PAPER = Paper(
         Part(
             "figure-6-right",
             "Figure 6, right: calibration metrics of a ten-class problem",
-            "In percent. T is temperature scaling, which cannot correct wrong priors (mcp).",
+            "In percent. T is temperature scaling, which cannot correct wrong priors (mcp)." + CODE,
             (
                 Experiment(
                     "figure-6-right",
@@ -195,7 +197,7 @@ PAPER = Paper(
         Part(
             "figure-8-left",
             "Figure 8, left: bootstrap intervals of the Brier score",
-            "The normalised Brier scores of Figure 5, with 95% intervals.",
+            "The normalised Brier scores of Figure 5, with 95% intervals." + CODE,
             (
                 Experiment(
                     "figure-8-left",
@@ -210,7 +212,7 @@ PAPER = Paper(
         Part(
             "figure-8-right",
             "Figure 8, right: bootstrap intervals of calibration losses",
-            "The relative calibration losses of Figure 5, in percent, with 95% intervals.",
+            "The relative calibration losses of Figure 5, in percent, with 95% intervals." + CODE,
             (
                 Experiment(
                     "figure-8-right",

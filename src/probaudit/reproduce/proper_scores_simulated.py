@@ -216,8 +216,9 @@ def table_1(sizes: Sequence[int], by_caption: bool) -> Outcome:
 
     The left side is -CE_se and the right side -CE_e, so that by the caption T is exactly 0. The
     printed number is 100 (1 - H(class frequencies) / H(mean of s)). It is 28 or 29 for mcp and
-    mcps, as a temperature cannot correct their priors. D has a bias for each class, and H its
-    observed rates, so that the mean of s is the class frequencies, and the normalisers are equal.
+    mcps, as a temperature cannot correct their priors. Trained on the test rows, D has a
+    bias for each class and H the observed rates, so that the mean of s is the class frequencies,
+    and the normalisers are equal.
 
     by_caption : without the normalisers.
     """
